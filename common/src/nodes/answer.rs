@@ -1,4 +1,4 @@
-//! A streamed response.
+//! The `answer` node: streams a response.
 
 use serde_json::Value as Json;
 
@@ -16,7 +16,7 @@ pub struct AnswerData {
 }
 
 impl AnswerData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let answer = required(data, "answer", problems, text)?;
         Some(Self { answer: Template::parse(&answer) })
@@ -27,8 +27,8 @@ impl AnswerData {
         self.answer.mentions(into);
     }
 
-    /// What the node streams: its text and its references, in order. A text that could be the path of a variable is
-    /// streamed as text, as on Dify; only the finished answer looks it up.
+    /// The parts to stream, texts and references in order. A text that could be a variable's path is streamed as text,
+    /// as on Dify; only the finished answer looks the variable up.
     pub fn response_template(&self) -> Vec<TemplatePart> {
         let stream = |part: &Part| match part {
             Part::Text(text) => TemplatePart::Text(text.clone()),
@@ -38,7 +38,7 @@ impl AnswerData {
         self.answer.parts().iter().map(stream).collect()
     }
 
-    /// Runs the node: the rendered text, and beside it every file that it refers to.
+    /// Runs the node: gives the rendered text and all files that it refers to.
     pub fn evaluate(&self, variables: &dyn Variables) -> NodeResult {
         let answer = Segment::string(self.answer.render_markdown(variables));
         let files = Segment::new(SegmentType::ArrayFile, Json::Array(self.files(variables)));

@@ -1,8 +1,8 @@
-//! Begins a run of a knowledge pipeline: shows what the caller found at a source.
+//! The `datasource` node: starts a run of a knowledge pipeline with what the caller found at a source.
 //!
-//! On Dify the caller names the source in `sys.datasource_type` and what was chosen there in `sys.datasource_info`.
-//! Crawled pages are all in there; a file is one under `files.url`, named by its reference, since nothing is uploaded
-//! here. Online documents and drives are read by plugins, which run in Dify alone.
+//! As on Dify, the caller sets `sys.datasource_type` and `sys.datasource_info`. The info contains crawled pages in
+//! full. It names a file by the reference of a file under `files.url`, since there are no uploads here. Online
+//! documents and drives need Dify's plugins and fail.
 
 use serde_json::{Value as Json, json};
 
@@ -15,31 +15,29 @@ use crate::value::{
     FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, Segment, SegmentType, Selector, Variables, mime,
 };
 
-/// Where the caller says which kind of source it is.
+/// The variable with the kind of source.
 const TYPE: [&str; 2] = ["sys", "datasource_type"];
-/// Where the caller says what was chosen there.
+/// The variable with the caller's choice at the source.
 const INFO: [&str; 2] = ["sys", "datasource_info"];
 
 /// Configuration of `datasource`.
 #[derive(Debug, Clone)]
 pub struct DatasourceData {
-    /// What a plugin would be given, for the record: name and value.
+    /// Parameters for Dify's plugin, as (name, value). Only recorded.
     pub parameters: Vec<(String, Parameter)>,
 }
 
-/// A value that a plugin would be given.
+/// A parameter for Dify's plugin.
 #[derive(Debug, Clone)]
 pub enum Parameter {
-    /// A text with references.
+    /// A template.
     Mixed(Template),
-    /// A variable.
     Variable(Selector),
-    /// What the file says.
     Constant(Json),
 }
 
 impl DatasourceData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let named: Vec<_> = ["plugin_id", "provider_name", "provider_type"]
             .into_iter()
@@ -107,7 +105,7 @@ impl DatasourceData {
     }
 }
 
-/// What a source gives, without its type.
+/// The outputs for a source, without its type.
 fn outputs(kind: &str, info: &JsonMap) -> Result<Vec<(String, Segment)>, NodeFailure> {
     match kind {
         "website_crawl" => Ok(info
@@ -129,8 +127,8 @@ fn outputs(kind: &str, info: &JsonMap) -> Result<Vec<(String, Segment)>, NodeFai
     }
 }
 
-/// The file that the caller chose: an object that a run put out, or the reference of one. What has no reference of ours is
-/// an id of a file that was uploaded to Dify.
+/// The file that the caller chose: a file object from a run, or a file's reference. Returns `None` without a reference
+/// of ours, since an id of a file uploaded to Dify means nothing here.
 fn file(info: &JsonMap) -> Option<Json> {
     if info.get(FILE_IDENTITY_KEY).and_then(Json::as_str) == Some(FILE_IDENTITY) {
         return Some(Json::Object(info.clone()));
@@ -175,7 +173,7 @@ impl Parameter {
         })
     }
 
-    /// Its value with secrets masked.
+    /// The value with secrets masked.
     fn shown(&self, variables: &dyn Variables) -> Segment {
         match self {
             Self::Mixed(template) => Segment::string(template.render_log(variables)),
@@ -189,7 +187,7 @@ impl Parameter {
     }
 }
 
-/// A field that may be absent or null; the outer option says whether it could be read.
+/// Reads a field that can be absent or null. The outer option is `None` when it is invalid.
 fn optional<T>(
     data: &JsonMap,
     key: &str,
@@ -236,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_one_that_is_kept_here() {
+    fn a_file_stored_here_becomes_a_file_object() {
         let info = json!({"related_id": "runs/r/f", "name": "A.PDF", "size": 3});
         let result = run(json!({"datasource_type": "local_file", "datasource_info": info}), json!({}));
         let (name, file) = &result.outputs[0];
@@ -253,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_lies_in_dify_fails_in_its_words() {
+    fn a_missing_file_or_one_in_dify_fails_with_difys_message() {
         let info = json!({"related_id": "6f1c"});
         for (sys, error_type, message) in [
             (json!({}), "WorkflowNodeError", "Datasource type is not set"),

@@ -1,4 +1,5 @@
-//! `default_value` of a node: the outputs that stand in when it has failed and its strategy is to go on with them.
+//! `default_value` of a node: the outputs used when the node has failed and its error strategy is to continue with
+//! defaults.
 
 use serde_json::{Number, Value as Json};
 
@@ -9,7 +10,7 @@ use crate::value::coerce::parse_python_float;
 use crate::value::pyrepr::str_of;
 use crate::value::{JsonMap, Segment};
 
-/// What a default is declared to be.
+/// The declared type of a default.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Declared {
     String,
@@ -37,7 +38,7 @@ impl Declared {
 }
 
 /// Reads a list of `{key, type, value}`; the caller has put `default_value` into the path of `problems`. Numbers,
-/// objects and lists may be written as text, as Dify's editor does. Problems carry Dify's messages.
+/// objects and lists can be written as text, as Dify's editor does. Problems carry Dify's messages.
 pub fn parse(list: &Json, problems: &mut Problems) -> Option<Vec<(String, Segment)>> {
     each(Some(list), problems, parse_one)
 }
@@ -64,7 +65,7 @@ fn parse_one(data: &JsonMap, problems: &mut Problems) -> Option<(String, Segment
     }
 }
 
-/// The value, read from text where it is one, if it is of the declared type.
+/// Converts the value from text where needed and checks it against the declared type.
 fn fitting(declared: Declared, given: &Json) -> Result<Json, String> {
     let value = match (declared, given) {
         (Declared::String | Declared::ArrayFile, _) => given.clone(),
@@ -85,7 +86,7 @@ fn fitting(declared: Declared, given: &Json) -> Result<Json, String> {
             Json::Null | Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_),
         ) => given.clone(),
     };
-    // Truth values are numbers in Python.
+    // In Python booleans are numbers.
     let is_number: fn(&Json) -> bool = |value| value.is_number() || value.is_boolean();
     let shaped = |fits: bool, class: &str| {
         if fits { Ok(()) } else { Err(format!("Value must be {class} type for {}", str_of(&value))) }

@@ -1,4 +1,4 @@
-//! The outputs of a run.
+//! The `end` node: the outputs of a run.
 
 use super::NodeResult;
 use super::fields::{INVALID_NODE_DATA, list, mapping, named_values, required, selector, text};
@@ -7,7 +7,7 @@ use crate::graph::TemplatePart;
 use crate::value::template::mention;
 use crate::value::{JsonMap, Selector, Variables};
 
-/// Types that an output may declare. Dify checks the word and never the value.
+/// Types that an output can declare. Dify checks only the name, not the value.
 const VALUE_TYPES: [&str; 14] = [
     "string",
     "number",
@@ -32,7 +32,7 @@ pub struct EndData {
 }
 
 impl EndData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let outputs = required(data, "outputs", problems, |value, problems| {
             list(value, problems, |item, problems| {
@@ -53,8 +53,8 @@ impl EndData {
         }
     }
 
-    /// What the node streams: its outputs, one a line. An output without a selector leaves its line empty, a line
-    /// break at the end is dropped.
+    /// The parts to stream: one output per line. An output without a selector leaves an empty line; a final line break
+    /// is dropped.
     pub fn response_template(&self) -> Vec<TemplatePart> {
         let line_break = || TemplatePart::Text("\n".into());
         let mut parts = Vec::new();
@@ -68,7 +68,8 @@ impl EndData {
         parts
     }
 
-    /// Runs the node: every output with its value, null when there is none. Of two with one name the last counts.
+    /// Runs the node: gives each output's value, null when there is none. Of two outputs with the same name the last
+    /// wins.
     pub fn evaluate(&self, variables: &dyn Variables) -> NodeResult {
         let outputs = named_values(&self.outputs, variables);
         NodeResult { inputs: outputs.clone(), ..NodeResult::outputs(outputs) }
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_null_and_the_last_of_a_name_counts() {
+    fn a_missing_value_is_null_and_the_last_of_a_name_wins() {
         let pool = Pool::new(json!({"n": {"v": 0, "e": ""}}));
         let result = end(json!([
             {"variable": "a", "value_selector": ["n", "e"]},

@@ -1,11 +1,11 @@
-//! One door to every pure node: the scheduler's step and the workers call the same code.
+//! Evaluates any pure node. The scheduler's step and the workers both call this code.
 
 use super::{NodeData, NodeResult, Phase};
 use crate::failure::{EngineErrorType, NodeFailure};
 use crate::graph::Node;
 use crate::value::Variables;
 
-/// What a Jinja template does with a name it does not know (switch `template_undefined`).
+/// How a Jinja template treats an unknown name (switch `template_undefined`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UndefinedNames {
     /// Empty text, as on Dify's service.
@@ -15,27 +15,27 @@ pub enum UndefinedNames {
     Strict,
 }
 
-/// How much a pure node may do where it is evaluated, and the switches that change what it does.
+/// Limits for a pure node at the place of evaluation, and switches that change its behaviour.
 #[derive(Debug, Clone)]
 pub struct EvaluationLimits {
     /// Unknown names in Jinja templates.
     pub undefined: UndefinedNames,
     /// Longest output of a template, in characters (`TEMPLATE_TRANSFORM_MAX_LENGTH`).
     pub template_chars_max: usize,
-    /// Jinja's fuel; above it the node is deferred. None: no limit.
+    /// Fuel for Jinja; a node that needs more is deferred. `None`: no limit.
     pub fuel: Option<u64>,
-    /// Bytes of output above which the node is deferred. None: no limit.
+    /// Bytes of output above which the node is deferred. `None`: no limit.
     pub output_bytes: Option<usize>,
 }
 
-/// The node needs more than the limits allow here; a worker runs it instead.
+/// The node needs more than the limits allow here, so a worker must run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deferred;
 
 /// Evaluates a pure node. A failure of the node is part of its result.
 ///
 /// # Errors
-/// [`Deferred`] when fuel or output size passed the limits. The work done so far is lost, and bounded by them.
+/// [`Deferred`] when fuel or output size exceeds the limits. The partial work is lost; the limits bound it.
 pub fn evaluate(
     node: &Node,
     variables: &dyn Variables,
@@ -80,12 +80,12 @@ pub fn evaluate(
     if too_large { Err(Deferred) } else { Ok(result) }
 }
 
-/// Evaluates one moment of a container; what runs between two of them is not known here. See [`Phase`].
+/// Evaluates one phase of a container; see [`Phase`]. The body between two phases runs elsewhere.
 ///
-/// An iteration opens with its list as the output `items` and collects pages of outcomes, found under its id as `#0`,
-/// `#1` and so on ([`super::iteration::Outcome`]). A loop opens with its variables as outputs; there and after a
-/// round the handle tells whether it breaks ([`super::loop_::BREAK_HANDLE`]). A failure is part of the result; other
-/// nodes, and phases that a container does not have, fail with `EngineError`.
+/// An iteration opens with its list as the output `items`. It collects pages of outcomes, stored under its id as `#0`,
+/// `#1` and so on ([`super::iteration::Outcome`]). A loop opens with its variables as outputs. On opening and after
+/// each round the handle says whether the loop breaks ([`super::loop_::BREAK_HANDLE`]). A failure is part of the
+/// result. Other nodes, and phases that the container does not have, fail with `EngineError`.
 pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> NodeResult {
     let id = node.id.as_str();
     match (&node.data, phase) {
@@ -136,7 +136,7 @@ fn misplaced(message: String) -> NodeResult {
     NodeResult::failed(NodeFailure::new(EngineErrorType::Engine.name(), message))
 }
 
-/// Whether the JSON of outputs and updates has at most so many bytes. Counting stops where it is clear.
+/// True when the JSON of outputs and updates has at most `bytes_max` bytes. Stops counting once it has more.
 fn fits(result: &NodeResult, bytes_max: usize) -> bool {
     let mut left = Room(bytes_max);
     let outputs = result.outputs.iter().map(|(_, segment)| segment);
@@ -144,7 +144,7 @@ fn fits(result: &NodeResult, bytes_max: usize) -> bool {
     outputs.chain(updates).all(|segment| serde_json::to_writer(&mut left, &segment.value).is_ok())
 }
 
-/// A writer that keeps nothing and fails when more is written than it has room for.
+/// A writer that discards its input and fails when that exceeds the remaining bytes.
 struct Room(usize);
 
 impl std::io::Write for Room {

@@ -1,5 +1,5 @@
-//! Extraction: what is looked at before a model is asked for something out of a list of messages, and what is shown of it
-//! afterwards. The asking itself is that of an `llm` node.
+//! Extraction: the checks before a model extracts something from a list of messages, and the result shown afterwards.
+//! The model call is that of an `llm` node.
 
 use serde_json::{Value as Json, json};
 
@@ -9,9 +9,9 @@ use crate::failure::NodeFailure;
 use crate::graph::Extraction;
 use crate::value::{JsonMap, Lookup, Segment, Variables};
 
-/// The class of a failure at the model.
+/// Error type of a failed model call.
 pub const LLM_INVOCATION: &str = "LLMInvocationError";
-/// The classes of failures before that.
+/// Error types of failures before the model call.
 const BEFORE: [&str; 5] = [
     "SourceNodeNotFoundError",
     "VariableNotFoundError",
@@ -19,10 +19,10 @@ const BEFORE: [&str; 5] = [
     "ModelConfigNotFoundError",
     "TemplateRenderError",
 ];
-/// How many characters of the prompt a title shows.
+/// Characters of the prompt shown in a title.
 const TITLE_CHARS_MAX: usize = 30;
 
-/// What the child is called.
+/// The title of the child.
 pub fn title(prompt: &str) -> String {
     match prompt.char_indices().nth(TITLE_CHARS_MAX) {
         Some((at, _)) => format!("Extraction: {}...", &prompt[..at]),
@@ -30,11 +30,11 @@ pub fn title(prompt: &str) -> String {
     }
 }
 
-/// Whether a model can be asked: the source is there, has been made, and is a list of messages, and a model is known.
-/// None of what is missing would be there at another try.
+/// Checks that a model can be called: the source exists, has run, gave a list of messages, and a model is configured. A
+/// retry would not help with any of these failures.
 ///
 /// # Errors
-/// The first that is missing, in this order.
+/// The first failed check, in this order.
 pub fn check(extraction: &Extraction, is_node: bool, variables: &dyn Variables) -> Result<(), NodeFailure> {
     let (node, name) = &extraction.source;
     if !is_node {
@@ -78,7 +78,7 @@ fn python_type(value: &Json) -> &'static str {
     }
 }
 
-/// The result of the model call as that of the extraction.
+/// Turns the model call's result into the extraction's result.
 pub fn shown(extraction: &Extraction, result: NodeResult) -> NodeResult {
     let source = extraction.source_name();
     let inputs = vec![
@@ -91,7 +91,7 @@ pub fn shown(extraction: &Extraction, result: NodeResult) -> NodeResult {
     process_data.extend(result.process_data);
     let outputs = result.outputs.into_iter().filter(|(name, _)| name == "text").collect();
     let failure = result.failure.map(|failure| match failure.error_type.as_str() {
-        // What is missing was found before any model was asked.
+        // These failures happened before the model call.
         class if BEFORE.contains(&class) => failure,
         _ => NodeFailure {
             message: format!("LLM invocation failed: {}", failure.message),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn ve_a12_a13_a14_a15_what_is_missing_is_named_in_one_order() {
+    fn ve_a12_a13_a14_a15_failed_checks_are_reported_in_one_order() {
         let turn = json!({"role": "user", "text": "x", "files": []});
         let pool =
             Pool::new(json!({"llm1": {"text": "x", "context": [turn], "odd": [turn, {"role": "user"}]}}));

@@ -1,5 +1,5 @@
-//! Reading a node's configuration, as strictly and as leniently as Dify does: what is missing or has the wrong type
-//! is reported with its place, keys that nobody knows are left alone.
+//! Readers for a node's configuration, as strict and as lenient as Dify: a missing field or a wrong type is reported
+//! with its path; unknown keys are ignored.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ pub fn type_name(value: &Json) -> &'static str {
     }
 }
 
-/// A field that must be there, read by `read`, which gets the value and reports at the path of the field.
+/// Reads a required field. `read` gets the value and reports problems at the field's path.
 pub fn required<T>(
     data: &JsonMap,
     key: &str,
@@ -39,7 +39,7 @@ pub fn required<T>(
     })
 }
 
-/// A text. Numbers are not taken for texts.
+/// A text. Numbers are refused.
 pub fn text(value: &Json, problems: &mut Problems) -> Option<String> {
     match value {
         Json::String(text) => Some(text.clone()),
@@ -59,7 +59,7 @@ pub fn mapping<'a>(value: &'a Json, problems: &mut Problems) -> Option<&'a JsonM
     }
 }
 
-/// A truth value; as on Dify also `0`, `1` and the usual words.
+/// A boolean; as on Dify also `0`, `1` and the usual words.
 pub fn flag(value: &Json, problems: &mut Problems) -> Option<bool> {
     let known = match value {
         Json::Bool(flag) => Some(*flag),
@@ -75,8 +75,8 @@ pub fn flag(value: &Json, problems: &mut Problems) -> Option<bool> {
     known.or_else(|| wrong(value, "true or false", problems))
 }
 
-/// A list whose items are all read by `read`. Every item is looked at, so that all problems are reported; one bad
-/// item spoils the list.
+/// A list whose items are read by `read`. All items are read, so that all problems are reported; one bad item makes the
+/// list invalid.
 pub fn list<T>(
     value: &Json,
     problems: &mut Problems,
@@ -96,8 +96,8 @@ pub fn selector(value: &Json, problems: &mut Problems) -> Option<Selector> {
     list(value, problems, text)
 }
 
-/// The variables that a node takes under names of its own: null for what is missing, the last of two with one name,
-/// in the order in which names first appear.
+/// The values of selectors under the node's own names, in the order of first appearance. A missing value is null; of
+/// two with the same name the last wins.
 pub fn named_values(wanted: &[(String, Selector)], variables: &dyn Variables) -> Vec<(String, Segment)> {
     let mut values: Vec<(String, Segment)> = Vec::with_capacity(wanted.len());
     for (name, selector) in wanted {
@@ -107,7 +107,7 @@ pub fn named_values(wanted: &[(String, Selector)], variables: &dyn Variables) ->
     values
 }
 
-/// Puts a value under a name, in the place of the value that has the name already.
+/// Sets the value of a name; replaces an existing value in place.
 pub fn set(values: &mut Vec<(String, Segment)>, name: &str, value: Segment) {
     match values.iter_mut().find(|(known, _)| known == name) {
         Some((_, old)) => *old = value,
@@ -115,7 +115,7 @@ pub fn set(values: &mut Vec<(String, Segment)>, name: &str, value: Segment) {
     }
 }
 
-/// Reports that the value is not what is wanted.
+/// Reports that the value has the wrong type.
 pub fn wrong<T>(value: &Json, wanted: &str, problems: &mut Problems) -> Option<T> {
     problems.error(INVALID_NODE_DATA, format!("must be {wanted}, not {}", type_name(value)));
     None

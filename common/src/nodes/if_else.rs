@@ -1,7 +1,7 @@
-//! Cases and conditions: the first case whose conditions hold names the handle by which the run goes on.
+//! The `if-else` node: the first case whose conditions hold gives the handle.
 //!
-//! Three forms are read: `cases`; the flat list of old exports, which is one case with the id `true`; and groups
-//! in the place of that flat list, whose `id` is the handle.
+//! Three forms are read: `cases`; the flat list of old exports, which is one case with the id `true`; and groups in
+//! that flat list, whose `id` is the handle.
 
 use serde_json::Value as Json;
 
@@ -18,23 +18,21 @@ pub const ELSE_HANDLE: &str = "false";
 /// Configuration of `if-else`.
 #[derive(Debug, Clone)]
 pub struct IfElseData {
-    /// The cases, in the order in which they are tried; the flat form is one of them.
+    /// The cases in the order of evaluation. The flat form is one case.
     pub cases: Vec<Case>,
 }
 
-/// A way out and the conditions for it.
+/// A handle and its conditions.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// The handle.
     pub id: String,
-    /// The conditions.
     pub group: ConditionGroup,
-    /// What Dify's record calls the case: `default` for the flat form, else the whole case.
+    /// The case in Dify's record: `default` for the flat form, else the whole case.
     declared: Json,
 }
 
 impl IfElseData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let grouped =
             |item: &Json| item.get("conditions").is_some() && item.get("variable_selector").is_none();
@@ -89,7 +87,7 @@ impl Case {
             problems.error_with_hint(INVALID_NODE_DATA, message, "it names the handle of the case; quote it");
         }
         let logical = Logical::parse(data.get("logical_operator"), problems);
-        // With a logical operator that cannot be used the conditions are read for their own problems.
+        // An invalid logical operator still lets us report problems of the conditions.
         let group = problems.within("conditions", |problems| {
             ConditionGroup::parse(logical.unwrap_or_default(), data.get("conditions"), problems)
         });
@@ -131,7 +129,7 @@ fn left_by(case: Option<&str>, records: Vec<Json>, completed: Vec<Json>) -> Node
     }
 }
 
-/// Dify's failure of this node carries no class, and no record of the case that failed.
+/// Dify's failure of this node has no class, and no record of the failed case.
 fn failed(message: String, completed: Vec<Json>) -> NodeResult {
     NodeResult {
         inputs: conditions(Vec::new()),
@@ -179,7 +177,7 @@ mod tests {
         json!({"actual_value": actual, "expected_value": expected, "comparison_operator": operator})
     }
 
-    /// What the first matching case leaves: result and handle.
+    /// The result and the handle.
     fn chosen(result: &NodeResult) -> (bool, String) {
         let value = |name: &str| result.outputs.iter().find(|(n, _)| n == name).map(|(_, s)| s.value.clone());
         assert_eq!(value("selected_case_id"), Some(json!(result.handle)));

@@ -1,7 +1,7 @@
-//! Documents into a knowledge base: the chunks of a run become the segments of a document.
+//! The `knowledge-index` node: writes a run's chunks to a knowledge base as the segments of a document.
 //!
-//! Here is what needs no store: Dify's checks in Dify's order, the preview (`sys.invoke_from` is `debugger`), and what is to
-//! be kept ([`Order`]). Keeping it, with vectors if the dataset has some, is the worker's.
+//! This file holds the part without a store: Dify's checks in Dify's order, the preview (`sys.invoke_from` is
+//! `debugger`), and the document to store ([`Order`]). The worker stores it, with vectors if the dataset has them.
 
 use serde_json::{Value as Json, json};
 
@@ -15,47 +15,45 @@ use crate::value::{JsonMap, Segment, Selector, Variables};
 use crate::wire::knowledge::UPLOAD;
 
 const ERROR: &str = "KnowledgeIndexNodeError";
-/// The system variables it reads.
+/// The system variables that the node reads.
 const SYSTEM: [&str; 4] = ["dataset_id", "document_id", "batch", "invoke_from"];
 
-/// A document that is to be kept.
+/// A document to store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Order {
-    /// The dataset, by id or name.
+    /// The dataset's id or name.
     pub dataset: String,
     /// The document's id.
     pub document: String,
-    /// Which hand-in it belongs to, for the record.
+    /// The batch it belongs to. Only recorded.
     pub batch: String,
-    /// Its name; the id unless it is said.
+    /// The document's name; defaults to its id.
     pub name: String,
-    /// Where it came from.
     pub data_source_type: String,
-    /// What is known of it.
     pub doc_metadata: JsonMap,
-    /// The run that whoever ordered it has noted as the newest for the document.
+    /// The run that the caller recorded as the newest for this document.
     pub noted_run: Option<String>,
-    /// Its segments, at least one.
+    /// The segments, at least one.
     pub pieces: Vec<Piece>,
-    /// The node's inputs, for the record.
+    /// The node's inputs, for the record only.
     pub inputs: Vec<(String, Segment)>,
 }
 
-/// What is to be done.
+/// The work for the worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
-    /// A document is to be kept.
+    /// Store a document.
     Keep(Box<Order>),
-    /// Nothing: this is the node's result.
+    /// Nothing to do: this is the node's result.
     Done(Box<NodeResult>),
 }
 
-/// How chunks are built.
+/// The structure of the chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChunkStructure {
     /// A list of texts.
     Text,
-    /// Texts, each with parts of it.
+    /// Texts, each with its parts.
     Hierarchical,
     /// Questions with answers.
     Qa,
@@ -77,14 +75,12 @@ impl ChunkStructure {
 /// Configuration of `knowledge-index`.
 #[derive(Debug, Clone)]
 pub struct KnowledgeIndexData {
-    /// How the chunks are built.
     pub structure: ChunkStructure,
-    /// The chunks.
     pub chunks: Selector,
 }
 
 impl KnowledgeIndexData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let structure = required(data, "chunk_structure", problems, structure);
         let chunks = required(data, "index_chunk_variable_selector", problems, selector);
@@ -108,7 +104,7 @@ impl KnowledgeIndexData {
         into.extend(SYSTEM.map(|name| ("sys".to_owned(), name.to_owned())));
     }
 
-    /// What the node has to do, and what it failed with before that.
+    /// Checks the inputs and returns the document to store, or the result when there is nothing to store.
     pub fn work(&self, variables: &dyn Variables) -> Work {
         let done = |result: NodeResult| Work::Done(Box::new(result));
         let sys = |name: &str| {
@@ -158,13 +154,13 @@ impl KnowledgeIndexData {
     }
 }
 
-/// The node's own failure.
+/// A failure of this node.
 pub fn failure(message: impl Into<String>) -> NodeFailure {
     NodeFailure::new(ERROR, message)
 }
 
-/// The segments of chunks. Besides Dify's structures there is one for all kinds, `segments`: a list of objects with
-/// `content` and perhaps `answer`.
+/// Turns chunks into segments. Besides Dify's structures we accept `segments` in all of them: a list of objects with
+/// `content` and optionally `answer`.
 fn pieces(structure: ChunkStructure, chunks: &Json) -> Result<Vec<Piece>, String> {
     let text =
         |value: &Json| value.as_str().map(str::to_owned).ok_or_else(|| "A chunk is not a text".to_owned());
@@ -201,12 +197,16 @@ fn structure(value: &Json, problems: &mut Problems) -> Option<ChunkStructure> {
     let found = ChunkStructure::ALL.into_iter().find(|it| it.name() == name);
     if found.is_none() {
         let known = ChunkStructure::ALL.map(ChunkStructure::name).join(", ");
-        problems.error(INVALID_NODE_DATA, format!("{name:?} is no structure of chunks; known are {known}"));
+        problems
+            .error(INVALID_NODE_DATA, format!("{name:?} is not a structure of chunks; use one of {known}"));
     }
     found
 }
 
-/// The chunks as an editor shows them, or what is wrong with them.
+/// The chunks as an editor shows them.
+///
+/// # Errors
+/// The message when the chunks do not fit the structure.
 fn preview(structure: ChunkStructure, chunks: &Json) -> Result<Vec<(String, Segment)>, String> {
     let mut outputs = vec![("chunk_structure".to_owned(), Segment::string(structure.name()))];
     let mut add = |name: &str, value: Json| outputs.push((name.to_owned(), Segment::infer(value)));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_fails_in_difys_order_and_words() {
+    fn missing_inputs_fail_in_difys_order_with_difys_messages() {
         let set = json!({"dataset_id": "d"});
         for (sys, chunks, error_type, message) in [
             (json!({}), json!(null), "WorkflowNodeError", "Dataset ID is required."),

@@ -1,7 +1,7 @@
-//! Node types: one file each, one table that lists them.
+//! Node types: one file or folder per type, and one table that lists them.
 //!
-//! A file holds the type's configuration, its checks and, where the type is pure, what it does. What needs
-//! the outside world is in the worker, under the same name.
+//! A file holds the type's configuration, its checks and, for a pure type, its evaluation. Types with side effects run
+//! in the worker, in a file of the same name.
 
 pub mod agent;
 pub mod answer;
@@ -51,41 +51,39 @@ pub use evaluate::{Deferred, EvaluationLimits, evaluate, evaluate_phase};
 pub(crate) use parse::{mentions_of, parse_data};
 pub use pause::{OnTimeout, PauseKind, PauseRequest};
 
-/// How a node takes part in the traversal, under Dify's names.
+/// The part a node plays in the traversal, with Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExecutionType {
-    /// May begin a run.
+    /// Can begin a run.
     Root,
-    /// Takes every edge that leaves it.
+    /// The run goes on along all its edges.
     Executable,
-    /// Takes the edges that carry its result's handle.
+    /// The run goes on along the edges with the result's handle.
     Branch,
-    /// Runs a body of its own.
+    /// Runs a body of other nodes.
     Container,
-    /// Has a template that streams.
+    /// Streams a template.
     Response,
 }
 
-/// What the table says of a node type.
+/// A row of the table of node types.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeSpec {
-    /// The kind.
     pub kind: NodeKind,
     /// `data.type` in the file.
     pub wire: &'static str,
-    /// Its part in the traversal.
     pub execution: ExecutionType,
-    /// No side effects, bounded work: evaluated in the scheduler's step.
+    /// No side effects and bounded work: evaluated inside the scheduler's step.
     pub pure: bool,
     /// `retry_config` is honoured (Dify: four types only).
     pub retries: bool,
-    /// False for a type that is read and checked but cannot be run yet.
+    /// False for a type that is parsed and checked but cannot run yet.
     pub implemented: bool,
 }
 
 macro_rules! node_types {
     ($($(#[$doc:meta])* $kind:ident $wire:literal $execution:ident $pure:literal $retries:literal $implemented:literal;)*) => {
-        /// Every node type that is known.
+        /// All known node types.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum NodeKind { $($(#[$doc])* $kind,)* }
         /// The table of node types: name in the file, part in the traversal, pure, retries, runnable.
@@ -104,19 +102,19 @@ node_types! {
     End "end" Response                                     true  false true;
     /// streamed response
     Answer "answer" Response                               true  false true;
-    /// cases and conditions
+    /// condition cases
     IfElse "if-else" Branch                                true  false true;
     /// text from values
     TemplateTransform "template-transform" Executable      true  false true;
     /// first value present
     VariableAggregator "variable-aggregator" Executable    true  false true;
-    /// a model call
+    /// model call
     Llm "llm" Executable                                   false true  true;
     /// user code
     Code "code" Executable                                 false true  true;
-    /// an outgoing call
+    /// outgoing HTTP call
     HttpRequest "http-request" Executable                  false true  true;
-    /// a named external tool
+    /// external tool, by name
     Tool "tool" Executable                                 false true  true;
     /// branch by meaning
     QuestionClassifier "question-classifier" Branch        false false true;
@@ -126,67 +124,67 @@ node_types! {
     DocumentExtractor "document-extractor" Executable      false false true;
     /// passages for a question
     KnowledgeRetrieval "knowledge-retrieval" Executable    false false true;
-    /// documents into a knowledge base
+    /// writes documents to a knowledge base
     KnowledgeIndex "knowledge-index" Executable            false false true;
-    /// a model with tools
+    /// model with tools
     Agent "agent" Executable                               false false true;
-    /// write a variable
+    /// writes a variable
     Assigner "assigner" Executable                         true  false true;
     /// filter, sort, slice
     ListOperator "list-operator" Executable                true  false true;
-    /// wait for a form
+    /// waits for a form
     HumanInput "human-input" Branch                        true  false true;
-    /// a body per item
+    /// a body for each item
     Iteration "iteration" Container                        true  false true;
-    /// where an item's body begins
+    /// start of an item's body
     IterationStart "iteration-start" Executable            true  false true;
-    /// a body until
+    /// a body, repeated until a condition holds
     Loop "loop" Container                                  true  false true;
-    /// where a round begins
+    /// start of a round
     LoopStart "loop-start" Executable                      true  false true;
     /// leaves the loop
     LoopEnd "loop-end" Executable                          true  false true;
-    /// begins a pipeline run
+    /// starts a pipeline run
     Datasource "datasource" Root                           true  false true;
-    /// begins a run from a web hook
+    /// starts a run from a web hook
     TriggerWebhook "trigger-webhook" Root                  true  false true;
-    /// begins a run by the clock
+    /// starts a run by schedule
     TriggerSchedule "trigger-schedule" Root                true  false true;
-    /// begins a run from a plugin
+    /// starts a run from a plugin
     TriggerPlugin "trigger-plugin" Root                    true  false true;
     /// does nothing
     Empty "empty" Executable                               false true  true;
-    /// what was said, in a few sentences
+    /// summary of a conversation
     Summary "summary" Executable                           false true  true;
-    /// facts from what was said
+    /// facts from a conversation
     Facts "facts" Executable                               false true  true;
-    /// fields of a schema from what was said
+    /// fields of a schema from a conversation
     Slot "slot" Executable                                 false true  true;
     /// an interface over HTTP
     Api "api" Executable                                   false true  true;
     /// a database
     Sql "sql" Executable                                   false true  true;
-    /// a Call of somebody's own
+    /// a user-defined Call
     Call "call" Executable                                 false true  true;
     /// branches by typed conditions
     Choice "choice" Branch                                 true  false true;
     /// a question to the user
     UserInteraction "user-interaction" Executable          true  true  true;
-    /// what is visible of a list of messages
+    /// the visible part of a list of messages
     ContextProcessor "context-processor" Executable        true  false true;
 }
 
 impl NodeKind {
-    /// The table's row of this kind.
+    /// The table row of this kind.
     pub fn spec(self) -> &'static NodeSpec {
-        // The table lists the kinds in the order of the enum; a test holds it to that.
+        // The table has the same order as the enum; a test checks that.
         &NODE_TYPES[self as usize]
     }
     /// `data.type` in the file.
     pub fn wire(self) -> &'static str {
         self.spec().wire
     }
-    /// The kind of a `data.type`; `variable-assigner` is the aggregator's old name.
+    /// The kind for a `data.type`; `variable-assigner` is the aggregator's old name.
     pub fn from_wire(name: &str) -> Option<Self> {
         if name == "variable-assigner" {
             return Some(Self::VariableAggregator);
@@ -195,8 +193,8 @@ impl NodeKind {
     }
 }
 
-/// Whether a node has a type or a form that no file of Dify has. Such a node is tried again unless it says that it is not,
-/// and only after a failure that may pass.
+/// True for node types and forms that Dify does not have. Such a node is retried by default, but only after a failure
+/// that can pass.
 pub fn is_own_form(kind: NodeKind, data: &JsonMap) -> bool {
     match kind {
         NodeKind::Llm => llm::profile::is_form_of(data) || step::is_llm_step(data),
@@ -214,7 +212,7 @@ pub fn is_own_form(kind: NodeKind, data: &JsonMap) -> bool {
     }
 }
 
-/// A node's configuration, parsed. One variant a type.
+/// A node's parsed configuration, one variant per type.
 #[derive(Debug, Clone)]
 pub enum NodeData {
     /// See [`start`].
@@ -253,13 +251,13 @@ pub enum NodeData {
     DocumentExtractor(document_extractor::DocumentExtractorData),
     /// See [`iteration`].
     Iteration(iteration::IterationData),
-    /// Where the body of an iteration begins: does nothing.
+    /// Start of an iteration's body: does nothing.
     IterationStart,
     /// See [`loop_`].
     Loop(Box<loop_::LoopData>),
-    /// Where the body of a loop begins: does nothing.
+    /// Start of a loop's body: does nothing.
     LoopStart,
-    /// Leaves the loop around it: does nothing by itself.
+    /// Ends the loop around it. The node itself does nothing.
     LoopEnd,
     /// See [`human_input`].
     HumanInput(Box<human_input::HumanInputData>),
@@ -286,18 +284,18 @@ pub enum NodeData {
 }
 
 impl NodeData {
-    /// Whether a node of a kind that streams does so.
+    /// False when the node has streaming switched off.
     pub fn streams(&self) -> bool {
         if let Self::ProfileLlm(data) = self { data.stream } else { true }
     }
-    /// Whether variables stand in its texts by their bare names.
+    /// True when its texts can use variables by bare name.
     pub(crate) fn has_names(&self) -> bool {
         match self {
             Self::ContextProcessor(data) => data.has_texts(),
             _ => matches!(self, Self::ProfileLlm(_)),
         }
     }
-    /// The variables that those names may mean.
+    /// The variables that those names can refer to.
     pub(crate) fn names_mut(&mut self) -> Option<&mut Names> {
         match self {
             Self::ProfileLlm(data) => Some(&mut data.names),
@@ -307,19 +305,19 @@ impl NodeData {
     }
 }
 
-/// The moments at which a container is evaluated. Between them its body runs, which is the machine's.
+/// The moments at which a container is evaluated. Between them the state machine runs its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// The container begins: what it runs over (iteration), its variables and whether it breaks at once (loop).
+    /// The container begins: gives an iteration's items, or a loop's variables and whether it breaks at once.
     Open,
-    /// A round is over: whether the loop breaks.
+    /// A round has ended: decides whether the loop breaks.
     Check,
-    /// No item runs any more: the output of the iteration.
+    /// All items have ended: gives the output of the iteration.
     Collect,
 }
 
 impl Phase {
-    /// The word for it.
+    /// The name of the phase.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -327,31 +325,27 @@ impl Phase {
             Self::Collect => "collect",
         }
     }
-    /// The phase of a word.
+    /// Finds a phase by its name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Open, Self::Check, Self::Collect].into_iter().find(|phase| phase.name() == name)
     }
 }
 
-/// Tokens and prices of model calls. Prices are decimal texts, as Dify writes them.
+/// Tokens and prices of model calls. Prices are decimal texts, in Dify's format.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Usage {
-    /// Tokens in.
     pub prompt_tokens: u64,
-    /// Tokens out.
     pub completion_tokens: u64,
-    /// Both.
     pub total_tokens: u64,
-    /// Price of both, decimal text.
+    /// Price of prompt and completion.
     pub total_price: String,
-    /// The whole usage object as `outputs.usage` shows it.
+    /// The whole usage object, shown as `outputs.usage`.
     pub record: JsonMap,
-    /// Currency of the prices.
     pub currency: String,
 }
 
 impl Usage {
-    /// Reads a usage object; the counters are those in it.
+    /// Reads the counters from a usage object and keeps the object.
     pub fn from_record(record: JsonMap) -> Self {
         let count = |key: &str| record.get(key).and_then(serde_json::Value::as_u64).unwrap_or(0);
         let text = |key: &str, default: &str| {
@@ -369,63 +363,60 @@ impl Usage {
 }
 
 impl Usage {
-    /// Whether it says that anything was spent, be it by tries that have failed.
+    /// True when something was spent, failed tries included.
     pub fn is_any(&self) -> bool {
         self.total_tokens > 0 || self.record.contains_key(WASTED)
     }
 }
 
-/// The part of a usage object that a called run has spent on replies which were of no use: `total_tokens`, `total_price`,
-/// `currency`. Its other counters do not have it.
+/// The key in a usage object for what a sub-workflow run spent on unusable replies: `total_tokens`, `total_price`,
+/// `currency`. The other counters exclude it.
 pub const WASTED: &str = "wasted";
 
-/// A reply that was paid for and of no use to its node. It is held against budgets and stands in the ledger; the totals of
-/// the run are Dify's, which do not have it.
+/// A paid reply that the node could not use. It counts against budgets and is in the ledger, but not in the run's
+/// totals: Dify's totals exclude it too.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wasted {
-    /// The provider as the workflow names it.
+    /// The provider, as the workflow names it.
     pub provider: String,
-    /// The model.
     pub model: String,
-    /// What it cost.
     pub usage: Usage,
 }
 
 /// A variable that a node wrote outside its own outputs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VariableUpdate {
-    /// Whose variable: a node's id, or `conversation` and the like.
+    /// The namespace: a node's id, or `conversation` and the like.
     pub node: String,
-    /// Its name.
     pub name: String,
-    /// Its new value, under the type that the variable has had.
+    /// The new value, in the type that the variable already has.
     pub value: Segment,
 }
 
-/// What an execution of a node brought.
+/// The result of executing a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeResult {
-    /// What it was given, for the record.
+    /// Inputs, for the record only.
     pub inputs: Vec<(String, Segment)>,
-    /// What it did, for the record.
+    /// Details of the work, for the record only.
     pub process_data: JsonMap,
-    /// What it made, in order; written to the pool under the node's id.
+    /// Outputs in order; written to the pool under the node's id.
     pub outputs: Vec<(String, Segment)>,
-    /// What it wrote besides: each variable once, in the order of the first writes. Empty when it failed.
+    /// Variables written outside the node's outputs: each once, in the order of the first writes. Empty on failure.
     pub updates: Vec<VariableUpdate>,
-    /// Tokens, prices and such.
+    /// Tokens, prices and the like.
     pub metadata: JsonMap,
-    /// The handle it leaves by.
+    /// The handle of the edges that the run follows.
     pub handle: String,
-    /// What the model calls cost.
+    /// Cost of the model calls.
     pub usage: Option<Usage>,
-    /// What was paid for a reply that is no part of that, since it was of no use.
+    /// Cost of an unusable reply; not included in `usage`.
     pub wasted: Option<Box<Wasted>>,
-    /// Set when it failed.
+    /// Set on failure.
     pub failure: Option<NodeFailure>,
-    /// Set when it has not ended and waits for somebody.
+    /// Set when the node has not ended but waits for a person.
     pub pause: Option<Box<PauseRequest>>,
-    /// What it changes of what the run keeps beside its variables; nothing for nearly all.
+    /// Changes to the run's state beside its variables. Most nodes have none.
     pub effects: Option<Box<Effects>>,
 }
 
@@ -448,23 +439,23 @@ impl Default for NodeResult {
 }
 
 impl NodeResult {
-    /// A result that is nothing but outputs.
+    /// A result with outputs only.
     pub fn outputs(outputs: Vec<(String, Segment)>) -> Self {
         Self { outputs, ..Self::default() }
     }
-    /// Not an end, but a wait for somebody.
+    /// A result that waits for a person instead of ending.
     pub fn waiting(request: PauseRequest) -> Self {
         Self { pause: Some(Box::new(request)), ..Self::default() }
     }
-    /// A failure without anything else.
+    /// A result with a failure only.
     pub fn failed(failure: NodeFailure) -> Self {
         Self { failure: Some(failure), ..Self::default() }
     }
 }
 
-/// The handle of a node that has only one way out.
+/// The handle of a node with one way out.
 pub const SOURCE_HANDLE: &str = "source";
-/// The handle of a failure that the graph handles.
+/// The handle for failures that the graph handles.
 pub const FAIL_BRANCH_HANDLE: &str = "fail-branch";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One door from `data` in the file to a node's configuration, and from there to what it mentions.
+//! Parses `data` of any node type, and lists the variables that a configuration mentions.
 
 use super::trigger_plugin::TriggerPluginData;
 use super::trigger_schedule::TriggerScheduleData;
@@ -14,7 +14,7 @@ use super::{
 use crate::dsl::Problems;
 use crate::value::JsonMap;
 
-/// Reads the configuration of a node; none when it cannot be used, which is then reported.
+/// Reads the configuration of a node. Reports problems and returns `None` when it cannot be used.
 pub(crate) fn parse_data(kind: NodeKind, data: &JsonMap, problems: &mut Problems) -> Option<NodeData> {
     match kind {
         NodeKind::Start => start::StartData::parse(data, problems).map(NodeData::Start),
@@ -91,12 +91,11 @@ fn step_of(kind: NodeKind, data: &JsonMap, problems: &mut Problems) -> Option<No
     step::StepData::parse(kind, data, problems).map(|data| NodeData::Step(Box::new(data)))
 }
 
-/// The variables that the configuration of node `node` mentions, as (node, name), in its order and perhaps more than
-/// once.
+/// The variables that the configuration of node `node` mentions, as (node, name), in its order. One can appear twice.
 pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> {
     let mut mentions = Vec::new();
     match data {
-        // A start node reads every variable there is; what it needs is not known from its configuration.
+        // A start node reads all variables, so its configuration does not say which it needs.
         NodeData::Start(data) => data.mentions(&mut mentions),
         NodeData::End(data) => data.mentions(&mut mentions),
         NodeData::Answer(data) => data.mentions(&mut mentions),
@@ -138,7 +137,7 @@ pub(crate) fn mentions_of(node: &str, data: &NodeData) -> Vec<(String, String)> 
 pub(super) mod tests {
     use super::*;
 
-    /// The paths of what a check reports.
+    /// The paths of the reported problems.
     pub(in crate::nodes) fn paths_of(
         check: fn(&JsonMap, &mut Problems),
         data: serde_json::Value,

@@ -1,4 +1,4 @@
-//! Text from values.
+//! The `template-transform` node: renders a Jinja template.
 
 use super::NodeResult;
 use super::evaluate::{Deferred, EvaluationLimits};
@@ -17,8 +17,8 @@ pub struct TemplateTransformData {
 }
 
 impl TemplateTransformData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used. A syntax error of
-    /// the template is no such problem: as on Dify the node fails when it runs, and its error strategy applies.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used. A template's syntax
+    /// error is not a problem here: as on Dify the node fails when it runs, and its error strategy applies.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let variables = required(data, "variables", problems, |value, problems| {
             list(value, problems, |item, problems| {
@@ -43,7 +43,7 @@ impl TemplateTransformData {
     /// Runs the node.
     ///
     /// # Errors
-    /// [`Deferred`] when the template used up its fuel.
+    /// [`Deferred`] when the template uses up its fuel.
     pub fn evaluate(
         &self,
         variables: &dyn Variables,
@@ -51,7 +51,7 @@ impl TemplateTransformData {
     ) -> Result<NodeResult, Deferred> {
         let inputs = named_values(&self.variables, variables);
         if inputs.iter().any(|(_, value)| holds_file(value)) {
-            // Dify hands the inputs over as JSON, which its files refuse; the exception takes the inputs with it.
+            // Dify passes the inputs as JSON, which cannot hold files. The exception loses the inputs.
             return Ok(NodeResult::failed(NodeFailure::escaped("Type is not JSON serializable: File")));
         }
         let failed = |inputs, message: String| {
@@ -59,7 +59,7 @@ impl TemplateTransformData {
             Ok(NodeResult { inputs, failure, ..NodeResult::default() })
         };
         let too_long = format!("Output length exceeds {} characters", limits.template_chars_max);
-        // A character has at most four bytes, so that a longer text is too long for sure.
+        // A character has at most four bytes, so a text with more bytes has too many characters.
         let bytes_max = limits.template_chars_max.saturating_mul(4);
         match self.template.render_within(&inputs, limits.undefined, limits.fuel, bytes_max) {
             Ok(Some(text)) if text.chars().count() <= limits.template_chars_max => Ok(NodeResult {

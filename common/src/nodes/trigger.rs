@@ -1,19 +1,19 @@
-//! What all triggers share: the record that they show of what they were given.
+//! Shared by all triggers: the variables that a trigger receives and shows.
 
 use crate::value::{Lookup, Segment, Variables};
 
-/// Values under names, in order.
+/// Named values, in order.
 pub(super) type Named = Vec<(String, Segment)>;
 
 /// The namespace of system variables.
 const SYSTEM: &str = "sys";
 
-/// What is stored under the node, by name.
+/// The values stored under the node.
 pub(super) fn own(node: &str, variables: &dyn Variables) -> Named {
     values(node, variables)
 }
 
-/// The system variables as a trigger shows them: `sys.<name>`.
+/// The system variables, named `sys.<name>`.
 pub(super) fn system(variables: &dyn Variables) -> Named {
     values(SYSTEM, variables).into_iter().map(|(name, value)| (format!("{SYSTEM}.{name}"), value)).collect()
 }

@@ -1,5 +1,5 @@
-//! Begins a run when an event of a Dify plugin came. Plugins live in Dify; here their host starts the run with what the
-//! event brought, and the node shows it.
+//! The `trigger-plugin` node: starts a run from an event of a Dify plugin. Plugins run in Dify; their host starts the
+//! run here with the event's data, and the node shows that data.
 
 use serde_json::{Value as Json, json};
 
@@ -12,25 +12,23 @@ use crate::value::{JsonMap, Variables};
 /// Configuration of `trigger-plugin`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TriggerPluginData {
-    /// The plugin.
     pub plugin_id: String,
-    /// Whose event it is.
+    /// The provider of the event.
     pub provider_id: String,
-    /// Which event.
     pub event_name: String,
     /// The plugin's exact version.
     pub plugin_unique_identifier: String,
-    /// What the event is asked for, each with its constant value.
+    /// The parameters of the event, each with its constant value.
     pub event_parameters: Vec<(String, Json)>,
 }
 
 impl TriggerPluginData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let [plugin_id, provider_id, event_name, subscription_id, identifier] =
             ["plugin_id", "provider_id", "event_name", "subscription_id", "plugin_unique_identifier"]
                 .map(|key| required(data, key, problems, text));
-        // An export leaves the subscription empty, but it is there.
+        // The subscription is empty in an export, but must be present.
         subscription_id?;
         let event_parameters = match data.get("event_parameters") {
             None | Some(Json::Null) => Vec::new(),
@@ -45,7 +43,7 @@ impl TriggerPluginData {
         })
     }
 
-    /// Runs the node: it shows what the event brought.
+    /// Runs the node: it shows the event's data.
     pub fn evaluate(&self, id: &str, variables: &dyn Variables) -> NodeResult {
         let mut outputs = own(id, variables);
         outputs.extend(system(variables));

@@ -1,4 +1,4 @@
-//! The first value present.
+//! The `variable-aggregator` node: gives the first value that is present.
 
 use serde_json::{Value as Json, json};
 
@@ -18,7 +18,7 @@ pub struct VariableAggregatorData {
 enum Choice {
     /// One output, `output`.
     Single(Vec<Selector>),
-    /// One output a group, under its name.
+    /// One output per group, under the group's name.
     Groups(Vec<Group>),
 }
 
@@ -29,9 +29,9 @@ struct Group {
 }
 
 impl VariableAggregatorData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
-        // The declared type is never held against the value, but Dify refuses a node without it.
+        // The declared type is not compared with the value, but Dify refuses a node without it.
         let declared = required(data, "output_type", problems, text);
         let variables = required(data, "variables", problems, selectors);
         let groups = match data.get("advanced_settings") {
@@ -55,7 +55,7 @@ impl VariableAggregatorData {
         }
     }
 
-    /// Runs the node. Null, empty and false values are present; nothing present is no failure.
+    /// Runs the node. Null, empty and false values count as present. It is no failure when no value is present.
     pub fn evaluate(&self, variables: &dyn Variables) -> NodeResult {
         let mut result = NodeResult::default();
         let mut choose = |selectors: &[Selector]| {
@@ -73,7 +73,7 @@ impl VariableAggregatorData {
                 let mut outputs = Vec::new();
                 for group in groups {
                     if let Some(value) = choose(&group.variables) {
-                        // Within an object a secret can be no reference, so it is shown as elsewhere.
+                        // An object cannot hold a secret as a reference, so the secret is masked.
                         let value =
                             if value.ty == SegmentType::Secret { value.log().into() } else { value.value };
                         let object = Segment::new(SegmentType::Object, json!({ "output": value }));
@@ -91,7 +91,7 @@ fn selectors(value: &Json, problems: &mut Problems) -> Option<Vec<Selector>> {
     list(value, problems, selector)
 }
 
-/// The groups when grouping is on, `Some(None)` when it is off, nothing when the settings are wrong. Groups are
+/// The groups when grouping is on, `Some(None)` when it is off, `None` when the settings are invalid. Groups are
 /// checked in both cases, as on Dify.
 fn groups(settings: &Json, problems: &mut Problems) -> Option<Option<Vec<Group>>> {
     let settings = mapping(settings, problems)?;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_present_and_what_is_missing_is_passed_over() {
+    fn null_is_present_and_a_missing_variable_is_skipped() {
         let result = run(
             json!({"output_type": "string", "variables": [["start", "never"], ["start", "nul"], ["start", "empty"]]}),
         );

@@ -1,7 +1,7 @@
-//! The log of an agent: what a reader of the run sees of its rounds, as it happens (Dify's agent logs).
+//! The log of an agent: its rounds, shown to a reader of the run while they happen (Dify's agent logs).
 //!
-//! Events and metadata travel with every fact and state of the node, so [`Room`] bounds what they show; the output `json`,
-//! which is stored apart when it is large, has all of it.
+//! Events and metadata are part of every fact and state of the node, so [`Room`] bounds them. The output `json` has the
+//! whole log; it becomes a blob when it is large.
 
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
@@ -10,14 +10,11 @@ use crate::ids::ExecutionId;
 use crate::limits::{AGENT_LOG_BYTES_MAX, AGENT_LOG_LINE_BYTES_MAX, AGENT_LOG_TEXT_BYTES_MAX};
 use crate::value::JsonMap;
 
-/// How a line of the log stands.
+/// Status of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogStatus {
-    /// Under way.
     Start,
-    /// Done.
     Success,
-    /// Failed.
     Error,
 }
 
@@ -32,27 +29,25 @@ impl LogStatus {
     }
 }
 
-/// A line of the log. The same id told again is the same line, as it stands now.
+/// A line of the log. A later line with the same id replaces the earlier one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentLog {
-    /// Follows from the execution and the place in it, so that a job that is done again tells the same lines.
+    /// Derived from the execution and the line's place in it, so that a retried job sends the same lines.
     pub id: String,
-    /// The line that it belongs to.
+    /// The id of the line above it.
     pub parent: Option<String>,
-    /// What it is: `ROUND 1`, `CALL search`.
+    /// For example `ROUND 1`, `CALL search`.
     pub label: String,
-    /// How it stands.
     pub status: LogStatus,
-    /// Why it failed.
     pub error: Option<String>,
-    /// What went in and what came out.
+    /// Input and output.
     pub data: JsonMap,
     /// Times and cost.
     pub metadata: JsonMap,
 }
 
 impl AgentLog {
-    /// A line that begins. `place` is unique within the execution.
+    /// A line for work that begins. `place` is unique within the execution.
     pub fn begun(execution: &ExecutionId, place: &str, label: impl Into<String>) -> Self {
         let name = format!("{execution}/{place}");
         Self {
@@ -66,21 +61,21 @@ impl AgentLog {
         }
     }
 
-    /// Below another line.
+    /// Puts the line below another.
     #[must_use]
     pub fn below(mut self, parent: &Self) -> Self {
         self.parent = Some(parent.id.clone());
         self
     }
 
-    /// With what went in.
+    /// Sets the line's data.
     #[must_use]
     pub fn with(mut self, data: Json) -> Self {
         self.data = data.as_object().cloned().unwrap_or_default();
         self
     }
 
-    /// The same line, done.
+    /// Marks the line as done.
     #[must_use]
     pub fn done(mut self, data: Json, metadata: JsonMap) -> Self {
         self.status = LogStatus::Success;
@@ -88,7 +83,7 @@ impl AgentLog {
         self.with(data)
     }
 
-    /// The same line, failed.
+    /// Marks the line as failed.
     #[must_use]
     pub fn failed(mut self, error: impl Into<String>, metadata: JsonMap) -> Self {
         self.status = LogStatus::Error;
@@ -97,11 +92,11 @@ impl AgentLog {
         self
     }
 
-    /// As its event tells it: what is long is cut.
+    /// The line as an event; long values are cut.
     pub fn event(&self, execution: &ExecutionId, node: &str) -> JsonMap {
         let mut room = Room::of_a_line();
         let error = self.error.as_deref().map(|error| room.text(error));
-        let told = json!({
+        let event = json!({
             "message_id": self.id,
             "node_execution_id": execution.to_string(),
             "parent_id": self.parent,
@@ -112,15 +107,15 @@ impl AgentLog {
             "metadata": self.metadata,
             "node_id": node,
         });
-        told.as_object().cloned().unwrap_or_default()
+        event.as_object().cloned().unwrap_or_default()
     }
 
-    /// As the output `json` lists it: whole.
+    /// The line in the output `json`, complete.
     pub fn output(&self, node: &str) -> Json {
         self.listed(node, &self.error, Json::Object(self.data.clone()))
     }
 
-    /// As the metadata list it, in what is left of their room.
+    /// The line in the metadata, cut to the remaining room.
     fn shown(&self, node: &str, all: &mut Room) -> Json {
         let mut room = all.part(AGENT_LOG_LINE_BYTES_MAX);
         let before = room.left;
@@ -144,12 +139,12 @@ impl AgentLog {
     }
 }
 
-/// The log so far: a line told again takes its own place.
+/// The log so far, one entry per line id.
 #[derive(Debug, Clone, Default)]
 pub struct Logs(Vec<AgentLog>);
 
 impl Logs {
-    /// Notes a line.
+    /// Adds a line, or replaces the line with the same id.
     pub fn note(&mut self, log: AgentLog) {
         match self.0.iter_mut().find(|known| known.id == log.id) {
             Some(known) => *known = log,
@@ -157,12 +152,12 @@ impl Logs {
         }
     }
 
-    /// All lines, in the order in which they began.
+    /// All lines in the order in which they began.
     pub fn outputs(&self, node: &str) -> Vec<Json> {
         self.0.iter().map(|log| log.output(node)).collect()
     }
 
-    /// The same for the metadata: what is long is cut, and what is too much left out.
+    /// The lines for the metadata: long values are cut, and lines beyond the room are left out.
     pub fn shown(&self, node: &str) -> Vec<Json> {
         let mut room = Room { left: AGENT_LOG_BYTES_MAX };
         let mut shown = Vec::with_capacity(self.0.len());
@@ -176,19 +171,19 @@ impl Logs {
     }
 }
 
-/// About what a line weighs without its texts.
+/// Approximate bytes of a line without its texts.
 const LINE_BYTES: usize = 512;
-/// About what a value weighs without its texts.
+/// Approximate bytes of a value without its texts.
 const VALUE_BYTES: usize = 8;
 
-/// What is left for the texts of something that is shown.
+/// The remaining bytes for shown texts.
 #[derive(Debug)]
 pub struct Room {
     left: usize,
 }
 
 impl Room {
-    /// For a line of the log, or as much as one.
+    /// Room for one line of the log.
     pub fn of_a_line() -> Self {
         Self { left: AGENT_LOG_LINE_BYTES_MAX }
     }
@@ -201,7 +196,7 @@ impl Room {
         self.left = self.left.saturating_sub(bytes);
     }
 
-    /// A text as it is shown; one that is cut says how long it was.
+    /// A text, cut if necessary; a cut text ends with its original length.
     pub fn text(&mut self, text: &str) -> String {
         let room = self.left.min(AGENT_LOG_TEXT_BYTES_MAX);
         self.take(text.len().min(room));
@@ -212,7 +207,7 @@ impl Room {
         format!("{}… ({} bytes)", &text[..end], text.len())
     }
 
-    /// A value as it is shown.
+    /// A value, cut if necessary.
     pub fn value(&mut self, value: &Json) -> Json {
         self.take(VALUE_BYTES);
         match value {
@@ -233,7 +228,7 @@ impl Room {
         }
     }
 
-    /// A mapping as it is shown.
+    /// A mapping, cut if necessary.
     pub fn map(&mut self, map: &JsonMap) -> Json {
         let mut shown = JsonMap::new();
         for (at, (name, value)) in map.iter().enumerate() {
@@ -262,23 +257,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_is_shown_as_it_is() {
+    fn short_values_are_shown_unchanged() {
         let mut logs = Logs::default();
         logs.note(line(1, "sunny"));
         logs.note(line(2, "").failed("broken", JsonMap::new()));
         assert_eq!(logs.shown("a"), logs.outputs("a"));
-        let told = line(1, "sunny").event(&execution(), "a");
-        assert_eq!(told["data"]["output"], json!({"tool_call_name": "f", "tool_response": "sunny"}));
+        let event = line(1, "sunny").event(&execution(), "a");
+        assert_eq!(event["data"]["output"], json!({"tool_call_name": "f", "tool_response": "sunny"}));
     }
 
     #[test]
-    fn what_is_long_is_cut_in_events_and_metadata_and_whole_in_the_output() {
+    fn long_values_are_cut_in_events_and_metadata_and_whole_in_the_output() {
         let long = "ä".repeat(900 * 1024 / 2);
         let mut logs = Logs::default();
         (0..10).for_each(|at| logs.note(line(at, &long)));
         logs.note(line(10, "").failed(long.clone(), JsonMap::new()));
-        let told = line(1, &long).event(&execution(), "a");
-        let shown = told["data"]["output"]["tool_response"].as_str().unwrap();
+        let event = line(1, &long).event(&execution(), "a");
+        let shown = event["data"]["output"]["tool_response"].as_str().unwrap();
         assert!(shown.len() < AGENT_LOG_TEXT_BYTES_MAX + 30, "{}", shown.len());
         assert!(shown.ends_with("… (921600 bytes)"), "{shown}");
         let listed = logs.shown("a");
@@ -292,8 +287,8 @@ mod tests {
         let many: Vec<String> = (0..100_000).map(|n| n.to_string()).collect();
         let mut log = line(0, "");
         log.data = JsonMap::from_iter([("many".to_owned(), json!(many)), ("more".to_owned(), json!("x"))]);
-        let told = Json::Object(log.event(&execution(), "a")).to_string();
-        assert!(told.len() < 3 * AGENT_LOG_LINE_BYTES_MAX, "{}", told.len());
+        let event = Json::Object(log.event(&execution(), "a")).to_string();
+        assert!(event.len() < 3 * AGENT_LOG_LINE_BYTES_MAX, "{}", event.len());
         let mut logs = Logs::default();
         (0..10_000).for_each(|at| logs.note(line(at, "x")));
         let shown = Json::Array(logs.shown("a")).to_string();

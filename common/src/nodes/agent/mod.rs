@@ -1,8 +1,8 @@
-//! An agent: a model that may call tools, round by round, until it knows the answer.
+//! The `agent` node: a model that can call tools, round after round, until it has an answer.
 //!
-//! `parse` reads the node's `data`, [`parameters`] fills in the run's variables, [`prompt`] and [`react`] are the two
-//! strategies that Dify's own plugin has (`function_calling`, `ReAct`; [`thinking`] what of the latter is told at once), [`log`] is what a reader of the run sees of the
-//! rounds. The rounds themselves are the worker's.
+//! `parse` reads the node's `data` and [`parameters`] fills in the run's variables. [`prompt`] and [`react`] are the
+//! two strategies of Dify's own plugin (`function_calling`, `ReAct`); [`thinking`] decides which part of a `ReAct`
+//! reply is streamed at once. [`log`] builds the log of the rounds. The worker runs the rounds.
 
 pub mod log;
 pub mod parameters;
@@ -21,24 +21,23 @@ use crate::value::{JsonMap, Selector};
 /// Configuration of `agent`.
 #[derive(Debug, Clone)]
 pub struct AgentData {
-    /// Who has the strategy, for the record: `langgenius/agent/agent`.
+    /// The strategy's provider, for the record: `langgenius/agent/agent`.
     pub provider_name: String,
-    /// How it goes about.
     pub strategy: Strategy,
-    /// What the strategy is given, by name.
+    /// The parameters of the strategy, by name.
     pub parameters: Vec<(String, AgentInput)>,
-    /// The conversation so far.
+    /// Settings for including the conversation so far.
     pub memory: Option<Memory>,
-    /// What becomes of `<think>` blocks.
+    /// Treatment of `<think>` blocks.
     pub reasoning: ReasoningFormat,
 }
 
-/// How an agent goes about.
+/// The way an agent works with its tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
-    /// The model calls tools by its own means.
+    /// The model uses its API's tool calls.
     FunctionCalling,
-    /// The model writes what it would do, in words that are read.
+    /// The model writes its tool calls as text, which we parse.
     ReAct,
 }
 
@@ -51,25 +50,25 @@ impl Strategy {
         }
     }
 
-    /// The strategy of a name, however it is written.
+    /// Finds a strategy by its name, in any case of letters.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::FunctionCalling, Self::ReAct].into_iter().find(|known| known.name().eq_ignore_ascii_case(name))
     }
 }
 
-/// Where the value of a parameter comes from.
+/// The source of a parameter's value.
 #[derive(Debug, Clone)]
 pub enum AgentInput {
-    /// A text with references.
+    /// A template.
     Text(Template),
-    /// Another value, and its JSON text with references in it.
+    /// Another value, and its JSON text as a template.
     Value(Json, Template),
-    /// A variable, with its type.
+    /// A variable; keeps its type.
     Variable(Selector),
 }
 
 impl AgentData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         parse::parse(data, problems)
     }
@@ -82,7 +81,7 @@ impl AgentData {
                 AgentInput::Variable(selector) => mention(selector, into),
             }
         }
-        // Fixed values of tools may be variables; they are known when the list of tools is.
+        // Fixed values of tools can be variables. They are found here, where the list of tools is known.
         for selector in self.selectors_of_tools() {
             mention(&selector, into);
         }

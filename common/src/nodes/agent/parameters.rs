@@ -1,4 +1,4 @@
-//! What a strategy is given, with the run's variables in it (Dify's rules for agents).
+//! Fills the run's variables into the parameters of a strategy (Dify's rules for agents).
 
 use serde_json::Value as Json;
 
@@ -9,42 +9,39 @@ use crate::nodes::tool::ProviderKind;
 use crate::value::pyrepr::repr;
 use crate::value::{JsonMap, Selector, Variables};
 
-/// Rounds when nobody says how many (the strategies' default).
+/// Default number of rounds, as in Dify's strategies.
 const ITERATIONS: u64 = 3;
-/// Most rounds (the strategies' bound).
+/// Most rounds, as in Dify's strategies.
 const ITERATIONS_MAX: u64 = 30;
-/// What escapes a node on Dify.
+/// The class of exceptions that leave a node on Dify.
 const ESCAPED: &str = "WorkflowNodeError";
 
-/// What both strategies take.
+/// The parameters of both strategies.
 #[derive(Debug, Clone)]
 pub struct Given {
-    /// The model that thinks.
     pub model: ModelConfig,
-    /// What the author tells it.
+    /// The author's instruction to the model.
     pub instruction: String,
-    /// What it is asked.
+    /// The user's question.
     pub query: String,
     /// Most rounds.
     pub iterations_max: u64,
-    /// The tools that are switched on.
+    /// The enabled tools.
     pub tools: Vec<AgentTool>,
-    /// Passages that are told as sources; an empty list for none.
+    /// Passages sent as sources; empty when there are none.
     pub context: Vec<Json>,
-    /// All of it by name, for the record.
+    /// All parameters by name, for the record.
     pub shown: JsonMap,
 }
 
-/// A tool as an agent is given it.
+/// A tool that the agent may call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentTool {
-    /// The kind of its provider.
+    /// The kind of the tool's provider.
     pub kind: ProviderKind,
-    /// Its provider.
     pub provider: String,
-    /// Its name.
     pub name: String,
-    /// What the author says of it; none: what it says of itself.
+    /// The author's description. `None`: the tool's own description is used.
     pub description: Option<String>,
     /// Arguments that the model does not choose.
     pub fixed: JsonMap,
@@ -53,7 +50,8 @@ pub struct AgentTool {
 /// Fills in the parameters.
 ///
 /// # Errors
-/// `WorkflowNodeError` for a variable that is not there and for what no strategy takes, as what escapes the node on Dify.
+/// `WorkflowNodeError` for a missing variable, and for parameters that no strategy accepts. On Dify this is an
+/// exception that leaves the node.
 pub fn resolve(data: &AgentData, variables: &dyn Variables) -> Result<Given, NodeFailure> {
     let mut shown = JsonMap::new();
     for (name, input) in &data.parameters {
@@ -96,7 +94,7 @@ fn value(input: &AgentInput, variables: &dyn Variables) -> Result<Json, NodeFail
         AgentInput::Text(template) => Ok(template.render_text(variables).into()),
         AgentInput::Value(_, template) => {
             let text = template.render_text(variables);
-            // References may have broken it; then it is a text.
+            // References can break the JSON; then the value is a text.
             Ok(serde_json::from_str(&text).unwrap_or(Json::String(text)))
         }
         AgentInput::Variable(selector) => of_variable(selector, variables),
@@ -132,7 +130,7 @@ fn model(value: Option<&Json>) -> Result<ModelConfig, NodeFailure> {
     Ok(ModelConfig { provider, name, mode, completion_params: params.cloned().unwrap_or_default() })
 }
 
-/// A tool of the list; none for one that is switched off.
+/// A tool of the list. `None` when it is disabled.
 fn tool_of(tool: &Json, variables: &dyn Variables) -> Result<Option<AgentTool>, NodeFailure> {
     if tool.get("enabled").and_then(Json::as_bool) != Some(true) {
         return Ok(None);
@@ -140,8 +138,9 @@ fn tool_of(tool: &Json, variables: &dyn Variables) -> Result<Option<AgentTool>, 
     let text = |key: &str| tool.get(key).and_then(Json::as_str).unwrap_or_default();
     let kind = match text("type") {
         "" => ProviderKind::Builtin,
-        name => ProviderKind::from_name(name)
-            .ok_or_else(|| escaped(&format!("{name:?} is no type of tool (tool {:?})", text("tool_name"))))?,
+        name => ProviderKind::from_name(name).ok_or_else(|| {
+            escaped(&format!("{name:?} is not a type of tool (tool {:?})", text("tool_name")))
+        })?,
     };
     let mut fixed = JsonMap::new();
     for (name, setting) in tool.get("settings").and_then(Json::as_object).into_iter().flatten() {
@@ -171,7 +170,7 @@ fn tool_of(tool: &Json, variables: &dyn Variables) -> Result<Option<AgentTool>, 
     }))
 }
 
-/// A setting as an input with a type, which newer editors write where older ones have the value.
+/// The typed input of a setting. Newer editors write it where older ones write the plain value.
 pub(super) fn typed(setting: &Json) -> Option<&Json> {
     let is_typed =
         |value: &&Json| value.get("type").is_some_and(Json::is_string) && value.get("value").is_some();
@@ -187,7 +186,7 @@ fn fixed_value(value: &Json, variables: &dyn Variables) -> Result<Json, NodeFail
                 parts.iter().map(|part| part.as_str().map(str::to_owned)).collect();
             of_variable(&selector.unwrap_or_default(), variables)
         }
-        // References in it were filled in with the whole list.
+        // References in it were filled in together with the whole list.
         Some(_) => Ok(inner.clone()),
         None => Ok(value.clone()),
     }

@@ -1,4 +1,4 @@
-//! From `data` of an `agent` node to [`AgentData`], or to all that is wrong with it.
+//! Parses `data` of an `agent` node into [`AgentData`], or reports all its problems.
 
 use serde_json::Value as Json;
 

@@ -1,4 +1,4 @@
-//! What the strategies tell a model, and what a tool's answer is to it.
+//! Messages of the strategies to a model, and the text that a model gets for a tool's answer.
 
 use serde_json::{Value as Json, json};
 
@@ -8,7 +8,7 @@ use crate::nodes::llm::message::{Message, Part, ToolSpec};
 use crate::nodes::tool::{Declaration, Message as ToolMessage};
 use crate::value::JsonMap;
 
-/// What the model is told of a call behind the last round (Dify's words).
+/// The answer to a tool call after the last round (Dify's words).
 pub fn limit_reached(iterations_max: u64, tool: &str) -> String {
     format!(
         "Maximum iteration limit ({iterations_max}) reached. Cannot call tool '{tool}'. Please consider increasing the \
@@ -16,23 +16,23 @@ pub fn limit_reached(iterations_max: u64, tool: &str) -> String {
     )
 }
 
-/// What the model is told of a tool that nobody has (Dify's words).
+/// The answer to a call of an unknown tool (Dify's words).
 pub fn unknown_tool(tool: &str) -> String {
     format!("there is not a tool named {tool}")
 }
 
-/// What the model is told of a call that went wrong (Dify's words).
+/// The answer to a failed tool call (Dify's words).
 pub fn failed_tool(error: &str) -> String {
     format!("tool invoke error: {error}")
 }
 
-/// The conversation at the beginning: instruction, history, question.
+/// The first messages of the conversation: instruction, history, question.
 pub fn opening(instruction: &str, history: Vec<Message>, query: &str) -> Vec<Message> {
     let system = (!instruction.is_empty()).then(|| Message::text(Role::System, instruction));
     system.into_iter().chain(history).chain([Message::text(Role::User, query)]).collect()
 }
 
-/// A tool as the model is told of it: what is fixed is not asked for.
+/// The tool's specification for the model, without fixed parameters.
 pub fn spec(tool: &AgentTool, declaration: Option<&Declaration>) -> ToolSpec {
     let said = declaration.map(|declaration| declaration.description.clone()).unwrap_or_default();
     let mut parameters =
@@ -46,7 +46,7 @@ pub fn spec(tool: &AgentTool, declaration: Option<&Declaration>) -> ToolSpec {
     ToolSpec { name: tool.name.clone(), description: tool.description.clone().unwrap_or(said), parameters }
 }
 
-/// Files of earlier messages are not sent again: words stand for them.
+/// Replaces files of earlier messages by words, so that they are not sent again.
 pub fn without_files(messages: &mut [Message]) {
     for message in messages.iter_mut().filter(|message| message.role == Role::User) {
         for part in &mut message.parts {
@@ -62,24 +62,24 @@ pub fn without_files(messages: &mut [Message]) {
     }
 }
 
-/// The arguments of a call: what the model says, and over it what is fixed.
+/// The arguments of a call: those from the model, overridden by the fixed ones.
 ///
 /// # Errors
-/// Arguments that are no JSON object.
+/// The arguments are not a JSON object.
 pub fn arguments(tool: &AgentTool, text: &str) -> Result<JsonMap, String> {
     let mut arguments = match text.trim() {
         "" => JsonMap::new(),
         text => match serde_json::from_str(text) {
             Ok(Json::Object(map)) => map,
-            Ok(_) => return Err(format!("the arguments of {} are no JSON object: {text}", tool.name)),
-            Err(error) => return Err(format!("the arguments of {} are no JSON: {error}", tool.name)),
+            Ok(_) => return Err(format!("the arguments of {} are not a JSON object: {text}", tool.name)),
+            Err(error) => return Err(format!("the arguments of {} are not JSON: {error}", tool.name)),
         },
     };
     arguments.extend(tool.fixed.iter().map(|(name, value)| (name.clone(), value.clone())));
     Ok(arguments)
 }
 
-/// What a message of a tool says to the model; nothing for what is not for it.
+/// The text of a tool's message for the model. `None` when the message is not meant for the model.
 pub fn words(message: &ToolMessage) -> Option<String> {
     match message {
         ToolMessage::Text(text) => Some(text.clone()),

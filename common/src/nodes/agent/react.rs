@@ -1,4 +1,4 @@
-//! The strategy `ReAct`: the model writes what it thinks and what it would do, and is told what came of it.
+//! The strategy `ReAct`: the model writes its thoughts and names an action; we run the action and send back its result.
 
 use std::sync::LazyLock;
 
@@ -10,47 +10,46 @@ use crate::nodes::llm::Role;
 use crate::nodes::llm::message::{Message, ToolSpec};
 use crate::value::JsonMap;
 
-/// What ends a reply, so that the model does not make up what a tool answers.
+/// Stop word: keeps the model from inventing a tool's answer.
 pub const STOP: &str = "Observation";
-/// The action that is none.
+/// The action name that means "no more actions".
 const FINAL: &str = "final answer";
-/// How models spell the name of what they would do, and what they give to it.
+/// Keys that models use for an action's name, and for its input.
 const NAMES: [&str; 5] = ["action", "tool", "tool_name", "name", "function"];
 const INPUTS: [&str; 6] = ["action_input", "tool_input", "input", "arguments", "parameters", "args"];
 
 #[allow(clippy::expect_used)]
 static THINK: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?is)<think[^>]*>.*?</think>").expect("the pattern is a constant"));
-/// A prefix counts at the beginning of a line or behind a space.
+/// A prefix counts at the beginning of a line or after white space.
 #[allow(clippy::expect_used)]
 static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)(?:^|[\s])(thought|action|observation|final\s?answer)\s*:")
         .expect("the pattern is a constant")
 });
 
-/// What the model would do.
+/// An action that the model asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Action {
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// What it is given.
+    /// The tool's arguments.
     pub input: Json,
 }
 
-/// A reply, read.
+/// A parsed reply.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Reply {
-    /// What the model thought.
     pub thought: String,
-    /// What it would do.
+    /// The tool call, when the model asks for one.
     pub action: Option<Action>,
-    /// Its answer, when it has one.
+    /// The final answer, when the model gives one.
     pub answer: Option<String>,
-    /// It wrote neither an action nor an answer, so what it thought is the answer.
+    /// The reply had neither an action nor an answer, so its thought is the answer.
     pub bare: bool,
 }
 
-/// The conversation at the beginning of a round. `scratchpad` is what the rounds before have said.
+/// The conversation at the beginning of a round. `scratchpad` is the text of the earlier rounds.
 pub fn messages(
     instruction: &str,
     tools: &[ToolSpec],
@@ -89,7 +88,7 @@ fn system(instruction: &str, tools: &[ToolSpec]) -> String {
     .to_owned()
 }
 
-/// What a round adds to the scratchpad.
+/// The text that a round adds to the scratchpad.
 pub fn remembered(reply: &Reply, observation: &str) -> String {
     let action =
         reply.action.as_ref().map(|action| json!({"action": action.name, "action_input": action.input}));
@@ -97,7 +96,7 @@ pub fn remembered(reply: &Reply, observation: &str) -> String {
     format!("Thought: {}\n{action}Observation: {observation}\n", reply.thought)
 }
 
-/// Reads a reply.
+/// Parses a reply.
 pub fn read(text: &str) -> Reply {
     let text = THINK.replace_all(text, "");
     let text = text.trim();
@@ -111,7 +110,7 @@ pub fn read(text: &str) -> Reply {
         .collect();
     let first = |name: &str| marks.iter().find(|(word, _, _)| word == name);
     let action = action_in(text, first("action").map_or(0, |(_, _, end)| *end));
-    // A tool that is asked for before an answer is used first: the answer could not know what it says.
+    // An action before an answer runs first: the model wrote the answer without the tool's result.
     if let Some((_, start, end)) = first("finalanswer")
         && action.as_ref().is_none_or(|(_, at)| at > start)
     {
@@ -134,7 +133,7 @@ pub fn read(text: &str) -> Reply {
     Reply { thought, action: Some(action), answer: None, bare: false }
 }
 
-/// A thought without its prefixes, and without the fence that an action behind it stands in.
+/// A thought without its prefixes, and without the opening fence of the action after it.
 fn thought(text: &str) -> String {
     let text = PREFIX.replace_all(text, "\n");
     let is_open = |word: &str| word.trim().chars().all(char::is_alphanumeric);
@@ -143,7 +142,7 @@ fn thought(text: &str) -> String {
     text.trim().trim_matches('`').trim().to_owned()
 }
 
-/// The first object from a place on that says an action, and where it begins.
+/// The first action object at or after `from`, and its position.
 fn action_in(text: &str, from: usize) -> Option<(Action, usize)> {
     let mut at = from;
     while let Some(found) = text[at..].find('{') {
@@ -177,7 +176,8 @@ fn from_map(map: &JsonMap) -> Option<Action> {
     Some(Action { name: name.to_owned(), input })
 }
 
-/// The arguments of an action: an object, an object as text, or the value of the only parameter.
+/// The arguments of an action: from an object, from an object written as text, or from the value of the first
+/// parameter.
 pub fn arguments(input: &Json, parameters: &[String]) -> JsonMap {
     let parsed = match input {
         Json::String(text) => serde_json::from_str(text).unwrap_or_else(|_| input.clone()),

@@ -94,7 +94,7 @@ fn settings_of_tools_may_be_variables() {
 }
 
 #[test]
-fn what_no_strategy_takes_is_refused() {
+fn parameters_that_no_strategy_accepts_are_refused() {
     let missing =
         data(json!({"model": model(), "query": {"type": "variable", "value": ["s", "gone"]}})).unwrap();
     let failure = resolve(&missing, &Pool::new(json!({}))).unwrap_err();
@@ -107,7 +107,7 @@ fn what_no_strategy_takes_is_refused() {
 }
 
 #[test]
-fn arguments_are_what_the_model_says_but_what_is_fixed_stays() {
+fn arguments_are_the_models_but_fixed_ones_stay() {
     let tool = AgentTool {
         kind: ProviderKind::Api,
         provider: "p".into(),

@@ -1,34 +1,34 @@
-//! What a `ReAct` model thinks, while it is still writing: of the pieces of its reply those that are told as they come.
+//! Streams the thoughts of a `ReAct` model while it writes its reply.
 //!
-//! Told is the text up to what the model would do, or answers. Prefixes, thoughts between tags and the space around all of
-//! it are not; a brace or a fence may begin an action, so from there on nothing is told before the reply is
-//! there as a whole. However the reply is cut, the same is told.
+//! Streamed is the text before an action or an answer, without prefixes, thoughts in tags and the space around them. A
+//! brace or a fence can begin an action; after one nothing is streamed until the reply is complete. The streamed text
+//! is the same however the reply is cut into pieces.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// What may follow a thought, or stands before one.
+/// A mark that can follow a thought or precede one.
 #[allow(clippy::expect_used)]
 static MARK: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)<think|\{|```|(?:^|\s)(thought|action|observation|final\s?answer)\s*:")
         .expect("the pattern is a constant")
 });
-/// The words of [`MARK`], and what else a piece may end within.
+/// The words of [`MARK`] that a piece can be cut within.
 const BEGINNINGS: [&str; 7] =
     ["thought", "action", "observation", "finalanswer", "final answer", "<think", "```"];
 const THINK_END: &str = "</think>";
 
-/// A reply that is being written.
+/// A reply in progress.
 #[derive(Debug, Clone, Default)]
 pub struct Thinking {
-    /// All that was told of it.
-    told: String,
-    /// Space and backticks behind it, which are told when something follows.
+    /// All text streamed so far.
+    streamed: String,
+    /// White space and backticks after `streamed`; streamed when other text follows.
     gap: String,
-    /// What is not decided yet.
+    /// Text not decided yet.
     pending: String,
-    /// What stands before `pending` is no space, so no word begins there.
+    /// The character before `pending` is not white space, so no word begins there.
     amid_word: bool,
     part: Part,
 }
@@ -39,27 +39,27 @@ enum Part {
     Thought,
     /// Between tags.
     Hidden,
-    /// Nothing more is told before the end.
+    /// Nothing more is streamed before the end.
     Over,
 }
 
 impl Thinking {
-    /// Takes the next piece; answers what is told of it, perhaps nothing.
+    /// Takes the next piece; returns the text to stream, possibly empty.
     pub fn push(&mut self, piece: &str) -> String {
-        let before = self.told.len();
+        let before = self.streamed.len();
         if self.part != Part::Over {
             self.pending.push_str(piece);
             while self.step() {}
         }
-        self.told[before..].to_owned()
+        self.streamed[before..].to_owned()
     }
 
-    /// The reply is there as a whole, and `thought` is what the model thought: what of it was not told yet.
+    /// The reply is complete and `thought` is its thought: returns the part not streamed yet.
     pub fn rest<'a>(&self, thought: &'a str) -> &'a str {
-        thought.strip_prefix(self.told.as_str()).unwrap_or("")
+        thought.strip_prefix(self.streamed.as_str()).unwrap_or("")
     }
 
-    /// Decides on what is pending, as far as that is possible; true while there may be more.
+    /// Decides on the pending text as far as possible. Returns true while another step could decide more.
     fn step(&mut self) -> bool {
         match self.part {
             Part::Over => false,
@@ -83,11 +83,11 @@ impl Thinking {
         let found = MARK.captures_iter(&pending).find(is_mark);
         let Some((whole, word)) = found.and_then(|found| Some((found.get(0)?, found.get(1)))) else {
             let decided = decided(&pending, amid_word);
-            self.tell(&pending[..decided]);
+            self.stream(&pending[..decided]);
             pending[decided..].clone_into(&mut self.pending);
             return false;
         };
-        self.tell(&pending[..whole.start()]);
+        self.stream(&pending[..whole.start()]);
         let is_thought = word.is_some_and(|word| word.as_str().eq_ignore_ascii_case("thought"));
         self.part = match whole.as_str() {
             _ if is_thought => Part::Thought,
@@ -95,12 +95,12 @@ impl Thinking {
             _ => Part::Over,
         };
         if is_thought {
-            // The space before a prefix belongs to it, also when it came in an earlier piece.
+            // The space before a prefix belongs to it, even when it came in an earlier piece.
             if word.is_some_and(|word| word.start() == 0) && self.gap.ends_with(char::is_whitespace) {
                 self.gap.pop();
             }
-            self.tell("\n");
-            // A colon stands before what follows.
+            self.stream("\n");
+            // The text after it follows a colon.
             self.amid_word = true;
         }
         if self.part != Part::Over {
@@ -109,16 +109,16 @@ impl Thinking {
         self.part != Part::Over
     }
 
-    fn tell(&mut self, text: &str) {
+    fn stream(&mut self, text: &str) {
         for letter in text.chars() {
             if letter.is_whitespace() || letter == '`' {
                 self.gap.push(letter);
             } else {
                 let gap = std::mem::take(&mut self.gap);
-                if !self.told.is_empty() {
-                    self.told.push_str(&gap);
+                if !self.streamed.is_empty() {
+                    self.streamed.push_str(&gap);
                 }
-                self.told.push(letter);
+                self.streamed.push(letter);
             }
         }
         if let Some(last) = text.chars().last() {
@@ -127,7 +127,7 @@ impl Thinking {
     }
 }
 
-/// How many bytes of a text cannot be the beginning of a mark.
+/// The number of leading bytes that cannot be the beginning of a mark.
 fn decided(text: &str, amid_word: bool) -> usize {
     let mut amid_word = amid_word;
     for (at, letter) in text.char_indices() {
@@ -151,8 +151,8 @@ mod tests {
     use super::super::react::read;
     use super::*;
 
-    /// What is told of a reply that comes in pieces of so many characters, and what at its end.
-    fn told(text: &str, size: usize) -> (String, String) {
+    /// The text streamed from a reply in pieces of `size` characters, and the text added at its end.
+    fn streamed(text: &str, size: usize) -> (String, String) {
         let mut thinking = Thinking::default();
         let letters: Vec<char> = text.chars().collect();
         let pieces = letters.chunks(size).map(|piece| piece.iter().collect::<String>());
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn thoughts_are_told_up_to_what_follows_them_however_the_reply_is_cut() {
+    fn thoughts_are_streamed_up_to_the_next_mark_for_all_cuts_of_the_reply() {
         for (text, live, rest) in [
             ("Thought: I should look. \nAction:\n```\n{\"action\": \"f\"}\n```", "I should look.", ""),
             ("Thought: so\nthought : and so\n\nFinalAnswer: 42", "so\n and so", ""),
@@ -178,13 +178,13 @@ mod tests {
             ("", "", ""),
         ] {
             for size in 1..=text.len().max(1) {
-                assert_eq!(told(text, size), (live.into(), rest.into()), "{text:?} in pieces of {size}");
+                assert_eq!(streamed(text, size), (live.into(), rest.into()), "{text:?} in pieces of {size}");
             }
         }
     }
 
     #[test]
-    fn what_is_told_is_where_a_thought_begins_and_is_told_once() {
+    fn streamed_text_is_the_beginning_of_the_thought_and_is_streamed_once() {
         let parts = [
             "Thought:",
             " ",
@@ -209,9 +209,9 @@ mod tests {
                     parts[(seed >> 33) % parts.len()]
                 })
                 .collect();
-            let whole = told(&text, usize::MAX);
+            let whole = streamed(&text, usize::MAX);
             for size in [1, 2, 3, 5] {
-                assert_eq!(told(&text, size), whole, "{text:?} in pieces of {size}");
+                assert_eq!(streamed(&text, size), whole, "{text:?} in pieces of {size}");
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The four operations on numbers, with Python's results: whole numbers stay whole but in a division, truth values
-//! are 0 and 1.
+//! The four operations on numbers, with Python's results: whole numbers stay whole except in a division; booleans are 0
+//! and 1.
 
 use serde_json::{Number, Value as Json};
 
@@ -12,16 +12,16 @@ pub(super) enum Arithmetic {
     Divide,
 }
 
-/// The result; none when an operand is no number, or the result is none that JSON can hold (infinite, undefined).
+/// The result. `None` when an operand is not a number, or when JSON cannot hold the result (infinite, undefined).
 ///
-/// Python's whole numbers have no limit. Beyond 64 bits ours become the nearest float.
+/// Python's whole numbers have no limit; beyond 64 bits ours become the nearest float.
 pub(super) fn compute(operation: Arithmetic, left: &Json, right: &Json) -> Option<Json> {
     if let (Some(left), Some(right)) = (whole(left), whole(right)) {
         let result = match operation {
             Arithmetic::Add => left.checked_add(right),
             Arithmetic::Subtract => left.checked_sub(right),
             Arithmetic::Multiply => left.checked_mul(right),
-            // Always a float in Python, also for 4 / 2.
+            // In Python always a float, also for 4 / 2.
             Arithmetic::Divide => None,
         };
         if let Some(number) = result.and_then(Number::from_i128) {

@@ -1,8 +1,8 @@
-//! Writes variables that other nodes or the conversation own. Two versions of the configuration: one variable
-//! ([`v1`]), or a list of operations ([`v2`]).
+//! The `assigner` node: writes variables of other nodes or of the conversation. There are two versions of the
+//! configuration: one variable ([`v1`]), or a list of operations ([`v2`]).
 //!
-//! Nothing is written here: the result says what is to be written, each variable once with its final value. A node
-//! that fails half way writes nothing.
+//! The evaluation writes nothing. Its result lists the writes: each variable once, with its final value. A node that
+//! fails in the middle writes nothing.
 
 mod arithmetic;
 mod operand;
@@ -37,18 +37,18 @@ enum Version {
     Two(Items),
 }
 
-/// Why a node wrote nothing. Dify tells the two apart.
+/// The reason for writing nothing. Dify treats the two differently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Refusal {
-    /// The node itself reports it; no class, and the inputs stay in the record.
+    /// A failure reported by the node: it has no class, and the record keeps the inputs.
     Returned(String),
     /// An exception that leaves the node.
     Escaped(String),
 }
 
 impl AssignerData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used. `items` makes it
-    /// version 2; without them the field of version 1 decides, and only then `version`.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used. `items` means
+    /// version 2; without them the target field means version 1; only then `version` counts.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let says_two = data.get("version").and_then(serde_json::Value::as_str) == Some("2");
         let is_two = data.contains_key("items") || (says_two && !data.contains_key(v1::TARGET_KEY));
@@ -68,8 +68,8 @@ impl AssignerData {
         }
     }
 
-    /// The selectors that the node may write, in file order and perhaps more than once. A response that shows one of
-    /// them waits for the node.
+    /// The selectors that the node can write, in file order; one can appear twice. A response that shows one of them
+    /// waits for the node.
     pub fn targets(&self) -> impl Iterator<Item = &Selector> {
         let (one, items) = match &self.version {
             Version::One(assignment) => (Some(assignment.target()), None),
@@ -78,7 +78,7 @@ impl AssignerData {
         one.into_iter().chain(items.into_iter().flatten())
     }
 
-    /// Runs the node. What is to be written is in the result's `updates`; there are no outputs.
+    /// Runs the node. The writes are in the result's `updates`; there are no outputs.
     pub fn evaluate(&self, variables: &dyn Variables) -> NodeResult {
         let mut mentions = Vec::new();
         self.mentions(&mut mentions);
@@ -109,7 +109,7 @@ impl AssignerData {
         }
     }
 
-    /// What the record of a failure shows as inputs.
+    /// The inputs in the record of a failure.
     fn declared(&self) -> Vec<(String, Segment)> {
         match &self.version {
             Version::One(_) => Vec::new(),

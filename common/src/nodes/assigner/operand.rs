@@ -1,4 +1,4 @@
-//! Which values an operation accepts, by the type of its target.
+//! The values that an operation accepts, by the type of its target.
 
 use serde_json::Value as Json;
 
@@ -6,14 +6,14 @@ use super::arithmetic::Arithmetic;
 use super::operation::Operation;
 use crate::value::{Segment, SegmentType};
 
-/// Whether the operand fits. As on Dify truth values are numbers, files fit nowhere, and a list has its items looked
-/// at one by one.
+/// True when the operand fits. As on Dify booleans are numbers, files never fit, and the items of a list are checked
+/// one by one.
 pub(super) fn fits(target: SegmentType, operation: Operation, operand: &Segment) -> bool {
     if !operation.takes_operand() {
         return true;
     }
     let value = &operand.value;
-    // A file is an object here, and none in Python.
+    // In our JSON a file is an object; in Python it is not.
     let is_file = matches!(operand.ty, SegmentType::File | SegmentType::ArrayFile);
     let item_fits: fn(&Json) -> bool = match target {
         SegmentType::String => return value.is_string(),
@@ -34,7 +34,7 @@ pub(super) fn fits(target: SegmentType, operation: Operation, operand: &Segment)
         Operation::Extend | Operation::OverWrite => value
             .as_array()
             .is_some_and(|items| items.is_empty() || (!is_file && items.iter().all(item_fits))),
-        // Refused for lists before it comes to values.
+        // Lists refuse these operations before the values are checked.
         Operation::Set
         | Operation::Compute(_)
         | Operation::Clear

@@ -1,4 +1,4 @@
-//! The operations of version 2: their names, and what they may be used on and with.
+//! The operations of version 2: their names, targets and operands.
 
 use serde_json::Value as Json;
 
@@ -7,7 +7,7 @@ use crate::dsl::Problems;
 use crate::nodes::fields::{INVALID_NODE_DATA, text};
 use crate::value::SegmentType;
 
-/// What is done to a variable.
+/// An operation on a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     OverWrite,
@@ -20,14 +20,14 @@ pub(super) enum Operation {
     RemoveLast,
 }
 
-/// Where an operand comes from.
+/// The source of an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InputType {
     Variable,
     Constant,
 }
 
-/// Every operation under Dify's name.
+/// All operations with Dify's names.
 const OPERATIONS: [(&str, Operation); 11] = [
     ("over-write", Operation::OverWrite),
     ("clear", Operation::Clear),
@@ -60,11 +60,11 @@ impl Operation {
 
     /// Dify's name of the operation.
     pub(super) fn name(self) -> &'static str {
-        // A test holds the table to be complete.
+        // A test checks that the table is complete.
         OPERATIONS.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
     }
 
-    /// Whether it needs a value.
+    /// True when the operation needs a value.
     pub(super) fn takes_operand(self) -> bool {
         match self {
             Self::OverWrite | Self::Append | Self::Extend | Self::Set | Self::Compute(_) => true,
@@ -72,7 +72,7 @@ impl Operation {
         }
     }
 
-    /// Whether it may be used on variables of the type.
+    /// True when variables of the type support the operation.
     pub(super) fn fits_target(self, ty: SegmentType) -> bool {
         match self {
             Self::OverWrite | Self::Clear => true,
@@ -82,7 +82,7 @@ impl Operation {
         }
     }
 
-    /// Whether its value may come from there. Dify asks also where no value is needed.
+    /// True when the value can come from this source. As on Dify this is checked even when no value is needed.
     pub(super) fn takes(self, input: InputType, ty: SegmentType) -> bool {
         match (input, self) {
             (InputType::Variable, Self::Set | Self::Compute(_)) => false,
@@ -120,7 +120,7 @@ impl InputType {
         }
     }
 
-    /// Dify's name of it.
+    /// Dify's name.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Variable => "variable",
@@ -133,7 +133,7 @@ fn is_number(ty: SegmentType) -> bool {
     matches!(ty, SegmentType::Integer | SegmentType::Float)
 }
 
-/// The types that a constant can be written for. Secrets are not among them.
+/// The types for which a constant can be written. Secrets are excluded.
 fn is_scalar(ty: SegmentType) -> bool {
     is_number(ty) || matches!(ty, SegmentType::String | SegmentType::Object | SegmentType::Boolean)
 }

@@ -1,5 +1,4 @@
-//! What the record tells of the writes. Secrets are masked: the value that is written is open, the one that is shown
-//! is not.
+//! The record of the writes. The written value of a secret is the plain one; the recorded value is masked.
 
 use serde_json::{Value as Json, json};
 

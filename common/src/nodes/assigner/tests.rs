@@ -63,7 +63,7 @@ fn items_see_each_other_and_every_target_is_written_once() {
         &pool(),
     );
     assert_eq!(result.failure, None);
-    // The variable keeps its type, though its value has a fraction now.
+    // The variable keeps its type although its value now has a fraction.
     let expected = [
         update("count", SegmentType::Integer, json!(40.5)),
         update("ratio", SegmentType::Float, json!(1.375)),
@@ -109,7 +109,7 @@ fn every_operation_does_what_its_name_says() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_in_the_words_of_dify_and_nothing_is_written() {
+fn a_value_that_does_not_fit_is_refused_with_difys_message_and_nothing_is_written() {
     for (item, message) in [
         (json!(["nope", "set", 1]), "Variable ['conversation', 'nope'] not found"),
         (json!(["src.o.b", "clear"]), "Variable ['src', 'o', 'b'] not found"),

@@ -10,7 +10,7 @@ use crate::value::coerce::zero_value;
 use crate::value::template::mention;
 use crate::value::{JsonMap, Segment, Selector, Variables};
 
-/// The field by which version 1 is known.
+/// The field that identifies version 1.
 pub(super) const TARGET_KEY: &str = "assigned_variable_selector";
 
 /// One assignment.
@@ -47,7 +47,7 @@ impl Assignment {
         &self.target
     }
 
-    /// Writes the variable and returns what the record shows as the input.
+    /// Writes the variable and returns the input for the record.
     pub(super) fn run(&self, working: &mut Working<'_>) -> Result<Segment, Refusal> {
         let escaped = |message: &str| Refusal::Escaped(message.into());
         let target =
@@ -62,7 +62,7 @@ impl Assignment {
             }
             WriteMode::Append => {
                 let input = source()?.into_owned();
-                // An earlier over-write may have put anything into a list variable.
+                // An earlier over-write can have put any value into a list variable.
                 let Json::Array(mut items) = target.value else {
                     return Err(escaped("append mode requires an array variable"));
                 };

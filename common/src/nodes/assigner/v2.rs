@@ -1,5 +1,5 @@
-//! Version 2: a list of operations, worked off in order. Each is checked against the type of its target; the first
-//! that does not fit fails the node.
+//! Version 2: a list of operations, run in order. Each is checked against the type of its target; the first that does
+//! not fit fails the node.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ use crate::value::{JsonMap, Segment, SegmentType, Selector, Variables};
 #[derive(Debug, Clone)]
 pub(super) struct Items {
     items: Vec<Item>,
-    /// What Dify's record shows as inputs: the whole configuration.
+    /// The inputs in Dify's record: the whole configuration.
     declared: Vec<(String, Segment)>,
 }
 
@@ -30,7 +30,7 @@ struct Item {
     target: Selector,
     input: InputType,
     operation: Operation,
-    /// The constant, or the selector of the source as it stands in the file.
+    /// The constant, or the source's selector as written in the file.
     value: Segment,
 }
 
@@ -81,7 +81,7 @@ impl Item {
         Some(Self { target: target?, input: input?, operation: operation?, value })
     }
 
-    /// The target's new value; none when the source is null, which skips the item.
+    /// The target's new value. `None` when the source is null: then the item is skipped.
     fn outcome(&self, working: &Working<'_>) -> Result<Option<Segment>, Refusal> {
         let not_found = || Refusal::Returned(format!("Variable {} not found", repr_texts(&self.target)));
         let target = working.target(&self.target).ok_or_else(not_found)?;
@@ -92,7 +92,7 @@ impl Item {
             return Err(invalid(&operand.value));
         }
         let value = self.apply(&target, &operand.value)?;
-        // The variable keeps its type, whatever has become of the value: an integer may now be 5.5.
+        // The variable keeps its type even if the value no longer fits: an integer can now be 5.5.
         Ok(Some(Segment::new(ty, value)))
     }
 
@@ -109,7 +109,7 @@ impl Item {
         Ok(())
     }
 
-    /// Whether the operand is looked up. A null in the place of the selector is taken for the value.
+    /// True when the operand must be looked up. A null instead of a selector counts as the value.
     fn reads_variable(&self) -> bool {
         self.input == InputType::Variable && self.operation.takes_operand() && !self.value.value.is_null()
     }
@@ -125,7 +125,7 @@ impl Item {
         working: &'a Working<'_>,
     ) -> Result<Option<Cow<'a, Segment>>, Refusal> {
         let operand = if self.reads_variable() {
-            // What is no selector names nothing, as on Dify.
+            // As on Dify, an invalid selector finds nothing.
             let found = self.source().and_then(|source| Some(working.found(&source)?.into_owned()));
             let not_found = || Refusal::Returned(format!("Variable {} not found", str_of(&self.value.value)));
             let found = found.ok_or_else(not_found)?;
@@ -156,10 +156,7 @@ impl Item {
             Operation::Clear => zero_value(target.ty).map_err(Refusal::Escaped),
             Operation::Compute(arithmetic) => compute(arithmetic, &target.value, operand).ok_or_else(|| {
                 let (left, right) = (str_of(&target.value), str_of(operand));
-                Refusal::Escaped(format!(
-                    "{left} {} {right} has no finite number for a result",
-                    self.operation.name()
-                ))
+                Refusal::Escaped(format!("{left} {} {right} has no finite result", self.operation.name()))
             }),
             Operation::Append => {
                 self.items_of(target).map(|items| joined(items, std::slice::from_ref(operand)))
@@ -177,11 +174,11 @@ impl Item {
         }
     }
 
-    /// The items of a list variable. Version 1 checks no types, so that it may hold something else by now.
+    /// The items of a list variable. Version 1 checks no types, so the variable can hold another value.
     fn items_of<'a>(&self, target: &'a Segment) -> Result<&'a [Json], Refusal> {
         target.value.as_array().map(Vec::as_slice).ok_or_else(|| {
             let variable = repr_texts(&self.target);
-            Refusal::Escaped(format!("variable {variable} is declared as {} and holds no list", target.ty))
+            Refusal::Escaped(format!("variable {variable} is declared as {} but is not a list", target.ty))
         })
     }
 }
@@ -194,7 +191,8 @@ fn invalid(value: &Json) -> Refusal {
     Refusal::Returned(format!("Invalid input value {}", str_of(value)))
 }
 
-/// The configuration as Dify's model of it prints: common fields with their defaults, items, then everything else.
+/// The configuration in the form that Dify's model of it prints: common fields with their defaults, items, then
+/// everything else.
 fn declared(data: &JsonMap, items: &[Item]) -> Vec<(String, Segment)> {
     let given = |key: &str, default: Json| data.get(key).cloned().unwrap_or(default);
     let retry = |key: &str, default: Json| {

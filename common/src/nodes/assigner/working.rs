@@ -1,29 +1,29 @@
-//! The variables as the node's own earlier writes leave them: items of one node see each other's results before
-//! anybody else does.
+//! The variables including the node's own earlier writes: the items of a node see each other's results before other
+//! nodes do.
 
 use std::borrow::Cow;
 
 use crate::nodes::VariableUpdate;
 use crate::value::{Lookup, Segment, Variables};
 
-/// Writes over a pool that stays as it is.
+/// Writes on top of a pool that stays unchanged.
 pub(super) struct Working<'a> {
     under: &'a dyn Variables,
     updates: Vec<VariableUpdate>,
 }
 
 impl<'a> Working<'a> {
-    /// No writes yet.
+    /// Starts without writes.
     pub(super) fn over(under: &'a dyn Variables) -> Self {
         Self { under, updates: Vec::new() }
     }
 
-    /// The variable to be written: one that exists and is named by exactly two parts.
+    /// A variable to write: it must exist, and its selector must have exactly two parts.
     pub(super) fn target(&self, selector: &[String]) -> Option<Cow<'_, Segment>> {
         if selector.len() == 2 { self.found(selector) } else { None }
     }
 
-    /// Writes a target's new value, in the place of what was written to it before.
+    /// Writes a target's new value; replaces an earlier write.
     pub(super) fn write(&mut self, selector: &[String], value: Segment) {
         let [node, name] = selector else { return };
         match self.updates.iter_mut().find(|update| (&update.node, &update.name) == (node, name)) {
@@ -32,7 +32,7 @@ impl<'a> Working<'a> {
         }
     }
 
-    /// The final value of every target that was written, in the order of the first writes.
+    /// The final value of each written target, in the order of the first writes.
     pub(super) fn into_updates(self) -> Vec<VariableUpdate> {
         self.updates
     }
@@ -45,7 +45,7 @@ impl Variables for Working<'_> {
             None => self.under.variable(node, name),
         }
     }
-    // Only what exists is written, so no name is new.
+    // Only existing variables are written, so there are no new names.
     fn names(&self) -> Vec<(String, String)> {
         self.under.names()
     }

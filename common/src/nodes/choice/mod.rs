@@ -1,9 +1,9 @@
-//! Branches chosen by conditions over typed values: the first branch that holds names the handle. Unlike `if-else` a
-//! condition whose operand is absent or of another type is passed over, a branch without any condition left is passed over
-//! too, and one branch may be the default.
+//! The `choice` node: chooses a branch by conditions over typed values; the first branch that holds gives the handle.
+//! It differs from `if-else`: a condition with an absent or wrongly typed operand is skipped, a branch without
+//! remaining conditions is skipped too, and one branch can be the default.
 //!
-//! [`operator`] compares, [`parse`] reads; a list in `params` is that of the original flow format, which is tried from its
-//! last branch to its first, and is turned round when it is read.
+//! [`operator`] compares, [`parse`] reads. A list in `params` comes from the original flow format, which tries the last
+//! branch first, so it is reversed on reading.
 
 pub mod operator;
 mod parse;
@@ -21,30 +21,29 @@ use crate::objects::Effects;
 use crate::value::template::mention;
 use crate::value::{JsonMap, Segment, SegmentType, Selector, Variables};
 
-/// The handle when nothing is chosen; no edge has it.
+/// The handle when no branch is chosen; no edge has it.
 pub const NOTHING: &str = "__none";
 
 /// Configuration of `choice`.
 #[derive(Debug, Clone)]
 pub struct ChoiceData {
-    /// The branches in the order in which they are tried, without the default.
+    /// The branches in the order of evaluation, without the default.
     pub branches: Vec<Branch>,
-    /// The branch that is taken when none holds.
+    /// The handle of the branch taken when no other holds.
     pub default: Option<String>,
 }
 
-/// A way out, and the conditions for it.
+/// A handle and its conditions.
 #[derive(Debug, Clone)]
 pub struct Branch {
-    /// The handle.
     pub id: String,
-    /// Whether one condition is enough.
+    /// True when one condition is enough.
     pub any: bool,
-    /// The conditions; at least one of them must be such that it can be judged.
+    /// The conditions. At least one must be decidable for the branch to hold.
     pub conditions: Vec<Condition>,
 }
 
-/// A comparison. None of its parts is there when the file's cannot be used: it is passed over then.
+/// A comparison. A part is `None` when the file's value is invalid; then the condition is skipped.
 #[derive(Debug, Clone)]
 pub struct Condition {
     left: Option<Operand>,
@@ -52,12 +51,12 @@ pub struct Condition {
     right: Option<Operand>,
 }
 
-/// What is compared.
+/// An operand of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 enum Operand {
-    /// What another node left.
+    /// A variable of another node.
     Variable(Selector),
-    /// A value of the file.
+    /// A value from the file.
     Constant(Json),
 }
 
@@ -74,12 +73,12 @@ impl Operand {
 }
 
 impl ChoiceData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         parse::parse(data, problems)
     }
 
-    /// Every handle that the node may leave by.
+    /// All handles of the node.
     pub fn handles(&self) -> impl Iterator<Item = &str> {
         self.branches.iter().map(|branch| branch.id.as_str()).chain(self.default.as_deref())
     }
@@ -114,7 +113,7 @@ impl ChoiceData {
             process_data: JsonMap::from_iter([("branches".to_owned(), Json::Array(tried))]),
             outputs: vec![("branch_id".into(), branch_id)],
             handle: chosen.unwrap_or(NOTHING).into(),
-            // Its record in the history follows from what it was given and made.
+            // The history's record is derived from the node's inputs and outputs.
             effects: Some(Box::new(Effects { history: vec![JsonMap::new()], ..Effects::default() })),
             ..NodeResult::default()
         }
@@ -129,7 +128,7 @@ impl Branch {
 }
 
 impl Condition {
-    /// None when it cannot be judged.
+    /// Returns `None` when the condition cannot be decided.
     fn judge(&self, variables: &dyn Variables) -> Option<bool> {
         let (left, right) = (self.left.as_ref()?.value(variables)?, self.right.as_ref()?.value(variables)?);
         self.operator.as_ref()?.compare(&left, &right)

@@ -1,12 +1,12 @@
-//! Comparisons by the type that their name begins with: `string_contains`, `number_equal`, ….
+//! Comparisons by the type in their name: `string_contains`, `number_equal`, ….
 
 use regex::RegexBuilder;
 use serde_json::Value as Json;
 
-/// Bytes that the program of a pattern may have.
+/// Largest size of a compiled pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 256 * 1024;
 
-/// What is compared, and how.
+/// A type and a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operator {
     ty: Type,
@@ -69,7 +69,7 @@ impl Order {
 }
 
 impl Operator {
-    /// The one of a name, such as `string_length_equal`.
+    /// Finds an operator by its name, such as `string_length_equal`.
     pub fn from_name(name: &str) -> Option<Self> {
         let (ty, test) = name.split_once('_')?;
         let ty = match ty {
@@ -99,7 +99,7 @@ impl Operator {
         Some(Self { ty, test })
     }
 
-    /// Compares; none when an operand is of another type than the comparison needs.
+    /// Compares. Returns `None` when an operand has the wrong type.
     pub fn compare(&self, left: &Json, right: &Json) -> Option<bool> {
         if !self.ty.has(left) {
             return None;
@@ -141,7 +141,7 @@ impl Type {
     }
 }
 
-/// Numbers are compared by their value: 1 is 1.0.
+/// Numbers are compared by value: 1 equals 1.0.
 fn equal(left: &Json, right: &Json) -> bool {
     match (left, right) {
         (Json::Number(a), Json::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -153,7 +153,7 @@ fn equal(left: &Json, right: &Json) -> bool {
     }
 }
 
-/// Of a text in characters.
+/// The length; of a text in characters.
 fn length(value: &Json) -> Option<usize> {
     match value {
         Json::String(text) => Some(text.chars().count()),
@@ -162,7 +162,7 @@ fn length(value: &Json) -> Option<usize> {
     }
 }
 
-/// Whether the text begins with the pattern; none for a pattern that is none.
+/// True when the text begins with the pattern. `None` for an invalid pattern.
 fn matches(text: &str, pattern: &str) -> Option<bool> {
     let pattern = RegexBuilder::new(&format!("^(?:{pattern})")).size_limit(PATTERN_BYTES_MAX).build().ok()?;
     Some(pattern.is_match(text))

@@ -1,4 +1,4 @@
-//! Reading the branches.
+//! Parses the branches of a `choice` node.
 
 use serde_json::Value as Json;
 
@@ -44,11 +44,11 @@ fn branch(item: &Json, read: &mut ChoiceData, problems: &mut Problems) {
             .error(INVALID_NODE_DATA, format!("branch_id {id:?} must not hold a dot, nor be {NOTHING}"));
     }
     if read.handles().any(|known| known == id) {
-        return problems.error(INVALID_NODE_DATA, format!("branch_id {id:?} is there twice"));
+        return problems.error(INVALID_NODE_DATA, format!("branch_id {id:?} appears twice"));
     }
     if item.get("is_default").and_then(Json::as_bool) == Some(true) {
         if let Some(other) = &read.default {
-            return problems.error(INVALID_NODE_DATA, format!("{other:?} is the default branch already"));
+            return problems.error(INVALID_NODE_DATA, format!("{other:?} is already the default branch"));
         }
         read.default = Some(id.to_owned());
         return;
@@ -70,7 +70,7 @@ fn branch(item: &Json, read: &mut ChoiceData, problems: &mut Problems) {
     read.branches.push(Branch { id: id.to_owned(), any, conditions });
 }
 
-/// What cannot be used is passed over when the node runs; whoever imports the file is warned.
+/// A condition that cannot be used is skipped when the node runs; importing the file gives a warning.
 fn condition(given: &Json, problems: &mut Problems) -> Condition {
     let name = given.get("operate").and_then(Json::as_str);
     let operator = name.and_then(Operator::from_name);
@@ -85,12 +85,13 @@ fn condition(given: &Json, problems: &mut Problems) -> Condition {
         }
     };
     warn(operator.is_none(), format!("operate {:?} is not an operator", name.unwrap_or("")));
-    warn(left.is_none(), "left names no step and no variable".into());
+    warn(left.is_none(), "left is neither a step nor a variable".into());
     warn(right.is_none(), "right has no value".into());
     Condition { left, operator, right }
 }
 
-/// A variable: by its selector, or by a step's id and a path in what the step left. The question is the start's.
+/// A variable: given by its selector, or by a step's id and a path in the step's outputs. The start step's question is
+/// `sys.query`.
 fn reference(operand: &Json) -> Option<Selector> {
     let map = operand.as_object()?;
     let selector = ["variable_selector", "selector"].into_iter().find_map(|key| map.get(key)?.as_array());

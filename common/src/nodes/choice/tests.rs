@@ -39,7 +39,7 @@ fn se_a18_the_first_branch_that_holds_is_chosen_and_else_the_default() {
     {
         assert_eq!(chosen(json!({"choices": choices}), with(value.clone())), expected, "{value}");
     }
-    // Both conditions of b1 are of other types: the branch is passed over, though `and` of nothing would hold.
+    // Both conditions of b1 have the wrong type: the branch is skipped, though `and` over no conditions would hold.
     let invalid = vec![condition("number_equal", json!(1)), condition("string_contains", json!(5))];
     assert_eq!(
         chosen(json!({"choices": [branch("b1", invalid), default()]}), with(json!("light rain"))),
@@ -193,7 +193,7 @@ fn ids_are_unique_texts_without_dots_and_one_branch_is_the_default() {
 }
 
 #[test]
-fn what_it_compares_is_mentioned() {
+fn compared_variables_are_mentioned() {
     let mut mentions = Vec::new();
     let given = json!({"left": {"step_id": "w", "name": "a/b"}, "operate": "string_equal", "right": {"selector": ["n", "x"]}});
     parse(json!({"choices": [branch("b", vec![given])]})).mentions(&mut mentions);

@@ -1,5 +1,5 @@
-//! What of a result is accepted: the declared outputs and no others, of the declared types, within the limits. Order of
-//! checks, messages and oddities are Dify's, since the first failure is what a workflow sees.
+//! Checks the result of user code: exactly the declared outputs, of the declared types, within the limits. The order of
+//! checks, the messages and the oddities are Dify's, since a workflow sees the first failure.
 
 use serde_json::{Value as Json, json};
 
@@ -9,10 +9,10 @@ use crate::failure::NodeFailure;
 use crate::value::JsonMap;
 use crate::value::pyrepr::float_repr;
 
-/// The outputs of a result, in the order in which they are declared.
+/// The checked outputs, in the declared order.
 ///
 /// # Errors
-/// What does not fit, under Dify's class and in its words.
+/// The first output that does not fit, with Dify's class and message.
 pub fn outputs(result: JsonMap, declared: &[Output], limits: &CodeLimits) -> Result<JsonMap, NodeFailure> {
     Check { limits }.declared(result, declared, "", 1)
 }
@@ -36,7 +36,7 @@ fn path(prefix: &str, name: &str) -> String {
     if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
 }
 
-/// True and false are numbers to Python.
+/// In Python booleans are numbers.
 fn is_number(value: &Json) -> bool {
     value.is_number() || value.is_boolean()
 }
@@ -128,7 +128,7 @@ impl Check<'_> {
         items.into_iter().enumerate().map(one).collect()
     }
 
-    /// All items are looked at before what is in them.
+    /// The types of all items are checked before their contents.
     fn objects(
         &self,
         items: Vec<Json>,
@@ -150,7 +150,7 @@ impl Check<'_> {
         items.into_iter().enumerate().map(one).collect()
     }
 
-    /// A text or null; NUL characters go, after their length has counted.
+    /// A text or null. NUL characters are removed after the length check.
     fn string(&self, value: Json, path: &str) -> Checked<Json> {
         self.text(&value, path)?;
         match value {
@@ -168,7 +168,7 @@ impl Check<'_> {
         let max = self.limits.string_chars;
         match value {
             Json::Null => Ok(()),
-            // A text has at least as many bytes as characters, so that most need no counting.
+            // A text has at least as many bytes as characters, so most texts need no counting.
             Json::String(text) if text.len() <= max || text.chars().count() <= max => Ok(()),
             Json::String(_) => {
                 wrong(format!("The length of output variable `{path}` must be less than {max} characters"))
@@ -216,7 +216,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// An object of which nothing is declared, and everything below it. Limits on the length of lists do not count here.
+    /// Checks an object without declared fields, and everything below it. Limits on list lengths do not apply here.
     // Recursion is bounded by the limit on depth.
     fn untyped(&self, map: &JsonMap, prefix: &str, depth: u32) -> Checked<()> {
         self.depth(depth)?;
@@ -233,7 +233,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The first item says what all must be; a list that begins with null is not looked at.
+    /// All items must have the type of the first. A list that begins with null is not checked.
     fn untyped_list(&self, items: &[Json], path: &str, depth: u32) -> Checked<()> {
         let first = items.first().unwrap_or(&Json::Null);
         let all = |test: fn(&Json) -> bool| items.iter().all(null_or(test));
@@ -250,7 +250,7 @@ impl Check<'_> {
                 Json::Object(map) => self.untyped(map, &path, depth),
                 Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => Ok(()),
             }),
-            // Dify takes the inner list for an object, and fails with Python's complaint.
+            // Dify takes the inner list for an object and fails with Python's message.
             Json::Array(_) if all(Json::is_array) => {
                 self.depth(depth)?;
                 Err(NodeFailure::escaped("'list' object has no attribute 'items'"))
@@ -288,14 +288,15 @@ fn booleans(items: Vec<Json>, path: &str) -> Checked<Json> {
     }
 }
 
-/// Whether a float lies within whole bounds, compared exactly.
+/// True when a float is within whole bounds, compared exactly.
 fn float_within(value: f64, min: i64, max: i64) -> bool {
-    // Beyond i128 the cast saturates, which is out of every bound; a fraction beside a bound is at most as far as its floor.
+    // Beyond i128 the cast saturates, which is outside all bounds. Floor and ceiling keep a fraction next to a bound
+    // exact.
     let (floor, ceiling) = (value.floor() as i128, value.ceil() as i128);
     i128::from(min) <= floor && ceiling <= i128::from(max)
 }
 
-/// Decimal places of the shortest text of a float, without zeros at its end; negative for 1e+16 and such.
+/// Decimal places of the shortest text of a float, without trailing zeros; negative for 1e+16 and the like.
 fn decimal_places(value: f64) -> i64 {
     let text = float_repr(value);
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));

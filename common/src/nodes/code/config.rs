@@ -1,5 +1,5 @@
-//! `[code]` of the settings: where code runs, within what bounds, and how large a result may be. Bounds that Dify names by
-//! environment variables are read under those names too.
+//! `[code]` of the settings: where code runs, its bounds, and the limits on its result. Bounds for which Dify has
+//! environment variables can be set by those names too.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,9 +9,9 @@ use crate::hidden::{Hidden, HiddenUrl};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CodeConfig {
-    /// A dify-sandbox that runs the code, such as `http://sandbox:8194`; empty: the worker's own sandbox.
+    /// URL of a dify-sandbox that runs the code, such as `http://sandbox:8194`. Empty: the worker's own sandbox.
     pub endpoint: HiddenUrl,
-    /// The key of that service.
+    /// The API key of that service.
     pub api_key: Hidden,
     /// Longest wait for a connection to it, in seconds.
     pub connect_timeout_s: u64,
@@ -19,28 +19,28 @@ pub struct CodeConfig {
     pub read_timeout_s: u64,
     /// Longest time to send it a program, in seconds.
     pub write_timeout_s: u64,
-    /// Whether its certificate is checked.
+    /// True when the service's certificate is checked.
     pub ssl_verify: bool,
-    /// The Python of the worker's own sandbox: a path, or a name that is looked for in `PATH`. 3.9 or newer.
+    /// The Python of the worker's own sandbox, 3.9 or newer: a path, or a name to look up in `PATH`.
     pub python: String,
-    /// Executions that a worker runs at once; 0: as many as it has processors.
+    /// Executions that a worker runs at once; 0: one per processor.
     pub concurrency: usize,
     /// Longest time of one execution, in milliseconds.
     pub timeout_ms: u64,
     /// Most memory of one execution, in bytes.
     pub memory_bytes_max: u64,
-    /// The folder in which the worker's own sandbox makes a scratch folder for each interpreter; empty: the system's for such
-    /// (`TMPDIR`, else `/tmp`).
+    /// The folder for the scratch folders that the worker's own sandbox makes, one per interpreter. Empty: the system's
+    /// temporary folder (`TMPDIR`, else `/tmp`).
     pub scratch_folder: String,
     /// Most bytes in the scratch folder of one execution.
     pub scratch_bytes_max: u64,
-    /// Most bytes that one execution may print, its result included.
+    /// Most bytes that one execution can print, including its result.
     pub output_bytes_max: u64,
-    /// The user that code runs as when the worker is root.
+    /// The user id for the code when the worker is root.
     pub sandbox_uid: u32,
-    /// The group that code runs as when the worker is root.
+    /// The group id for the code when the worker is root.
     pub sandbox_gid: u32,
-    /// Whether code runs also where the kernel cannot confine it fully.
+    /// True when code may run even where the kernel cannot confine it fully.
     pub allow_weaker_sandbox: bool,
     /// Longest text in a result, in characters (Dify: `CODE_MAX_STRING_LENGTH`).
     pub string_chars_max: usize,
@@ -71,12 +71,12 @@ impl Default for CodeConfig {
             ssl_verify: true,
             python: "python3".into(),
             concurrency: 0,
-            // What Dify's compose file gives its sandbox.
+            // The limit of the sandbox in Dify's compose file.
             timeout_ms: 15_000,
             memory_bytes_max: 256 << 20,
             scratch_folder: String::new(),
             scratch_bytes_max: 64 << 20,
-            // Thirty texts of the greatest length, escaped, are 72 MB; nobody's result comes near.
+            // Thirty texts of the greatest length would be 72 MB when escaped; real results are much smaller.
             output_bytes_max: 32 << 20,
             // `nobody` and its group, on every Linux.
             sandbox_uid: 65_534,
@@ -95,18 +95,15 @@ impl Default for CodeConfig {
     }
 }
 
-/// How large a result may be.
+/// Limits on the size of a result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CodeLimits {
     /// Characters of a text.
     pub string_chars: usize,
-    /// Largest number.
     pub number_max: i64,
-    /// Smallest number.
     pub number_min: i64,
-    /// Decimal places.
     pub precision: u32,
-    /// Nesting; the result itself is the first level.
+    /// Levels of nesting; the result itself is the first.
     pub depth: u32,
     /// Items of a declared list of texts.
     pub string_array: usize,

@@ -1,7 +1,7 @@
-//! User code: its configuration, what it is given, how its result is read and what of it is accepted.
+//! The `code` node: its configuration, the inputs of the user's code, and the parsing and checks of its result.
 //!
-//! All of it is pure. Where the code itself runs is the worker's: it hands [`CodeData::inputs`] to a sandbox and what
-//! that printed to [`result::read`], then to [`check::outputs`].
+//! All of this is pure. The worker runs the code: it passes [`CodeData::inputs`] to a sandbox and the printed output to
+//! [`result::read`], then to [`check::outputs`].
 
 pub mod check;
 pub mod config;
@@ -23,13 +23,12 @@ pub use config::{CodeConfig, CodeLimits};
 /// Configuration of `code`.
 #[derive(Debug, Clone)]
 pub struct CodeData {
-    /// What the code is written in.
     pub language: CodeLanguage,
-    /// The code, which defines `main`.
+    /// The code; it defines `main`.
     pub code: String,
-    /// What `main` is given, by the names of its parameters.
+    /// The arguments of `main`, by parameter name.
     pub variables: Vec<(String, Selector)>,
-    /// What `main` must return, in the order of the file.
+    /// The declared outputs, in file order.
     pub outputs: Vec<Output>,
 }
 
@@ -43,7 +42,7 @@ pub enum CodeLanguage {
 }
 
 impl CodeLanguage {
-    /// Both.
+    /// All languages.
     pub const ALL: [Self; 2] = [Self::Python, Self::JavaScript];
 
     /// The name in files.
@@ -61,37 +60,28 @@ impl CodeLanguage {
 /// An output that a code node declares.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Output {
-    /// Its name.
     pub name: String,
-    /// What it must be.
     pub ty: OutputType,
-    /// What the objects in it must hold; none: anything within the limits.
+    /// The declared fields of its objects. `None`: any fields within the limits.
     pub children: Option<Vec<Output>>,
 }
 
-/// What an output can be declared as.
+/// The type of a declared output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputType {
-    /// A text.
     String,
-    /// A number.
     Number,
-    /// A mapping.
     Object,
-    /// Anything: Dify does not check it.
+    /// Any value: Dify does not check it.
     Boolean,
-    /// A list of texts.
     ArrayString,
-    /// A list of numbers.
     ArrayNumber,
-    /// A list of mappings.
     ArrayObject,
-    /// A list of truth values.
     ArrayBoolean,
 }
 
 impl OutputType {
-    /// Every type, in the order of Dify's list.
+    /// All types, in the order of Dify's list.
     pub const ALL: [Self; 8] = [
         Self::String,
         Self::Number,
@@ -122,7 +112,7 @@ impl OutputType {
 }
 
 impl CodeData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         validate::check(data, problems);
         Some(Self {
@@ -140,10 +130,10 @@ impl CodeData {
         }
     }
 
-    /// What `main` is given: null for what is missing, and for an empty list of files.
+    /// The arguments of `main`. Null for a missing variable, and for an empty list of files.
     ///
     /// # Errors
-    /// A single file, which Dify cannot hand over. The exception takes the record of the inputs with it.
+    /// A single file, which Dify cannot pass. The exception loses the record of the inputs.
     pub fn inputs(&self, variables: &dyn Variables) -> Result<Vec<(String, Segment)>, NodeFailure> {
         let mut inputs = named_values(&self.variables, variables);
         for (_, value) in &mut inputs {
@@ -171,7 +161,7 @@ impl CodeData {
     }
 }
 
-/// The inputs as the one JSON object that a sandbox is given.
+/// The inputs as one JSON object for the sandbox.
 pub fn inputs_json(inputs: &[(String, Segment)]) -> String {
     struct Pairs<'a>(&'a [(String, Segment)]);
     impl serde::Serialize for Pairs<'_> {
@@ -179,11 +169,11 @@ pub fn inputs_json(inputs: &[(String, Segment)]) -> String {
             serializer.collect_map(self.0.iter().map(|(name, segment)| (name, &segment.value)))
         }
     }
-    // Text keys and JSON values: nothing in it can fail to be written.
+    // Text keys and JSON values: serialization cannot fail.
     serde_json::to_string(&Pairs(inputs)).unwrap_or_default()
 }
 
-/// The code as the program has it. Dify fills a text template, so that a placeholder in the code is filled as well.
+/// The code as it is run. Dify fills a text template, so a placeholder in the user's code is filled too.
 pub fn filled(code: &str, inputs_base64: impl FnOnce() -> String) -> Cow<'_, str> {
     const PLACEHOLDER: &str = "{{inputs}}";
     if code.contains(PLACEHOLDER) {

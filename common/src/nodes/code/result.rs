@@ -1,22 +1,22 @@
-//! From what a program printed to the object that `main` returned, in Dify's steps and with its words.
+//! Parses a program's output into the object that `main` returned, with Dify's steps and messages.
 //!
-//! A result stands between two marks; what is printed around them is noise. Python's JSON is wider than JSON: what only it
-//! knows is mended here before the text is read.
+//! The result is between two marks; other output is ignored. Python writes some values that JSON does not have; they
+//! are replaced before parsing.
 
 use serde_json::{Number, Value as Json};
 
 use crate::failure::NodeFailure;
 use crate::value::{JsonMap, pyjson};
 
-/// What stands before and behind the result in a program's output.
+/// The mark before and after the result in a program's output.
 pub const MARK: &str = "<<RESULT>>";
-/// Characters of an output that has no result which the message shows.
+/// Characters of an output without a result that the message shows.
 const SHOWN_CHARS: usize = 200;
 
 /// The result in a program's output.
 ///
 /// # Errors
-/// No result, no JSON, no object: exceptions that escape the node (Dify: `WorkflowNodeError`).
+/// No result, invalid JSON, or not an object. On Dify these are exceptions that leave the node (`WorkflowNodeError`).
 pub fn read(stdout: &str) -> Result<JsonMap, NodeFailure> {
     let text = between_marks(stdout).ok_or_else(|| {
         let shown: String = stdout.chars().take(SHOWN_CHARS).collect();
@@ -48,14 +48,14 @@ pub(super) fn python_type_name(value: &Json) -> &'static str {
     }
 }
 
-/// From behind the first mark to before the last.
+/// The text between the first and the last mark.
 fn between_marks(stdout: &str) -> Option<&str> {
     let begin = stdout.find(MARK)? + MARK.len();
     let end = stdout.rfind(MARK)?;
     stdout.get(begin..end)
 }
 
-/// Texts in scientific notation with a signed exponent become numbers, at any depth (Dify).
+/// Turns texts in scientific notation with a signed exponent into numbers, at any depth (as Dify does).
 fn with_floats(value: Json) -> Json {
     match value {
         Json::String(text) => match scientific(&text) {
@@ -68,7 +68,7 @@ fn with_floats(value: Json) -> Json {
     }
 }
 
-/// Digits, perhaps with a point among or behind them, and an exponent with its sign.
+/// Parses digits, optionally with a point among or after them, and an exponent with a sign.
 fn scientific(text: &str) -> Option<Number> {
     // Python's `$` also matches before a line break at the end.
     let text = text.strip_suffix('\n').unwrap_or(text);
@@ -88,8 +88,8 @@ fn scientific(text: &str) -> Option<Number> {
     Number::from_f64(value.clamp(f64::MIN, f64::MAX))
 }
 
-/// The text with what Python reads and JSON does not know brought to its nearest: NaN is null, what is infinite or larger
-/// than any float is the largest float, half a surrogate pair is the replacement character.
+/// Replaces values that only Python reads by the nearest JSON: NaN by null, infinite or too large numbers by the
+/// largest float, and half a surrogate pair by the replacement character.
 fn mended(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -107,7 +107,7 @@ fn mended(text: &str) -> String {
     out
 }
 
-/// Takes a number or a word outside texts; answers how many bytes it has.
+/// Copies a number or a word outside texts; returns its length in bytes.
 fn word(rest: &str, out: &mut String) -> usize {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
@@ -123,7 +123,7 @@ fn word(rest: &str, out: &mut String) -> usize {
     end
 }
 
-/// Takes a text with its quotes; answers how many bytes it has.
+/// Copies a text with its quotes; returns its length in bytes.
 fn string(rest: &str, out: &mut String) -> usize {
     let unit = |at: usize| {
         let digits = rest.get(at..)?.strip_prefix("\\u")?.get(..4)?;
@@ -157,7 +157,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_result_stands_between_the_first_and_the_last_mark() {
+    fn a_result_is_between_the_first_and_the_last_mark() {
         for (stdout, wanted) in [
             ("noise\n<<RESULT>>{\"a\": 1}<<RESULT>>\nmore", Ok(json!({"a": 1}))),
             (
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_python_reads_is_brought_to_its_nearest() {
+    fn values_that_only_python_reads_become_the_nearest_json() {
         for (text, wanted) in [
             (
                 r#"{"a": NaN, "b": Infinity, "c": -Infinity}"#,

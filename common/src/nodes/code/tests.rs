@@ -1,4 +1,4 @@
-//! The checks of a result, as tables: what was returned under which declaration, and what Dify says to it.
+//! Tables for the checks of a result: the returned value, the declaration, and Dify's answer.
 
 use serde_json::{Value as Json, json};
 
@@ -16,14 +16,14 @@ fn parse(outputs: Json) -> CodeData {
     data.unwrap_or_else(|| panic!("{:?}", problems.into_vec()))
 }
 
-/// What comes out, or `class: message`.
+/// The checked outputs, or `class: message`.
 fn check(declared: Json, result: Json) -> Result<Json, String> {
     let Json::Object(result) = result else { panic!("a mapping") };
     let checked = outputs(result, &parse(declared).outputs, &CodeLimits::default());
     checked.map(Json::Object).map_err(|failure| format!("{}: {}", failure.error_type, failure.message))
 }
 
-/// A table of one declared output `r`: type, returned value, and what comes of it.
+/// A table for one declared output `r`: type, returned value, expected result.
 fn table(rows: &[(&str, Json, Result<Json, &str>)]) {
     for (ty, value, wanted) in rows {
         let checked = check(json!({"r": {"type": ty, "children": null}}), json!({"r": value}));
@@ -169,7 +169,7 @@ fn children_are_checked_as_outputs_are() {
 }
 
 #[test]
-fn what_is_not_declared_is_checked_by_its_first_item_and_to_a_depth() {
+fn undeclared_values_are_checked_by_their_first_item_and_to_a_depth() {
     let deep = "DepthLimitError: Depth limit 5 reached, object too deep.";
     let mixed = "OutputValidationError: Output r.l is not a valid array. make sure all elements are of the same type.";
     for (value, wanted) in [
@@ -196,7 +196,7 @@ fn what_is_not_declared_is_checked_by_its_first_item_and_to_a_depth() {
 }
 
 #[test]
-fn inputs_are_null_for_what_is_missing_and_files_go_as_lists_only() {
+fn inputs_are_null_for_missing_variables_and_files_are_passed_only_as_lists() {
     let file = json!({"dify_model_identity": "__dify__file__", "filename": "f"});
     let data = parse(json!({}));
     let mentions = |data: &CodeData| {

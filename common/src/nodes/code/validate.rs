@@ -1,4 +1,4 @@
-//! What Dify checks of a code node's configuration when a file comes in.
+//! Dify's checks of a code node's configuration when a file is imported.
 
 use serde_json::Value as Json;
 
@@ -8,7 +8,7 @@ use crate::value::JsonMap;
 
 use super::{CodeLanguage, OutputType};
 
-/// Reports what is wrong with `data` of a code node.
+/// Reports the problems of `data` of a code node.
 pub(super) fn check(data: &JsonMap, problems: &mut Problems) {
     let fields = Fields::new(data, BUILD_FAILED);
     fields.text("code", problems);

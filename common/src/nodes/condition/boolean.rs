@@ -1,4 +1,4 @@
-//! What a condition on a truth value is compared with: Dify reads the expected text as JSON.
+//! Converts the expected value of a condition on a boolean: Dify reads the expected text as JSON.
 
 use serde_json::Value as Json;
 
@@ -6,10 +6,10 @@ use super::compare::class_name;
 use crate::value::pyjson::at;
 use crate::value::pyrepr::str_of;
 
-/// The expected value as a truth value, a list item by item; null stays null.
+/// The expected value as a boolean, a list item by item; null stays null.
 ///
 /// # Errors
-/// Python's words, when a text is not JSON or is JSON of another kind than a truth value or a whole number.
+/// Python's message, when a text is not JSON, or is JSON but neither a boolean nor a whole number.
 pub(super) fn converted(expected: &Json) -> Result<Json, String> {
     Ok(match expected {
         Json::Null => Json::Null,
@@ -32,7 +32,7 @@ fn truth(value: &Json) -> Result<Json, String> {
     }
 }
 
-/// Reads a text as Python's `json.loads` does; none for JSON that is neither a truth value nor a whole number.
+/// Reads a text like Python's `json.loads`. `None` for JSON that is neither a boolean nor a whole number.
 fn decode(text: &str) -> Result<Option<bool>, String> {
     let space = [' ', '\t', '\n', '\r'];
     let body = text.trim_start_matches(space);
@@ -54,14 +54,14 @@ fn decode(text: &str) -> Result<Option<bool>, String> {
         nothing_after(text, rest)?;
         return Ok(whole.then(|| digits.bytes().any(|b| b.is_ascii_digit() && b != b'0')));
     }
-    // Texts, lists and objects: whether they are well formed only changes the words of the error.
+    // For texts, lists and objects the syntax only changes the error's message.
     if body.starts_with(['"', '[', '{']) && serde_json::from_str::<serde::de::IgnoredAny>(body).is_ok() {
         return Ok(None);
     }
     Err(at("Expecting value", text, begin))
 }
 
-/// The length of the JSON number that a text begins with, and whether it is a whole one.
+/// The length of the JSON number at the text's beginning, and true when it is a whole number.
 fn number(text: &str) -> Option<(usize, bool)> {
     let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
     let mut end = usize::from(text.starts_with('-'));

@@ -1,5 +1,5 @@
-//! What each operator says of an actual and an expected value, with Dify's rules and words: Python's notions of
-//! truth, membership and equality, and its way to read numbers from text.
+//! Applies each operator to an actual and an expected value, with Dify's rules and messages: Python's notions of truth,
+//! membership and equality, and Python's parsing of numbers.
 
 use std::cmp::Ordering;
 
@@ -11,10 +11,10 @@ use crate::value::Segment;
 use crate::value::coerce::{parse_python_float, parse_python_int};
 use crate::value::pyrepr::str_of;
 
-/// Applies an operator. The expected value is rendered and converted already.
+/// Applies an operator. The expected value is already rendered and converted.
 ///
 /// # Errors
-/// Dify's words, when the operator cannot be applied to such values.
+/// Dify's message when the operator cannot be applied to such values.
 pub fn holds(operator: Operator, actual: &Segment, expected: &Json) -> Result<bool, String> {
     let value = &actual.value;
     match operator {
@@ -41,8 +41,7 @@ pub fn holds(operator: Operator, actual: &Segment, expected: &Json) -> Result<bo
     }
 }
 
-/// [`Operator::RegexMatch`]. The expression compiled beforehand is used if it is still the expected one. Null matches
-/// nothing.
+/// [`Operator::RegexMatch`]. Uses the compiled expression if it equals the expected one. Null matches nothing.
 pub(super) fn matches(actual: &Json, expected: &Json, compiled: Option<&Regex>) -> Result<bool, String> {
     let text = match actual {
         Json::Null => return Ok(false),
@@ -91,7 +90,7 @@ fn edge(
     Ok(test(text, part))
 }
 
-/// None for null, of which neither `is` nor `is not` holds.
+/// `None` for null: then neither `is` nor `is not` holds.
 fn is(actual: &Json, expected: &Json) -> Result<Option<bool>, String> {
     match actual {
         Json::Null => Ok(None),
@@ -129,14 +128,14 @@ fn all_of(actual: &Segment, expected: &Json) -> Result<bool, String> {
     })
 }
 
-/// None for null, of which neither `=` nor `≠` holds.
+/// `None` for null: then neither `=` nor `≠` holds.
 fn equal(actual: &Json, expected: &Json) -> Result<Option<bool>, String> {
     Ok(match actual {
         Json::Null => None,
         Json::Bool(truth) => Some(*truth == to_bool(expected)?),
         Json::Number(number) => Some(match Numeric::of(number) {
             Numeric::Int(whole) => whole == to_int(expected)?,
-            // Python compares floats as they are; so does the text that is read by the same rules.
+            // Python compares floats exactly, and the expected text is read by the same rules.
             #[allow(clippy::float_cmp)]
             Numeric::Float(float) => float == to_float(expected)?,
         }),
@@ -163,11 +162,11 @@ fn ordered(actual: &Json, expected: &Json, test: fn(Ordering) -> bool) -> Result
         ),
         Json::Null | Json::Array(_) | Json::Object(_) => return Err(cannot_convert(expected, "number")),
     };
-    // Not a number: no order, so nothing holds.
+    // NaN has no order, so no comparison holds.
     Ok(actual.order(expected).is_some_and(test))
 }
 
-/// A number as Python has it.
+/// A number with Python's types.
 #[derive(Clone, Copy)]
 enum Numeric {
     Int(i128),
@@ -182,12 +181,12 @@ impl Numeric {
         }
     }
 
-    /// A whole actual number is compared with a whole expected one exactly, with another as floats.
+    /// Compares two whole numbers exactly, a whole number and a fraction as floats.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
     fn order(self, expected: Self) -> Option<Ordering> {
         match (self, expected) {
             (Self::Int(a), Self::Int(e)) => Some(a.cmp(&e)),
-            // The cast saturates far outside of what a JSON number can be.
+            // The cast saturates far outside the range of JSON numbers.
             (Self::Int(a), Self::Float(e)) if e.is_finite() && e.fract() == 0.0 => Some(a.cmp(&(e as i128))),
             (Self::Int(a), Self::Float(e)) => (a as f64).partial_cmp(&e),
             (Self::Float(a), Self::Int(e)) => a.partial_cmp(&(e as f64)),
@@ -211,7 +210,7 @@ fn to_int(expected: &Json) -> Result<i128, String> {
         Json::Bool(truth) => Ok(i128::from(*truth)),
         Json::Number(number) => Ok(match Numeric::of(number) {
             Numeric::Int(whole) => whole,
-            // As Python's `int()`: the fraction is cut.
+            // Like Python's `int()`, this cuts the fraction.
             Numeric::Float(float) => float as i128,
         }),
         Json::String(text) => parse_python_int(text),
@@ -249,7 +248,7 @@ fn has(items: &[Json], wanted: &Json) -> bool {
     items.iter().any(|item| python_equal(item, wanted))
 }
 
-/// Python's `==` of two values: truth values count as 1 and 0, `1` equals `1.0`, and text never equals a number.
+/// Python's `==`: booleans count as 1 and 0, `1` equals `1.0`, and a text never equals a number.
 fn python_equal(a: &Json, b: &Json) -> bool {
     let number = |value: &Json| match value {
         Json::Bool(truth) => Some(Numeric::Int(i128::from(*truth))),

@@ -1,4 +1,4 @@
-//! Conditions on the attributes of a list of files: every sub-condition looks at all files.
+//! Conditions on the attributes of a list of files: each sub-condition checks all files.
 
 use regex::Regex;
 use serde_json::Value as Json;
@@ -10,26 +10,23 @@ use crate::value::selector::{FILE_ATTRIBUTES, file_attribute};
 /// `sub_variable_condition` of a condition.
 #[derive(Debug, Clone)]
 pub struct FileConditions {
-    /// How the sub-conditions are joined.
     pub logical: Logical,
-    /// The sub-conditions.
     pub conditions: Vec<FileCondition>,
 }
 
 /// One sub-condition.
 #[derive(Debug, Clone)]
 pub struct FileCondition {
-    /// The attribute it looks at; an unknown one fails when it is evaluated, as on Dify.
+    /// The attribute to compare. As on Dify an unknown one fails only on evaluation.
     pub key: String,
-    /// How it is compared.
     pub operator: Operator,
-    /// What it is compared with: text, list of texts or null; never rendered.
+    /// The expected value: text, list of texts or null; never rendered.
     pub expected: Json,
     pub(super) pattern: Option<Regex>,
 }
 
 impl FileConditions {
-    /// Evaluates every sub-condition (no short circuit, so that each can fail) and joins them.
+    /// Evaluates all sub-conditions (no short circuit, so that each can fail) and joins them.
     pub(super) fn evaluate(&self, files: &[Json]) -> Result<bool, String> {
         let mut held = Vec::with_capacity(self.conditions.len());
         for condition in &self.conditions {
@@ -48,7 +45,7 @@ impl FileCondition {
             return Err(format!("'{}' is not a valid FileAttribute", self.key));
         }
         let dotted;
-        // A regular expression says itself whether it wants the dot.
+        // A regular expression can match the dot itself.
         let expected = if self.key == "extension" && self.operator != Operator::RegexMatch {
             let Json::String(extension) = &self.expected else {
                 return Err("Expected value must be a string when key is FileAttribute.EXTENSION".into());
@@ -59,7 +56,7 @@ impl FileCondition {
             &self.expected
         };
         let mut passed = 0;
-        // All files are looked at before the answer is known: each of them can fail the condition.
+        // All files are checked before the result is known: each of them can fail the condition.
         for file in files {
             passed += usize::from(self.holds_for(file, expected)?);
         }
@@ -80,7 +77,7 @@ impl FileCondition {
     }
 }
 
-/// Extensions are written with and without their dot; compared are both with it.
+/// Adds the dot to an extension. Files write it with or without; both are compared with the dot.
 fn with_dot(extension: &str) -> String {
     if extension.is_empty() || extension.starts_with('.') {
         extension.into()

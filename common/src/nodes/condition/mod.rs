@@ -1,7 +1,7 @@
-//! Conditions on variables, as `if-else` has them; loops and list filters read and evaluate the same form.
+//! Conditions on variables, used by `if-else`, loops and list filters.
 //!
-//! Reading is in [`parse`], the operators in [`operator`] and [`compare`], lists of files in [`files`]. A group is
-//! parsed once; evaluating it copies values only into the record that Dify keeps of every comparison.
+//! [`parse`] reads them, [`operator`] and [`compare`] hold the operators, [`files`] the conditions on lists of files. A
+//! group is parsed once. Its evaluation copies values only into Dify's record of the comparisons.
 
 mod boolean;
 pub mod compare;
@@ -24,16 +24,16 @@ pub use files::{FileCondition, FileConditions};
 pub use operator::Operator;
 use secrets::Secrets;
 
-/// The problem code of node data that cannot be used.
+/// The problem code for unusable node data.
 pub(super) const INVALID_NODE_DATA: &str = crate::dsl::fields::BUILD_FAILED;
 
-/// How conditions are joined.
+/// The way in which conditions are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Logical {
-    /// All must hold; true without any.
+    /// All must hold; true without conditions.
     #[default]
     And,
-    /// One must hold; false without any.
+    /// One must hold; false without conditions.
     Or,
 }
 
@@ -47,24 +47,23 @@ impl Logical {
     }
 }
 
-/// Conditions and how they are joined.
+/// Joined conditions.
 #[derive(Debug, Clone)]
 pub struct ConditionGroup {
-    /// How they are joined.
     pub logical: Logical,
-    /// The conditions, in the order in which they are tried.
+    /// The conditions, in the order of evaluation.
     pub conditions: Vec<Condition>,
 }
 
-/// What evaluating a group brought.
+/// The result of evaluating a group.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct GroupOutcome {
     /// One object per comparison: `actual_value`, `expected_value`, `comparison_operator`. Comparisons of files and
-    /// `exists` leave none. Secrets are masked.
+    /// `exists` give no record. Secrets are masked.
     pub records: Vec<Json>,
-    /// The answer of every condition that was tried.
+    /// One result per evaluated condition.
     pub results: Vec<bool>,
-    /// The answer of the group.
+    /// The result of the group.
     pub result: bool,
 }
 
@@ -75,26 +74,26 @@ pub struct Condition {
     operator: Operator,
     expected: Expected,
     files: Option<FileConditions>,
-    /// A regular expression that is known beforehand, compiled.
+    /// The compiled regular expression, when it does not depend on variables.
     pattern: Option<Regex>,
-    /// The condition as Dify writes it into a record.
+    /// The condition in the form of Dify's record.
     declared: Json,
 }
 
-/// What a condition compares with.
+/// The expected value of a condition.
 #[derive(Debug, Clone)]
 enum Expected {
-    /// Text without references, list of texts, truth value or null.
+    /// A text without references, a list of texts, a boolean or null.
     Constant(Json),
-    /// Text that is rendered first.
+    /// A text that is rendered first.
     Template { template: Template, mentions: Vec<(String, String)> },
 }
 
 impl ConditionGroup {
-    /// Tries the conditions in order until the answer is known.
+    /// Evaluates the conditions in order until the result is known.
     ///
     /// # Errors
-    /// Dify's words: a variable that is missing, or values that the operator cannot compare. Secrets are masked.
+    /// Dify's message: a variable is missing, or the operator cannot compare the values. Secrets are masked.
     pub fn evaluate(&self, variables: &dyn Variables) -> Result<GroupOutcome, String> {
         let decisive = self.logical == Logical::Or;
         let mut outcome = GroupOutcome::default();
@@ -120,7 +119,7 @@ impl ConditionGroup {
         }
     }
 
-    /// The conditions as Dify writes them into a record.
+    /// The conditions in the form of Dify's record.
     pub fn declared(&self) -> Vec<Json> {
         self.conditions.iter().map(|condition| condition.declared.clone()).collect()
     }
@@ -128,7 +127,7 @@ impl ConditionGroup {
 
 impl Condition {
     fn evaluate(&self, variables: &dyn Variables, records: &mut Vec<Json>) -> Result<bool, String> {
-        // What is asked for is never a blob here; if it were, it would not be known any better than a missing one.
+        // Blobs are loaded before this; one that is not would count as a missing variable.
         let Some(actual) = variables.found(&self.selector) else {
             return Err(format!("Variable {} not found", pyrepr::repr_texts(&self.selector)));
         };
@@ -163,7 +162,7 @@ impl Condition {
         }
     }
 
-    /// Renders and converts what is expected, leaves a record and applies the operator.
+    /// Renders and converts the expected value, adds a record and applies the operator.
     fn compare(
         &self,
         actual: &Segment,

@@ -1,58 +1,56 @@
-//! The comparison operators: their names in a file, the spellings that are also understood, and advice on the rest.
+//! The comparison operators: their names in a file, accepted other spellings, and hints for unknown names.
 
 use std::fmt;
 
-/// How a value is compared. All but [`Operator::RegexMatch`] are Dify's.
+/// A comparison operator. All except [`Operator::RegexMatch`] are Dify's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operator {
-    /// text or list holds the expected value
+    /// text or list contains the expected value
     Contains,
-    /// text or list does not hold it
+    /// text or list does not contain it
     NotContains,
     /// text begins with it
     StartWith,
     /// text ends with it
     EndWith,
-    /// same text or truth value
+    /// same text or boolean
     Is,
-    /// other text or truth value
+    /// different text or boolean
     IsNot,
     /// false in Python's sense: null, false, 0, `""`, `[]`, `{}`
     Empty,
     /// true in Python's sense
     NotEmpty,
-    /// one of the expected list
+    /// an item of the expected list
     In,
-    /// none of the expected list
+    /// not an item of the expected list
     NotIn,
-    /// holds every item of the expected list
+    /// contains each item of the expected list
     AllOf,
-    /// same number or truth value
+    /// same number or boolean
     Equal,
-    /// other number or truth value
+    /// different number or boolean
     NotEqual,
     /// larger number
     Greater,
     /// smaller number
     Less,
-    /// larger or same number
+    /// larger or equal number
     GreaterOrEqual,
-    /// smaller or same number
+    /// smaller or equal number
     LessOrEqual,
-    /// null
     Null,
-    /// not null
     NotNull,
-    /// not null; meant for files, and nothing is recorded
+    /// not null; meant for files, leaves no record
     Exists,
-    /// null; meant for files, and nothing is recorded
+    /// null; meant for files, leaves no record
     NotExists,
-    /// a regular expression is found anywhere in the text (not on Dify)
+    /// a regular expression matches anywhere in the text (not on Dify)
     RegexMatch,
 }
 
 impl Operator {
-    /// Every operator.
+    /// All operators.
     pub const ALL: [Self; 22] = [
         Self::Contains,
         Self::NotContains,
@@ -106,13 +104,13 @@ impl Operator {
         }
     }
 
-    /// The operator of a name; words may also be joined by `_`, as in `not_contains`.
+    /// Finds an operator by its name; `_` may replace a space, as in `not_contains`.
     pub fn read(text: &str) -> Option<Self> {
         let same = |name: &str| name.len() == text.len() && name.split(' ').eq(text.split([' ', '_']));
         Self::ALL.into_iter().find(|operator| same(operator.name()))
     }
 
-    /// True when a list of files passes only if all of its files do: the operators with `not` in their name.
+    /// True when a list of files passes only if all its files do: the operators with `not` in their name.
     pub const fn asks_all_files(self) -> bool {
         match self {
             Self::NotContains
@@ -147,7 +145,7 @@ impl fmt::Display for Operator {
     }
 }
 
-/// What to write instead of a name that is no operator.
+/// The hint for an unknown operator name.
 pub(super) fn advice(text: &str) -> String {
     let instead = match text {
         ">=" => "\"≥\"",

@@ -1,4 +1,4 @@
-//! From the file to conditions. What Dify refuses when it builds a graph is refused here, with the place of it.
+//! Parses conditions. Configurations that Dify refuses when it builds a graph are refused here, with their path.
 
 use regex::Regex;
 use serde_json::Value as Json;
@@ -27,15 +27,15 @@ impl Logical {
 }
 
 impl ConditionGroup {
-    /// Reads a list of conditions; reports every one that cannot be used. The caller has put the key of the list into
-    /// the path of `problems`.
+    /// Reads a list of conditions and reports all that are invalid. The caller has put the key of the list into the
+    /// path of `problems`.
     pub fn parse(logical: Logical, conditions: Option<&Json>, problems: &mut Problems) -> Option<Self> {
         let conditions = each(conditions, problems, Condition::parse)?;
         Some(Self { logical, conditions })
     }
 }
 
-/// Reads every item of a list of objects; nothing when one of them cannot be used.
+/// Reads all items of a list of objects. `None` when one of them is invalid.
 pub(in crate::nodes) fn each<T>(
     list: Option<&Json>,
     problems: &mut Problems,
@@ -54,7 +54,7 @@ pub(in crate::nodes) fn each<T>(
             }
         })
     };
-    // Collected before the test for a bad one, so that all of them are reported.
+    // Collected first, so that all bad items are reported.
     let parsed: Vec<Option<T>> = items.iter().enumerate().map(read).collect();
     parsed.into_iter().collect()
 }
@@ -127,7 +127,7 @@ fn operator(data: &JsonMap, problems: &mut Problems) -> Option<Operator> {
     operator
 }
 
-/// Reads a `value`: text, list of texts, truth value (also as 1 and 0) or null.
+/// Reads a `value`: text, list of texts, boolean (also as 1 and 0) or null.
 fn value(value: Option<&Json>, problems: &mut Problems) -> Option<Json> {
     let given = value.unwrap_or(&Json::Null);
     match given {
@@ -147,7 +147,7 @@ fn refuse(given: &Json, hint: &str, problems: &mut Problems) -> Option<Json> {
     None
 }
 
-/// The outer option says whether the data can be used, the inner whether there are sub-conditions.
+/// The outer option is `None` for invalid data, the inner one when there are no sub-conditions.
 fn file_conditions(data: Option<&Json>, problems: &mut Problems) -> Option<Option<FileConditions>> {
     let data = match data {
         None | Some(Json::Null) => return Some(None),
@@ -183,11 +183,11 @@ impl FileCondition {
     }
 }
 
-/// Compiles the expression of `regex match`, unless it refers to variables. The outer option says whether the data
-/// can be used.
+/// Compiles the expression of `regex match`, unless it refers to variables. The outer option is `None` for invalid
+/// data.
 fn pattern(operator: Operator, expected: &Json, problems: &mut Problems) -> Option<Option<Regex>> {
     let (Operator::RegexMatch, Json::String(text)) = (operator, expected) else { return Some(None) };
-    // Nearly every expression has a dot and thus may be the path of a variable; that is found out when it is rendered.
+    // Nearly every expression has a dot and so could be a variable's path; that is decided when it is rendered.
     if Template::parse(text).parts().iter().any(|part| matches!(part, Part::Variable(_))) {
         return Some(None);
     }

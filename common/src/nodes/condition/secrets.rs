@@ -1,5 +1,5 @@
-//! Keeps secrets out of what a node leaves behind. A comparison or an assignment needs the plain text of a secret; its
-//! record and its errors show the mask.
+//! Keeps secrets out of a node's record and errors. A comparison or an assignment needs the plain text of a secret; its
+//! record and errors show the mask.
 
 use std::borrow::Cow;
 
@@ -7,12 +7,12 @@ use serde_json::Value as Json;
 
 use crate::value::{Lookup, Segment, SegmentType, Variables};
 
-/// The secrets that a node reads. Empty for nearly every node.
+/// The secrets that a node reads. Empty for most nodes.
 #[derive(Default)]
 pub(in crate::nodes) struct Secrets<'a>(Vec<Cow<'a, Segment>>);
 
 impl<'a> Secrets<'a> {
-    /// Those of the mentioned variables that are secret.
+    /// The secrets among the mentioned variables.
     pub(in crate::nodes) fn among(mentions: &[(String, String)], variables: &'a dyn Variables) -> Self {
         let secret = |(node, name): &(String, String)| match variables.variable(node, name) {
             Lookup::Found(segment) if segment.ty == SegmentType::Secret => Some(segment),
@@ -21,7 +21,7 @@ impl<'a> Secrets<'a> {
         Self(mentions.iter().filter_map(secret).collect())
     }
 
-    /// The text with every secret masked.
+    /// Masks all secrets in the text.
     pub(in crate::nodes) fn hide(&self, mut text: String) -> String {
         for secret in &self.0 {
             if let Json::String(plain) = &secret.value
@@ -34,7 +34,7 @@ impl<'a> Secrets<'a> {
         text
     }
 
-    /// The value with every secret in its texts masked.
+    /// Masks all secrets in the texts of the value.
     pub(in crate::nodes) fn hide_in(&self, value: Json) -> Json {
         if self.0.is_empty() {
             return value;

@@ -380,7 +380,7 @@ fn alias_spellings_are_kept_as_the_real_operator() {
 }
 
 #[test]
-fn records_hold_what_was_compared() {
+fn records_hold_the_compared_values() {
     let group = parse(&json!([
         condition("s.text", "is", &json!("Hello {{#s.other#}}")),
         condition("s.text", "exists", &json!("")),
@@ -519,7 +519,7 @@ mod of_files {
             ("docs", "or", vec![], false),
             ("empty", "and", vec![pdf.clone()], false),
             ("empty", "and", vec![not_doc], true),
-            // A plain empty list is no list of files.
+            // A plain empty list is not a list of files.
             ("plain", "and", vec![], false),
         ] {
             let found =

@@ -1,8 +1,7 @@
-//! An operation on a list of messages: what is visible of it, and in which order.
+//! The `context-processor` node: an operation on a list of messages that changes which are visible, and their order.
 //!
-//! The node only says what is to change ([`Effects`]); the engine applies that with the node's end, and makes the outputs
-//! of what came of it ([`outputs`]). So operations of branches side by side come one behind the other, and none is
-//! computed from a list that is not the newest.
+//! The node returns only the change ([`Effects`]). The engine applies it when the node ends and then makes the outputs
+//! ([`outputs`]). So operations of parallel branches apply one after the other, each to the newest list.
 
 mod parse;
 #[cfg(test)]
@@ -23,17 +22,17 @@ use crate::value::{JsonMap, Segment, SegmentType, Variables};
 /// Configuration of `context-processor`.
 #[derive(Debug, Clone)]
 pub struct ContextProcessorData {
-    /// Which list (`conversation_id`).
+    /// The name of the list (`conversation_id`).
     pub list: String,
-    /// Whose.
+    /// The owner of the list.
     pub target: Target,
-    /// The variables that names in the texts of messages may mean.
+    /// The variables that names in message texts can refer to.
     pub names: Names,
     operation: Operation,
     shown: JsonMap,
 }
 
-/// What is to be done, with the texts of messages before their variables are filled in.
+/// The operation; variables in its messages are not filled in yet.
 #[derive(Debug, Clone)]
 enum Operation {
     Append(Vec<MessageTemplate>),
@@ -46,7 +45,7 @@ enum Operation {
     Rollback { target_batch: u64 },
 }
 
-/// A message before its variables are filled in.
+/// A message whose variables are not filled in yet.
 #[derive(Debug, Clone)]
 struct MessageTemplate {
     role: Role,
@@ -129,17 +128,17 @@ impl ContextProcessorData {
         self.messages().iter().for_each(|message| message.content.mentions(&self.names, into));
     }
 
-    /// Whether it has texts in which variables may stand.
+    /// True when it has texts that can contain variables.
     pub fn has_texts(&self) -> bool {
         !self.messages().is_empty()
     }
 
-    /// What the record shows of the configuration: the operation and its object, as written.
+    /// The configuration in the record: the operation and its object, as written.
     pub fn shown_inputs(&self) -> Vec<(String, Segment)> {
         self.shown.iter().map(|(key, value)| (key.clone(), Segment::infer(value.clone()))).collect()
     }
 
-    /// Says what is to change.
+    /// Returns the change.
     pub fn evaluate(&self, variables: &dyn Variables) -> NodeResult {
         let inputs = self.shown_inputs();
         let change = match self.change(variables) {
@@ -186,7 +185,7 @@ impl ContextProcessorData {
     }
 }
 
-/// The outputs of an operation that was applied to a list, of which `visible` are the visible messages then.
+/// The outputs of an operation after it was applied to a list. `visible` are the visible messages after that.
 pub fn outputs<'a>(
     list: &str,
     outcome: &Outcome,

@@ -1,6 +1,6 @@
-//! Reading the configuration. All that is wrong is reported, each at its place and under the name and words that the
-//! design of this node has for it. Spellings other than ours were rewritten before
-//! ([`crate::dsl::normal_form`]); one whose value does not fit stands here still under its own name.
+//! Parses the configuration. All problems are reported with their path, and with the name and message that the design
+//! of this node gives them. Other spellings were rewritten before ([`crate::dsl::normal_form`]); a key whose value does
+//! not fit keeps its own spelling here.
 
 use serde_json::Value as Json;
 
@@ -12,13 +12,13 @@ use crate::objects::{Filter, MAIN, Target, Truncate, is_list_name};
 use crate::value::JsonMap;
 use crate::value::names::Names;
 
-/// The design's name for what is reported here.
+/// The design's name for these problems.
 const INVALID: &str = "ConfigurationValidationError";
 const OPERATIONS: [&str; 8] =
     ["truncate", "insert", "replace", "clear", "filter", "append", "rollback", "start_batch"];
 
 impl ContextProcessorData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let before = problems.error_count();
         let list = list_name(data, problems);
@@ -101,7 +101,7 @@ fn operation(
     let empty = JsonMap::new();
     let object = match data.get(name) {
         Some(Json::Object(object)) => object,
-        // All that it says has a default.
+        // All its fields have defaults.
         None | Some(Json::Null) if name == "clear" => &empty,
         _ => {
             report(problems, "operation", "Required configuration field for the operation is missing");
@@ -155,7 +155,7 @@ fn required(object: &JsonMap, of: &str, key: &str, problems: &mut Problems) -> u
     count(object, of, [key], problems).unwrap_or(0)
 }
 
-/// A whole number that is not negative, under one of these names.
+/// A non-negative whole number under one of these names.
 fn count<const N: usize>(
     object: &JsonMap,
     of: &str,

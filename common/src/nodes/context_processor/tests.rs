@@ -1,4 +1,4 @@
-//! What a configuration may say, and what is said of one that is wrong.
+//! Valid and invalid configurations, and the reported problems.
 
 use serde_json::{Value as Json, json};
 

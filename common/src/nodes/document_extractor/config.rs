@@ -1,4 +1,5 @@
-//! `[documents]` of the settings: how much reading a document may cost, and the service that reads what nothing here does.
+//! `[documents]` of the settings: limits on reading a document, and an external service for formats that we do not
+//! read.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,25 +17,26 @@ pub struct DocumentsConfig {
     pub timeout_ms: u64,
     /// Most memory to read one file, in bytes.
     pub memory_bytes_max: u64,
-    /// Files that a worker reads at once; 0: as many as it has processors.
+    /// Files that a worker reads at once; 0: one per processor.
     pub concurrency: usize,
-    /// An Unstructured service, such as `http://unstructured:8000`; empty: none (Dify: `UNSTRUCTURED_API_URL`).
+    /// URL of an Unstructured service, such as `http://unstructured:8000` (Dify: `UNSTRUCTURED_API_URL`). Empty: no
+    /// service.
     pub unstructured_url: HiddenUrl,
-    /// The key of that service (Dify: `UNSTRUCTURED_API_KEY`).
+    /// The API key of that service (Dify: `UNSTRUCTURED_API_KEY`).
     pub unstructured_key: Hidden,
-    /// Longest wait for its answer, in seconds.
+    /// Longest wait for the service's answer, in seconds.
     pub unstructured_seconds: u64,
 }
 
 impl Default for DocumentsConfig {
     fn default() -> Self {
         Self {
-            // Dify's bound of an upload.
+            // Dify's limit for an upload.
             file_bytes_max: 15 << 20,
-            // What a run takes as one value.
+            // The largest value in a run.
             text_bytes_max: 10 << 20,
             timeout_ms: 60_000,
-            // A document of the largest size, unpacked and in the form of a tree.
+            // Enough for a document of the largest size, unpacked and as a tree.
             memory_bytes_max: 512 << 20,
             concurrency: 0,
             unstructured_url: HiddenUrl::default(),

@@ -1,53 +1,49 @@
-//! What kind of document a file is. Its extension decides, as it is written; the MIME type only where there is none.
+//! The document format of a file. The extension decides, exactly as written; without one the MIME type does.
 
 use serde_json::Value as Json;
 
-/// A kind of document, by how it is read.
+/// A document format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// Text as it is: also HTML, XML, Markdown and programs.
+    /// Plain text; also HTML, XML, Markdown and source code.
     Text,
-    /// JSON, laid out anew.
+    /// JSON, formatted again.
     Json,
-    /// YAML, laid out anew.
+    /// YAML, formatted again.
     Yaml,
-    /// PDF.
     Pdf,
     /// Word before 2007.
     Doc,
-    /// Word.
     Docx,
-    /// A table as text.
+    /// CSV.
     Csv,
-    /// Excel, of both ages.
+    /// Excel, before and after 2007.
     Excel,
     /// PowerPoint before 2007.
     Ppt,
-    /// PowerPoint.
     Pptx,
-    /// A book.
+    /// An e-book.
     Epub,
     /// OpenDocument text.
     Odt,
-    /// A mail.
+    /// An e-mail.
     Eml,
-    /// A mail of Outlook.
+    /// An e-mail of Outlook.
     Msg,
-    /// Subtitles.
+    /// WebVTT subtitles.
     Vtt,
-    /// Java's properties.
+    /// A Java properties file.
     Properties,
 }
 
-/// What the table says of a format.
+/// A row of the table of formats.
 struct Row {
     format: Format,
-    /// The word for it.
     name: &'static str,
     /// With the dot.
     extensions: &'static [&'static str],
     mime_types: &'static [&'static str],
-    /// What stands in front of the reason of a failure.
+    /// The text before the reason of a failure.
     failure: &'static str,
 }
 
@@ -101,7 +97,7 @@ const TEXT_EXTENSIONS: &[&str] = &[
     ".toml",
     ".env",
     ".log",
-    // The parser of subtitles is for files without an extension, as on Dify.
+    // As on Dify the subtitle parser is only for files without an extension.
     ".vtt",
 ];
 
@@ -142,7 +138,7 @@ impl Format {
     /// The format of a file object.
     ///
     /// # Errors
-    /// Dify's text when it is not known.
+    /// Dify's message for an unknown format.
     pub fn of_file(file: &Json) -> Result<Self, String> {
         let text = |key: &str| file.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
         let by = |fits: &dyn Fn(&Row) -> bool| ROWS.iter().find(|row| fits(row)).map(|row| row.format);
@@ -157,24 +153,24 @@ impl Format {
         }
     }
 
-    /// The word for it.
+    /// The format's name.
     pub fn name(self) -> &'static str {
         self.row().name
     }
-    /// The format of a word.
+    /// Finds a format by its name.
     pub fn from_name(name: &str) -> Option<Self> {
         ROWS.iter().find(|row| row.name == name).map(|row| row.format)
     }
-    /// The text of a node that failed for this reason.
+    /// The failure message of a node for this reason.
     pub fn failure(self, reason: impl std::fmt::Display) -> String {
         format!("{}: {reason}", self.row().failure)
     }
-    /// An extension that the format has; empty for the one that has none.
+    /// One of the format's extensions; empty when it has none.
     pub fn extension(self) -> &'static str {
         self.row().extensions.first().copied().unwrap_or_default()
     }
 
-    /// Whether reading it is simple work on text, in step with its size. What is not is for a process of its own.
+    /// True when reading is simple work on text, linear in its size. Other formats are read in a separate process.
     pub const fn is_plain(self) -> bool {
         match self {
             Self::Text | Self::Json | Self::Yaml | Self::Csv | Self::Vtt | Self::Properties => true,
@@ -192,7 +188,7 @@ impl Format {
     }
 
     fn row(self) -> &'static Row {
-        // The table lists the formats in the order of the enum; a test holds it to that.
+        // The table has the same order as the enum; a test checks that.
         &ROWS[self as usize]
     }
 }

@@ -1,5 +1,5 @@
-//! Text out of files: the configuration, which files they are, and what kind of document each is ([`format`](mod@format)).
-//! The files are fetched and read by the worker.
+//! The `document-extractor` node: reads the text of files. This part holds the configuration, the list of files, and
+//! the format of each ([`format`](mod@format)). The worker fetches and reads the files.
 
 pub mod config;
 pub mod format;
@@ -20,21 +20,21 @@ pub use format::Format;
 /// Configuration of `document-extractor`.
 #[derive(Debug, Clone)]
 pub struct DocumentExtractorData {
-    /// The file, or the list of files. Dify's `is_array_file` says nothing that the value does not.
+    /// The file, or the list of files. Dify's `is_array_file` adds nothing to the value's type, so it is ignored.
     pub variable: Selector,
 }
 
-/// What the node is to read.
+/// The files to read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Documents {
-    /// The files, as objects.
+    /// File objects.
     pub files: Vec<Json>,
-    /// Whether the variable is one file: the output then is one text.
+    /// True when the variable is one file; then the output is one text.
     pub single: bool,
 }
 
 impl DocumentExtractorData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let variable = required(data, "variable_selector", problems, selector)?;
         Some(Self { variable })
@@ -45,10 +45,10 @@ impl DocumentExtractorData {
         mention(&self.variable, into);
     }
 
-    /// The files to read, with the result as it stands before they are read: the record alone.
+    /// The files to read, and the result so far: only the record.
     ///
     /// # Errors
-    /// The result, where it is known without reading a file: there is nothing to read, or it is no file.
+    /// The final result when no file is read: there are no files, or the value is not a file.
     pub fn documents(&self, variables: &dyn Variables) -> Result<(Documents, NodeResult), Box<NodeResult>> {
         let named = || repr_texts(&self.variable);
         let failed = |message| Err(Box::new(NodeResult::failed(NodeFailure::new("", message))));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused() {
+    fn a_value_that_is_not_a_file_is_refused() {
         for (selector, message) in [
             (&["start", "text"][..], "Variable ['start', 'text'] is not an ArrayFileSegment"),
             (&["start", "words"], "Variable ['start', 'words'] is not an ArrayFileSegment"),

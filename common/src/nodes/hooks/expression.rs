@@ -1,4 +1,4 @@
-//! Conditions and payloads: expressions of the template language, with references to variables in them.
+//! Conditions and payloads of hooks: expressions of the template language that contain references to variables.
 
 use serde_json::Value as Json;
 
@@ -7,11 +7,11 @@ use crate::value::jinja::{JinjaError, JinjaTemplate};
 use crate::value::template::{Part, Template, mention};
 use crate::value::{JsonMap, Segment, Selector, Variables};
 
-/// An expression that holds or does not.
+/// An expression that is true or false.
 #[derive(Debug, Clone)]
 pub(super) struct Condition(Filled);
 
-/// A template whose references have become names.
+/// A template whose references are replaced by names.
 #[derive(Debug, Clone)]
 struct Filled {
     template: JinjaTemplate,
@@ -19,8 +19,8 @@ struct Filled {
 }
 
 impl Condition {
-    /// `output.count > 3 && {{#start.name#}} == 'x'`; the operators of JavaScript are read as those of the template
-    /// language.
+    /// Parses for example `output.count > 3 && {{#start.name#}} == 'x'`. JavaScript's operators are translated to those
+    /// of the template language.
     pub(super) fn parse(source: &str) -> Result<Self, String> {
         let source = source.trim();
         let inner = source.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
@@ -57,7 +57,7 @@ impl Filled {
             Ok(Some(text)) => Ok(text),
             Ok(None) => Err(format!("a text has more than {TEXT_BYTES_MAX} bytes")),
             Err(JinjaError::Failed(error)) => Err(error),
-            Err(JinjaError::OutOfFuel) => Err("it works for too long".into()),
+            Err(JinjaError::OutOfFuel) => Err("the evaluation takes too long".into()),
         }
     }
 
@@ -66,7 +66,7 @@ impl Filled {
     }
 }
 
-/// The text with a name in place of each reference, and which name is which.
+/// Replaces each reference by a name; returns the text and the references by name.
 fn named(source: &str, shown: impl Fn(&str) -> String) -> (String, Vec<(String, Selector)>) {
     let (mut text, mut references) = (String::new(), Vec::new());
     for part in Template::parse(source).parts() {
@@ -83,7 +83,7 @@ fn named(source: &str, shown: impl Fn(&str) -> String) -> (String, Vec<(String, 
     (text, references)
 }
 
-/// `&&`, `||` and `!` as words, outside of quoted texts; `===` and `!==` as `==` and `!=`.
+/// Writes `&&`, `||` and `!` as words and `===` and `!==` as `==` and `!=`, except in quoted texts.
 fn in_words(source: &str) -> String {
     let mut text = String::with_capacity(source.len() + 8);
     let mut quote = None;
@@ -113,7 +113,7 @@ fn in_words(source: &str) -> String {
     text
 }
 
-/// A value whose texts are templates. A text that is one reference is the variable itself.
+/// A value whose texts are templates. A text that is exactly one reference gives the variable's value.
 #[derive(Debug, Clone)]
 pub(super) enum Payload {
     Reference(Selector),
@@ -184,7 +184,7 @@ impl Payload {
     }
 }
 
-/// The value; of a secret its masked form.
+/// The value; a secret is masked.
 fn shown(segment: &Segment) -> Json {
     match segment.ty {
         crate::value::SegmentType::Secret => Json::String(segment.log().into_owned()),

@@ -1,7 +1,7 @@
-//! Hooks of a node: events that its author has defined, told before the node begins or behind its end.
+//! Hooks of a node: user-defined events, sent before the node begins or after it has ended.
 //!
-//! A hook has a condition and a payload, both filled in from variables; behind the end also from what came of the node
-//! (`output`, `status`, `error`). Nothing else happens: a hook calls nobody.
+//! A hook has a condition and a payload, both filled in from variables; after the end also from the node's result
+//! (`output`, `status`, `error`). A hook only sends the event; it makes no calls.
 
 mod expression;
 mod parse;
@@ -16,24 +16,24 @@ use crate::value::{JsonMap, Segment, Variables};
 
 use expression::{Condition, Payload};
 
-/// Fuel of one condition or text of a payload.
+/// Fuel for one condition, or one text of a payload.
 const FUEL: u64 = 50_000;
-/// Most bytes of a text of a payload.
+/// Most bytes of one text of a payload.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
-/// The class of the failure of a node whose hook failed.
+/// The error type of a node whose hook failed.
 pub const HOOK_ERROR: &str = "HookExecutionError";
 
-/// When a hook is told.
+/// The moment at which a hook sends its event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HookType {
-    /// Before the node.
+    /// Before the node begins.
     Before,
-    /// Behind its end.
+    /// After the node has ended.
     After,
 }
 
 impl HookType {
-    /// Its name in the file.
+    /// The name in the file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Before => "before_execute",
@@ -45,9 +45,8 @@ impl HookType {
 /// A hook.
 #[derive(Debug, Clone)]
 pub struct Hook {
-    /// When.
     pub hook_type: HookType,
-    /// Its place in the file's list.
+    /// The index in the file's list.
     pub place: usize,
     condition: Option<Condition>,
     event_name: String,
@@ -57,52 +56,52 @@ pub struct Hook {
     continue_on_error: bool,
 }
 
-/// What came of the node, for a hook behind its end.
+/// The node's result, for a hook after its end.
 #[derive(Debug, Clone, Default)]
 pub struct Came {
-    /// Its outputs.
     pub output: JsonMap,
     /// `succeeded` or `failed`; `running` before the end.
     pub status: &'static str,
-    /// Why it failed.
+    /// The error message; empty without a failure.
     pub error: String,
 }
 
-/// Hooks of one node.
+/// The hooks of one node.
 #[derive(Debug, Clone, Default)]
 pub struct Hooks(Vec<Hook>);
 
 impl PartialEq for Hooks {
-    /// Two lists of one file are one list; what was parsed is not compared.
+    /// Compares places only: lists compared here come from the same file, and parsed parts cannot be compared.
     fn eq(&self, other: &Self) -> bool {
         self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(|(a, b)| a.place == b.place)
     }
 }
 
 impl Hooks {
-    /// True when there are none.
+    /// True when there are no hooks.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether there are any of a type.
+    /// True when there is a hook of the type.
     pub fn has(&self, hook_type: HookType) -> bool {
         self.0.iter().any(|hook| hook.hook_type == hook_type)
     }
 
-    /// Those of a type, the heaviest first, and of one weight in the order of the file.
+    /// The hooks of a type, the heaviest first; those of equal weight in file order.
     pub fn of(&self, hook_type: HookType) -> Vec<&Hook> {
         let mut found: Vec<&Hook> = self.0.iter().filter(|hook| hook.hook_type == hook_type).collect();
         found.sort_by_key(|hook| std::cmp::Reverse(hook.weight));
         found
     }
 
-    /// Adds what they mention, as (node, name).
+    /// Adds the variables that the hooks mention, as (node, name).
     pub fn mentions(&self, into: &mut Vec<(String, String)>) {
         self.0.iter().for_each(|hook| hook.mentions(into));
     }
 
-    /// What those behind the end mention, as (node, name): what has to be at hand to tell them alone.
+    /// The variables that the hooks after the end mention, as (node, name). They must be loaded when only these hooks
+    /// run.
     pub fn late_mentions(&self) -> Vec<(String, String)> {
         let mut mentions = Vec::new();
         let late = self.0.iter().filter(|hook| hook.hook_type == HookType::After);
@@ -117,10 +116,10 @@ impl Hook {
         self.payload.mentions(into);
     }
 
-    /// What it tells: nothing when its condition does not hold.
+    /// The hook's event. `None` when its condition does not hold.
     ///
     /// # Errors
-    /// Its condition or its payload cannot be evaluated, and the node is to fail for it.
+    /// The condition or the payload cannot be evaluated, and the hook is set to fail the node then.
     pub fn event(&self, variables: &dyn Variables, came: &Came) -> Result<Option<JsonMap>, NodeFailure> {
         match self.evaluate(variables, came) {
             Ok(event) => Ok(event),
@@ -160,5 +159,5 @@ fn names(came: &Came) -> Vec<(String, Segment)> {
     ]
 }
 
-/// How names are read that nobody knows: as nothing, so that a condition over what a node did not make does not hold.
+/// Unknown names are empty, so that a condition over an output that the node did not make does not hold.
 const UNDEFINED: UndefinedNames = UndefinedNames::Empty;

@@ -1,4 +1,4 @@
-//! Reading `hooks`. Other spellings were rewritten before ([`crate::dsl::normal_form`]).
+//! Parses `hooks`. Other spellings were rewritten before ([`crate::dsl::normal_form`]).
 
 use serde_json::Value as Json;
 
@@ -12,7 +12,7 @@ use crate::value::JsonMap;
 const FIELD: &str = "hooks";
 
 impl Hooks {
-    /// Reads the hooks of a node; what is wrong is reported. Those that are switched off are left out.
+    /// Reads the hooks of a node and reports problems. Disabled hooks are left out.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Self {
         let items = match data.get(FIELD) {
             None | Some(Json::Null) => return Self::default(),
@@ -61,7 +61,7 @@ fn hook(place: usize, item: &Json, problems: &mut Problems) -> Option<Hook> {
     enabled?.then_some(hook)
 }
 
-/// A text, or `{expression: text}`. None once reported.
+/// Reads a text, or `{expression: text}`. Returns `None` after reporting a problem.
 fn condition(map: &JsonMap, problems: &mut Problems) -> Option<Option<Condition>> {
     let given = match map.get("condition") {
         None | Some(Json::Null) => return Some(None),

@@ -31,12 +31,12 @@ fn came() -> Came {
     }
 }
 
-fn told(hooks: &Hooks) -> Result<Option<JsonMap>, NodeFailure> {
+fn event(hooks: &Hooks) -> Result<Option<JsonMap>, NodeFailure> {
     hooks.of(HookType::After)[0].event(&pool(), &came())
 }
 
 #[test]
-fn a_condition_decides_whether_anything_is_told() {
+fn a_condition_decides_whether_an_event_is_sent() {
     for (condition, holds) in [
         (json!("output.count > 3"), true),
         (json!("output.count > 3 && status == 'failed'"), false),
@@ -49,15 +49,15 @@ fn a_condition_decides_whether_anything_is_told() {
         (json!(false), false),
         (json!(true), true),
     ] {
-        let told = told(&one(json!({"condition": condition}))).unwrap();
-        assert_eq!(told.is_some(), holds, "{condition}");
+        let event = event(&one(json!({"condition": condition}))).unwrap();
+        assert_eq!(event.is_some(), holds, "{condition}");
     }
 }
 
 #[test]
-fn a_payload_is_filled_in_and_one_reference_stays_what_it_is() {
+fn a_payload_is_filled_in_and_a_single_reference_keeps_its_type() {
     let payload = json!({"who": "Dear {{#start.name#}}", "list": "{{#start.list#}}", "n": "{{ output.count + 1 }}", "k": 3});
-    let event = told(&one(json!({"event_payload": payload, "create_checkpoint": true}))).unwrap().unwrap();
+    let event = event(&one(json!({"event_payload": payload, "create_checkpoint": true}))).unwrap().unwrap();
     assert_eq!(
         Json::Object(event),
         json!({
@@ -78,16 +78,16 @@ fn a_value_is_not_read_as_a_template() {
 #[test]
 fn a_hook_that_fails_fails_its_node_unless_it_may() {
     let failing = json!({"condition": "output.count / 0 > 1"});
-    let error = told(&one(failing.clone())).unwrap_err();
+    let error = event(&one(failing.clone())).unwrap_err();
     assert_eq!(error.error_type, "HookExecutionError");
     assert!(error.message.starts_with("hook after_execute [0] failed: "), "{}", error.message);
     let mut allowed = failing;
     allowed["continue_on_error"] = true.into();
-    assert_eq!(told(&one(allowed)).unwrap(), None);
+    assert_eq!(event(&one(allowed)).unwrap(), None);
 }
 
 #[test]
-fn the_heaviest_comes_first_and_what_is_switched_off_not_at_all() {
+fn the_heaviest_hook_comes_first_and_disabled_ones_are_left_out() {
     let hook = |name: &str, weight: i64| json!({"hook_type": "before_execute", "event_name": name, "weight": weight});
     let mut off = hook("off", 100);
     off["enabled"] = false.into();
@@ -98,7 +98,7 @@ fn the_heaviest_comes_first_and_what_is_switched_off_not_at_all() {
 }
 
 #[test]
-fn what_is_wrong_is_reported_at_its_place() {
+fn problems_are_reported_at_their_place() {
     for (hook, said) in [
         (json!({"event_name": "x"}), "hooks[0].hook_type"),
         (json!({"hook_type": "before_execute"}), "hooks[0].event_name"),

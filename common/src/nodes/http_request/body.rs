@@ -1,4 +1,4 @@
-//! The body of a request: what is sent of texts, and which files go with it. Files are fetched by the worker.
+//! The body of a request: its texts and the list of its files. The worker fetches the files.
 
 use serde_json::Value as Json;
 
@@ -9,31 +9,30 @@ use crate::value::json_repair::{RepairError, repair};
 use crate::value::pyrepr::{JsonLayout, json_into, repr_texts};
 use crate::value::{SegmentType, Variables};
 
-/// The name of the part that makes a form without files a multipart one all the same, as Dify sends it.
+/// The name of the part that makes a form without files a multipart one, as on Dify.
 pub const PLACEHOLDER: &str = "__multipart_placeholder__";
 
-/// What is sent.
+/// The content of a request's body.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// Nothing.
     Empty,
-    /// A text as it is.
+    /// A text, sent unchanged.
     Text(String),
-    /// Fields, and files by the name of their field.
+    /// Fields and files, each file with its field's name.
     Multipart {
-        /// The texts.
         fields: Pairs,
-        /// File objects; never empty values.
+        /// File objects; files without content are left out.
         files: Vec<(String, Json)>,
     },
     /// The bytes of one file.
     File(Json),
 }
 
-/// The content that `data` means.
+/// Builds the content from `data`.
 ///
 /// # Errors
-/// [`ErrorType::RequestBody`] for texts that do not fit the type, [`ErrorType::FileFetch`] for a file that is none.
+/// [`ErrorType::RequestBody`] for texts that do not fit the type, [`ErrorType::FileFetch`] when the variable is not a
+/// file.
 pub fn content(data: &HttpRequestData, variables: &dyn Variables) -> Result<Content, NodeFailure> {
     let Some(body) = &data.body else { return Ok(Content::Empty) };
     match body.kind {
@@ -64,7 +63,7 @@ fn only(body: &Body) -> Result<&BodyItem, NodeFailure> {
 
 fn json(text: &str) -> Result<Content, NodeFailure> {
     match repair(text) {
-        // The client takes null for no body.
+        // Dify's client sends no body for null.
         Ok(Json::Null) => Ok(Content::Empty),
         Ok(value) => {
             let mut out = String::new();
@@ -74,12 +73,12 @@ fn json(text: &str) -> Result<Content, NodeFailure> {
         Err(RepairError::Nothing) => {
             Err(ErrorType::RequestBody.failure(format!("Failed to parse JSON: {text}")))
         }
-        // Dify meets it only when it sends; there it is an exception that escapes the node.
+        // On Dify this fails only on sending, with an exception that leaves the node.
         Err(error @ RepairError::NotFinite) => Err(NodeFailure::escaped(error.to_string())),
     }
 }
 
-/// Texts by their keys; the last of two with one key counts, where the first one stands.
+/// Texts by key. Of two with the same key the last value counts, at the first one's position.
 fn fields<'a>(items: impl Iterator<Item = &'a BodyItem>, variables: &dyn Variables, show: Show) -> Pairs {
     let mut fields = Pairs::new();
     for item in items {
@@ -93,12 +92,12 @@ pub(super) fn form_fields(body: &Body, variables: &dyn Variables, show: Show) ->
     fields(body.items.iter().filter(|item| !item.is_file), variables, show)
 }
 
-/// The texts of a URL-encoded body: all items, those that are files with the text they have besides.
+/// The texts of a URL-encoded body: of all items; file items contribute their text.
 pub(super) fn url_encoded_fields(body: &Body, variables: &dyn Variables, show: Show) -> Pairs {
     fields(body.items.iter(), variables, show)
 }
 
-/// The files of a form, those of one field together. What is no file, and a file without content, is left out.
+/// The files of a form, grouped by field. Values that are not files, and files without content, are left out.
 fn form_files(body: &Body, variables: &dyn Variables) -> Vec<(String, Json)> {
     let mut by_key: Vec<(String, Vec<Json>)> = Vec::new();
     for item in body.items.iter().filter(|item| item.is_file) {

@@ -1,6 +1,6 @@
-//! A request with the run's variables filled in: address, params and headers as they are sent.
+//! A request with the run's variables filled in: URL, params and headers.
 //!
-//! The same steps make the request itself and, with secrets masked, what is shown of it; [`Show`] says which.
+//! The same steps build the request itself and its record with masked secrets; [`Show`] selects which.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,17 +13,17 @@ use crate::value::template::Template;
 /// Pairs in order.
 pub type Pairs = Vec<(String, String)>;
 
-/// How values are shown.
+/// The treatment of secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Show {
-    /// As they are sent, secrets open.
+    /// Plain, for sending.
     Open,
-    /// As logs show them, secrets masked.
+    /// Masked, for logs.
     Masked,
 }
 
 impl Show {
-    /// The template, filled in.
+    /// Renders the template.
     pub fn text(self, template: &Template, variables: &dyn Variables) -> String {
         match self {
             Self::Open => template.render_text(variables),
@@ -32,21 +32,21 @@ impl Show {
     }
 }
 
-/// Address, params and headers of a request.
+/// URL, params and headers of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// The address, without the params.
+    /// The URL, without the params.
     pub url: String,
-    /// What replaces the address's own query, if there is any.
+    /// Replaces the URL's own query, unless empty.
     pub params: Pairs,
     /// In order; names are unique in their exact spelling.
     pub headers: Pairs,
 }
 
-/// The head of the request that `data` means.
+/// Builds the head from `data`.
 ///
 /// # Errors
-/// [`ErrorType::Authorization`] for a key that is missing, [`ErrorType::InvalidUrl`] for an address that cannot be called.
+/// [`ErrorType::Authorization`] for a missing key, [`ErrorType::InvalidUrl`] for an invalid URL.
 pub fn head(data: &HttpRequestData, variables: &dyn Variables) -> Result<Head, NodeFailure> {
     let key = match &data.authorization {
         Authorization::None => None,
@@ -76,7 +76,7 @@ fn api_key(config: &KeyConfig, variables: &dyn Variables) -> Result<String, Node
 
 fn credentials(scheme: KeyScheme, key: &str) -> String {
     match scheme {
-        // What has no colon is taken for encoded already.
+        // A key without a colon counts as already encoded.
         KeyScheme::Basic if key.contains(':') => format!("Basic {}", STANDARD.encode(key)),
         KeyScheme::Basic => format!("Basic {key}"),
         KeyScheme::Bearer => format!("Bearer {key}"),
@@ -94,14 +94,14 @@ fn check_url(url: &str) -> Result<(), NodeFailure> {
     Ok(())
 }
 
-/// The params, keys and values filled in one by one: a value may hold line breaks.
+/// The params. Keys and values are filled in one by one, so a value can contain line breaks.
 pub(super) fn params(data: &HttpRequestData, variables: &dyn Variables, show: Show) -> Pairs {
     let filled =
         |(key, value): &(Template, Template)| (show.text(key, variables), show.text(value, variables));
     data.params.iter().map(filled).collect()
 }
 
-/// The headers without that of the key. They are filled in as one text, so a value with a line break makes further ones.
+/// The headers without that of the key. They are filled in as one text, so a line break in a value adds a header.
 pub(super) fn headers(data: &HttpRequestData, variables: &dyn Variables, show: Show) -> Pairs {
     let text = show.text(&data.headers, variables);
     let mut headers = Pairs::new();
@@ -120,7 +120,7 @@ pub(super) fn headers(data: &HttpRequestData, variables: &dyn Variables, show: S
     headers
 }
 
-/// Sets a header of exactly this spelling where it stands, or adds it.
+/// Sets a header with exactly this spelling in place, or adds it.
 pub(super) fn set(headers: &mut Pairs, name: &str, value: String) {
     match headers.iter_mut().find(|(known, _)| known == name) {
         Some((_, old)) => *old = value,
@@ -128,7 +128,7 @@ pub(super) fn set(headers: &mut Pairs, name: &str, value: String) {
     }
 }
 
-/// Pairs as a query, in the way of Python's `urlencode`; pairs of one key stand together, where the first one is.
+/// Pairs as a query, like Python's `urlencode`. Pairs with the same key are grouped at the first one's position.
 pub fn query(pairs: &Pairs) -> String {
     let mut keys: Vec<&str> = Vec::new();
     for (key, _) in pairs {
@@ -141,7 +141,7 @@ pub fn query(pairs: &Pairs) -> String {
     encode(grouped.into_iter())
 }
 
-/// Pairs in their own order, in the way of Python's `urlencode`.
+/// Pairs in their own order, like Python's `urlencode`.
 pub fn encode<'a>(pairs: impl Iterator<Item = &'a (String, String)>) -> String {
     let mut out = String::new();
     for (key, value) in pairs {

@@ -1,5 +1,4 @@
-//! What `process_data.request` shows of a request: its text as it would go over the wire, with secrets masked and files
-//! named rather than shown.
+//! Builds `process_data.request`: the request's text as sent, with secrets masked and files replaced by a description.
 
 use serde_json::Value as Json;
 
@@ -8,21 +7,19 @@ use super::draft::{Head, Pairs, Show, encode, headers, params, set};
 use super::{Authorization, Body, BodyKind, HttpRequestData};
 use crate::value::{JsonMap, Variables};
 
-/// A file as the log shows it.
+/// A file in the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownFile {
-    /// Name of the field; empty for a body that is one file.
+    /// The field's name; empty for a body that is one file.
     pub key: String,
-    /// Name of the file, if it has one.
     pub filename: Option<String>,
-    /// Its media type.
     pub mime_type: String,
-    /// Its bytes.
+    /// Bytes.
     pub size: usize,
 }
 
 impl ShownFile {
-    /// The file object of a field, of which so many bytes are sent.
+    /// Describes the file object of a field; `size` is the number of bytes sent.
     pub fn of(key: &str, file: &Json, size: usize) -> Self {
         let text = |key: &str| file.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
         Self {
@@ -34,7 +31,7 @@ impl ShownFile {
     }
 }
 
-/// What is shown of the request. `head` is what is sent: of a key only its length is taken. `boundary` is 16 letters.
+/// The record of the request. `head` is the sent head; of its key only the length is used. `boundary` has 16 letters.
 pub fn record(
     data: &HttpRequestData,
     variables: &dyn Variables,
@@ -76,7 +73,7 @@ fn request(
     text
 }
 
-/// Host with port and user, path, and query of an address.
+/// Splits a URL into host (with port and user), path and query.
 fn split(url: &str) -> (&str, &str, &str) {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
@@ -121,7 +118,7 @@ fn shown_body(body: &Body, variables: &dyn Variables, files: &[ShownFile], bound
     }
 }
 
-/// The text as it was filled in, not as it was repaired; what Python calls false is not shown.
+/// The rendered text before its repair; empty for values that Python counts as false.
 fn shown_json(text: String) -> String {
     if matches!(text.trim(), "null" | "false" | "0" | "0.0" | "[]" | "{}") { String::new() } else { text }
 }

@@ -1,8 +1,8 @@
-//! An outgoing call: its configuration and everything about it that needs no network.
+//! The `http-request` node: its configuration and all steps that need no network.
 //!
-//! In the order of a call: `parse` reads the node's `data`, [`draft`] fills in the run's variables, [`body`] makes what is
-//! sent, [`log`] what is shown of it, and [`response`] tells files from texts and keeps both within their limits. The
-//! call itself is in the worker.
+//! In the order of a request: `parse` reads the node's `data`, [`draft`] fills in the run's variables, [`body`] builds
+//! the body, [`log`] the masked record, and [`response`] tells files from texts and limits both. The worker makes the
+//! request.
 
 pub mod body;
 pub mod draft;
@@ -20,39 +20,35 @@ use crate::value::{JsonMap, Selector};
 pub struct HttpRequestData {
     /// The method as written: all in lower or all in upper case.
     pub method: String,
-    /// The address.
     pub url: Template,
-    /// One `key: value` a line, once it is filled in.
+    /// One `key: value` per line after variables are filled in.
     pub headers: Template,
-    /// Key and value of each line; lines are told apart before they are filled in.
+    /// Key and value of each line. The text is split into lines before variables are filled in.
     pub params: Vec<(Template, Template)>,
-    /// How the call says who calls.
     pub authorization: Authorization,
-    /// What is sent; none is not the same as the type `none` only in name.
+    /// The body. `None` and the type `none` both send nothing.
     pub body: Option<Body>,
-    /// Longest waits; none: the worker's settings.
+    /// Longest waits. `None`: the worker's settings.
     pub timeouts: Timeouts,
-    /// Whether the other side's certificate is checked; none: the worker's setting.
+    /// True when the server's certificate is checked. `None`: the worker's setting.
     pub ssl_verify: Option<bool>,
 }
 
-/// How the call says who calls.
+/// Authorization of the request.
 #[derive(Debug, Clone)]
 pub enum Authorization {
-    /// It does not.
     None,
-    /// By a key; without its configuration the call fails (as on Dify).
+    /// By a key. Without its configuration the request fails, as on Dify.
     ApiKey(Option<KeyConfig>),
 }
 
-/// A key and how it is sent.
+/// A key and its header.
 #[derive(Debug, Clone)]
 pub struct KeyConfig {
-    /// What stands around the key.
+    /// The format of the header's value.
     pub scheme: KeyScheme,
-    /// The key.
     pub api_key: Template,
-    /// The header; empty: `Authorization`.
+    /// The header's name; empty: `Authorization`.
     pub header: String,
 }
 
@@ -63,30 +59,27 @@ impl KeyConfig {
     }
 }
 
-/// What stands around a key.
+/// The format of the header's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyScheme {
-    /// `Basic`, encoded when it looks like `user:password`.
+    /// `Basic`; base64-encoded when the key looks like `user:password`.
     Basic,
     /// `Bearer`.
     Bearer,
-    /// Nothing.
+    /// The key alone.
     Custom,
 }
 
-/// What is sent.
+/// The body of a request.
 #[derive(Debug, Clone)]
 pub struct Body {
-    /// Its form.
     pub kind: BodyKind,
-    /// Its parts.
     pub items: Vec<BodyItem>,
 }
 
-/// The forms of a body.
+/// The types of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyKind {
-    /// Nothing.
     None,
     /// Fields and files, `multipart/form-data`.
     FormData,
@@ -94,14 +87,14 @@ pub enum BodyKind {
     UrlEncoded,
     /// One text.
     RawText,
-    /// One text that is repaired, and sent as compact JSON.
+    /// One text, repaired and sent as compact JSON.
     Json,
     /// One file.
     Binary,
 }
 
 impl BodyKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 6] =
         [Self::None, Self::FormData, Self::UrlEncoded, Self::RawText, Self::Json, Self::Binary];
 
@@ -117,13 +110,13 @@ impl BodyKind {
         }
     }
 
-    /// The `Content-Type` that goes with it unless the workflow gives one.
+    /// The `Content-Type` for it, unless the workflow sets one.
     pub const fn content_type(self) -> Option<&'static str> {
         match self {
             Self::UrlEncoded => Some("application/x-www-form-urlencoded"),
             Self::RawText => Some("text/plain"),
             Self::Json => Some("application/json"),
-            // That of a form names its boundary, which the sender makes.
+            // A form's type includes its boundary, which the sender makes.
             Self::None | Self::FormData | Self::Binary => None,
         }
     }
@@ -132,45 +125,45 @@ impl BodyKind {
 /// A part of a body.
 #[derive(Debug, Clone)]
 pub struct BodyItem {
-    /// The field's name, where there are fields.
+    /// The field's name, for bodies with fields.
     pub key: Template,
-    /// Whether it is files.
+    /// True for files, false for a text.
     pub is_file: bool,
     /// The text.
     pub value: Template,
-    /// Where the files come from.
+    /// The variable with the files.
     pub file: Selector,
 }
 
-/// Longest waits, in seconds; none: the worker's settings.
+/// Longest waits, in seconds. `None`: the worker's settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timeouts {
-    /// Until the connection stands.
+    /// For the connection.
     pub connect: Option<u64>,
-    /// For the next piece of the answer.
+    /// For the next piece of the response.
     pub read: Option<u64>,
-    /// Until the next piece of the request is taken.
+    /// For sending the next piece of the request.
     pub write: Option<u64>,
 }
 
-/// The classes of failure that Dify gives this node's own errors.
+/// Dify's error types of this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorType {
-    /// The address cannot be called.
+    /// The URL is invalid.
     InvalidUrl,
     /// The key is missing.
     Authorization,
     /// The body does not fit its type.
     RequestBody,
-    /// A file that is to be sent is none.
+    /// The variable for a file is not a file.
     FileFetch,
-    /// `OPTIONS`, which Dify's editor knows and its client does not.
+    /// `OPTIONS`, which Dify's editor offers and its client refuses.
     InvalidMethod,
-    /// The answer is over its limit.
+    /// The response exceeds its limit.
     ResponseSize,
-    /// The call did not get through.
+    /// The request failed.
     Request,
-    /// A status that is no success.
+    /// The status is not a success.
     Status,
 }
 
@@ -189,14 +182,14 @@ impl ErrorType {
         }
     }
 
-    /// A failure of this class.
+    /// A failure of this type.
     pub fn failure(self, message: impl Into<String>) -> NodeFailure {
         NodeFailure::new(self.name(), message)
     }
 }
 
 impl HttpRequestData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         parse::parse(data, problems)
     }

@@ -1,4 +1,4 @@
-//! From `data` of an `http-request` node to [`HttpRequestData`], or to all that is wrong with it.
+//! Parses `data` of an `http-request` node into [`HttpRequestData`], or reports all its problems.
 
 use serde_json::Value as Json;
 
@@ -9,14 +9,14 @@ use crate::value::JsonMap;
 use crate::value::lines::is_line_end;
 use crate::value::template::Template;
 
-// All lower or all upper case, never mixed.
+// All in lower or all in upper case, never mixed.
 const METHODS: [&str; 14] = [
     "get", "post", "put", "patch", "delete", "head", "options", "GET", "POST", "PUT", "PATCH", "DELETE",
     "HEAD", "OPTIONS",
 ];
 
 pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<HttpRequestData> {
-    // All parts are read before any `?`, so that every mistake is reported at once.
+    // All parts are read before any `?`, so that all mistakes are reported at once.
     let fields = Fields::new(data, BUILD_FAILED);
     let method = fields.one_of("method", &METHODS, problems);
     let url = fields.text("url", problems);
@@ -61,7 +61,7 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<HttpReque
     })
 }
 
-/// The pairs of a text of lines: blanks around keys and values do not count, lines without a key are none.
+/// The pairs in the lines of a text. Space around keys and values is removed, blank lines are skipped.
 pub(super) fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split(is_line_end).map(str::trim).filter(|line| !line.is_empty()).map(|line| {
         let (key, value) = line.split_once(':').unwrap_or((line, ""));
@@ -81,7 +81,7 @@ fn authorization(given: &JsonMap, problems: &mut Problems) -> Option<Authorizati
         _ => return Some(Authorization::None),
     }
     match given.get("config") {
-        // An absent config is an error of the run, not of the file.
+        // A missing config fails the run, not the import.
         None => Some(Authorization::ApiKey(None)),
         Some(Json::Object(config)) => problems
             .within("config", |problems| key_config(config, problems))
@@ -114,7 +114,7 @@ fn body(given: &JsonMap, problems: &mut Problems) -> Option<Body> {
     let name = fields.one_of("type", &BodyKind::ALL.map(BodyKind::name), problems);
     let items = match fields.given("data") {
         Some(Json::Array(items)) => items_of(items, problems),
-        // A text is the old form; what is empty in any way is no item.
+        // A text is the old form; an empty value means no items.
         Some(Json::String(text)) if !text.is_empty() => Some(vec![text_item("", text)]),
         None | Some(Json::String(_) | Json::Bool(false)) => Some(Vec::new()),
         Some(_) => {
@@ -153,7 +153,7 @@ fn body_item(item: &JsonMap, problems: &mut Problems) -> Option<BodyItem> {
     let (key, value) = (text("key"), text("value"));
     let file = match item.get("file") {
         None => Some(Vec::new()),
-        // Exports of text items carry an empty mapping or null now and then.
+        // Exports of text items sometimes contain an empty mapping or null.
         Some(Json::Null) => Some(Vec::new()),
         Some(_) => fields.selector("file", problems),
     };
@@ -167,7 +167,7 @@ fn text_item(key: &str, value: &str) -> BodyItem {
 
 fn timeouts(given: &JsonMap, problems: &mut Problems) -> Option<Timeouts> {
     let fields = Fields::new(given, BUILD_FAILED);
-    // Dify takes zero for "as the server has it", and so is what cannot be a wait.
+    // On Dify zero means the server's setting; negative values are treated the same.
     let mut wait = |key: &str| match fields.given(key) {
         None => Some(None),
         Some(_) => {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_and_null_leave_a_wait_to_the_worker() {
+    fn zero_and_null_mean_the_workers_own_timeouts() {
         let mut problems = Problems::new();
         let data = parse(right().as_object().expect("a mapping"), &mut problems).expect("it is right");
         assert_eq!(data.timeouts, Timeouts { connect: Some(5), read: None, write: None });

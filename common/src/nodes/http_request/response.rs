@@ -1,4 +1,4 @@
-//! What an answer is: a file or a text, and whether it is too large.
+//! Classifies a response as file or text, and builds the error for one that is too large.
 
 use serde_json::Value as Json;
 
@@ -6,29 +6,29 @@ use super::ErrorType;
 use crate::failure::NodeFailure;
 use crate::value::{Segment, SegmentType, mime};
 
-/// Bytes that are looked at where the headers do not tell a file from a text.
+/// Bytes that are checked when the headers do not tell a file from a text.
 pub const SNIFFED_BYTES: usize = 1024;
 
-/// The two kinds of answers; each has a limit of its own.
+/// The two classes of responses; each has its own limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Kept as a file.
+    /// Stored as a file.
     File,
-    /// Decoded, and given as `body`.
+    /// Decoded and given as `body`.
     Text,
 }
 
-/// What decides on the class.
+/// The headers that decide on the class.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kind {
-    /// `Content-Type` as it came; empty without one.
+    /// `Content-Type` as received; empty when missing.
     pub content_type: String,
-    /// `Content-Disposition` as it came.
+    /// `Content-Disposition` as received.
     pub disposition: Option<String>,
 }
 
 impl Kind {
-    /// The class, if the headers tell it.
+    /// The class, when the headers decide it.
     pub fn class(&self) -> Option<Class> {
         if self.is_attached() {
             return Some(Class::File);
@@ -45,11 +45,11 @@ impl Kind {
         Some(by_table(&media_type))
     }
 
-    /// The class, by the first bytes too (at most [`SNIFFED_BYTES`] of them count).
+    /// The class, decided by headers and the first bytes (at most [`SNIFFED_BYTES`]).
     pub fn class_of(&self, start: &[u8]) -> Class {
         const MARKS: [&str; 7] = ["{", "[", "<", "function", "var ", "const ", "let "];
         self.class().unwrap_or_else(|| {
-            // A character that is cut off makes the bytes no text, as on Dify.
+            // A cut-off character makes the bytes invalid as text, as on Dify.
             match std::str::from_utf8(&start[..start.len().min(SNIFFED_BYTES)]) {
                 Ok(text) if MARKS.iter().any(|mark| text.contains(mark)) => Class::Text,
                 Ok(_) | Err(_) => by_table(&self.media_type()),
@@ -57,7 +57,7 @@ impl Kind {
         })
     }
 
-    /// The media type of the file that the answer is; `url` is what was asked for.
+    /// The media type of the response as a file; `url` is the requested URL.
     pub fn file_type(&self, url: &str) -> String {
         let of_disposition = self.filename().and_then(|name| mime::of_name(&name));
         let of_url = || {
@@ -76,7 +76,7 @@ impl Kind {
         parameters(&self.content_type).into_iter().find(|(name, _)| name == "charset").map(|(_, value)| value)
     }
 
-    /// The file's name, by `Content-Disposition`.
+    /// The file's name in `Content-Disposition`.
     pub fn filename(&self) -> Option<String> {
         let parameters = parameters(self.disposition.as_deref()?);
         let named = |wanted: &str| {
@@ -106,7 +106,7 @@ fn by_table(media_type: &str) -> Class {
     if is_file { Class::File } else { Class::Text }
 }
 
-/// The parameters behind a header's first value: names in lower case, values without their quotes.
+/// The parameters after a header's first value: names in lower case, values without quotes.
 fn parameters(header: &str) -> Vec<(String, String)> {
     let mut parts = vec![String::new()];
     let (mut quoted, mut escaped) = (false, false);
@@ -133,7 +133,7 @@ fn parameters(header: &str) -> Vec<(String, String)> {
     parts.iter().skip(1).filter_map(pair).collect()
 }
 
-/// The failure of an answer that is too large; `size` is none when the answer did not say how large it is.
+/// The failure for a response that is too large. `size` is `None` when the response did not declare its size.
 pub fn too_large(class: Class, max: u64, size: Option<u64>) -> NodeFailure {
     let kind = match class {
         Class::File => "File",
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn files_and_texts_are_told_apart_by_the_first_rule_that_fits() {
+    fn files_and_texts_are_distinguished_by_the_first_rule_that_fits() {
         for (content_type, disposition, start, class) in [
             ("text/plain", Some("attachment"), "x", Class::File),
             ("text/plain", Some("inline; filename=\"a.txt\""), "x", Class::File),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_too_large_is_told_in_difys_words() {
+    fn a_response_that_is_too_large_fails_with_difys_message() {
         for (class, max, size, message) in [
             (
                 Class::Text,

@@ -1,4 +1,4 @@
-//! Requests as they are sent and as they are shown, from configurations.
+//! Requests as sent and as recorded, for various configurations.
 
 use serde_json::{Value as Json, json};
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::value::template::tests::Pool;
 use crate::value::{Lookup, Segment, SegmentType, Variables};
 
-/// The pool of the tests: some values and one secret.
+/// Variables for the tests: some values and one secret.
 struct Values(Pool, Segment);
 
 impl Variables for Values {
@@ -210,7 +210,7 @@ fn a_form_takes_files_that_are_files_and_groups_them_by_field() {
 }
 
 #[test]
-fn what_is_shown_masks_secrets_and_stars_keys() {
+fn the_record_masks_secrets_and_keys() {
     let bearer = json!({"type": "api-key", "config": {"type": "bearer", "api_key": "{{#env.TOKEN#}}"}});
     for (changes, text) in [
         (

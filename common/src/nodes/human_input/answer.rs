@@ -1,6 +1,6 @@
-//! What becomes of a form: whether an answer fits, and how the node ends when it was answered or has expired.
+//! Checks the answer to a form, and builds the node's result after an answer or a timeout.
 //!
-//! Only the pause is needed here, not the node: a form is answered as it was shown, even when the workflow has a newer
+//! This needs only the pause, not the node: a form is answered as it was shown, even if the workflow has a newer
 //! version by then.
 
 use std::sync::LazyLock;
@@ -17,46 +17,46 @@ use crate::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, Segment, SegmentTy
 
 /// An answer that does not fit the form; the form stays open.
 ///
-/// Dify stops at the first problem: its text is that of the first of [`AnswerError::problems`], which is never empty.
+/// Dify stops at the first problem and reports the text of the first of [`AnswerError::problems`]. The list is never
+/// empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", joined(.problems))]
 pub struct AnswerError {
-    /// Everything that is wrong, in the order in which Dify checks.
+    /// All problems, in the order of Dify's checks.
     pub problems: Vec<AnswerProblem>,
 }
 
 impl AnswerError {
-    /// The whole does not fit, for this reason.
+    /// The answer as one value does not fit, for this reason.
     pub fn misfit(reason: impl Into<String>) -> Self {
         Self { problems: vec![AnswerProblem::Misfit { place: String::new(), reason: reason.into() }] }
     }
 }
 
-/// One thing that is wrong with an answer. The texts are Dify's.
+/// A problem of an answer. The texts are Dify's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerProblem {
     /// The form has no such button.
     #[error("Invalid action: {0}")]
     UnknownAction(String),
-    /// Fields without a value, in the order of the form.
+    /// Fields without a value, in the form's order.
     #[error("Missing required inputs: {}", .0.join(", "))]
     MissingInputs(Vec<String>),
-    /// A value that its field does not take.
+    /// A value that its field does not accept.
     #[error("Invalid value for {kind} input '{name}': {reason}")]
     InvalidValue {
         /// `select`, `file` or `file list`.
         kind: &'static str,
-        /// The field.
+        /// The field's name.
         name: String,
-        /// What is wrong; of a select the value that is not an option.
+        /// The problem; for a select the value that is not an option.
         reason: String,
     },
-    /// Something that does not fit the schema of what was asked.
+    /// The answer does not match the requested schema.
     #[error("{}{reason}", prefix(.place))]
     Misfit {
-        /// Where, as a JSON pointer; empty for the whole.
+        /// The JSON pointer of the mismatch; empty for the root.
         place: String,
-        /// What is wrong.
         reason: String,
     },
 }
@@ -70,14 +70,14 @@ fn joined(problems: &[AnswerProblem]) -> String {
     texts.join("; ")
 }
 
-/// Checks an answer. The result holds the declared fields in the order of the form; whatever else was sent is dropped.
+/// Checks an answer. The result has the declared fields in the form's order; all other values are dropped.
 ///
-/// - A form without actions (Dify: it cannot be answered) takes an answer whose action is empty.
-/// - An option is checked against a list that stands in the file only; where a variable holds the options Dify takes
-///   any text. A paragraph takes any value, as on Dify.
-/// - A simple pause takes any action, which names the handle, and no values.
+/// - A form without actions accepts an answer with an empty action. (On Dify it cannot be answered.)
+/// - An option is checked only against a list in the file. When a variable holds the options, Dify accepts any text. A
+///   paragraph accepts any value, as on Dify.
+/// - A simple pause accepts any action, which is the handle, and no values.
 ///
-/// File mappings of a request should be completed before, as those of run inputs are.
+/// The caller completes the request's file mappings first, as for run inputs.
 ///
 /// # Errors
 /// [`AnswerError`] with one problem for the action, one for all missing fields and one for each wrong value.
@@ -105,8 +105,8 @@ pub fn check_answer(pause: &PauseRequest, action: &str, inputs: &JsonMap) -> Res
     if problems.is_empty() { Ok(submitted) } else { Err(AnswerError { problems }) }
 }
 
-/// How the node ends with an answer that [`check_answer`] took: outputs are the fields, the action and the text of the
-/// form with the answer in it; the handle is the action.
+/// The node's result for an answer that passed [`check_answer`]. Outputs are the fields, the action and the form's text
+/// with the answer filled in; the handle is the action.
 pub fn answered(pause: &PauseRequest, action: &str, submitted: &JsonMap) -> NodeResult {
     if pause.kind == PauseKind::Simple {
         return NodeResult { handle: simple_handle(pause, action), ..NodeResult::default() };
@@ -123,7 +123,7 @@ pub fn answered(pause: &PauseRequest, action: &str, submitted: &JsonMap) -> Node
     NodeResult { inputs: values, outputs, handle: handle.to_owned(), ..NodeResult::default() }
 }
 
-/// How the node ends when nobody answered in time: no action, and the text as it was shown.
+/// The node's result after a timeout: no action, and the form's text as it was shown.
 pub fn expired(pause: &PauseRequest) -> NodeResult {
     let outputs = special("", "", pause.content.clone()).into();
     NodeResult { handle: TIMEOUT_HANDLE.to_owned(), ..NodeResult::outputs(outputs) }
@@ -182,12 +182,12 @@ fn marked(file: &JsonMap) -> Json {
 
 #[expect(clippy::expect_used, reason = "the pattern is a constant that the tests compile")]
 static PLACE: LazyLock<Regex> = LazyLock::new(|| {
-    // `$outputs` is how older files write it.
+    // Older files write `$outputs`.
     Regex::new(r"\{\{#\$outputs?\.([a-zA-Z_][a-zA-Z0-9_]{0,29})#\}\}").expect("the pattern is well formed")
 });
 
-/// The form's text with the answer in it. Filled in one go: what an answer says is never looked at again, so nobody
-/// can make the text grow by answering with places.
+/// The form's text with the answer filled in. It is filled once and inserted values are not scanned again, so an answer
+/// with placeholders cannot make the text grow.
 fn filled(content: &str, fields: &[FormField], submitted: &JsonMap) -> String {
     let show = |place: &Captures<'_>| match (
         fields.iter().find(|field| field.name == place[1]),
@@ -227,7 +227,7 @@ fn wrong_value(field: &FormField, value: &Json) -> Option<AnswerProblem> {
     Some(AnswerProblem::InvalidValue { kind, name: field.name.clone(), reason: reason.to_owned() })
 }
 
-/// What is wrong with a file mapping, by the rules of run inputs.
+/// The problem of a file mapping, by the rules for run inputs.
 fn wrong_file(rules: &FileRules, file: &Json) -> Option<&'static str> {
     let Some(file) = file.as_object() else { return Some("expected mapping") };
     let text = |key: &str| file.get(key).and_then(Json::as_str).unwrap_or_default();
@@ -236,14 +236,14 @@ fn wrong_file(rules: &FileRules, file: &Json) -> Option<&'static str> {
         return Some("unsupported file type");
     }
     match method {
-        // What a tool made was not chosen by a person; Dify takes it as it is.
+        // Files made by a tool were not chosen by a person; Dify does not check them.
         "tool_file" => return None,
         "remote_url" | "local_file" | "datasource_file" => {}
         _ => return Some("unsupported transfer method"),
     }
     let names = |list: &[String], word: &str| list.iter().any(|known| known == word);
     let kind_fits = rules.types.is_empty() || names(&rules.types, kind);
-    // The list of extensions decides for custom files, and for other files where only `custom` lets them in.
+    // Extensions are checked for custom files, and for other files that only `custom` allows.
     let by_extension = kind == "custom" || !kind_fits;
     let bare = |extension: &str| extension.trim().trim_start_matches('.').to_lowercase();
     let extension = bare(extension_of(file));
@@ -255,7 +255,7 @@ fn wrong_file(rules: &FileRules, file: &Json) -> Option<&'static str> {
     (!fits).then_some("file is not allowed by config")
 }
 
-/// The extension of a file: what it says of itself, else that of its name, else that of its URL.
+/// The file's extension: declared, else from its name, else from its URL.
 fn extension_of(file: &JsonMap) -> &str {
     let text = |key: &str| file.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
     text("extension")

@@ -1,6 +1,6 @@
-//! The fields of a form: what a file says of them, and the shape in which callers get them.
+//! The fields of a form, in the file and in the format for callers.
 //!
-//! The same reader serves both, since a pause carries its fields in the shape of the file.
+//! Both use the same reader, since a pause carries its fields in the file's format.
 
 use serde_json::{Value as Json, json};
 
@@ -10,27 +10,26 @@ use crate::value::template::mention;
 use crate::value::{JsonMap, SegmentType, Selector, Variables};
 
 const FILE_TYPES: [&str; 5] = ["image", "document", "audio", "video", "custom"];
-/// The ways in which a form takes files; Dify knows more for run inputs.
+/// Transfer methods that a form accepts; Dify has more for run inputs.
 const UPLOAD_METHODS: [&str; 2] = ["local_file", "remote_url"];
 
 /// A field of a form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FormField {
-    /// Its name: the output under which its value is found (`output_variable_name`).
+    /// The name of the output with the field's value (`output_variable_name`).
     pub name: String,
-    /// What it asks for.
     pub kind: FieldKind,
 }
 
-/// What a field asks for.
+/// The kind of value that a field asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldKind {
     /// Text (`paragraph`, in older files `text_input`).
     Paragraph {
-        /// What stands in it at first.
+        /// The initial text.
         default: Option<Source<String>>,
     },
-    /// One of some options (`select`).
+    /// One of several options (`select`).
     Select {
         /// The options.
         options: Source<Vec<String>>,
@@ -39,37 +38,37 @@ pub enum FieldKind {
     File(FileRules),
     /// Several files (`file-list`).
     FileList {
-        /// What each must be.
+        /// The rules for each file.
         rules: FileRules,
-        /// How many at most; 0 for no limit.
+        /// Most files; 0 for no limit.
         files_max: u64,
     },
 }
 
-/// A value that stands in the file or in a variable.
+/// A value from the file or from a variable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Source<T> {
-    /// True when the variable counts (`type: variable`), false when the value does (`type: constant`).
+    /// True: the variable is used (`type: variable`). False: the value is used (`type: constant`).
     pub variable: bool,
-    /// The variable; at least two parts when it counts.
+    /// The variable; at least two parts when it is used.
     pub selector: Selector,
-    /// The value.
+    /// The value in the file.
     pub value: T,
 }
 
-/// Which files a field takes. An empty list is no rule.
+/// The files that a field accepts. An empty list allows everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileRules {
-    /// Kinds of files; `custom` stands for any kind with one of the extensions.
+    /// Kinds of files; `custom` means any kind with one of the extensions.
     pub types: Vec<String>,
     /// Extensions, with or without a dot, in any case.
     pub extensions: Vec<String>,
-    /// Ways in which files are given.
+    /// Transfer methods.
     pub upload_methods: Vec<String>,
 }
 
 impl FormField {
-    /// Reads one of a form's `inputs`; reports all that is wrong with it.
+    /// Reads one of a form's `inputs` and reports all its problems.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let fields = Fields::new(data, BUILD_FAILED);
         let name = fields.text("output_variable_name", problems);
@@ -77,7 +76,7 @@ impl FormField {
         Some(Self { name: name?.to_owned(), kind: kind? })
     }
 
-    /// The field in the shape of Dify.
+    /// The field in Dify's format.
     pub fn to_json(&self) -> Json {
         let (kind, name) = (self.kind.name(), &self.name);
         match &self.kind {
@@ -97,11 +96,11 @@ impl FormField {
         }
     }
 
-    /// The field with the options that a variable holds; when there is no such variable, with those of the file.
+    /// The field with its options from the variable; from the file when the variable is missing.
     ///
     /// # Errors
-    /// The variable is not a list of texts. An empty list that a node put out has no element type (`array[any]`), and
-    /// is refused too, as on Dify.
+    /// The variable is not a list of texts. An empty list from a node has no element type (`array[any]`) and is refused
+    /// too, as on Dify.
     pub fn resolved(&self, variables: &dyn Variables) -> Result<Self, String> {
         let mut field = self.clone();
         if let FieldKind::Select { options } = &mut field.kind
@@ -121,8 +120,8 @@ impl FormField {
         Ok(field)
     }
 
-    /// What stands in the field at first, if a variable says so; null when the variable is null. A constant default
-    /// stays with the field, as on Dify.
+    /// The initial value from a variable; null when the variable is null. As on Dify a constant default is part of the
+    /// field instead.
     pub fn default_of(&self, variables: &dyn Variables) -> Option<Json> {
         match &self.kind {
             FieldKind::Paragraph { default: Some(source) } if source.variable => {
@@ -161,7 +160,7 @@ impl FieldKind {
         }
     }
 
-    /// A field that does not say its kind asks for text: the first forms knew nothing else.
+    /// A field without a kind asks for text: the first forms had no other kind.
     fn parse(fields: &Fields<'_>, problems: &mut Problems) -> Option<Self> {
         const KINDS: [&str; 5] = ["paragraph", "select", "file", "file-list", "text_input"];
         let kind = match fields.given("type") {
@@ -195,7 +194,7 @@ impl FieldKind {
 }
 
 impl<T: Default> Source<T> {
-    /// Reads a source that must be there.
+    /// Reads a required source.
     fn parse(
         fields: &Fields<'_>,
         key: &str,
@@ -264,7 +263,7 @@ impl FileRules {
     }
 }
 
-/// A list of texts that may be left out; with `among` only those words may be in it.
+/// An optional list of texts. With `among` only those words are allowed.
 fn list(key: &str, among: &[&str], fields: &Fields<'_>, problems: &mut Problems) -> Option<Vec<String>> {
     let Some(value) = fields.given(key) else { return Some(Vec::new()) };
     let known =

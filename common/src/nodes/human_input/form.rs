@@ -1,5 +1,5 @@
-//! The form: text with values filled in, fields, buttons, and how long it waits. What Dify refuses when it builds a
-//! graph is refused here, in Dify's words and with the place.
+//! The form: text with values filled in, fields, buttons, and timeout. Configurations that Dify refuses when it builds
+//! a graph are refused here, with Dify's message and the path.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ const BUTTON_STYLES: [&str; 4] = ["primary", "default", "accent", "ghost"];
 const TIMEOUT_HOURS_DEFAULT: i64 = 36;
 const HOUR_S: u64 = 3600;
 const DAY_S: u64 = 24 * HOUR_S;
-/// A century: longer waits are cut to it, so that the moment of expiry fits every clock.
+/// A century. Longer waits are cut to it, so that the expiry time fits all clocks.
 const TIMEOUT_S_MAX: u64 = 100 * 366 * DAY_S;
 
 /// Configuration of the form version.
@@ -34,7 +34,7 @@ pub struct FormData {
 }
 
 impl FormData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let before = problems.error_count();
         let given = Fields::new(data, BUILD_FAILED);
@@ -68,7 +68,7 @@ impl FormData {
         }
     }
 
-    /// Runs the node: it always waits. A secret among the values is shown masked, where Dify would show it.
+    /// Runs the node: it always waits. Secrets among the values are masked; Dify would show them.
     pub fn evaluate(&self, variables: &dyn Variables) -> NodeResult {
         let shown = Masked(variables);
         let resolved: Result<Vec<FormField>, String> =
@@ -92,7 +92,7 @@ impl FormData {
     }
 }
 
-/// Reads each item of an optional list, as far as they can be read.
+/// Reads the items of an optional list; invalid ones are reported and left out.
 fn each<'a, T>(
     fields: &Fields<'a>,
     key: &str,
@@ -171,7 +171,7 @@ fn timeout_s(fields: &Fields<'_>, problems: &mut Problems) -> Option<u64> {
     Some(count?.unsigned_abs().saturating_mul(unit_s).min(TIMEOUT_S_MAX))
 }
 
-/// Forms are answered through the API; who expects an e-mail must know that none is sent.
+/// Forms are answered through the API. Warns authors who expect an e-mail that none is sent.
 fn deliveries(fields: &Fields<'_>, problems: &mut Problems) {
     let is_email = |item: &JsonMap| {
         item.get("type").and_then(Json::as_str) == Some("email")
@@ -182,7 +182,7 @@ fn deliveries(fields: &Fields<'_>, problems: &mut Problems) {
             problems.warning_with_hint(
                 "human_input.no_email",
                 "the form is not sent by e-mail",
-                "whoever starts the run brings the form to people, and answers it through the API",
+                "the application that starts the run shows the form to people and answers it through the API",
             );
         })
     };

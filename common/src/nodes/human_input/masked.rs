@@ -1,10 +1,10 @@
-//! The variables as people may see them: a form is shown to whoever answers it, so secrets come masked.
+//! Variables for display to people: a form is shown to the person who answers it, so secrets are masked.
 
 use std::borrow::Cow;
 
 use crate::value::{Lookup, Segment, SegmentType, Variables};
 
-/// Variables whose secrets are texts that show the mask only.
+/// Variables in which each secret is a text that shows only the mask.
 pub(in crate::nodes) struct Masked<'a>(pub(in crate::nodes) &'a dyn Variables);
 
 impl Variables for Masked<'_> {

@@ -1,10 +1,9 @@
-//! A person decides: the run waits until somebody answers a form, or until what it needs is there.
+//! The `human-input` node: the run waits until a person answers a form, or until the required variables exist.
 //!
 //! Two versions share the type's name. The *form* ([`FormData`], [`field`]) shows text, asks for values and offers
-//! buttons, each with a handle of its own. The *simple* pause ([`SimpleData`]) waits for variables that a command
-//! writes. Neither holds a worker: the node evaluates to a [`PauseRequest`], and what becomes of the answer is in
-//! [`answer`].
-//! The forms that Dify sends to contacts (version `"2"`) are refused when a file comes in.
+//! buttons, each with its own handle. The *simple* pause ([`SimpleData`]) waits for variables that a command writes.
+//! Neither occupies a worker: the node evaluates to a [`PauseRequest`], and [`answer`] processes the answer. Forms that
+//! Dify sends to contacts (version `"2"`) are refused on import.
 
 pub mod answer;
 pub mod field;
@@ -28,11 +27,11 @@ pub use field::{FieldKind, FileRules, FormField, Source};
 pub use form::FormData;
 pub use simple::{HANDLE_KEY, SimpleData};
 
-/// The handle of a form that nobody answered in time.
+/// The handle of a form that was not answered in time.
 pub const TIMEOUT_HANDLE: &str = "__timeout";
 
 impl PauseRequest {
-    /// The form's fields, in its order. What cannot be read is left out: the node itself wrote them.
+    /// The form's fields, in order. An unreadable field is left out; there is none, since the node itself wrote them.
     pub fn fields(&self) -> Vec<FormField> {
         let items = self.inputs.as_array().into_iter().flatten().filter_map(Json::as_object);
         items.filter_map(|item| FormField::parse(item, &mut Problems::new())).collect()
@@ -42,21 +41,20 @@ impl PauseRequest {
 /// Configuration of `human-input`.
 #[derive(Debug, Clone)]
 pub enum HumanInputData {
-    /// A form.
     Form(FormData),
     /// A wait for variables.
     Simple(SimpleData),
 }
 
-/// The keys by which a form is known; a node without any of them and with one of the simple version's is simple.
+/// The keys of a form. A node with none of them and at least one key of the simple version is simple.
 const FORM_KEYS: [&str; 6] =
     ["form_content", "inputs", "user_actions", "delivery_methods", "timeout", "timeout_unit"];
 const SIMPLE_KEYS: [&str; 2] = ["required_variables", "pause_reason"];
-/// The keys that only the contact-based form has.
+/// Keys that only the contact-based form has.
 const CONTACT_KEYS: [&str; 2] = ["recipients_spec", "message_template"];
 
 impl HumanInputData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         if let Some(key) = contact_key(data) {
             problems.within(key, refuse_contacts);
@@ -70,8 +68,8 @@ impl HumanInputData {
         }
     }
 
-    /// Adds the variables that the configuration mentions, as (node, name). The simple version reads variables that
-    /// lie under the node's own id, hence `node`.
+    /// Adds the variables that the configuration mentions, as (node, name). The simple version reads variables stored
+    /// under the node's own id, hence `node`.
     pub fn mentions(&self, node: &str, into: &mut Vec<(String, String)>) {
         match self {
             Self::Form(form) => form.mentions(into),
@@ -79,7 +77,7 @@ impl HumanInputData {
         }
     }
 
-    /// Runs the node. [`NodeResult::pause`] is set when it must wait; nothing else in the result counts then.
+    /// Runs the node. When [`NodeResult::pause`] is set the node waits, and the rest of the result is ignored.
     pub fn evaluate(&self, node: &Node, variables: &dyn Variables) -> NodeResult {
         match self {
             Self::Form(form) => form.evaluate(variables),
@@ -99,6 +97,6 @@ fn refuse_contacts(problems: &mut Problems) {
     problems.error_with_hint(
         BUILD_FAILED,
         "forms that are sent to contacts (human-input version \"2\": `recipients_spec`, `message_template`) are not supported",
-        "use version \"1\" with `form_content`, `inputs` and `user_actions`; whoever starts the run brings the form to people",
+        "use version \"1\" with `form_content`, `inputs` and `user_actions`; the application that starts the run shows the form to people",
     );
 }

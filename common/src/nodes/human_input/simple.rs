@@ -1,7 +1,7 @@
-//! The simple pause: wait until some variables are there, then leave by the handle that a variable names.
+//! The simple pause: waits until some variables exist, then follows the handle that a variable names.
 //!
-//! Commands write the variables while the run is paused; when it goes on, the node is evaluated again. A pause without
-//! required variables is over only when it is answered.
+//! Commands write the variables while the run is paused. When it resumes, the node is evaluated again. A pause without
+//! required variables ends only with an answer.
 
 use serde_json::Value as Json;
 
@@ -11,10 +11,10 @@ use crate::nodes::{NodeResult, PauseKind, PauseRequest, SOURCE_HANDLE, default_v
 use crate::value::template::mention;
 use crate::value::{JsonMap, Lookup, Segment, Selector, Variables};
 
-/// The name under which a pause keeps the handle that is already known; the first of the names that are tried.
+/// The key under which a pause stores an already known handle. It is also the first name tried.
 pub const HANDLE_KEY: &str = "edge_source_handle";
 
-/// Variables under the node's own id, and default values, that may name the handle; the first wins.
+/// Names of variables under the node's id, and of default values, that can give the handle; the first wins.
 const HANDLE_KEYS: [&str; 9] = [
     HANDLE_KEY,
     "edgeSourceHandle",
@@ -26,21 +26,21 @@ const HANDLE_KEYS: [&str; 9] = [
     "branchId",
     "handle",
 ];
-/// Where the handle is looked for in a mapping.
+/// Keys for the handle inside a mapping.
 const HANDLE_KEYS_INSIDE: [&str; 6] =
     ["handle", "edge_source_handle", "edgeSourceHandle", "branch", "id", "value"];
 
 /// Configuration of the simple version.
 #[derive(Debug, Clone)]
 pub struct SimpleData {
-    /// What must be there. On Dify a text of more or fewer parts than two names nothing, so it never is.
+    /// Variables that must exist. As on Dify a path that does not have exactly two parts never does.
     required: Vec<Selector>,
     message: String,
     defaults: Vec<(String, Segment)>,
 }
 
 impl SimpleData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let fields = Fields::new(data, BUILD_FAILED);
         let required = match fields.given("required_variables") {
@@ -54,14 +54,14 @@ impl SimpleData {
         let required: Vec<Selector> =
             required?.iter().map(|path| path.split('.').map(str::to_owned).collect()).collect();
         warn_of_unnameable(&required, problems);
-        // What is wrong with default values is reported by whoever reads what all nodes share.
+        // The reader of the fields shared by all nodes reports problems of default values.
         let defaults =
             data.get("default_value").and_then(|list| default_value::parse(list, &mut Problems::new()));
         Some(Self { required, message: message?.to_owned(), defaults: defaults.unwrap_or_default() })
     }
 
-    /// Adds the variables that the configuration mentions, as (node, name): those that are required, and those of the
-    /// node itself that may name the handle.
+    /// Adds the variables that the configuration mentions, as (node, name): the required ones, and the node's own that
+    /// can give the handle.
     pub fn mentions(&self, node: &str, into: &mut Vec<(String, String)>) {
         for selector in self.required.iter().filter(|selector| selector.len() == 2) {
             mention(selector, into);
@@ -89,7 +89,7 @@ impl SimpleData {
         NodeResult::waiting(pause)
     }
 
-    /// Null is there; only what is missing is not.
+    /// Null counts as existing; only a missing variable does not.
     fn is_ready(&self, variables: &dyn Variables) -> bool {
         let is_there =
             |selector: &Selector| selector.len() == 2 && variables.get(selector) != Lookup::Missing;
@@ -102,7 +102,7 @@ impl SimpleData {
             Lookup::Missing | Lookup::Blob(_) => None,
         };
         let of_defaults = |key: &&str| {
-            // Of two defaults with one name the last counts.
+            // Of two defaults with the same name the last wins.
             self.defaults
                 .iter()
                 .rev()
@@ -113,7 +113,7 @@ impl SimpleData {
     }
 }
 
-/// The handle that a value names: the text itself, or one of a mapping's texts. Blank texts name none.
+/// The handle in a value: the text itself, or one of a mapping's texts. Blank texts are ignored.
 fn named_in(value: &Json) -> Option<String> {
     match value {
         Json::String(text) => Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned),
@@ -132,7 +132,7 @@ fn warn_of_unnameable(required: &[Selector], problems: &mut Problems) {
         problems.within(format!("required_variables[{at}]"), |problems| {
             problems.warning_with_hint(
                 "human_input.never_ready",
-                format!("{:?} names no variable, so the node waits until it is answered", selector.join(".")),
+                format!("{:?} is not a variable, so the node waits until it is answered", selector.join(".")),
                 "write it as node.variable, with exactly one dot",
             );
         });

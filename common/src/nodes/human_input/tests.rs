@@ -60,7 +60,7 @@ fn form_of(field: Json) -> Json {
     json!({"form_content": "[{{#$output.f#}}]", "inputs": [field], "user_actions": [{"id": "ok", "title": "Fine"}]})
 }
 
-/// Checks one value for the field; the text of the form with the answer in it.
+/// Checks one value for the field; returns the form's text with the answer filled in.
 fn answer(field: Json, value: Json) -> Result<String, String> {
     let pause = paused(form_of(field), &Pool::new(json!({"n": {"list": ["a", "b"]}})));
     let submitted =
@@ -138,7 +138,7 @@ mod parsing {
     }
 
     #[test]
-    fn what_cannot_work_as_written_is_a_warning() {
+    fn a_configuration_that_cannot_work_gives_a_warning() {
         let email = json!([{"id": "d", "type": "email", "enabled": true, "config": {}}, {"type": "webapp"}]);
         let off = json!([{"id": "d", "type": "email", "enabled": false}]);
         let button = json!([{"id": "ok", "title": "OK"}]);
@@ -326,7 +326,7 @@ mod answers {
     }
 
     #[test]
-    fn all_problems_are_told_in_the_order_of_difys_checks() {
+    fn all_problems_are_reported_in_the_order_of_difys_checks() {
         let paragraph = |name: &str| json!({"type": "paragraph", "output_variable_name": name});
         let select = field("select", json!({"option_source": constant(json!(["a"]))}));
         let data = json!({"inputs": [paragraph("x"), select, paragraph("y")], "user_actions": [{"id": "ok", "title": "OK"}]});
@@ -369,7 +369,7 @@ mod answers {
             outputs(&result),
             json!({"__action_id": "", "__action_value": "", "__rendered_content": "Read this"})
         );
-        // With actions an empty one is none of them.
+        // A form with actions refuses an empty action.
         let pause = paused(json!({"user_actions": [{"id": "ok", "title": "OK"}]}), &Pool::new(json!({})));
         assert!(check_answer(&pause, "", &JsonMap::new()).is_err());
     }
@@ -416,7 +416,7 @@ mod simple {
             let pool = Pool::new(json!({"me": own, "gate": {"yes": 1}}));
             let data = |required: &str| json!({"required_variables": [required], "default_value": defaults});
             assert_eq!(run(data("gate.yes"), &pool).handle, handle, "{own} {defaults}");
-            // The same handle counts when the pause is answered without saying one.
+            // The same handle is used when the answer gives none.
             let pause = paused(data("gate.no"), &pool);
             let submitted = check_answer(&pause, "", &object(json!({"x": 1}))).unwrap();
             assert_eq!(submitted, JsonMap::new());
@@ -427,10 +427,10 @@ mod simple {
 }
 
 mod observed {
-    //! The forms of the conformance corpus, as far as this node has a part in them.
+    //! The forms of the conformance corpus, as far as this node is concerned.
     use super::*;
 
-    /// The pause of a node of the corpus, after it was compared with what the corpus shows of the form, and the case.
+    /// The pause of a node of the corpus, compared with the corpus's form, and the case.
     fn form(name: &str, node: &str, pool: Json) -> (PauseRequest, Json) {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/conformance/cases");
         let read =
@@ -439,7 +439,7 @@ mod observed {
         let document = import(&read("workflow.yml")).document.expect("a document");
         let data = &document.nodes.iter().find(|found| found.id == node).expect("the node").data;
         let pause = paused(Json::Object(data.clone()), &Pool::new(pool));
-        // Where the order of two forms was not determined the corpus shows neither.
+        // When the order of two forms was undetermined, the corpus shows neither.
         if let Some(expected) = case["expect"]["forms"].get(node) {
             assert_eq!(shown(data, &pause), *expected, "{name}");
         }

@@ -1,7 +1,7 @@
-//! From the outcomes of the items to the output of the iteration.
+//! Builds the output of the iteration from the outcomes of its items.
 //!
-//! Outcomes travel in pages, lists of entries under the names `#0`, `#1`, …: the outcomes of a long list are stored
-//! as they come, and put together once.
+//! Outcomes are stored in pages, which are lists of entries named `#0`, `#1`, …. So the outcomes of a long list are
+//! stored as they come, and joined only once.
 
 use std::collections::HashMap;
 
@@ -12,18 +12,18 @@ use crate::failure::{EngineErrorType, NodeFailure};
 use crate::nodes::NodeResult;
 use crate::value::{Lookup, Segment, SegmentType, Variables};
 
-/// How an item ended.
+/// The outcome of an item.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// What it brought; null when its output was missing.
+    /// The item's output; null when it was missing.
     Done(Segment),
-    /// A node in it failed, and nothing handled that.
+    /// A node of the item failed, and the failure was not handled.
     Failed,
 }
 
 impl Outcome {
-    /// The outcome as an entry of a page: `{"v": value}`, with `"f": true` when the value is a file or a list of
-    /// files, or `{"failed": true}`. A secret is masked: the page is stored, and so is the list it ends in.
+    /// The outcome as an entry of a page: `{"v": value}`, with `"f": true` when the value is a file or a list of files,
+    /// or `{"failed": true}`. A secret is masked, since the page and the resulting list are stored.
     pub fn entry(&self) -> Json {
         match self {
             Self::Failed => json!({"failed": true}),
@@ -45,7 +45,7 @@ impl Outcome {
         }
     }
 
-    /// Reads an entry of a page; none when it is none.
+    /// Reads an entry of a page. `None` for an invalid entry.
     pub fn of_entry(entry: Json) -> Option<Self> {
         let Json::Object(mut entry) = entry else { return None };
         if entry.get("failed") == Some(&Json::Bool(true)) {
@@ -62,8 +62,8 @@ impl Outcome {
 }
 
 impl IterationData {
-    /// The output list from the outcomes of the items that ran, in the order of the items. Of an iteration that
-    /// `terminated` ends, the items that were done.
+    /// The output list from the outcomes of the items that ran, in item order. With `terminated` the list has the items
+    /// that succeeded.
     pub fn collect(&self, outcomes: Vec<Outcome>) -> Segment {
         let mut results = Vec::with_capacity(outcomes.len());
         for outcome in outcomes {
@@ -76,7 +76,7 @@ impl IterationData {
         list_of(if self.flatten { flattened(results) } else { results })
     }
 
-    /// Collects the pages that are found under the node's id.
+    /// Collects the pages stored under the node's id.
     pub(in crate::nodes) fn collect_pages(&self, node: &str, variables: &dyn Variables) -> NodeResult {
         match pages(node, variables) {
             Ok(outcomes) => NodeResult::outputs(vec![("output".into(), self.collect(outcomes))]),
@@ -97,7 +97,7 @@ fn pages(node: &str, variables: &dyn Variables) -> Result<Vec<Outcome>, String> 
         let page = match variables.variable(node, &name) {
             Lookup::Missing => break,
             Lookup::Found(page) => page.into_owned(),
-            // To take it for the end would lose results without a word.
+            // Treating it as the end would lose results silently.
             Lookup::Blob(_) => return Err(format!("page {name} of iteration {node:?} is not loaded")),
         };
         let Json::Array(entries) = page.value else {
@@ -111,7 +111,7 @@ fn pages(node: &str, variables: &dyn Variables) -> Result<Vec<Outcome>, String> 
     Ok(outcomes)
 }
 
-/// The names of outcomes that stand alone, by their numbers.
+/// The names of outcomes stored on their own, by number.
 fn apart_names(node: &str, variables: &dyn Variables) -> HashMap<usize, String> {
     let names = variables.names().into_iter().filter(|(of, _)| of == node);
     let number = |name: String| {
@@ -121,13 +121,13 @@ fn apart_names(node: &str, variables: &dyn Variables) -> HashMap<usize, String> 
     names.filter_map(|(_, name)| number(name)).collect()
 }
 
-/// An outcome that stands alone: the value, or what lies in it on the way that its name tells; null when nothing does.
+/// An outcome stored on its own: the value, or the part of it at the path in its name; null when there is no such part.
 fn outcome_apart(node: &str, name: &str, variables: &dyn Variables) -> Result<Segment, String> {
     let way = name.split('\n').skip(1).map(str::to_owned);
     match variables.variable(node, name) {
         Lookup::Found(whole) => {
             let way: Vec<String> = way.collect();
-            // The list that it ends in is stored: a secret stands in it as it is shown.
+            // The resulting list is stored, so a secret in it is masked.
             if whole.ty == SegmentType::Secret {
                 return Ok(Segment::string(whole.log()));
             }
@@ -142,7 +142,7 @@ fn outcome_apart(node: &str, name: &str, variables: &dyn Variables) -> Result<Se
     }
 }
 
-/// Lists become one list and nulls are dropped, if everything but the nulls is a list.
+/// Joins lists to one list and drops nulls, when all values except nulls are lists.
 fn flattened(results: Vec<Segment>) -> Vec<Segment> {
     let mut known = results.iter().filter(|result| !result.value.is_null()).peekable();
     if known.peek().is_none() || !known.all(|result| result.value.is_array()) {

@@ -1,5 +1,5 @@
-//! A body per item of a list. Here: the configuration, what goes in and what comes out. Which items run when, and
-//! what they see, is the machine's.
+//! The `iteration` node: runs a body for each item of a list. This module holds the configuration, the input list and
+//! the output. The state machine decides which items run when, and which variables they see.
 
 mod collect;
 
@@ -16,41 +16,41 @@ use crate::value::{JsonMap, Segment, SegmentType, Selector, Variables};
 
 pub use collect::Outcome;
 
-/// The name under which a page of outcomes is found; the number of the page follows.
+/// The prefix of a page of outcomes; the page's number follows.
 pub const PAGE_PREFIX: &str = "#";
-/// The name under which one outcome is found that lies apart; its number among pages and such outcomes follows, and then,
-/// a line each, the keys of the way into the value.
+/// The prefix of an outcome stored on its own. Its number in the order of pages and such outcomes follows, and then,
+/// one per line, the keys of the path into the value.
 pub const APART_PREFIX: &str = "=";
 
 const LANES_DEFAULT: i64 = 10;
-/// Most characters of a value that is shown in an error.
+/// Most characters of a value shown in an error.
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// Configuration of `iteration`.
 #[derive(Debug, Clone)]
 pub struct IterationData {
-    /// The child with which every item begins.
+    /// The node that begins each item.
     pub start: NodeId,
     /// The list.
     pub iterator: Selector,
-    /// What an item brings, read among the variables of the item.
+    /// An item's result, read among the item's variables.
     pub output: Selector,
-    /// Most items that run at the same time; 1 unless the node is parallel.
+    /// Most items in flight; 1 unless the node is parallel.
     pub window: u32,
-    /// What becomes of items that fail.
+    /// Treatment of failed items.
     pub errors: ErrorMode,
-    /// Lists of lists become one list.
+    /// True when a list of lists becomes one list.
     pub flatten: bool,
 }
 
-/// What an item that fails means for the iteration.
+/// The effect of a failed item on the iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorMode {
     /// No further item begins, and the iteration fails (Dify: `terminated`).
     Terminated,
     /// Null in its place (Dify: `continue-on-error`).
     ContinueOnError,
-    /// Its place is left out (Dify: `remove-abnormal-output`).
+    /// The item is left out of the output (Dify: `remove-abnormal-output`).
     RemoveAbnormal,
 }
 
@@ -68,7 +68,7 @@ impl ErrorMode {
 }
 
 impl IterationData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let fields = Fields::new(data, BUILD_FAILED);
         let start = fields.id("start_node_id", problems);
@@ -95,12 +95,12 @@ impl IterationData {
         })
     }
 
-    /// Adds the variables that the node itself reads, as (node, name). What an item brings is read within the item.
+    /// Adds the variables that the node itself reads, as (node, name). The output of an item is read within the item.
     pub fn mentions(&self, into: &mut Vec<(String, String)>) {
         mention(&self.iterator, into);
     }
 
-    /// The list to run over, as the output `items`; null is an empty list.
+    /// The list to iterate over, as the output `items`; null counts as an empty list.
     pub(super) fn open(&self, variables: &dyn Variables) -> NodeResult {
         let Some(found) = variables.found(&self.iterator) else {
             let message = format!("iterator variable {} not found", repr_texts(&self.iterator));
@@ -119,14 +119,14 @@ impl IterationData {
     }
 }
 
-/// What an iteration over an empty list brings: an empty list of the same type; of null, a list of anything.
+/// The output for an empty list: an empty list of the same type; for null a list of any type.
 pub fn empty_output(ty: SegmentType) -> Segment {
     let ty = if ty.is_array() { ty } else { SegmentType::ArrayAny };
     Segment::new(ty, Json::Array(Vec::new()))
 }
 
-/// An item of a list of the given type as a value of its own. Files stay files, also in a list of anything, where
-/// only their mark tells them from other objects.
+/// An item of a list of the given type as its own value. Files stay files, also in a list of any type, where only their
+/// mark distinguishes them from other objects.
 pub fn item(list: SegmentType, value: Json) -> Segment {
     match list {
         SegmentType::ArrayFile => Segment::new(SegmentType::File, value),
@@ -146,7 +146,7 @@ pub fn item(list: SegmentType, value: Json) -> Segment {
     }
 }
 
-/// A value as Dify's error shows it, without the parts that are different in every run; secrets masked.
+/// A value in the form of Dify's error, without parts that differ in each run; secrets are masked.
 fn dump(segment: &Segment) -> String {
     let value = match segment.ty {
         SegmentType::Secret => repr_text(&segment.log()),

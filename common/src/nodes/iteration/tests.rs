@@ -108,7 +108,7 @@ fn lists_and_null_can_be_iterated_and_nothing_else() {
 fn modes_and_flattening_shape_the_output() {
     let mode = |name: &str, flatten: bool| json!({"error_handle_mode": name, "flatten_output": flatten});
     let (stop, null, drop) = ("terminated", "continue-on-error", "remove-abnormal-output");
-    // None stands for an item that failed.
+    // None: an item that failed.
     for (more, outcomes, output) in [
         (mode(stop, true), vec![Some(json!("a")), None, Some(json!("c"))], json!(["a", "c"])),
         (mode(null, true), vec![Some(json!("a")), None, Some(json!("c"))], json!(["a", null, "c"])),

@@ -1,4 +1,5 @@
-//! A model makes filters of a question: it is told which fields documents have, and says which of them the question limits.
+//! Lets a model derive filters from a question: it gets the documents' fields and names those that the question
+//! restricts.
 
 use serde_json::{Value as Json, json};
 
@@ -17,7 +18,7 @@ const TASK: &str = "You find out which documents a question is about, by their m
     \"comparison_operator\": \"…\"}]}\n```\n\
     If the question limits nothing, the list is empty. Comparisons: ";
 
-/// The conversation that asks for filters over these fields.
+/// The messages that ask for filters over these fields.
 pub fn messages(query: &str, fields: &[&str]) -> Vec<Message> {
     let operators: Vec<&str> = Operator::ALL.iter().map(|operator| operator.name()).collect();
     let question = format!("Fields: {}\nQuestion: {query}", json!(fields));
@@ -25,8 +26,7 @@ pub fn messages(query: &str, fields: &[&str]) -> Vec<Message> {
     vec![Message::text(Role::System, task), Message::text(Role::User, question)]
 }
 
-/// The filters that a reply holds; none where it cannot be read, or limits nothing. Fields that were not given do not
-/// count.
+/// The filters in a reply. `None` when it cannot be parsed or has no filters. Unknown fields are ignored.
 pub fn filters(reply: &str, fields: &[&str], logic: Option<Logic>) -> Option<Filters> {
     let answer = pyjson::loads(block(reply)?.trim()).ok()?;
     let found = answer.get("metadata_map")?.as_array()?;

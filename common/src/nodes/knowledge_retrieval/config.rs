@@ -1,4 +1,4 @@
-//! `[knowledge]` of the settings: where the knowledge bases are that workflows name, and the keys to them.
+//! `[knowledge]` of the settings: the knowledge bases that workflows refer to, with addresses and keys.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,18 @@ use crate::wire::knowledge::{ModelName, Retrieval, SearchMethod, Technique};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KnowledgeConfig {
-    /// Whether a dataset that is not set, or cannot be searched, fails the node. Dify passes over both.
+    /// True: an unknown or unsearchable dataset fails the node. Dify skips both.
     pub strict: bool,
     /// Longest wait for a connection to a service, in seconds.
     pub connect_seconds: u64,
-    /// Largest answer of a service, in bytes.
+    /// Largest response of a service, in bytes.
     pub answer_bytes_max: u64,
-    /// Most datasets that one node searches at a time.
+    /// Most datasets that one node searches at once.
     pub searches_max: usize,
-    /// Most memory for local indexes of embedded knowledge bases, in bytes. What was not searched for longest goes first.
+    /// Most memory for local indexes of embedded knowledge bases, in bytes. The index unused for longest is dropped
+    /// first.
     pub index_bytes_max: u64,
-    /// Knowledge bases by the dataset's id.
+    /// Knowledge bases by dataset id.
     pub datasets: BTreeMap<String, DatasetConfig>,
 }
 
@@ -30,11 +31,11 @@ impl Default for KnowledgeConfig {
         Self {
             strict: false,
             connect_seconds: 10,
-            // A hundred passages of the longest that services cut, and much room.
+            // Ample room for a hundred of the longest passages that services return.
             answer_bytes_max: 8 << 20,
-            // Workflows have a handful of datasets; more wait for their turn.
+            // Workflows use a handful of datasets; further ones wait.
             searches_max: 8,
-            // Some hundred thousand passages with small vectors, or ten thousands with large ones.
+            // A few hundred thousand passages with small vectors, or some ten thousand with large ones.
             index_bytes_max: 512 << 20,
             datasets: BTreeMap::new(),
         }
@@ -45,54 +46,53 @@ impl Default for KnowledgeConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DatasetConfig {
-    /// What results call it; empty: its id.
+    /// The name in results; empty: the id.
     pub name: String,
-    /// What a model is told of it that has to choose.
+    /// The description for a model that chooses a dataset.
     pub description: String,
-    /// What it is.
     pub kind: DatasetKind,
-    /// Where the service is: `POST {endpoint}/retrieval`.
+    /// The service's URL: requests go to `POST {endpoint}/retrieval`.
     pub endpoint: HiddenUrl,
-    /// Its key, sent as `Authorization: Bearer`; better is `api_key_env`.
+    /// The key, sent as `Authorization: Bearer`; prefer `api_key_env`.
     pub api_key: Hidden,
-    /// The environment variable that holds the key.
+    /// The environment variable with the key.
     pub api_key_env: String,
     /// The knowledge base's name at the service.
     pub knowledge_id: String,
-    /// Passages that it is asked for.
+    /// Passages requested.
     pub top_k: u32,
     /// Least score, from 0 to 1.
     pub score_threshold: f64,
-    /// Whether the least score is sent; else 0 is.
+    /// True when the least score is sent; otherwise 0 is.
     pub score_threshold_enabled: bool,
-    /// Fields of its documents' metadata that automatic filters may use.
+    /// Metadata fields that automatic filters can use.
     pub metadata_fields: Vec<String>,
     /// Longest silence of the service, in seconds.
     pub read_seconds: u64,
-    /// Most further tries after a failure that may pass.
+    /// Most retries after a temporary failure.
     pub retries_max: u32,
-    /// Whether its failure fails the node.
+    /// True when a failure of this dataset fails the node.
     pub strict: bool,
-    /// Of an embedded one: how it is indexed when its first document comes; by vectors if `embedding` says whose.
+    /// Embedded only: the indexing technique chosen with the first document. Default: vectors if `embedding` is set.
     pub indexing_technique: Option<Technique>,
-    /// Of an embedded one: the model of its vectors.
+    /// Embedded only: the model for vectors.
     pub embedding: Option<ModelName>,
-    /// Of an embedded one: how it is searched; by meaning where there are vectors, else by words.
+    /// Embedded only: the search method. Default: by meaning with vectors, else by words.
     pub search_method: Option<SearchMethod>,
-    /// Of an embedded one: a model that ranks what was found.
+    /// Embedded only: a model that ranks the results.
     pub reranking_model: Option<ModelName>,
-    /// Of an embedded one, in a hybrid search: the share of meaning, from 0 to 1.
+    /// Embedded only, in a hybrid search: the share of meaning, from 0 to 1.
     pub vector_weight: f64,
 }
 
 impl DatasetConfig {
-    /// How it is indexed.
+    /// The indexing technique.
     pub fn technique(&self) -> Technique {
         let usual = if self.embedding.is_some() { Technique::HighQuality } else { Technique::Economy };
         self.indexing_technique.unwrap_or(usual)
     }
 
-    /// How an embedded one is searched.
+    /// The search settings of an embedded knowledge base.
     pub fn retrieval(&self) -> Retrieval {
         Retrieval {
             search_method: self.search_method,
@@ -114,12 +114,12 @@ impl Default for DatasetConfig {
             api_key: Hidden::default(),
             api_key_env: String::new(),
             knowledge_id: String::new(),
-            // Dify's.
+            // Dify's default.
             top_k: 4,
             score_threshold: 0.0,
             score_threshold_enabled: false,
             metadata_fields: Vec::new(),
-            // A search that takes longer is of no use to whoever waits for an answer.
+            // A client that waits for an answer would not wait longer.
             read_seconds: 30,
             retries_max: 2,
             strict: false,
@@ -132,13 +132,13 @@ impl Default for DatasetConfig {
     }
 }
 
-/// What a knowledge base is.
+/// The kind of a knowledge base.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DatasetKind {
-    /// A service that speaks Dify's External Knowledge API.
+    /// A service with Dify's External Knowledge API.
     #[default]
     ExternalHttp,
-    /// Documents that are kept in Redis and searched by the workers themselves.
+    /// Documents stored in Redis; the workers search them.
     Embedded,
 }

@@ -1,6 +1,6 @@
-//! Which documents are wanted, by their metadata: conditions as the file has them, filled in, and held against a document.
+//! Selects documents by metadata: conditions from the file, filled in and compared with a document.
 //!
-//! Services of others are sent the conditions and filter themselves; a store of our own asks [`Filters::matches`].
+//! External services get the conditions and filter themselves; our own store calls [`Filters::matches`].
 
 use serde_json::{Value as Json, json};
 
@@ -10,7 +10,7 @@ use crate::value::pyrepr::str_of;
 use crate::value::template::{Part, Template};
 use crate::value::{JsonMap, Segment, SegmentType, Variables};
 
-/// How conditions are put together.
+/// The way in which conditions are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Logic {
     /// All must hold.
@@ -31,11 +31,11 @@ impl Logic {
 
 macro_rules! operators {
     ($($kind:ident $wire:literal;)*) => {
-        /// How a field is compared, under Dify's names.
+        /// A comparison of a field, with Dify's names.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Operator { $(#[doc = $wire] $kind,)* }
         impl Operator {
-            /// All of them.
+            /// All operators.
             pub const ALL: &[Self] = &[$(Self::$kind,)*];
             /// The name in files and requests.
             pub const fn name(self) -> &'static str {
@@ -67,37 +67,34 @@ operators! {
 }
 
 impl Operator {
-    /// The operator of a name.
+    /// Finds an operator by its name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|operator| operator.name() == name)
     }
-    /// Whether it asks only if there is a value.
+    /// True when the operator only checks for a value's presence.
     pub const fn is_about_presence(self) -> bool {
         matches!(self, Self::Empty | Self::NotEmpty)
     }
 }
 
-/// A condition. In a file its value may be a template; filled in it is a text, a number, a list or nothing.
+/// A condition. In a file its value can be a template; once filled in it is a text, a number, a list or null.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
     /// The field.
     pub name: String,
-    /// How it is compared.
     pub operator: Operator,
-    /// With what.
+    /// The expected value.
     pub value: Json,
 }
 
-/// The filters of a file, before their variables are filled in.
+/// The filters in a file; their variables are not filled in yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FilterTemplate {
-    /// How the conditions are put together.
     pub logic: Logic,
-    /// The conditions.
     pub conditions: Vec<Condition>,
 }
 
-/// Filters to search by; at least one condition, none of which is void.
+/// Filters for a search; at least one condition, and none without effect.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filters {
     logic: Logic,
@@ -120,7 +117,7 @@ impl FilterTemplate {
             None => Some(Vec::new()),
             Some(Json::Array(items)) => {
                 let read = |(at, item)| p.within(format!("[{at}]"), |p| condition(item, p));
-                // Collected first, so that every condition is looked at.
+                // Collected first, so that all conditions are checked.
                 items.iter().enumerate().map(read).collect::<Vec<_>>().into_iter().collect()
             }
             Some(_) => {
@@ -147,7 +144,8 @@ impl FilterTemplate {
         }
     }
 
-    /// Fills in the variables. A value that is one reference keeps the variable's type; nothing filters: none.
+    /// Fills in the variables. A value that is exactly one reference keeps the variable's type. `None` when no
+    /// condition is left.
     pub fn fill(&self, variables: &dyn Variables) -> Option<Filters> {
         let filled = self.conditions.iter().map(|condition| {
             let value = match &condition.value {
@@ -172,7 +170,7 @@ fn condition(item: &Json, problems: &mut Problems) -> Option<Condition> {
     };
     let Some(operator) = text("comparison_operator").and_then(Operator::from_name) else {
         problems.within("comparison_operator", |p| {
-            p.error(INVALID, "comparison_operator is none of the comparisons of metadata");
+            p.error(INVALID, "comparison_operator is not a comparison for metadata");
         });
         return None;
     };
@@ -202,7 +200,8 @@ fn filled(text: &str, variables: &dyn Variables) -> Json {
     Json::String(template.render_text(variables))
 }
 
-/// A variable as the value of a condition: numbers, texts and lists of them stay, all else is its text.
+/// A variable as a condition's value: numbers and texts stay, items of lists become texts, other values become their
+/// text.
 fn native(segment: &Segment) -> Json {
     match (segment.ty, &segment.value) {
         (SegmentType::None, _) | (_, Json::Null) => Json::Null,
@@ -213,14 +212,14 @@ fn native(segment: &Segment) -> Json {
 }
 
 impl Filters {
-    /// Filters of conditions. A condition without a value, unless it asks only for presence, is void (Dify).
+    /// Builds filters. A condition without a value is ignored, unless it only checks for presence (as on Dify).
     pub fn new(logic: Logic, conditions: Vec<Condition>) -> Option<Self> {
         let counts = |it: &Condition| it.operator.is_about_presence() || !it.value.is_null();
         let conditions: Vec<_> = conditions.into_iter().filter(counts).collect();
         (!conditions.is_empty()).then_some(Self { logic, conditions })
     }
 
-    /// As the External Knowledge API has them (`metadata_condition`).
+    /// The format of the External Knowledge API (`metadata_condition`).
     pub fn to_json(&self) -> Json {
         let condition = |it: &Condition| json!({"name": it.name, "comparison_operator": it.operator.name(), "value": it.value});
         json!({
@@ -229,7 +228,7 @@ impl Filters {
         })
     }
 
-    /// Whether a document with this metadata is wanted.
+    /// True when a document with this metadata passes.
     pub fn matches(&self, metadata: &JsonMap) -> bool {
         let mut held = self.conditions.iter().map(|condition| condition.holds(metadata.get(&condition.name)));
         match self.logic {
@@ -240,7 +239,7 @@ impl Filters {
 }
 
 impl Condition {
-    /// A field that is missing or null is nothing but empty, as in the database that Dify asks.
+    /// A missing or null field only passes `empty`, as in Dify's database.
     fn holds(&self, field: Option<&Json>) -> bool {
         let Some(field) = field.filter(|field| !field.is_null()) else {
             return self.operator == Operator::Empty;
@@ -281,7 +280,7 @@ impl Condition {
         }
     }
 
-    /// Dates are kept as seconds, so they are numbers too.
+    /// Dates are stored as seconds, so they are numbers too.
     fn compares(&self, field: &Json, holds: fn(f64, f64) -> bool) -> bool {
         number(field).zip(number(&self.value)).is_some_and(|(field, wanted)| holds(field, wanted))
     }

@@ -1,7 +1,7 @@
-//! How much the words of a question and of texts have in common: the cosine of their TF-IDF vectors, as Dify weighs them.
+//! Compares the words of a question and of texts: the cosine of their TF-IDF vectors, weighted as on Dify.
 //!
-//! Words are runs of letters and digits, small; of scripts that are written without spaces, pairs of neighbouring
-//! characters. Dify asks a dictionary there, so scores of such texts differ from its own, while their order rarely does.
+//! Words are runs of letters and digits, in lower case; in scripts without spaces, pairs of neighbouring characters.
+//! Dify uses a dictionary there, so scores of such texts differ from Dify's, but their order rarely does.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,16 +13,16 @@ pub fn scores(query: &str, texts: &[&str]) -> Vec<f64> {
         *holding.entry(word).or_default() += 1;
     }
     let all = texts.len() as f64;
-    // A word that is in no text weighs nothing, also in the question (Dify).
+    // A word that is in no text has no weight, also in the question (as on Dify).
     let weight =
         |word: &str| holding.get(word).map_or(0.0, |texts| ((1.0 + all) / (1.0 + *texts as f64)).ln() + 1.0);
     let query = keywords(query);
     let length = |words: &HashSet<String>| words.iter().map(|word| weight(word).powi(2)).sum::<f64>().sqrt();
-    let asked = length(&query);
+    let query_length = length(&query);
     let score = |words: &HashSet<String>| {
-        // A sum of nothing would be -0.0.
+        // An empty sum would be -0.0.
         let common = words.intersection(&query).fold(0.0, |sum, word| sum + weight(word).powi(2));
-        let lengths = asked * length(words);
+        let lengths = query_length * length(words);
         if lengths == 0.0 { 0.0 } else { common / lengths }
     };
     of_texts.iter().map(score).collect()
@@ -37,7 +37,7 @@ pub fn keywords(text: &str) -> HashSet<String> {
     found
 }
 
-/// Hands on every word of a text, as often as it is there.
+/// Passes each word of a text to the callback, repeated words too.
 pub fn each(text: &str, mut word_found: impl FnMut(String)) {
     let lower = text.to_lowercase();
     for word in lower.split(|c: char| !c.is_alphanumeric()) {
@@ -56,7 +56,7 @@ pub fn each(text: &str, mut word_found: impl FnMut(String)) {
     }
 }
 
-/// Pairs of neighbours; a single character stands for itself.
+/// Pairs of neighbours; a single character counts as a word.
 fn pairs(run: &str) -> Vec<String> {
     let characters: Vec<char> = run.chars().collect();
     match characters.as_slice() {
@@ -65,7 +65,7 @@ fn pairs(run: &str) -> Vec<String> {
     }
 }
 
-/// Chinese, Japanese, Thai: scripts without spaces between words.
+/// True for Chinese, Japanese and Thai: scripts without spaces between words.
 pub fn is_unspaced(c: char) -> bool {
     matches!(c, '\u{0e00}'..='\u{0e7f}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')

@@ -1,9 +1,10 @@
-//! Passages for a question, out of knowledge bases (Dify: datasets), and everything about it that needs no network.
+//! The `knowledge-retrieval` node: finds passages for a question in knowledge bases (Dify: datasets). This module holds
+//! all parts that need no network.
 //!
-//! In the order of a run: `parse` reads the node's `data`, [`question`] the question out of the variables, [`filter`] and
-//! [`automatic`] say which documents are wanted, [`router`] has a model choose one of several datasets. What the datasets
-//! find are [`passage`]s, which [`rank`] merges and orders, with [`keywords`] where words are to be compared. [`config`] is
-//! the section of the settings. The searches themselves are made by the worker.
+//! In the order of a run: `parse` reads the node's `data`, [`question`] gets the question from the variables,
+//! [`filter`] and [`automatic`] select documents, and [`router`] lets a model choose one of several datasets. The
+//! datasets find [`passage`]s; [`rank`] merges and orders them, with [`keywords`] to compare words. [`config`] is the
+//! section of the settings. The worker makes the searches.
 
 pub mod automatic;
 pub mod config;
@@ -28,56 +29,52 @@ pub use passage::Passage;
 /// Configuration of `knowledge-retrieval`.
 #[derive(Debug, Clone)]
 pub struct KnowledgeRetrievalData {
-    /// The question; none: nothing is asked.
+    /// The question. `None`: nothing is searched.
     pub query: Option<Selector>,
-    /// Pictures that are part of the question. Only recorded: no service that can be set takes them.
+    /// Images that belong to the question. They are only recorded: no supported service accepts them.
     pub attachments: Option<Selector>,
-    /// Where to search, by ids as the file has them; each once.
+    /// The datasets to search, by id as in the file; each once.
     pub dataset_ids: Vec<String>,
-    /// One dataset, or all of them.
     pub mode: RetrievalMode,
     /// The model that chooses among several datasets; needed by [`RetrievalMode::Single`].
     pub router: Option<ModelConfig>,
-    /// What becomes of what several datasets find; needed by [`RetrievalMode::Multiple`].
+    /// Settings for merging results of several datasets; needed by [`RetrievalMode::Multiple`].
     pub multiple: Option<MultipleConfig>,
-    /// Which documents are wanted.
     pub filtering: Filtering,
-    /// The model that makes the filters of [`Filtering::Automatic`].
+    /// The model that builds the filters of [`Filtering::Automatic`].
     pub filter_model: Option<ModelConfig>,
-    /// The filters of the file.
+    /// The filters in the file.
     pub filters: Option<FilterTemplate>,
 }
 
-/// Which datasets are searched.
+/// The datasets to search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetrievalMode {
     /// One that a model chooses.
     Single,
-    /// All.
     Multiple,
 }
 
-/// How documents are filtered.
+/// The filtering of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Filtering {
-    /// They are not.
     Disabled,
-    /// By filters that a model makes of the question.
+    /// By filters that a model derives from the question.
     Automatic,
-    /// By those of the file.
+    /// By the filters in the file.
     Manual,
 }
 
-/// What becomes of the passages of several datasets.
+/// Settings for merging passages of several datasets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MultipleConfig {
-    /// How many are kept; 0: all.
+    /// Most passages kept; 0: all.
     pub top_k: usize,
-    /// Least score; none: any.
+    /// Least score. `None`: no threshold.
     pub score_threshold: Option<f64>,
-    /// Whether they are ranked anew.
+    /// True when the passages are ranked again.
     pub reranking: bool,
-    /// By what; none: a mode that is not known, which ranks nothing.
+    /// The ranking. `None`: an unknown mode, which does not rank.
     pub reranking_mode: Option<RerankingMode>,
     /// The model of [`RerankingMode::Model`]: provider and name.
     pub reranking_model: Option<(String, String)>,
@@ -85,32 +82,32 @@ pub struct MultipleConfig {
     pub weights: Option<Weights>,
 }
 
-/// How passages are ranked anew.
+/// The way of ranking passages again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RerankingMode {
     /// By a model.
     Model,
-    /// By meaning and by words, each with its share.
+    /// By meaning and by words, each with a share.
     Weights,
 }
 
 /// Shares of a score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weights {
-    /// Of the score that a dataset gave.
+    /// The share of the dataset's score.
     pub vector: f64,
-    /// Of the words that question and passage share.
+    /// The share of the words that question and passage have in common.
     pub keyword: f64,
 }
 
-/// Classes of failure under Dify's names.
+/// Error types with Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorType {
     /// A setting of the node is missing, or a service refused.
     Value,
-    /// A dataset is not there or cannot be reached.
+    /// A dataset is missing or unreachable.
     Retrieval,
-    /// A variable has the wrong type: Dify gives that no class.
+    /// A variable has the wrong type; Dify gives this no class.
     Unnamed,
 }
 
@@ -123,14 +120,14 @@ impl ErrorType {
             Self::Unnamed => "",
         }
     }
-    /// A failure of this class.
+    /// A failure of this type.
     pub fn failure(self, message: impl Into<String>) -> NodeFailure {
         NodeFailure::new(self.name(), message)
     }
 }
 
 impl KnowledgeRetrievalData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         parse::parse(data, problems)
     }
@@ -148,7 +145,7 @@ impl KnowledgeRetrievalData {
         }
     }
 
-    /// Whether what the mode needs is there. Dify looks when the node runs, not when the file is read.
+    /// Checks that the mode's settings exist. As on Dify this happens when the node runs, not when the file is read.
     ///
     /// # Errors
     /// `ValueError` with Dify's text.

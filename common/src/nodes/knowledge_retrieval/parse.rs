@@ -1,4 +1,4 @@
-//! From `data` of a `knowledge-retrieval` node to its configuration, or to all that is wrong with it.
+//! Parses `data` of a `knowledge-retrieval` node, or reports all its problems.
 
 use serde_json::Value as Json;
 
@@ -10,14 +10,14 @@ use crate::nodes::llm::blocks::{INVALID, model, present, selector};
 use crate::value::{JsonMap, Selector};
 
 pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<KnowledgeRetrievalData> {
-    // All parts are read before any `?`, so that every mistake is reported at once.
+    // All parts are read before any `?`, so that all mistakes are reported at once.
     let query = optional_selector(data, "query_variable_selector", problems);
     let attachments = optional_selector(data, "query_attachment_selector", problems);
     let dataset_ids = dataset_ids(data.get("dataset_ids"), problems);
     let mode = retrieval_mode(data, problems);
     let router = match mode {
         Some(RetrievalMode::Single) => problems.within("single_retrieval_config", |p| router(data, p)),
-        // The editor leaves an empty model behind in files that ask all datasets.
+        // The editor leaves an empty model in files that search all datasets.
         Some(RetrievalMode::Multiple) | None => Some(None),
     };
     let multiple = problems.within("multiple_retrieval_config", |p| {
@@ -41,7 +41,7 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Knowledge
     })
 }
 
-/// A selector as a list, or as one text with dots; absent and empty are none.
+/// A selector as a list, or as one text with dots; an absent or empty one is `None`.
 fn optional_selector(data: &JsonMap, key: &str, problems: &mut Problems) -> Option<Option<Selector>> {
     let read = match present(data, key) {
         None => return Some(None),
@@ -146,9 +146,9 @@ fn multiple(config: &JsonMap, problems: &mut Problems) -> Option<MultipleConfig>
     })
 }
 
-/// Provider and name; none where either is missing, as the editor leaves it when no model is chosen.
+/// Provider and name. `None` when either is missing: the editor leaves them empty when no model is chosen.
 fn reranking_model(value: Option<&Json>) -> Option<(String, String)> {
-    // Datasets spell the keys out; files have been seen with either.
+    // Datasets use the long keys; files exist with either.
     let text = |keys: [&str; 2]| {
         let found = keys.iter().find_map(|key| value?.get(*key)?.as_str());
         found.filter(|text| !text.is_empty()).map(str::to_owned)

@@ -1,39 +1,36 @@
-//! A passage, and what the node puts out of it.
+//! A passage, and the node's output built from passages.
 
 use serde_json::{Value as Json, json};
 
 use crate::value::JsonMap;
 
-/// `data_source_type` of what a service of others has found.
+/// `data_source_type` of passages from an external service.
 pub const EXTERNAL: &str = "external";
 
-/// A piece of a document that answers a question, as a knowledge base has found it.
+/// A part of a document that a knowledge base found for a question.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Passage {
-    /// The dataset's id.
     pub dataset_id: String,
-    /// The dataset's name.
     pub dataset_name: String,
-    /// The document's id.
     pub document_id: String,
     /// The document's name.
     pub title: String,
     /// The text.
     pub content: String,
-    /// How well it fits, the better the higher; none: unknown, which counts as 0.
+    /// The relevance; higher is better. `None`: unknown, counts as 0.
     pub score: Option<f64>,
-    /// Where the document came from, such as [`EXTERNAL`] or `upload_file`.
+    /// The document's source, such as [`EXTERNAL`] or `upload_file`.
     pub source_type: String,
-    /// What is known of the document.
+    /// Metadata of the document.
     pub document_metadata: Option<JsonMap>,
-    /// What tells passages of one dataset apart (Dify: `doc_id`); none: their text does.
+    /// Identifies the passage within its dataset (Dify: `doc_id`). `None`: its text identifies it.
     pub key: Option<String>,
-    /// What goes into the item's `metadata` besides, such as `segment_id` or `child_chunks`.
+    /// Further fields of the item's `metadata`, such as `segment_id` or `child_chunks`.
     pub more: JsonMap,
 }
 
 impl Passage {
-    /// A record of the External Knowledge API. What it leaves out is empty.
+    /// A record of the External Knowledge API. Missing fields become empty.
     pub fn external(dataset_id: &str, dataset_name: &str, record: &Json) -> Self {
         let text = |value: Option<&Json>| value.and_then(Json::as_str).unwrap_or_default().to_owned();
         let metadata = record.get("metadata").and_then(Json::as_object).cloned().unwrap_or_default();
@@ -53,12 +50,12 @@ impl Passage {
         }
     }
 
-    /// The score that it is ordered by.
+    /// The score for ordering.
     pub fn order(&self) -> f64 {
         self.score.unwrap_or(0.0)
     }
 
-    /// As an item of `result`; `position` counts from 1.
+    /// The item of `result`; `position` counts from 1.
     fn item(self, position: usize) -> Json {
         let mut metadata = JsonMap::new();
         for (key, value) in [
@@ -80,7 +77,7 @@ impl Passage {
     }
 }
 
-/// The node's `result`: the best first; of equals the one that was found first.
+/// The node's `result`, the best first; equal ones stay in order.
 pub fn items(mut passages: Vec<Passage>) -> Vec<Json> {
     passages.sort_by(|a, b| b.order().total_cmp(&a.order()));
     passages.into_iter().enumerate().map(|(at, passage)| passage.item(at + 1)).collect()

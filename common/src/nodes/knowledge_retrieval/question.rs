@@ -1,4 +1,4 @@
-//! The question, out of the run's variables.
+//! Reads the question from the run's variables.
 
 use std::borrow::Cow;
 
@@ -9,29 +9,29 @@ use crate::failure::NodeFailure;
 use crate::nodes::llm::record::{Inputs, Secrets};
 use crate::value::{Segment, SegmentType, Variables};
 
-/// What is asked.
+/// The question and its record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
     /// The question; empty: nothing is searched.
     pub query: String,
-    /// What the record shows of it.
+    /// The inputs in the record.
     pub inputs: Inputs,
 }
 
-/// Reads the question; none when the node asks nothing at all, which is no failure (Dify).
+/// Reads the question. `None` when the node has no question at all, which is no failure (as on Dify).
 ///
 /// # Errors
-/// A variable of the wrong type, or none: Dify's text, and no class.
+/// A variable is missing or has the wrong type: Dify's text, without a class.
 pub fn read(data: &KnowledgeRetrievalData, variables: &dyn Variables) -> Result<Option<Asked>, NodeFailure> {
     if data.query.is_none() && data.attachments.is_none() {
         return Ok(None);
     }
-    let mut asked = Asked { query: String::new(), inputs: Inputs::new() };
+    let mut question = Asked { query: String::new(), inputs: Inputs::new() };
     if let Some(selector) = &data.query {
         match variables.found(selector).map(Cow::into_owned) {
             Some(Segment { ty: SegmentType::String | SegmentType::Secret, value: Json::String(text) }) => {
-                asked.query.clone_from(&text);
-                asked.inputs.push(("query".into(), Segment::string(text)));
+                question.query.clone_from(&text);
+                question.inputs.push(("query".into(), Segment::string(text)));
             }
             Some(_) | None => {
                 return Err(ErrorType::Unnamed.failure("Query variable is not string type."));
@@ -42,10 +42,10 @@ pub fn read(data: &KnowledgeRetrievalData, variables: &dyn Variables) -> Result<
         match variables.found(selector).map(Cow::into_owned) {
             Some(Segment { ty: SegmentType::File, value }) => {
                 let files = Segment::new(SegmentType::ArrayFile, Json::Array(vec![value]));
-                asked.inputs.push(("attachments".into(), files));
+                question.inputs.push(("attachments".into(), files));
             }
             Some(files @ Segment { ty: SegmentType::ArrayFile, .. }) => {
-                asked.inputs.push(("attachments".into(), files));
+                question.inputs.push(("attachments".into(), files));
             }
             Some(_) | None => {
                 let message = "Attachments variable is not array file or file type.";
@@ -55,6 +55,6 @@ pub fn read(data: &KnowledgeRetrievalData, variables: &dyn Variables) -> Result<
     }
     let mut mentions = Vec::new();
     data.mentions(&mut mentions);
-    Secrets::among(mentions, variables).mask(&mut asked.inputs);
-    Ok(Some(asked))
+    Secrets::among(mentions, variables).mask(&mut question.inputs);
+    Ok(Some(question))
 }

@@ -1,42 +1,42 @@
-//! From what several datasets have found to what the node puts out: merged, ranked, cut. Which way is taken is Dify's, with
-//! the odd cases that it has: what is found in one dataset, or by a service, is not held against the node's threshold.
+//! Merges, ranks and cuts the passages of several datasets. The rules are Dify's, oddities included: the threshold of
+//! the node is not applied to passages of one dataset, or of an external service.
 
 use super::{ErrorType, MultipleConfig, Passage, RerankingMode, Weights, keywords};
 use crate::failure::NodeFailure;
 
-/// How a dataset can be searched.
+/// The index of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Indexing {
-    /// As a service does it.
+    /// Unknown: an external service searches.
     External,
-    /// By meaning.
+    /// Vectors.
     HighQuality {
-        /// The model that its vectors are of: provider and name.
+        /// The model of the vectors: provider and name.
         embedding: (String, String),
     },
-    /// By words.
+    /// Words.
     Economy,
 }
 
-/// What becomes of passages that are merged.
+/// The ranking of merged passages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Method {
-    /// A model ranks them, if one is set.
+    /// By a model, if one is set.
     Model,
-    /// Score and words rank them.
+    /// By score and words.
     Weights(Weights),
-    /// Words rank them.
+    /// By words.
     Keywords,
-    /// Their scores rank them, above the threshold.
+    /// By score, above the threshold.
     Scores,
-    /// They stay as they are, and the first ones are kept.
+    /// Unranked; the first ones are kept.
     First,
 }
 
-/// The way for these datasets; at least one.
+/// The ranking for these datasets; at least one.
 ///
 /// # Errors
-/// `ValueError`: the datasets cannot be ranked together by this way.
+/// `ValueError`: these datasets cannot be ranked together.
 pub fn method(config: &MultipleConfig, datasets: &[Indexing]) -> Result<Method, NodeFailure> {
     let by_model = config.reranking && config.reranking_mode == Some(RerankingMode::Model);
     let weights = config.weights.filter(|_| config.reranking_mode == Some(RerankingMode::Weights));
@@ -72,8 +72,8 @@ fn technique(indexing: &Indexing) -> u8 {
     }
 }
 
-/// Each passage once, where it was found first, with the best of its scores. Passages without a key are the same when
-/// their texts are.
+/// Each passage once, at its first position, with the best of its scores. Passages without a key are equal when their
+/// texts are.
 pub fn merge(passages: Vec<Passage>) -> Vec<Passage> {
     let mut merged: Vec<Passage> = Vec::new();
     for passage in passages {
@@ -90,7 +90,7 @@ pub fn merge(passages: Vec<Passage>) -> Vec<Passage> {
     merged
 }
 
-/// Ranks by every method that needs no model; [`Method::Model`] is [`by_model`].
+/// Ranks by each method that needs no model; for [`Method::Model`] see [`by_model`].
 pub fn rank(method: Method, query: &str, passages: Vec<Passage>, config: &MultipleConfig) -> Vec<Passage> {
     match method {
         Method::Model | Method::First => first(passages, config.top_k),
@@ -110,7 +110,7 @@ pub fn rank(method: Method, query: &str, passages: Vec<Passage>, config: &Multip
     }
 }
 
-/// What a model has made of passages: their places and scores.
+/// Applies a model's ranking, a list of (index, score).
 pub fn by_model(passages: &[Passage], ranking: &[(usize, f64)], config: &MultipleConfig) -> Vec<Passage> {
     let ranked = ranking.iter().filter_map(|(at, score)| Some(scored(*score, passages.get(*at)?.clone())));
     best(ranked.collect(), config)
@@ -125,7 +125,7 @@ fn scored(score: f64, passage: Passage) -> Passage {
     Passage { score: Some(score), ..passage }
 }
 
-/// The best ones above the threshold.
+/// The best passages above the threshold.
 fn best(mut passages: Vec<Passage>, config: &MultipleConfig) -> Vec<Passage> {
     passages.retain(|passage| config.score_threshold.is_none_or(|least| passage.order() >= least));
     first(sorted(passages), config.top_k)

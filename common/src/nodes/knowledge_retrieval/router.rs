@@ -1,4 +1,5 @@
-//! A model chooses the dataset that a question is for. It is told of each as of a tool, and answers with an action.
+//! Lets a model choose the dataset for a question. The datasets are offered like tools, and the model replies with an
+//! action.
 
 use serde_json::{Value as Json, json};
 
@@ -7,14 +8,12 @@ use crate::nodes::llm::message::Message;
 use crate::nodes::question_classifier::answer::block;
 use crate::value::pyjson;
 
-/// A dataset as the model is told of it.
+/// A dataset offered to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice<'a> {
-    /// Its id.
     pub id: &'a str,
-    /// Its name.
     pub name: &'a str,
-    /// What it holds; perhaps empty.
+    /// A description of its content; can be empty.
     pub description: &'a str,
 }
 
@@ -25,21 +24,21 @@ const TASK: &str = "You decide where the answer to a question is looked up. You 
     ```json\n{\"action\": \"<name of the knowledge base, unchanged>\", \"action_input\": \"<the question>\"}\n```\n\
     If none of them has anything to do with the question, the action is \"Final Answer\".";
 
-/// The conversation that asks for a choice.
+/// The messages that ask for a choice.
 pub fn messages(query: &str, choices: &[Choice<'_>]) -> Vec<Message> {
-    let told = |choice: &Choice<'_>| {
+    let offered = |choice: &Choice<'_>| {
         let description = match choice.description.trim() {
             "" => format!("useful for questions about {}", choice.name),
             text => text.replace(['\n', '\r'], ""),
         };
         json!({"name": choice.id, "description": description})
     };
-    let tools: Json = choices.iter().map(told).collect();
+    let tools: Json = choices.iter().map(offered).collect();
     let question = format!("Knowledge bases: {tools}\nQuestion: {query}");
     vec![Message::text(Role::System, TASK), Message::text(Role::User, question)]
 }
 
-/// The place of the dataset that a reply chooses; none: it chooses none that there is.
+/// The index of the chosen dataset. `None` when the reply names none of them.
 pub fn chosen(reply: &str, choices: &[Choice<'_>]) -> Option<usize> {
     let action = block(reply).and_then(|block| pyjson::loads(block.trim()).ok()).and_then(action);
     let named = action.as_deref().unwrap_or(reply).trim();

@@ -51,7 +51,7 @@ fn weights(vector: f64, keyword: f64) -> Json {
 }
 
 #[test]
-fn defaults_are_difys_and_models_that_nobody_chose_are_none() {
+fn defaults_are_difys_and_models_not_chosen_are_none() {
     let data = parse(json!({"multiple_retrieval_config": {"top_k": 4}})).unwrap();
     assert_eq!(data.dataset_ids, ["a", "b"]);
     assert_eq!(data.filtering, Filtering::Disabled);
@@ -96,7 +96,7 @@ fn every_mistake_is_reported_with_its_place() {
 }
 
 #[test]
-fn what_a_mode_lacks_is_told_when_the_node_runs() {
+fn missing_settings_of_a_mode_fail_when_the_node_runs() {
     let weighted = json!({"top_k": 1, "reranking_mode": "weighted_score"});
     for (changes, message) in [
         (json!({}), None),
@@ -339,7 +339,7 @@ fn items_are_sorted_by_score_and_counted_from_one() {
 }
 
 #[test]
-fn a_reply_chooses_a_dataset_that_there_is_or_none() {
+fn a_reply_chooses_a_known_dataset_or_none() {
     let choice = |id| Choice { id, name: "N", description: "" };
     let choices = [choice("a=="), choice("b")];
     for (reply, chosen) in [

@@ -1,4 +1,4 @@
-//! One item, an order, a part of the list.
+//! Picks an item, sorts the list, or cuts it.
 
 use std::cmp::Ordering;
 
@@ -10,10 +10,10 @@ use crate::dsl::Problems;
 use crate::nodes::fields::text;
 use crate::value::JsonMap;
 
-/// An order of items.
+/// A sort order.
 #[derive(Debug, Clone)]
 pub(super) struct Order {
-    /// The attribute of files.
+    /// The file attribute to sort by.
     key: String,
     direction: Direction,
 }
@@ -35,10 +35,10 @@ impl Order {
         Some(Self { key: key?, direction: direction? })
     }
 
-    /// Sorts; items that are equal keep their order, also downwards.
+    /// Sorts. Equal items keep their order, also in descending order.
     pub(super) fn sort(&self, kind: ItemKind, items: &mut [Json]) -> Result<(), Mistake> {
         let compare: Compare = match kind {
-            // UTF-8 sorts as its code points do.
+            // The order of UTF-8 bytes equals that of code points.
             ItemKind::Text => Box::new(|a, b| a.as_str().cmp(&b.as_str())),
             ItemKind::Number => Box::new(numbers),
             ItemKind::Boolean => Box::new(|a, b| a.as_bool().cmp(&b.as_bool())),
@@ -47,7 +47,7 @@ impl Order {
                     Box::new(move |a, b| file_text(a, field).cmp(file_text(b, field)))
                 }
                 Some(FileKey::Size) => Box::new(|a, b| file_size(a).total_cmp(&file_size(b))),
-                None => return Err(Mistake::Told(format!("Invalid order key: {}", self.key))),
+                None => return Err(Mistake::Reported(format!("Invalid order key: {}", self.key))),
             },
         };
         match self.direction {
@@ -58,22 +58,22 @@ impl Order {
     }
 }
 
-/// How two items follow each other.
+/// Compares two items.
 type Compare = Box<dyn Fn(&Json, &Json) -> Ordering>;
 
-/// Whole numbers exactly, others as far as a float tells them apart.
+/// Compares whole numbers exactly, others as floats.
 fn numbers(a: &Json, b: &Json) -> Ordering {
     match (a.as_i64(), b.as_i64()) {
         (Some(a), Some(b)) => a.cmp(&b),
         (Some(_), None) | (None, Some(_)) | (None, None) => {
             let float = |value: &Json| value.as_f64().unwrap_or_default();
-            // Equal zeros of both signs stay in their order.
+            // Zeros of different sign are equal and keep their order.
             float(a).partial_cmp(&float(b)).unwrap_or(Ordering::Equal)
         }
     }
 }
 
-/// The item of that number, from 1.
+/// The item with this number, from 1.
 pub(super) fn picked(mut items: Vec<Json>, serial: i128) -> Result<Json, Mistake> {
     if serial < 1 {
         return Err(Mistake::Escaped(format!("Invalid serial index: must be >= 1, got {serial}")));
@@ -82,12 +82,12 @@ pub(super) fn picked(mut items: Vec<Json>, serial: i128) -> Result<Json, Mistake
     match usize::try_from(serial - 1) {
         Ok(at) if at < length => Ok(items.swap_remove(at)),
         Ok(_) | Err(_) => {
-            Err(Mistake::Told(format!("Invalid serial index: must be <= {length}, got {serial}")))
+            Err(Mistake::Reported(format!("Invalid serial index: must be <= {length}, got {serial}")))
         }
     }
 }
 
-/// Keeps the first items; below 0, drops that many from the end.
+/// Keeps the first items; a negative size drops that many from the end.
 pub(super) fn cut(items: &mut Vec<Json>, size: i64) {
     let magnitude = usize::try_from(size.unsigned_abs()).unwrap_or(usize::MAX);
     let left = if size < 0 { items.len().saturating_sub(magnitude) } else { magnitude };

@@ -1,5 +1,5 @@
-//! Which items stay. What may be asked depends on what the items are, so an operator or a value that does not fit is known
-//! only when the list is there.
+//! Filters the items. The allowed operators and values depend on the item type, so errors show only when the list is
+//! known.
 
 use serde_json::Value as Json;
 
@@ -12,16 +12,16 @@ use crate::value::coerce::parse_python_float;
 use crate::value::pyrepr::repr_texts;
 use crate::value::template::Template;
 
-/// What every item must meet.
+/// A condition on an item.
 #[derive(Debug, Clone)]
 pub(super) struct Condition {
-    /// The attribute of a file; other items have none.
+    /// The file attribute; unused for other items.
     key: String,
     operator: Operator,
     value: Expected,
 }
 
-/// What an item is held against.
+/// The expected value.
 #[derive(Debug, Clone)]
 enum Expected {
     Text(Template),
@@ -88,7 +88,7 @@ impl Condition {
         }
     }
 
-    /// The items that meet it.
+    /// The items that meet the condition.
     pub(super) fn apply(
         &self,
         kind: ItemKind,
@@ -136,7 +136,7 @@ impl Condition {
         }
     }
 
-    /// What is wrong with the operator or a size is found at the first file, as on Dify: without files nothing is wrong.
+    /// As on Dify, an invalid operator or size is found at the first file, so an empty list never fails.
     fn files(&self, items: Vec<Json>, variables: &dyn Variables) -> Result<Vec<Json>, Mistake> {
         match (FileKey::of(&self.key), &self.value) {
             (_, Expected::Flag(_)) => Err(self.wrong_class("File filter expects a string value")),
@@ -190,12 +190,12 @@ impl Condition {
             }
             (None, Expected::Text(_) | Expected::List(_))
             | (Some(FileKey::Text(_) | FileKey::Size), Expected::List(_)) => {
-                Err(Mistake::Told(format!("Invalid key: {}", self.key)))
+                Err(Mistake::Reported(format!("Invalid key: {}", self.key)))
             }
         }
     }
 
-    /// The test of an item's text against the expected one, if the operator is one of texts.
+    /// The test of an item's text against the expected text. `None` when the operator is not for texts.
     fn text_test(&self) -> Option<fn(&str, &str) -> bool> {
         Some(match self.operator {
             Operator::Contains => |item, wanted| item.contains(wanted),
@@ -240,7 +240,7 @@ impl Condition {
 
     fn bad_operator(&self) -> Mistake {
         let name = OPERATORS.iter().find(|(_, known)| *known == self.operator).map_or("", |(name, _)| name);
-        Mistake::Told(format!("Invalid condition: {name}"))
+        Mistake::Reported(format!("Invalid condition: {name}"))
     }
     fn bad_value(&self) -> Mistake {
         let shown = match &self.value {
@@ -249,7 +249,7 @@ impl Condition {
             Expected::Flag(false) => "False".into(),
             Expected::Text(_) => String::new(),
         };
-        Mistake::Told(format!("Invalid filter value: {shown}"))
+        Mistake::Reported(format!("Invalid filter value: {shown}"))
     }
     fn wrong_class(&self, wanted: &str) -> Mistake {
         let sample = match &self.value {
@@ -261,14 +261,13 @@ impl Condition {
     }
 }
 
-/// What can be asked of a file.
+/// The attributes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileKey {
-    /// A text, by its name in the file's object.
+    /// A text; holds the key in the file object.
     Text(&'static str),
-    /// One of a few words, likewise.
+    /// One of a few words; holds the key in the file object.
     Choice(&'static str),
-    /// Its size.
     Size,
 }
 
@@ -278,7 +277,7 @@ impl FileKey {
             "name" => Self::Text("filename"),
             "extension" => Self::Text("extension"),
             "mime_type" => Self::Text("mime_type"),
-            // Where a file came from, not where it can be fetched: files that lie here have none.
+            // The URL that the file came from, not a download URL: files stored here have none.
             "url" => Self::Text("remote_url"),
             "related_id" => Self::Text("related_id"),
             "type" => Self::Choice("type"),
@@ -294,7 +293,7 @@ pub(super) fn file_text<'a>(file: &'a Json, field: &str) -> &'a str {
 }
 
 pub(super) fn file_size(file: &Json) -> f64 {
-    // A size that is not known is -1, as on Dify.
+    // As on Dify an unknown size is -1.
     file.get("size").and_then(Json::as_f64).unwrap_or(-1.0)
 }
 

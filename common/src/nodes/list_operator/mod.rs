@@ -1,7 +1,8 @@
-//! Filter, pick, sort and cut a list of texts, numbers, truth values or files, in this order.
+//! The `list-operator` node: filters, picks from, sorts and cuts a list of texts, numbers, booleans or files, in this
+//! order.
 //!
-//! What belongs to one of the steps is in [`filter`] and [`arrange`]; here is the configuration, and the record of a run.
-//! A mistake that Dify's node reports leaves the inputs in the record; one that escapes it as an exception leaves nothing.
+//! [`filter`] and [`arrange`] hold the steps; this file holds the configuration and the record of a run. An error that
+//! Dify's node reports keeps the inputs in the record; an exception that leaves the node keeps nothing.
 
 mod arrange;
 mod filter;
@@ -26,18 +27,18 @@ use filter::Condition;
 #[derive(Debug, Clone)]
 pub struct ListOperatorData {
     variable: Selector,
-    /// The conditions, all of which an item must meet; none when filtering is off.
+    /// Conditions that an item must all meet. `None` when filtering is off.
     filter: Option<Vec<Condition>>,
-    /// Which one item is picked, counted from 1.
+    /// The number of the item to pick, from 1.
     extract: Option<Template>,
     order: Option<Order>,
-    /// How many items stay; below 0: how many go from the end.
+    /// Items to keep; a negative number drops that many from the end.
     limit: Option<i64>,
 }
 
 impl ListOperatorData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used. Parts that are
-    /// switched off are checked all the same, as on Dify.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used. As on Dify disabled
+    /// parts are checked too.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let variable = optional(data, "variable", problems, Vec::new(), selector);
         let filter = required(data, "filter_by", problems, |value, problems| {
@@ -76,22 +77,22 @@ impl ListOperatorData {
         };
         if value.is_falsy() {
             let ty = if value.ty.is_array() { value.ty } else { SegmentType::ArrayAny };
-            return told(Segment::new(ty, Json::Array(Vec::new())), outputs(ty, Vec::new()));
+            return recorded(Segment::new(ty, Json::Array(Vec::new())), outputs(ty, Vec::new()));
         }
         let (Some(kind), Json::Array(items)) = (ItemKind::of(value.ty), &value.value) else {
             return NodeResult::failed(refused(self.no_list(value.ty)));
         };
         match self.operated(kind, items.clone(), variables) {
-            Ok(left) => told(value.clone().into_owned(), outputs(value.ty, left)),
+            Ok(left) => recorded(value.clone().into_owned(), outputs(value.ty, left)),
             Err(Mistake::Escaped(message)) => NodeResult::failed(NodeFailure::escaped(message)),
-            Err(Mistake::Told(message)) => {
-                let result = told(Cow::into_owned(value), Vec::new());
+            Err(Mistake::Reported(message)) => {
+                let result = recorded(Cow::into_owned(value), Vec::new());
                 NodeResult { failure: Some(refused(message)), ..result }
             }
         }
     }
 
-    /// What is left of the items.
+    /// The remaining items.
     fn operated(
         &self,
         kind: ItemKind,
@@ -115,7 +116,7 @@ impl ListOperatorData {
 
     fn no_list(&self, ty: SegmentType) -> String {
         let named = repr_texts(&self.variable);
-        // Whole variables and parts of their values are of different classes there.
+        // Dify uses different classes for whole variables and for parts of values.
         let class = match self.variable.as_slice() {
             [] | [_] | [_, _] => format!("variables.{}Variable", class_stem(ty)),
             [_, _, ..] => format!("segments.{}Segment", class_stem(ty)),
@@ -124,7 +125,7 @@ impl ListOperatorData {
     }
 }
 
-/// What the items of a list are, of those that the node works on.
+/// The item type of a list; only types that the node supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ItemKind {
     Text,
@@ -172,21 +173,21 @@ impl ItemKind {
     }
 }
 
-/// How the node fails.
+/// The ways in which the node fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Mistake {
-    /// By its own word.
-    Told(String),
-    /// By an exception that leaves it.
+    /// An error reported by the node.
+    Reported(String),
+    /// An exception that leaves the node.
     Escaped(String),
 }
 
-/// A failure of the node's own: Dify gives it no class.
+/// A failure reported by the node; Dify gives it no class.
 fn refused(message: String) -> NodeFailure {
     NodeFailure::new("", message)
 }
 
-fn told(variable: Segment, outputs: Vec<(String, Segment)>) -> NodeResult {
+fn recorded(variable: Segment, outputs: Vec<(String, Segment)>) -> NodeResult {
     NodeResult {
         process_data: JsonMap::from_iter([("variable".into(), variable.value.clone())]),
         inputs: vec![("variable".into(), variable)],
@@ -207,7 +208,7 @@ fn outputs(ty: SegmentType, items: Vec<Json>) -> Vec<(String, Segment)> {
     ]
 }
 
-/// A template that must come to a number. The message shows secrets masked.
+/// Renders a template and reads it as a number. The error message has secrets masked.
 fn number<T>(
     template: &Template,
     variables: &dyn Variables,
@@ -219,7 +220,7 @@ fn number<T>(
     })
 }
 
-/// A part of the node that is switched on by `enabled`: `Some(None)` when it is off.
+/// A part of the node with a switch `enabled`; `Some(None)` when it is off.
 fn part<T>(
     value: &Json,
     problems: &mut Problems,
@@ -231,7 +232,7 @@ fn part<T>(
     Some(enabled?.then_some(read))
 }
 
-/// A field that may be missing.
+/// An optional field.
 fn optional<T>(
     data: &JsonMap,
     key: &str,
@@ -258,18 +259,18 @@ fn whole(value: &Json, problems: &mut Problems) -> Option<i64> {
     read.or_else(|| wrong(value, "a whole number", problems))
 }
 
-/// One of some words.
+/// One of the given words.
 fn word<T: Copy>(words: &[(&str, T)], value: &Json, problems: &mut Problems) -> Option<T> {
     let given = text(value, problems)?;
     let known = words.iter().find(|(name, _)| *name == given).map(|(_, word)| *word);
     if known.is_none() {
         let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
-        problems.error(INVALID_NODE_DATA, format!("{given:?} is none of {}", names.join(", ")));
+        problems.error(INVALID_NODE_DATA, format!("{given:?} is not one of {}", names.join(", ")));
     }
     known
 }
 
-/// The front of the name that values of a type have in Dify's engine.
+/// The beginning of the class name for values of a type in Dify's engine.
 const fn class_stem(ty: SegmentType) -> &'static str {
     match ty {
         SegmentType::None => "None",

@@ -11,7 +11,7 @@ fn parse(data: &Json) -> Result<ListOperatorData, Vec<String>> {
     })
 }
 
-/// A node's data with everything switched off, and these parts in their place.
+/// A node's data with all parts off, except the given ones.
 fn data(name: &str, parts: Json) -> Json {
     let mut data = json!({
         "variable": ["start", name], "filter_by": {"enabled": false, "conditions": []},
@@ -48,12 +48,12 @@ fn run(name: &str, parts: Json) -> NodeResult {
     parse(&data(name, parts)).expect("usable").evaluate(&pool())
 }
 
-/// The result in short: the list (names of files), or the class and the text of the failure.
+/// The result in short: the list (names of files), or class and text of the failure.
 fn shown(result: NodeResult) -> Json {
     if let Some(failure) = result.failure {
         assert_eq!(result.outputs, []);
         assert_eq!(result.inputs.is_empty(), result.process_data.is_empty());
-        // What escapes leaves no inputs behind.
+        // An exception keeps no inputs.
         assert!(failure.error_type.is_empty() || result.inputs.is_empty());
         return json!(format!("{}|{}", failure.error_type, failure.message));
     }
@@ -67,7 +67,7 @@ fn filtered(name: &str, key: &str, operator: &str, value: Json) -> Json {
 }
 
 #[test]
-fn texts_are_filtered_by_what_they_hold() {
+fn texts_are_filtered_by_their_content() {
     for (operator, value, left) in [
         ("contains", json!("an"), json!(["banana"])),
         ("contains", json!("{{#start.needle#}}"), json!(["fig", "fig tree"])),
@@ -161,7 +161,7 @@ fn files_are_filtered_by_their_attributes() {
 }
 
 #[test]
-fn conditions_are_applied_in_turn_and_what_no_file_meets_is_not_tested_further() {
+fn conditions_are_applied_in_turn_and_an_empty_list_is_not_tested_further() {
     let conditions = json!([
         {"key": "name", "comparison_operator": "is", "value": "nothing"},
         {"key": "type", "comparison_operator": "is", "value": "x"},
@@ -252,7 +252,7 @@ fn steps_follow_one_another_filter_extract_sort_limit() {
 }
 
 #[test]
-fn what_is_empty_is_an_empty_list_and_what_is_no_list_is_refused() {
+fn empty_values_are_an_empty_list_and_other_types_are_refused() {
     for (name, ty) in [
         ("no_files", SegmentType::ArrayFile),
         ("empty", SegmentType::ArrayAny),

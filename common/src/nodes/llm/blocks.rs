@@ -1,4 +1,4 @@
-//! Blocks of configuration that every node which asks a model has: the model, memory, vision.
+//! Parts of the configuration shared by all nodes that call a model: model, memory, vision.
 
 use serde_json::Value as Json;
 
@@ -11,7 +11,7 @@ use crate::value::{JsonMap, Selector};
 /// Dify's code for a node whose `data` does not fit its type.
 pub(in crate::nodes) const INVALID: &str = crate::dsl::fields::BUILD_FAILED;
 
-/// The model block of every node that calls a model: provider, name, mode, parameters.
+/// Reads the model block: provider, name, mode, parameters.
 pub(in crate::nodes) fn model(value: Option<&Json>, problems: &mut Problems) -> Option<ModelConfig> {
     let Some(map) = value.and_then(Json::as_object) else {
         problems.error_with_hint(
@@ -22,7 +22,7 @@ pub(in crate::nodes) fn model(value: Option<&Json>, problems: &mut Problems) -> 
         return None;
     };
     let provider = problems.within("provider", |p| required_text(map, "provider", p));
-    // A profile in place of a provider has a model of its own.
+    // A profile used as provider brings its own model.
     let is_profile = provider.as_deref().is_some_and(|provider| provider.starts_with(PROFILE_PREFIX));
     let name = match present(map, "name").and_then(Json::as_str) {
         Some("") if is_profile => Some(String::new()),
@@ -52,7 +52,7 @@ pub(in crate::nodes) fn model(value: Option<&Json>, problems: &mut Problems) -> 
     Some(ModelConfig { provider: provider?, name: name?, mode: mode?, completion_params: completion_params? })
 }
 
-/// The memory block; none when there is none.
+/// Reads the memory block; the inner option is `None` when it is absent.
 pub(in crate::nodes) fn memory(value: Option<&Json>, problems: &mut Problems) -> Option<Option<Memory>> {
     let Some(value) = value else { return Some(None) };
     let Some(window) = value.get("window").and_then(Json::as_object) else {
@@ -68,7 +68,7 @@ pub(in crate::nodes) fn memory(value: Option<&Json>, problems: &mut Problems) ->
     }))
 }
 
-/// The vision block: where files come from, none when it is switched off, and the detail of pictures.
+/// Reads the vision block: the selector of the files (`None` when vision is off), and the detail of images.
 pub(in crate::nodes) fn vision(
     value: Option<&Json>,
     problems: &mut Problems,
@@ -87,12 +87,12 @@ pub(in crate::nodes) fn vision(
     Some((vision, detail.to_owned()))
 }
 
-/// A key's value, null counting as absent.
+/// A key's value; null counts as absent.
 pub(in crate::nodes) fn present<'a>(map: &'a JsonMap, key: &str) -> Option<&'a Json> {
     map.get(key).filter(|value| !value.is_null())
 }
 
-/// A text that must be there.
+/// A required text.
 pub(in crate::nodes) fn required_text(map: &JsonMap, key: &str, problems: &mut Problems) -> Option<String> {
     let text = present(map, key).and_then(Json::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
     if text.is_none() {
@@ -101,7 +101,7 @@ pub(in crate::nodes) fn required_text(map: &JsonMap, key: &str, problems: &mut P
     text
 }
 
-/// A text; absent is the empty one.
+/// An optional text; empty when absent.
 pub(in crate::nodes) fn optional_text(map: &JsonMap, key: &str, problems: &mut Problems) -> Option<String> {
     match present(map, key) {
         None => Some(String::new()),

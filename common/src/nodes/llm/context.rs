@@ -1,4 +1,4 @@
-//! The text that replaces `{{#context#}}`: a plain text, or passages from a knowledge base, and which ones they are.
+//! The text that replaces `{{#context#}}`: a plain text, or passages from a knowledge base together with their records.
 
 use serde_json::Value as Json;
 
@@ -6,7 +6,7 @@ use crate::failure::NodeFailure;
 use crate::value::pyrepr::{repr, str_of};
 use crate::value::{JsonMap, Segment, Variables};
 
-/// What of a passage's `metadata` is told, and under which key there.
+/// Names of a passage's reported fields, with their keys in its `metadata`.
 const RESOURCE_KEYS: [(&str, &str); 15] = [
     ("position", "position"),
     ("dataset_id", "dataset_id"),
@@ -25,16 +25,16 @@ const RESOURCE_KEYS: [(&str, &str); 15] = [
     ("doc_metadata", "doc_metadata"),
 ];
 
-/// A context.
+/// The context of a prompt.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Context {
-    /// What the prompt shows.
+    /// The text for the prompt.
     pub text: String,
-    /// The passages that come from a knowledge base, as Dify's `retriever_resources`.
+    /// The passages from a knowledge base, as Dify's `retriever_resources`.
     pub resources: Vec<JsonMap>,
 }
 
-/// Reads the context. Absent, and anything that is neither text nor list: none (Dify's rule).
+/// Reads the context. As on Dify it is empty when the variable is missing, or neither text nor list.
 ///
 /// # Errors
 /// `InvalidContextStructureError` for an object without `content`; `TypeError` for an item that is neither text nor
@@ -69,7 +69,7 @@ fn item_text(item: &Json) -> Result<String, NodeFailure> {
             let summary = summary.map(|summary| format!("{}\n", str_of(summary))).unwrap_or_default();
             Ok(format!("{summary}{}\n", str_of(content)))
         }
-        // In Python a list can be looked through for `content`, nothing else can.
+        // Python can look up `content` in a list, but not in these other values.
         Json::Array(_) => Err(invalid()),
         Json::Null | Json::Bool(_) | Json::Number(_) => {
             let class = crate::nodes::condition::compare::class_name(item);
@@ -78,7 +78,7 @@ fn item_text(item: &Json) -> Result<String, NodeFailure> {
     }
 }
 
-/// A passage of a knowledge base as Dify tells of it.
+/// The record of a knowledge base's passage, in Dify's format.
 fn resource(item: &Json) -> Option<JsonMap> {
     let metadata = item.get("metadata").filter(|metadata| metadata["_source"] == "knowledge")?;
     let of = |map: &Json, key: &str| map.get(key).cloned().unwrap_or_default();

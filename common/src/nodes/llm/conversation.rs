@@ -1,5 +1,6 @@
-//! A prompt that goes on with a list of messages of the run: what is visible of it is sent in front of the prompt's own
-//! messages, and these are added to it with the reply. Instructions of the prompt are sent first, and not kept.
+//! A prompt that continues a list of messages of the run. The visible messages of the list are sent before the prompt's
+//! own messages. The prompt's messages and the reply are then appended to the list. System messages of the prompt are
+//! sent first and not stored.
 
 use serde_json::{Value as Json, json};
 
@@ -12,16 +13,15 @@ use crate::dsl::fields::Fields;
 use crate::objects::{self, Effects, MAIN, MESSAGES};
 use crate::value::Variables;
 
-/// The key `conversation` of a node: which list, and under which role a reply is kept.
+/// The key `conversation` of a node: the list, and the role under which the reply is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversation {
-    /// The list's name.
     pub list: String,
-    /// Who is said to have given the reply.
+    /// The role of the stored reply.
     pub output_as: Role,
 }
 
-/// Reads the key; nothing when it is absent or switched off. None once reported.
+/// Reads the key. `Some(None)` when it is absent or off, `None` after reporting a problem.
 pub(super) fn parse(value: Option<&Json>, problems: &mut Problems) -> Option<Option<Conversation>> {
     let map = match value {
         None | Some(Json::Bool(false)) => return Some(None),
@@ -52,29 +52,29 @@ pub(super) fn parse(value: Option<&Json>, problems: &mut Problems) -> Option<Opt
 }
 
 impl Conversation {
-    /// Adds what it reads.
+    /// Adds the variables that it reads.
     pub(super) fn mentions(&self, into: &mut Vec<(String, String)>) {
         into.push((MESSAGES.into(), self.list.clone()));
     }
 
-    /// Puts what is visible of the list into the prompt, behind its instructions; answers the prompt's own messages, which
-    /// belong to the list from now on.
+    /// Inserts the list's visible messages after the prompt's system messages. Returns the prompt's own messages, to be
+    /// appended to the list.
     pub fn join(&self, prompt: &mut Prompt, variables: &dyn Variables) -> Vec<objects::Message> {
         let instructions = prompt.messages.iter().take_while(|message| message.role == Role::System).count();
-        let own = prompt.messages[instructions..].iter().map(kept).collect();
+        let own = prompt.messages[instructions..].iter().map(stored).collect();
         let before = objects::sendable(&objects::visible(variables, &self.list));
         prompt.messages.splice(instructions..instructions, before.iter().map(sent));
         own
     }
 
-    /// What a reply changes: the prompt's own messages and the reply are behind the list.
+    /// The changes after a reply: appends the prompt's own messages and the reply to the list.
     pub fn effects(&self, mut own: Vec<objects::Message>, reply: &str) -> Effects {
         own.push(objects::Message::text(self.output_as, reply));
         Effects::appending(&self.list, own)
     }
 }
 
-/// A message of a list as it is sent.
+/// Converts a message of a list for sending.
 fn sent(message: &objects::Message) -> Message {
     let file = |file: &Json| {
         let map = file.as_object()?;
@@ -105,14 +105,14 @@ fn sent(message: &objects::Message) -> Message {
     }
 }
 
-/// A message of a prompt as it is kept.
-fn kept(message: &Message) -> objects::Message {
+/// Converts a message of a prompt for the list.
+fn stored(message: &Message) -> objects::Message {
     let files: Vec<Json> = message.files().map(|part| Json::Object(part.file.clone())).collect();
-    let mut kept = objects::Message::text(message.role, message.joined_text());
+    let mut stored = objects::Message::text(message.role, message.joined_text());
     if !files.is_empty() {
-        kept.content = json!({"text": message.joined_text(), "files": files});
+        stored.content = json!({"text": message.joined_text(), "files": files});
     }
-    kept
+    stored
 }
 
 #[cfg(test)]
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn cx_a12_what_is_visible_is_sent_between_the_instructions_and_the_question() {
+    fn cx_a12_visible_messages_are_sent_between_the_instructions_and_the_question() {
         let visible = json!([
             {"idx": 3, "role": "user", "content": "bar baz"}, {"idx": 4, "role": "assistant", "content": "A2"},
         ]);

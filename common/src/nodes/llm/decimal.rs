@@ -1,15 +1,16 @@
-//! Exact decimals for prices, written as Dify writes them.
+//! Exact decimals for prices, formatted as on Dify.
 //!
-//! Dify counts money in Python's `Decimal` and shows it as text, scale and all: `"0.0000130"`, `"1E-7"`, and `"0E-7"`
-//! for a priced zero. Only what prices need is here: parse, multiply, add, round to seven places, two ways to show.
+//! Dify computes prices with Python's `Decimal` and shows them as text with their scale: `"0.0000130"`, `"1E-7"`, and
+//! `"0E-7"` for a priced zero. Only the operations for prices are here: parse, multiply, add, round to seven places,
+//! two formats.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Places after the point that an amount of money is rounded to (Dify's).
+/// Decimal places of a rounded amount (Dify's).
 pub const AMOUNT_PLACES: u32 = 7;
-/// Longest decimal text that is read, in characters. Prices have a handful of digits; with realistic token counts their
-/// products then stay far inside a `u128` (beyond it they stand still at the largest number).
+/// Longest accepted decimal text, in characters. Prices have few digits, so their products with realistic token counts
+/// are far below the limit of `u128`. Above it they saturate.
 const TEXT_CHARS_MAX: usize = 16;
 
 /// A number from zero up: `digits` with the point `scale` places from the right.
@@ -19,7 +20,7 @@ pub struct Decimal {
     scale: u32,
 }
 
-/// Text that is no price.
+/// The text is not a valid price.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a price: write a decimal number from 0 up, such as \"0.15\", with at most 16 characters"
@@ -27,31 +28,32 @@ pub struct Decimal {
 pub struct DecimalError(pub String);
 
 impl Decimal {
-    /// What Dify shows where there is no price: `0.0`.
+    /// Dify's text for "no price": `0.0`.
     pub const UNPRICED: Self = Self { digits: 0, scale: 1 };
 
-    /// The product, rounded half up to [`AMOUNT_PLACES`]: what `tokens` cost at this price for `unit` tokens.
+    /// The price of `tokens` tokens, rounded half up to [`AMOUNT_PLACES`]. `self` is the price, `unit` the share of one
+    /// token in the amount that the price is for.
     #[must_use]
     pub fn amount(self, unit: Self, tokens: u64) -> Self {
         let product = self.digits.saturating_mul(unit.digits).saturating_mul(u128::from(tokens));
         Self { digits: product, scale: self.scale + unit.scale }.rounded()
     }
 
-    /// The sum; it has the larger scale of the two.
+    /// The sum, with the larger scale of the two.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let scale = self.scale.max(other.scale);
         Self { digits: self.widened(scale).saturating_add(other.widened(scale)), scale }
     }
 
-    /// The difference, or zero when the other is larger; it has the larger scale of the two.
+    /// The difference, with the larger scale of the two; zero when the other is larger.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         let scale = self.scale.max(other.scale);
         Self { digits: self.widened(scale).saturating_sub(other.widened(scale)), scale }
     }
 
-    /// Plain notation whatever the size: `0.0000001`.
+    /// Plain notation at any size: `0.0000001`.
     pub fn fixed(self) -> String {
         let digits = self.digits.to_string();
         let scale = self.scale as usize;
@@ -63,18 +65,18 @@ impl Decimal {
         format!("{whole}.{part}")
     }
 
-    /// Whether it is nothing.
+    /// True for zero.
     pub const fn is_zero(self) -> bool {
         self.digits == 0
     }
 
-    /// How many units of `10^-places` it is, rounded down.
+    /// The value in units of `10^-places`, rounded down.
     pub fn units(self, places: u32) -> u128 {
         let wide = self.widened(places.max(self.scale));
         wide / 10u128.saturating_pow(self.scale.saturating_sub(places))
     }
 
-    /// So many units of `10^-places`.
+    /// Builds a value from units of `10^-places`.
     pub const fn of_units(digits: u128, places: u32) -> Self {
         Self { digits, scale: places }
     }
@@ -93,7 +95,7 @@ impl Decimal {
     }
 }
 
-/// As Python's `str(Decimal)`: plain down to 1e-6, below that with an exponent.
+/// Like Python's `str(Decimal)`: plain down to 1e-6, below that with an exponent.
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.digits.to_string();
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_price_is_refused() {
+    fn an_invalid_price_is_refused() {
         for text in ["", "-1", "abc", "1.2.3", "1e99", ".", "12345678901234567"] {
             assert!(text.parse::<Decimal>().is_err(), "{text}");
         }

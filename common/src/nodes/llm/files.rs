@@ -1,6 +1,6 @@
-//! Files on their way into a prompt: which ones go, as what, and where.
+//! Selects the files for a prompt, converts them to message parts, and places them.
 //!
-//! They stay Dify's file objects here; their bytes are fetched where they are sent.
+//! They stay Dify's file objects here; the sender fetches their bytes.
 
 use serde_json::Value as Json;
 
@@ -10,13 +10,13 @@ use crate::failure::NodeFailure;
 use crate::value::template::{Part as Piece, Template};
 use crate::value::{JsonMap, SegmentType, Variables};
 
-/// Detail of pictures where no node says anything: those of earlier turns.
+/// Detail of images when no node sets it: those of earlier turns.
 pub const DETAIL_DEFAULT: &str = "high";
 
-/// The files that the vision switch adds. Absent, null and empty: none.
+/// The files that the vision switch adds. None when the variable is absent, null or empty.
 ///
 /// # Errors
-/// `InvalidVariableTypeError` for a variable that holds no files.
+/// `InvalidVariableTypeError` when the variable holds no files.
 pub fn of_vision(vision: Option<&Vision>, variables: &dyn Variables) -> Result<Vec<JsonMap>, NodeFailure> {
     let Some(segment) = vision.and_then(|vision| variables.found(&vision.selector)) else {
         return Ok(Vec::new());
@@ -39,7 +39,7 @@ pub fn of_vision(vision: Option<&Vision>, variables: &dyn Variables) -> Result<V
     }
 }
 
-/// The files that a text refers to, as parts. Kinds that no model takes are passed over.
+/// The files that a text refers to, as parts. File kinds that models do not accept are skipped.
 ///
 /// # Errors
 /// As [`part`].
@@ -58,7 +58,7 @@ pub fn of_text(text: &str, variables: &dyn Variables, detail: &str) -> Result<Ve
     Ok(parts)
 }
 
-/// A file as part of a message; one that no model takes is a text that says so (Dify).
+/// A file as part of a message. As on Dify a file of an unsupported kind becomes a text that says so.
 ///
 /// # Errors
 /// `ValueError` for a file without extension or MIME type.
@@ -75,7 +75,7 @@ pub fn part(file: JsonMap, detail: &str) -> Result<Part, NodeFailure> {
     Ok(Part::File(FilePart { kind, file, detail: detail.to_owned() }))
 }
 
-/// Puts files to the last message, in front of its text, if that is the user's, else into a message of their own.
+/// Inserts files before the text of the last message if that is the user's, else as a new message.
 pub fn attach(messages: &mut Vec<Message>, parts: Vec<Part>) {
     if parts.is_empty() {
         return;
@@ -91,8 +91,8 @@ pub fn attach(messages: &mut Vec<Message>, parts: Vec<Part>) {
     }
 }
 
-/// Leaves out what the model cannot see, and messages of which nothing remains. Unknown features: text alone (Dify).
-/// Answers how many files were left out.
+/// Removes files that the model cannot read, and messages that become empty. As on Dify, with unknown features only
+/// text is kept. Returns the number of removed files.
 pub fn keep_allowed(messages: &mut Vec<Message>, facts: &ModelFacts) -> usize {
     let mut left_out = 0;
     for message in &mut *messages {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_sent_what_it_is_known_to_see_and_text() {
+    fn a_model_is_sent_text_and_the_files_it_is_known_to_accept() {
         for (kind, facts, kept) in [
             ("image", facts(&["vision"]), true),
             ("document", facts(&["vision"]), false),

@@ -1,6 +1,6 @@
-//! From templates to messages: variables filled in, history and question put where they belong, files attached.
+//! Turns templates into messages: fills in variables, places history and question, attaches files.
 //!
-//! Every node that asks a model goes through here, so that a text of a classifier is filled in as one of an `llm` node.
+//! All nodes that call a model use this, so that texts are filled in the same way everywhere.
 
 use super::message::{Message, ModelFacts, Part};
 use super::{
@@ -12,44 +12,44 @@ use crate::value::jinja::JinjaTemplate;
 use crate::value::template::{Part as TemplatePart, Template};
 use crate::value::{JsonMap, Segment, Variables};
 
-/// Dify's words for an empty prompt.
+/// Dify's message for an empty prompt.
 const NO_PROMPT: &str = "No prompt found in the LLM configuration. Please ensure a prompt is properly configured before proceeding.";
-/// What stands for the history in a completion; its braces stay.
+/// The placeholder for the history in a completion; its outer braces stay in the text.
 const HISTORY_MARK: &str = "#histories#";
 
-/// What templates are filled with.
+/// The values for filling in templates.
 pub struct Fill<'a> {
     /// The run's variables.
     pub variables: &'a dyn Variables,
-    /// What becomes of undefined names in Jinja.
+    /// Treatment of undefined names in Jinja.
     pub undefined: UndefinedNames,
-    /// What replaces `{{#context#}}`.
+    /// The text that replaces `{{#context#}}`.
     pub context: &'a str,
-    /// What Jinja messages may use, and nothing else.
+    /// The only variables that Jinja messages can use.
     pub jinja: &'a [JinjaVariable],
-    /// Memory, as the node has it, and the tokens that a history may have.
+    /// The node's memory settings, and the most tokens for the history.
     pub memory: Option<(&'a Memory, u64)>,
-    /// Files that the vision switch adds; none when it is off.
+    /// Files that the vision switch adds; empty when it is off.
     pub vision: &'a [JsonMap],
-    /// Detail of pictures.
+    /// Detail of images.
     pub detail: &'a str,
-    /// What is known of the model.
+    /// Features and limits of the model.
     pub facts: &'a ModelFacts,
-    /// Whether the model is given one text: a conversation in a prompt makes one of the whole prompt then.
+    /// True when the model takes one text: then a prompt with a conversation becomes one text.
     pub one_text: bool,
 }
 
-/// Messages, and how many files the model could not be sent.
+/// The messages, and the number of files left out.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Filled {
-    /// At least one.
+    /// At least one message.
     pub messages: Vec<Message>,
-    /// Files that the model is not known to see.
+    /// Files that the model is not known to accept.
     pub files_left_out: usize,
 }
 
 impl<'a> Fill<'a> {
-    /// Fills in nothing but the run's variables.
+    /// Fills in only the run's variables.
     pub fn plain(variables: &'a dyn Variables, facts: &'a ModelFacts) -> Self {
         Self {
             variables,
@@ -66,11 +66,11 @@ impl<'a> Fill<'a> {
 }
 
 impl Fill<'_> {
-    /// The messages of a template, in Dify's order: texts, history, question, files; what the model cannot see is left
-    /// out.
+    /// The messages of a template, in Dify's order: texts, history, question, files. Files that the model cannot read
+    /// are left out.
     ///
     /// # Errors
-    /// A failure under Dify's class and text.
+    /// A failure with Dify's class and text.
     pub fn messages(&self, prompt: &PromptTemplate) -> Result<Filled, NodeFailure> {
         let mut messages = match prompt {
             PromptTemplate::Chat(templates) => self.chat(templates)?,
@@ -113,7 +113,7 @@ impl Fill<'_> {
         Ok(messages)
     }
 
-    /// The messages that stand in place of a text which is a reference to them and nothing else.
+    /// The messages of a text that is exactly one reference to a list of messages.
     fn conversation(&self, text: &TextTemplate) -> Result<Option<Vec<Message>>, NodeFailure> {
         let selector = match text {
             TextTemplate::Messages(selector) => selector.clone(),
@@ -138,7 +138,8 @@ impl Fill<'_> {
         }
     }
 
-    /// A text and, in a message behind it, the files that it refers to, whatever the vision switch says (Dify).
+    /// Adds a text and, in a message after it, the files that it refers to. As on Dify this does not depend on the
+    /// vision switch.
     fn basic(
         &self,
         role: Role,
@@ -158,8 +159,9 @@ impl Fill<'_> {
         Ok(())
     }
 
-    /// One user message. Without a place for it Dify puts the history, also an empty one, and a line break before the
-    /// text, and a `{{#histories#}}` leaves its outer braces; the query template goes in front as it is written.
+    /// Builds the one user message of a completion. As on Dify: without a placeholder the history, even an empty one,
+    /// and a line break come before the text; `{{#histories#}}` leaves its outer braces; the query template is put in
+    /// front as written.
     fn completion(&self, template: &TextTemplate) -> Result<Message, NodeFailure> {
         if let Some(said) = self.conversation(template)? {
             return Ok(turns::as_lines(&said));
@@ -181,7 +183,7 @@ impl Fill<'_> {
         Ok(Message { parts: vec![Part::Text(text)], ..Message::text(Role::User, "") })
     }
 
-    /// The history as text; nothing outside a conversation.
+    /// The history as text; empty outside a conversation.
     fn history(&self, memory: &Memory, tokens_max: u64) -> Result<String, NodeFailure> {
         const NO_PREFIX: &str = "Memory role prefix is required for completion model.";
         if !memory::exists(self.variables) {
@@ -198,7 +200,7 @@ impl Fill<'_> {
         Template::parse(text).render_text(self.variables)
     }
 
-    /// Jinja sees the declared variables and nothing else.
+    /// Renders a Jinja text. It can use only the declared variables.
     fn jinja(&self, text: &str) -> Result<String, NodeFailure> {
         if text.is_empty() {
             return Ok(String::new());
@@ -212,7 +214,7 @@ impl Fill<'_> {
         rendered.map_err(|error| NodeFailure::new("TemplateRenderError", error.to_string()))
     }
 
-    /// The text of the final user message, before its references are filled in.
+    /// The text of the final user message; its references are not filled in yet.
     fn query(&self, memory: &Memory) -> String {
         if !memory.query_template.is_empty() {
             return memory.query_template.clone();

@@ -1,7 +1,7 @@
-//! The turns of the conversation that a run goes on with: what memory is made of.
+//! The earlier turns of a run's conversation, from which memory is built.
 //!
-//! They are fixed when the run is submitted, so that a job that is done again is told the same, and lie in the pool
-//! under a name that no workflow can write ([`NODE`], [`NAME`]): an array of `{query, answer, files}`, oldest first.
+//! They are fixed when the run is submitted, so that a retried job sees the same turns. They are stored in the pool
+//! under a name that workflows cannot write ([`NODE`], [`NAME`]): an array of `{query, answer, files}`, oldest first.
 
 use serde_json::Value as Json;
 
@@ -9,21 +9,21 @@ use crate::value::{JsonMap, Variables};
 
 /// The pool's node of the history.
 pub const NODE: &str = "#history";
-/// The pool's name of it.
+/// The name of the history in the pool.
 pub const NAME: &str = "turns";
 
 /// A question and its answer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Turn {
-    /// What was asked.
+    /// The user's question.
     pub query: String,
-    /// What was answered; never empty.
+    /// The answer; never empty.
     pub answer: String,
-    /// Dify's file objects that came with the question.
+    /// Dify's file objects sent with the question.
     pub files: Vec<JsonMap>,
 }
 
-/// The turns, oldest first; none when the run goes on with nothing. Turns without an answer are passed over (Dify).
+/// The turns, oldest first; empty when the run has no earlier turns. As on Dify turns without an answer are skipped.
 pub fn turns(variables: &dyn Variables) -> Vec<Turn> {
     let Some(segment) = variables.found(&[NODE.into(), NAME.into()]) else { return Vec::new() };
     let items = segment.value.as_array().map(Vec::as_slice).unwrap_or_default();

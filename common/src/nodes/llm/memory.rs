@@ -1,23 +1,24 @@
-//! What was said before, as a prompt holds it: the last turns that fit, as messages or as one text.
+//! The history in a prompt: the last turns that fit, as messages or as one text.
 
 use super::message::{Message, Part};
 use super::{Role, files, history, tokens};
 use crate::failure::NodeFailure;
 use crate::value::Variables;
 
-/// Most turns that are looked at, whatever a window says (Dify's).
+/// Most turns used, whatever the window's size (Dify's limit).
 const TURNS_MAX: u64 = 500;
-/// Names of the speakers where a node gives none.
+/// Names of the speakers when the node sets none.
 pub const PREFIXES: (&str, &str) = ("Human", "Assistant");
 
-/// Whether the run belongs to a conversation; elsewhere memory is silently absent (Dify).
+/// True when the run belongs to a conversation. As on Dify memory is silently absent otherwise.
 pub fn exists(variables: &dyn Variables) -> bool {
     let id = variables.found(&["sys".into(), "conversation_id".into()]);
     id.is_some_and(|id| !id.is_falsy())
 }
 
-/// The last turns as messages: at most `window` turns, and of those the last messages that have at most `tokens_max`
-/// tokens together. The oldest goes first, alone, so that an answer may come first; one always stays.
+/// The last turns as messages: at most `window` turns, and of those the last messages with at most `tokens_max` tokens
+/// in total. Messages are dropped one by one from the oldest, so an answer can come first; the last message always
+/// stays.
 ///
 /// # Errors
 /// `ValueError` for a file that cannot be sent.
@@ -59,7 +60,7 @@ fn pruned(messages: Vec<Message>, tokens_max: u64) -> Vec<Message> {
     messages.into_iter().skip(first).collect()
 }
 
-/// Messages as one text, a line a message: `Human: …`. Pictures are `[image]`, other files nothing.
+/// Messages as one text, one line each: `Human: …`. Images become `[image]`; other files are left out.
 pub fn text(messages: &[Message], prefixes: (&str, &str)) -> String {
     let line = |message: &Message| {
         let prefix = match message.role {
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_turns_that_fit_are_told() {
+    fn the_last_turns_that_fit_are_sent() {
         for (window, tokens_max, expected) in [
             (Some(1), 2000, "U: question3\nA: answer3"),
             (Some(2), 2000, "U: question2\nA: answer2\nU: question3\nA: answer3"),
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn files_stand_before_their_question_and_pictures_are_named_in_text() {
+    fn files_come_before_their_question_and_images_are_named_in_text() {
         let file = |ty: &str| json!({"type": ty, "extension": ".x", "mime_type": "a/x"});
         let pool = pool(json!([{"query": "q", "answer": "a", "files": [file("image"), file("audio")]}]));
         let messages = messages(&pool, None, 2000).unwrap();

@@ -1,9 +1,9 @@
-//! A model call: its configuration and everything about it that needs no network.
+//! The `llm` node: its configuration and all parts of a model call that need no network.
 //!
-//! `parse` reads the node's `data`, [`prompt`] makes messages and parameters out of it and the run's variables, step by
-//! step: [`context`], [`files`], [`fill`] for the texts, [`memory`] for what was said before within what [`tokens`]
-//! leaves room for. Of the reply [`reasoning`] splits off what the model thinks, [`structured`] reads JSON, [`usage`]
-//! bills the tokens. The call itself is in the worker. What other nodes that ask models share is here as well.
+//! `parse` reads the node's `data`. [`prompt`] builds messages and parameters from it and the run's variables, step by
+//! step: [`context`], [`files`], [`fill`] for the texts, and [`memory`] for the history, within the room that
+//! [`tokens`] computes. From the reply [`reasoning`] splits off the model's thoughts, [`structured`] reads JSON,
+//! [`usage`] computes the cost. The worker makes the call. Code shared by other nodes with models is here too.
 
 pub(in crate::nodes) mod blocks;
 pub mod context;
@@ -32,47 +32,46 @@ use crate::value::{JsonMap, Selector};
 /// Configuration of `llm`.
 #[derive(Debug, Clone)]
 pub struct LlmData {
-    /// Which model, and with what parameters.
+    /// The model and its parameters.
     pub model: ModelConfig,
-    /// The messages, or the one text of a completion.
+    /// The messages, or the single text of a completion.
     pub prompt: PromptTemplate,
-    /// What Jinja messages may use.
+    /// Variables for Jinja messages.
     pub jinja_variables: Vec<JinjaVariable>,
-    /// The conversation so far, and how to ask the present question.
+    /// Settings for the conversation so far and for the current question.
     pub memory: Option<Memory>,
-    /// The variable whose text replaces `{{#context#}}`; none when context is switched off.
+    /// The variable whose text replaces `{{#context#}}`. `None` when context is off.
     pub context: Option<Selector>,
-    /// The files that go with the prompt; none when vision is switched off.
+    /// The files sent with the prompt. `None` when vision is off.
     pub vision: Option<Vision>,
-    /// Detail of pictures, also of those that a text refers to: `high` or `low`.
+    /// Detail of images, also of those that a text refers to: `high` or `low`.
     pub detail: String,
-    /// The JSON schema of the answer; none when structured output is switched off.
+    /// The JSON schema of the answer. `None` when structured output is off.
     pub structured_output: Option<JsonMap>,
-    /// What becomes of `<think>` blocks.
+    /// Treatment of `<think>` blocks.
     pub reasoning: ReasoningFormat,
-    /// The list of messages that the prompt goes on with; none without the key.
+    /// The list of messages that the prompt continues. `None` without the key.
     pub conversation: Option<conversation::Conversation>,
 }
 
-/// A model as a workflow names it.
+/// A model in a workflow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {
     /// The provider, such as `langgenius/openai/openai`, exactly as in the file.
     pub provider: String,
-    /// The model's name.
     pub name: String,
-    /// Only shown in `process_data`: the shape of the prompt decides what is sent.
+    /// Only shown in `process_data`; the type of the prompt decides what is sent.
     pub mode: ModelMode,
-    /// Parameters as in the file, `stop` included.
+    /// Parameters as in the file, including `stop`.
     pub completion_params: JsonMap,
 }
 
-/// How a model is asked.
+/// The input format of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelMode {
-    /// With messages.
+    /// Messages.
     Chat,
-    /// With one text.
+    /// One text.
     Completion,
 }
 
@@ -86,7 +85,7 @@ impl ModelMode {
     }
 }
 
-/// What the model is given.
+/// The prompt of a model call.
 #[derive(Debug, Clone)]
 pub enum PromptTemplate {
     /// A list of messages.
@@ -95,12 +94,10 @@ pub enum PromptTemplate {
     Completion(TextTemplate),
 }
 
-/// A message, before its variables are filled in.
+/// A message whose variables are not filled in yet.
 #[derive(Debug, Clone)]
 pub struct MessageTemplate {
-    /// Who says it.
     pub role: Role,
-    /// What is said.
     pub text: TextTemplate,
 }
 
@@ -111,7 +108,7 @@ pub enum TextTemplate {
     Basic(String),
     /// Jinja over the declared variables.
     Jinja(String),
-    /// Not a text: the messages of a list stand in its place.
+    /// Not a text: a list of messages is inserted here.
     Messages(Selector),
 }
 
@@ -125,16 +122,14 @@ impl TextTemplate {
     }
 }
 
-/// Who speaks.
+/// The role of a message's author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Instructions.
     System,
-    /// The one who asks.
     User,
-    /// The model.
     Assistant,
-    /// The result of a tool; may stand in a file, but cannot be sent (as on Dify).
+    /// The result of a tool. Allowed in a file, but cannot be sent (as on Dify).
     Tool,
 }
 
@@ -149,27 +144,27 @@ impl Role {
         }
     }
 
-    /// The one of a name.
+    /// Finds a role by its name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::System, Self::User, Self::Assistant, Self::Tool].into_iter().find(|role| role.name() == name)
     }
 }
 
-/// A variable that Jinja messages may use.
+/// A variable for Jinja messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JinjaVariable {
-    /// Its name in the template.
+    /// The name in the template.
     pub name: String,
-    /// Where it comes from.
+    /// The variable's selector.
     pub selector: Selector,
 }
 
-/// How the conversation so far enters the prompt.
+/// Settings for the conversation so far in the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Memory {
-    /// Whether an `llm` node heeds the size; other nodes always do (Dify).
+    /// True when an `llm` node uses the size; other nodes always do (as on Dify).
     pub enabled: bool,
-    /// How many turns of the history are taken at most.
+    /// Most turns of the history.
     pub size: Option<u64>,
     /// Names of the speakers in a completion prompt: user, assistant.
     pub role_prefix: Option<(String, String)>,
@@ -178,12 +173,12 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The window of an `llm` node: nothing while it is switched off.
+    /// The turns of an `llm` node's window. `None` when the window is off.
     pub fn window(&self) -> Option<u64> {
         self.size.filter(|_| self.enabled)
     }
 
-    /// Adds what a node with memory reads.
+    /// Adds the variables that a node with memory reads.
     pub(in crate::nodes) fn mentions(&self, into: &mut Vec<(String, String)>) {
         Template::parse(&self.query_template).mentions(into);
         into.extend(["query", "conversation_id"].map(|name| ("sys".into(), name.into())));
@@ -191,25 +186,25 @@ impl Memory {
     }
 }
 
-/// Files that go with the prompt.
+/// Files sent with the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vision {
-    /// Where they come from.
+    /// The variable with the files.
     pub selector: Selector,
 }
 
-/// What becomes of `<think>` blocks in the reply.
+/// Treatment of `<think>` blocks in the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReasoningFormat {
     /// They stay in the text.
     #[default]
     Tagged,
-    /// They become an output of their own.
+    /// They become a separate output.
     Separated,
 }
 
 impl ModelConfig {
-    /// The last part of the provider's name, as messages show it.
+    /// The last part of the provider's name, for messages.
     pub fn provider_label(&self) -> &str {
         self.provider.rsplit('/').next().unwrap_or(&self.provider)
     }
@@ -223,7 +218,7 @@ impl ModelConfig {
 }
 
 impl LlmData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         parse::parse(data, problems)
     }
@@ -258,8 +253,8 @@ impl LlmData {
     }
 }
 
-/// The references of a text, in order, as often as they come. Texts are kept unparsed, since `{{#context#}}` is put in
-/// before references are looked for (as on Dify).
+/// The references of a text in order, duplicates included. Texts are stored unparsed, since `{{#context#}}` is inserted
+/// before references are searched (as on Dify).
 fn references(text: &str) -> Vec<Selector> {
     let parts = Template::parse(text);
     let selector = |part: &Part| match part {

@@ -1,4 +1,4 @@
-//! Completion parameters of a model call: `stop` apart, templates filled in (Dify's rules).
+//! Completion parameters of a model call: separates `stop` and fills in templates (Dify's rules).
 
 use std::sync::LazyLock;
 
@@ -8,10 +8,10 @@ use serde_json::Value as Json;
 use crate::value::template::Template;
 use crate::value::{JsonMap, Variables};
 
-/// Longest text that a template in a parameter may give, in characters (Dify's); the rest is cut off.
+/// Longest text from a template in a parameter, in characters (Dify's limit); the rest is cut off.
 const PARAM_CHARS_MAX: usize = 1024;
 
-/// What looks like a reference, looser than what is one: `{{#foo#}}` is looked at and then kept as it is.
+/// Matches more than valid references: `{{#foo#}}` matches and then stays unchanged.
 #[allow(clippy::expect_used)]
 static REFERENCE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\{\{#[^#]+#\}\}").expect("the pattern is a constant"));
@@ -19,13 +19,13 @@ static REFERENCE: LazyLock<Regex> =
 /// Parameters as they are sent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Params {
-    /// All but `stop`.
+    /// All parameters except `stop`.
     pub values: JsonMap,
     /// Texts that end the reply.
     pub stop: Vec<String>,
 }
 
-/// Fills in the parameters of a model block. A `stop` that is no list is dropped, as on Dify.
+/// Fills in the parameters of a model block. As on Dify a `stop` that is not a list is dropped.
 pub fn resolve(params: &JsonMap, variables: &dyn Variables) -> Params {
     let mut resolved = Params::default();
     for (key, value) in params {
@@ -45,7 +45,7 @@ pub fn resolve(params: &JsonMap, variables: &dyn Variables) -> Params {
     resolved
 }
 
-/// The text with its references filled in; a number or a truth value when it reads as one in JSON.
+/// The text with references filled in; a number or a boolean when the result is one in JSON.
 fn filled(text: &str, variables: &dyn Variables) -> Json {
     let text: String = Template::parse(text).render_text(variables).chars().take(PARAM_CHARS_MAX).collect();
     match serde_json::from_str::<Json>(text.trim()) {

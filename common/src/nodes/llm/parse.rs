@@ -1,4 +1,4 @@
-//! From `data` of an `llm` node to [`LlmData`], or to all that is wrong with it.
+//! Parses `data` of an `llm` node into [`LlmData`], or reports all its problems.
 
 use serde_json::Value as Json;
 
@@ -11,7 +11,7 @@ use crate::dsl::Problems;
 use crate::value::{JsonMap, Selector};
 
 pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<LlmData> {
-    // All parts are read before any `?`, so that every mistake is reported at once.
+    // All parts are read before any `?`, so that all mistakes are reported at once.
     let model = problems.within("model", |p| model(present(data, "model"), p));
     let prompt = problems.within("prompt_template", |p| prompt(present(data, "prompt_template"), p));
     let jinja_variables =
@@ -138,8 +138,8 @@ fn context(value: Option<&Json>, problems: &mut Problems) -> Option<Option<Selec
     Some(selector(map.get("variable_selector")).filter(|s| enabled && !s.is_empty()))
 }
 
-/// The schema when structured output is on. `structured_output_enabled` is the switch's name in older files, which new ones are
-/// rewritten from: documents that were stored before that have it still. The present name wins.
+/// The schema when structured output is on. `structured_output_enabled` is the switch's older name. Imports rewrite it,
+/// but documents stored earlier still have it. The current name wins.
 fn structured_output(data: &JsonMap, problems: &mut Problems) -> Option<Option<JsonMap>> {
     let switch = data.get("structured_output_switch_on").or_else(|| data.get("structured_output_enabled"));
     if !switch.and_then(Json::as_bool).unwrap_or(false) {

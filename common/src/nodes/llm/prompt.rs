@@ -1,6 +1,6 @@
-//! From configuration and variables to what is sent to a model: messages, parameters, and the record of what went in.
+//! Builds the request to a model from configuration and variables: messages, parameters, and the record of the inputs.
 //!
-//! The order of steps is Dify's, since the first failure decides what a workflow sees.
+//! The order of steps is Dify's, since the workflow sees the first failure.
 
 use serde_json::{Value as Json, json};
 
@@ -13,18 +13,18 @@ use crate::failure::NodeFailure;
 use crate::nodes::evaluate::UndefinedNames;
 use crate::value::{Segment, SegmentType, Variables};
 
-/// What is sent to a model.
+/// The request to a model.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Prompt {
     /// The conversation, oldest first; at least one message.
     pub messages: Vec<Message>,
-    /// Parameters of the call and texts that end the reply.
+    /// Parameters of the call, and texts that end the reply.
     pub params: params::Params,
-    /// What the record must not show.
+    /// Texts that the record masks.
     pub secrets: Secrets,
-    /// The context that went into it; none when it is switched off or its variable is absent.
+    /// The context in the prompt. `None` when context is off or its variable is absent.
     pub context: Option<Context>,
-    /// Files that the model is not known to see.
+    /// Files that the model is not known to accept.
     pub files_left_out: usize,
 }
 
@@ -35,11 +35,11 @@ impl Prompt {
     }
 }
 
-/// Makes the prompt. Every variable that the node mentions must be at hand: nothing that is asked for here is a blob.
-/// `inputs` is filled as far as it comes, also when it fails.
+/// Builds the prompt. All variables that the node mentions must be loaded; a blob counts as missing. `inputs` is filled
+/// as far as the work gets, also on failure.
 ///
 /// # Errors
-/// A failure under Dify's class and text.
+/// A failure with Dify's class and text.
 pub fn assemble(
     data: &LlmData,
     variables: &dyn Variables,
@@ -79,7 +79,7 @@ fn assemble_openly(
     }
     record::set(inputs, "model_provider", Segment::string(&data.model.provider));
     record::set(inputs, "model_name", Segment::string(&data.model.name));
-    // Dify measures the history against the whole window: the prompt itself is not counted here.
+    // Dify compares the history with the whole window; the prompt itself is not counted here.
     let history_max = tokens::rest(facts, &params, 0);
     let fill = Fill {
         variables,

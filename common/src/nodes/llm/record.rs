@@ -1,5 +1,5 @@
-//! What a node that asks a model was given, for the record: `inputs` of its result in the order and spelling of Dify, and
-//! the prompts of `process_data`.
+//! The record of a node that calls a model: `inputs` of its result in Dify's order and spelling, and the prompts in
+//! `process_data`.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,14 +12,14 @@ use crate::failure::NodeFailure;
 use crate::value::text::mask;
 use crate::value::{Segment, SegmentType, Selector, Variables};
 
-/// What a node was given, for the record; filled as far as assembly came, also when it fails.
+/// A node's inputs, for the record; filled as far as the work gets, also on failure.
 pub type Inputs = Vec<(String, Segment)>;
 
-/// The secrets that a prompt may hold: they are sent where the workflow says, and shown nowhere.
+/// The secrets that a prompt can contain. They are sent where the workflow says and never shown.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Secrets(Vec<String>);
 
-/// Shows how many there are, and no more.
+/// Shows only their number.
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Secrets({})", self.0.len())
@@ -27,7 +27,7 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// The values of the secret ones among these variables (node, name).
+    /// The values of the secrets among these variables (node, name).
     pub fn among(mentions: Vec<(String, String)>, variables: &dyn Variables) -> Self {
         let secret = |(node, name): (String, String)| {
             let segment = variables.found(&[node, name])?;
@@ -38,12 +38,12 @@ impl Secrets {
         Self(mentions.into_iter().filter_map(secret).collect())
     }
 
-    /// The text with every secret masked.
+    /// Masks all secrets in the text.
     pub fn masked(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), &mask(secret)))
     }
 
-    /// Masks the texts of a record; what was a secret is plain text then.
+    /// Masks the texts of a record; a secret becomes a plain masked text.
     pub fn mask(&self, inputs: &mut Inputs) {
         for (_, segment) in inputs {
             if let Json::String(text) = &segment.value
@@ -55,13 +55,13 @@ impl Secrets {
     }
 }
 
-/// Longest address or content of a file that the record shows whole, in characters, and how many of a longer one it
-/// shows in front and behind (Dify's).
+/// Longest URL or content of a file that the record shows in full, in characters; and the characters shown at each end
+/// of a longer one (Dify's).
 const DATA_CHARS_MAX: usize = 20;
 const DATA_CHARS_SHOWN: usize = 10;
 
-/// `process_data.prompts`: one object a message. A completion has a list of files only where there are some (Dify).
-/// Secrets are masked.
+/// `process_data.prompts`: one object per message. As on Dify a completion has a list of files only when there are
+/// files. Secrets are masked.
 pub fn prompts(messages: &[Message], mode: ModelMode, secrets: &Secrets) -> Json {
     let one = |message: &Message| {
         let mut shown = json!({"role": message.role.name(), "text": secrets.masked(&message.joined_text())});
@@ -77,7 +77,7 @@ pub fn prompts(messages: &[Message], mode: ModelMode, secrets: &Secrets) -> Json
     messages.iter().map(one).collect()
 }
 
-/// A call of a tool as Dify records it.
+/// A tool call in Dify's record.
 pub fn tool_call(call: &ToolCall) -> Json {
     json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
 }
@@ -88,8 +88,8 @@ fn file(part: &FilePart) -> Option<Json> {
     let count = data.chars().count();
     let data = if count > DATA_CHARS_MAX {
         let front: String = data.chars().take(DATA_CHARS_SHOWN).collect();
-        let behind: String = data.chars().skip(count - DATA_CHARS_SHOWN).collect();
-        format!("{front}...[TRUNCATED]...{behind}")
+        let back: String = data.chars().skip(count - DATA_CHARS_SHOWN).collect();
+        format!("{front}...[TRUNCATED]...{back}")
     } else {
         data.to_owned()
     };
@@ -103,7 +103,7 @@ fn file(part: &FilePart) -> Option<Json> {
     }
 }
 
-/// Every variable that a text mentions goes into the record as `#node.name#`, and must exist.
+/// Records each variable that a text mentions as `#node.name#`; the variable must exist.
 pub(super) fn references(
     data: &LlmData,
     variables: &dyn Variables,
@@ -131,7 +131,7 @@ pub(super) fn references(
     Ok(())
 }
 
-/// Jinja variables are recorded as text, whether or not a message uses them, and must exist.
+/// Records Jinja variables as text, used or not; the variable must exist.
 pub(super) fn jinja_variables(
     data: &LlmData,
     variables: &dyn Variables,
@@ -144,8 +144,8 @@ pub(super) fn jinja_variables(
     Ok(())
 }
 
-/// A value as the record shows it (not as templates see it): a list one item a line, objects as JSON, but a passage
-/// of a knowledge base as its content.
+/// A value in the record's format (templates format it differently): a list has one item per line, an object is JSON, a
+/// passage of a knowledge base is its content.
 fn record_text(segment: &Segment) -> String {
     let object = |value: &Json| {
         let passage = value.get("metadata").and_then(|m| m.get("_source")).and_then(|_| value.get("content"));
@@ -170,7 +170,7 @@ fn required(variables: &dyn Variables, selector: &[String], name: &str) -> Resul
     variables.found(selector).map(|segment| segment.into_owned()).ok_or_else(missing)
 }
 
-/// Sets a key of the record; the last value of a key wins, its first place stays.
+/// Sets a key of the record: the last value wins, at the key's first position.
 pub(in crate::nodes) fn set(inputs: &mut Inputs, name: &str, value: Segment) {
     match inputs.iter_mut().find(|(key, _)| key == name) {
         Some((_, old)) => *old = value,

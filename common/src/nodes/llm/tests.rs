@@ -179,7 +179,7 @@ fn passages_of_a_knowledge_base_become_lines_of_context() {
 }
 
 #[test]
-fn only_passages_of_a_knowledge_base_are_told_as_resources() {
+fn only_passages_of_a_knowledge_base_are_reported_as_resources() {
     let passage = json!({
         "content": "c", "summary": null, "title": "t",
         "metadata": {"_source": "knowledge", "score": 0.5, "segment_hit_count": 3, "dataset_id": "d", "other": 1}
@@ -200,12 +200,12 @@ fn only_passages_of_a_knowledge_base_are_told_as_resources() {
 }
 
 #[test]
-fn the_history_stands_between_the_template_and_the_question() {
+fn the_history_is_between_the_template_and_the_question() {
     let memory =
         json!({"window": {"enabled": true, "size": 1}, "query_prompt_template": "asked: {{#sys.query#}}"});
     let expected = json!([["user", "hi"], ["user", "q2"], ["assistant", "a2"], ["user", "asked: now"]]);
     assert_eq!(messages_with(json!({"memory": memory}), &conversation(), &facts(None)), expected);
-    // A window that is off takes all turns, whatever its size says.
+    // A window that is off uses all turns, whatever its size.
     let memory = json!({"window": {"enabled": false, "size": 1}});
     let all = messages_with(json!({"memory": memory}), &conversation(), &facts(None));
     assert_eq!(all.as_array().unwrap().len(), 6);
@@ -269,7 +269,7 @@ fn files_of_other_kinds_are_named_in_words_when_the_switch_adds_them() {
 }
 
 #[test]
-fn parameters_are_filled_in_and_stop_stands_apart() {
+fn parameters_are_filled_in_and_stop_is_separate() {
     let long = "x".repeat(1100);
     let given = json!({
         "stop": ["END"], "temperature": "{{#start.n#}}", "note": "n {{#start.topic#}}", "flag": "{{#start.yes#}}",
@@ -292,7 +292,7 @@ fn parameters_are_filled_in_and_stop_stands_apart() {
 }
 
 #[test]
-fn the_record_keeps_hash_marks_and_what_was_known_before_a_failure() {
+fn the_record_keeps_hash_marks_and_the_inputs_before_a_failure() {
     let changes = json!({"prompt_template": [{"role": "user", "text": "{{#start.nul#}}{{#start.topic#}}{{#start.nul#}}"}]});
     let (_, inputs) = run(changes);
     let shown: Vec<_> = inputs.iter().map(|(key, value)| (key.as_str(), value.value.clone())).collect();
@@ -338,7 +338,7 @@ fn secrets_are_sent_and_never_recorded() {
 }
 
 #[test]
-fn what_cannot_be_asked_fails_under_difys_names() {
+fn a_prompt_that_cannot_be_built_fails_with_difys_names() {
     let user = |text: &str| json!([{"role": "user", "text": text}]);
     let memory = json!({"window": {"enabled": true}, "query_prompt_template": "{{#ghost.q#}}"});
     for (changes, error_type, message) in [

@@ -1,50 +1,50 @@
-//! How many tokens a prompt has, estimated, and how many are left for what was said before.
+//! Estimates the tokens of a prompt, and the room left for the history.
 //!
-//! No provider says beforehand what it will count. Four characters a token is Dify's own fall-back; an estimate only
-//! decides how far back a conversation is remembered.
+//! Providers do not count tokens in advance. Four characters per token is Dify's own fallback. The estimate only
+//! decides how much of a conversation is included.
 
 use serde_json::Value as Json;
 
 use super::message::{Message, ModelFacts};
 use super::params::Params;
 
-/// Characters of a token.
+/// Characters per token.
 const TOKEN_CHARS: u64 = 4;
-/// Tokens that a history may have when the size of the model's window is unknown (Dify's).
+/// Most tokens of the history when the model's window is unknown (Dify's).
 pub const REST_DEFAULT: u64 = 2000;
 
-/// Tokens of these messages: their roles and texts.
+/// Estimated tokens of these messages: roles and texts.
 pub fn estimate(messages: &[Message]) -> u64 {
     messages.iter().map(of_message).sum()
 }
 
-/// Tokens of a text, or of a part of one.
+/// Estimated tokens of `chars` characters.
 pub const fn of_chars(chars: u64) -> u64 {
     chars.div_ceil(TOKEN_CHARS)
 }
 
-/// Tokens of one message.
+/// Estimated tokens of one message.
 pub(super) fn of_message(message: &Message) -> u64 {
     let calls =
         message.tool_calls.iter().map(|call| call.name.chars().count() + call.arguments.chars().count());
     let text = message.joined_text().chars().count() + calls.sum::<usize>();
-    // A line `role: text` a message.
+    // Counted as a line `role: text`.
     let chars = message.role.name().len() + 2 + text;
     (chars as u64).div_ceil(TOKEN_CHARS)
 }
 
-/// Tokens that are left for a history beside a prompt of `used` tokens and the longest reply (`max_tokens`).
+/// Tokens left for the history beside a prompt of `used` tokens and the longest reply (`max_tokens`).
 pub fn rest(facts: &ModelFacts, params: &Params, used: u64) -> u64 {
     let Some(size) = facts.context_size else { return REST_DEFAULT };
     let reply = params.values.get("max_tokens").and_then(Json::as_u64).unwrap_or(0);
     size.saturating_sub(reply).saturating_sub(used)
 }
 
-/// Fewest tokens that a reply is left (Dify's).
+/// Fewest tokens left for a reply (Dify's).
 const REPLY_MIN: u64 = 16;
 
-/// Lowers `max_tokens` to what the model's window leaves beside a prompt of `used` tokens, where it is set and both do not
-/// fit (Dify's rule for agents).
+/// Lowers `max_tokens` to the room that the window leaves beside a prompt of `used` tokens, if it is set and too large
+/// (Dify's rule for agents).
 pub fn lower_reply(facts: &ModelFacts, params: &mut Params, used: u64) {
     let (Some(size), Some(reply)) = (facts.context_size, params.values.get_mut("max_tokens")) else { return };
     if reply.as_u64().is_some_and(|reply| used.saturating_add(reply) > size) {
@@ -59,7 +59,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_left_is_the_window_without_the_reply_and_the_prompt() {
+    fn the_rest_is_the_window_without_the_reply_and_the_prompt() {
         for (size, max_tokens, used, left) in [
             (None, json!(100), 50, 2000),
             (Some(1000), json!(100), 50, 850),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_lowered_to_what_the_window_leaves() {
+    fn a_reply_is_lowered_to_the_room_in_the_window() {
         for (size, max_tokens, used, lowered) in [
             (None, json!(900), 200, json!(900)),
             (Some(1000), json!(800), 200, json!(800)),

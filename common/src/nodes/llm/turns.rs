@@ -1,5 +1,5 @@
-//! Conversations as values: what was said to a model and what it said, a list of `{role, text, files}`. Nodes that ask a
-//! model make one of it (their output `context`), and prompts take one up again, message by message.
+//! Conversations as values: a list of `{role, text, files}`. Nodes that call a model output one (`context`), and
+//! prompts can include one message by message.
 
 use serde_json::{Value as Json, json};
 
@@ -10,10 +10,10 @@ use super::record::Secrets;
 use crate::failure::NodeFailure;
 use crate::value::{Segment, SegmentType};
 
-/// The output that holds it.
+/// The output with the conversation.
 pub const CONTEXT: &str = "context";
 
-/// What was said: the prompt without its instructions, and the reply. Secrets are masked, since this is kept and shown.
+/// The conversation: the prompt without instructions, and the reply. Secrets are masked, since it is stored and shown.
 pub fn build_context(prompt: &[Message], reply: &str, secrets: &Secrets) -> Segment {
     let said = prompt.iter().filter(|message| matches!(message.role, Role::User | Role::Assistant));
     let said = said.filter(|message| !message.is_empty() && message.tool_calls.is_empty());
@@ -26,12 +26,12 @@ pub fn build_context(prompt: &[Message], reply: &str, secrets: &Secrets) -> Segm
     Segment::new(SegmentType::ArrayAny, Json::Array(items))
 }
 
-/// True for a list of such messages; an empty one is a list like any other.
+/// True for a non-empty list of such messages.
 pub fn is_conversation(value: &Json) -> bool {
     value.as_array().is_some_and(|items| !items.is_empty() && items.iter().all(is_turn))
 }
 
-/// The place of the first item of a list that is no message.
+/// The index of the first item that is not a message.
 pub fn first_other(items: &[Json]) -> Option<usize> {
     items.iter().position(|item| !is_turn(item))
 }
@@ -41,7 +41,7 @@ fn is_turn(item: &Json) -> bool {
     text("role").is_some_and(|role| role_of(role).is_some()) && text("text").is_some()
 }
 
-/// Who speaks. What a tool has answered is told as the user's: alone it could not be sent.
+/// The role by name. A tool's result counts as the user's: without its call it could not be sent.
 fn role_of(name: &str) -> Option<Role> {
     match name {
         "system" => Some(Role::System),
@@ -51,10 +51,10 @@ fn role_of(name: &str) -> Option<Role> {
     }
 }
 
-/// The messages of a list that [`is_conversation`]; with their files, pictures in this detail.
+/// The messages of a list that [`is_conversation`], with their files; images get this detail.
 ///
 /// # Errors
-/// A file that no model takes.
+/// A file that models do not accept.
 pub fn messages(value: &Json, detail: &str) -> Result<Vec<Message>, NodeFailure> {
     let mut messages = Vec::new();
     for item in value.as_array().into_iter().flatten() {
@@ -76,7 +76,7 @@ pub fn messages(value: &Json, detail: &str) -> Result<Vec<Message>, NodeFailure>
     Ok(messages)
 }
 
-/// Messages as the one text of a completion: a line each, with files behind it.
+/// Messages as the one text of a completion: a line each, followed by all files.
 pub fn as_lines(messages: &[Message]) -> Message {
     let line = |message: &Message| format!("{}: {}", message.role.name(), message.joined_text());
     let text: Vec<String> = messages.iter().map(line).collect();
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ve_a01_a_context_is_what_was_said_without_the_instructions() {
+    fn ve_a01_a_context_is_the_conversation_without_the_instructions() {
         let prompt =
             [Message::text(Role::System, "Be brief."), Message::text(Role::User, "find papers on Raft")];
         let context = build_context(&prompt, "Raft is …", &Secrets::default());
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn xc_07_a_secret_that_was_said_is_not_kept() {
+    fn xc_07_a_secret_in_a_message_is_not_stored() {
         let secret = Segment::new(SegmentType::Secret, json!("sk-marker-0123456789"));
         let pool = crate::value::template::tests::Pool::new(json!({})).with("env", "KEY", secret);
         let secrets = Secrets::among(vec![("env".into(), "KEY".into())], &pool);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_messages_is_told_apart() {
+    fn other_lists_are_not_taken_for_lists_of_messages() {
         for value in [
             json!([]),
             json!("x"),

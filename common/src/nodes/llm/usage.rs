@@ -1,4 +1,4 @@
-//! What a model call cost: tokens times price, in the shape of Dify's usage object.
+//! The cost of a model call: tokens times price, as Dify's usage object.
 
 use serde_json::{Value as Json, json};
 
@@ -9,37 +9,35 @@ use crate::value::JsonMap;
 /// Tokens of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tokens {
-    /// Tokens in.
     pub prompt: u64,
-    /// Tokens out.
     pub completion: u64,
 }
 
-/// What a model's tokens cost.
+/// Prices of a model's tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pricing {
-    /// Price of `unit`⁻¹ tokens in.
+    /// Price of 1/`unit` prompt tokens.
     pub input: Decimal,
-    /// Price of `unit`⁻¹ tokens out; none: they are free of a price.
+    /// Price of 1/`unit` completion tokens. `None`: no price.
     pub output: Option<Decimal>,
-    /// What one token is of the amount the prices are for: `0.000001` for prices per million.
+    /// The share of one token in the amount that prices are for: `0.000001` for prices per million.
     pub unit: Decimal,
-    /// Such as `USD`.
+    /// For example `USD`.
     pub currency: String,
 }
 
-/// How long a call took, in seconds.
+/// The duration of a call, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Timing {
     /// From just before the request to the end of the stream.
     pub latency: f64,
-    /// Until the first text; none when there was no text.
+    /// Until the first text. `None` without text.
     pub first_token: Option<f64>,
-    /// From the first text to the end; none when there was no text.
+    /// From the first text to the end. `None` without text.
     pub generate: Option<f64>,
 }
 
-/// The bill of one call. The total of tokens is always the sum of both counts, whatever the provider says.
+/// The usage of one call. The total of tokens is always the sum of both counts, whatever the provider reports.
 pub fn bill(tokens: Tokens, pricing: Option<&Pricing>, timing: Timing) -> Usage {
     let prompt = Part::of(tokens.prompt, pricing.map(|p| (p.input, p.unit)));
     let completion = Part::of(tokens.completion, pricing.and_then(|p| Some((p.output?, p.unit))));
@@ -69,11 +67,11 @@ pub fn bill(tokens: Tokens, pricing: Option<&Pricing>, timing: Timing) -> Usage 
     }
 }
 
-/// Two bills together, by Dify's rules: counts, prices and latency add up; unit prices, currency and times are those of
-/// the newer one; a first bill without tokens counts for nothing.
+/// The sum of two usages, by Dify's rules: counts, prices and latency are added; unit prices, currency and times are
+/// the newer one's; an older usage without tokens is ignored.
 pub fn sum(older: &Usage, newer: &Usage) -> Usage {
     let mut record = newer.record.clone();
-    // What was wasted is counted where it is told, and no part of a sum.
+    // Wasted cost is counted where it is reported, so it is not part of a sum.
     record.remove(WASTED);
     if older.total_tokens == 0 {
         return Usage::from_record(record);
@@ -95,8 +93,8 @@ pub fn sum(older: &Usage, newer: &Usage) -> Usage {
     Usage::from_record(record)
 }
 
-/// What somebody else than a model says that a call has cost, such as a tool. Counts are whole numbers: texts and booleans in
-/// their place say nothing. A total that is not told is the sum of both counts.
+/// Reads the cost that a tool, for example, reports for its call. Counts must be whole numbers; texts and booleans are
+/// ignored. A missing total is the sum of both counts.
 pub fn told(said: &JsonMap) -> Usage {
     let count = |key: &str| said.get(key).and_then(Json::as_u64).unwrap_or(0);
     let price = |key: &str| {
@@ -110,7 +108,7 @@ pub fn told(said: &JsonMap) -> Usage {
     let (prompt, completion) = (count("prompt_tokens"), count("completion_tokens"));
     let total = match count("total_tokens") {
         0 => prompt.saturating_add(completion),
-        told => told,
+        total => total,
     };
     let mut usage = bill(Tokens { prompt, completion }, None, Timing::default());
     for (key, value) in
@@ -124,14 +122,14 @@ pub fn told(said: &JsonMap) -> Usage {
     Usage::from_record(usage.record)
 }
 
-/// The same bill, marked as one whose tokens nobody has counted.
+/// Marks the usage as estimated: no one has counted its tokens.
 #[must_use]
 pub fn estimated(mut usage: Usage) -> Usage {
     usage.record.insert("estimated".into(), true.into());
     usage
 }
 
-/// What Dify puts into a node's metadata for a model call: `total_tokens`, `total_price` in plain notation, `currency`.
+/// The metadata of a node with a model call, as on Dify: `total_tokens`, `total_price` in plain notation, `currency`.
 pub fn metadata(usage: &Usage) -> JsonMap {
     let price =
         usage.total_price.parse::<Decimal>().map_or_else(|_| usage.total_price.clone(), Decimal::fixed);
@@ -142,7 +140,7 @@ pub fn metadata(usage: &Usage) -> JsonMap {
     map
 }
 
-/// One half of the bill.
+/// The prompt's or the completion's part of a usage.
 struct Part {
     tokens: u64,
     unit_price: Decimal,
@@ -169,7 +167,7 @@ impl Part {
     }
 }
 
-/// Seconds, rounded to three places as Dify does.
+/// Seconds, rounded to three places as on Dify.
 fn milliseconds(seconds: Option<f64>) -> Json {
     seconds.map_or(Json::Null, |s| json!((s * 1000.0).round() / 1000.0))
 }
@@ -177,7 +175,7 @@ fn milliseconds(seconds: Option<f64>) -> Json {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn what_a_tool_says_of_its_cost_counts_in_whole_numbers_only() {
+    fn only_whole_numbers_count_in_a_tools_cost() {
         let of = |said: Json| {
             let usage = super::told(said.as_object().unwrap());
             (

@@ -1,5 +1,5 @@
-//! A body repeated until a condition holds. Here: the configuration, the variables with which it begins, and whether
-//! it breaks. The rounds are the machine's.
+//! The `loop` node: a body repeated until a condition holds. This module holds the configuration, the initial
+//! variables, and the break condition. The state machine runs the rounds.
 
 mod variables;
 
@@ -15,24 +15,24 @@ use crate::value::{JsonMap, Segment, SegmentType, Variables};
 pub use variables::LoopVariable;
 use variables::WithOwn;
 
-/// The handle of a loop that breaks, as a sign to the machine; no edge ever leaves by it.
+/// The handle of a loop that breaks. It is a signal to the state machine; no edge has it.
 pub const BREAK_HANDLE: &str = "break";
 
 /// Configuration of `loop`.
 #[derive(Debug, Clone)]
 pub struct LoopData {
-    /// The child with which every round begins.
+    /// The node that begins each round.
     pub start: NodeId,
     /// Most rounds.
     pub count: u32,
-    /// Its variables, in the order in which they get their first values.
+    /// The loop's variables, in the order of initialisation.
     pub variables: Vec<LoopVariable>,
-    /// When it breaks; never, if there are no conditions.
+    /// The break conditions; without conditions it never breaks.
     pub breaks: ConditionGroup,
 }
 
 impl LoopData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let fields = Fields::new(data, BUILD_FAILED);
         let start = fields.id("start_node_id", problems);
@@ -47,7 +47,7 @@ impl LoopData {
         let logical = fields.one_of("logical_operator", &known.map(Logical::name), problems);
         let logical = logical.and_then(|name| known.into_iter().find(|logical| logical.name() == name));
         let breaks = problems.within("break_conditions", |problems| {
-            // With an operator that cannot be used the conditions are read for their own problems.
+            // An invalid operator still lets us report problems of the conditions.
             ConditionGroup::parse(logical.unwrap_or_default(), data.get("break_conditions"), problems)
         });
         let variables = variables::parse(&fields, problems);
@@ -68,14 +68,14 @@ impl LoopData {
         self.breaks.mentions(into);
     }
 
-    /// The first values of the loop's variables as outputs, and whether it breaks before the first round. A condition
+    /// The initial values of the loop's variables as outputs, and whether it breaks before the first round. A condition
     /// that cannot be decided yet does not hold; one that never could fails the node.
     pub(super) fn open(&self, node: &str, variables: &dyn Variables) -> NodeResult {
         let count = Segment::new(SegmentType::Integer, self.count.into());
         let mut inputs = vec![("loop_count".to_owned(), count)];
         let mut own = WithOwn::new(node, variables);
         for variable in &self.variables {
-            // A variable may start with the value of one before it.
+            // A variable can start with the value of an earlier one.
             match variable.first_value(&own) {
                 Ok(value) => {
                     set(&mut inputs, variable.label(), value.clone());
@@ -93,7 +93,8 @@ impl LoopData {
         NodeResult { inputs, outputs: own.values, handle: handle(breaks), ..NodeResult::default() }
     }
 
-    /// Whether the loop breaks after a round. What cannot be decided now fails it, with an empty class as on Dify.
+    /// Checks if the loop breaks after a round. A condition that cannot be decided now fails the loop, with an empty
+    /// class as on Dify.
     pub(super) fn check(&self, variables: &dyn Variables) -> NodeResult {
         match self.holds(variables) {
             Ok(breaks) => NodeResult { handle: handle(breaks), ..NodeResult::default() },
@@ -101,7 +102,7 @@ impl LoopData {
         }
     }
 
-    /// No conditions never hold, unlike an empty case of an if-else.
+    /// Unlike an empty case of an if-else, no conditions never hold.
     fn holds(&self, variables: &dyn Variables) -> Result<bool, String> {
         if self.breaks.conditions.is_empty() {
             return Ok(false);
@@ -114,8 +115,8 @@ fn handle(breaks: bool) -> String {
     if breaks { BREAK_HANDLE.into() } else { SOURCE_HANDLE.into() }
 }
 
-/// Which errors of conditions are Python's `TypeError`; the others are `ValueError`, which Dify passes over before the
-/// first round. The text is all that tells them apart.
+/// True for errors of conditions that are `TypeError` in Python. The others are `ValueError`, which Dify ignores before
+/// the first round. Only the text distinguishes them.
 fn is_type_error(message: &str) -> bool {
     message == "Invalid actual value type: string"
         || message.starts_with("Expected value must be a string ")

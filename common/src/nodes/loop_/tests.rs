@@ -25,7 +25,7 @@ fn condition(selector: [&str; 2], operator: &str, value: &str) -> Json {
     json!([{"id": "c", "varType": "string", "variable_selector": selector, "comparison_operator": operator, "value": value}])
 }
 
-/// What a constant begins as, or why the loop fails.
+/// The initial value of a constant, or the loop's error.
 fn constant(ty: &str, value: Json) -> Result<Segment, String> {
     let opened =
         loop_of(json!([]), json!([variable("v", ty, "constant", value)])).open("lp", &Pool::new(json!({})));
@@ -177,7 +177,7 @@ fn opening_records_the_count_and_every_variable_and_later_ones_see_earlier_ones(
 #[test]
 fn break_conditions_are_lenient_before_the_first_round_and_strict_after() {
     let pool = Pool::new(json!({"s": {"n": 5, "t": "text", "b": true}, "lp": {"k": 7}}));
-    // Handle or error before, handle or error after.
+    // Handle or error before a round, handle or error after it.
     type Seen = Result<&'static str, (&'static str, &'static str)>;
     let rows: [(Json, Seen, Seen); 8] = [
         (json!([]), Ok("source"), Ok("source")),

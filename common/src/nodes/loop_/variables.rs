@@ -1,4 +1,4 @@
-//! The variables of a loop: constants, which are read once with the file, and copies of other variables.
+//! The variables of a loop: constants, which are parsed once with the file, and copies of other variables.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::value::{Lookup, Segment, SegmentType, Selector, Variables, infer_type
 
 const TYPES: [SegmentType; 8] = [
     SegmentType::String,
-    // Stands for `number`, be it whole or not.
+    // Covers `number`, whole or not.
     SegmentType::Integer,
     SegmentType::Object,
     SegmentType::Boolean,
@@ -22,7 +22,7 @@ const TYPES: [SegmentType; 8] = [
     SegmentType::ArrayBoolean,
 ];
 
-/// A variable of a loop: its name, and what it begins with.
+/// A variable of a loop: its name and its initial value.
 #[derive(Debug, Clone)]
 pub struct LoopVariable {
     label: String,
@@ -31,13 +31,14 @@ pub struct LoopVariable {
 
 #[derive(Debug, Clone)]
 enum Source {
-    /// The value, or why it is none: Dify says so when the loop begins, where its error strategy may handle it.
+    /// The value, or its error. As on Dify the error is reported when the loop begins, so that its error strategy can
+    /// handle it.
     Constant(Result<Segment, String>),
-    /// The value of another variable; none when the file has no selector here.
+    /// The value of another variable. `None` when the file has no valid selector.
     Variable(Option<Selector>),
 }
 
-/// Reads `loop_variables`, which may be absent or null.
+/// Reads `loop_variables`, which can be absent or null.
 pub(super) fn parse(fields: &Fields<'_>, problems: &mut Problems) -> Option<Vec<LoopVariable>> {
     if fields.given("loop_variables").is_none() {
         return Some(Vec::new());
@@ -74,12 +75,12 @@ impl LoopVariable {
         Some(Self { label, source })
     }
 
-    /// Its name: the second part of its selector, behind the id of the loop.
+    /// The name: the second part of the variable's selector, after the loop's id.
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// Adds the variable that it begins with, as (node, name).
+    /// Adds the variable that gives the initial value, as (node, name).
     pub(super) fn mentions(&self, into: &mut Vec<(String, String)>) {
         match &self.source {
             Source::Variable(Some(selector)) => mention(selector, into),
@@ -87,7 +88,7 @@ impl LoopVariable {
         }
     }
 
-    /// The value it begins with. The declared type is not held against a variable, as on Dify.
+    /// The initial value. As on Dify the declared type is not checked for a variable.
     pub(super) fn first_value(&self, variables: &dyn Variables) -> Result<Segment, String> {
         match &self.source {
             Source::Constant(value) => value.clone(),
@@ -100,8 +101,8 @@ impl LoopVariable {
     }
 }
 
-/// Dify writes the bare value, so that its type is found anew: an empty list forgets which type it had. Only files
-/// and secrets are more than their JSON.
+/// Dify copies the bare value and infers its type again: an empty list loses its type. Only files and secrets are more
+/// than their JSON.
 fn as_written(segment: Segment) -> Segment {
     match segment.ty {
         SegmentType::File | SegmentType::Secret => segment,
@@ -121,8 +122,8 @@ fn as_written(segment: Segment) -> Segment {
     }
 }
 
-/// The value of a constant. A list must be JSON text, anything else in its place is an empty list; a list of truth
-/// values and everything that is no list is taken as it stands, or as JSON text if it does not fit.
+/// The value of a constant. A list must be JSON text; other values give an empty list. A list of booleans, and types
+/// other than lists, are used as they are, or parsed as JSON text if they do not fit.
 fn constant(declared: SegmentType, given: &Json) -> Result<Segment, String> {
     let text = given.as_str();
     let by_text =
@@ -139,7 +140,7 @@ fn constant(declared: SegmentType, given: &Json) -> Result<Segment, String> {
     }
 }
 
-/// Whether a value may stand where a type is declared; nothing is converted.
+/// Checks a value against a declared type; converts nothing.
 fn fit(declared: SegmentType, value: &Json) -> Result<(), String> {
     let expected = declared.exposed_name();
     let found = infer_type(value);
@@ -160,7 +161,7 @@ fn fit(declared: SegmentType, value: &Json) -> Result<(), String> {
     }
 }
 
-/// Variables with those of the loop in front, which are not written yet.
+/// Variables, preceded by the loop's own, which are not written yet.
 pub(super) struct WithOwn<'a> {
     node: &'a str,
     outer: &'a dyn Variables,

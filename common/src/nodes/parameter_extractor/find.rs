@@ -1,22 +1,22 @@
-//! The object that a text holds: the first balanced run of brackets that is one. Nothing is repaired, and what the model
-//! thought is looked through as well (Dify).
+//! Finds the object in a text: the first balanced run of brackets that is one. As on Dify nothing is repaired, and the
+//! model's thoughts are searched too.
 
 use serde_json::Value as Json;
 
 use crate::value::{JsonMap, pyjson};
 
-/// What looking for the end of a run finds. Positions are bytes.
+/// The end of a run. Positions are indexes of brackets.
 #[derive(Debug, Clone, Copy)]
 enum End {
-    /// A closer that nothing in between has opened.
+    /// A closing bracket without an opening one in between.
     Closer(usize),
-    /// A closer that does not fit what is open there.
+    /// A closing bracket that does not match the open one.
     Cut(usize),
     /// The text ends first.
     None,
 }
 
-/// The first object in a text. Lists are passed over, objects within them are found.
+/// The first object in a text. Lists are skipped, but objects within them are found.
 pub fn object(text: &str) -> Option<JsonMap> {
     let openers = runs(text);
     openers.into_iter().find_map(|(start, end)| match pyjson::loads(&text[start..end]) {
@@ -25,17 +25,17 @@ pub fn object(text: &str) -> Option<JsonMap> {
     })
 }
 
-/// The runs that begin at each opening bracket and end somewhere, in order. Brackets count also where they are text, and a
-/// run ends before a closer that does not fit (Dify).
+/// The runs from each opening bracket that has an end, in order. As on Dify brackets inside texts count too, and a run
+/// ends before a closing bracket that does not match.
 ///
-/// One pass from behind: what a run ends with follows from what comes after it, so that a text of nothing but brackets
-/// takes no longer than another.
+/// One pass from the end: a run's end depends only on the text after it. So a text of only brackets takes no longer
+/// than another.
 fn runs(text: &str) -> Vec<(usize, usize)> {
     let bytes = text.as_bytes();
     let brackets: Vec<usize> =
         (0..bytes.len()).filter(|at| matches!(bytes[*at], b'{' | b'[' | b'}' | b']')).collect();
     let mut runs = Vec::new();
-    // For each bracket, and for the end of the text: the first closer from there on that closes what lies before.
+    // For each bracket, and for the text's end: the first closing bracket from there that closes an earlier one.
     let mut closers = vec![End::None; brackets.len() + 1];
     for nth in (0..brackets.len()).rev() {
         let at = brackets[nth];
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    /// The run from each opener, found by walking on from it.
+    /// The run from each opening bracket, found by scanning forward.
     fn by_walking(text: &str) -> Vec<(usize, usize)> {
         let mut runs = Vec::new();
         for (start, _) in text.match_indices(['{', '[']) {
@@ -119,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_pass_finds_what_walking_finds(text in r"[{}\[\]aö]{0,24}") {
+        fn one_pass_finds_the_same_runs_as_scanning_from_each_bracket(text in r"[{}\[\]aö]{0,24}") {
             prop_assert_eq!(runs(&text), by_walking(&text));
         }
     }

@@ -1,7 +1,8 @@
-//! Fields out of text: a model is asked for values of declared parameters, by a tool that it is to call or in words.
+//! The `parameter-extractor` node: a model extracts the values of declared parameters from a text, by a tool call or in
+//! words.
 //!
-//! `parse` reads the configuration, [`prompt`] makes the question, [`find`] finds the object in the reply, [`result`]
-//! checks it and brings its values into shape. The model is asked by the worker.
+//! `parse` reads the configuration, [`prompt`] builds the request, [`find`] finds the object in the reply, and
+//! [`result`] validates it and converts its values. The worker calls the model.
 
 pub mod find;
 mod parse;
@@ -17,71 +18,67 @@ use crate::nodes::llm::{Memory, ModelConfig, Vision};
 use crate::value::template::{Template, mention};
 use crate::value::{JsonMap, SegmentType, Selector};
 
-/// The tool that a model is to call.
+/// The tool that the model must call.
 pub const TOOL: &str = "extract_parameters";
-/// What the tool is for, as the model is told.
+/// The tool's description for the model.
 const TOOL_DESCRIPTION: &str = "Extract parameters from the natural language text";
 
 /// Configuration of `parameter-extractor`.
 #[derive(Debug, Clone)]
 pub struct ParameterExtractorData {
-    /// The text that values are taken from.
+    /// The text to extract from.
     pub query: Selector,
-    /// Which model, and with what parameters.
+    /// The model and its parameters.
     pub model: ModelConfig,
-    /// What is wanted, in order.
+    /// The parameters to extract, in order.
     pub parameters: Vec<Parameter>,
-    /// What else the model is told: a template, perhaps empty.
+    /// Further instructions for the model: a template, can be empty.
     pub instruction: String,
-    /// The conversation so far.
+    /// Settings for the conversation so far.
     pub memory: Option<Memory>,
-    /// Whether the model is to call a tool, if it can.
+    /// True when the model should call a tool, if it can.
     pub by_tool: bool,
-    /// The files that go with the question; none when vision is switched off.
+    /// The files sent with the request. `None` when vision is off.
     pub vision: Option<Vision>,
-    /// Detail of pictures: `high` or `low`.
+    /// Detail of images: `high` or `low`.
     pub detail: String,
 }
 
-/// A parameter.
+/// A parameter to extract.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameter {
-    /// Its name, which is the name of the output.
+    /// The name, also of the output.
     pub name: String,
-    /// What its values are.
     pub ty: ParameterType,
-    /// The only values that it may have.
+    /// The allowed values.
     pub options: Option<Vec<String>>,
-    /// What it is, for the model.
+    /// A description for the model.
     pub description: String,
-    /// Whether the text must hold it.
+    /// True when the text must contain it.
     pub required: bool,
 }
 
 /// The type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParameterType {
-    /// One value.
+    /// A single value.
     One(Kind),
-    /// A list of them.
+    /// A list of values.
     List(Kind),
 }
 
 /// The type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// text
     String,
-    /// number
     Number,
-    /// true or false
     Boolean,
-    /// mapping; only in lists
+    /// only in lists
     Object,
 }
 
 impl Kind {
-    /// Its name, in files and in schemas.
+    /// The name in files and in schemas.
     pub const fn name(self) -> &'static str {
         match self {
             Self::String => "string",
@@ -93,7 +90,7 @@ impl Kind {
 }
 
 impl ParameterType {
-    /// Every type that a file may name.
+    /// All types that a file can use.
     const ALL: [Self; 7] = [
         Self::One(Kind::String),
         Self::One(Kind::Number),
@@ -104,7 +101,7 @@ impl ParameterType {
         Self::List(Kind::Boolean),
     ];
 
-    /// Its name, as files have it today.
+    /// The name in current files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::One(kind) => kind.name(),
@@ -115,7 +112,7 @@ impl ParameterType {
         }
     }
 
-    /// The type of a name; `bool` and `select` are those of old files.
+    /// Finds a type by its name; `bool` and `select` are from old files.
     pub fn from_name(name: &str) -> Option<Self> {
         let name = match name {
             "bool" => "boolean",
@@ -125,7 +122,7 @@ impl ParameterType {
         Self::ALL.into_iter().find(|ty| ty.name() == name)
     }
 
-    /// The type of list that its values are; none for single values.
+    /// The list type of its values. `None` for single values.
     const fn list(self) -> Option<SegmentType> {
         match self {
             Self::One(_) => None,
@@ -138,13 +135,13 @@ impl ParameterType {
 }
 
 impl ParameterExtractorData {
-    /// The output that holds the conversation: a parameter of that name wins.
+    /// The name of the output with the conversation; differs when a parameter has that name.
     pub fn context_name(&self) -> &'static str {
         let is_taken = self.parameters.iter().any(|parameter| parameter.name == CONTEXT);
         if is_taken { "__context" } else { CONTEXT }
     }
 
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         parse::parse(data, problems)
     }
@@ -177,7 +174,7 @@ impl ParameterExtractorData {
                     property.insert("items".into(), json!({"type": kind.name()}));
                 }
             }
-            // Beside the items of a list, not within (Dify).
+            // Beside the items of a list, not inside (as on Dify).
             if let Some(options) = parameter.options.as_ref().filter(|options| !options.is_empty()) {
                 property.insert("enum".into(), json!(options));
             }
@@ -188,7 +185,7 @@ impl ParameterExtractorData {
         json!({"type": "object", "properties": properties, "required": required})
     }
 
-    /// The tool, if this model is to call it.
+    /// The tool, if this model should call it.
     pub fn tool(&self, facts: &ModelFacts) -> Option<ToolSpec> {
         let spec = || ToolSpec {
             name: TOOL.into(),
@@ -199,7 +196,7 @@ impl ParameterExtractorData {
     }
 }
 
-/// Whether a model is known to call tools.
+/// True when the model is known to support tool calls.
 fn can_call_tools(facts: &ModelFacts) -> bool {
     facts.has("tool-call") || facts.has("multi-tool-call")
 }

@@ -1,4 +1,4 @@
-//! From `data` of a `parameter-extractor` node to its configuration, or to all that is wrong with it.
+//! Parses `data` of a `parameter-extractor` node, or reports all its problems.
 
 use serde_json::Value as Json;
 
@@ -7,11 +7,11 @@ use crate::dsl::Problems;
 use crate::nodes::llm::blocks::{INVALID, memory, model, optional_text, present, selector, vision};
 use crate::value::JsonMap;
 
-/// Names that the node's own outputs have. Dify forgets `__usage`.
+/// Names of the node's own outputs. Dify does not check `__usage`.
 const RESERVED: [&str; 2] = ["__reason", "__is_success"];
 
 pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<ParameterExtractorData> {
-    // All parts are read before any `?`, so that every mistake is reported at once.
+    // All parts are read before any `?`, so that all mistakes are reported at once.
     let query = selector(data.get("query"));
     if query.is_none() {
         problems.within("query", |p| p.error(INVALID, "query must be a list of texts"));
@@ -53,7 +53,7 @@ fn parameters(value: Option<&Json>, problems: &mut Problems) -> Option<Vec<Param
         return None;
     };
     let read = |(at, item): (usize, &Json)| problems.within(format!("[{at}]"), |p| parameter(item, p));
-    // Collected first, so that every parameter is looked at.
+    // Collected first, so that all parameters are checked.
     items.iter().enumerate().map(read).collect::<Vec<_>>().into_iter().collect()
 }
 
@@ -77,7 +77,7 @@ fn parameter(item: &Json, problems: &mut Problems) -> Option<Parameter> {
         let word = map.get("type").and_then(Json::as_str).unwrap_or_default();
         let ty = ParameterType::from_name(word);
         if ty.is_none() {
-            // Dify's words, its spelling included.
+            // Dify's message, including its spelling.
             p.error(INVALID, format!("type {word} is not allowd to use in Parameter Extractor node."));
         }
         ty

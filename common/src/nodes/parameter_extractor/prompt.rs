@@ -1,7 +1,7 @@
-//! The question to the model: instructions with what was said before, two worked examples, and the text with the schema.
+//! Builds the request to the model: instructions with the history, two worked examples, and the text with the schema.
 //!
-//! With a tool the examples show calls of it, without one bare JSON; models that go on with a text get one text. What is
-//! put in is filled in once more as a whole, the words of whoever asks included (Dify).
+//! With a tool the examples are calls of it, without one they are plain JSON. Completion models get one text. As on
+//! Dify inserted texts are rendered once more, including the user's text.
 
 use serde_json::{Value as Json, json};
 
@@ -21,14 +21,14 @@ use crate::value::{Segment, SegmentType, Variables};
 
 /// Tokens that Dify keeps free beside the prompt.
 const TOKENS_SPARE: u64 = 1000;
-/// What stands for the schema in a completion. It is put in last, so that the same words in a text are replaced as well
-/// (Dify).
+/// The placeholder of the schema in a completion. It is replaced last, so the same characters in a text are replaced
+/// too (as on Dify).
 const STRUCTURE_MARK: &str = "{ structure }";
 
-/// Makes the prompt, the tool that goes with it, and the record of what went in.
+/// Builds the prompt, its tool, and the record of the inputs.
 ///
 /// # Errors
-/// What goes wrong here escapes the node on Dify: class `WorkflowNodeError`, and nothing is recorded.
+/// On Dify a failure here is an exception that leaves the node: class `WorkflowNodeError`, and nothing is recorded.
 pub fn assemble(
     data: &ParameterExtractorData,
     variables: &dyn Variables,
@@ -116,7 +116,8 @@ fn template(
                 "{task}\n\n{MEMORY}\n{memory}\n\n{INSTRUCTION}\n{}",
                 within("instruction", instruction)
             );
-            let user = if by_tool { asked_by_tool(query, &schema) } else { asked_in_words(query, &schema) };
+            let user =
+                if by_tool { question_by_tool(query, &schema) } else { question_in_words(query, &schema) };
             let message =
                 |role: Role, text: String| MessageTemplate { role, text: TextTemplate::Basic(text) };
             PromptTemplate::Chat(vec![message(Role::System, system), message(Role::User, user)])
@@ -135,7 +136,7 @@ fn template(
     }
 }
 
-/// Puts examples in front of the question, so that its files stay with it.
+/// Inserts examples before the question, so that the question keeps its files.
 fn before_last_question(messages: &mut Vec<Message>, examples: Vec<Message>) {
     let at = messages.iter().rposition(|message| message.role == Role::User).unwrap_or(messages.len());
     messages.splice(at..at, examples);
@@ -146,20 +147,20 @@ fn examples(by_tool: bool) -> Vec<Message> {
     for (text, schema, answer, call) in EXAMPLES {
         if by_tool {
             let call = ToolCall { id: call.into(), name: TOOL.into(), arguments: answer.into() };
-            messages.push(Message::text(Role::User, asked_by_tool(text, schema)));
+            messages.push(Message::text(Role::User, question_by_tool(text, schema)));
             let said = Message::text(Role::Assistant, "I call the tool with what the text says.");
             messages.push(Message { tool_calls: vec![call.clone()], ..said });
             messages.push(Message::tool_result(call.id, "The parameters were taken over."));
             messages.push(Message::text(Role::Assistant, "I have called the tool with these parameters."));
         } else {
-            messages.push(Message::text(Role::User, asked_in_words(text, schema)));
+            messages.push(Message::text(Role::User, question_in_words(text, schema)));
             messages.push(Message::text(Role::Assistant, answer));
         }
     }
     messages
 }
 
-fn asked_by_tool(text: &str, schema: &str) -> String {
+fn question_by_tool(text: &str, schema: &str) -> String {
     format!(
         "Extract what is asked for from the text between the <context> tags, and call `{TOOL}` with it.\n{}\n\nThe \
          parameters:\n{}",
@@ -168,7 +169,7 @@ fn asked_by_tool(text: &str, schema: &str) -> String {
     )
 }
 
-fn asked_in_words(text: &str, schema: &str) -> String {
+fn question_in_words(text: &str, schema: &str) -> String {
     format!(
         "### Structure\nAnswer with JSON that fits this schema.\n{}\n\n### Text\n{}",
         within("structure", schema),

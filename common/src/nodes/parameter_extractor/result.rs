@@ -1,6 +1,6 @@
-//! What comes of an object that a model gave: whether it is what was asked for, and values in the declared types.
+//! Validates the object from a model, and converts values to the declared types.
 //!
-//! A mistake is told in `__reason`; the node succeeds all the same, with what can be used (Dify).
+//! As on Dify a mistake is reported in `__reason`, but the node succeeds with the usable values.
 
 use serde_json::{Value as Json, json};
 
@@ -11,19 +11,19 @@ use crate::value::coerce::{parse_python_float, parse_python_int};
 use crate::value::pyrepr::str_of;
 use crate::value::{JsonMap, Segment, SegmentType, infer_type};
 
-/// Dify's words for a reply without any object.
+/// Dify's message for a reply without any object.
 const NOTHING: &str = "Failed to extract result from function call or text response, using empty result.";
 
-/// Values, and what is wrong with them.
+/// Values and the first mistake.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Extracted {
-    /// One a parameter, in order.
+    /// One per parameter, in order.
     pub values: Vec<(String, Segment)>,
     /// The first mistake.
     pub reason: Option<String>,
 }
 
-/// Reads a reply: its first call of a tool, whatever that is called, else its text.
+/// Reads a reply: its first tool call, whatever the tool's name, else its text.
 pub fn extract(parameters: &[Parameter], call: Option<&ToolCall>, text: &str) -> Extracted {
     let (object, reason) = match call {
         Some(call) => (find::object(&call.arguments).unwrap_or_default(), None),
@@ -39,7 +39,7 @@ pub fn extract(parameters: &[Parameter], call: Option<&ToolCall>, text: &str) ->
     Extracted { values: parameters.iter().map(value).collect(), reason }
 }
 
-/// What stands for a reply without an object. Lists have no default, so that their number is wrong then (Dify).
+/// The object for a reply without one. As on Dify lists have no default, so the number of parameters is wrong then.
 fn defaults(parameters: &[Parameter]) -> JsonMap {
     let scalar = |parameter: &Parameter| match parameter.ty {
         ParameterType::One(_) => Some((parameter.name.clone(), shaped(parameter.ty, &Json::Null).value)),
@@ -48,7 +48,7 @@ fn defaults(parameters: &[Parameter]) -> JsonMap {
     parameters.iter().filter_map(scalar).collect()
 }
 
-/// The first thing that is wrong with an object.
+/// The first mistake in an object.
 fn mistake(parameters: &[Parameter], object: &JsonMap) -> Option<String> {
     if object.len() != parameters.len() {
         return Some("Invalid number of parameters".into());
@@ -93,8 +93,7 @@ fn fits(ty: ParameterType, value: &Json) -> bool {
     }
 }
 
-/// The type that Dify sees in a value here. An empty list is one of numbers, lists of lists and of nothing are of
-/// anything.
+/// The type that Dify infers here. An empty list is a list of numbers; lists of lists or nulls are lists of any type.
 fn inferred(value: &Json) -> SegmentType {
     match value {
         Json::Array(items) if items.is_empty() => SegmentType::ArrayNumber,
@@ -104,7 +103,7 @@ fn inferred(value: &Json) -> SegmentType {
     }
 }
 
-/// A value in its declared type; what cannot be brought into it is left out, or a value of nothing.
+/// A value in its declared type. An unusable item is left out; an unusable value becomes the type's empty value.
 fn shaped(ty: ParameterType, value: &Json) -> Segment {
     let ParameterType::List(kind) = ty else {
         return Segment::infer(match ty {
@@ -133,12 +132,12 @@ fn is_true(value: &Json) -> bool {
     }
 }
 
-/// A number, a truth value as 0 or 1, or a text that Python reads as a number.
+/// A number, a boolean as 0 or 1, or a text that Python reads as a number.
 fn number(value: &Json) -> Option<Json> {
     match value {
         Json::Bool(flag) => Some(json!(i32::from(*flag))),
         Json::Number(_) => Some(value.clone()),
-        // What JSON cannot hold (`inf.`) is none.
+        // Numbers that JSON cannot hold (`inf.`) are refused.
         Json::String(text) if text.contains('.') => {
             serde_json::Number::from_f64(parse_python_float(text).ok()?).map(Json::Number)
         }
@@ -146,7 +145,7 @@ fn number(value: &Json) -> Option<Json> {
             let whole = parse_python_int(text).ok()?;
             let exact =
                 i64::try_from(whole).map(|n| json!(n)).or_else(|_| u64::try_from(whole).map(|n| json!(n)));
-            // Beyond 64 bits a whole number is a decimal one here, as everywhere.
+            // As everywhere, a whole number beyond 64 bits becomes a float.
             Some(exact.unwrap_or_else(|_| json!(whole as f64)))
         }
         Json::Null | Json::Array(_) | Json::Object(_) => None,

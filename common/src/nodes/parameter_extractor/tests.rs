@@ -60,8 +60,8 @@ fn old_names_of_types_are_read() {
 }
 
 #[test]
-fn mistakes_are_told_in_difys_words() {
-    let told = parse(json!({
+fn mistakes_are_reported_with_difys_messages() {
+    let problems = parse(json!({
         "query": 1, "reasoning_mode": "guess",
         "parameters": [
             {"name": "", "type": "string", "description": "", "required": true},
@@ -80,7 +80,7 @@ fn mistakes_are_told_in_difys_words() {
         "parameters[2].description: ",
         "parameters[2].required: ",
     ] {
-        assert!(told.iter().any(|told| told.starts_with(expected)), "{expected} in {told:?}");
+        assert!(problems.iter().any(|problem| problem.starts_with(expected)), "{expected} in {problems:?}");
     }
     for mode in [json!(null), json!("")] {
         assert!(parse(json!({"reasoning_mode": mode})).unwrap().by_tool);
@@ -137,7 +137,7 @@ fn a_prompt_with_a_tool_shows_two_calls_before_the_question() {
 }
 
 #[test]
-fn a_prompt_in_words_shows_bare_json_and_what_was_said_before() {
+fn a_prompt_in_words_shows_plain_json_and_the_history() {
     let memory = json!({"window": {"enabled": false, "size": 5}});
     let (messages, by_tool) = assembled(json!({"memory": memory}), &[]);
     assert!(!by_tool);
@@ -150,7 +150,7 @@ fn a_prompt_in_words_shows_bare_json_and_what_was_said_before() {
 }
 
 #[test]
-fn a_completion_is_one_text_and_the_mark_of_the_schema_is_replaced_wherever_it_stands() {
+fn a_completion_is_one_text_and_the_placeholder_of_the_schema_is_replaced_everywhere() {
     let model = json!({"provider": "p", "name": "m", "mode": "completion", "completion_params": {}});
     let (messages, _) = assembled(json!({"model": model}), &[]);
     assert_eq!(messages.len(), 1);
@@ -171,7 +171,7 @@ fn a_model_that_calls_tools_cannot_be_asked_to_complete_in_either_mode() {
 }
 
 #[test]
-fn the_record_shows_what_was_declared() {
+fn the_record_shows_the_declaration() {
     let data = parse(json!({})).unwrap();
     let (_, _, inputs) = prompt::assemble(&data, &Pool::new(json!({})), &facts(&[])).unwrap();
     let shown: Vec<(&str, Json)> =
@@ -224,7 +224,7 @@ fn values_are_brought_into_their_types() {
 }
 
 #[test]
-fn the_first_mistake_is_told_and_values_are_kept() {
+fn the_first_mistake_is_reported_and_values_are_kept() {
     let wrong = |name: &str, expected: &str, actual: &str, class: &str, value: &str| {
         format!(
             "Invalid value for parameter {name}, expected segment type: {expected}, actual_type: {actual}, python_type: <class '{class}'>, value: {value}"

@@ -1,5 +1,5 @@
-//! Every pause as a form: fields and buttons for clients that know only those, and their answer as the one JSON value that
-//! was asked for.
+//! Shows each pause as a form: fields and buttons for clients that only support forms. Converts their answer to the
+//! requested JSON value.
 
 use serde_json::{Value as Json, json};
 
@@ -7,21 +7,20 @@ use super::input::APPROVED;
 use super::{PauseKind, PauseRequest};
 use crate::value::JsonMap;
 
-/// The button, and the handle, of leave given.
+/// The button, and the handle, for approval.
 pub const APPROVE: &str = "approved";
-/// The button, and the handle, of leave refused.
+/// The button, and the handle, for rejection.
 pub const REJECT: &str = "rejected";
-/// The button of what is merely handed in.
+/// The button that submits fields.
 pub const SUBMIT: &str = "submit";
-/// The field of a value that has no name of its own.
+/// The field of a value without a name.
 pub const FIELD: &str = "input";
 
-/// What is answered.
+/// The kind of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// Leave.
     Approval,
-    /// One of several.
+    /// One of several choices.
     Choice,
     /// An object with named values.
     Fields,
@@ -29,7 +28,7 @@ pub enum Wanted {
     Value,
 }
 
-/// What a request that is not a form wants, seen from its schema.
+/// The kind of answer that a request wants, derived from its schema. Not for forms.
 pub fn wanted(request: &PauseRequest) -> Wanted {
     let has_options = request.options.as_array().is_some_and(|list| !list.is_empty());
     let properties = request.schema.get("properties").and_then(Json::as_object);
@@ -43,7 +42,7 @@ pub fn wanted(request: &PauseRequest) -> Wanted {
     }
 }
 
-/// The fields and the buttons by which a client of forms shows it; those of a form are its own.
+/// The fields and buttons that show the request as a form; a form has its own.
 pub fn form_of(request: &PauseRequest) -> (Json, Json) {
     if request.kind.is_form() {
         return (request.inputs.clone(), request.actions.clone());
@@ -69,7 +68,7 @@ pub fn form_of(request: &PauseRequest) -> (Json, Json) {
     }
 }
 
-/// The answer of a client of forms as the value that was asked for. What does not fit is told when it is checked.
+/// Converts a form's answer to the requested value. Mismatches are reported by the check of the answer.
 pub fn input_of(request: &PauseRequest, action: &str, mut inputs: JsonMap) -> Json {
     match wanted(request) {
         Wanted::Approval => {
@@ -97,7 +96,7 @@ pub fn input_of(request: &PauseRequest, action: &str, mut inputs: JsonMap) -> Js
     }
 }
 
-/// A text as what its schema wants, where it can be read so: people type texts only.
+/// Converts a text to the schema's type where it can be parsed so: form fields give only texts.
 pub fn of_type(schema: &Json, value: &Json) -> Json {
     let Some(text) = value.as_str() else { return value.clone() };
     let wants = |name: &str| match schema.get("type") {

@@ -1,4 +1,4 @@
-//! Whether an answer fits what was asked. What is not a form is answered by one JSON value, held to the schema.
+//! Checks if an answer fits its request. Except for forms, the answer is one JSON value, validated against the schema.
 
 use jsonschema::draft7;
 use serde_json::{Value as Json, json};
@@ -9,10 +9,10 @@ use crate::nodes::human_input::AnswerProblem;
 use crate::nodes::start::schema::message;
 use crate::value::JsonMap;
 
-/// The key of an answer that gives leave or refuses it.
+/// The key of an answer that approves or rejects.
 pub const APPROVED: &str = "approved";
 
-/// The schema of an answer that gives leave or refuses it, with a word on it.
+/// The schema of an answer that approves or rejects, with an optional comment.
 pub fn approval_schema() -> Json {
     json!({
         "type": "object",
@@ -21,18 +21,18 @@ pub fn approval_schema() -> Json {
     })
 }
 
-/// Checks an answer and gives it its one form: where leave is asked for, `true` is `{"approved": true}`, and nothing at all
-/// leaves a step unbegun.
+/// Checks an answer and normalises it. For approvals `true` becomes `{"approved": true}`; an empty answer to a
+/// confirmation is a rejection.
 ///
 /// # Errors
-/// All that does not fit, each with its place.
+/// All mismatches, each with its path.
 pub fn check_input(request: &PauseRequest, input: Json) -> Result<Json, AnswerError> {
     let input = whole(request, input);
     let problems = match request.kind {
-        // Its schema describes the form only; values are looked at where they are used.
+        // This schema is only for the form; values are checked where they are used.
         PauseKind::Params => match &input {
             Json::Object(_) | Json::Null | Json::Bool(false) => Vec::new(),
-            other => vec![(String::new(), format!("{other} is neither an object nor null nor false"))],
+            other => vec![(String::new(), format!("must be an object, null or false, not {other}"))],
         },
         PauseKind::Form
         | PauseKind::Simple
@@ -48,15 +48,15 @@ pub fn check_input(request: &PauseRequest, input: Json) -> Result<Json, AnswerEr
     Err(AnswerError { problems: problems.into_iter().map(problem).collect() })
 }
 
-/// Whether an answer gives leave.
+/// True when the answer approves.
 pub fn is_approved(input: &Json) -> bool {
     input.get(APPROVED).and_then(Json::as_bool) == Some(true)
 }
 
 fn whole(request: &PauseRequest, input: Json) -> Json {
-    let asks_leave = request.schema.pointer("/properties/approved").is_some();
+    let asks_approval = request.schema.pointer("/properties/approved").is_some();
     match input {
-        Json::Bool(approved) if asks_leave => json!({ APPROVED: approved }),
+        Json::Bool(approved) if asks_approval => json!({ APPROVED: approved }),
         empty if request.kind == PauseKind::Confirm && is_empty(&empty) => json!({ APPROVED: false }),
         other => other,
     }
@@ -72,7 +72,7 @@ fn is_empty(value: &Json) -> bool {
     }
 }
 
-/// What does not fit a schema: place (a JSON pointer) and reason. Nothing is fetched from anywhere.
+/// The mismatches of a value: path (a JSON pointer) and reason. No schema is fetched over the network.
 fn misfits(schema: &Json, value: &Json) -> Vec<(String, String)> {
     if schema.is_null() || schema.as_object().is_some_and(JsonMap::is_empty) {
         return Vec::new();
@@ -81,7 +81,9 @@ fn misfits(schema: &Json, value: &Json) -> Vec<(String, String)> {
         Ok(validator) => {
             validator.iter_errors(value).map(|e| (e.instance_path().to_string(), message(&e))).collect()
         }
-        Err(error) => vec![(String::new(), format!("the schema of the answer is none: {}", message(&error)))],
+        Err(error) => {
+            vec![(String::new(), format!("the schema of the answer is invalid: {}", message(&error)))]
+        }
     }
 }
 
@@ -94,16 +96,16 @@ mod tests {
     }
 
     #[test]
-    fn leave_is_given_by_a_bare_word_or_in_full() {
-        let asked = asking(PauseKind::UserInteraction, approval_schema());
+    fn approval_is_given_by_a_single_value_or_in_full() {
+        let request = asking(PauseKind::UserInteraction, approval_schema());
         for (input, expected) in [
             (json!(true), json!({"approved": true})),
             (json!({"approved": false, "comment": "no"}), json!({"approved": false, "comment": "no"})),
         ] {
-            assert_eq!(check_input(&asked, input).unwrap(), expected);
+            assert_eq!(check_input(&request, input).unwrap(), expected);
         }
         for input in [json!("yes"), json!({}), json!({"approved": 1}), Json::Null] {
-            assert!(check_input(&asked, input.clone()).is_err(), "{input}");
+            assert!(check_input(&request, input.clone()).is_err(), "{input}");
         }
         let confirm = asking(PauseKind::Confirm, approval_schema());
         for input in [json!(null), json!({}), json!(""), json!(false)] {
@@ -113,25 +115,25 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_does_not_fit_is_told_with_its_place() {
+    fn all_mismatches_are_reported_with_their_path() {
         let schema = json!({
             "type": "object", "required": ["n"],
             "properties": {"a": {"type": "object", "properties": {"b": {"type": "integer"}}}},
         });
-        let asked = asking(PauseKind::UserInteraction, schema);
-        let error = check_input(&asked, json!({"a": {"b": "x"}})).unwrap_err().to_string();
+        let request = asking(PauseKind::UserInteraction, schema);
+        let error = check_input(&request, json!({"a": {"b": "x"}})).unwrap_err().to_string();
         assert!(error.contains("/a/b: 'x' is not of type 'integer'"), "{error}");
         assert!(error.contains("'n' is a required property"), "{error}");
     }
 
     #[test]
     fn missing_values_are_taken_as_they_come_but_only_as_an_object_or_not_at_all() {
-        let asked = asking(PauseKind::Params, json!({"type": "object", "required": ["/q"]}));
+        let request = asking(PauseKind::Params, json!({"type": "object", "required": ["/q"]}));
         for input in [json!({}), json!({"q": 5}), json!(null), json!(false)] {
-            assert_eq!(check_input(&asked, input.clone()), Ok(input));
+            assert_eq!(check_input(&request, input.clone()), Ok(input));
         }
         for input in [json!(true), json!("x"), json!([1])] {
-            assert!(check_input(&asked, input.clone()).is_err(), "{input}");
+            assert!(check_input(&request, input.clone()).is_err(), "{input}");
         }
     }
 

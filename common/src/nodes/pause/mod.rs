@@ -1,8 +1,8 @@
-//! What a run waits for: one object for every way of asking somebody something. A form, a mere wait, a question to the user,
-//! values that are missing, leave to begin, leave for a tool, a reply in a model's place.
+//! The request of a paused run, one type for all kinds: a form, a wait for variables, a question to the user, missing
+//! values, approval before a step begins, approval of a tool call, a person's reply instead of a model's.
 //!
-//! A request says what is asked and what happens when nobody answers; [`input`] holds an answer to it, [`as_form`] shows it
-//! to those who know only forms.
+//! A request holds the question and the behaviour on timeout. [`input`] checks an answer; [`as_form`] shows the request
+//! to clients that only support forms.
 
 pub mod as_form;
 pub mod input;
@@ -15,28 +15,28 @@ use super::NodeResult;
 use crate::failure::NodeFailure;
 use crate::value::JsonMap;
 
-/// Which way of asking it is.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PauseKind {
     /// A form with fields and buttons (Dify).
     #[default]
     Form,
-    /// A mere wait for variables; see [`super::human_input::SimpleData`].
+    /// A wait for variables; see [`super::human_input::SimpleData`].
     Simple,
-    /// A question to the user: leave, a value, a choice.
+    /// A question to the user: approval, a value, a choice.
     UserInteraction,
-    /// Values that a step lacks.
+    /// Missing values of a step.
     Params,
-    /// Leave for a step to begin.
+    /// Approval before a step begins.
     Confirm,
-    /// Leave for a tool to be called.
+    /// Approval of a tool call.
     ToolApproval,
-    /// A person replies in a model's place.
+    /// A person replies instead of a model.
     HumanRelay,
 }
 
 impl PauseKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 7] = [
         Self::Form,
         Self::Simple,
@@ -46,7 +46,7 @@ impl PauseKind {
         Self::ToolApproval,
         Self::HumanRelay,
     ];
-    /// The word for it; both versions of Dify's node have the same.
+    /// The name; both versions of Dify's node have the same.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Form | Self::Simple => "human_input",
@@ -57,11 +57,11 @@ impl PauseKind {
             Self::HumanRelay => "human_relay",
         }
     }
-    /// The kind of a word; a form for that of both versions of Dify's node.
+    /// Finds a kind by its name; the shared name of Dify's two versions gives a form.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
-    /// Answered by an action and fields; all others by one JSON value.
+    /// True when the answer is an action with fields; for all others it is one JSON value.
     pub const fn is_form(self) -> bool {
         match self {
             Self::Form | Self::Simple => true,
@@ -72,22 +72,21 @@ impl PauseKind {
     }
 }
 
-/// What happens when nobody answers in time.
+/// The behaviour when there is no answer in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnTimeout {
-    /// The node fails.
     #[default]
     Fail,
-    /// It leaves by its handle for that, if an edge carries it; else it fails.
+    /// The run follows the timeout handle if an edge has it; otherwise the node fails.
     Branch,
-    /// The defaults are the answer.
+    /// The defaults become the answer.
     Default,
 }
 
 impl OnTimeout {
-    /// Every way.
+    /// All ways.
     pub const ALL: [Self; 3] = [Self::Fail, Self::Branch, Self::Default];
-    /// The word for it.
+    /// The name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fail => "fail",
@@ -95,51 +94,50 @@ impl OnTimeout {
             Self::Default => "default",
         }
     }
-    /// The one of a word.
+    /// Finds a way by its name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|way| way.name() == name)
     }
 }
 
-/// What somebody is asked. Holds no secret in the clear: people see it.
+/// The request to a person. It contains no secret in plain text, since people see it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PauseRequest {
-    /// Which way of asking it is.
     pub kind: PauseKind,
-    /// The text: of a form with the values filled in and the places of its own fields (`{{#$output.x#}}`) still open, of
-    /// all others the prompt.
+    /// The text. For a form the values are filled in and the placeholders of its own fields (`{{#$output.x#}}`) are
+    /// still open; for other kinds it is the prompt.
     pub content: String,
-    /// A form's fields, a list in the shape of Dify; the options that a variable holds are filled in.
+    /// A form's fields, a list in Dify's format; options from a variable are filled in.
     pub inputs: Json,
     /// A form's buttons: a list of `{id, title, button_style}`.
     pub actions: Json,
-    /// A form's first values that a variable holds, by the field's name; of the simple version at most
-    /// [`super::human_input::HANDLE_KEY`], the handle by which an answer without an action leaves. Of all others what is
-    /// proposed, and is the answer where the time is over and [`OnTimeout::Default`] is wanted.
+    /// For a form: initial values from variables, by field name. For the simple version: at most
+    /// [`super::human_input::HANDLE_KEY`], the handle for an answer without an action. For other kinds: the proposed
+    /// answer, used on timeout with [`OnTimeout::Default`].
     pub defaults: Json,
-    /// Seconds after which a form expires; the simple version never does.
+    /// Seconds until a form expires; the simple version never does.
     pub timeout_s: Option<u64>,
-    /// Why the simple version waits, for people; may be empty.
+    /// The reason why the simple version waits, for people; can be empty.
     pub message: String,
-    /// The JSON schema of the answer; null takes anything.
+    /// The JSON schema of the answer; null accepts any answer.
     pub schema: Json,
-    /// What there is to choose from: a list of `{id, label}`, or null.
+    /// The choices: a list of `{id, label}`, or null.
     pub options: Json,
-    /// Milliseconds after which it expires; none, or 0, for never. Not for forms.
+    /// Milliseconds until it expires; `None` or 0: never. Not for forms.
     pub timeout_ms: Option<u64>,
-    /// What happens then.
+    /// The behaviour on timeout.
     pub on_timeout: OnTimeout,
-    /// What is shown besides, under names of its own: risk, reason, arguments, ….
+    /// Further details to show, by name: risk, reason, arguments, ….
     pub details: JsonMap,
 }
 
 impl PauseRequest {
-    /// A question of this kind, for an answer that fits a schema.
+    /// A request of this kind for an answer that fits a schema.
     pub fn asking(kind: PauseKind, prompt: impl Into<String>, schema: Json) -> Self {
         Self { kind, content: prompt.into(), schema, ..Self::default() }
     }
 
-    /// How long it waits at most.
+    /// The longest wait.
     pub fn timeout(&self) -> Option<Duration> {
         if self.kind.is_form() {
             return self.timeout_s.map(Duration::from_secs);
@@ -147,29 +145,29 @@ impl PauseRequest {
         self.timeout_ms.filter(|ms| *ms > 0).map(Duration::from_millis)
     }
 
-    /// A detail that is a text; empty when there is none.
+    /// A text among the details; empty when missing.
     pub fn detail(&self, name: &str) -> &str {
         self.details.get(name).and_then(Json::as_str).unwrap_or_default()
     }
 }
 
-/// The class of a failure: somebody would have to be asked, and the run says that nobody is there.
+/// Error type: the node needs a person, but the run is not interactive.
 pub const NOT_INTERACTIVE: &str = "NotInteractiveError";
 
-/// The class of what is no failure: somebody has called the step off. The node leaves by [`as_form::REJECT`] if an edge
-/// carries it, else the run is stopped.
+/// Error type of a step that a person has called off, which is no failure. The run follows [`as_form::REJECT`] if an
+/// edge has it; otherwise it is stopped.
 pub const CALLED_OFF: &str = "CalledOffError";
 
-/// The failure of a node that would ask in a run that nobody answers.
+/// The failure of a node that needs a person in a run that is not interactive.
 pub fn not_interactive(kind: PauseKind) -> NodeFailure {
     let message = format!(
-        "the node would ask somebody ({}), and the run was submitted with `interactive: false`",
+        "the node needs a person ({}), but the run was submitted with `interactive: false`",
         kind.name()
     );
     NodeFailure::new(NOT_INTERACTIVE, message)
 }
 
-/// How a node ends whose step somebody has called off.
+/// The result of a node whose step a person has called off.
 pub fn called_off(reason: impl Into<String>) -> NodeResult {
     NodeResult::failed(NodeFailure::new(CALLED_OFF, reason))
 }

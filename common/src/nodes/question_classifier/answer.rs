@@ -1,4 +1,4 @@
-//! The class that a reply names. How a reply is read, and what is let pass, is Dify's to the letter.
+//! Finds the class that a reply names. The parsing, and what it accepts, is exactly Dify's.
 
 use std::sync::LazyLock;
 
@@ -16,21 +16,21 @@ use crate::value::pyrepr::repr;
 static THOUGHT: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?is)<think[^>]*>.*?</think>").expect("the pattern is well formed"));
 
-/// Marks that a block of JSON may begin with: the first of them that is anywhere in the text counts.
+/// Marks for the beginning of a JSON block: the first of them found anywhere in the text is used.
 const STARTS: [&str; 6] = ["```json", "```", "``", "`", "{", "["];
-/// Marks that it may end with.
+/// Marks for its end.
 const ENDS: [&str; 5] = ["```", "``", "`", "}", "]"];
 
-/// A reply that names no class.
+/// A reply without a class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unread {
     /// The node fails with this, and its record is kept.
     Failed(NodeFailure),
-    /// The failure escapes the node on Dify: nothing is recorded.
+    /// On Dify the failure is an exception that leaves the node: nothing is recorded.
     Escaped(NodeFailure),
 }
 
-/// The place of the class that a reply names. A reply in the right shape that names none of them means the first.
+/// The index of the class that a reply names. A well-formed reply that names none of them means the first.
 ///
 /// # Errors
 /// See [`Unread`].
@@ -44,7 +44,7 @@ pub fn choose(reply: &str, classes: &[Class]) -> Result<usize, Unread> {
     Ok(classes.iter().position(named).unwrap_or(0))
 }
 
-/// The JSON of a reply; a list of one object is that object.
+/// The JSON of a reply; a list of one object gives that object.
 fn read(reply: &str) -> Result<Json, Unread> {
     let Some(block) = block(reply) else {
         return Err(failed("ValueError", "could not find json block in the output."));
@@ -61,18 +61,18 @@ fn read(reply: &str) -> Result<Json, Unread> {
     }
 }
 
-/// The id that an answer gives, when it gives a name as well.
+/// The id in an answer that also has a name.
 fn category(answer: Json) -> Result<Option<Json>, Unread> {
     match answer {
         Json::Object(mut map) if map.contains_key("category_name") => match map.shift_remove("category_id") {
-            // Python looks the id up in a table, which lists and mappings cannot be.
+            // Python looks up the id in a dictionary; lists and mappings cannot be keys.
             Some(id @ (Json::Array(_) | Json::Object(_))) => {
                 Err(escaped(&format!("unhashable type: '{}'", class_name(&id))))
             }
             id => Ok(id),
         },
         Json::Object(_) => Ok(None),
-        // Python finds words within a text, and then takes it for a mapping.
+        // Python finds the words within a text, and then treats it as a mapping.
         Json::String(text) if text.contains("category_name") && text.contains("category_id") => {
             Err(escaped("string indices must be integers, not 'str'"))
         }
@@ -83,7 +83,7 @@ fn category(answer: Json) -> Result<Option<Json>, Unread> {
     }
 }
 
-/// What stands between the first mark of a beginning and the last one of an end; braces belong to it, backticks do not.
+/// The text between the first opening mark and the last closing mark; braces are included, backticks are not.
 pub(in crate::nodes) fn block(reply: &str) -> Option<&str> {
     let text = reply.trim_matches(is_python_space);
     let is_brace = |mark: &str| matches!(mark, "{" | "[" | "}" | "]");

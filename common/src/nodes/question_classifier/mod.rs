@@ -1,7 +1,8 @@
-//! Branches by meaning: a model is asked which of several classes a text belongs to, and the run goes on at that class.
+//! The `question-classifier` node: a model assigns a text to one of several classes, and the run follows that class's
+//! handle.
 //!
-//! `parse` reads the configuration, [`prompt`] makes the question, [`answer`] finds the class in the reply. The model is
-//! asked by the worker.
+//! `parse` reads the configuration, [`prompt`] builds the request, and [`answer`] finds the class in the reply. The
+//! worker calls the model.
 
 pub mod answer;
 mod parse;
@@ -15,35 +16,35 @@ use crate::value::{JsonMap, Selector};
 /// Configuration of `question-classifier`.
 #[derive(Debug, Clone)]
 pub struct QuestionClassifierData {
-    /// The text that is classified; an empty selector is none.
+    /// The text to classify; an empty selector means none.
     pub query: Selector,
-    /// Which model, and with what parameters.
+    /// The model and its parameters.
     pub model: ModelConfig,
-    /// What there is to choose from. The first one is taken when the model names none of them.
+    /// The classes. The first is used when the model names none of them.
     pub classes: Vec<Class>,
-    /// What else the model is told: a template, perhaps empty.
+    /// Further instructions for the model: a template, can be empty.
     pub instruction: String,
-    /// The conversation so far.
+    /// Settings for the conversation so far.
     pub memory: Option<Memory>,
-    /// The files that go with the question; none when vision is switched off.
+    /// The files sent with the request. `None` when vision is off.
     pub vision: Option<Vision>,
-    /// Detail of pictures: `high` or `low`.
+    /// Detail of images: `high` or `low`.
     pub detail: String,
 }
 
 /// A class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Class {
-    /// Its id, which is the handle that the run goes on by.
+    /// The id, which is also the handle.
     pub id: String,
-    /// What the model is told of it: a template.
+    /// The name for the model: a template.
     pub name: String,
-    /// What people call it; perhaps empty.
+    /// The name for people; can be empty.
     pub label: String,
 }
 
 impl QuestionClassifierData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         parse::parse(data, problems)
     }
@@ -63,7 +64,7 @@ impl QuestionClassifierData {
         }
     }
 
-    /// The label of a class; one without is called by its place, from 1 (Dify).
+    /// The label of a class; without one it is the number, from 1 (as on Dify).
     pub fn label(&self, at: usize) -> String {
         let label = self.classes.get(at).map(|class| class.label.as_str()).unwrap_or_default();
         if label.is_empty() { format!("CLASS {}", at + 1) } else { label.to_owned() }

@@ -1,4 +1,4 @@
-//! From `data` of a `question-classifier` node to its configuration, or to all that is wrong with it.
+//! Parses `data` of a `question-classifier` node, or reports all its problems.
 
 use serde_json::Value as Json;
 
@@ -8,7 +8,7 @@ use crate::nodes::llm::blocks::{INVALID, memory, model, optional_text, present, 
 use crate::value::JsonMap;
 
 pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<QuestionClassifierData> {
-    // All parts are read before any `?`, so that every mistake is reported at once.
+    // All parts are read before any `?`, so that all mistakes are reported at once.
     let query = selector(data.get("query_variable_selector"));
     if query.is_none() {
         problems.within("query_variable_selector", |p| {
@@ -16,7 +16,7 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<QuestionC
         });
     }
     let model = problems.within("model", |p| model(present(data, "model"), p));
-    // Files of old versions call them topics.
+    // Old files call them topics.
     let key = if data.contains_key("classes") { "classes" } else { "topics" };
     let classes = problems.within("classes", |p| classes(data.get(key), p));
     let instruction = optional_text(data, "instruction", problems);
@@ -51,6 +51,6 @@ fn classes(value: Option<&Json>, problems: &mut Problems) -> Option<Vec<Class>> 
             class
         })
     };
-    // Collected first, so that every class is looked at.
+    // Collected first, so that all classes are checked.
     items.iter().enumerate().map(read).collect::<Vec<_>>().into_iter().collect()
 }

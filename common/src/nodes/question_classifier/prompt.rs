@@ -1,7 +1,7 @@
-//! The question to the model: instructions, two worked examples, and the text with the classes.
+//! Builds the request to the model: instructions, two worked examples, and the text with the classes.
 //!
-//! Six messages, of which the last is the question; or one text for models that go on with a text. What is put in is
-//! filled in once more as a whole, the words of whoever asks included (Dify).
+//! There are six messages, the last one is the question; completion models get one text. As on Dify inserted texts are
+//! rendered once more, including the user's text.
 
 use serde_json::{Value as Json, json};
 
@@ -19,10 +19,10 @@ use crate::value::pyrepr::{json_line, str_of};
 use crate::value::template::Template;
 use crate::value::{Segment, Variables};
 
-/// Makes the prompt and the record of what went in.
+/// Builds the prompt and the record of the inputs.
 ///
 /// # Errors
-/// What goes wrong here escapes the node on Dify: class `WorkflowNodeError`, and nothing is recorded.
+/// On Dify a failure here is an exception that leaves the node: class `WorkflowNodeError`, and nothing is recorded.
 pub fn assemble(
     data: &QuestionClassifierData,
     variables: &dyn Variables,
@@ -71,28 +71,28 @@ fn template(data: &QuestionClassifierData, query: &str, instruction: &str, histo
                 |role: Role, text: String| MessageTemplate { role, text: TextTemplate::Basic(text) };
             PromptTemplate::Chat(vec![
                 message(Role::System, format!("{TASK}\n{}", within("histories", history))),
-                message(Role::User, asked(EXAMPLE_1.0, EXAMPLE_1.1, Some(EXAMPLE_1.2))),
+                message(Role::User, question(EXAMPLE_1.0, EXAMPLE_1.1, Some(EXAMPLE_1.2))),
                 message(Role::Assistant, fenced(EXAMPLE_1.3)),
-                message(Role::User, asked(EXAMPLE_2.0, EXAMPLE_2.1, None)),
+                message(Role::User, question(EXAMPLE_2.0, EXAMPLE_2.1, None)),
                 message(Role::Assistant, fenced(EXAMPLE_2.2)),
-                message(Role::User, asked(query, &classes, Some(instruction))),
+                message(Role::User, question(query, &classes, Some(instruction))),
             ])
         }
         ModelMode::Completion => PromptTemplate::Completion(TextTemplate::Basic(format!(
             "{TASK}\n\n### Examples\nInput: {}\nOutput: {}\nInput: {}\nOutput: {}\n\n### Memory\n{}\n\n### Input\n\
              {{\"input_text\": [\"{query}\"], \"categories\": {classes}, \"classification_instruction\": [\"{instruction}\"]}}\n\
              ### Output\n",
-            asked(EXAMPLE_1.0, EXAMPLE_1.1, Some(EXAMPLE_1.2)),
+            question(EXAMPLE_1.0, EXAMPLE_1.1, Some(EXAMPLE_1.2)),
             EXAMPLE_1.3,
-            asked(EXAMPLE_2.0, EXAMPLE_2.1, None),
+            question(EXAMPLE_2.0, EXAMPLE_2.1, None),
             EXAMPLE_2.2,
             within("histories", history),
         ))),
     }
 }
 
-/// A question. It looks like JSON and is none: the text stands in it as it was written (Dify).
-fn asked(query: &str, classes: &str, instruction: Option<&str>) -> String {
+/// The text of a question. It resembles JSON but is not: as on Dify the user's text is inserted without escaping.
+fn question(query: &str, classes: &str, instruction: Option<&str>) -> String {
     let instruction = instruction.map(|text| format!(", \"classification_instructions\": [\"{text}\"]"));
     format!("{{\"input_text\": [\"{query}\"], \"categories\": {classes}{}}}", instruction.unwrap_or_default())
 }

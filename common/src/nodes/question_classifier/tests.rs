@@ -79,7 +79,7 @@ fn the_question_is_the_last_of_six_messages_and_all_of_it_is_filled_in() {
 }
 
 #[test]
-fn what_was_said_before_stands_in_the_system_message_whether_or_not_the_window_is_on() {
+fn the_history_is_in_the_system_message_even_when_the_window_is_off() {
     let history = |window: Json| {
         let text = messages(json!({"memory": {"window": window}}))[0].joined_text();
         text[text.find("<histories>").unwrap()..].to_owned()
@@ -92,7 +92,7 @@ fn what_was_said_before_stands_in_the_system_message_whether_or_not_the_window_i
 }
 
 #[test]
-fn pictures_stand_before_the_question() {
+fn images_come_before_the_question() {
     let messages = messages(json!({"vision": {"enabled": true, "configs": {"detail": "low"}}}));
     assert_eq!(messages.len(), 6);
     assert_eq!(messages[5].parts.len(), 2);
@@ -126,7 +126,7 @@ fn the_query_is_shown_as_python_shows_it_and_recorded_as_it_is() {
 }
 
 #[test]
-fn preparation_fails_as_what_escapes_a_node() {
+fn preparation_fails_like_an_exception_that_leaves_the_node() {
     let vision = json!({"enabled": true, "configs": {"variable_selector": ["start", "kind"]}});
     let data = parse(json!({"vision": vision})).unwrap();
     let failure = prompt::assemble(&data, &pool(), &ModelFacts::default()).unwrap_err();
@@ -156,7 +156,7 @@ fn a_reply_names_a_class_or_the_first_is_taken() {
 #[test]
 fn a_reply_that_cannot_be_read_fails_the_node_or_escapes_it() {
     let classes = parse(json!({})).unwrap().classes;
-    let told = |reply: &str, classes: &[Class]| match choose(reply, classes).unwrap_err() {
+    let error_of = |reply: &str, classes: &[Class]| match choose(reply, classes).unwrap_err() {
         Unread::Failed(failure) => format!("{}: {}", failure.error_type, failure.message),
         Unread::Escaped(failure) => format!("escaped: {}", failure.message),
     };
@@ -168,7 +168,7 @@ fn a_reply_that_cannot_be_read_fails_the_node_or_escapes_it() {
             "{x}",
             "OutputParserError: got invalid json object. error: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
         ),
-        // A stray backtick wins over the brace.
+        // A stray backtick takes precedence over the brace.
         (
             "a ` b {\"category_id\": \"2\"}",
             "OutputParserError: got invalid json object. error: Expecting value: line 1 column 1 (char 0)",
@@ -177,7 +177,7 @@ fn a_reply_that_cannot_be_read_fails_the_node_or_escapes_it() {
         ("`null`", "escaped: argument of type 'NoneType' is not iterable"),
         (r#"{"category_id": [], "category_name": "x"}"#, "escaped: unhashable type: 'list'"),
     ] {
-        assert_eq!(told(reply, &classes), expected, "{reply}");
+        assert_eq!(error_of(reply, &classes), expected, "{reply}");
     }
-    assert_eq!(told("{}", &[]), "escaped: list index out of range");
+    assert_eq!(error_of("{}", &[]), "escaped: list index out of range");
 }

@@ -1,4 +1,4 @@
-//! The declared inputs of a run: what a start node says of each.
+//! The declared inputs of a run, in a start node.
 
 use std::sync::Arc;
 
@@ -10,31 +10,28 @@ use crate::dsl::Problems;
 use crate::nodes::condition::INVALID_NODE_DATA;
 use crate::value::JsonMap;
 
-/// What kind of field an input has in the form.
+/// The kind of an input's field in the form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum InputKind {
     /// one line of text
     TextInput,
     /// one of the options
     Select,
-    /// text of several lines
+    /// several lines of text
     Paragraph,
-    /// number
     Number,
-    /// text from an outside service (Dify never reaches it in a workflow); taken as it is
+    /// text from an external service (never used by Dify in a workflow); not checked
     ExternalDataTool,
-    /// one file
     File,
-    /// several files
     FileList,
-    /// truth value
+    /// a boolean
     Checkbox,
-    /// mapping, perhaps with a schema
+    /// a mapping, optionally with a schema
     JsonObject,
 }
 
 impl InputKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 9] = [
         Self::TextInput,
         Self::Select,
@@ -62,7 +59,7 @@ impl InputKind {
         }
     }
 
-    /// The kind of a name; names of value types are read as the field that takes such values.
+    /// Finds a kind by its name. The name of a value type gives the field for such values.
     pub fn read(text: &str) -> Option<Self> {
         match text {
             "string" => Some(Self::TextInput),
@@ -78,33 +75,31 @@ impl InputKind {
 /// One declared input.
 #[derive(Debug, Clone)]
 pub struct InputField {
-    /// Its name in the pool.
+    /// The name in the pool.
     pub variable: String,
-    /// Shown in the form; its name where the file has none.
+    /// Shown in the form; defaults to the name.
     pub label: String,
     /// Text for people.
     pub description: String,
-    /// What the form takes.
     pub kind: InputKind,
-    /// Whether it must be given.
     pub required: bool,
-    /// Whether the form shows it.
+    /// True when the form does not show it.
     pub hide: bool,
-    /// What stands in for a missing or null value; null for none.
+    /// The value used for a missing or null one; null for none.
     pub default: Json,
-    /// Most characters of a text, or most files; none and 0 for no limit.
+    /// Most characters of a text, or most files; `None` and 0: no limit.
     pub max_length: Option<u64>,
-    /// What a `select` takes.
+    /// The options of a `select`.
     pub options: Vec<String>,
-    /// Kinds of files that may be given.
+    /// Allowed kinds of files.
     pub allowed_file_types: Vec<String>,
-    /// Extensions of files that may be given.
+    /// Allowed file extensions.
     pub allowed_file_extensions: Vec<String>,
-    /// Ways in which files may be given.
+    /// Allowed transfer methods of files.
     pub allowed_file_upload_methods: Vec<String>,
-    /// What a `json_object` must look like, compiled; none for no schema and for an empty one.
+    /// The compiled schema of a `json_object`. `None` for no schema or an empty one.
     pub schema: Option<Arc<Validator>>,
-    /// The same as it stands in the file; null for none.
+    /// The schema as in the file; null for none.
     pub json_schema: Json,
 }
 
@@ -112,7 +107,7 @@ const FILE_TYPES: &[&str] = &["image", "document", "audio", "video", "custom"];
 const UPLOAD_METHODS: &[&str] = &["remote_url", "local_file", "tool_file", "datasource_file"];
 
 impl InputField {
-    /// Reads one of a start node's `variables`; reports all that is wrong with it.
+    /// Reads one of a start node's `variables` and reports all its problems.
     pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let read = &mut Reader { data, problems };
         let variable = read.text("variable", None);
@@ -146,7 +141,7 @@ impl InputField {
     }
 }
 
-/// Reads the keys of a field as leniently as Dify does: `"48"` is a number and `"true"` a truth value.
+/// Reads the keys of a field as leniently as Dify: `"48"` is a number and `"true"` a boolean.
 struct Reader<'a> {
     data: &'a JsonMap,
     problems: &'a mut Problems,
@@ -192,7 +187,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The outer option says whether it can be read.
+    /// The outer option is `None` for an invalid value.
     fn max_length(&mut self) -> Option<Option<u64>> {
         let whole = match self.data.get("max_length") {
             None | Some(Json::Null) => return Some(None),
@@ -201,7 +196,7 @@ impl Reader<'_> {
             Some(_) => None,
         };
         match whole {
-            // Dify takes a negative limit and then refuses every text.
+            // Dify accepts a negative limit and then refuses every text.
             Some(limit) => match u64::try_from(limit) {
                 Ok(limit) => Some(Some(limit)),
                 Err(_) => self.refuse("max_length of an input must not be negative".into()),

@@ -1,5 +1,5 @@
-//! The form of a run: what a caller gives is checked and completed before the run begins, with Dify's rules and
-//! messages, in Dify's order.
+//! The form of a run: checks and completes the caller's inputs before the run begins, with Dify's rules and messages,
+//! in Dify's order.
 
 use serde_json::{Number, Value as Json};
 
@@ -9,13 +9,13 @@ use crate::value::coerce::{is_python_space, parse_python_float, parse_python_int
 use crate::value::pyrepr::{repr_texts, str_of};
 use crate::value::{JsonMap, Segment};
 
-/// Inputs that the form does not take.
+/// Inputs that the form refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormError {
-    /// The caller can mend it: Dify answers 400 `invalid_param`.
+    /// An error of the caller: Dify answers 400 `invalid_param`.
     #[error("{0}")]
     Invalid(String),
-    /// A value of a class that Dify does not expect: an internal error there, not a 400.
+    /// A value of a class that Dify does not expect: there an internal error, not a 400.
     #[error("{0}")]
     Type(String),
 }
@@ -27,7 +27,7 @@ impl FormError {
             Self::Invalid(message) | Self::Type(message) => message,
         }
     }
-    /// True where Dify answers 400 `invalid_param`.
+    /// True when Dify answers 400 `invalid_param`.
     pub const fn is_invalid_param(&self) -> bool {
         match self {
             Self::Invalid(_) => true,
@@ -36,11 +36,11 @@ impl FormError {
     }
 }
 
-/// Checks the inputs of a run. The result has every declared input, null where there is no value, and nothing else;
-/// NUL characters are gone from texts.
+/// Checks the inputs of a run. The result has exactly the declared inputs, with null for a missing value. NUL
+/// characters are removed from texts.
 ///
 /// # Errors
-/// The first thing that is wrong, in the order of the form.
+/// The first problem, in the form's order.
 pub fn validate_form(fields: &[InputField], inputs: &JsonMap) -> Result<JsonMap, FormError> {
     let mut checked = JsonMap::with_capacity(fields.len());
     for field in fields {
@@ -55,7 +55,7 @@ pub fn validate_form(fields: &[InputField], inputs: &JsonMap) -> Result<JsonMap,
     Ok(checked)
 }
 
-/// Last of all: objects and lists of objects only where the form asks for files or an object.
+/// The last check: objects and lists of objects are allowed only for files and `json_object` inputs.
 fn refuse_objects(fields: &[InputField], checked: &JsonMap) -> Result<(), FormError> {
     let wrong = |test: fn(&Json) -> bool, allowed: &[InputKind]| {
         let names: Vec<&str> = fields
@@ -143,7 +143,7 @@ impl InputField {
         }
     }
 
-    /// The empty text is what a form sends for a file that was not chosen.
+    /// A form sends an empty text for a file that was not chosen.
     fn is_unset_file(&self, value: &Json) -> bool {
         !self.required && value.as_str() == Some("")
     }
@@ -184,8 +184,8 @@ fn longer(count: usize, limit: u64) -> bool {
     u64::try_from(count).is_ok_and(|count| count > limit)
 }
 
-/// A text with a dot is read as a fraction, any other as a whole number; hence `1e5` is refused. Whole numbers beyond
-/// 64 bits become fractions, as they do when they arrive as JSON.
+/// Reads a text with a dot as a fraction and any other as a whole number, so `1e5` is refused. As in JSON whole numbers
+/// beyond 64 bits become fractions.
 #[allow(clippy::cast_precision_loss)]
 fn number(text: &str) -> Option<Number> {
     if text.contains('.') {

@@ -1,5 +1,5 @@
-//! Declared inputs of a run: what a caller may give ([`field`]), how the form is checked before the run
-//! ([`form`]), and the node itself, which only shows what is in the pool when the run begins.
+//! The `start` node and the declared inputs of a run: the inputs that a caller can give ([`field`]), the check of the
+//! form before the run ([`form`]), and the node itself, which only shows the pool at the start of the run.
 
 pub mod field;
 pub mod form;
@@ -20,12 +20,12 @@ pub use form::{FormError, validate_form};
 /// Configuration of `start`.
 #[derive(Debug, Clone, Default)]
 pub struct StartData {
-    /// The declared inputs, in the order of the form.
+    /// The declared inputs, in the form's order.
     pub variables: Vec<InputField>,
 }
 
 impl StartData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let Some(variables) = data.get("variables") else { return Some(Self::default()) };
         let variables =
@@ -33,14 +33,13 @@ impl StartData {
         Some(Self { variables })
     }
 
-    /// Adds the variables that the configuration mentions, as (node, name). A start node mentions none: it shows all
-    /// there are, and runs where all of them are at hand.
+    /// Adds nothing: a start node shows all variables and runs where all of them are loaded, so it mentions none.
     pub fn mentions(&self, into: &mut Vec<(String, String)>) {
         let _ = into;
     }
 
-    /// Runs the node. Its outputs are the whole pool: its own variables under their names, all others with the prefix
-    /// of their node. Secrets are open and keep their type.
+    /// Runs the node. Its outputs are the whole pool: its own variables by name, all others with the prefix of their
+    /// node. Secrets are in plain text and keep their type.
     pub fn evaluate(&self, node: &Node, variables: &dyn Variables) -> NodeResult {
         let (own, others) = pool(node.id.as_str(), variables);
         match self.violation(&own) {
@@ -54,7 +53,7 @@ impl StartData {
         }
     }
 
-    /// What the node itself checks: `json_object` inputs, in the order of the form.
+    /// The first violation among the `json_object` inputs, in the form's order.
     fn violation(&self, own: &[(String, Segment)]) -> Option<String> {
         self.variables.iter().filter(|field| field.kind == InputKind::JsonObject).find_map(|field| {
             let name = &field.variable;
@@ -76,7 +75,7 @@ impl StartData {
 
 type Named = Vec<(String, Segment)>;
 
-/// Every variable there is: the node's own under their names, and all others under their prefixed ones.
+/// All variables: the node's own by name, and all others with their prefix.
 fn pool(node: &str, variables: &dyn Variables) -> (Named, Named) {
     let mut own = Vec::new();
     let mut others = Vec::new();

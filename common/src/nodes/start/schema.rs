@@ -1,4 +1,4 @@
-//! JSON schemas of `json_object` inputs: draft 7, compiled once, nothing fetched from anywhere.
+//! JSON schemas of `json_object` inputs: draft 7, compiled once; no schema is fetched over the network.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{ValidationError, Validator};
@@ -10,7 +10,7 @@ use crate::value::pyrepr::{repr, repr_text, str_of};
 /// Compiles `json_schema`: an object, its JSON text, or nothing (null, blank text, an empty schema).
 ///
 /// # Errors
-/// Dify's message: no JSON, no object, or no schema.
+/// Dify's message: not JSON, not an object, or not a schema.
 pub(super) fn compile(given: &Json) -> Result<Option<Validator>, String> {
     let read;
     let schema = match given {
@@ -36,12 +36,12 @@ pub(super) fn compile(given: &Json) -> Result<Option<Validator>, String> {
     }
 }
 
-/// The first violation, in the words of Python's validator; none when the value fits.
+/// The first violation, with the message of Python's validator. `None` when the value fits.
 pub(super) fn violation(schema: &Validator, value: &Json) -> Option<String> {
     schema.iter_errors(value).next().map(|error| message(&error))
 }
 
-/// Python accepts these three names in JSON, Dify does not and says so.
+/// Python accepts these three names in JSON; Dify refuses them with this message.
 fn detail(text: &str, error: &serde_json::Error) -> String {
     let mut rest = text;
     let mut quoted = false;
@@ -60,7 +60,7 @@ fn detail(text: &str, error: &serde_json::Error) -> String {
     error.to_string()
 }
 
-/// The library's errors with values written as Python writes them. Rare kinds keep the library's own words.
+/// The library's error with values in Python's format. Rare kinds keep the library's message.
 pub(in crate::nodes) fn message(error: &ValidationError<'_>) -> String {
     use ValidationErrorKind as Kind;
     let value = || repr(error.instance());

@@ -118,7 +118,7 @@ fn schema_violations_read_as_python_writes_them() {
     ] {
         let compiled = schema::compile(&schema).expect("a schema").expect("not empty");
         let found = schema::violation(&compiled, &value).expect("a violation");
-        // The library sorts a set of types by its own order.
+        // The library sorts a set of types in its own order.
         let expected =
             expected.replace("'string', 'null'", found.split("of type ").nth(1).unwrap_or_default());
         assert_eq!(found, expected, "{schema}");
@@ -186,7 +186,7 @@ fn fields_are_read_as_leniently_as_dify_does() {
 }
 
 #[test]
-fn what_cannot_be_read_is_reported_in_its_place() {
+fn invalid_values_are_reported_at_their_place() {
     for (extra, expected) in [
         (json!({"type": "slider"}), "type \"slider\" is not a kind of input"),
         (json!({"variable": 5}), "variable of an input must be a text"),
@@ -311,7 +311,7 @@ mod of_the_form {
     }
 
     #[test]
-    fn checkboxes_read_words_and_pass_what_they_do_not_know() {
+    fn checkboxes_read_words_and_pass_other_values_unchanged() {
         let checkbox = json!({"type": "checkbox"});
         for (given, expected) in [
             (json!(true), json!(true)),
@@ -341,7 +341,7 @@ mod of_the_form {
     }
 
     #[test]
-    fn the_first_field_that_does_not_fit_is_told_and_objects_last_of_all() {
+    fn the_first_field_that_does_not_fit_is_reported_and_objects_last() {
         let fields = |extra: Json| {
             let one = json!({"variable": "a", "label": "a", "type": "checkbox"});
             let two = json!({"variable": "b", "label": "b", "type": "checkbox"});

@@ -1,5 +1,5 @@
-//! What a step knows of its run besides its input: the question, what was summed up and found out so far, the last steps
-//! and what was said. All of it comes with the job under names that no workflow can write.
+//! The background of a step: the question, the run's summary and facts so far, the last steps and the messages. The job
+//! carries all of it under names that workflows cannot write.
 
 use serde_json::{Value as Json, json};
 
@@ -7,27 +7,27 @@ use super::params::{Secrets, render_text};
 use super::{HISTORY_NODE, MAIN_MESSAGES, MESSAGES_NODE, RUNTIME, RUNTIME_NODE};
 use crate::value::{JsonMap, Variables};
 
-/// Characters of one step's input or output that a prompt shows.
+/// Most characters of a step's input or output in a prompt.
 const SHOWN_CHARS_MAX: usize = 2000;
 
-/// See the module.
+/// The background of a step, see the module.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Background {
-    /// What the user wants.
+    /// The user's request.
     pub question: String,
-    /// What was said, in a few sentences; empty where nobody summed it up.
+    /// A summary of the conversation in a few sentences; empty without one.
     pub summary: String,
-    /// What is known.
+    /// Known facts about the user.
     pub facts: Vec<String>,
     /// Records of the last steps, oldest first.
     pub history: Vec<JsonMap>,
-    /// What was said: who and what.
+    /// The messages as (role, text).
     pub messages: Vec<(String, String)>,
-    /// What the run's steps have told the user so far.
+    /// The text that the run's steps have sent to the user so far.
     pub answer: String,
 }
 
-/// Reads it. `question` is a text with references, for a node that has one.
+/// Reads the background. `question` is a text with references, if the node has one.
 pub fn read(
     variables: &dyn Variables,
     question: Option<&str>,
@@ -39,7 +39,7 @@ pub fn read(
     };
     let runtime = get(RUNTIME_NODE, RUNTIME).unwrap_or(Json::Null);
     let text = |key: &str| runtime.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
-    let asked = match question {
+    let question = match question {
         Some(template) => render_text(template, variables, secrets),
         None => match get("sys", "query") {
             Some(Json::String(query)) if !query.is_empty() => query,
@@ -52,7 +52,7 @@ pub fn read(
     let messages = get(MESSAGES_NODE, MAIN_MESSAGES);
     let messages = messages.as_ref().and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
     Background {
-        question: asked,
+        question,
         summary: text("summary"),
         facts: facts.iter().filter_map(|fact| fact.as_str().map(str::to_owned)).collect(),
         history: records.iter().filter_map(|record| record.as_object().cloned()).collect(),
@@ -72,7 +72,7 @@ fn said(message: &Json) -> Option<(String, String)> {
 }
 
 impl Background {
-    /// As a text for prompts: the summary, the facts, and the last steps with what they were given and made.
+    /// A text for prompts: the summary, the facts, and the last steps with inputs and outputs.
     pub fn context(&self) -> String {
         let mut parts = Vec::new();
         if !self.summary.is_empty() {
@@ -86,13 +86,13 @@ impl Background {
         parts.join("\n")
     }
 
-    /// The last steps, with what they were given and made; empty for none.
+    /// The last steps with inputs and outputs; empty when there are none.
     pub fn steps(&self) -> String {
         let steps: Vec<String> = self.history.iter().map(shown).collect();
         if steps.is_empty() { String::new() } else { format!("<steps>\n{}\n</steps>", steps.join("\n")) }
     }
 
-    /// What was said, as a text; the question stands for all of it where nothing is kept.
+    /// The conversation as a text; without messages the question and the answer so far.
     pub fn conversation(&self) -> String {
         let lines: Vec<String> = match self.messages.as_slice() {
             [] => [("user", &self.question), ("assistant", &self.answer)]
@@ -137,8 +137,8 @@ mod tests {
             assert!(context.contains(part), "{context}");
         }
         assert_eq!(background.conversation(), "user: hi\nassistant: ho");
-        let asked = read(&pool, Some("about {{#sys.query#}}"), 2, &mut Secrets::default());
-        assert_eq!(asked.question, "about What now?");
+        let background = read(&pool, Some("about {{#sys.query#}}"), 2, &mut Secrets::default());
+        assert_eq!(background.question, "about What now?");
     }
 
     #[test]

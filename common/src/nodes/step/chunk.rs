@@ -1,29 +1,28 @@
-//! What a call brings, piece by piece, and what becomes of the pieces: a text grows, an object replaces.
+//! The output of a call, piece by piece: texts are appended, an object replaces everything before it.
 
 use serde_json::{Value as Json, json};
 
 use crate::value::{JsonMap, Segment};
 
-/// A piece of what a call brings.
+/// A piece of a call's output.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Chunk {
-    /// Text, to be put behind what there is.
+    /// Text to append.
     Text(String),
-    /// An object, which takes the place of all there is.
+    /// An object that replaces all earlier output.
     Data(JsonMap),
 }
 
-/// What has come so far. Text behind an object begins anew, and so does an object behind a text.
+/// The output so far. A text after an object starts again, and so does an object after a text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Gathered {
-    /// A text.
     Text(String),
     /// The last object.
     Data(JsonMap),
 }
 
 impl Default for Gathered {
-    /// A call that brings nothing brings an empty text.
+    /// A call without output gives an empty text.
     fn default() -> Self {
         Self::Text(String::new())
     }
@@ -39,7 +38,7 @@ impl Gathered {
         }
     }
 
-    /// As one object: a text is `{"text": …}`.
+    /// The output as one object: a text is `{"text": …}`.
     pub fn object(&self) -> JsonMap {
         match self {
             Self::Text(text) => JsonMap::from_iter([("text".to_owned(), json!(text))]),
@@ -47,7 +46,8 @@ impl Gathered {
         }
     }
 
-    /// As variables: the text as `text`; of an object each key, and the whole as `output` unless it has such a key.
+    /// The output as variables: a text as `text`; of an object each key, and the whole object as `output` unless it has
+    /// that key.
     pub fn outputs(&self) -> Vec<(String, Segment)> {
         let map = self.object();
         let whole = matches!(self, Self::Data(map) if !map.is_empty() && !map.contains_key("output"));

@@ -1,40 +1,40 @@
-//! Why a call did not come to an end, as a workflow sees it: a text, and whatever the call says besides.
+//! The error of a call, as a workflow sees it: a text, and data of the call.
 
 use serde_json::{Value as Json, json};
 
 use crate::failure::NodeFailure;
 use crate::value::JsonMap;
 
-/// The class of an error of a call that has none of its own.
+/// The error type of a call without its own.
 pub const CALL_ERROR: &str = "CallError";
 
-/// An error of a call. Holds no secret.
+/// An error of a call. It contains no secret.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct CallError {
-    /// What happened, for people.
+    /// The message for people.
     pub message: String,
-    /// What else there is to say; `{}` for most.
+    /// Further data; `{}` for most errors.
     pub data: JsonMap,
-    /// The class on which workflows branch.
+    /// The error type that workflows branch on.
     pub error_type: String,
-    /// Whether another try could help.
+    /// True when a retry can help.
     pub retryable: bool,
-    /// How long the other side asked to wait, in milliseconds.
+    /// The wait that the server asked for, in milliseconds.
     pub retry_after_ms: Option<u64>,
 }
 
 impl CallError {
-    /// An error of the class `CallError`.
+    /// An error of type `CallError`.
     pub fn new(message: impl Into<String>) -> Self {
         Self::of(CALL_ERROR, message)
     }
-    /// An error of a class of its own.
+    /// An error of its own type.
     pub fn of(error_type: impl Into<String>, message: impl Into<String>) -> Self {
         let (error_type, message) = (error_type.into(), message.into());
         Self { message, data: JsonMap::new(), error_type, retryable: false, retry_after_ms: None }
     }
-    /// The same with something to say besides; anything but an object says nothing.
+    /// Adds data; anything except an object is ignored.
     #[must_use]
     pub fn with(self, data: Json) -> Self {
         let data = match data {
@@ -43,12 +43,12 @@ impl CallError {
         };
         Self { data, ..self }
     }
-    /// The same, but that another try could help.
+    /// Marks the error as retryable.
     #[must_use]
     pub fn passing(self) -> Self {
         Self { retryable: true, ..self }
     }
-    /// Both keys, always: what the output `error_message` is.
+    /// The output `error_message`; always has both keys.
     pub fn object(&self) -> Json {
         json!({"err_msg": self.message, "data": self.data})
     }

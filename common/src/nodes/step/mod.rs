@@ -1,6 +1,6 @@
-//! Steps: nodes that run a *call*, which is something with a name, a schema of its input, and pieces of text or objects as
-//! its output. What the calls do is in the worker; here is what needs no outside world: the configuration ([`parse`]), the
-//! parameters ([`params`]), the pieces ([`chunk`]) and errors ([`error`]).
+//! Steps: nodes that run a *call*. A call has a name, a schema of its input, and an output in pieces of text or
+//! objects. The worker runs the calls. This module holds the pure parts: the configuration ([`parse`]), the parameters
+//! ([`params`]), the pieces ([`chunk`]) and errors ([`error`]).
 
 pub mod api;
 pub mod background;
@@ -24,62 +24,62 @@ pub use chunk::{Chunk, Gathered};
 pub use error::CallError;
 pub use params::{MASK, Param, Secrets, merged};
 
-/// The namespace of what a run keeps for its steps; see [`RUNTIME`].
+/// The namespace of values that a run stores for its steps; see [`RUNTIME`].
 pub const RUNTIME_NODE: &str = "#rt";
-/// The variable in it.
+/// The variable with these values.
 pub const RUNTIME: &str = "rt";
-/// The namespace of the run's history: the variable `n` holds its last n records.
+/// The namespace of the run's history: the variable `n` has its last n records.
 pub const HISTORY_NODE: &str = "#history";
 /// The namespace of lists of messages.
 pub const MESSAGES_NODE: &str = "#messages";
-/// The list that a run has unless another is named.
+/// The default list of a run.
 pub const MAIN_MESSAGES: &str = "main";
-/// How many records of the history a step is told unless it says otherwise.
+/// Default number of history records for a step.
 pub const HISTORY_SIZE: u64 = 3;
 
-/// Configuration of a step. Which call it runs follows from `node` and, without one, from the node's type.
+/// Configuration of a step. The call is determined by `node`, else by the node's type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepData {
-    /// A library node, or a call, by id; absent: the call of the node's type.
+    /// The id of a library node or a call. `None`: the call of the node's type.
     pub node: Option<String>,
     /// The call of the node's type.
     pub call: &'static str,
     /// Parameters, in order.
     pub params: Vec<(String, Param)>,
-    /// Whether missing input is looked for; absent: as the call says.
+    /// True when missing input is filled in. `None`: as the call declares.
     pub enable_filling: Option<bool>,
-    /// Whether the user sees its pieces; absent: as the call says.
+    /// True when the user sees its pieces. `None`: as the call declares.
     pub to_user: Option<bool>,
-    /// Properties of the input's schema that are replaced.
+    /// Replaced properties of the input's schema.
     pub override_input: JsonMap,
-    /// Properties of the output's schema that are replaced.
+    /// Replaced properties of the output's schema.
     pub override_output: JsonMap,
-    /// Whether output that does not fit its schema is a failure.
+    /// True when output that does not fit its schema is a failure.
     pub strict_output: bool,
-    /// The language of texts for people; absent: the run's.
+    /// The language of texts for people. `None`: the run's.
     pub language: Option<Language>,
-    /// Who is asked for what is missing.
+    /// Settings for filling in missing input.
     pub filling: Filling,
 }
 
-/// Where values for missing input come from. Any node with `enable_filling` has this.
+/// Settings for filling in missing input. Any node with `enable_filling` has them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Filling {
-    /// The profile that is asked; absent: the namespace's default.
+    /// The profile of the model that fills in. `None`: the namespace's default.
     pub profile_id: Option<String>,
-    /// What the user wants, as a text with references; absent: `sys.query`, or the run's question.
+    /// The user's request, a text with references. `None`: `sys.query`, or the run's question.
     pub question: Option<String>,
-    /// The schema of the input, for types that have none of their own.
+    /// The schema of the input, for types without their own.
     pub input_schema: Option<Json>,
 }
 
 impl Filling {
-    /// Reads what concerns it in `data` of a node.
+    /// Reads these settings from `data` of a node.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         parse::filling(data, problems)
     }
 
-    /// Adds the variables that it reads, as (node, name).
+    /// Adds the variables that filling reads, as (node, name).
     pub fn mentions(&self, into: &mut Vec<(String, String)>) {
         match &self.question {
             Some(text) => params::text_mentions(text, into),
@@ -89,7 +89,7 @@ impl Filling {
     }
 }
 
-/// Adds what every step with a background reads: the run's own values, its history and its messages.
+/// Adds the variables for a step's background: the run's own values, its history and its messages.
 pub fn background_mentions(history: u64, into: &mut Vec<(String, String)>) {
     let size = history.to_string();
     for (node, name) in
@@ -99,18 +99,16 @@ pub fn background_mentions(history: u64, into: &mut Vec<(String, String)>) {
     }
 }
 
-/// What a node type adds: the call that it stands for, and the keys of `data` that are parameters of it.
+/// A node type that is a step: its call, and the keys of `data` that are parameters.
 #[derive(Debug, Clone, Copy)]
 pub struct StepForm {
-    /// The type.
     pub kind: NodeKind,
-    /// The call.
     pub call: &'static str,
-    /// Keys that may stand in `data` as well as in `params`.
+    /// Keys that are accepted in `data` as well as in `params`.
     pub keys: &'static [&'static str],
-    /// Whether it reads what the run keeps for its steps, its history and its messages.
+    /// True when the step reads the run's values, history and messages.
     pub has_background: bool,
-    /// Whether its call looks for missing input unless the node says otherwise.
+    /// True when the call fills in missing input by default.
     pub fills: bool,
 }
 
@@ -144,11 +142,11 @@ pub const STEP_FORMS: &[StepForm] = &[
     StepForm { kind: NodeKind::Call, call: CALL, keys: &[], has_background: true, fills: true },
 ];
 
-/// What a `call` node stands for by itself: nothing.
+/// The call of a `call` node without `node`; there is no such call.
 const CALL: &str = "CALL";
-/// What a `sql` node stands for.
+/// The call of a `sql` node.
 const SQL: &str = "SQL";
-/// What `api` takes.
+/// Parameters of `api`.
 const API_KEYS: &[&str] = &[
     "operation",
     "path",
@@ -163,7 +161,7 @@ const API_KEYS: &[&str] = &[
     "idempotent",
     "service_id",
 ];
-/// What `sql` takes.
+/// Parameters of `sql`.
 const SQL_KEYS: &[&str] = &[
     "mode",
     "datasource",
@@ -176,19 +174,19 @@ const SQL_KEYS: &[&str] = &[
     "timeout",
     "profile_id",
 ];
-/// What the step form of `llm` takes.
+/// Parameters of the step form of `llm`.
 const LLM_KEYS: &[&str] =
     &["system_prompt", "user_prompt", "enable_context", "step_history_size", "temperature", "profile_id"];
-/// The keys by which the step form of `llm` is known.
+/// The keys that identify the step form of `llm`.
 const LLM_MARKS: [&str; 4] = ["system_prompt", "user_prompt", "enable_context", "step_history_size"];
 
-/// Whether `data` of an `llm` node is in the step form.
+/// True when `data` of an `llm` node is in the step form.
 pub fn is_llm_step(data: &JsonMap) -> bool {
     let params = data.get("params").and_then(Json::as_object);
     LLM_MARKS.iter().any(|key| data.contains_key(*key) || params.is_some_and(|map| map.contains_key(*key)))
 }
 
-/// Whether a node of this type and with this `data` runs a call.
+/// True when a node of this type with this `data` runs a call.
 pub fn is_step(kind: NodeKind, data: &JsonMap) -> bool {
     match kind {
         NodeKind::Llm => is_llm_step(data),
@@ -196,7 +194,7 @@ pub fn is_step(kind: NodeKind, data: &JsonMap) -> bool {
     }
 }
 
-/// Whether missing input of such a node may be looked for: it says so, or leaves it to a call that may want it.
+/// True when missing input of such a node can be filled in: it is enabled, or unset and the call may enable it.
 pub fn may_fill(kind: NodeKind, data: &JsonMap) -> bool {
     let given = data.get("enable_filling").filter(|value| !value.is_null());
     let form = || STEP_FORMS.iter().find(|form| form.kind == kind).filter(|_| is_step(kind, data));
@@ -208,33 +206,33 @@ pub fn may_fill(kind: NodeKind, data: &JsonMap) -> bool {
 }
 
 impl StepData {
-    /// Reads `data` of a node of this type; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads `data` of a node of this type. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(kind: NodeKind, data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         parse::parse(kind, data, problems)
     }
 
-    /// Whether an edge with this handle may be the way out, though steps have one: a registered Call may choose.
+    /// True when an edge can have this handle: steps have one way out, but a registered Call can choose its handle.
     pub fn chooses(&self, handle: &str) -> bool {
         self.call == CALL && ![SOURCE_HANDLE, FAIL_BRANCH_HANDLE].contains(&handle)
     }
 
-    /// The id by which the call is looked up.
+    /// The id for looking up the call.
     pub fn id(&self) -> &str {
         self.node.as_deref().unwrap_or(self.call)
     }
 
-    /// What is known of its type.
+    /// The entry of its type.
     pub fn form(&self) -> Option<&'static StepForm> {
         STEP_FORMS.iter().find(|form| form.call == self.call)
     }
 
-    /// Whether missing input may be looked for: said so, or left to the call.
+    /// True when missing input can be filled in: enabled, or left to the call.
     pub fn may_fill(&self) -> bool {
         self.enable_filling
             .unwrap_or_else(|| self.node.is_some() || self.form().is_some_and(|form| form.fills))
     }
 
-    /// Whether all that its call reads is in its parameters: a statement that is written down answers no question.
+    /// True when the parameters alone determine the call: a given SQL statement needs no question.
     fn is_whole(&self) -> bool {
         let given = |name: &str| self.params.iter().find(|(known, _)| known == name).map(|(_, param)| param);
         let asks = given("mode").is_some_and(
@@ -243,7 +241,7 @@ impl StepData {
         self.call == SQL && given("sql").is_some() && !asks
     }
 
-    /// How many records of the history it is told.
+    /// The number of history records for the step.
     pub fn history_size(&self) -> u64 {
         let given = self.params.iter().find(|(name, _)| name == "step_history_size");
         let size = given.and_then(|(_, param)| match param {
@@ -259,11 +257,11 @@ impl StepData {
         if self.may_fill() {
             self.filling.mentions(into);
         }
-        // What a registered Call is told of whose run it is.
+        // A registered Call gets the ids of the run's user, app and conversation.
         if self.node.is_some() {
             into.extend(["user_id", "app_id", "conversation_id"].map(|name| ("sys".into(), name.into())));
         }
-        // A library node may name any call.
+        // A library node can refer to any call.
         if self.node.is_some() || self.form().is_some_and(|form| form.has_background) && !self.is_whole() {
             match &self.filling.question {
                 Some(text) => params::text_mentions(text, into),

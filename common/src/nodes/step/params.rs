@@ -1,6 +1,6 @@
 //! Parameters of a step: constants, texts with references at any depth, or whole variables.
 //!
-//! `{type: constant | mixed | variable, value}` says which; anything else is a constant in which texts are templates.
+//! `{type: constant | mixed | variable, value}` gives the type; anything else is a constant whose texts are templates.
 
 use std::collections::BTreeSet;
 
@@ -11,22 +11,22 @@ use crate::nodes::fields::{INVALID_NODE_DATA, selector};
 use crate::value::template::{Part, Template, mention};
 use crate::value::{JsonMap, Lookup, Segment, SegmentType, Selector, Variables};
 
-/// What stands in place of a secret where people look.
+/// Replaces a secret in texts that people see.
 pub const MASK: &str = "******";
 
-/// Where the value of a parameter comes from.
+/// The source of a parameter's value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Param {
-    /// As it is.
+    /// A fixed value.
     Constant(Json),
-    /// With references in its texts.
+    /// A value with references in its texts.
     Mixed(Json),
-    /// A variable, whatever its type; a parameter that is not given when there is no such variable.
+    /// A variable of any type. When it is missing the parameter counts as not given.
     Variable(Selector),
 }
 
 impl Param {
-    /// Reads a parameter; reports what is wrong with it.
+    /// Reads a parameter and reports problems.
     pub fn parse(value: &Json, problems: &mut Problems) -> Option<Self> {
         let slot = value.as_object().and_then(|map| Some((map.get("type")?.as_str()?, map.get("value")?)));
         match slot {
@@ -61,7 +61,7 @@ impl Param {
         }
     }
 
-    /// Its value, and the secrets that went into it. None for a variable that is not there.
+    /// The value; notes the secrets in it. `None` for a missing variable.
     fn resolve(&self, variables: &dyn Variables, secrets: &mut Secrets, is_template: bool) -> Option<Json> {
         match self {
             Self::Constant(value) => Some(value.clone()),
@@ -78,8 +78,8 @@ impl Param {
     }
 }
 
-/// The values of parameters by name; those that are not given are left out. `templates` are those that are Jinja: values
-/// stand in them as texts, in which nothing is a template any more.
+/// The values of parameters by name, without those that are not given. `templates` names the Jinja parameters: values
+/// are inserted into them as quoted texts, so that their content is not evaluated.
 pub fn resolve(
     params: &[(String, Param)],
     variables: &dyn Variables,
@@ -93,13 +93,13 @@ pub fn resolve(
     values.collect()
 }
 
-/// A value as an expression of Jinja.
+/// A text as a Jinja expression.
 fn quoted(text: &str) -> String {
     format!("{{{{ {} }}}}", Json::String(text.to_owned()))
 }
 
-/// What a step is given: what its library node knows, and the parameters of the step over it, key by key. Nothing is put into
-/// one another, and what was given stays as it was.
+/// The input of a step: the library node's parameters, overridden key by key by the step's. Values are not merged any
+/// deeper.
 #[must_use]
 pub fn merged(known: &JsonMap, params: JsonMap) -> JsonMap {
     let mut merged = known.clone();
@@ -107,7 +107,7 @@ pub fn merged(known: &JsonMap, params: JsonMap) -> JsonMap {
     merged
 }
 
-/// A text with references.
+/// Renders a text with references.
 pub fn render_text(text: &str, variables: &dyn Variables, secrets: &mut Secrets) -> String {
     render_with(text, variables, secrets, &|value| value.to_owned())
 }
@@ -123,7 +123,7 @@ fn render_with(
     for part in template.parts() {
         match part {
             Part::Text(text) => out.push_str(text),
-            // Only what looks like a reference is one: an address is full of dots.
+            // Only explicit references count here: an address is full of dots.
             Part::PerhapsVariable(path) => out.push_str(&path.join(".")),
             Part::Variable(selector) => match variables.get(selector) {
                 Lookup::Found(segment) => {
@@ -168,12 +168,12 @@ fn each_reference(value: &Json, out: &mut dyn FnMut(&Selector)) {
     }
 }
 
-/// Secrets that went into the input of a step: masked wherever people look.
+/// Secrets in the input of a step; masked in everything that people see.
 #[derive(Debug, Clone, Default)]
 pub struct Secrets(BTreeSet<String>);
 
 impl Secrets {
-    /// Keeps a value in mind if it is one.
+    /// Remembers the value if it is a secret.
     pub fn note(&mut self, segment: &Segment) {
         if segment.ty == SegmentType::Secret
             && let Some(text) = segment.value.as_str().filter(|text| !text.is_empty())
@@ -181,20 +181,20 @@ impl Secrets {
             self.0.insert(text.to_owned());
         }
     }
-    /// Keeps a text in mind.
+    /// Remembers a secret text.
     pub fn add(&mut self, secret: &str) {
         if !secret.is_empty() {
             self.0.insert(secret.to_owned());
         }
     }
-    /// A text without them.
+    /// Masks all secrets in a text.
     pub fn masked(&self, text: &str) -> String {
-        // Longer ones first: one may hold another.
+        // Longer ones first: one secret can contain another.
         let mut secrets: Vec<&String> = self.0.iter().collect();
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets.into_iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), MASK))
     }
-    /// A value without them.
+    /// Masks all secrets in a value.
     pub fn masked_value(&self, value: &Json) -> Json {
         if self.0.is_empty() {
             return value.clone();
@@ -208,7 +208,7 @@ impl Secrets {
             Json::Null | Json::Bool(_) | Json::Number(_) => value.clone(),
         }
     }
-    /// An object without them.
+    /// Masks all secrets in an object.
     pub fn masked_map(&self, map: &JsonMap) -> JsonMap {
         map.iter().map(|(key, item)| (key.clone(), self.masked_value(item))).collect()
     }
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_into_a_template_is_no_template() {
+    fn a_value_in_a_template_is_not_evaluated() {
         use crate::value::jinja::JinjaTemplate;
         let words = "{{ 1 + 1 }} \"quoted\" \\ {% raw %}\nnext";
         let pool = Pool::new(json!({"start": {"words": words}}));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn se_a01_parameters_replace_what_is_known_key_by_key() {
+    fn se_a01_parameters_override_the_library_nodes_key_by_key() {
         let known = map(json!({"url": "u", "query": {"unit": "C"}}));
         let before = known.clone();
         let merged = merged(&known, map(json!({"query": {"city": "Rome"}})));

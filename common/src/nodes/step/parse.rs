@@ -1,4 +1,4 @@
-//! Reading the configuration of a step.
+//! Parses the configuration of a step.
 
 use serde_json::Value as Json;
 
@@ -57,7 +57,7 @@ pub(super) fn parse(kind: NodeKind, data: &JsonMap, problems: &mut Problems) -> 
     })
 }
 
-/// `params`, and before them what of the type's own keys stands in `data` itself.
+/// Reads `params`, preceded by the type's own keys in `data`.
 fn parameters(data: &JsonMap, keys: &[&str], problems: &mut Problems) -> Vec<(String, Param)> {
     let nothing = JsonMap::new();
     let given = match data.get("params").filter(|value| !value.is_null()) {
@@ -110,7 +110,7 @@ fn language(value: &Json, problems: &mut Problems) -> Option<Language> {
     found
 }
 
-/// What a constant parameter is.
+/// The value of a constant parameter.
 fn constant<'a>(params: &'a [(String, Param)], name: &str) -> Option<&'a Json> {
     params.iter().find(|(known, _)| known == name).and_then(|(_, param)| match param {
         Param::Constant(value) | Param::Mixed(value) => Some(value),

@@ -43,7 +43,7 @@ fn se_a20_the_history_that_a_step_sees_has_bounds() {
 }
 
 #[test]
-fn what_cannot_be_used_is_named() {
+fn problems_are_reported_with_their_path() {
     for (kind, data, path) in [
         (NodeKind::Llm, json!({"user_prompt": "x", "temperature": 3}), "temperature"),
         (NodeKind::Empty, json!({"params": []}), "params"),
@@ -84,17 +84,17 @@ fn calls_have_one_form_each() {
 
 #[test]
 fn a_step_asks_for_the_conversation_only_where_its_call_may_read_it() {
-    let asked = |kind: NodeKind, data: Json| {
+    let reads_messages = |kind: NodeKind, data: Json| {
         let mut mentions = Vec::new();
         read(kind, data).unwrap().mentions(&mut mentions);
         mentions.iter().any(|(node, _)| node == "#messages")
     };
     let api = |more: bool| json!({"url": "http://x.test", "enable_filling": more});
-    assert_eq!([true, false].map(|fills| asked(NodeKind::Api, api(fills))), [true, false]);
+    assert_eq!([true, false].map(|fills| reads_messages(NodeKind::Api, api(fills))), [true, false]);
     let sql = |more: Json| {
         let mut data = json!({"datasource": "d", "sql": "select 1"});
         data.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        asked(NodeKind::Sql, data)
+        reads_messages(NodeKind::Sql, data)
     };
     assert!(!sql(json!({})) && !sql(json!({"mode": "query"})));
     assert!(
@@ -103,7 +103,8 @@ fn a_step_asks_for_the_conversation_only_where_its_call_may_read_it() {
             && sql(json!({"node": "n1"}))
     );
     assert!(
-        asked(NodeKind::Sql, json!({"datasource": "d"})) && asked(NodeKind::Llm, json!({"user_prompt": "x"}))
+        reads_messages(NodeKind::Sql, json!({"datasource": "d"}))
+            && reads_messages(NodeKind::Llm, json!({"user_prompt": "x"}))
     );
 }
 

@@ -1,22 +1,20 @@
-//! Texts for people and models in two languages: names of the calls, prompts of those that ask a model.
+//! Texts for people and models in two languages: names of calls, and prompts.
 
 use crate::language::Language;
 
 /// A text in both languages.
 #[derive(Debug, Clone, Copy)]
 pub struct Text {
-    /// Chinese.
     pub zh: &'static str,
-    /// English.
     pub en: &'static str,
 }
 
 impl Text {
-    /// The one of a language by its name; Chinese where that names none.
+    /// The text in a language given by name; in Chinese for an unknown name.
     pub fn named(self, language: Option<&str>) -> &'static str {
         self.of(language.and_then(Language::from_name).unwrap_or_default())
     }
-    /// The one of a language.
+    /// The text in a language.
     pub const fn of(self, language: Language) -> &'static str {
         match language {
             Language::Zh => self.zh,
@@ -25,23 +23,23 @@ impl Text {
     }
 }
 
-/// The name of the step that looks for missing input.
+/// The name of the step that fills in missing input.
 pub const FILLING: Text = Text { zh: "自动参数填充", en: "Automatic parameter filling" };
-/// What it is.
+/// The description of that step.
 pub const FILLING_DESCRIPTION: Text =
     Text { zh: "从对话中提取缺少的参数", en: "Looks for missing parameters in the conversation" };
-/// What a person is told who is asked for the rest.
+/// The prompt for a person who is asked for the missing values.
 pub const PARAMETERS_MISSING: Text = Text {
     zh: "当运行产生如下缺失参数时，请补充：",
     en: "The step needs values that are missing. Please give:",
 };
-/// What stands in the failure of a run that can ask nobody.
+/// The failure when the missing values cannot be asked for.
 pub const PARAMETERS_NOT_FOUND: Text = Text {
     zh: "缺少参数，且运行无法询问用户",
-    en: "parameters are missing, and nobody can be asked in this run",
+    en: "parameters are missing, and this run cannot ask the user",
 };
 
-/// The prompt of a summary.
+/// The prompt for a summary.
 pub const SUMMARY_PROMPT: Text = Text {
     zh: "根据给出的对话和已知事实，用不超过三句话、不超过300字总结对话。只输出总结，使用中文。",
     en: "Sum up the conversation and the facts in at most three sentences and 300 words. Answer with the summary alone, in English.",
@@ -53,21 +51,21 @@ pub const FACTS_PROMPT: Text = Text {
     en: "Draw facts about the user from the conversation (likes, experience, plans, opinions). One sentence each; guess \
          nothing. Answer with JSON alone: {\"facts\": [\"fact 1\", \"fact 2\"]}; with {\"facts\": []} when there are none.",
 };
-/// The prompt for the domains that a conversation is about.
+/// The prompt for the domains of a conversation.
 pub const DOMAIN_PROMPT: Text = Text {
     zh: "提取对话所属领域的关键词，最多五个，不要重复。只输出 JSON：{\"keywords\": [\"关键词1\"]}；没有时输出 {\"keywords\": []}。",
     en: "Name the domains that the conversation is about: at most five keywords, none twice. Answer with JSON alone: \
          {\"keywords\": [\"keyword 1\"]}; with {\"keywords\": []} when there are none.",
 };
-/// The prompt under which a failure is explained.
+/// The prompt for explaining a failure.
 pub const EXPLAIN_PROMPT: Text = Text {
     zh: "工作流的一个步骤失败了。请用简短、易懂的语言向用户解释原因，并说明可以怎么做。不要编造信息。",
     en: "A step of a workflow has failed. Explain the reason to the user in a few plain words, and say what can be done. Invent nothing.",
 };
-/// What an LLM step is told of who it is unless it says otherwise.
+/// The default system prompt of an LLM step.
 pub const LLM_SYSTEM_PROMPT: Text =
     Text { zh: "你是一个乐于助人的助手。", en: "You are a helpful assistant." };
-/// What it is asked unless it says otherwise.
+/// The default user prompt of an LLM step.
 pub const LLM_USER_PROMPT: Text = Text {
     zh: "{% if context %}<context>\n{{ context }}\n</context>\n{% endif %}当前时间：{{ time }}\n问题：{{ question }}",
     en: "{% if context %}<context>\n{{ context }}\n</context>\n{% endif %}Time: {{ time }}\nQuestion: {{ question }}",

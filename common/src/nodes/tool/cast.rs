@@ -1,5 +1,5 @@
-//! From whatever value a parameter has to the type that its tool declares, by Dify's rules: what comes out of a workflow
-//! is mostly text.
+//! Converts a parameter's value to the type that its tool declares, by Dify's rules. Values from a workflow are mostly
+//! texts.
 
 use serde_json::{Value as Json, json};
 
@@ -8,10 +8,10 @@ use crate::value::Segment;
 use crate::value::coerce::{parse_python_float, parse_python_int};
 use crate::value::pyrepr::{repr, str_of};
 
-/// The value under the type.
+/// The value in the type.
 ///
 /// # Errors
-/// What Dify says of a value that cannot be it.
+/// Dify's message for a value that cannot be converted.
 pub fn cast(ty: ParameterType, value: &Json) -> Result<Json, String> {
     let wrong = || {
         format!("The tool parameter value {} is not in correct type of {}.", repr(value), ty.normal_name())
@@ -31,7 +31,7 @@ pub fn cast(ty: ParameterType, value: &Json) -> Result<Json, String> {
             Json::Number(_) => value.clone(),
             Json::String(text) if text.is_empty() => Json::Null,
             Json::String(text) => number(text).ok_or_else(wrong)?,
-            // Python counts them as numbers.
+            // In Python booleans are numbers.
             Json::Bool(_) => value.clone(),
             Json::Array(_) | Json::Object(_) => return Err(wrong()),
         },
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_become_what_is_declared() {
+    fn values_get_the_declared_types() {
         use ParameterType::*;
         let file = json!({"dify_model_identity": "__dify__file__"});
         for (ty, value, expected) in [
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_the_type_is_refused() {
+    fn a_value_that_cannot_have_the_type_is_refused() {
         for (ty, value, message) in [
             (
                 ParameterType::Number,

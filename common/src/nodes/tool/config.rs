@@ -1,4 +1,4 @@
-//! `[tools]` of the settings: where tools are that are not part of this program, and the keys to them.
+//! `[tools]` of the settings: addresses and keys of tools that are not part of this program.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,26 @@ use crate::hidden::{Hidden, HiddenCommand, HiddenUrl};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolsConfig {
-    /// A service that runs tools: `POST {endpoint}/{provider}/{tool}`; empty: none.
+    /// A service that runs tools: `POST {endpoint}/{provider}/{tool}`. Empty: no service.
     pub endpoint: HiddenUrl,
-    /// Its key, sent as `Authorization: Bearer`. Better given as `TIDEMILL_TOOLS_API_KEY`.
+    /// The service's key, sent as `Authorization: Bearer`. Prefer `TIDEMILL_TOOLS_API_KEY`.
     pub api_key: Hidden,
-    /// Further headers for it.
+    /// Further headers for the service.
     pub headers: BTreeMap<String, Hidden>,
-    /// Longest silence of it, in seconds.
+    /// Longest silence of the service, in seconds.
     pub read_seconds: u64,
-    /// How long what it says of a tool's parameters is believed, in seconds; 0: it is asked before each call.
+    /// Seconds for which a tool's description from the service is cached; 0: it is fetched before each call.
     pub describe_seconds: u64,
     /// Largest answer of a tool, in bytes.
     pub answer_bytes_max: u64,
-    /// Whether the tools that are part of this program are used.
+    /// True when this program's own tools are used.
     pub builtin: bool,
-    /// Whether apps of this namespace are called as tools (`provider_type: workflow`); else the service is asked.
+    /// True when apps of this namespace can be called as tools (`provider_type: workflow`); otherwise the service is
+    /// called.
     pub workflows: bool,
-    /// OpenAPI documents by the provider's id or name.
+    /// OpenAPI documents by provider id or name.
     pub api: BTreeMap<String, ApiConfig>,
-    /// MCP servers by the provider's id or name.
+    /// MCP servers by provider id or name.
     pub mcp: BTreeMap<String, McpConfig>,
 }
 
@@ -38,10 +39,10 @@ impl Default for ToolsConfig {
             endpoint: HiddenUrl::default(),
             api_key: Hidden::default(),
             headers: BTreeMap::new(),
-            // Tools ask models and wait for the web.
+            // Tools call models and wait for web servers.
             read_seconds: 300,
             describe_seconds: 60,
-            // Files come within, a third larger than they are.
+            // Answers contain files, encoded a third larger than their size.
             answer_bytes_max: 32 << 20,
             builtin: true,
             workflows: true,
@@ -57,19 +58,19 @@ impl Default for ToolsConfig {
 pub struct ApiConfig {
     /// The file with the document, YAML or JSON.
     pub spec: String,
-    /// Where the server is; empty: the first server of the document.
+    /// The server's URL; empty: the first server of the document.
     pub server: HiddenUrl,
-    /// How a call says who calls.
+    /// Authorization of calls.
     pub auth_type: AuthType,
     /// The header of the key.
     pub api_key_header: String,
-    /// What stands before the key.
+    /// The prefix of the key.
     pub api_key_header_prefix: KeyPrefix,
     /// The name of the key in the query.
     pub api_key_query_param: String,
-    /// The key; better is `api_key_env`.
+    /// The key; prefer `api_key_env`.
     pub api_key_value: Hidden,
-    /// The environment variable that holds the key.
+    /// The environment variable with the key.
     pub api_key_env: String,
     /// Longest wait for a connection, in seconds.
     pub connect_seconds: u64,
@@ -88,18 +89,17 @@ impl Default for ApiConfig {
             api_key_query_param: "key".into(),
             api_key_value: Hidden::default(),
             api_key_env: String::new(),
-            // Dify's.
+            // Dify's values.
             connect_seconds: 10,
             read_seconds: 60,
         }
     }
 }
 
-/// How a call says who calls, in Dify's words.
+/// Authorization of a call, with Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuthType {
-    /// It does not.
     #[default]
     None,
     /// By a header.
@@ -109,7 +109,7 @@ pub enum AuthType {
     ApiKeyQuery,
 }
 
-/// What stands before a key in a header.
+/// The prefix of a key in a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyPrefix {
@@ -118,7 +118,7 @@ pub enum KeyPrefix {
     /// `Bearer`.
     #[default]
     Bearer,
-    /// Nothing.
+    /// No prefix.
     Custom,
 }
 
@@ -137,23 +137,23 @@ impl KeyPrefix {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpConfig {
-    /// The server's address.
     pub url: HiddenUrl,
-    /// The program that is the server, and its arguments.
+    /// The server's program and its arguments.
     pub command: HiddenCommand,
-    /// Environment of the program, besides `PATH`, `HOME` and `LANG`; nothing else of the worker's is handed on.
+    /// Environment of the program, besides `PATH`, `HOME` and `LANG`; it gets nothing else from the worker's
+    /// environment.
     pub env: BTreeMap<String, Hidden>,
-    /// Variables of the worker's environment that are handed on.
+    /// Variables of the worker's environment to pass to the program.
     pub pass_env: Vec<String>,
-    /// Headers of every request.
+    /// Headers of all requests.
     pub headers: BTreeMap<String, Hidden>,
-    /// Headers whose values are in the environment, by the variables' names.
+    /// Headers with values from the environment: header name to variable name.
     pub headers_env: BTreeMap<String, String>,
-    /// Longest wait for an answer that is not a tool's, in seconds.
+    /// Longest wait for an answer other than a tool's, in seconds.
     pub timeout_seconds: u64,
     /// Longest silence of a tool, in seconds.
     pub read_seconds: u64,
-    /// How long the list of its tools is believed, in seconds.
+    /// Seconds for which the list of tools is cached.
     pub list_seconds: u64,
 }
 
@@ -166,7 +166,7 @@ impl Default for McpConfig {
             pass_env: Vec::new(),
             headers: BTreeMap::new(),
             headers_env: BTreeMap::new(),
-            // Dify's.
+            // Dify's values.
             timeout_seconds: 30,
             read_seconds: 300,
             list_seconds: 60,

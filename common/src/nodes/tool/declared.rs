@@ -1,48 +1,39 @@
-//! What a tool says of itself: its parameters, and the form in which a model is told of them.
+//! A tool's own declaration: its parameters, and its description for a model.
 
 use serde_json::{Value as Json, json};
 
 use crate::value::JsonMap;
 use crate::value::pyrepr::str_of;
 
-/// The types of parameters, under Dify's names.
+/// The types of parameters, with Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ParameterType {
-    /// Text.
     String,
-    /// A number.
     Number,
-    /// True or false.
     Boolean,
-    /// One of some options.
+    /// One of several options.
     Select,
-    /// Text that is not shown.
+    /// Hidden text.
     SecretInput,
-    /// One file.
     File,
-    /// Files.
     Files,
     /// A box to tick.
     Checkbox,
-    /// An app.
     AppSelector,
-    /// A model.
     ModelSelector,
-    /// Anything.
+    /// Any value.
     #[default]
     Any,
-    /// One of some options that the tool finds.
+    /// One of several options that the tool determines.
     DynamicSelect,
-    /// A list.
     Array,
-    /// A mapping.
     Object,
     /// The files of the run.
     SystemFiles,
 }
 
 impl ParameterType {
-    /// Every type.
+    /// All types.
     pub const ALL: [Self; 15] = [
         Self::String,
         Self::Number,
@@ -82,12 +73,12 @@ impl ParameterType {
         }
     }
 
-    /// The type of a name.
+    /// Finds a type by its name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|ty| ty.name() == name)
     }
 
-    /// The name that a model is told: texts of all kinds are texts.
+    /// The name for a model: all kinds of text are `string`.
     pub const fn normal_name(self) -> &'static str {
         match self {
             Self::Select | Self::SecretInput | Self::Checkbox | Self::DynamicSelect | Self::String => {
@@ -107,7 +98,7 @@ impl ParameterType {
     }
 }
 
-/// Who fills a parameter in.
+/// The party that fills in a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Form {
     /// The operator, once for the provider.
@@ -120,7 +111,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form of a name.
+    /// Finds a form by its name.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "schema" => Some(Self::Schema),
@@ -134,65 +125,58 @@ impl Form {
 /// A parameter of a tool.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Parameter {
-    /// Its name.
     pub name: String,
-    /// Its type.
     pub ty: ParameterType,
-    /// Who fills it in.
     pub form: Form,
-    /// Whether it must be there.
     pub required: bool,
-    /// What it is when nobody fills it in.
+    /// The value when none is given.
     pub default: Option<Json>,
-    /// What it may be; empty: anything.
+    /// The allowed values; empty: any.
     pub options: Vec<String>,
-    /// What it means, for a model.
+    /// A description for a model.
     pub description: String,
     /// The JSON schema of a list or a mapping.
     pub schema: Option<Json>,
 }
 
-/// A tool as a model is told of it.
+/// A tool's description for a model.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Declaration {
-    /// Its name.
     pub name: String,
-    /// What it does.
+    /// The tool's purpose.
     pub description: String,
-    /// Its parameters.
     pub parameters: Vec<Parameter>,
-    /// Whether it takes others besides.
+    /// True when it accepts further parameters.
     pub takes_more: bool,
-    /// Whether it says what its structured answers look like (MCP).
+    /// True when it declares a schema of its structured answers (MCP).
     pub has_output_schema: bool,
 }
 
-/// The parameters that a tool is known to have.
+/// The known parameters of a tool.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
-    /// They.
     pub parameters: &'a [Parameter],
-    /// Whether whatever else it is given is a parameter too.
+    /// True when all other given values are parameters too.
     pub takes_more: bool,
 }
 
 impl<'a> Known<'a> {
-    /// A tool that does not tell: everything that it is given is a parameter.
+    /// A tool without a declaration: all given values are parameters.
     pub const NOTHING: Known<'static> = Known { parameters: &[], takes_more: true };
 
-    /// Just these.
+    /// Exactly these parameters.
     pub const fn just(parameters: &'a [Parameter]) -> Self {
         Self { parameters, takes_more: false }
     }
-    /// The parameter of a name.
+    /// Finds a parameter by its name.
     pub fn find(&self, name: &str) -> Option<&'a Parameter> {
         self.parameters.iter().find(|one| one.name == name)
     }
 }
 
 impl Parameter {
-    /// A parameter in Dify's form: `name`, `type`, `form`, `required`, `default`, `options`, a description. Nothing for
-    /// what has no name; a type that nobody knows is `any`.
+    /// Reads a parameter in Dify's format: `name`, `type`, `form`, `required`, `default`, `options`, a description.
+    /// `None` without a name; an unknown type becomes `any`.
     pub fn from_json(value: &Json) -> Option<Self> {
         let text = |key: &str| value.get(key).and_then(Json::as_str);
         let options = value.get("options").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -233,18 +217,19 @@ impl Parameter {
 }
 
 impl Declaration {
-    /// Its parameters.
+    /// The known parameters.
     pub fn known(&self) -> Known<'_> {
         Known { parameters: &self.parameters, takes_more: self.takes_more }
     }
 
-    /// The JSON schema of what a model fills in: an object. Files are no business of a model, as on Dify.
+    /// The JSON schema of the values that a model fills in, an object. As on Dify it has no files.
     pub fn schema(&self) -> Json {
         let is_file =
             |ty| matches!(ty, ParameterType::File | ParameterType::Files | ParameterType::SystemFiles);
-        let asked = || self.parameters.iter().filter(|one| one.form == Form::Llm && !is_file(one.ty));
-        let properties: JsonMap = asked().map(|one| (one.name.clone(), one.schema())).collect();
-        let required: Vec<&str> = asked().filter(|one| one.required).map(|one| one.name.as_str()).collect();
+        let by_model = || self.parameters.iter().filter(|one| one.form == Form::Llm && !is_file(one.ty));
+        let properties: JsonMap = by_model().map(|one| (one.name.clone(), one.schema())).collect();
+        let required: Vec<&str> =
+            by_model().filter(|one| one.required).map(|one| one.name.as_str()).collect();
         json!({"type": "object", "properties": properties, "required": required})
     }
 }
@@ -254,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_is_told_of_what_it_fills_in() {
+    fn a_model_gets_only_the_parameters_it_fills_in() {
         let parameters = [
             json!({"name": "q", "type": "string", "required": true, "llm_description": "What to look for"}),
             json!({"name": "kind", "type": "select", "options": [{"value": "a", "label": "A"}, "b"]}),

@@ -1,4 +1,4 @@
-//! A workflow as a tool: its start form is what the tool says of its parameters (Dify's rules).
+//! A workflow as a tool: its start form declares the tool's parameters (Dify's rules).
 
 use serde_json::Value as Json;
 
@@ -7,10 +7,10 @@ use crate::dsl::{Document, Problems};
 use crate::nodes::start::StartData;
 use crate::nodes::start::field::{InputField, InputKind};
 
-/// The name under which the files of a run are given, where the workflow takes any.
+/// The parameter for the files of a run, if the workflow accepts any.
 const FILES: &str = "files";
 
-/// What a workflow says of itself as a tool; none when it has no start form, as one that a trigger begins.
+/// The declaration of a workflow as a tool. `None` when it has no start form, for example when a trigger starts it.
 pub fn declared(document: &Document) -> Option<Declaration> {
     let is_start = |data: &&crate::value::JsonMap| data.get("type").and_then(Json::as_str) == Some("start");
     let start =
@@ -45,7 +45,7 @@ fn parameter(field: &InputField) -> Parameter {
     Parameter {
         name: field.variable.clone(),
         ty,
-        // What the form does not show is not for others either.
+        // A hidden field is not offered to callers of the tool.
         form: if field.hide { Form::Form } else { Form::Llm },
         required: field.required && field.default.is_null(),
         default: Some(field.default.clone()).filter(|default| !default.is_null()),
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_told_of_the_start_form() {
+    fn a_model_gets_the_start_form_as_parameters() {
         let field = |name: &str, kind: &str, required: bool| json!({"variable": name, "label": name.to_uppercase(), "type": kind, "required": required});
         let mut select = field("tone", "select", true);
         select["options"] = json!(["kind", "rude"]);

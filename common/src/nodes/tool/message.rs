@@ -1,4 +1,4 @@
-//! What tools answer: messages of the kinds that Dify's tools know, and their form as JSON.
+//! Messages of a tool's answer, with the kinds of Dify's tools, and their JSON format.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,80 +12,69 @@ use crate::value::JsonMap;
 /// One message. Files are Dify's file objects.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
-    /// Text.
     Text(String),
-    /// A link, or a file that is told as one.
+    /// A link, or a file presented as a link.
     Link {
-        /// The link.
         text: String,
-        /// The file.
         file: Option<Json>,
     },
-    /// A file that is kept already, or that lies behind a URL.
+    /// A stored file, or a file at a URL.
     Image {
-        /// The URL.
         url: String,
-        /// Its reference.
+        /// The reference of a stored file.
         tool_file_id: Option<String>,
-        /// Its type, such as `image/png`.
+        /// For example `image/png`.
         mime_type: Option<String>,
     },
-    /// A file as it is.
+    /// A file's content.
     Blob {
-        /// Its bytes.
         bytes: Vec<u8>,
-        /// Its reference, if it is kept already; then the bytes do not count.
+        /// The reference of a stored file; then `bytes` is ignored.
         tool_file_id: Option<String>,
-        /// Its type; absent: unknown.
+        /// `None` when unknown.
         mime_type: Option<String>,
-        /// Its name.
         filename: Option<String>,
     },
     /// A piece of a file.
     BlobChunk {
-        /// Which file.
+        /// Identifies the file.
         id: String,
-        /// The piece.
         bytes: Vec<u8>,
         /// Bytes of the whole file.
         total_length: i64,
-        /// Whether it is the last piece.
+        /// True for the last piece.
         end: bool,
-        /// Type of the file.
         mime_type: Option<String>,
-        /// Name of the file.
         filename: Option<String>,
     },
-    /// A value among others.
+    /// A value for the list `json`.
     Json(Json),
     /// An output of the node.
     Variable {
-        /// Its name.
         name: String,
-        /// Its value, or the next piece of its text.
+        /// The value, or the next piece of its text.
         value: Json,
-        /// Whether it is a piece.
+        /// True for a piece.
         stream: bool,
     },
-    /// A file object, as the message's `meta` has it.
+    /// A file object in the message's `meta`.
     File(Option<Json>),
-    /// What the call cost, and the run that spent it, if it was one. No output comes of it.
+    /// The cost of the call, and the sub-workflow run that caused it, if any. It gives no output.
     Spent {
-        /// The run that was called.
+        /// The sub-workflow run.
         run: Option<RunId>,
-        /// Tokens and price.
         usage: Box<Usage>,
     },
-    /// What no output comes of: logs, passages.
+    /// Logs and passages, which give no output.
     Ignored,
 }
 
 impl Message {
-    /// Reads `{"type": …}` with its content beside it, or below `message` as Dify's plugins have it; what is said of a
-    /// file may stand below `meta`.
+    /// Reads `{"type": …}` with its content beside it, or under `message` as in Dify's plugins; details of a file can
+    /// be under `meta`.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing or invalid field.
     pub fn from_json(value: &Json) -> Result<Self, String> {
         let Some(outer) = value.as_object() else { return Err("a tool message must be an object".into()) };
         let body = outer.get("message").and_then(Json::as_object).unwrap_or(outer);
@@ -208,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_says_what_is_missing() {
+    fn an_invalid_message_says_which_field_is_missing() {
         for (value, reason) in [
             (json!("text"), "a tool message must be an object"),
             (json!({"type": "dance"}), "unknown tool message dance"),

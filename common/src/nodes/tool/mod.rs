@@ -1,9 +1,9 @@
-//! A call of a named tool: its configuration and everything about it that needs no network.
+//! The `tool` node: its configuration and all parts of a tool call that need no network.
 //!
-//! In the order of a call: `parse` reads the node's `data`; [`declared`] is what a tool says of its parameters, and [`form`] what a workflow does;
-//! [`parameters`] fills in the run's variables, and [`mod@cast`] makes each the type that is declared; [`message`] is what
-//! tools answer, and [`outputs`] makes the node's outputs of it. [`config`] is the section of the settings. The ways to
-//! tools are in the worker.
+//! In the order of a call: `parse` reads the node's `data`; [`declared`] holds a tool's own declaration of its
+//! parameters, [`form`] the workflow's; [`parameters`] fills in the run's variables, and [`mod@cast`] converts each to
+//! the declared type; [`message`] parses a tool's answer, and [`outputs`] builds the node's outputs from it. [`config`]
+//! is the section of the settings. The worker calls the tools.
 
 pub mod cast;
 pub mod config;
@@ -28,39 +28,37 @@ pub use message::Message;
 /// Configuration of `tool`.
 #[derive(Debug, Clone)]
 pub struct ToolData {
-    /// Which kind of provider has the tool.
+    /// The kind of the tool's provider.
     pub provider_type: ProviderKind,
-    /// Its id: a name such as `time` or `org/plugin/provider`, or an id of Dify's.
+    /// The provider's id: a name such as `time` or `org/plugin/provider`, or an id of Dify's.
     pub provider_id: String,
-    /// Its name, for messages.
+    /// The provider's name, for messages.
     pub provider_name: String,
-    /// The tool.
     pub tool_name: String,
-    /// What the author fills in once, by name.
+    /// Values that the author fills in once, by name.
     pub configurations: Vec<(String, Configured)>,
-    /// What the workflow fills in, by name.
+    /// Values that the workflow fills in, by name.
     pub parameters: Vec<(String, Input)>,
-    /// The version of the plugin that the author had, for the record.
+    /// The author's version of the plugin, for the record.
     pub plugin_unique_identifier: Option<String>,
-    /// Whether configurations are inputs with a type (`tool_node_version`, or a `version` other than 1), and not plain
+    /// True when configurations are typed inputs (`tool_node_version`, or a `version` other than 1) instead of plain
     /// values.
     pub is_typed: bool,
-    /// What Dify's editor noted of the tool's parameters (`paramSchemas`), for tools that do not tell.
+    /// The tool's parameters as Dify's editor stored them (`paramSchemas`), for tools without a declaration.
     pub declared: Option<Vec<Parameter>>,
 }
 
-/// The kinds of providers, under Dify's names.
+/// The kinds of providers, with Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProviderKind {
     /// A plugin of the marketplace.
     Plugin,
     /// A part of Dify, or of this program.
     Builtin,
-    /// A workflow that was made a tool.
+    /// A workflow published as a tool.
     Workflow,
     /// An OpenAPI document.
     Api,
-    /// An app.
     App,
     /// A knowledge base.
     DatasetRetrieval,
@@ -69,7 +67,7 @@ pub enum ProviderKind {
 }
 
 impl ProviderKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 7] = [
         Self::Plugin,
         Self::Builtin,
@@ -93,44 +91,44 @@ impl ProviderKind {
         }
     }
 
-    /// The kind of a name.
+    /// Finds a kind by its name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// Where the value of a parameter comes from.
+/// The source of a parameter's value.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// A text with references.
+    /// A template.
     Mixed(Template),
-    /// A variable, with its type.
+    /// A variable; keeps its type.
     Variable(Selector),
-    /// A value as it is; as a parameter it is a text in which references are looked for, as on Dify.
+    /// A fixed value. As a parameter it is a text in which references are filled in, as on Dify.
     Constant(Json, Template),
 }
 
 /// A value that the author fills in once.
 #[derive(Debug, Clone)]
 pub struct Configured {
-    /// It as it is written.
+    /// The value as written.
     pub raw: Json,
-    /// It as an input, if it has that form.
+    /// The value as an input, if it has that form.
     pub input: Option<Input>,
 }
 
-/// The classes of failure that Dify gives this node's own errors.
+/// Dify's error types of this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorType {
-    /// There is no way to the tool.
+    /// The tool cannot be reached.
     Resolution,
     /// The call failed.
     Invocation,
     /// A parameter is missing.
     Parameter,
-    /// A file of the answer is none.
+    /// A file in the answer is invalid.
     File,
-    /// The answer makes no sense.
+    /// The answer is invalid.
     Node,
 }
 
@@ -146,14 +144,14 @@ impl ErrorType {
         }
     }
 
-    /// A failure of this class.
+    /// A failure of this type.
     pub fn failure(self, message: impl Into<String>) -> NodeFailure {
         NodeFailure::new(self.name(), message)
     }
 }
 
 impl ToolData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         parse::parse(data, problems)
     }
@@ -170,7 +168,7 @@ impl ToolData {
         }
     }
 
-    /// What every result says of the tool, as `metadata.tool_info`.
+    /// `metadata.tool_info`, which all results have.
     pub fn metadata(&self) -> JsonMap {
         let info = json!({
             "provider_type": self.provider_type.name(),

@@ -1,5 +1,5 @@
-//! From messages to the outputs of the node: texts one behind the other, JSON as a list, variables by their names, files
-//! in the order in which they came. Keeping a file's bytes is the worker's.
+//! Builds the node's outputs from a tool's messages: texts are joined, JSON values form a list, variables are set by
+//! name, files stay in order. The worker stores the files' bytes.
 
 use serde_json::{Value as Json, json};
 
@@ -10,46 +10,41 @@ use crate::nodes::Usage;
 use crate::value::mime::extension_of;
 use crate::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, Segment, SegmentType};
 
-/// Outputs that every tool has; no variable may be called like one.
+/// Outputs that all tools have; a variable cannot have one of these names.
 pub const RESERVED: [&str; 3] = ["json", "text", "files"];
 
-/// Type of a file of which nothing is known.
+/// The type of an unknown file.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
-/// The extension of such a file (Dify).
+/// The extension of such a file (Dify's).
 const UNKNOWN_EXTENSION: &str = "bin";
 
-/// Bytes that are declared for a file in pieces, above which no room is made in advance.
+/// Most bytes reserved in advance for a file in pieces; the declared length is not trusted beyond this.
 const ROOM_MAX: usize = 1024 * 1024;
 
 /// A file of the answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pending {
-    /// A file object already.
+    /// A file object.
     Object(Json),
-    /// Bytes that are to be kept.
+    /// Bytes to store.
     Keep {
-        /// They.
+        /// The content.
         bytes: Vec<u8>,
-        /// Their type.
         mime_type: String,
-        /// Their name.
         filename: Option<String>,
     },
-    /// A file that was kept before, of whose reference it must be seen that it is one.
+    /// A stored file whose reference must still be checked.
     Kept {
-        /// The reference.
         reference: String,
-        /// Its type.
         mime_type: Option<String>,
-        /// Its name.
         filename: Option<String>,
-        /// Whether it came as a blob, whose failures have words of their own.
+        /// True when it came as a blob message, whose failures have their own texts.
         is_blob: bool,
     },
 }
 
-/// What has come so far.
+/// The messages so far.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Collected {
     text: String,
@@ -58,11 +53,11 @@ pub struct Collected {
     /// Files in order.
     pub files: Vec<Pending>,
     pieces: Vec<InPieces>,
-    /// What the call cost, and the run that spent it.
+    /// The cost of the call, and the sub-workflow run that caused it.
     pub spent: Option<(Usage, Option<RunId>)>,
 }
 
-/// A file that comes in pieces.
+/// A file that arrives in pieces.
 #[derive(Debug, Clone, PartialEq)]
 struct InPieces {
     id: String,
@@ -73,10 +68,10 @@ struct InPieces {
 }
 
 impl Collected {
-    /// Takes the next message; the answer is text to be streamed, with the output that it belongs to.
+    /// Takes the next message. Returns the output's name and the text to stream, if any.
     ///
     /// # Errors
-    /// A message that makes no sense; the node fails with it.
+    /// An invalid message, which fails the node.
     pub fn take(&mut self, message: Message) -> Result<Option<(String, String)>, NodeFailure> {
         match message {
             Message::Text(text) => Ok(self.say(text)),
@@ -192,10 +187,10 @@ impl Collected {
         Ok(())
     }
 
-    /// No further message comes.
+    /// Ends the messages.
     ///
     /// # Errors
-    /// A file of which pieces are missing.
+    /// A file with missing pieces.
     pub fn end(&self) -> Result<(), NodeFailure> {
         if self.pieces.is_empty() {
             return Ok(());
@@ -205,12 +200,12 @@ impl Collected {
         Err(ErrorType::File.failure(message))
     }
 
-    /// Takes a file object that is kept already.
+    /// Adds a file object that is already stored.
     pub fn keep(&mut self, file: Json) {
         self.files.push(Pending::Object(file));
     }
 
-    /// The names of all variables. Dify ends the stream of each, also of those that did not come in pieces.
+    /// The names of all variables. Dify ends the stream of each, including those that were not streamed.
     pub fn variable_names(&self) -> impl Iterator<Item = &str> {
         self.variables.iter().map(|(name, _)| name.as_str())
     }
@@ -232,7 +227,7 @@ fn keep(bytes: Vec<u8>, mime_type: Option<String>, filename: Option<String>) -> 
     Pending::Keep { bytes, mime_type: mime_type.unwrap_or_else(|| UNKNOWN_TYPE.into()), filename }
 }
 
-/// A file behind a URL needs no keeping; anything else must have a reference.
+/// A file at a URL need not be stored; any other must have a reference.
 fn image(url: String, reference: Option<String>, mime_type: Option<String>) -> Result<Pending, NodeFailure> {
     if let Some(reference) = reference {
         return Ok(Pending::Kept { reference, mime_type, filename: None, is_blob: false });
@@ -277,11 +272,11 @@ const fn python_type(value: &Json) -> &'static str {
     }
 }
 
-/// The object that stands for a file that this system keeps.
+/// The file object of a file stored by this system.
 pub fn file_object(mime_type: &str, filename: Option<&str>, size: Option<usize>, reference: &str) -> Json {
     let main = mime_type.split('/').next().unwrap_or_default();
     let kind = if matches!(main, "image" | "audio" | "video") { main } else { "document" };
-    // What nobody named has the extension of its type: models are told of files by it.
+    // A file without an extension gets that of its type, since models identify files by it.
     let named =
         filename.and_then(|name| name.rsplit_once('.')).map(|(_, end)| end).filter(|end| !end.is_empty());
     let plain = mime_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! From the node's configuration and the run's variables to the arguments of a call, and to what is shown of them.
+//! Builds the arguments of a call, and their masked record, from the node's configuration and the run's variables.
 
 use serde_json::Value as Json;
 
@@ -9,20 +9,20 @@ use crate::nodes::fields::set;
 use crate::value::pyrepr::{repr_texts, str_of};
 use crate::value::{JsonMap, Segment, Variables};
 
-/// What the workflow fills in.
+/// Parameters filled in by the workflow.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Filled {
-    /// By name, not yet under the declared types.
+    /// By name, not yet converted to the declared types.
     pub values: JsonMap,
-    /// The same as it is shown: secrets masked.
+    /// The same for the record, with secrets masked.
     pub shown: Vec<(String, Segment)>,
 }
 
-/// Fills the parameters in. A parameter that the tool does not have is null, as on Dify; of a tool that does not tell
-/// what it has, every parameter that is given is one.
+/// Fills in the parameters. As on Dify an unknown parameter becomes null. For a tool without a declaration all given
+/// values are parameters.
 ///
 /// # Errors
-/// A required parameter whose variable is missing; on Dify it escapes the node.
+/// The variable of a required parameter is missing; on Dify this is an exception that leaves the node.
 pub fn filled(
     data: &ToolData,
     declared: Known<'_>,
@@ -55,8 +55,8 @@ pub fn filled(
     Ok(filled)
 }
 
-/// What is known of the parameters before the missing ones are looked for: under the declared types where that is possible;
-/// what is absent, null or an empty text is left out.
+/// The given parameters before missing ones are filled in, converted to the declared types where possible. Absent
+/// values, nulls and empty texts are left out.
 pub fn known(data: &ToolData, declared: Known<'_>, variables: &dyn Variables) -> JsonMap {
     let value = |input: &Input| match input {
         Input::Variable(selector) => variables.found(selector).map(|segment| segment.value.clone()),
@@ -77,7 +77,7 @@ pub fn known(data: &ToolData, declared: Known<'_>, variables: &dyn Variables) ->
     known
 }
 
-/// The JSON schema of what a tool is known to take.
+/// The JSON schema of a tool's known parameters.
 pub fn schema(declared: Known<'_>) -> Json {
     let parameters = declared.parameters.to_vec();
     Declaration { parameters, ..Declaration::default() }.schema()
@@ -87,10 +87,10 @@ fn missing(selector: &[String]) -> String {
     format!("Variable {} does not exist", repr_texts(selector))
 }
 
-/// What the author has filled in once, under the declared types.
+/// The author's fixed values, converted to the declared types.
 ///
 /// # Errors
-/// What Dify says when there is no way to the tool with these.
+/// Dify's message when the tool cannot be used with these values.
 pub fn configured(
     data: &ToolData,
     declared: Known<'_>,
@@ -100,7 +100,7 @@ pub fn configured(
         if declared.takes_more { undeclared(data, declared, variables)? } else { JsonMap::new() };
     for parameter in declared.parameters.iter().filter(|one| one.form == Form::Form) {
         let value = if data.is_typed {
-            // What the workflow fills in stands over what is configured under the same name.
+            // A value from the workflow overrides a configured one of the same name.
             let given = data.parameters.iter().find(|(name, _)| *name == parameter.name);
             let given = given.map(|(_, input)| input).or_else(|| {
                 let own = data.configurations.iter().find(|(name, _)| *name == parameter.name);
@@ -120,13 +120,13 @@ pub fn configured(
     Ok(values)
 }
 
-/// Of a tool that takes more than it tells.
+/// Values without a declaration, for a tool that accepts further parameters.
 fn undeclared(data: &ToolData, declared: Known<'_>, variables: &dyn Variables) -> Result<JsonMap, String> {
     let mut values = JsonMap::new();
     for (name, configured) in data.configurations.iter().filter(|(name, _)| declared.find(name).is_none()) {
         let value = match &configured.input {
             Some(input) if data.is_typed => resolved(input, variables)?,
-            // An input that was left empty.
+            // An input left empty.
             None if data.is_typed && configured.raw.get("value") == Some(&Json::Null) => continue,
             Some(_) | None => configured.raw.clone(),
         };
@@ -145,12 +145,12 @@ fn resolved(input: &Input, variables: &dyn Variables) -> Result<Json, String> {
     }
 }
 
-/// The older form: values as they are.
+/// The older form: plain values.
 fn plain(data: &ToolData, parameter: &Parameter) -> Result<Option<Json>, String> {
     let name = &parameter.name;
     let given = data.configurations.iter().find(|(known, _)| known == name).map(|(_, value)| &value.raw);
     if given.is_none() && data.parameters.iter().any(|(known, _)| known == name) {
-        // The workflow fills it in, and a default would win over that.
+        // The workflow fills it in; a default here would override that.
         return Ok(None);
     }
     let Some(value) = given.or(parameter.default.as_ref()) else {
@@ -170,10 +170,10 @@ fn plain(data: &ToolData, parameter: &Parameter) -> Result<Option<Json>, String>
     Ok(Some(value.clone()))
 }
 
-/// The arguments of the call: what is configured stands over what is filled in, and each has its declared type.
+/// The arguments of the call: configured values override filled-in ones, and each is converted to its declared type.
 ///
 /// # Errors
-/// What Dify says of a value that cannot have the type.
+/// Dify's message for a value that cannot be converted.
 pub fn arguments(mut values: JsonMap, configured: JsonMap, declared: Known<'_>) -> Result<JsonMap, String> {
     for (name, value) in &mut values {
         if let Some(parameter) = declared.find(name) {

@@ -1,4 +1,4 @@
-//! From `data` of a `tool` node to [`ToolData`], or to all that is wrong with it.
+//! Parses `data` of a `tool` node into [`ToolData`], or reports all its problems.
 
 use serde_json::Value as Json;
 
@@ -10,7 +10,7 @@ use crate::value::pyrepr::str_of;
 use crate::value::template::Template;
 
 pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<ToolData> {
-    // All parts are read before any `?`, so that every mistake is reported at once.
+    // All parts are read before any `?`, so that all mistakes are reported at once.
     let fields = Fields::new(data, BUILD_FAILED);
     let provider_id = fields.text("provider_id", problems);
     let kind = fields.one_of("provider_type", &ProviderKind::ALL.map(ProviderKind::name), problems);
@@ -33,7 +33,7 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<ToolData>
         parameters: parameters?,
         plugin_unique_identifier: plugin?.map(str::to_owned),
         is_typed: version != "1" || node_version?.is_some(),
-        // An empty list is what the editor writes while it does not know the tool.
+        // The editor writes an empty list while it does not know the tool.
         declared: declared
             .filter(|list| !list.is_empty())
             .map(|list| list.iter().filter_map(Parameter::from_json).collect()),
@@ -79,7 +79,7 @@ fn parameters(data: &JsonMap, problems: &mut Problems) -> Option<Vec<(String, In
             return None;
         };
         let mut all = Some(Vec::with_capacity(map.len()));
-        // What was left empty is not there.
+        // An empty input counts as absent.
         let given = map.iter().filter(|(_, value)| !value.is_null());
         for (key, value) in given.filter(|(_, value)| value.get("value") != Some(&Json::Null)) {
             let read = match value {
@@ -100,7 +100,7 @@ fn parameters(data: &JsonMap, problems: &mut Problems) -> Option<Vec<(String, In
     })
 }
 
-/// `{type, value}`, or what Dify says of it.
+/// Reads `{type, value}`; the error has Dify's message.
 fn input(map: &JsonMap) -> Result<Input, &'static str> {
     let value = map.get("value").unwrap_or(&Json::Null);
     match map.get("type").and_then(Json::as_str) {

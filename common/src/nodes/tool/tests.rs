@@ -108,19 +108,20 @@ fn parameters_are_filled_in_as_dify_does() {
     let names = ["place", "raw", "num", "flag", "obj", "gone", "key"];
     let declared: Vec<Parameter> =
         names.iter().map(|name| Parameter { name: (*name).into(), ..Parameter::default() }).collect();
-    let told = filled(&read, Known::just(&declared), &pool()).expect("filled");
+    let declared_only = filled(&read, Known::just(&declared), &pool()).expect("filled");
     let expected = json!({
         "place": "in Bergen", "raw": {"k": [1]}, "num": "5", "flag": "True", "obj": "{'k': 'v'}",
         "key": "k=sk-0123456789", "unknown": null,
     });
-    assert_eq!(Json::Object(told.values), expected);
-    let shown =
-        |name: &str| told.shown.iter().find(|(known, _)| known == name).map(|(_, it)| it.value.clone());
+    assert_eq!(Json::Object(declared_only.values), expected);
+    let shown = |name: &str| {
+        declared_only.shown.iter().find(|(known, _)| known == name).map(|(_, it)| it.value.clone())
+    };
     assert_eq!(shown("key"), Some(json!("k=sk-012************89")));
     assert_eq!(shown("gone"), None);
-    // Of a tool that does not tell, all that is given counts.
-    let untold = filled(&read, Known::NOTHING, &pool()).expect("filled");
-    assert_eq!(untold.values["unknown"], json!("dropped"));
+    // For a tool without a declaration all given values count.
+    let undeclared = filled(&read, Known::NOTHING, &pool()).expect("filled");
+    assert_eq!(undeclared.values["unknown"], json!("dropped"));
 }
 
 #[test]
@@ -203,7 +204,7 @@ fn a_configured_variable_that_is_missing_is_no_way_to_the_tool() {
     }
 }
 
-/// Takes messages; what is streamed, the outputs without their files, and the files.
+/// Takes messages; returns the streamed texts, the outputs without files, and the files.
 fn collected(messages: Json) -> Result<(Vec<String>, Json, Vec<Pending>), String> {
     let mut collected = Collected::default();
     let mut streamed = Vec::new();
@@ -320,7 +321,7 @@ fn pieces_of_a_file_agree_on_its_length_and_may_stay_below_it() {
             Err("ToolFileError: tool blob chunk c changed total_length".to_owned()),
         ),
         (piece("c", "Yg==", 3, true), Ok(())),
-        // Another file beside it has a length of its own, and the first one is still open.
+        // A second file has its own length, and the first is still incomplete.
         (
             piece("d", "Yg==", 1, true),
             Err("ToolFileError: tool blob chunk stream ended before completion: c".to_owned()),

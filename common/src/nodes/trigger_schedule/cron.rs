@@ -1,4 +1,5 @@
-//! From the two ways to say when (an expression, or the choices of Dify's editor) to one cron expression of five fields.
+//! Converts both forms of a schedule, an expression or the choices of Dify's editor, to a cron expression of five
+//! fields.
 
 use serde_json::Value as Json;
 
@@ -8,12 +9,12 @@ use crate::dsl::fields::{Fields, lax_integer, shown};
 use crate::nodes::fields::INVALID_NODE_DATA;
 use crate::value::JsonMap;
 
-/// Days of the week as Dify writes them, Sunday first: their place is cron's number.
+/// Days of the week as Dify writes them, Sunday first: the index is cron's number.
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
-/// Days that stand in the list of a month's days: 1 to 31, and this for the last.
+/// The word for the last day in the list of a month's days, besides 1 to 31.
 const LAST_DAY: &str = "last";
 
-/// The key of `data` that says when, for messages, and the cron expression; none once reported.
+/// The key of `data` with the schedule, for messages, and the cron expression. `None` after reporting a problem.
 pub(super) fn read(data: &JsonMap, problems: &mut Problems) -> Option<(&'static str, String)> {
     let fields = Fields::new(data, INVALID_NODE_DATA);
     let mode = match fields.given("mode") {
@@ -49,12 +50,12 @@ fn of_visual(frequency: &str, config: &JsonMap, problems: &mut Problems) -> Opti
     match frequency {
         "weekly" => Some(format!("{minute} {hour} * * {}", weekdays(config, problems)?)),
         "monthly" => Some(format!("{minute} {hour} {} * *", days_of_month(config, problems)?)),
-        // Daily: the caller has let no other word through.
+        // Daily: the caller has checked the word.
         _ => Some(format!("{minute} {hour} * * *")),
     }
 }
 
-/// Hour of 24 and minute of a time of 12 hours.
+/// Converts a 12-hour time to (hour of 24, minute).
 fn time_of_day(text: &str) -> Option<(u32, u32)> {
     let (clock, half) = text.trim().split_once(' ')?;
     let (hour, minute) = clock.split_once(':')?;
@@ -63,12 +64,12 @@ fn time_of_day(text: &str) -> Option<(u32, u32)> {
     if !(1..=12).contains(&hour) || minute > 59 {
         return None;
     }
-    let behind_noon = match half.trim().to_ascii_uppercase().as_str() {
+    let afternoon = match half.trim().to_ascii_uppercase().as_str() {
         "AM" => 0,
         "PM" => 12,
         _ => return None,
     };
-    Some((hour % 12 + behind_noon, minute))
+    Some((hour % 12 + afternoon, minute))
 }
 
 fn weekdays(config: &JsonMap, problems: &mut Problems) -> Option<String> {

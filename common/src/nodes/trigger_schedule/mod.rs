@@ -1,5 +1,5 @@
-//! Begins a run at times of a schedule: what the file says of it ([`cron`]), when that is ([`times`]), and the node
-//! itself, which only shows what the run was given.
+//! The `trigger-schedule` node: starts a run at the times of a schedule. [`cron`] reads the schedule, [`times`]
+//! computes the times. The node itself only shows the run's variables.
 
 pub mod cron;
 pub mod times;
@@ -18,14 +18,14 @@ pub use times::{CatchUp, Plan, Schedule};
 /// Configuration of `trigger-schedule`.
 #[derive(Debug, Clone)]
 pub struct TriggerScheduleData {
-    /// When it fires.
+    /// The times of the trigger.
     pub schedule: Schedule,
-    /// What becomes of times at which nobody was there to fire it (`tidemill.catch_up`).
+    /// Treatment of missed times (`tidemill.catch_up`).
     pub catch_up: CatchUp,
 }
 
 impl TriggerScheduleData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         let cron = cron::read(data, problems);
         let zone = match data.get("timezone") {
@@ -44,7 +44,7 @@ impl TriggerScheduleData {
         }
     }
 
-    /// Runs the node: it shows what the run was given.
+    /// Runs the node: it shows the run's variables.
     pub fn evaluate(&self, id: &str, variables: &dyn Variables) -> NodeResult {
         let mut outputs = own(id, variables);
         outputs.extend(system(variables));
@@ -53,7 +53,7 @@ impl TriggerScheduleData {
 }
 
 fn catch_up(data: &JsonMap, problems: &mut Problems) -> Option<CatchUp> {
-    // That the block is a mapping, and its other keys, is checked with the settings of all nodes.
+    // The check of the settings of all nodes covers the block's type and its other keys.
     let Some(block) = data.get("tidemill").and_then(Json::as_object) else { return Some(CatchUp::default()) };
     let fields = Fields::new(block, INVALID_NODE_DATA);
     if fields.given("catch_up").is_none() {
@@ -64,7 +64,7 @@ fn catch_up(data: &JsonMap, problems: &mut Problems) -> Option<CatchUp> {
     })
 }
 
-/// The configuration of the visual editor, for [`cron`].
+/// The visual editor's configuration, for [`cron`].
 fn visual_config<'a>(data: &'a JsonMap, problems: &mut Problems) -> Option<&'a JsonMap> {
     match data.get("visual_config") {
         None | Some(Json::Null) => {

@@ -1,4 +1,4 @@
-//! Schedules by tables: what the editor chose, when that is, and what an outage leaves.
+//! Tables for schedules: the editor's choices, the resulting times, and the state after an outage.
 
 use serde_json::{Value as Json, json};
 
@@ -37,7 +37,7 @@ fn the_choices_of_the_editor_become_an_expression() {
 }
 
 #[test]
-fn what_says_no_time_is_refused_at_its_place() {
+fn an_invalid_time_is_refused_at_its_place() {
     let check: fn(&JsonMap, &mut Problems) = |data, problems| {
         TriggerScheduleData::parse(data, problems);
     };
@@ -100,7 +100,7 @@ fn times_are_those_of_the_zone() {
         ("@midnight", "UTC", "2026-01-01T00:00:00Z", vec!["2026-01-02T00:00:00Z"]),
         ("@weekly", "UTC", "2026-01-01T00:00:00Z", vec!["2026-01-04T00:00:00Z"]),
         ("@annually", "UTC", "2026-01-01T00:00:00Z", vec!["2027-01-01T00:00:00Z"]),
-        // Days that a month lacks are left out, the last is always there.
+        // Days that a month does not have are skipped; the last day always exists.
         ("0 0 31 * *", "UTC", "2026-01-31T00:00:00Z", vec!["2026-03-31T00:00:00Z", "2026-05-31T00:00:00Z"]),
         (
             "0 0 30,L * *",
@@ -109,7 +109,7 @@ fn times_are_those_of_the_zone() {
             vec!["2026-02-28T00:00:00Z", "2026-03-30T00:00:00Z", "2026-03-31T00:00:00Z"],
         ),
         ("0 0 29 2 *", "UTC", "2026-01-01T00:00:00Z", vec!["2028-02-29T00:00:00Z"]),
-        // A day of the month and one of the week: either.
+        // A day of the month and one of the week: either matches.
         ("0 0 13 * 5", "UTC", "2026-03-01T00:00:00Z", vec!["2026-03-06T00:00:00Z", "2026-03-13T00:00:00Z"]),
         (
             "*/20 23 * * 7",
@@ -123,13 +123,13 @@ fn times_are_those_of_the_zone() {
 }
 
 #[test]
-fn a_time_of_day_that_is_skipped_fires_behind_the_gap_and_one_that_comes_twice_fires_once() {
+fn a_skipped_time_of_day_fires_after_the_gap_and_a_repeated_one_fires_once() {
     // Paris, 29 March 2026: 02:00 becomes 03:00 (01:00 UTC). 25 October 2026: 03:00 becomes 02:00 (01:00 UTC).
     for (cron, from, times) in [
         ("30 2 * * *", "2026-03-28T12:00:00Z", vec!["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]),
         ("0 3 * * *", "2026-03-28T12:00:00Z", vec!["2026-03-29T01:00:00Z", "2026-03-30T01:00:00Z"]),
         ("30 2 * * *", "2026-10-24T12:00:00Z", vec!["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]),
-        // By the clock on the wall: nothing between 02:00 and 03:00 in spring, both hours in autumn.
+        // By local time: no firing between 02:00 and 03:00 in spring, both hours in autumn.
         ("30 * * * *", "2026-03-29T00:00:00Z", vec!["2026-03-29T00:30:00Z", "2026-03-29T01:30:00Z"]),
         (
             "30 * * * *",
@@ -143,11 +143,11 @@ fn a_time_of_day_that_is_skipped_fires_behind_the_gap_and_one_that_comes_twice_f
 }
 
 #[test]
-fn what_is_done_about_missed_times_is_what_the_file_says() {
+fn missed_times_are_treated_as_the_file_says() {
     let hourly = Schedule::new("0 * * * *", "UTC").expect("a schedule");
     let due = at("2026-01-01T01:00:00Z");
     for (now, catch_up, max, fire, next, dropped) in [
-        // In time.
+        // On time.
         ("2026-01-01T00:59:59Z", CatchUp::Last, 9, None, "2026-01-01T01:00:00Z", false),
         (
             "2026-01-01T01:00:00Z",
@@ -217,14 +217,14 @@ fn what_is_done_about_missed_times_is_what_the_file_says() {
 
 #[test]
 fn an_entry_between_two_times_fires_nothing_from_before_it() {
-    // Somebody put the due time where the schedule has none.
+    // The due time was set to a time outside the schedule.
     let hourly = Schedule::new("0 * * * *", "UTC").expect("a schedule");
     let (due, now) = (at("2026-01-01T01:30:00Z"), at("2026-01-01T01:40:00Z"));
     assert_eq!(hourly.plan(due, now, CatchUp::Last, 9).fire, Some(due));
 }
 
 #[test]
-fn the_node_shows_what_the_run_was_given() {
+fn the_node_shows_the_runs_variables() {
     let data = parsed(&json!({"mode": "cron", "cron_expression": "@daily", "tidemill": {"catch_up": "all"}}));
     assert_eq!((data.catch_up, data.schedule.zone()), (CatchUp::All, "UTC"));
     let pool = Pool::new(json!({"n": {"note": "x"}, "sys": {"timestamp": 5}}));

@@ -1,9 +1,9 @@
-//! When a schedule fires: the next time, the last one, and what is to be done about times that were missed.
+//! The times of a schedule: the next, the last, and the treatment of missed ones.
 //!
-//! Times are those of the schedule's zone. Where a clock is put forward, a time of day that the day lacks fires at the
-//! first moment behind the gap; where it is put back, a time of day that comes twice fires the first time only. A
-//! schedule of an interval (a `*` or a step among minutes or hours) goes by the clock on the wall instead: it fires at no time
-//! that does not exist and at both that come twice.
+//! Times are in the schedule's zone. When the clock goes forward, a time of day in the gap fires at the first moment
+//! after the gap. When it goes back, a time of day that comes twice fires only the first time. An interval schedule (a
+//! `*` or a step in minutes or hours) follows local time instead: it does not fire at missing times and fires at both
+//! repeated ones.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use croner::parser::{CronParser, Seconds, Year};
 
 use crate::clock::Timestamp;
 
-/// Words for a whole expression, and what they stand for.
+/// Names for whole expressions.
 const NAMED: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
     ("@daily", "0 0 * * *"),
@@ -25,25 +25,24 @@ const NAMED: [(&str, &str); 7] = [
     ("@annually", "0 0 1 1 *"),
 ];
 const FIELDS: usize = 5;
-/// How late a time may be fired where missed times are not caught up: a fleet that starts anew has missed nothing yet.
+/// The delay up to which a time still fires when missed times are not caught up, so that a restart misses none.
 const LATE_MAX: Duration = Duration::from_secs(60);
 
-/// Why a schedule cannot be used.
+/// The reason why a schedule is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
-    /// The expression.
-    #[error("ScheduleConfigError: {expression:?} is no cron expression of five fields: {reason}")]
+    /// Invalid expression.
+    #[error("ScheduleConfigError: {expression:?} is not a cron expression of five fields: {reason}")]
     Expression {
-        /// What was given.
+        /// As given.
         expression: String,
-        /// What is wrong.
         reason: String,
     },
-    /// The zone.
-    #[error("ScheduleConfigError: {0:?} is no time zone; take a name such as Europe/Paris")]
+    /// Unknown time zone.
+    #[error("ScheduleConfigError: {0:?} is not a time zone; use a name such as Europe/Paris")]
     Zone(String),
-    /// No day fits.
-    #[error("ScheduleConfigError: {0:?} names no time that ever comes")]
+    /// No day matches.
+    #[error("ScheduleConfigError: {0:?} matches no date")]
     Never(String),
 }
 
@@ -62,7 +61,7 @@ impl PartialEq for Schedule {
 }
 
 impl Schedule {
-    /// A schedule.
+    /// Parses a schedule.
     ///
     /// # Errors
     /// [`ScheduleError`].
@@ -73,11 +72,11 @@ impl Schedule {
         let count = fields.split_whitespace().count();
         if count != FIELDS || fields.starts_with('@') {
             let names: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
-            return Err(wrong(format!("it has {count} fields, and is none of {}", names.join(" "))));
+            return Err(wrong(format!("it has {count} fields and is not one of {}", names.join(" "))));
         }
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed);
         let cron = parser.build().parse(fields);
-        // The library puts seconds and years where there were none only for what it takes as optional.
+        // With `Disallowed` the library reads five fields and adds none.
         let cron = cron.map_err(|error| wrong(error.to_string()))?;
         let zone: Tz = zone.parse().map_err(|_| ScheduleError::Zone(zone.to_string()))?;
         let schedule = Self { expression: expression.trim().to_string(), cron, zone };
@@ -95,11 +94,11 @@ impl Schedule {
     pub fn zone(&self) -> &'static str {
         self.zone.name()
     }
-    /// The first time behind a moment.
+    /// The first time after a moment.
     pub fn after(&self, moment: Timestamp) -> Option<Timestamp> {
         self.cron.find_next_occurrence(&self.local(moment)?, false).ok().map(|time| back(&time))
     }
-    /// The last time at a moment or before it.
+    /// The last time at or before a moment.
     pub fn until(&self, moment: Timestamp) -> Option<Timestamp> {
         self.cron.find_previous_occurrence(&self.local(moment)?, true).ok().map(|time| back(&time))
     }
@@ -108,13 +107,12 @@ impl Schedule {
         Some(self.zone.from_utc_datetime(&utc.naive_utc()))
     }
 
-    /// What to do at `now` about a schedule that was due at `due` or has been ever since. Of missed times, at most `max` are
-    /// caught up, the newest.
+    /// Decides at `now` about a schedule that is due at `due`. Of missed times at most `max` are caught up, the newest.
     pub fn plan(&self, due: Timestamp, now: Timestamp, catch_up: CatchUp, max: u64) -> Plan {
         if due > now {
             return Plan { fire: None, next: Some(due), dropped: false };
         }
-        // Never before what was due: going back must not fire again what has been.
+        // Never before the due time: earlier times have fired already.
         let last = self.until(now).map_or(due, |last| last.max(due));
         let after_now = self.after(now);
         match catch_up {
@@ -148,22 +146,22 @@ fn back(time: &DateTime<Tz>) -> Timestamp {
     Timestamp::from_millis(time.timestamp_millis())
 }
 
-/// What becomes of times at which nobody was there to fire.
+/// Treatment of times that were missed because no scheduler was running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CatchUp {
-    /// The last of them is fired, late.
+    /// The last of them fires, late.
     #[default]
     Last,
-    /// None is.
+    /// None of them fires.
     None,
-    /// Each is, oldest first, within a bound.
+    /// All of them fire, oldest first, up to a limit.
     All,
 }
 
 impl CatchUp {
-    /// The words for them.
+    /// The names.
     pub const NAMES: [&'static str; 3] = ["last", "none", "all"];
-    /// The word for it.
+    /// The name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Last => "last",
@@ -171,19 +169,19 @@ impl CatchUp {
             Self::All => "all",
         }
     }
-    /// What a word means.
+    /// Finds a value by its name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Last, Self::None, Self::All].into_iter().find(|known| known.name() == name)
     }
 }
 
-/// What is to be done about a schedule now.
+/// The decision about a schedule at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// Start the run of this time.
+    /// Starts the run of this time.
     pub fire: Option<Timestamp>,
-    /// When it is due then; none when no time ever comes again.
+    /// The next due time. `None` when the schedule never fires again.
     pub next: Option<Timestamp>,
-    /// Times before were passed over.
+    /// True when earlier times were skipped.
     pub dropped: bool,
 }

@@ -1,20 +1,18 @@
-//! What the caller of a webhook is told: what the file says, at once. The run has only been accepted then.
+//! The immediate response to the caller of a webhook, from the file. At that time the run is only accepted.
 
 use serde_json::{Value as Json, json};
 
 use super::TriggerWebhookData;
 
-/// The answer to a request that was taken.
+/// The response to an accepted request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    /// Its status.
     pub status: u16,
-    /// Its body.
     pub body: Json,
 }
 
 impl TriggerWebhookData {
-    /// What a request is answered with.
+    /// The response to an accepted request.
     pub fn reply(&self) -> Reply {
         let text = self.response_body.trim();
         let body = match text.chars().next() {

@@ -1,15 +1,15 @@
-//! Values of parameters: texts of queries and forms become what the file says, values of JSON must be it already. The
-//! words are Dify's.
+//! Converts values of parameters: texts from queries and forms are converted to the declared types, JSON values must
+//! already have them. The messages are Dify's.
 
 use serde_json::Value as Json;
 
 use super::ParameterType;
 use crate::value::coerce::parse_python_float;
 
-/// A text from a query or a form as a value of a type.
+/// Converts a text from a query or a form to a type.
 ///
 /// # Errors
-/// Why it is none, in Dify's words.
+/// Dify's message for a text that cannot be converted.
 pub(super) fn of_text(name: &str, text: &str, ty: ParameterType) -> Result<Json, String> {
     match ty {
         ParameterType::String => Ok(text.into()),
@@ -40,12 +40,12 @@ fn number(text: &str) -> Option<Json> {
     serde_json::Number::from_f64(float).map(Json::Number)
 }
 
-/// Checks that a value of a JSON body has the type.
+/// Checks that a value in a JSON body has the type.
 ///
 /// # Errors
-/// What it is instead, in Dify's words.
+/// Dify's message with the actual type.
 pub(super) fn check(value: &Json, ty: ParameterType) -> Result<(), String> {
-    // Python's truth values are numbers.
+    // In Python booleans are numbers.
     let is_number = |value: &Json| value.is_number() || value.is_boolean();
     let all = |test: fn(&Json) -> bool| value.as_array().is_some_and(|items| items.iter().all(test));
     let (fits, expected) = match ty {
@@ -57,7 +57,7 @@ pub(super) fn check(value: &Json, ty: ParameterType) -> Result<(), String> {
         ParameterType::ArrayNumber => (all(|v| v.is_number() || v.is_boolean()), "array of numbers"),
         ParameterType::ArrayBoolean => (all(Json::is_boolean), "array of booleans"),
         ParameterType::ArrayObject => (all(Json::is_object), "array of objects"),
-        // Dify takes whatever JSON has where a file is wanted.
+        // As on Dify any JSON value is accepted for a file.
         ParameterType::File => (true, "file"),
     };
     if fits { Ok(()) } else { Err(format!("Expected {expected}, got {}", python_type(value))) }

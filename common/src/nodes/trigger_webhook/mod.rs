@@ -1,5 +1,5 @@
-//! Begins a run when a request came to its URL: what the file says of it here, what a request must be in [`request`],
-//! and the node itself, which takes the request apart into the values that the file names.
+//! The `trigger-webhook` node: starts a run from a request to its URL. This file holds the configuration and the node,
+//! which splits the request into the declared values; [`request`] checks requests.
 
 mod answer;
 mod convert;
@@ -19,29 +19,24 @@ use crate::value::{JsonMap, Lookup, Segment, SegmentType, Variables};
 pub use answer::Reply;
 pub use request::{Accepted, Body, Refused, Request};
 
-/// The name under which the request lies in the pool before the node runs.
+/// The variable with the request before the node runs.
 pub const DATA: &str = "webhook_data";
-/// The output that is the whole request.
+/// The output with the whole request.
 const RAW: &str = "_webhook_raw";
 
-/// How the body of a request is written.
+/// The format of a request's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentType {
-    /// `application/json`
     Json,
-    /// `multipart/form-data`
     Multipart,
-    /// `application/x-www-form-urlencoded`
     Form,
-    /// `text/plain`
     Text,
-    /// `application/octet-stream`
     Binary,
 }
 
 impl ContentType {
     const ALL: [Self; 5] = [Self::Json, Self::Multipart, Self::Form, Self::Text, Self::Binary];
-    /// Its name in a header.
+    /// The name in a header.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -53,26 +48,17 @@ impl ContentType {
     }
 }
 
-/// The type that a parameter is given.
+/// The type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParameterType {
-    /// text
     String,
-    /// number
     Number,
-    /// true or false
     Boolean,
-    /// mapping
     Object,
-    /// one file
     File,
-    /// list of texts
     ArrayString,
-    /// list of numbers
     ArrayNumber,
-    /// list of truth values
     ArrayBoolean,
-    /// list of mappings
     ArrayObject,
 }
 
@@ -88,7 +74,7 @@ impl ParameterType {
         Self::ArrayBoolean,
         Self::ArrayObject,
     ];
-    /// Dify's name of it.
+    /// Dify's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::String => "string",
@@ -104,47 +90,46 @@ impl ParameterType {
     }
 }
 
-/// Something that a request brings under a name.
+/// A header, query parameter or body parameter of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name.
     pub name: String,
-    /// What it is; headers are texts.
+    /// The type; headers are always texts.
     pub ty: ParameterType,
-    /// Whether a request without it is refused.
+    /// True when a request without it is refused.
     pub required: bool,
 }
 
 /// Configuration of `trigger-webhook`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TriggerWebhookData {
-    /// The method that it takes, in small letters.
+    /// The accepted method, in lower case.
     pub method: String,
-    /// How bodies are written.
+    /// The format of the body.
     pub content_type: ContentType,
-    /// Headers that it looks at.
+    /// The declared headers.
     pub headers: Vec<Parameter>,
-    /// Parameters of the query.
+    /// The declared query parameters.
     pub params: Vec<Parameter>,
-    /// Parameters of the body.
+    /// The declared body parameters.
     pub body: Vec<Parameter>,
-    /// The status of its answer.
+    /// The status of the response.
     pub status_code: u16,
-    /// The body of its answer, as the file has it.
+    /// The body of the response, as in the file.
     pub response_body: String,
-    /// The last part of its URL, if the file has one that can be used.
+    /// The last part of the URL, if the file has a valid one.
     pub webhook_id: Option<String>,
-    /// The secret environment variable that a request must know (`tidemill.secret`).
+    /// The secret environment variable that the caller must know (`tidemill.secret`).
     pub secret: Option<String>,
 }
 
 impl TriggerWebhookData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         parse::parse(data, problems)
     }
 
-    /// Runs the node. A run that a host started without a request has been given the outputs by their names.
+    /// Runs the node. A run that its host started without a request has the outputs as inputs, by name.
     pub fn evaluate(&self, id: &str, variables: &dyn Variables) -> NodeResult {
         let mut inputs = own(id, variables);
         let system = system(variables);
@@ -186,7 +171,7 @@ impl TriggerWebhookData {
             ContentType::Json | ContentType::Multipart | ContentType::Form => {
                 for param in &self.body {
                     let found = match param.ty {
-                        // Dify: what is not among the files is all of them.
+                        // As on Dify, when the file is missing the value is all files.
                         ParameterType::File => value(files, &param.name)
                             .or_else(|| value(body, &param.name))
                             .or_else(|| files.cloned().map(Json::Object)),
@@ -219,19 +204,19 @@ impl TriggerWebhookData {
     }
 }
 
-/// The output that a header becomes.
+/// The output's name for a header.
 fn output_name(header: &str) -> String {
     header.replace('-', "_")
 }
 
-/// A header by its name: in any case, and with `-` and `_` taken for one another.
+/// Finds a header in any case, with `-` and `_` treated as equal.
 fn header_value(headers: &JsonMap, name: &str) -> Option<Json> {
     let plain = |name: &str| name.to_ascii_lowercase().replace('_', "-");
     let wanted = plain(name);
     headers.iter().find(|(known, _)| plain(known) == wanted).map(|(_, value)| value.clone())
 }
 
-/// A value under the type that the file gives it, where the value does not tell (an empty list).
+/// A value; an empty list gets the declared type, since it has none of its own.
 fn segment(ty: ParameterType, value: Option<Json>) -> Segment {
     let segment = Segment::restore_files(value.unwrap_or_default());
     let is_empty_list = segment.value.as_array().is_some_and(Vec::is_empty);

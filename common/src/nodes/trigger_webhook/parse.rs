@@ -1,4 +1,4 @@
-//! From `data` in the file to the configuration.
+//! Parses `data` of a `trigger-webhook` node.
 
 use serde_json::Value as Json;
 
@@ -11,7 +11,7 @@ use crate::value::JsonMap;
 const METHODS: [&str; 6] = ["get", "post", "put", "patch", "delete", "head"];
 /// Characters of the last part of a URL.
 const ID_CHARS: usize = 24;
-/// Answers tell that the request was taken, which other statuses would deny.
+/// A response says that the request was accepted; other statuses would contradict that.
 const STATUSES: std::ops::RangeInclusive<i64> = 200..=399;
 
 pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<TriggerWebhookData> {
@@ -66,7 +66,7 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<TriggerWe
     })
 }
 
-/// Whether a text can be the last part of a URL. Exports leave it empty, and then there is a new one.
+/// True for a valid last part of a URL. Exports leave it empty; then a new one is generated.
 fn is_id(id: &str) -> bool {
     id.len() == ID_CHARS && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
@@ -85,7 +85,7 @@ fn parameter(item: &Json, types: &[ParameterType], problems: &mut Problems) -> O
     let item = mapping(item, problems)?;
     let name = required(item, "name", problems, text);
     let ty = match item.get("type").filter(|value| !value.is_null()) {
-        // A header is a text, whatever else its entry says.
+        // A header is always a text, whatever type its entry has.
         _ if types.len() == 1 => types.first().copied(),
         None => Some(ParameterType::String),
         Some(value) => {
@@ -104,10 +104,10 @@ fn parameter(item: &Json, types: &[ParameterType], problems: &mut Problems) -> O
     Some(Parameter { name: name?, ty: ty?, required: required? })
 }
 
-/// The name of the secret; the outer none is for one that cannot be used.
+/// The name of the secret. The outer option is `None` for an invalid one.
 #[expect(clippy::option_option, reason = "absent and unusable are two things")]
 fn secret(data: &JsonMap, problems: &mut Problems) -> Option<Option<String>> {
-    // That the block is a mapping, and its other keys, is checked with the settings of all nodes.
+    // The check of the settings of all nodes covers the block's type and its other keys.
     let Some(block) = data.get("tidemill").and_then(Json::as_object) else { return Some(None) };
     match block.get("secret").filter(|value| !value.is_null()) {
         None => Some(None),

@@ -1,18 +1,18 @@
-//! What a request must be before a run begins with it, in Dify's order and words, and what the run is given of it.
+//! Checks a request before it starts a run, in Dify's order and with Dify's messages, and builds the run's inputs from
+//! it.
 
 use serde_json::{Value as Json, json};
 
 use super::{ContentType, DATA, Parameter, ParameterType, TriggerWebhookData, convert, header_value};
 use crate::value::JsonMap;
 
-/// A request as it came, its body taken apart by [`TriggerWebhookData::content_type`].
+/// A received request, with its body parsed by [`TriggerWebhookData::content_type`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// Its headers, without such as carry a secret.
+    /// The headers, without those that carry a secret.
     pub headers: Vec<(String, String)>,
-    /// Parameters of its query, decoded.
+    /// The query parameters, decoded.
     pub query: Vec<(String, String)>,
-    /// Its body.
     pub body: Body,
 }
 
@@ -21,25 +21,24 @@ pub struct Request {
 pub enum Body {
     /// JSON, as text.
     Json(String),
-    /// Fields of a form, and the names under which files came.
+    /// Fields of a form, and the names of its files.
     Form {
         /// Name and text.
         fields: Vec<(String, String)>,
         /// Names of files.
         files: Vec<String>,
     },
-    /// Text.
     Text(String),
-    /// Bytes, which are kept as a file; so many.
+    /// Bytes, stored as a file; their number.
     Binary(usize),
 }
 
-/// A request that begins no run.
+/// A refused request, which starts no run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refused(pub String);
 
-/// A request that a run may begin with.
+/// An accepted request, which can start a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accepted {
     method: String,
@@ -54,7 +53,7 @@ fn refuse<T>(message: impl Into<String>) -> Result<T, Refused> {
 }
 
 impl TriggerWebhookData {
-    /// Checks what is known before the body has been read. A request without a type counts as JSON.
+    /// Checks method and content type before the body is read. A request without a type counts as JSON.
     ///
     /// # Errors
     /// [`Refused`].
@@ -72,7 +71,7 @@ impl TriggerWebhookData {
         Ok(())
     }
 
-    /// Checks the rest and gives values their types. What the file does not name is kept as it came.
+    /// Checks the rest and converts values to their types. Undeclared values stay as received.
     ///
     /// # Errors
     /// [`Refused`].
@@ -135,7 +134,7 @@ impl TriggerWebhookData {
             }
         };
         let Json::Object(body) = body else {
-            // Nothing can be looked up in it; Dify's services expect a mapping.
+            // No parameter can be looked up in it; Dify's services expect a mapping.
             return refuse("Invalid JSON body: expected an object");
         };
         for param in &self.body {
@@ -154,11 +153,11 @@ impl TriggerWebhookData {
 }
 
 impl Accepted {
-    /// What the run is given, under the node's id. `files` are the file objects of what was uploaded, in the order of
-    /// [`Body::Form`]; of a binary body the one it became, under any name.
+    /// The run's inputs, stored under the node's id. `files` are the file objects of uploaded files in the order of
+    /// [`Body::Form`]; for a binary body its one file, under any name.
     pub fn inputs(self, files: Vec<(String, Json)>) -> JsonMap {
         let mut body = self.body;
-        let mut kept = JsonMap::new();
+        let mut by_name = JsonMap::new();
         match self.content_type {
             ContentType::Binary => {
                 if let Some((_, file)) = files.into_iter().next() {
@@ -167,7 +166,7 @@ impl Accepted {
             }
             ContentType::Json | ContentType::Multipart | ContentType::Form | ContentType::Text => {
                 for (name, file) in files {
-                    kept.entry(name).or_insert(file);
+                    by_name.entry(name).or_insert(file);
                 }
             }
         }
@@ -181,7 +180,7 @@ impl Accepted {
             "headers": self.headers,
             "query_params": self.query,
             "body": body,
-            "files": kept,
+            "files": by_name,
         });
         let mut inputs = JsonMap::from_iter([(DATA.to_string(), data)]);
         inputs.extend(flat.map(|(name, value)| (name.to_string(), value)));
@@ -189,7 +188,7 @@ impl Accepted {
     }
 }
 
-/// Of values under one name the first, as Dify's services read queries and forms.
+/// Of values with the same name the first, as Dify's services read queries and forms.
 fn first_of_each(pairs: Vec<(String, String)>) -> JsonMap {
     let mut map = JsonMap::new();
     for (name, text) in pairs {
@@ -198,7 +197,7 @@ fn first_of_each(pairs: Vec<(String, String)>) -> JsonMap {
     map
 }
 
-/// Texts under the types of the parameters that name them.
+/// Converts texts to the types of the declared parameters.
 fn converted(mut values: JsonMap, params: &[Parameter], missing: &str) -> Result<JsonMap, Refused> {
     for param in params {
         match values.get_mut(&param.name) {

@@ -1,4 +1,4 @@
-//! Webhooks by tables: which requests are refused and why, and what the others become.
+//! Tables for webhooks: refused requests with their reasons, and the outputs of accepted ones.
 
 use serde_json::{Value as Json, json};
 
@@ -16,7 +16,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, text)| ((*name).to_string(), (*text).to_string())).collect()
 }
 
-fn asked(query: &[(&str, &str)], body: Body) -> Request {
+fn request_of(query: &[(&str, &str)], body: Body) -> Request {
     Request { headers: pairs(&[("X-Sig", "s"), ("Host", "h")]), query: pairs(query), body }
 }
 
@@ -75,8 +75,9 @@ fn a_request_that_does_not_fit_is_refused_in_difys_words() {
     };
     let page = [("page", "1")];
     let order = json!({"order": {}});
-    let said =
-        |query: &[(&str, &str)], body| data("application/json").accept(asked(query, body)).map_err(|r| r.0);
+    let said = |query: &[(&str, &str)], body| {
+        data("application/json").accept(request_of(query, body)).map_err(|r| r.0)
+    };
     for (query, body, message) in [
         (&[][..], json_body(order.clone()), "Required parameter missing: page"),
         (
@@ -111,11 +112,11 @@ fn a_request_that_does_not_fit_is_refused_in_difys_words() {
         assert_eq!(said(query, body).err().as_deref(), Some(message), "{query:?}");
     }
     assert!(said(&page, Body::Json("{".into())).unwrap_err().starts_with("Invalid JSON body: "));
-    let without = Request { headers: Vec::new(), ..asked(&page, json_body(order)) };
+    let without = Request { headers: Vec::new(), ..request_of(&page, json_body(order)) };
     let refused = data("application/json").accept(without).unwrap_err();
     assert_eq!(refused.0, "Required header missing: X_Sig");
     let refused =
-        data("application/x-www-form-urlencoded").accept(asked(&page, form(&[("order", "{}")], &[])));
+        data("application/x-www-form-urlencoded").accept(request_of(&page, form(&[("order", "{}")], &[])));
     assert_eq!(
         refused.unwrap_err().0,
         "Parameter 'order' validation failed: Unsupported type 'object' for form data parameter 'order'"
@@ -148,19 +149,19 @@ fn content_that_is_required_must_be_there() {
     ] {
         let data = webhook(json!({"content_type": content_type, "body": [{"name": "b", "required": true}]}));
         let said = format!("Required body content missing for {content_type} request");
-        assert_eq!(data.accept(asked(&[], empty)).unwrap_err().0, said);
-        assert!(data.accept(asked(&[], some)).is_ok());
+        assert_eq!(data.accept(request_of(&[], empty)).unwrap_err().0, said);
+        assert!(data.accept(request_of(&[], some)).is_ok());
     }
     let file = webhook(json!({"content_type": "multipart/form-data",
         "body": [{"name": "photo", "type": "file", "required": true}]}));
     assert_eq!(
-        file.accept(asked(&[], form(&[], &[]))).unwrap_err().0,
+        file.accept(request_of(&[], form(&[], &[]))).unwrap_err().0,
         "Required body parameter missing: photo"
     );
-    assert!(file.accept(asked(&[], form(&[], &["photo"]))).is_ok());
+    assert!(file.accept(request_of(&[], form(&[], &["photo"]))).is_ok());
 }
 
-/// The outputs of the node for an accepted request, but for the system's and the raw one.
+/// The outputs of the node for an accepted request, without system variables and the raw request.
 fn outputs(data: &TriggerWebhookData, request: Request, files: Vec<(String, Json)>) -> Json {
     let inputs = data.accept(request).expect("accepted").inputs(files);
     let pool = Pool::new(json!({"hook": inputs, "sys": {"user_id": "u"}}));
@@ -182,7 +183,7 @@ fn the_node_takes_the_request_apart() {
     let declared = json!([{"name": "n", "type": "number"}, {"name": "ok", "type": "boolean"}, {"name": "s"}, {"name": "gone"}]);
     let data = webhook(json!({"method": "post", "headers": [{"name": "x-sig"}, {"name": "X-None"}],
         "params": [{"name": "page", "type": "number"}], "body": declared}));
-    let request = asked(
+    let request = request_of(
         &[("page", "2.50"), ("page", "3"), ("more", "1")],
         json_body(json!({"n": 1, "ok": false, "s": "x"})),
     );
@@ -191,20 +192,20 @@ fn the_node_takes_the_request_apart() {
     assert_eq!(outputs(&data, request, vec![]), expected);
 
     let data = webhook(json!({"content_type": "application/x-www-form-urlencoded", "body": declared}));
-    let request = asked(&[], form(&[("n", "4.0"), ("ok", "YES"), ("s", "y"), ("s", "z")], &[]));
+    let request = request_of(&[], form(&[("n", "4.0"), ("ok", "YES"), ("s", "y"), ("s", "z")], &[]));
     assert_eq!(outputs(&data, request, vec![]), json!({"n": 4, "ok": true, "s": "y", "gone": null}));
 
     let text = webhook(json!({"content_type": "text/plain", "body": [{"name": "note"}, {"name": "b"}]}));
-    assert_eq!(outputs(&text, asked(&[], Body::Text("hello".into())), vec![]), json!({"note": "hello"}));
+    assert_eq!(outputs(&text, request_of(&[], Body::Text("hello".into())), vec![]), json!({"note": "hello"}));
 
     let file = json!({"dify_model_identity": "__dify__file__", "filename": "a.png"});
     let binary = webhook(json!({"content_type": "application/octet-stream", "body": [{"name": "blob"}]}));
-    let got = outputs(&binary, asked(&[], Body::Binary(3)), vec![("raw".into(), file.clone())]);
+    let got = outputs(&binary, request_of(&[], Body::Binary(3)), vec![("raw".into(), file.clone())]);
     assert_eq!(got, json!({"blob": file}));
 
     let multipart = webhook(json!({"content_type": "multipart/form-data",
         "body": [{"name": "photo", "type": "file"}, {"name": "other", "type": "file"}, {"name": "n", "type": "number"}]}));
-    let request = asked(&[], form(&[("n", "1")], &["photo"]));
+    let request = request_of(&[], form(&[("n", "1")], &["photo"]));
     let got = outputs(&multipart, request, vec![("photo".into(), file.clone())]);
     assert_eq!(
         got,
@@ -216,7 +217,8 @@ fn the_node_takes_the_request_apart() {
 #[test]
 fn types_are_those_of_the_file_where_the_value_does_not_tell() {
     let data = webhook(json!({"body": [{"name": "tags", "type": "array[string]"}]}));
-    let inputs = data.accept(asked(&[], json_body(json!({"tags": []})))).expect("accepted").inputs(vec![]);
+    let inputs =
+        data.accept(request_of(&[], json_body(json!({"tags": []})))).expect("accepted").inputs(vec![]);
     let result = data.evaluate("hook", &Pool::new(json!({"hook": inputs})));
     let tags = result.outputs.iter().find(|(name, _)| name == "tags").map(|(_, value)| value.ty);
     assert_eq!(tags, Some(SegmentType::ArrayString));

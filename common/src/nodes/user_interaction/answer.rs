@@ -1,4 +1,4 @@
-//! What an answer means: the node's outputs and the handle it leaves by.
+//! The result of an answer: the node's outputs and its handle.
 
 use serde_json::{Value as Json, json};
 
@@ -11,30 +11,29 @@ use crate::nodes::{NodeResult, PauseRequest};
 use crate::objects::{self, Message};
 use crate::value::{JsonMap, Segment};
 
-/// The detail that holds an answer which the workflow brings along: nobody is asked then.
+/// The detail with an answer set in the workflow; then the user is not asked.
 pub const PRESET: &str = "preset";
 
-/// What the failure of a question says that nobody answered in time.
+/// The failure message of a question that was not answered in time.
 pub fn timed_out(timeout_ms: u64) -> String {
     format!("User interaction timeout after {timeout_ms}ms")
 }
 
-/// What is said of a question that was called off.
+/// The message of a cancelled question.
 pub const CANCELLED: &str = "User interaction cancelled";
 
-/// A question that was asked, and for how long it was open.
+/// A question to the user, and the time it was open.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
-    /// Its id.
+    /// The question's id.
     pub id: &'a str,
-    /// What was asked.
     pub request: &'a PauseRequest,
     /// Milliseconds until the answer.
     pub waited_ms: u64,
 }
 
 impl UserInteractionData {
-    /// The answer itself: of leave given or refused no more than that.
+    /// The answer alone; for an approval true or false.
     pub fn input(&self, answer: &Json) -> Json {
         match self.interaction {
             InteractionType::Approval => is_approved(answer).into(),
@@ -42,7 +41,7 @@ impl UserInteractionData {
         }
     }
 
-    /// How the node ends with an answer that fits.
+    /// The node's result for a valid answer.
     pub fn answered(&self, asked: Asked<'_>, answer: &Json, effects: Effects) -> NodeResult {
         let input = self.input(answer);
         let results = results(&effects);
@@ -81,7 +80,7 @@ impl UserInteractionData {
         result
     }
 
-    /// How the node ends when nobody answered and it goes on all the same.
+    /// The node's result when the run continues without an answer.
     pub fn unanswered(&self, asked: Asked<'_>) -> NodeResult {
         let outputs = vec![
             ("interaction_id".to_string(), Segment::string(asked.id)),
@@ -91,13 +90,13 @@ impl UserInteractionData {
         NodeResult { handle: TIMEOUT_HANDLE.into(), ..NodeResult::outputs(outputs) }
     }
 
-    /// The word for what it does in events.
+    /// The name of the operation in events.
     pub fn operation(&self) -> &'static str {
         self.on_answer.operation().unwrap_or_else(|| self.interaction.name())
     }
 }
 
-/// What was done with the answer, for people and for nodes behind.
+/// The changes made by the answer, for people and for later nodes.
 pub fn results(effects: &Effects) -> Json {
     let mut results = JsonMap::new();
     if !effects.updates.is_empty() {

@@ -1,7 +1,7 @@
-//! A question to the user: leave, a value, a choice, or a message that is merely shown.
+//! The `user-interaction` node: asks the user for approval, a value or a choice, or only shows a message.
 //!
-//! The node evaluates to what is asked; the engine asks it, or goes on at once where nothing is to be asked (a message, an
-//! answer that the workflow brings along). What an answer means is in [`answer`], what it changes in [`on_answer`].
+//! The node evaluates to a request. The engine sends it to the user, or continues at once when no answer is needed (a
+//! message, or a preset answer). [`answer`] builds the result from an answer, [`on_answer`] applies its changes.
 
 pub mod answer;
 pub mod on_answer;
@@ -20,26 +20,26 @@ use crate::value::{JsonMap, Variables};
 
 pub use on_answer::{Expression, OnAnswer, Scope};
 
-/// The handle of a question that nobody answered in time.
+/// The handle of a question that was not answered in time.
 pub const TIMEOUT_HANDLE: &str = "timeout";
 
-/// What is asked.
+/// The kind of question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InteractionType {
-    /// Leave.
+    /// Approval.
     Approval,
     /// A value.
     Input,
-    /// One of several.
+    /// One of several choices.
     Selection,
-    /// Nothing: a message is shown.
+    /// No question: a message is shown.
     Message,
 }
 
 impl InteractionType {
-    /// Every type.
+    /// All types.
     pub const ALL: [Self; 4] = [Self::Approval, Self::Input, Self::Selection, Self::Message];
-    /// Its name in the file.
+    /// The name in the file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Approval => "ask_for_approval",
@@ -48,11 +48,11 @@ impl InteractionType {
             Self::Message => "show_message",
         }
     }
-    /// The one of a name.
+    /// Finds a type by its name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
-    /// What is said where the workflow says nothing.
+    /// The text when the workflow has none.
     const fn default_prompt(self) -> &'static str {
         match self {
             Self::Approval => "Please approve this action",
@@ -61,7 +61,7 @@ impl InteractionType {
             Self::Message => "Show message",
         }
     }
-    /// What a model is asked, in front of the rest.
+    /// The prefix of a model's prompt.
     const fn for_model(self) -> &'static str {
         match self {
             Self::Approval => "Ask for approval: ",
@@ -72,53 +72,53 @@ impl InteractionType {
     }
 }
 
-/// Something to choose.
+/// A choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choosable {
-    /// Its id: the answer, and the handle.
+    /// The id: the answer, and the handle.
     pub id: String,
-    /// What people read.
+    /// The text for people.
     pub label: String,
 }
 
 /// A model answers instead of a person (`execution: llm`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct ByModel {
-    /// Its profile.
+    /// The model's profile.
     pub profile: String,
-    /// Parameters over those of the profile.
+    /// Parameters that override the profile's.
     pub parameters: JsonMap,
 }
 
 /// Configuration of `user-interaction`.
 #[derive(Debug, Clone)]
 pub struct UserInteractionData {
-    /// What is asked.
+    /// The kind of question.
     pub interaction: InteractionType,
-    /// The text that is shown; none for the usual one.
+    /// The text to show. `None`: the default text.
     pub prompt: Option<Template>,
-    /// An answer that the workflow brings along: nobody is asked.
+    /// An answer set in the workflow: then the user is not asked.
     pub preset: Option<Expression>,
-    /// What an answer must be; null for anything.
+    /// The JSON schema of the answer; null accepts any.
     pub schema: Json,
-    /// What there is to choose from.
+    /// The choices.
     pub options: Vec<Choosable>,
-    /// A message waits until somebody has seen it.
+    /// True when a message waits for confirmation by the user.
     pub require_ack: bool,
-    /// Milliseconds after which nobody is waited for; 0 for never.
+    /// Milliseconds until the timeout; 0 for none.
     pub timeout_ms: u64,
-    /// What happens then.
+    /// The behaviour on timeout.
     pub on_timeout: OnTimeout,
-    /// The answer then, where that is wanted; proposed before.
+    /// The proposed answer; also the answer on timeout with `on_timeout: default`.
     pub defaults: Json,
-    /// What an answer changes.
+    /// The changes made by an answer.
     pub on_answer: OnAnswer,
-    /// A model answers instead.
+    /// Settings for a model that answers instead.
     pub by_model: Option<Box<ByModel>>,
 }
 
 impl UserInteractionData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut crate::dsl::Problems) -> Option<Self> {
         parse::parse(data, problems)
     }
@@ -130,7 +130,7 @@ impl UserInteractionData {
         self.on_answer.mentions(into);
     }
 
-    /// The handles that it may leave by where an edge carries them.
+    /// True for the handles that the node can use when an edge has them.
     pub fn chooses(&self, handle: &str) -> bool {
         let by_answer = match self.interaction {
             InteractionType::Approval => handle == APPROVE || handle == REJECT,
@@ -140,7 +140,7 @@ impl UserInteractionData {
         by_answer || handle == TIMEOUT_HANDLE && self.on_timeout == OnTimeout::Branch && self.timeout_ms > 0
     }
 
-    /// The text that people are shown. A secret in it comes masked.
+    /// The text for the user; secrets are masked.
     fn text(&self, variables: &dyn Variables) -> String {
         match &self.prompt {
             Some(prompt) => prompt.render_text(&Masked(variables)),
@@ -148,12 +148,12 @@ impl UserInteractionData {
         }
     }
 
-    /// What a model is asked where it answers instead.
+    /// The prompt of a model that answers instead.
     pub fn model_prompt(&self, variables: &dyn Variables) -> String {
         format!("{}{}", self.interaction.for_model(), self.text(variables))
     }
 
-    /// Runs the node: it says what is to be asked, and `preset` beside it where nobody is.
+    /// Runs the node: returns the request, with `preset` when the user is not asked.
     pub fn evaluate(&self, variables: &dyn Variables) -> NodeResult {
         let mut request = PauseRequest {
             options: self.shown_options(),

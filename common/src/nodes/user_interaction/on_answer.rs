@@ -1,7 +1,8 @@
-//! What an answer changes: variables of the run, the conversation, the frame or the loop, and a message of a conversation.
+//! The changes made by an answer: variables of the run, the conversation, the frame or the loop, and a message of a
+//! conversation.
 //!
-//! `{{input}}` stands for the answer. Alone it is the answer itself, whatever its type; within a text it is shown as one. A
-//! reference to another variable may stand beside it. What is put in is never looked at again.
+//! `{{input}}` is replaced by the answer. Alone it gives the answer with its type; within a text it is rendered as
+//! text. It can be combined with references to variables. Inserted text is not scanned again.
 
 use std::sync::LazyLock;
 
@@ -26,25 +27,25 @@ static INPUT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\{\{\s*input((?:\.[A-Za-z0-9_]+)*)\s*\}\}").expect("the pattern is well formed")
 });
 
-/// A value with places for the answer.
+/// A value with placeholders for the answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expression {
-    /// The same whatever is answered.
+    /// A fixed value.
     Constant(Json),
-    /// The answer, or what lies at this path in it.
+    /// The answer, or the part of it at this path.
     Input(Vec<String>),
     /// The value of a variable.
     Variable(Vec<String>),
-    /// A text with values in it.
+    /// A text with values inserted.
     Text(Vec<Piece>),
 }
 
 /// A piece of such a text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
-    /// Text, with references to variables.
+    /// Text with references to variables.
     Text(Template),
-    /// The answer, or what lies at this path in it.
+    /// The answer, or the part of it at this path.
     Input(Vec<String>),
 }
 
@@ -54,7 +55,7 @@ impl Expression {
         Self::Input(Vec::new())
     }
 
-    /// Reads a value; only texts have places.
+    /// Parses a value; only texts can have placeholders.
     pub fn parse(value: &Json) -> Self {
         match value {
             Json::String(text) => Self::of_text(text),
@@ -62,7 +63,7 @@ impl Expression {
         }
     }
 
-    /// Reads a text.
+    /// Parses a text.
     pub fn of_text(text: &str) -> Self {
         let mut pieces = Vec::new();
         let mut end = 0;
@@ -101,7 +102,7 @@ impl Expression {
         }
     }
 
-    /// What it is with this answer.
+    /// The value for this answer.
     pub fn value(&self, input: &Json, variables: &dyn Variables) -> Json {
         match self {
             Self::Constant(value) => value.clone(),
@@ -119,7 +120,7 @@ impl Expression {
         }
     }
 
-    /// The first of its variables that lies apart, so that it cannot be read here.
+    /// The first of its variables that is a blob and so cannot be read here.
     fn out_of_reach(&self, variables: &dyn Variables) -> Option<(String, String)> {
         let mut mentions = Vec::new();
         self.mentions(&mut mentions);
@@ -139,7 +140,7 @@ fn at<'a>(mut value: &'a Json, path: &[String]) -> &'a Json {
     value
 }
 
-/// A value within a text: texts as they are, nothing for null, all else as JSON.
+/// A value within a text: a text unchanged, nothing for null, JSON for all others.
 pub(super) fn as_text(value: &Json) -> String {
     match value {
         Json::String(text) => text.clone(),
@@ -148,23 +149,23 @@ pub(super) fn as_text(value: &Json) -> String {
     }
 }
 
-/// Whose variable it is.
+/// The owner of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// The run's: `["run", name]`.
+    /// The run: `["run", name]`.
     Thread,
-    /// The conversation's: `["conversation", name]`.
+    /// The conversation: `["conversation", name]`.
     Global,
-    /// The present frame's: `["local", name]`.
+    /// The current frame: `["local", name]`.
     Local,
-    /// The nearest loop's.
+    /// The nearest loop.
     Loop,
 }
 
 impl Scope {
-    /// Every scope.
+    /// All scopes.
     pub const ALL: [Self; 4] = [Self::Thread, Self::Global, Self::Local, Self::Loop];
-    /// Its name in the file.
+    /// The name in the file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Thread => "thread",
@@ -173,44 +174,39 @@ impl Scope {
             Self::Loop => "loop",
         }
     }
-    /// The one of a name.
+    /// Finds a scope by its name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.name() == name)
     }
 }
 
-/// A variable that is set.
+/// A variable to set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SetVariable {
-    /// Its name.
     pub name: String,
-    /// Its value.
     pub expression: Expression,
-    /// Whose it is.
     pub scope: Scope,
 }
 
-/// A message that is added to a list of messages.
+/// A message to append to a list of messages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AddMessage {
-    /// Who says it.
+    /// The role of the message.
     pub role: String,
-    /// What.
     pub content: Expression,
-    /// The list.
+    /// The list's name.
     pub list: String,
 }
 
-/// What an answer changes. None where the workflow wants nothing of the kind.
+/// The changes that an answer makes; `None` for kinds of changes that the workflow does not want.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OnAnswer {
-    /// Variables.
     pub variables: Option<Vec<SetVariable>>,
-    /// A message; none within where it is wanted and not said which.
+    /// A message; the inner option is `None` when one is wanted but not defined.
     pub message: Option<Option<AddMessage>>,
 }
 
-/// What an answer has changed.
+/// The computed changes of an answer.
 #[derive(Debug, Default, PartialEq)]
 pub struct Effects {
     /// Variables, in order.
@@ -220,7 +216,7 @@ pub struct Effects {
 }
 
 impl OnAnswer {
-    /// Adds the variables that it reads.
+    /// Adds the variables that the changes read.
     pub fn mentions(&self, into: &mut Vec<(String, String)>) {
         self.expressions().for_each(|expression| expression.mentions(into));
     }
@@ -230,7 +226,7 @@ impl OnAnswer {
         variables.chain(self.message.iter().flatten().map(|message| &message.content))
     }
 
-    /// The word for it in events.
+    /// The name of the operation in events.
     pub fn operation(&self) -> Option<&'static str> {
         match (&self.variables, &self.message) {
             (Some(_), None) => Some("UPDATE_VARIABLES"),
@@ -239,11 +235,11 @@ impl OnAnswer {
         }
     }
 
-    /// What this answer changes. `loop_id` is the nearest loop around the node.
+    /// Computes the changes of this answer. `loop_id` is the nearest loop around the node.
     ///
     /// # Errors
-    /// Nothing to change where something is wanted, no loop, a variable that lies apart. Secrets come masked: what is set
-    /// here is told and kept in the clear.
+    /// A wanted change is not defined, there is no loop, or a variable is a blob. Secrets are masked, since values set
+    /// here are shown and stored in plain text.
     pub fn effects(
         &self,
         input: &Json,
@@ -291,6 +287,6 @@ fn undefined(message: &str) -> NodeFailure {
 }
 
 fn no_loop(name: &str) -> NodeFailure {
-    let message = format!("the variable {name} is to be one of a loop, and the node lies in none");
+    let message = format!("the variable {name} has the scope loop, but the node is not in a loop");
     NodeFailure::new("LoopScopeNotFound", message)
 }

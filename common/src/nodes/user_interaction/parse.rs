@@ -1,4 +1,4 @@
-//! The configuration as the file has it; other spellings were rewritten before.
+//! Parses the configuration of a `user-interaction` node; other spellings were rewritten before.
 
 use std::collections::HashSet;
 
@@ -65,7 +65,7 @@ fn schema(fields: &Fields<'_>, problems: &mut Problems) -> Json {
         return Json::Null;
     }
     if let Err(wrong) = jsonschema::draft7::options().offline().build(&read) {
-        error("input_schema", format!("`input_schema` is no JSON schema: {wrong}"), problems);
+        error("input_schema", format!("`input_schema` is not a JSON schema: {wrong}"), problems);
     }
     read
 }
@@ -83,7 +83,7 @@ fn options(fields: &Fields<'_>, problems: &mut Problems) -> Vec<Choosable> {
             Some(id) if ids.insert(id) => {
                 found.push(Choosable { id: id.into(), label: of("label").unwrap_or(id).into() });
             }
-            Some(id) => error(&place, format!("the option {id:?} is there twice"), problems),
+            Some(id) => error(&place, format!("the option {id:?} appears twice"), problems),
             None => error(&place, "an option is a text, or a mapping with `id` and `label`", problems),
         }
     }
@@ -96,7 +96,7 @@ fn on_timeout(fields: &Fields<'_>, problems: &mut Problems) -> OnTimeout {
     given.and_then(OnTimeout::from_name).unwrap_or_default()
 }
 
-/// What is the answer when the time is over must be one.
+/// The answer on timeout must be valid.
 fn defaults_fit(data: &UserInteractionData, problems: &mut Problems) {
     if data.on_timeout != OnTimeout::Default {
         return;
@@ -105,7 +105,7 @@ fn defaults_fit(data: &UserInteractionData, problems: &mut Problems) {
     if let Err(wrong) = check_input(&request, data.defaults.clone()) {
         error(
             "defaults",
-            format!("`on_timeout: default` needs `defaults` that is an answer: {wrong}"),
+            format!("`on_timeout: default` needs a valid answer in `defaults`: {wrong}"),
             problems,
         );
     }

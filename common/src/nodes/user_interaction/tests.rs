@@ -1,4 +1,4 @@
-//! What is asked, what is refused when a file comes in, and what an answer changes.
+//! Requests, configurations refused on import, and changes made by answers.
 
 use serde_json::{Value as Json, json};
 
@@ -22,7 +22,7 @@ fn pool() -> Pool {
 }
 
 #[test]
-fn cx_a28_a_type_that_is_none_is_refused_with_those_there_are() {
+fn cx_a28_an_unknown_type_is_refused_with_a_list_of_types() {
     let problems = parse(json!({"interaction_type": "ask_for_money"})).unwrap_err();
     let expected = "`interaction_type` must be one of ask_for_approval, ask_for_input, ask_for_selection, show_message, not \"ask_for_money\"";
     assert_eq!(problems, [("interaction_type".to_string(), expected.to_string())]);
@@ -87,14 +87,14 @@ fn a_secret_is_nowhere_in_the_clear() {
         },
     }))
     .unwrap();
-    let asked = data.evaluate(&pool);
+    let result = data.evaluate(&pool);
     let effects = data.on_answer.effects(&json!("x"), &pool, None).unwrap();
-    let all = format!("{asked:?} {effects:?} {}", answer::results(&effects));
+    let all = format!("{result:?} {effects:?} {}", answer::results(&effects));
     assert!(!all.contains("hush-hush-hush"), "{all}");
 }
 
 #[test]
-fn what_is_asked_says_what_fits() {
+fn the_request_checks_its_answer() {
     for (data, fits, not) in [
         (json!({"interaction_type": "ask_for_approval"}), json!(true), json!("yes")),
         (
@@ -114,13 +114,13 @@ fn what_is_asked_says_what_fits() {
         ),
         (json!({"interaction_type": "ask_for_selection"}), json!("anything"), json!(5)),
     ] {
-        let asked = *parse(data).unwrap().evaluate(&pool()).pause.unwrap();
-        assert!(check_input(&asked, fits).is_ok() && check_input(&asked, not).is_err(), "{asked:?}");
+        let request = *parse(data).unwrap().evaluate(&pool()).pause.unwrap();
+        assert!(check_input(&request, fits).is_ok() && check_input(&request, not).is_err(), "{request:?}");
     }
 }
 
 #[test]
-fn cx_a26_a_model_is_asked_in_the_words_for_each_type() {
+fn cx_a26_a_model_gets_the_prompt_of_each_type() {
     for (data, expected) in [
         (json!({"interaction_type": "ask_for_approval"}), "Ask for approval: Please approve this action"),
         (json!({"interaction_type": "ask_for_input"}), "Ask for input: Please provide input"),
@@ -156,7 +156,7 @@ fn a_default_answer_must_be_an_answer() {
 }
 
 #[test]
-fn a_message_is_what_its_text_says_with_the_answer_in_it() {
+fn a_message_is_its_text_with_the_answer_filled_in() {
     let message =
         AddMessage { role: "user".into(), content: Expression::of_text("Q: {{input}}"), list: "main".into() };
     let on_answer = OnAnswer { message: Some(Some(message)), ..OnAnswer::default() };

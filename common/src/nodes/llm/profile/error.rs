@@ -1,45 +1,43 @@
-//! What the profile form calls its failures.
+//! The error types of the profile form.
 
-/// Type of a failed call: `data.type` says what kind of failure it was.
+/// Error type of a failed call; `data.type` gives the kind of failure.
 pub const LLM_ERROR: &str = "LLMError";
-/// Type of a profile that is not there.
+/// Error type of a missing profile.
 pub const NOT_FOUND: &str = "NotFoundError";
-/// Type of a node that cannot be asked for: a variable that is not there.
+/// Error type of a missing variable.
 pub const VALIDATION: &str = "ValidationError";
 
-/// Type of a tool that failed, where that fails the node, and of one that nobody has.
+/// Error type of a failed tool, when that fails the node, and of an unknown tool.
 pub const TOOL_ERROR: &str = "ToolError";
-/// Type of a model that still calls tools after its last round.
+/// Error type of a model that still calls tools after its last round.
 pub const TOOL_ROUNDS_EXCEEDED: &str = "ToolRoundsExceeded";
 
-/// Statuses after which the same request is not sent again, whatever their class.
+/// Statuses after which a request is not retried, whatever their kind.
 const LASTING: [u16; 16] = [404, 405, 410, 411, 412, 413, 414, 415, 416, 417, 418, 422, 426, 428, 431, 451];
 
-/// The kinds of failures of a call.
+/// The kinds of failed calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallErrorType {
-    /// The key, or what it may be used for; a profile that cannot be used.
+    /// The key or its permissions are invalid, or the profile is unusable.
     Config,
-    /// The request.
+    /// The request is invalid.
     Validation,
-    /// Too many requests.
     RateLimit,
-    /// The server, and refusals that are none of the others.
+    /// The server failed, or refused for another reason.
     Api,
     /// No answer in time.
     Timeout,
-    /// The way to the server.
+    /// The server could not be reached.
     Network,
-    /// An answer that cannot be read.
+    /// The answer cannot be parsed.
     Parse,
-    /// Somebody called it off.
+    /// The call was cancelled.
     Cancelled,
-    /// None of these.
     Unknown,
 }
 
 impl CallErrorType {
-    /// Its name, in `data.type`.
+    /// The name in `data.type`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Config => "CONFIG_ERROR",
@@ -54,7 +52,7 @@ impl CallErrorType {
         }
     }
 
-    /// The kind of a status that says that something went wrong.
+    /// The kind for an error status.
     pub const fn of_status(status: u16) -> Self {
         match status {
             401 | 403 => Self::Config,
@@ -65,7 +63,7 @@ impl CallErrorType {
         }
     }
 
-    /// Whether the same call may succeed later.
+    /// True when the same call can succeed later.
     pub fn may_pass(self, status: Option<u16>) -> bool {
         match self {
             Self::Config | Self::Parse | Self::Cancelled | Self::Validation => false,

@@ -1,7 +1,7 @@
-//! `llm` in its profile form: a profile (a model with parameters, known by an id) and one prompt with variables by their
-//! names. No file of Dify has it; [`is_form_of`] tells it from the form that those have.
+//! The profile form of `llm`: a profile (a model with parameters, identified by an id) and one prompt with variables by
+//! name. Dify's files do not have it; [`is_form_of`] distinguishes it from Dify's form.
 //!
-//! `parse` reads the node's `data`. What is asked, and what becomes of the answer, is in the worker.
+//! `parse` reads the node's `data`. The worker makes the call and processes the answer.
 
 mod error;
 mod parse;
@@ -21,60 +21,58 @@ use super::{ReasoningFormat, Role};
 pub use error::{CallErrorType, LLM_ERROR, NOT_FOUND, TOOL_ERROR, TOOL_ROUNDS_EXCEEDED, VALIDATION};
 pub use parse::is_form_of;
 
-/// What a configuration without a profile or a prompt is refused with.
+/// The error for a configuration without profile or prompt.
 pub const INCOMPLETE: &str = "LLM node must have profileId and prompt";
 
-/// Configuration of `llm` in its profile form.
+/// Configuration of the profile form of `llm`.
 #[derive(Debug, Clone)]
 pub struct ProfileData {
-    /// The profile; `default` for that of the namespace.
+    /// The profile's id; `default` is the namespace's default profile.
     pub profile_id: String,
-    /// What is said.
+    /// The prompt's text.
     pub prompt: NamedText,
-    /// The variables that names in the prompt may mean.
+    /// The variables that names in the prompt can refer to.
     pub names: Names,
     /// Another model of the profile's provider.
     pub model: Option<String>,
-    /// Parameters, merged into those of the profile.
+    /// Parameters, merged into the profile's.
     pub parameters: JsonMap,
-    /// Whether the reply is told as it comes.
+    /// True when the reply is streamed.
     pub stream: bool,
-    /// What becomes of `<think>` blocks.
+    /// Treatment of `<think>` blocks.
     pub reasoning: ReasoningFormat,
-    /// Tools that the model may call.
     pub tools: Vec<AgentTool>,
-    /// How its calls are made.
+    /// Settings for tool calls.
     pub calling: Calling,
-    /// The list of messages that it speaks in; none: it is told its prompt and nothing else.
+    /// The list of messages to continue. `None`: the model gets only the prompt.
     pub conversation: Option<Conversation>,
-    /// Whether the node has an output `context` although nobody reads it.
+    /// True when the node has the output `context` even if no node reads it.
     pub emits_context: bool,
 }
 
-/// How calls of tools are made.
+/// Settings for tool calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Calling {
     /// Most calls of one reply.
     pub calls_max: u32,
-    /// Rounds in which results are sent back; 0: they are only kept.
+    /// Rounds in which results are sent back; 0: calls are recorded but results are not sent back.
     pub rounds_max: u32,
-    /// Whether calls of one reply are made at the same time.
+    /// True when calls of one reply run in parallel.
     pub is_parallel: bool,
-    /// Whether a tool that fails fails the node.
+    /// True when a failed tool fails the node.
     pub fails: bool,
 }
 
 /// A list of messages of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversation {
-    /// Its name.
     pub id: String,
-    /// The role under which the reply is kept.
+    /// The role under which the reply is stored.
     pub output_as: Role,
 }
 
 impl ProfileData {
-    /// Reads `data` of the node; reports what is wrong and returns nothing when it cannot be used.
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
     pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
         parse::parse(data, problems)
     }

@@ -1,4 +1,4 @@
-//! From `data` of an `llm` node in its profile form to [`ProfileData`], or to all that is wrong with it.
+//! Parses `data` of an `llm` node in its profile form into [`ProfileData`], or reports all its problems.
 
 use serde_json::Value as Json;
 
@@ -12,8 +12,8 @@ use crate::objects::{LIST_NAME_BYTES_MAX, MAIN, is_list_name};
 use crate::value::names::{NamedText, Names};
 use crate::value::{JsonMap, Selector, merged};
 
-/// Whether an `llm` node is meant to be in this form: it names a profile, or has the one prompt of this form and nothing of
-/// another.
+/// True when an `llm` node uses this form: it names a profile, or has the prompt of this form and no key of another
+/// form.
 pub fn is_form_of(data: &JsonMap) -> bool {
     let others = ["model", "prompt_template", "system_prompt", "user_prompt"];
     present(data, "profile_id").is_some()
@@ -32,7 +32,7 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<ProfileDa
         problems.error(INVALID, INCOMPLETE);
         return None;
     };
-    // All parts are read before any `?`, so that every mistake is reported at once.
+    // All parts are read before any `?`, so that all mistakes are reported at once.
     let prompt = prompt_of(prompt, &fields, problems);
     let own = own_names(&fields, problems);
     let (model, under) = model(&fields, problems);
@@ -103,7 +103,7 @@ fn own_names(fields: &Fields<'_>, problems: &mut Problems) -> Option<Vec<(String
     read
 }
 
-/// Another model and its parameters, over those of the profile.
+/// Another model and its parameters; they override the profile's.
 fn model(fields: &Fields<'_>, problems: &mut Problems) -> (Option<Option<String>>, Option<JsonMap>) {
     match fields.given("model") {
         None => (Some(None), Some(JsonMap::new())),

@@ -25,7 +25,7 @@ fn plain(more: Json) -> Json {
 }
 
 #[test]
-fn what_is_not_said_has_its_default() {
+fn absent_settings_have_defaults() {
     let data = read(plain(json!({}))).unwrap();
     assert_eq!((data.profile_id.as_str(), data.model, data.stream), ("fast", None, false));
     let calling = Calling { calls_max: 3, rounds_max: 0, is_parallel: false, fails: false };
@@ -87,7 +87,7 @@ fn lp_a03_a_node_needs_a_profile_and_a_prompt() {
 }
 
 #[test]
-fn what_is_wrong_is_reported_at_its_place() {
+fn problems_are_reported_at_their_place() {
     for (more, begin) in [
         (json!({"prompt": "{{{{{{{{{{{{a}}}}}}}}}}}}"}), "prompt PromptNestingTooDeep: "),
         (json!({"inputs": {"a": "b"}}), "inputs `inputs` must be"),
@@ -136,7 +136,7 @@ fn graph_of(text: &str) -> Graph {
 }
 
 #[test]
-fn a_job_carries_whatever_the_names_of_its_prompt_may_mean() {
+fn a_job_carries_all_variables_that_names_in_its_prompt_can_refer_to() {
     let graph = graph_of(WORKFLOW);
     let node = graph.node(graph.find("m").unwrap());
     let NodeData::ProfileLlm(data) = &node.data else { panic!("the profile form") };

@@ -1,8 +1,8 @@
-//! Calls of tools that stand in a model's text, for models whose API has no calls: how a model is told to write them, how
-//! they are read, and how a conversation with calls looks as text alone.
+//! Tool calls written in a model's text, for models whose API has no tool calls: the instructions, the parser, and a
+//! conversation with calls as plain text.
 //!
-//! `<tool_use><tool_name>…</tool_name><parameters>…</parameters></tool_use>`, or JSON between `<<<TOOL_CALL>>>` and
-//! `<<<END_TOOL_CALL>>>`. Whatever a model was told, both are read.
+//! A call is `<tool_use><tool_name>…</tool_name><parameters>…</parameters></tool_use>`, or JSON between
+//! `<<<TOOL_CALL>>>` and `<<<END_TOOL_CALL>>>`. Both are read, whichever the instructions named.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ use crate::value::JsonMap;
 const XML: (&str, &str) = ("<tool_use>", "</tool_use>");
 const JSON: (&str, &str) = ("<<<TOOL_CALL>>>", "<<<END_TOOL_CALL>>>");
 
-/// What a model is told of the tools, and of how to call them.
+/// Instructions for the model: the tools and how to call them.
 pub fn instructions(tools: &[ToolSpec], mode: ToolMode) -> String {
     let example =
         ToolCall { id: String::new(), name: "NAME".into(), arguments: r#"{"argument":"value"}"#.into() };
@@ -35,7 +35,7 @@ pub fn instructions(tools: &[ToolSpec], mode: ToolMode) -> String {
     text
 }
 
-/// The calls in a text, and the text without them. Their ids are made of `round` and their places.
+/// The calls in a text, and the text without them. A call's id is built from `round` and its position.
 pub fn read(text: &str, round: u64) -> (String, Vec<ToolCall>) {
     for (marks, arguments) in [(XML, of_xml as fn(&str) -> Found), (JSON, of_json)] {
         let (rest, found) = cut(text, marks);
@@ -50,10 +50,10 @@ pub fn read(text: &str, round: u64) -> (String, Vec<ToolCall>) {
     (text.to_owned(), Vec::new())
 }
 
-/// A conversation as it is told to a model without calls: they stand in its own words, results in the user's.
+/// A conversation for a model without tool calls: calls are in the assistant's text, results in user messages.
 pub fn as_text(messages: Vec<Message>, mode: ToolMode) -> Vec<Message> {
     let mut names: Vec<(String, String)> = Vec::new();
-    let mut told: Vec<Message> = Vec::with_capacity(messages.len());
+    let mut texts: Vec<Message> = Vec::with_capacity(messages.len());
     for message in messages {
         let calls = message.tool_calls;
         names.extend(calls.iter().map(|call| (call.id.clone(), call.name.clone())));
@@ -63,20 +63,20 @@ pub fn as_text(messages: Vec<Message>, mode: ToolMode) -> Vec<Message> {
                 names.iter().rev().find(|(known, _)| *known == id).map_or("", |(_, name)| name.as_str());
             let text: String = message.parts.iter().filter_map(text_of).collect();
             let line = format!("Result of {name}: {text}");
-            match told.last_mut() {
-                // Results of one reply are one message.
+            match texts.last_mut() {
+                // Results of one reply become one message.
                 Some(last) if last.role == Role::User && is_results(last) => {
                     last.parts.push(Part::Text(format!("\n{line}")))
                 }
-                _ => told.push(Message::text(Role::User, line)),
+                _ => texts.push(Message::text(Role::User, line)),
             }
             continue;
         }
         let mut parts = message.parts;
         parts.extend(calls.iter().map(|call| Part::Text(format!("\n{}", written(call, mode)))));
-        told.push(Message { tool_calls: Vec::new(), parts, ..Message::text(message.role, "") });
+        texts.push(Message { tool_calls: Vec::new(), parts, ..Message::text(message.role, "") });
     }
-    told
+    texts
 }
 
 fn is_results(message: &Message) -> bool {
@@ -90,7 +90,7 @@ fn text_of(part: &Part) -> Option<&str> {
     }
 }
 
-/// A call as a model is to write it.
+/// A call in the format that the model must write.
 fn written(call: &ToolCall, mode: ToolMode) -> String {
     let arguments: Json =
         serde_json::from_str(&call.arguments).unwrap_or_else(|_| call.arguments.as_str().into());
@@ -105,17 +105,17 @@ fn written(call: &ToolCall, mode: ToolMode) -> String {
     }
 }
 
-/// A name, and arguments as JSON text.
+/// The name, and the arguments as JSON text.
 type Found = (String, String);
 
-/// The text without its blocks, and what stands in them.
+/// The text without its blocks, and the contents of the blocks.
 fn cut<'a>(text: &'a str, (open, close): (&str, &str)) -> (String, Vec<&'a str>) {
     let (mut rest, mut found, mut at) = (String::new(), Vec::new(), text);
     while let Some((before, after)) = at.split_once(open) {
-        let Some((block, behind)) = after.split_once(close) else { break };
+        let Some((block, rest_of_text)) = after.split_once(close) else { break };
         rest.push_str(before);
         found.push(block);
-        at = behind;
+        at = rest_of_text;
     }
     rest.push_str(at);
     (rest, found)
@@ -131,19 +131,19 @@ fn of_xml(block: &str) -> Found {
     (name.to_owned(), if parameters.starts_with('<') { of_tags(parameters) } else { parameters.to_owned() })
 }
 
-/// `<q>x</q><n>2</n>`: a parameter a tag, its value JSON where it reads as such.
+/// `<q>x</q><n>2</n>`: one tag per parameter; its value is JSON if it can be parsed as such.
 fn of_tags(mut text: &str) -> String {
     let mut map = JsonMap::new();
     while let Some((name, after)) = text.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
-        let Some((value, behind)) = after.split_once(&format!("</{name}>")) else { break };
+        let Some((value, rest_of_text)) = after.split_once(&format!("</{name}>")) else { break };
         let value = serde_json::from_str(value.trim()).unwrap_or_else(|_| value.into());
         map.insert(name.trim().to_owned(), value);
-        text = behind.trim_start();
+        text = rest_of_text.trim_start();
     }
     if text.is_empty() { Json::Object(map).to_string() } else { text.to_owned() }
 }
 
-/// What cannot be read stays as it is: the call then fails by its arguments.
+/// Text that cannot be parsed becomes the arguments, so that the call fails on them.
 fn of_json(block: &str) -> Found {
     let Ok(Json::Object(map)) = serde_json::from_str::<Json>(block.trim()) else {
         return (String::new(), block.trim().to_owned());
@@ -191,7 +191,7 @@ mod tests {
             ("<tool_use> never closed", "<tool_use> never closed", vec![]),
         ] {
             let (mut got_rest, mut got) = calls(text);
-            // The order of keys is not what this is about.
+            // The order of keys does not matter here.
             for (_, arguments) in &mut got {
                 if let Ok(value) = serde_json::from_str::<Json>(arguments) {
                     let mut pairs: Vec<_> =
@@ -207,13 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_is_told_to_write_is_read() {
+    fn a_call_in_the_format_of_the_instructions_is_read() {
         let spec =
             ToolSpec { name: "f".into(), description: "does".into(), parameters: json!({"type": "object"}) };
         for mode in [ToolMode::Xml, ToolMode::Json] {
-            let told = instructions(std::slice::from_ref(&spec), mode);
-            assert!(told.contains("- f: does") && told.contains(r#"{"type":"object"}"#), "{told}");
-            let (_, calls) = read(&told, 1);
+            let texts = instructions(std::slice::from_ref(&spec), mode);
+            assert!(texts.contains("- f: does") && texts.contains(r#"{"type":"object"}"#), "{texts}");
+            let (_, calls) = read(&texts, 1);
             assert_eq!(
                 (calls[0].name.as_str(), calls[0].arguments.as_str()),
                 ("NAME", r#"{"argument":"value"}"#)
@@ -224,19 +224,19 @@ mod tests {
     #[test]
     fn a_conversation_with_calls_becomes_text() {
         let call = |id: &str| ToolCall { id: id.into(), name: format!("tool_{id}"), arguments: "{}".into() };
-        let asked =
+        let with_calls =
             Message { tool_calls: vec![call("a"), call("b")], ..Message::text(Role::Assistant, "Look:") };
         let messages = vec![
             Message::text(Role::User, "Hi"),
-            asked,
+            with_calls,
             Message::tool_result("a", "1"),
             Message::tool_result("b", "2"),
         ];
-        let told = as_text(messages, ToolMode::Json);
-        let roles: Vec<Role> = told.iter().map(|message| message.role).collect();
+        let texts = as_text(messages, ToolMode::Json);
+        let roles: Vec<Role> = texts.iter().map(|message| message.role).collect();
         assert_eq!(roles, [Role::User, Role::Assistant, Role::User]);
-        assert_eq!(read(&told[1].joined_text(), 1).1.len(), 2);
-        assert_eq!(told[2].joined_text(), "Result of tool_a: 1\nResult of tool_b: 2");
-        assert!(told.iter().all(|message| message.tool_calls.is_empty() && message.tool_call_id.is_none()));
+        assert_eq!(read(&texts[1].joined_text(), 1).1.len(), 2);
+        assert_eq!(texts[2].joined_text(), "Result of tool_a: 1\nResult of tool_b: 2");
+        assert!(texts.iter().all(|message| message.tool_calls.is_empty() && message.tool_call_id.is_none()));
     }
 }

@@ -1,12 +1,12 @@
-//! How tools are told and called: a setting of profiles, which the node's texts are read by.
+//! The format of tool calls: a setting of profiles that the node's parser uses.
 
 use serde::Deserialize;
 
-/// How a model is told of tools and calls them.
+/// The way a model gets the tools and calls them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolMode {
-    /// By the API's own means.
+    /// By the API's tool calls.
     #[default]
     FunctionCall,
     /// In the text, as XML.
@@ -15,5 +15,5 @@ pub enum ToolMode {
     Json,
 }
 
-/// How a workflow names a profile where it names a provider: `profile/ID`. No provider is called so.
+/// Prefix of a profile where a workflow names a provider: `profile/ID`. No provider has this name.
 pub const PROFILE_PREFIX: &str = "profile/";

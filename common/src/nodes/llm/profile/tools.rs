@@ -1,5 +1,5 @@
-//! The tools of a node: short as `provider/tool`, or with what is fixed of their arguments. Lists as agents have them are
-//! read as well.
+//! Parses the tools of a node: in short form `provider/tool`, or with fixed arguments. Lists in the format of agents
+//! are accepted too.
 
 use serde_json::Value as Json;
 
@@ -36,7 +36,7 @@ pub(super) fn parse(value: Option<&Json>, problems: &mut Problems) -> Option<Vec
     all.then_some(tools)
 }
 
-/// A tool; none for one that is switched off.
+/// A tool. `None` when it is disabled.
 fn one(item: &Json) -> Result<Option<AgentTool>, String> {
     const SHAPE: &str = "a tool is written provider/tool, or as a mapping with type, provider and tool";
     if let Json::String(short) = item {
@@ -51,7 +51,9 @@ fn one(item: &Json) -> Result<Option<AgentTool>, String> {
         |keys: &[&str]| keys.iter().find_map(|key| map.get(*key)?.as_str()).filter(|text| !text.is_empty());
     let kind = match text(&["type"]) {
         None => ProviderKind::Builtin,
-        Some(name) => ProviderKind::from_name(name).ok_or_else(|| format!("{name:?} is no type of tool"))?,
+        Some(name) => {
+            ProviderKind::from_name(name).ok_or_else(|| format!("{name:?} is not a type of tool"))?
+        }
     };
     let name = text(&["tool", "tool_name", "name"]).ok_or(SHAPE)?;
     let provider = text(&["provider", "provider_name", "provider_id"]).ok_or(SHAPE)?;
@@ -79,9 +81,9 @@ fn tool(
     AgentTool { kind, provider, name, description: description.map(str::to_owned), fixed }
 }
 
-/// A fixed argument; none for one that the model chooses.
+/// A fixed argument. `None` when the model chooses it.
 fn constant(value: &Json) -> Result<Option<Json>, String> {
-    // As agents have it: whether the model chooses, and else a value with its type.
+    // The format of agents: a flag for the model's choice, otherwise a value with its type.
     let Some(map) = value.as_object().filter(|map| map.contains_key("auto") || map.contains_key("value"))
     else {
         return Ok(Some(value.clone()).filter(|value| !value.is_null()));

@@ -1,7 +1,8 @@
-//! What a model thinks, told apart from what it says: `<think>…</think>` within its text.
+//! Separates a model's thoughts from its answer: `<think>…</think>` within its text.
 //!
-//! A stream is cut anywhere, also within a tag; [`Filter`] holds back what may still become one, so that every cut gives
-//! the same. An opening tag may have attributes of at most 512 characters without `<`; `<thinking>` is none (Dify).
+//! A stream can be cut anywhere, also within a tag. [`Filter`] holds back text that can still become a tag, so that the
+//! result is the same for all cuts. An opening tag can have attributes of at most 512 characters without `<`;
+//! `<thinking>` is not a tag (as on Dify).
 
 use std::sync::LazyLock;
 
@@ -9,7 +10,7 @@ use regex::Regex;
 
 use crate::value::coerce::is_python_space;
 
-/// Most characters of an opening tag between its first white space and its end (Dify's).
+/// Most characters of an opening tag from its first white space to its end (Dify's).
 const ATTRIBUTE_CHARS_MAX: usize = 512;
 const OPEN: &str = "<think";
 const CLOSE: &str = "</think>";
@@ -21,27 +22,27 @@ static BLANK_LINES: LazyLock<Regex> =
 /// A piece of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// What it says.
+    /// Answer text.
     Said(&'a str),
-    /// What it thinks. The last one of a reply says so, and there is one if anything was thought.
+    /// Thoughts. The last piece of a reply with thoughts is marked.
     Thought {
-        /// The text; perhaps empty, if it is the last.
+        /// The text; can be empty in the last piece.
         text: &'a str,
-        /// Nothing more is thought in this reply.
+        /// No more thoughts follow in this reply.
         last: bool,
     },
 }
 
-/// A whole reply, split.
+/// A complete reply, split.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Split {
-    /// What it says: without blocks, runs of empty lines made one, nothing around it.
+    /// The answer: without thoughts, several empty lines joined to one, trimmed.
     pub text: String,
-    /// What it thinks: the blocks that are not empty, a line break between two.
+    /// The thoughts: all non-empty blocks, joined by line breaks.
     pub thoughts: String,
 }
 
-/// Splits a whole reply.
+/// Splits a complete reply.
 pub fn split(reply: &str) -> Split {
     let (mut said, mut blocks, mut rest) = (String::new(), Vec::new(), reply);
     loop {
@@ -63,19 +64,19 @@ pub fn split(reply: &str) -> Split {
     Split { text: text.trim_matches(is_python_space).to_owned(), thoughts: blocks.join("\n") }
 }
 
-/// Splits a reply as it comes.
+/// Splits a streamed reply.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// What may still become a tag; never a whole one.
+    /// Text that can still become a tag; never a complete tag.
     held: String,
     inside: bool,
-    /// Something but white space was said.
+    /// The answer has begun: text other than white space was emitted.
     has_spoken: bool,
     has_thought: bool,
 }
 
 impl Filter {
-    /// Takes a piece of the reply. White space in front of the first words is dropped.
+    /// Takes a piece of the reply. White space before the answer's first words is dropped.
     pub fn push(&mut self, delta: &str, out: &mut dyn FnMut(Piece<'_>)) {
         let text = std::mem::take(&mut self.held) + delta;
         let mut rest = text.as_str();
@@ -86,19 +87,19 @@ impl Filter {
                 first_opening(rest)
             };
             if let Some((start, end)) = tag {
-                self.tell(&rest[..start], out);
+                self.emit(&rest[..start], out);
                 self.inside = !self.inside;
                 rest = &rest[end..];
                 continue;
             }
             let sure = rest.len() - self.open_end(rest);
-            self.tell(&rest[..sure], out);
+            self.emit(&rest[..sure], out);
             rest[sure..].clone_into(&mut self.held);
             break;
         }
     }
 
-    /// The reply has ended: what was held back is text after all.
+    /// The reply has ended: text held back is emitted as text.
     pub fn finish(&mut self, out: &mut dyn FnMut(Piece<'_>)) {
         let held = std::mem::take(&mut self.held);
         if self.inside && !held.is_empty() {
@@ -106,13 +107,13 @@ impl Filter {
             out(Piece::Thought { text: &held, last: true });
             return;
         }
-        self.tell(&held, out);
+        self.emit(&held, out);
         if std::mem::take(&mut self.has_thought) {
             out(Piece::Thought { text: "", last: true });
         }
     }
 
-    fn tell(&mut self, text: &str, out: &mut dyn FnMut(Piece<'_>)) {
+    fn emit(&mut self, text: &str, out: &mut dyn FnMut(Piece<'_>)) {
         if self.inside {
             if !text.is_empty() {
                 self.has_thought = true;
@@ -127,7 +128,7 @@ impl Filter {
         }
     }
 
-    /// Bytes at the end of a text that may be the beginning of a tag.
+    /// Bytes at the end of a text that can be the beginning of a tag.
     fn open_end(&self, text: &str) -> usize {
         let Some(at) = text.rfind('<') else { return 0 };
         let end = &text[at..];
@@ -142,14 +143,14 @@ impl Filter {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opening {
-    /// A tag of so many bytes.
+    /// A tag of this length in bytes.
     Tag(usize),
-    /// The text ends before that is certain.
+    /// The text ends before this is certain.
     Perhaps,
     No,
 }
 
-/// Whether a text that begins with `<` begins with an opening tag.
+/// Checks if a text that begins with `<` begins with an opening tag.
 fn opening(text: &str) -> Opening {
     if text.len() < OPEN.len() {
         return if starts_ignoring_case(OPEN, text) { Opening::Perhaps } else { Opening::No };
@@ -175,7 +176,7 @@ fn opening(text: &str) -> Opening {
     Opening::Perhaps
 }
 
-/// Where the first opening tag begins and ends.
+/// Start and end of the first opening tag.
 fn first_opening(text: &str) -> Option<(usize, usize)> {
     text.match_indices('<').find_map(|(at, _)| match opening(&text[at..]) {
         Opening::Tag(length) => Some((at, at + length)),

@@ -2,25 +2,25 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What streaming these pieces tells: pieces said, pieces thought with their mark, the end included.
-fn told(deltas: &[&str]) -> Vec<String> {
+/// The pieces emitted for this stream: answer and marked thoughts, including the end.
+fn emitted(deltas: &[&str]) -> Vec<String> {
     let mut filter = Filter::default();
-    let mut told = Vec::new();
+    let mut emitted = Vec::new();
     let mut out = |piece: Piece<'_>| {
-        told.push(match piece {
+        emitted.push(match piece {
             Piece::Said(text) => format!("s:{text}"),
             Piece::Thought { text, last } => format!("{}:{text}", if last { "T" } else { "t" }),
         });
     };
     deltas.iter().for_each(|delta| filter.push(delta, &mut out));
     filter.finish(&mut out);
-    told
+    emitted
 }
 
-/// The same, joined: said, thought, how often the end of thought was told.
+/// The same, joined: answer, thoughts, number of end marks.
 fn joined(deltas: &[&str]) -> (String, String, usize) {
     let (mut said, mut thought, mut ends) = (String::new(), String::new(), 0);
-    for piece in told(deltas) {
+    for piece in emitted(deltas) {
         let (kind, text) = piece.split_once(':').unwrap();
         if kind == "s" {
             said.push_str(text)
@@ -49,7 +49,7 @@ fn a_whole_reply_is_split_and_tidied() {
 }
 
 #[test]
-fn pieces_keep_their_order_and_the_end_of_thought_is_told_once() {
+fn pieces_keep_their_order_and_the_end_of_thought_is_emitted_once() {
     for (deltas, expected) in [
         (&["<think>a</think>b"][..], &["t:a", "s:b", "T:"][..]),
         (&["<think>a</think>b<think>c</think>d"], &["t:a", "s:b", "t:c", "s:d", "T:"]),
@@ -63,7 +63,7 @@ fn pieces_keep_their_order_and_the_end_of_thought_is_told_once() {
         (&["<think", " a='b'", ">c", "</THINK>d"], &["t:c", "s:d", "T:"]),
         (&["<", "b>"], &["s:<b>"]),
     ] {
-        assert_eq!(told(deltas), expected, "{deltas:?}");
+        assert_eq!(emitted(deltas), expected, "{deltas:?}");
     }
 }
 
@@ -81,7 +81,7 @@ fn an_attribute_that_is_too_long_is_text_and_is_not_held_back() {
     assert_eq!(said, long);
 }
 
-/// Texts full of tags, whole and broken.
+/// Texts with many tags, complete and broken.
 fn reply() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         Just("<think>"),
@@ -104,7 +104,7 @@ fn reply() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn however_a_reply_is_cut_the_same_is_told(reply in reply(), cuts in prop::collection::vec(0usize..100, 0..8)) {
+    fn the_emitted_text_is_the_same_for_all_cuts_of_a_reply(reply in reply(), cuts in prop::collection::vec(0usize..100, 0..8)) {
         let mut at: Vec<usize> = cuts.into_iter().filter(|cut| reply.is_char_boundary(*cut) && *cut < reply.len()).collect();
         at.sort_unstable();
         let mut pieces = Vec::new();

@@ -1,4 +1,4 @@
-//! What a model is asked so that its reply fits a schema: by parameters where it takes a schema, else in words.
+//! Asks a model for a reply that fits a schema: by parameters if it accepts a schema, otherwise in words.
 
 use serde_json::{Value as Json, json};
 
@@ -8,7 +8,7 @@ use crate::nodes::llm::params::Params;
 use crate::nodes::llm::{ModelConfig, Role};
 
 impl Schema {
-    /// Changes a question so that the reply will fit. The record of a prompt does not show this (Dify).
+    /// Adds the schema to a request. As on Dify the record of the prompt does not show this.
     pub fn ask_for(
         &self,
         model: &ModelConfig,
@@ -24,7 +24,7 @@ impl Schema {
         }
     }
 
-    /// The schema as the model's API takes it (Dify's rules).
+    /// The schema in the format of the model's API (Dify's rules).
     fn parameter(&self, model: &ModelConfig) -> Json {
         if model.name.contains("gemini") {
             return without_additional_properties(&self.json);
@@ -35,7 +35,7 @@ impl Schema {
         json!({"schema": self.json, "name": "llm_response"})
     }
 
-    /// Instructions of the workflow stay, behind ours.
+    /// The workflow's instructions stay, after ours.
     fn ask_in_words(&self, messages: &mut Vec<Message>) {
         let words = format!(
             "Answer with one JSON value and nothing else: no explanation, no Markdown fence, no text before or behind it. \
@@ -56,8 +56,8 @@ impl Schema {
 fn without_additional_properties(schema: &Json) -> Json {
     match schema {
         Json::Object(map) => {
-            let kept = map.iter().filter(|(key, _)| *key != "additionalProperties");
-            kept.map(|(key, value)| (key.clone(), without_additional_properties(value))).collect()
+            let allowed = map.iter().filter(|(key, _)| *key != "additionalProperties");
+            allowed.map(|(key, value)| (key.clone(), without_additional_properties(value))).collect()
         }
         Json::Array(items) => items.iter().map(without_additional_properties).collect(),
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => schema.clone(),

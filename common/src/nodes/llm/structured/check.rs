@@ -1,4 +1,5 @@
-//! Holding a value to a schema, with the paths and words of Python's validator. Nothing is fetched from anywhere.
+//! Validates a value against a schema, with the paths and messages of Python's validator. No schema is fetched over the
+//! network.
 
 use std::error::Error;
 
@@ -9,18 +10,19 @@ use serde_json::{Value as Json, json};
 
 use crate::nodes::start::schema::message;
 
-/// What stands for every schema that lies elsewhere: only a value that is exactly this would fit it.
-const ELSEWHERE: &str = "a schema that lies elsewhere \u{1f}\u{1f}";
+/// Replaces each external schema: only exactly this value would fit.
+const ELSEWHERE: &str = "an external schema \u{1f}\u{1f}";
 
-/// What does not fit, and where.
+/// A mismatch and its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mistake {
-    /// As `$.profile.scores[1]`.
+    /// For example `$.profile.scores[1]`.
     pub(super) path: String,
     pub(super) message: String,
 }
 
-/// A schema, compiled; none when a reference in it leads nowhere, which is told when a value is held to it (Dify).
+/// A compiled schema. `None` when it has an unresolvable reference; as on Dify that is only reported when a value is
+/// validated.
 #[derive(Debug)]
 pub(super) struct Check(Option<Validator>);
 
@@ -35,7 +37,7 @@ impl Check {
         }
     }
 
-    /// The first thing that does not fit, in the order of the schema's keywords.
+    /// The first mismatch, in the order of the schema's keywords.
     pub(super) fn mistake(&self, value: &Json) -> Option<Mistake> {
         let Some(validator) = &self.0 else { return Some(unresolved()) };
         let error = validator.iter_errors(value).next()?;
@@ -62,7 +64,7 @@ fn mistake(error: &ValidationError<'_>) -> Mistake {
     Mistake { path: json_path(error.instance_path()), message: message(error) }
 }
 
-/// A path as Python's validator writes it: names that are not plain stand in brackets.
+/// A path in the format of Python's validator: unusual names are in brackets.
 fn json_path(location: &Location) -> String {
     let mut path = String::from("$");
     for segment in location {

@@ -1,6 +1,6 @@
-//! Replies that are JSON of a given schema: whether the model can, what it is asked, and what becomes of its reply.
+//! Replies in JSON with a given schema: checks the model's ability, builds the request, and validates the reply.
 //!
-//! The failures and their words are Dify's; the schema that is sent is the one that the reply is held to.
+//! The failures and their messages are Dify's. The reply is validated against the same schema that was sent.
 
 mod ask;
 mod check;
@@ -14,17 +14,17 @@ use crate::value::JsonMap;
 use crate::value::json_repair::repair;
 use check::Check;
 
-/// The feature of models that take a schema with the request.
+/// The feature of models that accept a schema in the request.
 const FEATURE: &str = "structured-output";
 
-/// A schema that a reply must fit.
+/// A schema for a reply.
 #[derive(Debug)]
 pub struct Schema {
     json: Json,
     check: Check,
 }
 
-/// Whether the model can do it: unknown features are given the chance, known ones must name it.
+/// Checks the model's ability: unknown features are accepted, known ones must include it.
 ///
 /// # Errors
 /// `LLMNodeError`, stage `capability`.
@@ -40,7 +40,7 @@ impl Schema {
     /// Reads the schema of a node's `structured_output`.
     ///
     /// # Errors
-    /// `LLMNodeError`, stage `schema`: no object, or no JSON schema (draft 7).
+    /// `LLMNodeError`, stage `schema`: not an object, or not a valid JSON schema (draft 7).
     pub fn read(structured_output: &JsonMap) -> Result<Self, NodeFailure> {
         let invalid = |path: &str, what: &str| {
             failure(format!("Invalid structured output schema (stage=schema, path={path}): {what}"))
@@ -53,7 +53,7 @@ impl Schema {
         Ok(Self { json, check })
     }
 
-    /// The object that a reply holds, if it fits.
+    /// The object in a reply, if it is valid.
     ///
     /// # Errors
     /// `LLMNodeError`, stage `result`.
@@ -76,7 +76,7 @@ impl Schema {
     }
 }
 
-/// The object that a text is; a text that is none is repaired, and of a list the first object is taken, or an empty one.
+/// Parses a text as an object. Invalid JSON is repaired; from a list the first object is used, or an empty one.
 fn object_in(text: &str) -> Option<JsonMap> {
     match serde_json::from_str(text) {
         Ok(Json::Object(object)) => return Some(object),

@@ -44,7 +44,7 @@ fn capability_has_three_states_and_unknown_is_allowed() {
 }
 
 #[test]
-fn a_schema_is_checked_before_anything_is_asked() {
+fn a_schema_is_checked_before_the_model_is_called() {
     let failed = |schema: Json| read(schema).unwrap_err();
     for schema in [json!(null), json!([]), json!("{}")] {
         let message =
@@ -88,7 +88,7 @@ fn a_reply_is_read_strictly_and_then_with_good_will() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_with_its_path() {
+fn a_mismatch_is_reported_with_its_path() {
     let schema = json!({
         "type": "object", "required": ["profile"], "properties": {"profile": {
             "type": "object", "required": ["role"], "properties": {
@@ -97,7 +97,7 @@ fn what_does_not_fit_is_told_with_its_path() {
             }
         }}
     });
-    for (reply, told) in [
+    for (reply, expected) in [
         (json!({}), "path=$): 'profile' is a required property"),
         (json!({"profile": {}}), "path=$.profile): 'role' is a required property"),
         (json!({"profile": {"role": "x"}}), "path=$.profile.role): 'x' is not one of ['admin']"),
@@ -111,7 +111,7 @@ fn what_does_not_fit_is_told_with_its_path() {
         ),
     ] {
         let message = output(schema.clone(), &reply.to_string()).unwrap_err();
-        assert_eq!(message, format!("Structured output validation failed (stage=result, {told}"));
+        assert_eq!(message, format!("Structured output validation failed (stage=result, {expected}"));
     }
 }
 
@@ -148,18 +148,18 @@ fn a_model_that_takes_schemas_is_given_it_in_the_shape_of_its_api() {
 }
 
 #[test]
-fn any_other_model_is_told_in_a_system_message() {
+fn any_other_model_gets_the_schema_in_a_system_message() {
     let schema = read(json!({"type": "object"})).unwrap();
-    let asked = |mut messages: Vec<Message>| {
+    let with_schema = |mut messages: Vec<Message>| {
         let mut params = Params::default();
         schema.ask_for(&model("p", "m"), &facts(None), &mut messages, &mut params);
         assert_eq!(params, Params::default());
         messages
     };
-    let messages = asked(vec![Message::text(Role::User, "q")]);
+    let messages = with_schema(vec![Message::text(Role::User, "q")]);
     assert_eq!(messages.iter().map(|m| m.role).collect::<Vec<_>>(), [Role::System, Role::User]);
     assert!(messages[0].joined_text().contains("{\"type\":\"object\"}"));
-    let messages = asked(vec![Message::text(Role::System, "be kind"), Message::text(Role::User, "q")]);
+    let messages = with_schema(vec![Message::text(Role::System, "be kind"), Message::text(Role::User, "q")]);
     assert_eq!(messages.len(), 2);
     assert!(messages[0].joined_text().ends_with("</schema>\n\nbe kind"), "{:?}", messages[0]);
     assert_eq!(messages[0].parts.len(), 1);

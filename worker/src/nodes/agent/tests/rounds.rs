@@ -56,7 +56,7 @@ async fn without_a_call_there_is_one_round() {
 
 #[tokio::test]
 async fn what_cannot_be_called_is_told_to_the_model_which_goes_on() {
-    let no_json = "tool invoke error: the arguments of find are no JSON: ";
+    let no_json = "tool invoke error: the arguments of find are not JSON: ";
     for (strategy, tool, arguments, told) in [
         (Strategy::FunctionCalling, "dance", "{}", "there is not a tool named dance"),
         (Strategy::ReAct, "dance", "{}", "there is not a tool named dance"),
@@ -65,7 +65,7 @@ async fn what_cannot_be_called_is_told_to_the_model_which_goes_on() {
             Strategy::FunctionCalling,
             "find",
             "[1]",
-            "tool invoke error: the arguments of find are no JSON object: [1]",
+            "tool invoke error: the arguments of find are not a JSON object: [1]",
         ),
     ] {
         let desk = desk(vec![wants(strategy, tool, arguments), answers(strategy, "Then not.")], vec![]).await;
