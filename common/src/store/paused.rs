@@ -40,7 +40,7 @@ impl Paused {
 
 fn read(text: &str) -> Result<Json, StoreError> {
     serde_json::from_str(text).map_err(|error| StoreError::Unexpected {
-        doing: "reading what was answered",
+        doing: "reading an answer to a pause",
         reason: error.to_string(),
     })
 }
