@@ -51,9 +51,9 @@ pub enum FilesError {
     /// The service does not answer, or refuses.
     #[error("the storage of files.url failed: {source}; {hint}")]
     Service {
-        /// What to look at.
-        hint: &'static str,
         /// What to check.
+        hint: &'static str,
+        /// The service's answer.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The run that creates the file was removed in between.
