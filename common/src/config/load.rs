@@ -131,7 +131,7 @@ impl Config {
                     key,
                     format!(
                         "it is too easy to guess: at least {KEY_CHARS_MIN} characters, such as `openssl rand -hex 32` makes \
-                         (scheduler.allow_weak_keys = true takes a shorter one all the same)"
+                         (scheduler.allow_weak_keys = true accepts a shorter one)"
                     ),
                 );
             }

@@ -21,7 +21,7 @@ pub struct WorkerConfig {
     pub queues: Vec<String>,
     /// Jobs that run at the same time.
     pub permits: usize,
-    /// How long a job may be held without a heartbeat, in milliseconds. Must be the same in the whole fleet.
+    /// Longest time that a job may be held without a heartbeat, in milliseconds. Must be the same in the whole fleet.
     pub job_lease_ms: u64,
     /// See [`limits::PROVIDERS_REFRESH_MS`].
     pub providers_refresh_ms: u64,
@@ -31,15 +31,15 @@ pub struct WorkerConfig {
     pub prompt_bytes_max: usize,
     /// See [`limits::JOB_WAIT_MS`].
     pub job_wait_max_ms: u64,
-    /// How often a person is asked for missing input of a step.
+    /// Most questions to a person about missing input of a step.
     pub parameter_rounds_max: u32,
-    /// How often a job is delivered before it is given up.
+    /// Most deliveries of a job before it is given up.
     pub deliveries_max: u32,
     /// Time for running jobs to end at shutdown, in seconds; the others are returned.
     pub grace_seconds: u64,
     /// Longest time of one attempt, in seconds, for nodes without their own limit.
     pub execution_seconds_max: u64,
-    /// How long pieces of streamed text are collected into one, in milliseconds; 0 sends each piece as it
+    /// Longest time to collect pieces of streamed text into one, in milliseconds; 0 sends each piece as it
     /// comes, with a fact and an event for each.
     pub chunk_gather_ms: u64,
 }

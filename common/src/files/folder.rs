@@ -111,7 +111,7 @@ mod tests {
     use crate::ids::ShardId;
 
     #[tokio::test]
-    async fn what_is_kept_can_be_read_within_a_bound() {
+    async fn stored_bytes_can_be_read_within_a_limit() {
         let folder = tempfile::tempdir().unwrap();
         let url = folder.path().join("files").display().to_string();
         for url in [url.clone(), format!("file://{url}")] {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn references_that_were_never_given_out_name_nothing() {
+    async fn unknown_references_name_nothing() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("secret"), "s").unwrap();
         let files = Folder::at(&folder.path().display().to_string()).unwrap();

@@ -51,7 +51,7 @@ pub enum FilesError {
     /// The service does not answer, or refuses.
     #[error("the storage of files.url failed: {source}; {hint}")]
     Service {
-        /// What to check.
+        /// A setting or fact to check.
         hint: &'static str,
         /// The service's answer.
         source: Box<dyn std::error::Error + Send + Sync>,

@@ -60,7 +60,7 @@ pub struct ProviderConfig {
     pub api_version: Option<String>,
     /// Azure's deployment names of models, where they differ.
     pub deployment_map: BTreeMap<String, String>,
-    /// How remote files are sent.
+    /// The form in which remote files are sent.
     pub multimodal_send: MediaSend,
     /// See [`FILES_BYTES_MAX`].
     pub files_bytes_max: Option<u64>,
@@ -86,7 +86,7 @@ pub enum ProviderKind {
     Ollama,
 }
 
-/// How remote files are sent.
+/// The form in which remote files are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MediaSend {
@@ -159,7 +159,7 @@ pub struct LimitsConfig {
     pub tokens_per_minute: Option<NonZeroU64>,
     /// Concurrent calls.
     pub concurrency: Option<NonZeroU64>,
-    /// How often the provider may refuse a call because of its limits before the node fails; `None`:
+    /// Most refusals of a call by the provider, because of its limits, before the node fails; `None`:
     /// [`MODEL_REFUSALS_MAX`].
     pub refusals_max: Option<u32>,
 }

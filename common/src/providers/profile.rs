@@ -51,7 +51,7 @@ pub struct ProfileConfig {
     /// First wait between retries, in milliseconds. Stored for other systems only: the wait here is what the
     /// provider asks for, else half a second.
     pub retry_delay: Option<u64>,
-    /// How tools are called.
+    /// The way of calling tools.
     pub tool_mode: ToolMode,
     /// Free data stored with the profile.
     pub metadata: JsonMap,

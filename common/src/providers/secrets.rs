@@ -29,7 +29,7 @@ pub enum SecretError {
     /// It was sealed with another key, or changed since.
     #[error(
         "{secret} of the {kind} {id} does not open: TIDEMILL_SECRET_KEY (scheduler.secret_key) is not the key that it \
-         was sealed with, or the stored text was changed; `tidemill {} add {id} --replace` writes it anew",
+         was sealed with, or the stored text was changed; `tidemill {} add {id} --replace` writes it again",
         kind.many()
     )]
     WrongKey { kind: CatalogKind, id: String, secret: String },
@@ -37,9 +37,7 @@ pub enum SecretError {
     #[error("{secret} of the {kind} {id} is {MASK}, which means the stored one, but there is none")]
     NothingKept { kind: CatalogKind, id: String, secret: String },
     /// A seal from elsewhere, or text too long for the cipher.
-    #[error(
-        "{secret} of the {kind} {id} cannot be sealed: give the key itself, and not what was sealed elsewhere"
-    )]
+    #[error("{secret} of the {kind} {id} cannot be sealed: give the key itself, not a sealed text")]
     NotSealable { kind: CatalogKind, id: String, secret: String },
 }
 

@@ -204,7 +204,7 @@ async fn at_the_limit_the_one_that_is_idle_longest_makes_room() {
 }
 
 #[tokio::test]
-async fn where_all_are_busy_probes_are_answered_and_others_are_told_to_come_back() {
+async fn when_all_are_busy_probes_are_answered_and_others_must_retry() {
     let server = Server::start(Limits { connections_max: 1, ..PATIENT }).await;
     let mut busy = server.connect().await;
     busy.send("GET /stream HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -223,7 +223,7 @@ async fn where_all_are_busy_probes_are_answered_and_others_are_told_to_come_back
 }
 
 #[tokio::test]
-async fn a_stop_takes_no_more_and_answers_what_was_asked() {
+async fn a_stop_accepts_no_more_and_answers_open_requests() {
     let server = Server::start(PATIENT).await;
     let (idle, silent) = (server.connect_and_ask().await, server.connect().await);
     let mut waiting = server.connect().await;

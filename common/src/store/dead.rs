@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_is_what_was_written_and_says_when_it_was_cut() {
+    fn a_letter_is_read_as_written_and_says_when_it_was_cut() {
         let id = DeadId { entry: EntryId::new(17, 2), shard: ShardId(3) };
         let read = |dead: &Dead| {
             let own = |(name, text): (&'static str, &str)| (name.to_string(), text.to_string());

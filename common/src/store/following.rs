@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_serves_those_who_have_come_to_it_and_nobody_before() {
+    fn a_page_serves_only_followers_that_have_reached_it() {
         for (page, reached, expected) in [
             (page(3, &[4, 5]), 3, Some(vec![4, 5])),
             (page(3, &[4, 5]), 4, Some(vec![5])),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_common_place_never_goes_back() {
+    fn the_common_position_never_goes_back() {
         let followed = Followed::default();
         assert_eq!(followed.reached(), None);
         for (to, expected) in [(0, 0), (5, 5), (3, 5)] {

@@ -99,11 +99,11 @@ pub struct GiveLimit<'a> {
     pub rest: Duration,
     /// Whether the provider refused the call because of its limits.
     pub refused: bool,
-    /// What the provider says is left of the first bucket. Lowers its levels, never raises them.
+    /// The provider's remaining limits of the first bucket. They lower its levels, never raise them.
     pub left: LimitLeft,
 }
 
-/// What a provider says is left now; `None` when it does not say.
+/// The remaining limits that a provider reports; `None` when it reports none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LimitLeft {
     pub requests: Option<u64>,

@@ -61,14 +61,14 @@ pub enum StoreError {
     #[error("Redis at {address} does not answer while {doing}: {reason}")]
     Unreachable {
         address: String,
-        /// What was attempted.
+        /// The attempted operation.
         doing: &'static str,
         reason: String,
     },
     /// Redis did nothing, and a retry may succeed (loading, out of memory, busy).
     #[error("Redis refused a request for now while {doing}: {reason}")]
     Refused {
-        /// What was attempted.
+        /// The attempted operation.
         doing: &'static str,
         /// Redis's answer.
         reason: String,
@@ -76,7 +76,7 @@ pub enum StoreError {
     /// Redis gave an unexpected answer.
     #[error("Redis gave an unexpected answer while {doing}: {reason}")]
     Unexpected {
-        /// What was attempted.
+        /// The attempted operation.
         doing: &'static str,
         reason: String,
     },
@@ -86,7 +86,7 @@ pub enum StoreError {
     /// A newer version wrote here; this process must not touch it.
     #[error("{what} is written in version {version}; this process knows version {VERSION}, upgrade it")]
     Newer {
-        /// What was found.
+        /// The data with that version.
         what: String,
         version: u64,
     },

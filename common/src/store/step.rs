@@ -34,7 +34,7 @@ impl JournalOf {
     }
 }
 
-/// What the journal knows of an entry.
+/// The journal's answer about an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StepBegin {
     /// It is complete.

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_kept_once() {
+    fn the_cached_text_is_stored_once() {
         let entry = entry(&[("tick", r#"{"seq":1,"ts":2}"#)]).unwrap();
         assert!(entry.told().is_none());
         for told in ["one", "two"] {

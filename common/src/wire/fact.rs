@@ -251,7 +251,7 @@ fn command(kind: &str, map: &mut Fields<'_>) -> Result<Option<Fact>, WireError> 
         kind::STOP => Fact::Stop(Stop { reason: reason(map, "User requested abort") }),
         kind::PAUSE => Fact::Pause(PauseCommand { reason: reason(map, "User requested pause") }),
         kind::RESUME => Fact::Resume,
-        kind::OVER_BUDGET => Fact::OverBudget(reason(map, "whoever pays for it has spent too much")),
+        kind::OVER_BUDGET => Fact::OverBudget(reason(map, "the key that pays for it is over its budget")),
         kind::UPDATE => Fact::Update(UpdateVariables {
             updates: updates_from_json(map.take_json("updates"))?,
             key: text(map, "key"),

@@ -51,7 +51,7 @@ mod tests {
     use crate::value::{Segment, SegmentType};
 
     #[test]
-    fn what_people_see_of_a_commit_holds_no_secret_and_stays_what_it_was_else() {
+    fn visible_parts_of_a_commit_hold_no_secret_and_are_otherwise_unchanged() {
         let key = Segment::new(SegmentType::Secret, json!("sk-\"0123\"456789"));
         let known = Secrets::long_of(std::iter::once((Arc::from("KEY"), &key)));
         let event = json!({

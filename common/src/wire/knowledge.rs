@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::WireError;
 use crate::value::JsonMap;
 
-/// How a dataset is indexed, under Dify's names.
+/// The index of a dataset, under Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Technique {
@@ -33,7 +33,7 @@ impl Technique {
     }
 }
 
-/// How a dataset is searched, under Dify's names.
+/// The search method of a dataset, under Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchMethod {
@@ -282,7 +282,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_a_record_lacks_has_its_default_and_what_it_has_besides_is_passed_over() {
+    fn missing_fields_get_defaults_and_unknown_ones_are_ignored() {
         let document: DocumentRecord = read("a document", r#"{"id":"d","more":1}"#).expect("reads");
         assert!(document.enabled && document.data_source_type == "upload_file");
         let dataset: DatasetRecord =

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_needed_is_left_out() {
+    fn defaults_are_left_out() {
         let keys = |request: &PauseRequest| {
             request.to_json().as_object().unwrap().keys().cloned().collect::<Vec<String>>()
         };

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_written_as_we_write_it_is_left_to_others() {
+    fn other_forms_are_left_to_the_general_reader() {
         for text in [
             "",
             "{",
@@ -185,14 +185,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_what_stands_there(values in prop::collection::vec(("[a-z]{0,9}", any_json()), 0..4)) {
+        fn values_are_read_unchanged(values in prop::collection::vec(("[a-z]{0,9}", any_json()), 0..4)) {
             let object = Json::Object(values.into_iter().collect());
             let found = named(&object.to_string());
             prop_assert_eq!(found, Some(named_from_json(Some(object)).unwrap()));
         }
 
         #[test]
-        fn no_text_brings_the_reader_down(text in r#"[{}\[\]":,\\ea0-9é\n.-]{0,40}"#) {
+        fn no_text_makes_the_reader_panic(text in r#"[{}\[\]":,\\ea0-9é\n.-]{0,40}"#) {
             if let Some(found) = named(&text) {
                 let general = serde_json::from_str::<super::super::value::Named>(&text).map(|named| named.0);
                 prop_assert_eq!(Some(found), general.ok().and_then(Result::ok));

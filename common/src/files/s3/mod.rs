@@ -55,7 +55,9 @@ impl S3 {
         let wrong = |reason: String| FilesError::Url { url: config.url.0.clone(), reason };
         let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
         if bucket.is_empty() || bucket.contains(['@', ':', '?', '#']) {
-            return Err(wrong("behind s3:// comes the name of a bucket, then perhaps /prefix".into()));
+            return Err(wrong(
+                "s3:// must be followed by the name of a bucket, optionally with /prefix".into(),
+            ));
         }
         let store = client(bucket, config).map_err(wrong)?;
         Ok(Self { bucket: bucket.into(), prefix: prefix.trim_matches('/').into(), store: Arc::new(store) })

@@ -26,9 +26,9 @@ fn errors_in_the_settings_are_reported() {
         ("b", |c| c.endpoint = "minio:9000".into(), "files.endpoint is not of the form"),
         ("b", |c| c.endpoint = "http://minio/bucket".into(), "files.endpoint is not of the form"),
     ];
-    for (place, set, told) in cases {
+    for (place, set, part) in cases {
         let error = S3::at(place, &config(set)).unwrap_err().to_string();
-        assert!(error.contains(told) && !error.contains("hush"), "{place}: {error}");
+        assert!(error.contains(part) && !error.contains("hush"), "{place}: {error}");
     }
 }
 
@@ -78,7 +78,7 @@ fn run() -> RunId {
 }
 
 #[tokio::test]
-async fn what_is_kept_in_a_bucket_can_be_read_within_a_bound() {
+async fn stored_bytes_can_be_read_within_a_limit() {
     let endpoint = Bucket::serve(ID, SECRET).await;
     for url in ["s3://bucket", "s3://bucket/a/prefix/"] {
         let files = files::open(&at(&endpoint, url)).unwrap();

@@ -33,10 +33,10 @@ fn a_stored_entry_is_readable_and_shows_no_secret() {
     });
     let none = Catalog::default();
     let draft = made(PROVIDER, "acme", written.clone(), &none).unwrap();
-    let lies = |name: &str| draft.fields[name].as_str();
-    assert_eq!((lies("kind"), lies("base_url")), ("anthropic", "https://gateway/v1"));
-    assert_eq!((lies("models"), lies("max_retries")), (r#"{"m":{"context_size":9}}"#, "0"));
-    assert!(lies("api_key").starts_with("sealed:v1:") && lies("headers").contains("sealed:v1:"));
+    let stored = |name: &str| draft.fields[name].as_str();
+    assert_eq!((stored("kind"), stored("base_url")), ("anthropic", "https://gateway/v1"));
+    assert_eq!((stored("models"), stored("max_retries")), (r#"{"m":{"context_size":9}}"#, "0"));
+    assert!(stored("api_key").starts_with("sealed:v1:") && stored("headers").contains("sealed:v1:"));
     assert!(!draft.fields.contains_key("connect_timeout_ms"), "what is null is not there");
     assert!(!format!("{draft:?}").contains(KEY) && !format!("{draft:?}").contains("secret-team"));
 

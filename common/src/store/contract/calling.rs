@@ -46,8 +46,8 @@ pub(super) async fn an_order_becomes_one_run_and_its_end_is_reported(s: Subject)
     same("nothing waits", waiting(&s).await?, vec![])?;
     same("it is under way", store.called(run_id(1), run_id(2)).await?, Called::Waits)?;
     same("it is shown", store.calls_of(run_id(1)).await?, (vec![(run_id(2), ORDER.to_string())], 1))?;
-    let tells = CallsWrite { ended: Some((run_id(1), "{}".into())), ..CallsWrite::default() };
-    owning.write(vec![RunWrite { calls: Some(Box::new(tells)), ..ended(2, created_at(9)) }]).await?;
+    let write = CallsWrite { ended: Some((run_id(1), "{}".into())), ..CallsWrite::default() };
+    owning.write(vec![RunWrite { calls: Some(Box::new(write)), ..ended(2, created_at(9)) }]).await?;
     same("its caller is informed", kinds(&s, 1).await?, vec!["start".to_string(), kind::CALL_ENDED.into()])?;
     let end = store.called(run_id(1), run_id(2)).await?;
     let status = |fields: &std::collections::HashMap<String, String>| fields.get("status").cloned();

@@ -281,8 +281,8 @@ pub(super) async fn expired_conversations_leave_the_list(s: Subject) -> Outcome 
     s.control.advance(long * 2 / 3).await;
     same("the one that was used", listed(&s, &all_of("u")).await?, ids(&["other"]))?;
     same("no turns", store.turns(SHARD, "chat", 1).await?, vec![])?;
-    let anew = store.enter_conversation(&entering(3, "u", false)).await?;
-    same("it begins again", anew, Entered::Entered { dialogue: 1, previous: None })?;
+    let again = store.enter_conversation(&entering(3, "u", false)).await?;
+    same("it begins again", again, Entered::Entered { dialogue: 1, previous: None })?;
     let elsewhere = ListConversations { after: Some((ShardId(1), "chat".into())), ..all_of("u") };
     same("of another shard", listed(&s, &elsewhere).await?, None)
 }

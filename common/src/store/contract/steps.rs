@@ -53,13 +53,13 @@ pub(super) async fn a_step_keeps_the_large_values_that_it_refers_to(s: Subject) 
     let (of, store) = (of(entries[0], "w", 1), s.store());
     let before = s.facts().await?.len();
     let gone = [(BlobId::generate(), 6)];
-    let told = (kind::CHILD_ENDED, "{}");
-    let kept = store.record_step(&of, "child:c", "1", told, &gone).await?;
+    let fact = (kind::CHILD_ENDED, "{}");
+    let kept = store.record_step(&of, "child:c", "1", fact, &gone).await?;
     same("not without them", kept, StepKept::BlobGone)?;
     same("and nothing is reported", s.facts().await?.len(), before)?;
     let blob = s.blob("\"here\"").await?;
     let blobs = [(blob.clone(), 6)];
-    let kept = store.record_step(&of, "child:c", "1", told, &blobs).await?;
+    let kept = store.record_step(&of, "child:c", "1", fact, &blobs).await?;
     same("with them it is kept", kept, StepKept::Kept)?;
     same("and so are they", store.load_blob(SHARD, &blob).await?, Some("\"here\"".into()))
 }

@@ -168,7 +168,7 @@ fn judge(info: &str, settings: &HashMap<String, String>, address: &str) -> Resul
 mod tests {
     use super::*;
 
-    fn told(fields: &[(&str, &str)]) -> Result<ServerReport, StoreError> {
+    fn report_of(fields: &[(&str, &str)]) -> Result<ServerReport, StoreError> {
         let mut all = HashMap::from([
             ("redis_version", "7.0.15"),
             ("maxmemory_policy", "noeviction"),
@@ -182,20 +182,21 @@ mod tests {
 
     #[test]
     fn a_server_that_would_lose_runs_is_refused_with_what_to_set() {
-        let old = told(&[("redis_version", "6.0.16")]).unwrap_err().to_string();
+        let old = report_of(&[("redis_version", "6.0.16")]).unwrap_err().to_string();
         assert!(old.contains("6.2 or newer"), "{old}");
-        let refused = told(&[("maxmemory_policy", "allkeys-lru")]).unwrap_err().to_string();
+        let refused = report_of(&[("maxmemory_policy", "allkeys-lru")]).unwrap_err().to_string();
         assert!(refused.contains("maxmemory-policy noeviction"), "{refused}");
     }
 
     #[test]
-    fn a_server_as_it_should_be_is_told_nothing() {
-        let report = told(&[("appendfsync", "always"), ("timeout", "0"), ("aof_rewrites", "0")]).unwrap();
+    fn a_safe_server_gets_no_advice() {
+        let report =
+            report_of(&[("appendfsync", "always"), ("timeout", "0"), ("aof_rewrites", "0")]).unwrap();
         assert_eq!((report.warnings.len(), report.hints.len()), (0, 0), "{report:?}");
     }
 
     #[test]
-    fn every_risk_is_told_with_what_to_do() {
+    fn every_risk_is_reported_with_what_to_do() {
         for (field, value, says) in [
             ("aof_enabled", "0", "appendonly yes"),
             ("aof_last_write_status", "err", "disk is full"),
@@ -207,19 +208,19 @@ mod tests {
             ("lazyfree-lazy-expire", "no", "set it to yes"),
             ("timeout", "300", "set it to 0"),
         ] {
-            let report = told(&[(field, value)]).unwrap();
-            let told = [report.warnings, report.hints].concat();
-            assert!(matches!(&told[..], [only] if only.contains(says)), "{field}: {told:?}");
+            let report = report_of(&[(field, value)]).unwrap();
+            let said = [report.warnings, report.hints].concat();
+            assert!(matches!(&said[..], [only] if only.contains(says)), "{field}: {said:?}");
         }
-        let warnings = told(&[("aof_enabled", "0"), ("appendfsync", "no")]).unwrap().warnings;
+        let warnings = report_of(&[("aof_enabled", "0"), ("appendfsync", "no")]).unwrap().warnings;
         assert_eq!(warnings.len(), 1, "how a file is written that is not written does not matter");
     }
 
     #[test]
-    fn a_log_that_may_have_been_cut_is_told_until_it_was_written_anew() {
-        let report = told(&[("aof_rewrites", "0"), ("aof_base_size", "5000")]).unwrap();
+    fn a_log_that_may_be_truncated_is_reported_until_it_was_rewritten() {
+        let report = report_of(&[("aof_rewrites", "0"), ("aof_base_size", "5000")]).unwrap();
         assert!(report.warnings.is_empty() && report.hints[0].contains("BGREWRITEAOF"), "{report:?}");
-        assert!(told(&[("aof_rewrites", "1"), ("aof_base_size", "5000")]).unwrap().hints.is_empty());
-        assert!(told(&[("aof_base_size", "5000")]).unwrap().hints.is_empty(), "Redis 6 does not say");
+        assert!(report_of(&[("aof_rewrites", "1"), ("aof_base_size", "5000")]).unwrap().hints.is_empty());
+        assert!(report_of(&[("aof_base_size", "5000")]).unwrap().hints.is_empty(), "Redis 6 does not say");
     }
 }

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_known_as_long_as_somebody_follows_it() {
+    fn a_run_is_known_while_it_has_followers() {
         let followers = Followers::default();
         let (one, other) = (run(1, 0), run(2, 0));
         let named = format!("{other} nonsense {one}");

@@ -15,7 +15,7 @@ use crate::wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRecord, Segm
 
 /// The most hash fields in one command, so that it does not block the server for long.
 const FIELDS_AT_ONCE: usize = 256;
-/// How often a change is retried when another one comes first.
+/// The most tries of a change when others come first.
 const TRIES_MAX: usize = 20;
 
 impl RedisStore {

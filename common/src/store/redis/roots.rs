@@ -26,7 +26,7 @@ impl Roots {
         }
         let unusable = |reason: String| {
             StoreError::Unusable(format!(
-                "redis.ca_file {ca_file}: {reason}; it holds the certificates of a server behind rediss://, as PEM"
+                "redis.ca_file {ca_file}: {reason}; it must be a PEM file with the certificates trusted for rediss://"
             ))
         };
         let pem = std::fs::read(ca_file).map_err(|error| unusable(error.to_string()))?;

@@ -25,7 +25,7 @@ use crate::wire::event::last_seq;
 use crate::wire::objects::{HISTORY_PART, OBJECTS_FIELD, ObjectsAtRest, RUNTIME_PART};
 use crate::wire::state::AtRest;
 
-/// How many graphs are remembered as stored in Redis.
+/// The most graphs remembered as stored in Redis.
 const KNOWN_GRAPHS_MAX: usize = 10_000;
 /// Ledger entries that are read at once.
 const LEDGER_PAGE: usize = 1000;
