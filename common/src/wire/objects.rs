@@ -24,7 +24,7 @@ use crate::objects::{
 };
 use crate::value::JsonMap;
 
-const WHAT: &str = "what a run keeps";
+const WHAT: &str = "the messages and history of a run";
 
 /// The field of the run hash that lists which of these keys exist.
 pub const OBJECTS_FIELD: &str = "objects";
