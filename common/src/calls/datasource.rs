@@ -1,38 +1,33 @@
-//! A connection to a database, for `sql` nodes.
+//! Datasources: connections to databases, for `sql` nodes.
 
 use serde::Deserialize;
 
 use crate::providers::{Secret, check};
 
-/// A datasource.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DatasourceConfig {
-    /// For people.
+    /// For display.
     pub name: Option<String>,
-    /// What the server speaks.
     pub database_type: DatabaseType,
-    /// Where it is.
     pub host: Option<String>,
-    /// Absent: the usual one.
+    /// `None`: the usual port.
     pub port: Option<u16>,
-    /// Who asks.
     pub username: Option<String>,
-    /// The password.
     pub password: Option<Secret>,
-    /// The environment variable of workers that holds it.
+    /// The workers' environment variable with the password.
     pub password_env: Option<String>,
-    /// Which of its databases; of SQLite the file, on the workers' machines.
+    /// The name of the database; for SQLite the file on the workers' machines.
     pub database: String,
     /// Whether the connection is encrypted.
     pub tls: Tls,
-    /// Tables that a model is told of, unless the node names others; empty: all.
+    /// Tables that the model may know about, unless the node names others; empty: all.
     pub table_name_list: Vec<String>,
-    /// The text-to-SQL service that nodes with `mode: service` ask.
+    /// The text-to-SQL service for nodes with `mode: service`.
     pub service_url: Option<String>,
 }
 
-/// What a database speaks.
+/// The kind of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DatabaseType {
@@ -43,16 +38,15 @@ pub enum DatabaseType {
     /// MySQL and MariaDB.
     #[serde(alias = "mariadb")]
     Mysql,
-    /// A file.
+    /// SQLite: a file.
     Sqlite,
-    /// openGauss: asked through a service only.
+    /// openGauss: only through a service.
     Opengauss,
-    /// MongoDB: asked through a service only.
+    /// MongoDB: only through a service.
     Mongodb,
 }
 
 impl DatabaseType {
-    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Postgres => "postgres",
@@ -62,7 +56,7 @@ impl DatabaseType {
             Self::Mongodb => "mongodb",
         }
     }
-    /// The port where such a server usually is.
+    /// The usual port of such a server.
     pub const fn usual_port(self) -> u16 {
         match self {
             Self::Postgres | Self::Opengauss => 5432,
@@ -71,7 +65,7 @@ impl DatabaseType {
             Self::Sqlite => 0,
         }
     }
-    /// Whether it is asked by a service alone.
+    /// Whether it is only reached through a service.
     pub const fn by_service_only(self) -> bool {
         matches!(self, Self::Opengauss | Self::Mongodb)
     }
@@ -81,22 +75,22 @@ impl DatabaseType {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tls {
-    /// If the server can.
+    /// If the server supports it.
     #[default]
     Prefer,
     /// Never.
     Disable,
-    /// Always, whoever the server says it is.
+    /// Always, without checking the certificate.
     Require,
-    /// Always, and its certificate is one of its host.
+    /// Always, and the certificate must match the host.
     Verify,
 }
 
 impl DatasourceConfig {
-    /// What can be wrong with it.
+    /// Checks the datasource.
     ///
     /// # Errors
-    /// What it is, and what to do.
+    /// The problem, and what to do.
     pub(super) fn check(&self) -> Result<(), String> {
         let kind = self.database_type;
         let missing = |what: &Option<String>| what.as_ref().is_none_or(|text| text.trim().is_empty());

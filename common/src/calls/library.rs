@@ -1,4 +1,4 @@
-//! A node of the library: a Call, and the parameters of it that are known.
+//! Library nodes: a Call with preset parameters.
 
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -6,37 +6,37 @@ use serde_json::Value as Json;
 use super::Named;
 use crate::value::JsonMap;
 
-/// Parameters under these names are secrets to everybody who reads them, and known parameters are shown in events.
+/// Names of parameters that must not be preset: they are secrets, and known parameters are shown in events.
 const SECRET_NAMES: [&str; 8] =
     ["password", "passwd", "secret", "apikey", "accesskey", "privatekey", "authorization", "token"];
 
-/// A library node. It is a template: whoever uses it takes a copy.
+/// A library node. It is a template: a workflow that uses it has a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LibraryConfig {
-    /// The Call: a built-in one, or one that is registered.
+    /// The id of a built-in or registered Call.
     #[serde(rename = "callId")]
     pub call_id: String,
-    /// For people.
+    /// For display.
     pub name: Named,
-    /// Parameters that each use has unless it says otherwise.
+    /// Preset parameters, unless a use sets them.
     #[serde(rename = "knownParams")]
     pub known_params: JsonMap,
-    /// Properties that take the place of the Call's own in the schema of its input, by name.
+    /// Properties that replace the Call's own in its input schema, by name.
     #[serde(rename = "overrideInput")]
     pub override_input: JsonMap,
-    /// The same for its output.
+    /// The same for the output schema.
     #[serde(rename = "overrideOutput")]
     pub override_output: JsonMap,
-    /// The service whose credentials an `api` call carries.
+    /// The service whose credentials an `api` call sends.
     pub service_id: Option<String>,
 }
 
 impl LibraryConfig {
-    /// What can be wrong with it by itself.
+    /// Checks the library node alone.
     ///
     /// # Errors
-    /// What it is, and what to do.
+    /// The problem, and what to do.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.call_id.trim().is_empty() {
             return Err("callId is required: the Call that it stands for".into());
@@ -64,7 +64,7 @@ impl LibraryConfig {
     }
 }
 
-/// The place of the first parameter that looks like a secret, at any depth.
+/// The path of the first parameter with a secret's name, at any depth.
 fn secret_in(at: &str, map: &JsonMap) -> Option<String> {
     fn within(at: &str, value: &Json) -> Option<String> {
         match value {
@@ -79,7 +79,7 @@ fn secret_in(at: &str, map: &JsonMap) -> Option<String> {
     })
 }
 
-/// Whether a name is one of a secret, or has one at its end: `X-Api-Key`, `client_secret`, `accessToken`.
+/// Whether a name is a secret's or ends in one: `X-Api-Key`, `client_secret`, `accessToken`.
 fn is_secret(name: &str) -> bool {
     let name: String =
         name.chars().filter(|c| !matches!(c, '-' | '_' | ' ')).collect::<String>().to_lowercase();

@@ -1,4 +1,4 @@
-//! A Call of somebody's own: what it is called, what it takes and gives, and how it is reached.
+//! Manifests: the name, schemas and transport of a user's own Call.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,22 @@ use crate::value::JsonMap;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Manifest {
-    /// Its texts, by language: `zh`, `en` or both.
+    /// Name and description by language: `zh`, `en` or both.
     pub info: BTreeMap<String, Info>,
     /// Schema of its input.
     pub input_schema: JsonMap,
     /// Schema of its output.
     pub output_schema: JsonMap,
-    /// How it is reached.
     pub transport: Option<Transport>,
-    /// What it can be asked to do; it needs `init` and `exec`.
+    /// The supported operations; `init` and `exec` are required.
     pub operations: Vec<Operation>,
-    /// Its `exec` answers line by line; it must.
+    /// Whether `exec` answers line by line; must be true.
     pub streaming: bool,
-    /// The node leaves by the handle that the output names in `branch_id`.
+    /// Whether the node continues at the handle that the output names in `branch_id`.
     pub branch: bool,
-    /// Whether parameters are filled from the context unless the node says; absent: no.
+    /// Default of the node's setting to fill parameters from the context; `false` when absent.
     pub enable_filling: bool,
-    /// Whether what it says is streamed to the user unless the node says; absent: no.
+    /// Default of the node's setting to stream its text to the user; `false` when absent.
     pub to_user: bool,
 }
 
@@ -37,16 +36,16 @@ pub struct Manifest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// Makes its input of system variables and parameters.
+    /// Builds the input from system variables and parameters.
     Init,
-    /// Does it.
+    /// Runs the Call.
     Exec,
-    /// Is told when it is done.
+    /// Informs the Call after the run.
     AfterExec,
 }
 
 impl Operation {
-    /// Its name on the wire.
+    /// The name in requests.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Init => "init",
@@ -56,36 +55,35 @@ impl Operation {
     }
 }
 
-/// How a Call is reached.
+/// The transport of a Call.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Transport {
-    /// `POST {url}` with an operation; answered with lines.
+    /// `POST {url}` with an operation; the answer consists of lines.
     Http {
-        /// Where.
         url: String,
         /// Sent with every request.
         #[serde(default)]
         headers: BTreeMap<String, Secret>,
-        /// The same, each the name of a variable of the worker's environment.
+        /// Headers whose values come from the named variables of the worker's environment.
         #[serde(default)]
         headers_env: BTreeMap<String, String>,
     },
-    /// A program that is given an operation on its standard input, and answers with lines.
+    /// A program that reads an operation from standard input and answers with lines.
     Process {
-        /// The program, and what it is called with.
+        /// The program and its arguments.
         command: Vec<String>,
-        /// Set in its environment.
+        /// Variables in its environment.
         #[serde(default)]
         env: BTreeMap<String, Secret>,
-        /// The same, each the name of a variable of the worker's environment.
+        /// Variables whose values come from the named variables of the worker's environment.
         #[serde(default)]
         env_from: BTreeMap<String, String>,
     },
 }
 
 impl Manifest {
-    /// Its texts; those of the other language where there are none.
+    /// Name and description in a language, or in the other one.
     pub fn info(&self, language: Language) -> Info {
         let (first, second) = match language {
             Language::Zh => ("zh", "en"),
@@ -94,15 +92,15 @@ impl Manifest {
         self.info.get(first).or_else(|| self.info.get(second)).cloned().unwrap_or_default()
     }
 
-    /// Whether it has an operation.
+    /// Whether the Call supports an operation.
     pub fn has(&self, operation: Operation) -> bool {
         self.operations.contains(&operation)
     }
 
-    /// What can be wrong with it. The first three are what every Call must be able to do.
+    /// Checks the manifest. The first three checks are requirements for every Call.
     ///
     /// # Errors
-    /// What it is.
+    /// The problem.
     pub(super) fn check(&self) -> Result<(), String> {
         if !self.has(Operation::Init) {
             return Err("operations must name init, which makes its input".into());
@@ -137,7 +135,9 @@ impl Manifest {
                 }
                 let is_name = |name: &&String| name.is_empty() || name.contains(['=', '\0']);
                 match env.keys().chain(env_from.keys()).find(is_name) {
-                    Some(name) => Err(format!("transport.env has {name:?}, which is no name of a variable")),
+                    Some(name) => {
+                        Err(format!("transport.env has {name:?}, which is not a valid name of a variable"))
+                    }
                     None => Ok(()),
                 }
             }

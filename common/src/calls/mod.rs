@@ -1,8 +1,8 @@
-//! What nodes of the step family call, as far as it is kept for all workers: library nodes, Calls of somebody's own,
-//! services and datasources. How each is written, and what can be wrong with it.
+//! Catalog entries for nodes of the step family: library nodes, users' own Calls, services and datasources.
+//! Defines how each is written, and checks it.
 //!
-//! They lie in Redis as entries of the catalogue ([`crate::store::Catalog`]); [`crate::providers::draft`] makes an entry of
-//! what somebody asks to keep, and seals its secrets. What Calls do is the worker's.
+//! They are stored in Redis as catalog entries ([`crate::store::Catalog`]); [`crate::providers::draft`]
+//! builds an entry from a request and seals its secrets. The worker runs Calls.
 
 mod datasource;
 mod library;
@@ -28,34 +28,34 @@ use crate::providers::{opened, reading};
 use crate::store::{CatalogEntry, CatalogKind};
 use crate::value::JsonMap;
 
-/// Reads what an object says.
+/// Reads an object.
 ///
 /// # Errors
-/// What does not fit, with what was probably meant.
+/// The invalid part, with the most similar valid name.
 fn read<T: DeserializeOwned>(kind: CatalogKind, object: JsonMap) -> Result<T, String> {
     reading::read(canonical(kind, object))
 }
 
-/// A library node as it is kept. It has no secrets.
+/// Reads a stored library node. It has no secrets.
 ///
 /// # Errors
-/// It cannot be read.
+/// It is unreadable.
 pub fn library_of(entry: &CatalogEntry) -> Result<LibraryConfig, String> {
     of(CatalogKind::Library, entry, None)
 }
 
-/// A manifest as it is kept, its secrets open.
+/// Reads a stored manifest and opens its secrets.
 ///
 /// # Errors
-/// It cannot be read, or a secret does not open.
+/// It is unreadable, or a secret cannot be opened.
 pub fn manifest_of(entry: &CatalogEntry, key: Option<&crate::dsl::SealingKey>) -> Result<Manifest, String> {
     of(CatalogKind::Call, entry, key)
 }
 
-/// A service as it is kept, its secrets open.
+/// Reads a stored service and opens its secrets.
 ///
 /// # Errors
-/// It cannot be read, or a secret does not open.
+/// It is unreadable, or a secret cannot be opened.
 pub fn service_of(
     entry: &CatalogEntry,
     key: Option<&crate::dsl::SealingKey>,
@@ -63,10 +63,10 @@ pub fn service_of(
     of(CatalogKind::Service, entry, key)
 }
 
-/// A datasource as it is kept, its secrets open.
+/// Reads a stored datasource and opens its secrets.
 ///
 /// # Errors
-/// It cannot be read, or a secret does not open.
+/// It is unreadable, or a secret cannot be opened.
 pub fn datasource_of(
     entry: &CatalogEntry,
     key: Option<&crate::dsl::SealingKey>,
@@ -83,14 +83,14 @@ fn of<T: DeserializeOwned>(
     read(kind, object)
 }
 
-/// The schema of an object as JSON Schema (Draft 7) has it; none for one that is empty.
+/// Checks an object's schema as JSON Schema (Draft 7); an empty one is valid.
 ///
 /// # Errors
-/// It is none.
+/// It is not a valid schema.
 pub(crate) fn schema(what: &str, schema: &JsonMap) -> Result<(), String> {
     let schema = Json::Object(schema.clone());
     let built = jsonschema::draft7::new(&schema);
-    built.map(drop).map_err(|error| format!("{what} is no JSON Schema: {error}"))
+    built.map(drop).map_err(|error| format!("{what} is not a JSON Schema: {error}"))
 }
 
 #[cfg(test)]

@@ -1,34 +1,32 @@
-//! What Calls are called: the ids of those that are built in, and texts in two languages.
+//! Names of Calls: the ids of built-in Calls, and texts in two languages.
 
 use serde::Deserialize;
 
 use crate::language::Language;
 
-/// Ids of the Calls of this program. No other Call is called so, in any spelling.
+/// The ids of built-in Calls. No other Call may use them, in any case.
 pub const BUILT_IN: [&str; 8] = ["Empty", "Summary", "Facts", "Slot", "LLM", "API", "SQL", "Choice"];
 
-/// The built-in Call of an id, in any spelling.
+/// The built-in Call with an id, ignoring case.
 pub fn built_in(id: &str) -> Option<&'static str> {
     BUILT_IN.into_iter().find(|call| call.eq_ignore_ascii_case(id))
 }
 
-/// A name and what is behind it, for people.
+/// Name and description, for display.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Info {
-    /// The name.
     pub name: String,
-    /// What it does.
     pub description: String,
 }
 
-/// A name as it is written: one, or one a language.
+/// A name: one for all languages, or one per language.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Named {
     /// The same in all languages.
     One(String),
-    /// One for each.
+    /// One per language.
     Each {
         /// Chinese.
         zh: String,

@@ -1,4 +1,4 @@
-//! A server and the credentials that `api` calls carry to it.
+//! Services: a server and the credentials that `api` calls send to it.
 
 use reqwest::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
@@ -7,23 +7,22 @@ use serde_json::Value as Json;
 use crate::dsl::read_plain;
 use crate::providers::{Secret, check};
 
-/// A service.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServiceConfig {
-    /// For people.
+    /// For display.
     pub name: Option<String>,
-    /// Its address; what an `api` node calls relative to it.
+    /// The base address for the relative addresses of `api` nodes.
     pub server: String,
-    /// What its calls carry.
+    /// Credentials sent with its calls.
     pub auth: Auth,
-    /// The OpenAPI document that describes it: an object, or a text in JSON or YAML.
+    /// Its OpenAPI document: an object, or text in JSON or YAML.
     pub openapi: Option<Json>,
-    /// Where that is fetched from.
+    /// The URL of the OpenAPI document.
     pub openapi_url: Option<String>,
 }
 
-/// Credentials, each sent with every call.
+/// Credentials, all sent with every call.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Auth {
@@ -33,47 +32,43 @@ pub struct Auth {
     pub cookie: Vec<Credential>,
     /// In the query.
     pub query: Vec<Credential>,
-    /// As the header `access-token`.
+    /// Sent as the header `access-token`.
     pub oidc: Option<Oidc>,
 }
 
-/// A named value: sealed, or in the environment of workers.
+/// A named value: sealed, or in the workers' environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Credential {
-    /// Under what it is sent.
+    /// The name of the header, cookie or query parameter.
     pub name: String,
-    /// The value.
     pub value: Option<Secret>,
-    /// The environment variable of workers that holds it.
+    /// The workers' environment variable with the value.
     pub value_env: Option<String>,
 }
 
-/// A token: a lasting one, or one that a token endpoint gives for client credentials.
+/// A token: a permanent one, or one from a token endpoint for client credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Oidc {
-    /// The token itself.
+    /// A permanent token.
     pub token: Option<Secret>,
-    /// The environment variable of workers that holds it.
+    /// The workers' environment variable with the token.
     pub token_env: Option<String>,
-    /// Where tokens are given.
+    /// The token endpoint.
     pub token_url: Option<String>,
-    /// Who asks for one.
     pub client_id: Option<String>,
-    /// With which secret.
     pub client_secret: Option<Secret>,
-    /// The environment variable of workers that holds it.
+    /// The workers' environment variable with the client secret.
     pub client_secret_env: Option<String>,
-    /// For what.
     pub scope: Option<String>,
 }
 
 impl ServiceConfig {
-    /// What can be wrong with it.
+    /// Checks the service.
     ///
     /// # Errors
-    /// What it is, and what to do.
+    /// The problem, and what to do.
     pub(super) fn check(&self) -> Result<(), String> {
         check::base_url(&self.server)
             .map_err(|reason| reason.replace("base_url", "server").replace("api_key_env", "auth"))?;
@@ -113,7 +108,7 @@ impl ServiceConfig {
         if is_one && document.get("paths").is_some_and(Json::is_object) {
             return Ok(());
         }
-        Err("openapi is no OpenAPI document: it needs `openapi` (or `swagger`) and `paths`".into())
+        Err("openapi is not an OpenAPI document: it needs `openapi` (or `swagger`) and `paths`".into())
     }
 }
 
@@ -139,7 +134,7 @@ impl Credential {
         if sendable && (value || place == "query") {
             return Ok(());
         }
-        Err(format!("auth.{place} {name} cannot be sent: it has characters that no {place} has"))
+        Err(format!("auth.{place} {name} cannot be sent: it has characters that a {place} cannot have"))
     }
 }
 

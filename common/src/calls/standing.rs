@@ -1,4 +1,4 @@
-//! Checks of what is to be kept, before it is: by itself, and beside what is kept already.
+//! Checks of catalog entries before they are stored: alone, and against the catalog.
 
 use serde_json::Value as Json;
 
@@ -6,7 +6,7 @@ use super::{DatasourceConfig, LibraryConfig, Manifest, ServiceConfig, built_in, 
 use crate::store::{Catalog, CatalogKind};
 use crate::value::JsonMap;
 
-/// Spellings that are read besides those that are kept.
+/// Accepted spellings, and the stored ones.
 const LIBRARY: [(&str, &str); 5] = [
     ("call_id", "callId"),
     ("known_params", "knownParams"),
@@ -24,7 +24,7 @@ const SERVICE: [(&str, &str); 1] = [("openapiUrl", "openapi_url")];
 const DATASOURCE: [(&str, &str); 3] =
     [("type", "database_type"), ("tableNameList", "table_name_list"), ("serviceUrl", "service_url")];
 
-/// An object under the names that its fields are kept by.
+/// Renames the fields of an object to the stored names.
 pub(crate) fn canonical(kind: CatalogKind, object: JsonMap) -> JsonMap {
     let spellings: &[(&str, &str)] = match kind {
         CatalogKind::Library => &LIBRARY,
@@ -40,10 +40,10 @@ pub(crate) fn canonical(kind: CatalogKind, object: JsonMap) -> JsonMap {
     object.into_iter().map(|(key, value)| (name(key), value)).collect()
 }
 
-/// Looks at an object that is to be kept; answers with what deserves a word.
+/// Checks an object before it is stored; returns warnings.
 ///
 /// # Errors
-/// What is wrong with it, and what to do.
+/// The problem, and what to do.
 pub(crate) fn check(
     kind: CatalogKind,
     id: &str,
@@ -80,7 +80,7 @@ pub(crate) fn check(
     }
 }
 
-/// What a library node names and is not there: it may still come.
+/// Warnings about things that a library node names and that do not exist yet.
 fn beside(node: &LibraryConfig, catalog: &Catalog) -> Vec<String> {
     let mut warnings = Vec::new();
     let call = &node.call_id;

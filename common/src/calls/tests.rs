@@ -89,7 +89,7 @@ fn se_a15_a_manifest_that_lacks_what_every_call_can_do_is_refused() {
         (with("transport", json!({"type": "http", "url": "nowhere"})), "wrong url"),
         (with("transport", json!({"type": "process", "command": []})), "must begin with a program"),
         (with("transport", json!({"type": "telepathy"})), "unknown variant"),
-        (with("input_schema", json!({"type": "nothing"})), "input_schema is no JSON Schema"),
+        (with("input_schema", json!({"type": "nothing"})), "input_schema is not a JSON Schema"),
         (with("input_shcema", json!({})), "did you mean `input_schema`?"),
     ] {
         let error = keep(&mut Catalog::default(), CALL, "greet", written.clone()).unwrap_err();
@@ -147,7 +147,8 @@ fn xc_07_no_secret_of_any_kind_is_kept_or_shown_in_clear() {
     let error = datasource_of(&catalog.datasources[0], None).unwrap_err();
     assert!(error.contains("password of the datasource db is sealed"), "{error}");
 
-    // What was shown can be sent back: masked secrets stay those that are kept, by the names of their credentials.
+    // A shown entry can be sent back: masked secrets keep their stored values, matched by the credential's
+    // name.
     let mut shown = shown(SERVICE, &catalog.services[0]);
     ["id", "version", "created_at", "updated_at"].iter().for_each(|name| drop(shown.remove(*name)));
     shown["auth"]["header"].as_array_mut().unwrap().insert(0, json!({"name": "Y", "value_env": "E"}));
@@ -161,7 +162,7 @@ fn xc_07_no_secret_of_any_kind_is_kept_or_shown_in_clear() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_with_what_to_do() {
+fn invalid_entries_are_refused_with_what_to_do() {
     for (kind, written, part) in [
         (LIBRARY, json!({}), "callId is required"),
         (
@@ -183,7 +184,7 @@ fn what_cannot_work_is_refused_with_what_to_do() {
         (LIBRARY, json!({"callId": "API", "overrideInput": {"query": 5}}), "overrideInput"),
         (LIBRARY, json!({"callId": "API", "knownParam": {}}), "did you mean `knownParams`?"),
         (SERVICE, json!({"server": "nowhere"}), "wrong server"),
-        (SERVICE, json!({"server": "http://s", "openapi": {"openapi": "3.0.0"}}), "no OpenAPI document"),
+        (SERVICE, json!({"server": "http://s", "openapi": {"openapi": "3.0.0"}}), "not an OpenAPI document"),
         (SERVICE, json!({"server": "http://s", "openapi": "a: ["}), "openapi: "),
         (SERVICE, json!({"server": "http://s", "openapiUrl": "nowhere"}), "wrong openapi_url"),
         (

@@ -1,4 +1,4 @@
-//! Where Redis is.
+//! The settings of the connection to Redis.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,13 +10,13 @@ use crate::hidden::HiddenUrl;
 pub struct RedisConfig {
     /// `redis://[user:password@]host:port[/db]`, `rediss://…` for TLS, `unix:///path`.
     pub url: HiddenUrl,
-    /// A file with the certificates (PEM) that a server behind `rediss://` is known by; empty: the usual public ones.
+    /// A PEM file with the certificates trusted for `rediss://`; empty: the public authorities.
     pub ca_file: String,
-    /// In front of every key.
+    /// The prefix of every key.
     pub namespace: String,
     /// Longest wait for an answer or a connection, in milliseconds.
     pub timeout_ms: u64,
-    /// Connections of the pool that moves blobs.
+    /// Connections in the pool for blobs.
     pub blob_connections: u32,
 }
 

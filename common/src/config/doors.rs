@@ -1,4 +1,4 @@
-//! The settings of listeners: as limits, and whether they fit.
+//! The settings of listeners: their limits and their checks.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use crate::networks::Networks;
 use crate::serve::Limits;
 
 impl SchedulerConfig {
-    /// How long connections to the API and to `metrics_listen` may be silent, and how many there may be.
+    /// The limits of connections to the API and to `metrics_listen`.
     pub fn limits(&self, connections_max: usize) -> Limits {
         limits(self.header_timeout_ms, self.idle_seconds, connections_max)
     }
 }
 
 impl WorkerConfig {
-    /// How long connections to a worker may be silent, and how many there may be.
+    /// The limits of connections to a worker.
     pub fn limits(&self, connections_max: usize) -> Limits {
         limits(self.header_timeout_ms, self.idle_seconds, connections_max)
     }
@@ -26,7 +26,7 @@ fn limits(header_timeout_ms: u64, idle_seconds: u64, connections_max: usize) -> 
 }
 
 impl Config {
-    /// Looks whether the values for listeners fit; `origin` as for [`Config::check`].
+    /// Checks the settings of listeners; `origin` as for [`Config::check`].
     pub(super) fn check_doors<'a>(&self, origin: &impl Fn(&str) -> &'a str) -> Result<(), ConfigError> {
         let wrong = |key: &str, reason: String| ConfigError::Value {
             key: key.into(),
@@ -44,7 +44,7 @@ impl Config {
             ("worker.header_timeout_ms", worker.header_timeout_ms),
             ("worker.idle_seconds", worker.idle_seconds),
         ] {
-            // The upper bound is far beyond any use, and keeps sums of times and counts from running over.
+            // The upper bound is far beyond any use, and prevents overflow in sums of times and counts.
             if value == 0 || value > u64::from(u32::MAX) {
                 return Err(wrong(key, format!("1 to {}", u32::MAX)));
             }

@@ -1,19 +1,20 @@
-//! Settings in the environment: which variable is which setting, by our names and by Dify's, and as a file.
+//! Settings in the environment: maps variables to settings, by our names and by Dify's, and reads `NAME_FILE`
+//! variables.
 //!
-//! `NAME_FILE` names a file that holds the text of `NAME`, as containers are given secrets. What Kubernetes adds to every
-//! container about services (`TIDEMILL_SCHEDULER_PORT=tcp://10.0.0.1:8700`, `…_SERVICE_HOST`) looks like settings and is
-//! none.
+//! `NAME_FILE` names a file with the text of `NAME`, which is how containers receive secrets. Kubernetes adds
+//! variables about services to every container (`TIDEMILL_SCHEDULER_PORT=tcp://10.0.0.1:8700`,
+//! `…_SERVICE_HOST`). They look like settings, but are not, and are ignored.
 
 use toml::Table;
 
 use super::{ConfigError, nearest};
 
-/// How our variables begin.
+/// The prefix of our variables.
 const PREFIX: &str = "TIDEMILL_";
-/// How a variable ends that names a file.
+/// The suffix of variables that name a file.
 const FILE: &str = "_FILE";
 
-/// Other names of settings in the environment: ours that are short, and Dify's.
+/// Other names of settings in the environment: our short ones, and Dify's.
 const ENVIRONMENT_ALIASES: [(&str, &str); 35] = [
     ("TIDEMILL_ADMIN_KEY", "scheduler.admin_key"),
     ("TIDEMILL_SECRET_KEY", "scheduler.secret_key"),
@@ -52,7 +53,7 @@ const ENVIRONMENT_ALIASES: [(&str, &str); 35] = [
     ("UNSTRUCTURED_API_KEY", "documents.unstructured_key"),
 ];
 
-/// Variables with our prefix that are no settings of a section.
+/// Variables with our prefix that are not settings of a section.
 const ENVIRONMENT_OTHER: [&str; 5] = [
     "TIDEMILL_CONFIG",
     "TIDEMILL_URL",
@@ -61,20 +62,21 @@ const ENVIRONMENT_OTHER: [&str; 5] = [
     crate::crash::VARIABLE,
 ];
 
-/// What a variable sets.
+/// A setting from the environment.
 pub(super) struct Given<'a> {
     /// `section.key`.
     pub(super) key: String,
-    /// Its text, not yet of a type.
+    /// Its text, not converted yet.
     pub(super) text: String,
     /// The variable, for errors.
     pub(super) variable: &'a str,
 }
 
-/// The settings among the variables of an environment.
+/// The settings in an environment.
 ///
 /// # Errors
-/// A variable with our prefix that is no setting; a setting that is given as text and as a file; a file that cannot be read.
+/// A variable with our prefix that is not a setting, a setting that is given both as text and as a file, or
+/// an unreadable file.
 pub(super) fn settings<'a>(
     environment: &'a [(String, String)],
     known: &Table,
@@ -105,8 +107,8 @@ pub(super) fn settings<'a>(
     Ok(found)
 }
 
-/// The text of a variable of this process, or of the file that `NAME_FILE` names. Secrets of providers, tools and services
-/// that settings name by their variables are looked for here.
+/// The text of a variable of this process, or of the file that `NAME_FILE` names. Used for secrets of
+/// providers, tools and services, which settings name by their variables.
 pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().or_else(|| {
         let path = std::env::var(format!("{name}{FILE}")).ok()?;
@@ -114,7 +116,7 @@ pub fn variable(name: &str) -> Option<String> {
     })
 }
 
-/// The first line ends with the file in what editors and `echo` write.
+/// Removes the line end that editors and `echo` add at the end of the file.
 fn read(path: &str) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
     Ok(text.strip_suffix('\n').map_or(text.as_str(), |line| line.trim_end_matches('\r')).to_owned())
@@ -129,7 +131,7 @@ fn is_other(variable: &str) -> bool {
         || of_file(variable).is_some_and(|name| ENVIRONMENT_OTHER.contains(&name))
 }
 
-/// Whether a variable is one of those that Kubernetes (and Docker's links before it) makes of every service.
+/// Whether Kubernetes (or Docker's links) sets this variable for a service.
 fn is_service_link(variable: &str, text: &str) -> bool {
     let words: Vec<&str> = variable.split('_').collect();
     let is_number = |word: &&str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
@@ -141,7 +143,7 @@ fn is_service_link(variable: &str, text: &str) -> bool {
         }
         [.., "PORT", number, protocol] if is_protocol(protocol) => is_number(number),
         [.., "PORT"] => text.is_empty() || text.contains("://") || variable.ends_with("_SERVICE_PORT"),
-        // Ports that have names: TIDEMILL_SERVICE_PORT_HTTP=8700.
+        // Named ports: TIDEMILL_SERVICE_PORT_HTTP=8700.
         _ => variable.contains("_SERVICE_PORT_") && text.bytes().all(|byte| byte.is_ascii_digit()),
     }
 }
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubernetes_says_of_services_is_passed_over() {
+    fn service_variables_of_kubernetes_are_ignored() {
         for service in
             ["TIDEMILL", "TIDEMILL_SCHEDULER", "TIDEMILL_WORKER", "TIDEMILL_REDIS", "TIDEMILL_MY_APP"]
         {
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_somebody_has_misspelled_is_no_service_link() {
+    fn a_misspelled_setting_is_not_taken_for_a_service_variable() {
         for (name, text) in [
             ("TIDEMILL_SCHEDULER_PORT", "8700"),
             ("TIDEMILL_REDIS_HOST", "localhost"),

@@ -1,4 +1,4 @@
-//! Where files lie.
+//! The settings of file storage.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,18 +8,19 @@ use crate::hidden::{Hidden, HiddenUrl};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FilesConfig {
-    /// Where files lie: a folder, `file:///folder` or `s3://bucket/prefix`. Every process of the fleet must reach the same
-    /// one: workers write and read, schedulers remove.
+    /// The storage of files: a folder, `file:///folder` or `s3://bucket/prefix`. Shared by all processes:
+    /// workers write and read, schedulers delete.
     pub url: HiddenUrl,
-    /// The service of an `s3://`, as `http[s]://host[:port]`; empty: AWS, or `AWS_ENDPOINT_URL`.
+    /// The endpoint of an `s3://` service, as `http[s]://host[:port]`; empty: AWS, or `AWS_ENDPOINT_URL`.
     pub endpoint: HiddenUrl,
-    /// Its region; empty: `AWS_REGION`, else `us-east-1`.
+    /// The region; empty: `AWS_REGION`, else `us-east-1`.
     pub region: String,
-    /// The key to it; empty, with `secret_access_key`: `AWS_ACCESS_KEY_ID` and all else that AWS tools look for.
+    /// The access key; empty, with `secret_access_key`: `AWS_ACCESS_KEY_ID` and the other sources of AWS
+    /// tools.
     pub access_key_id: Hidden,
-    /// The secret of that key. Better given as `TIDEMILL_FILES_SECRET_ACCESS_KEY`.
+    /// The secret of the access key. Better set as `TIDEMILL_FILES_SECRET_ACCESS_KEY`.
     pub secret_access_key: Hidden,
-    /// Whether the bucket stands in the path rather than in the host's name.
+    /// Whether the bucket is in the path instead of the host name.
     pub path_style: bool,
 }
 

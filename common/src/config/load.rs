@@ -1,5 +1,5 @@
-//! Reads the settings: file, then environment, then flags; each error says where its setting came from. What the
-//! environment may say is in [`environment`].
+//! Reads the settings: file, then environment, then flags. Each error names the source of its setting.
+//! [`environment`] reads the environment.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,18 @@ use super::{Config, ConfigError, LogConfig, LogFormat, environment};
 use crate::limits::KEY_CHARS_MIN;
 use crate::telemetry;
 
-/// Where settings come from.
+/// The sources of settings.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// The file; none: `tidemill.toml` in the working directory if it is there.
+    /// The file; `None`: `tidemill.toml` in the working directory, if it exists.
     pub file: Option<PathBuf>,
-    /// Variables of the environment.
     pub environment: Vec<(String, String)>,
-    /// Flags, as (`section.key`, text).
+    /// Flags: `section.key` and text.
     pub flags: Vec<(String, String)>,
 }
 
 impl Sources {
-    /// The file as named (or by `TIDEMILL_CONFIG`), the process's environment, and these flags.
+    /// The named file (or that of `TIDEMILL_CONFIG`), the process's environment, and these flags.
     pub fn of_process(file: Option<PathBuf>, flags: Vec<(String, String)>) -> Self {
         let environment: Vec<(String, String)> = std::env::vars().collect();
         let named =
@@ -32,7 +31,7 @@ impl Sources {
 }
 
 impl Sources {
-    /// How to log, as far as it can be read, for errors in what cannot.
+    /// The log settings, as far as they can be read; used to report errors in the other settings.
     pub fn log(&self) -> LogConfig {
         let file = self.file.as_deref().unwrap_or(Path::new("tidemill.toml"));
         let table: Table = read_file(file).unwrap_or_default();
@@ -51,7 +50,7 @@ impl Config {
     /// Reads the settings.
     ///
     /// # Errors
-    /// A file that cannot be read, a key that does not exist, a value that does not fit: each with its origin.
+    /// An unreadable file, an unknown key, or an invalid value, each with its source.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
         let known = Table::try_from(Self::default()).unwrap_or_default();
         let mut table = match &sources.file {
@@ -61,7 +60,7 @@ impl Config {
         };
         let file = sources.file.clone().unwrap_or_else(|| "tidemill.toml".into()).display().to_string();
         check_keys(&table, &known, &file)?;
-        // Keys that were not set by the file, and what has set them.
+        // Keys that were not set by the file, and their source.
         let mut origins = HashMap::new();
         for given in environment::settings(&sources.environment, &known)? {
             set(&mut table, &known, &given.key, &given.text, given.variable)?;
@@ -81,8 +80,8 @@ impl Config {
         Ok(config)
     }
 
-    /// Looks whether the values fit, also to each other. `origin` says which source has set a key; of two that do not fit to each
-    /// other, one that the file has not.
+    /// Checks the values, also against each other. `origin` returns the source of a key; for two conflicting
+    /// keys the error names the one that the file did not set, if there is one.
     fn check<'a>(&self, origin: impl Fn(&str) -> &'a str) -> Result<(), ConfigError> {
         let wrong = |key: &str, reason: String| {
             Err(ConfigError::Value { key: key.into(), origin: origin(key).into(), reason })
@@ -132,7 +131,7 @@ impl Config {
                     key,
                     format!(
                         "it is too easy to guess: at least {KEY_CHARS_MIN} characters, such as `openssl rand -hex 32` makes \
-                         (scheduler.allow_weak_keys = true takes a shorter one all the same)"
+                         (scheduler.allow_weak_keys = true accepts a shorter one)"
                     ),
                 );
             }
@@ -164,7 +163,7 @@ fn check_keys(table: &Table, known: &Table, origin: &str) -> Result<(), ConfigEr
         let Some(Value::Table(keys)) = known.get(section) else {
             return unknown(section.clone(), known, "");
         };
-        // Providers and profiles have names of their own.
+        // The names of providers and profiles are free.
         if matches!(section.as_str(), "providers" | "profiles") {
             continue;
         }
@@ -177,7 +176,7 @@ fn check_keys(table: &Table, known: &Table, origin: &str) -> Result<(), ConfigEr
     Ok(())
 }
 
-/// Sets a key from text; the type is that of the default.
+/// Sets a key from text, converted to the type of the default.
 fn set(table: &mut Table, known: &Table, key: &str, text: &str, origin: &str) -> Result<(), ConfigError> {
     let Some((section, name)) = key.split_once('.') else {
         return Err(ConfigError::Unknown { key: key.into(), origin: origin.into(), nearest: None });
@@ -210,7 +209,7 @@ fn set(table: &mut Table, known: &Table, key: &str, text: &str, origin: &str) ->
     Ok(())
 }
 
-/// The known name that differs least, if it differs little.
+/// The most similar known name, if it is similar enough.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<String> {
     known
         .map(|k| (edit_distance(name, k), k))

@@ -1,7 +1,7 @@
-//! The settings of every process: `tidemill.toml` < environment < flags. One file serves all processes.
+//! The settings of all processes: `tidemill.toml` < environment < flags. One file serves all processes.
 //!
-//! A key `k` of section `[s]` is `TIDEMILL_S_K` in the environment; the limits that Dify names by environment variables
-//! are read under those names too. An unknown key or section is an error that names the nearest known one.
+//! A key `k` of section `[s]` is `TIDEMILL_S_K` in the environment; Dify's environment variables for limits
+//! are read, too. An unknown key or section is an error that names the most similar known one.
 
 mod connection;
 mod doors;
@@ -34,23 +34,17 @@ pub use run::{CompatConfig, ConversationWrites, NestedAnswers, RunConfig, Undefi
 pub use scheduler::SchedulerConfig;
 pub use worker::{HttpConfig, WorkerConfig};
 
-/// What is wrong with the settings.
+/// An error in the settings.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read {path}: {source}")]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    File { path: PathBuf, source: std::io::Error },
     /// The file is not TOML.
     #[error("{path} is not valid TOML: {reason}")]
     Toml {
-        /// Which file.
         path: PathBuf,
-        /// Where and why.
+        /// Position and problem.
         reason: String,
     },
     /// A key that does not exist.
@@ -60,59 +54,55 @@ pub enum ConfigError {
         key: String,
         /// File, environment or flag.
         origin: String,
-        /// The nearest known key.
+        /// The most similar known key.
         nearest: Option<String>,
     },
-    /// A value that does not fit.
+    /// An invalid value.
     #[error("setting {key} in {origin}: {reason}")]
     Value {
         /// `section.key`.
         key: String,
         /// File, environment or flag.
         origin: String,
-        /// What was expected.
+        /// The expected value.
         reason: String,
     },
 }
 
-/// All settings. Its defaults are the documentation of the defaults.
+/// All settings. The default values document the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Where Redis is.
     pub redis: RedisConfig,
-    /// The scheduler.
     pub scheduler: SchedulerConfig,
-    /// The worker.
     pub worker: WorkerConfig,
-    /// Calls to the outside that workflows make.
+    /// Outgoing requests of workflows.
     pub http: HttpConfig,
-    /// Files that nodes make.
+    /// Files of nodes.
     pub files: FilesConfig,
-    /// Code nodes, read by the worker.
+    /// Code nodes; read by the worker.
     pub code: CodeConfig,
-    /// Document extractors, read by the worker.
+    /// Document extractors; read by the worker.
     pub documents: DocumentsConfig,
-    /// Tools, read by the worker.
+    /// Tools; read by the worker.
     pub tools: ToolsConfig,
-    /// Calls of steps, read by the worker.
+    /// Calls of steps; read by the worker.
     pub calls: CallsConfig,
-    /// Knowledge bases, read by the worker.
+    /// Knowledge bases; read by the worker.
     pub knowledge: KnowledgeConfig,
-    /// What new runs get unless they say otherwise.
+    /// Defaults of new runs.
     pub run: RunConfig,
-    /// Where Tidemill and bare graphon, or versions of Dify, differ.
+    /// Behaviour that differs between Tidemill, bare graphon and versions of Dify.
     pub compat: CompatConfig,
     /// Logs.
     pub log: LogConfig,
-    /// Model providers by name, read by the worker.
+    /// Model providers by name; read by the worker.
     pub providers: HiddenTables,
-    /// Profiles by id, read by the worker.
+    /// Profiles by id; read by the worker.
     pub profiles: HiddenTables,
 }
 
-/// Tables as they were written, each with a name: `Debug` shows the names and no value, since nothing here knows which of
-/// them are secrets.
+/// Named tables as written. `Debug` shows only the names, because any value may be a secret.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct HiddenTables(pub BTreeMap<String, Table>);
@@ -153,11 +143,11 @@ impl Default for LogConfig {
     }
 }
 
-/// See [`LogConfig::format`].
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// By what the output is.
+    /// Chosen by the kind of output.
     Auto,
     /// For people.
     Text,
@@ -173,8 +163,8 @@ mod tests {
 
     use super::Config;
 
-    /// Settings that hold texts and are printed: those that cannot be secrets, and URLs, which are printed without users and
-    /// queries. All others are of a type that hides them.
+    /// Settings with text that are printed: those that cannot be secrets, and URLs, which are printed without
+    /// user and query. All other texts have a type that hides them.
     const SHOWN: [&str; 25] = [
         "calls.programs",
         "code.endpoint",
@@ -203,7 +193,7 @@ mod tests {
         "worker.queues",
     ];
 
-    /// A value for each kind of setting that is a text, or has texts in it.
+    /// A value with the canary text, for each kind of setting that is or contains text.
     fn canary(known: &Value, canary: &str) -> Option<Value> {
         match known {
             Value::String(_) => Some(Value::String(canary.into())),
@@ -230,7 +220,7 @@ mod tests {
                     .and_then(Value::as_table_mut)
                     .expect("a section")
                     .insert(key.clone(), value);
-                // Words of a fixed choice take no canary.
+                // Settings with fixed choices reject the canary.
                 let Ok(config) = table.try_into::<Config>() else { continue };
                 if format!("{config:?} {config:#?}").contains(&text) {
                     shown.insert(name);
@@ -297,13 +287,13 @@ mod tests {
         }
     }
 
-    /// So a setting that is added gets its line there.
+    /// So each new setting must be added to the example.
     #[test]
     fn the_example_file_holds_every_setting_at_its_default() {
         let example: Table =
             include_str!("../../../deploy/example.toml").parse().expect("the example is TOML");
         let mut defaults = Table::try_from(Config::default()).expect("settings are TOML");
-        // Providers and profiles have names of their own; the example shows them as comments.
+        // The names of providers and profiles are free; the example shows them as comments.
         defaults.remove("providers");
         defaults.remove("profiles");
         for (section, keys) in &defaults {

@@ -1,4 +1,4 @@
-//! What holds of runs where their callers choose nothing else, and where a choice departs from Dify.
+//! The defaults of runs, and the choices that depart from Dify.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::limits;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunConfig {
-    /// Most node starts (Dify: `WORKFLOW_MAX_EXECUTION_STEPS`).
+    /// Maximum number of node starts (Dify: `WORKFLOW_MAX_EXECUTION_STEPS`).
     pub max_steps: u64,
     /// Longest time, in seconds (Dify: `WORKFLOW_MAX_EXECUTION_TIME`).
     pub max_execution_time_s: u64,
@@ -16,37 +16,39 @@ pub struct RunConfig {
     pub template_chars_max: usize,
     /// Largest environment or conversation variable, in bytes (Dify: `MAX_VARIABLE_SIZE`).
     pub variable_bytes_max: usize,
-    /// Values longer than this many bytes are stored apart; at most 32768.
+    /// Larger values, in bytes, are stored as blobs; at most 32768.
     pub inline_bytes_max: usize,
-    /// Longest time that a form may wait, in seconds; 0 for no bound (Dify: `HUMAN_INPUT_GLOBAL_TIMEOUT_SECONDS`).
+    /// Longest time to answer a form, in seconds; 0 for no limit (Dify:
+    /// `HUMAN_INPUT_GLOBAL_TIMEOUT_SECONDS`).
     pub human_input_timeout_s: u64,
-    /// Most items of an iteration and rounds of a loop; a larger container fails.
+    /// Most items of an iteration and most rounds of a loop; a larger container fails.
     pub container_rounds_max: u64,
     /// Deepest nesting of workflows that call workflows (Dify: `WORKFLOW_CALL_MAX_DEPTH`).
     pub call_depth_max: u64,
-    /// Tokens that a run may spend on models; 0 for no bound.
+    /// Tokens that a run may spend on models; 0 for no limit.
     pub budget_tokens: u64,
-    /// Money that a run may spend on models, `"0.50 EUR"`; empty for no bound.
+    /// Money that a run may spend on models, `"0.50 EUR"`; empty for no limit.
     pub budget_price: String,
-    /// Most messages of a list of a run, those that are not visible any more included.
+    /// Most messages of a list of a run, including those no longer visible.
     pub messages_max: u64,
-    /// Most bytes of such a list.
+    /// Most bytes of a message list.
     pub messages_bytes_max: u64,
-    /// Most bytes of what a run keeps of its steps (`rt`).
+    /// Most bytes of a run's runtime values (`rt`).
     pub runtime_bytes_max: u64,
     /// Most records of a run's history.
     pub history_records_max: u64,
-    /// Largest of these records, in bytes.
+    /// Largest history record, in bytes.
     pub history_record_bytes_max: u64,
-    /// Tokens of visible messages above which a list is told to be too long; 0: never.
+    /// Tokens of visible messages above which a list is reported as too long; 0: never.
     pub messages_tokens_limit: u64,
-    /// Tokens of visible messages of which four fifths bring a warning; 0: never.
+    /// A list is reported with a warning above four fifths of this number of tokens of visible messages; 0:
+    /// never.
     pub messages_tokens_warning: u64,
     /// Largest single value, in bytes.
     pub value_bytes_max: usize,
     /// Largest workflow file, in bytes.
     pub import_bytes_max: usize,
-    /// Most nodes inside one node.
+    /// Most child nodes of a node.
     pub children_max: usize,
 }
 
@@ -83,19 +85,19 @@ impl Default for RunConfig {
 pub struct CompatConfig {
     /// Unknown names in Jinja templates: `empty` (Dify's service) or `strict` (bare graphon: an error).
     pub template_undefined: Undefined,
-    /// What an iteration writes to conversation variables: `parent` or `local`.
+    /// The effect of an iteration's writes to conversation variables: `parent` or `local`.
     pub iteration_conversation_writes: ConversationWrites,
-    /// Answers inside containers stream: `whole`, `segments` or `none`.
+    /// Streaming of answers inside containers: `whole`, `segments` or `none`.
     pub nested_answer_stream: NestedAnswers,
     /// Whether failures inside an iteration count among a run's exceptions (bare graphon) or not (earlier Dify).
     pub iteration_failures_count: bool,
-    /// Whether a loop tells a next round behind its last one, as earlier Dify did.
+    /// Whether a loop emits a next-round event after its last round, as earlier Dify did.
     pub loop_next_after_last: bool,
     /// Whether an `error` event ends a stream of `/v1`; Dify keeps it open until it is idle.
     pub error_event_closes_stream: bool,
-    /// Whether a secret that an output names stands in the run's outputs as it is (Dify), or masked.
+    /// Whether a secret in an output appears in the run's outputs unmasked (Dify), or masked.
     pub secrets_in_outputs: bool,
-    /// Whether workflows that switch moderation on may be published and run without it.
+    /// Whether workflows with moderation may be published and then run without it.
     pub moderation_left_out: bool,
 }
 
@@ -114,33 +116,33 @@ impl Default for CompatConfig {
     }
 }
 
-/// See [`CompatConfig::template_undefined`].
+/// The handling of unknown names in templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Undefined {
-    /// Empty text.
+    /// An empty text.
     Empty,
     /// An error.
     Strict,
 }
 
-/// See [`CompatConfig::iteration_conversation_writes`].
+/// The effect of an iteration's writes to conversation variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConversationWrites {
-    /// Seen afterwards.
+    /// They remain after the iteration.
     Parent,
-    /// Lost afterwards.
+    /// They are lost after the iteration.
     Local,
 }
 
-/// See [`CompatConfig::nested_answer_stream`].
+/// The streaming of answers inside containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NestedAnswers {
-    /// As one piece when the answer has ended.
+    /// In one piece, when the answer is complete.
     Whole,
-    /// Piece by piece.
+    /// In pieces.
     Segments,
     /// Not at all.
     None,

@@ -1,4 +1,4 @@
-//! What a scheduler does, and where it is asked.
+//! The settings of a scheduler and its API.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +10,9 @@ use crate::limits;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SchedulerConfig {
-    /// Where the API listens; port 0 takes a free one.
+    /// The address of the API; port 0 chooses a free one.
     pub listen: String,
-    /// Where `/metrics` is served; empty: beside the API.
+    /// The address of `/metrics`; empty: on the API's address.
     pub metrics_listen: String,
     /// Most connections to the API.
     pub connections_max: usize,
@@ -20,57 +20,57 @@ pub struct SchedulerConfig {
     pub metrics_connections_max: usize,
     /// Longest time for the head of a request, in milliseconds.
     pub header_timeout_ms: u64,
-    /// Longest time of a connection between two requests, in seconds.
+    /// Longest idle time of a connection between two requests, in seconds.
     pub idle_seconds: u64,
-    /// Proxies that are believed who they ask for (`X-Forwarded-For`): addresses, and networks such as `10.1.0.0/16`.
+    /// Proxies whose `X-Forwarded-For` is trusted: addresses, and networks such as `10.1.0.0/16`.
     pub trusted_proxies: Vec<String>,
-    /// Wrong keys from one address within a second, above which they are answered with 429.
+    /// Wrong keys from one address within a second; above this they are answered with 429.
     pub wrong_keys_max: usize,
-    /// Opens `/api/v1`. Better given as `TIDEMILL_ADMIN_KEY`; empty: `/api/v1` is closed.
+    /// The key for `/api/v1`. Better set as `TIDEMILL_ADMIN_KEY`; empty: `/api/v1` is closed.
     pub admin_key: Hidden,
-    /// Seals the secrets of workflow documents at rest. Better given as `TIDEMILL_SECRET_KEY`.
+    /// Seals the secrets of stored workflow documents. Better set as `TIDEMILL_SECRET_KEY`.
     pub secret_key: Hidden,
-    /// Whether keys are taken that are shorter than [`limits::KEY_CHARS_MIN`].
+    /// Whether keys shorter than [`limits::KEY_CHARS_MIN`] are accepted.
     pub allow_weak_keys: bool,
     /// Shards of a new namespace.
     pub shards: u16,
-    /// How long a shard's lease holds, in milliseconds.
+    /// The lease of a shard, in milliseconds.
     pub shard_lease_ms: u64,
-    /// How often it is renewed, in milliseconds.
+    /// The renewal interval of the lease, in milliseconds.
     pub shard_renew_ms: u64,
     /// Bytes of run states kept in memory.
     pub run_cache_bytes: usize,
-    /// Most entries in an inbox before new runs are refused.
+    /// New runs are refused when an inbox has more entries.
     pub inbox_max: u64,
-    /// Most jobs in one queue of a shard before new runs that use it are refused.
+    /// New runs are refused when a queue of a shard that they use has more jobs.
     pub queue_max: u64,
-    /// How long ended runs are kept, in seconds.
+    /// Retention of ended runs, in seconds.
     pub retention_seconds: u64,
-    /// Bytes of Redis' memory above which ended runs go before their time, oldest first; 0 for no bound, -1 for half
-    /// of Redis' `maxmemory`, if it has one.
+    /// Redis memory in bytes above which ended runs are removed early, oldest first; 0 for no limit, -1 for
+    /// half of Redis' `maxmemory`, if it is set.
     pub retention_bytes: i64,
-    /// How long a conversation is kept after its last write, in seconds; 0 for ever.
+    /// Retention of a conversation after its last write, in seconds; 0 for ever.
     pub conversation_retention_seconds: u64,
-    /// Most entries kept of a run's event stream.
+    /// Most entries kept in a run's event stream.
     pub run_events_max: usize,
     /// Largest request body, in bytes.
     pub request_bytes_max: usize,
-    /// Largest body of a request to a webhook, in bytes (Dify: `WEBHOOK_REQUEST_BODY_MAX_SIZE`).
+    /// Largest request body of a webhook, in bytes (Dify: `WEBHOOK_REQUEST_BODY_MAX_SIZE`).
     pub webhook_bytes_max: usize,
-    /// Most missed times of a schedule that are caught up where it says `catch_up: all`; the newest of them.
+    /// Most missed times of a schedule that are caught up with `catch_up: all`; the newest ones.
     pub catch_up_max: u64,
-    /// Silence after which an event stream is closed, in seconds (Dify: 300).
+    /// An event stream is closed after this time without events, in seconds (Dify: 300).
     pub stream_idle_seconds: u64,
-    /// Longest wait for open requests at a stop, in seconds.
+    /// Longest wait for open requests at shutdown, in seconds.
     pub grace_seconds: u64,
-    /// How often the shards are looked through for lost jobs, in seconds.
+    /// Interval of the search for lost jobs, in seconds.
     pub repair_seconds: u64,
-    /// Combinations of provider, model and API key that `/metrics` tells apart; all others are `other`.
+    /// Most combinations of provider, model and API key in `/metrics`; the rest is `other`.
     pub spending_series_max: usize,
 }
 
 impl SchedulerConfig {
-    /// The key of `secret_key`, if that is set. To be called once a process: clones of a key share what was derived.
+    /// The key from `secret_key`, if set. Call it once per process: clones of a key share derived keys.
     pub fn sealing_key(&self) -> Option<SealingKey> {
         (!self.secret_key.is_empty()).then(|| SealingKey::from_passphrase(&self.secret_key))
     }

@@ -1,4 +1,4 @@
-//! What a worker does, and how its nodes reach the network.
+//! The settings of a worker, and of the network access of its nodes.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,38 +9,38 @@ use crate::limits;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkerConfig {
-    /// Where health and metrics listen; empty: nowhere.
+    /// The address of health and metrics; empty: none.
     pub listen: String,
     /// Most connections to `listen`.
     pub connections_max: usize,
     /// Longest time for the head of a request to `listen`, in milliseconds.
     pub header_timeout_ms: u64,
-    /// Longest time of a connection to `listen` between two requests, in seconds.
+    /// Longest idle time of a connection to `listen` between two requests, in seconds.
     pub idle_seconds: u64,
-    /// The queues it serves.
+    /// The queues that it serves.
     pub queues: Vec<String>,
-    /// Jobs it runs at once.
+    /// Jobs that run at the same time.
     pub permits: usize,
-    /// How long a job may be held without a sign of life, in milliseconds. The same for the whole fleet.
+    /// Longest time that a job may be held without a heartbeat, in milliseconds. Must be the same in the whole fleet.
     pub job_lease_ms: u64,
     /// See [`limits::PROVIDERS_REFRESH_MS`].
     pub providers_refresh_ms: u64,
-    /// The profile that is meant where none is named; empty: the default of those in Redis.
+    /// The profile used where none is named; empty: the default profile in Redis.
     pub default_profile: String,
     /// See [`limits::PROMPT_BYTES_MAX`].
     pub prompt_bytes_max: usize,
     /// See [`limits::JOB_WAIT_MS`].
     pub job_wait_max_ms: u64,
-    /// How often a person is asked for what the input of a step lacks.
+    /// Most questions to a person about missing input of a step.
     pub parameter_rounds_max: u32,
-    /// How often a job may be handed out before it is given up.
+    /// Most deliveries of a job before it is given up.
     pub deliveries_max: u32,
-    /// Time for running jobs to end at a stop, in seconds; the rest is handed back.
+    /// Time for running jobs to end at shutdown, in seconds; the others are returned.
     pub grace_seconds: u64,
-    /// Longest time of one attempt, in seconds, for nodes that do not say.
+    /// Longest time of one attempt, in seconds, for nodes without their own limit.
     pub execution_seconds_max: u64,
-    /// Longest time that pieces of streamed text are gathered into one, in milliseconds; 0 keeps each as it came, at
-    /// the price of a fact and an event a piece.
+    /// Longest time to collect pieces of streamed text into one, in milliseconds; 0 sends each piece as it
+    /// comes, with a fact and an event for each.
     pub chunk_gather_ms: u64,
 }
 
@@ -71,30 +71,31 @@ impl Default for WorkerConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
-    /// Longest wait for a connection, in seconds, for nodes that do not say (Dify: `HTTP_REQUEST_MAX_CONNECT_TIMEOUT`).
+    /// Longest wait for a connection, in seconds, for nodes without their own limit (Dify:
+    /// `HTTP_REQUEST_MAX_CONNECT_TIMEOUT`).
     pub connect_seconds: u64,
     /// Longest wait for the next piece of an answer, likewise (Dify: `HTTP_REQUEST_MAX_READ_TIMEOUT`).
     pub read_seconds: u64,
-    /// Longest wait until the next piece of a request is taken, likewise (Dify: `HTTP_REQUEST_MAX_WRITE_TIMEOUT`).
+    /// Longest wait until the server accepts the next piece of a request, likewise (Dify:
+    /// `HTTP_REQUEST_MAX_WRITE_TIMEOUT`).
     pub write_seconds: u64,
-    /// Largest answer that is a text, in bytes (Dify: `HTTP_REQUEST_NODE_MAX_TEXT_SIZE`).
+    /// Largest text answer, in bytes (Dify: `HTTP_REQUEST_NODE_MAX_TEXT_SIZE`).
     pub text_bytes_max: u64,
-    /// Largest answer that is a file, and largest file that is fetched, in bytes (Dify:
-    /// `HTTP_REQUEST_NODE_MAX_BINARY_SIZE`).
+    /// Largest file answer and largest fetched file, in bytes (Dify: `HTTP_REQUEST_NODE_MAX_BINARY_SIZE`).
     pub file_bytes_max: u64,
-    /// Most bytes of all files that one request sends.
+    /// Most bytes of all files in one request.
     pub upload_bytes_max: u64,
-    /// Most redirects that are followed.
+    /// Most redirects to follow.
     pub redirects_max: u32,
     /// Whether certificates are checked, for nodes that do not say (Dify: `HTTP_REQUEST_NODE_SSL_VERIFY`).
     pub ssl_verify: bool,
-    /// A file of further certificates (PEM) that are trusted; empty: none.
+    /// A PEM file with additional trusted certificates; empty: none.
     pub ca_file: String,
-    /// Whether addresses that are not on the public internet are refused.
+    /// Whether addresses outside the public internet are refused.
     pub guard: bool,
-    /// What the guard lets through all the same: hosts, `*.domain`, addresses, networks such as `10.1.0.0/16`.
+    /// Exceptions from the guard: hosts, `*.domain`, addresses, networks such as `10.1.0.0/16`.
     pub allow: Vec<String>,
-    /// The proxy for all calls; empty: none (Dify: `SSRF_PROXY_ALL_URL`).
+    /// The proxy for all requests; empty: none (Dify: `SSRF_PROXY_ALL_URL`).
     pub proxy: HiddenUrl,
     /// The proxy for `http://`, instead of `proxy` (Dify: `SSRF_PROXY_HTTP_URL`).
     pub proxy_http: HiddenUrl,

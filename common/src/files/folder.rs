@@ -1,4 +1,4 @@
-//! Files in a folder: of one machine, or of a network file system that all mount.
+//! Files in a folder: local, or on a network file system that all machines mount.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use bytes::Bytes;
 use super::{Files, FilesError, RUNS, is_reference, new_reference};
 use crate::ids::RunId;
 
-/// Files in a folder, which is made at the first use: a worker that touches no files needs none.
+/// Files in a folder. The folder is created on first use: a worker without files needs none.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
 }
 
 impl Folder {
-    /// The folder that `files.url` names. Nothing is touched yet.
+    /// The folder that `files.url` names. Does not touch it yet.
     ///
     /// # Errors
     /// [`FilesError::Url`].
@@ -64,7 +64,7 @@ impl Files for Folder {
     }
 }
 
-/// Writes beside and renames, so that nobody ever reads half a file.
+/// Writes a temporary file and renames it, so that readers never see half a file.
 async fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         tokio::fs::create_dir_all(folder).await?;
@@ -78,7 +78,8 @@ async fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 async fn remove(root: &Path, run: &RunId, most: usize) -> std::io::Result<bool> {
     let folder = root.join(RUNS).join(run.to_string());
     let mut entries = match tokio::fs::read_dir(&folder).await {
-        // Another machine's folder would look just like this, and its files would stay: the place itself must be there.
+        // If the root is missing (for example not mounted), the files may still exist elsewhere, so that is
+        // an error.
         Err(error) if is_gone(&error) => return tokio::fs::metadata(root).await.map(|_| true),
         entries => entries?,
     };
@@ -97,7 +98,7 @@ async fn remove(root: &Path, run: &RunId, most: usize) -> std::io::Result<bool> 
 fn is_gone(error: &std::io::Error) -> bool {
     error.kind() == ErrorKind::NotFound
 }
-/// What is to be removed and is not there is removed.
+/// A missing file counts as removed.
 fn unless_gone(error: std::io::Error) -> std::io::Result<()> {
     if is_gone(&error) { Ok(()) } else { Err(error) }
 }
@@ -110,7 +111,7 @@ mod tests {
     use crate::ids::ShardId;
 
     #[tokio::test]
-    async fn what_is_kept_can_be_read_within_a_bound() {
+    async fn stored_bytes_can_be_read_within_a_limit() {
         let folder = tempfile::tempdir().unwrap();
         let url = folder.path().join("files").display().to_string();
         for url in [url.clone(), format!("file://{url}")] {
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn references_that_were_never_given_out_name_nothing() {
+    async fn unknown_references_name_nothing() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("secret"), "s").unwrap();
         let files = Folder::at(&folder.path().display().to_string()).unwrap();
@@ -159,7 +160,7 @@ mod tests {
         for _ in 0..3 {
             files.keep(&run, Bytes::from_static(b"1")).await.unwrap();
         }
-        // What a worker left that died over a write goes with the rest.
+        // A file left by a worker that died during a write is removed, too.
         std::fs::write(folder.path().join(format!("runs/{run}/x.part")), "").unwrap();
         for done in [false, true, true] {
             assert_eq!(files.remove(&run, 3).await.unwrap(), done);

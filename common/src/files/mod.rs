@@ -1,8 +1,9 @@
-//! Files that nodes make and read: bytes under a reference, in a place that all processes share (`files.url`), never in Redis.
+//! Files that nodes create and read: bytes under a reference, in storage that all processes share
+//! (`files.url`), never in Redis.
 //!
-//! A reference is a path that nobody can guess, below the run that made the file, so that whoever removes a run can
-//! remove its files. Workers write and read, the owner of a run's shard removes; values carry the reference. What a
-//! place is (a folder, a bucket) is told apart by [`open`] and known to nobody else.
+//! A reference is an unguessable path below the run that created the file, so that the files can be removed
+//! with the run. Workers write and read; the owner of a run's shard removes; values carry the reference. Only
+//! [`open`] knows the kind of storage (a folder, a bucket).
 
 mod folder;
 mod s3;
@@ -20,73 +21,72 @@ use crate::ids::RunId;
 pub use folder::Folder;
 pub use s3::S3;
 
-/// Under which all files of runs lie.
+/// The prefix of all files of runs.
 const RUNS: &str = "runs";
 
-/// Why a file cannot be kept, read or removed.
+/// The failure to store, read or remove a file.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
-    /// The setting.
+    /// The setting is invalid.
     #[error("files.url {url:?} cannot be used: {reason}")]
     Url {
-        /// What it says.
         url: String,
-        /// Why not, and what to set.
+        /// The problem, and what to set.
         reason: String,
     },
-    /// No file has this name.
+    /// No file has this reference.
     #[error("there is no file {0:?} (files.url)")]
     Missing(String),
-    /// It is larger than whoever reads it can take.
+    /// The file is larger than the reader allows.
     #[error("the file has {bytes} bytes, and {max} are allowed")]
     TooLarge {
-        /// Its size.
+        /// In bytes.
         bytes: u64,
-        /// The bound.
+        /// In bytes.
         max: u64,
     },
     /// The folder does not answer, or refuses.
-    #[error("files.url does not serve: {0}")]
+    #[error("the storage of files.url failed: {0}")]
     Place(#[source] std::io::Error),
     /// The service does not answer, or refuses.
-    #[error("files.url does not serve: {hint}: {source}")]
+    #[error("the storage of files.url failed: {source}; {hint}")]
     Service {
-        /// What to look at.
+        /// A setting or fact to check.
         hint: &'static str,
-        /// What it said.
+        /// The service's answer.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The run that makes the file was removed meanwhile.
+    /// The run that creates the file was removed in between.
     #[error("the run {0} has been removed, so it keeps no more files")]
     RunGone(RunId),
-    /// That the run has files cannot be noted.
+    /// Could not mark that the run has files.
     #[error("the run cannot be noted as one that has files: {0}")]
     Note(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// A place for files.
+/// A storage for files.
 #[async_trait]
 pub trait Files: fmt::Debug + Send + Sync {
-    /// Keeps the bytes; the answer is their reference.
+    /// Stores the bytes; returns their reference.
     ///
     /// # Errors
-    /// Any [`FilesError`] but [`FilesError::Missing`] and [`FilesError::TooLarge`].
+    /// Any [`FilesError`] except [`FilesError::Missing`] and [`FilesError::TooLarge`].
     async fn keep(&self, run: &RunId, bytes: Bytes) -> Result<String, FilesError>;
 
-    /// The bytes of a reference, if there are at most `max`.
+    /// Reads the bytes of a reference, if there are at most `max`.
     ///
     /// # Errors
-    /// Any [`FilesError`]; a text that was never a reference is [`FilesError::Missing`].
+    /// Any [`FilesError`]; an invalid reference is [`FilesError::Missing`].
     async fn read(&self, reference: &str, max: u64) -> Result<Bytes, FilesError>;
 
-    /// Removes files of a run, at most `most`; answers whether none is left. Files that are gone already are no error.
+    /// Removes at most `most` files of a run; returns whether none is left. Missing files are not an error.
     ///
     /// # Errors
-    /// [`FilesError::Place`] or [`FilesError::Service`]; what was not removed can be removed by a later call.
+    /// [`FilesError::Place`] or [`FilesError::Service`]; a later call can remove the rest.
     async fn remove(&self, run: &RunId, most: usize) -> Result<bool, FilesError>;
 }
 
-/// The place that `files.url` names. Nothing is touched yet, so a process that meets no files needs none.
+/// The storage that `files.url` names. Does not touch it yet, so a process without files needs none.
 ///
 /// # Errors
 /// [`FilesError::Url`].
@@ -97,13 +97,12 @@ pub fn open(config: &FilesConfig) -> Result<Arc<dyn Files>, FilesError> {
     }
 }
 
-/// A name for a new file of a run.
+/// A reference for a new file of a run.
 fn new_reference(run: &RunId) -> String {
     format!("{RUNS}/{run}/{}", Uuid::new_v4().simple())
 }
 
-/// Whether a text is a reference of the kind that is given out here: values come from callers too, who may have made
-/// one up.
+/// Whether a text has the form of our references. Values also come from callers, who may have invented one.
 fn is_reference(text: &str) -> bool {
     match text.split('/').collect::<Vec<_>>().as_slice() {
         [RUNS, run, file] => run.parse::<RunId>().is_ok() && Uuid::try_parse(file).is_ok(),

@@ -1,5 +1,5 @@
-//! What can be wrong with a provider before anybody calls it. Schedulers look when one is registered, workers when they
-//! make a client of it.
+//! Checks providers before their first call. Schedulers check at registration, workers when they create a
+//! client.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::{PricingConfig, ProviderConfig, ProviderKind, Secret};
 use crate::nodes::llm::decimal::Decimal;
 use crate::nodes::llm::usage::Pricing;
 
-/// Looks at everything but the environment, which is the worker's.
+/// Checks everything except the environment, which only the worker knows.
 ///
 /// # Errors
-/// What is wrong, and what to do.
+/// The problem, and what to do.
 pub fn provider(config: &ProviderConfig) -> Result<(), String> {
     match &config.base_url {
         Some(url) => drop(base_url(url)?),
@@ -40,49 +40,49 @@ pub fn provider(config: &ProviderConfig) -> Result<(), String> {
     Ok(())
 }
 
-/// Why an Azure without an address cannot be used.
+/// The error for an Azure provider without an address.
 pub const AZURE_URL: &str = "needs a base_url, the endpoint of the resource: https://NAME.openai.azure.com";
-/// Why a table with two keys is not used.
+/// The error for a table with two keys.
 pub const TWO_KEYS: &str = "has both api_key and api_key_env: keep one of them";
-/// What to do without a key.
+/// The advice when a key is missing.
 pub const NO_KEY: &str = "set api_key_env, or base_url for a server of your own";
 
-/// Whether it cannot be used without a key: at the usual address of a service.
+/// Whether it needs a key, because it uses the usual address of a service.
 pub fn needs_key(config: &ProviderConfig) -> bool {
     config.base_url.is_none() && config.kind != ProviderKind::Ollama
 }
 
-/// A key without the line break that files leave at its end, if it can stand in a header.
+/// Removes the line break at the end of a key and checks that it fits in a header.
 ///
 /// # Errors
-/// It cannot.
+/// It does not fit.
 pub fn sendable(key: &str) -> Result<String, String> {
     let key = key.trim();
-    HeaderValue::from_str(key).map_err(|_| "has a key with characters that no key has")?;
+    HeaderValue::from_str(key).map_err(|_| "has a key with characters that are not allowed in a header")?;
     Ok(key.to_owned())
 }
 
-/// An address without the slash at its end.
+/// Removes the slash at the end of an address.
 ///
 /// # Errors
-/// It is none, or has a key in it.
+/// It is invalid, or contains a key.
 pub fn base_url(text: &str) -> Result<String, String> {
     let text = text.trim();
-    let wrong = |why: &str| format!("has a wrong base_url: {why}; it looks like https://host/v1");
+    let wrong = |why: &str| format!("has a wrong base_url: {why}; use one like https://host/v1");
     let url = reqwest::Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
         return Err(wrong("it must begin with http:// or https:// and a host"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong("a key does not belong there but into api_key_env"));
+        return Err(wrong("put the key into api_key_env instead"));
     }
     Ok(text.trim_end_matches('/').to_owned())
 }
 
-/// Headers as they are sent, marked as secrets.
+/// Headers to send, marked as secrets.
 ///
 /// # Errors
-/// One that cannot be sent, by its name.
+/// Names a header that cannot be sent.
 pub fn headers(table: &BTreeMap<String, Secret>) -> Result<HeaderMap, String> {
     let header = |(name, value): (&String, &Secret)| {
         let parsed = name.parse::<HeaderName>().ok().zip(HeaderValue::from_str(&value.0).ok());
@@ -96,7 +96,7 @@ pub fn headers(table: &BTreeMap<String, Secret>) -> Result<HeaderMap, String> {
 /// Prices as numbers.
 ///
 /// # Errors
-/// A text that is none.
+/// A text is not a number.
 pub fn pricing(config: &PricingConfig) -> Result<Pricing, String> {
     let decimal = |text: &String| text.parse::<Decimal>().map_err(|error| error.to_string());
     Ok(Pricing {

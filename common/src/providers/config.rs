@@ -1,4 +1,4 @@
-//! A provider as it is written, in a table `[providers.NAME]` or as an entry in Redis; unknown keys are refused.
+//! A provider as written, in a table `[providers.NAME]` or as an entry in Redis; unknown keys are refused.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,15 +11,16 @@ use crate::store::LimitBounds;
 
 /// Longest time to connect, in milliseconds (`connect_timeout_ms`). Dify's generic plugin takes the same.
 pub const CONNECT_TIMEOUT_MS: u64 = 10_000;
-/// Longest silence, in milliseconds, before and within a reply (`read_timeout_ms`). Dify's generic plugin, too.
+/// Longest silence, in milliseconds, before and within a reply (`read_timeout_ms`), as in Dify's generic
+/// plugin.
 pub const READ_TIMEOUT_MS: u64 = 300_000;
-/// Tries after the first within one call (`max_retries`), as in OpenAI's own clients.
+/// Retries within one call (`max_retries`), as in OpenAI's own clients.
 pub const RETRIES_MAX: u32 = 2;
-/// Most bytes of all files of one prompt that are fetched (`files_bytes_max`). In base64 they are a third more, and
-/// Anthropic takes requests of 32 MB.
+/// Most bytes of all files that are fetched for a prompt (`files_bytes_max`). Base64 adds a third, and
+/// Anthropic accepts requests of 32 MB.
 pub const FILES_BYTES_MAX: u64 = 20 * 1024 * 1024;
-/// Most texts of one request for embeddings (`max_chunks`): small enough for servers of one's own, large enough that the
-/// way there and back does not matter.
+/// Most texts in one request for embeddings (`max_chunks`): few enough for self-hosted servers, enough that
+/// the latency does not matter.
 pub const EMBED_TEXTS_MAX: usize = 32;
 
 /// The tables `[providers.NAME]`.
@@ -27,24 +28,24 @@ pub const EMBED_TEXTS_MAX: usize = 32;
 #[serde(transparent)]
 pub struct ProvidersConfig(pub BTreeMap<String, ProviderConfig>);
 
-/// One table. NAME is the provider as workflows write it (`langgenius/openai/openai`), its last part (`openai`), or
-/// `default`.
+/// One table. NAME is the provider as workflows write it (`langgenius/openai/openai`), its last part
+/// (`openai`), or `default`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProviderConfig {
-    /// What the API speaks.
     pub kind: ProviderKind,
-    /// Address up to `/v1`; absent: OpenAI's or Anthropic's own, for which a key is needed, or an Ollama on this machine.
+    /// The address up to `/v1`; `None`: OpenAI's or Anthropic's own, which needs a key, or an Ollama on this
+    /// machine.
     pub base_url: Option<String>,
-    /// The key itself; better is `api_key_env`.
+    /// The key itself; `api_key_env` is better.
     pub api_key: Option<Secret>,
-    /// The environment variable that holds the key.
+    /// The environment variable with the key.
     pub api_key_env: Option<String>,
     /// Sent with every request.
     pub headers: BTreeMap<String, Secret>,
-    /// Which other names it serves, before names are looked at.
+    /// Other provider names that this table serves. Matched before table names.
     pub serves: Vec<Serves>,
-    /// What is known of single models, by the name that workflows use.
+    /// Settings of single models, by the name that workflows use.
     pub models: BTreeMap<String, ModelSettings>,
     /// See [`CONNECT_TIMEOUT_MS`].
     pub connect_timeout_ms: Option<u64>,
@@ -52,24 +53,25 @@ pub struct ProviderConfig {
     pub read_timeout_ms: Option<u64>,
     /// See [`RETRIES_MAX`].
     pub max_retries: Option<u32>,
-    /// False for a server that refuses `stream_options`; then nothing is counted unless it counts by itself.
+    /// `false` for a server that refuses `stream_options`. Then usage is known only if the server reports it
+    /// unasked.
     pub stream_usage: Option<bool>,
-    /// Version of the API: of Azure's with deployments in its addresses, or Anthropic's.
+    /// The API version: of Azure's API with deployments in its addresses, or of Anthropic's.
     pub api_version: Option<String>,
-    /// Azure's deployment of a model, where it has another name.
+    /// Azure's deployment names of models, where they differ.
     pub deployment_map: BTreeMap<String, String>,
-    /// How files that lie elsewhere are sent.
+    /// The form in which remote files are sent.
     pub multimodal_send: MediaSend,
     /// See [`FILES_BYTES_MAX`].
     pub files_bytes_max: Option<u64>,
-    /// Most bytes of an answer that comes in one piece, vectors among them; absent: as much as a value may have
+    /// Most bytes of an answer in one piece, including vectors; `None`: the limit of a value
     /// ([`VALUE_BYTES_MAX`](crate::limits::VALUE_BYTES_MAX)).
     pub answer_bytes_max: Option<usize>,
-    /// What all its models may do together.
+    /// The limits of all its models together.
     pub limits: Option<LimitsConfig>,
 }
 
-/// What an API speaks.
+/// The protocol of an API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProviderKind {
@@ -78,24 +80,24 @@ pub enum ProviderKind {
     OpenaiCompatible,
     /// `POST {base_url}/v1/messages`.
     Anthropic,
-    /// OpenAI's API under the addresses of Azure.
+    /// OpenAI's API at Azure's addresses.
     AzureOpenai,
     /// `POST {base_url}/api/chat`.
     Ollama,
 }
 
-/// How files that lie elsewhere are sent.
+/// The form in which remote files are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MediaSend {
-    /// Fetched by the worker, so that the provider sees no address (Dify's default).
+    /// Fetched by the worker, so that the provider does not see the address (Dify's default).
     #[default]
     Base64,
-    /// As the URL that they lie at, where the API takes one.
+    /// As a URL, where the API accepts one.
     Url,
 }
 
-/// With what a model is asked.
+/// The input of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AskedWith {
@@ -103,66 +105,67 @@ pub enum AskedWith {
     Chat,
     /// One text.
     Completion,
-    /// Texts of which it makes vectors: a model for embeddings.
+    /// Texts to turn into vectors: a model for embeddings.
     Embedding,
 }
 
-/// A provider as workflows name it, or one model of it, that a table serves.
+/// A provider name in workflows, or one model of it, that a table serves.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Serves {
     /// The provider as workflows write it.
     pub provider: String,
-    /// One model; absent: all.
+    /// One model; `None`: all.
     #[serde(default)]
     pub model: Option<String>,
 }
 
-/// What is known of a model.
+/// The settings of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelSettings {
-    /// The name that the API knows it by; absent: the same.
+    /// The name in the API; `None`: the same.
     pub send_as: Option<String>,
-    /// What it can do (`tool-call`, `vision`, `structured-output` …); absent: unknown.
+    /// Its features (`tool-call`, `vision`, `structured-output` …); `None`: unknown.
     pub features: Option<Vec<String>>,
-    /// Tokens that prompt and reply may have together.
+    /// Tokens of prompt and reply together.
     pub context_size: Option<u64>,
-    /// What its tokens cost.
     pub pricing: Option<PricingConfig>,
-    /// Parameters sent under another name, such as `max_tokens` → `max_completion_tokens`.
+    /// Parameters that are sent under another name, such as `max_tokens` → `max_completion_tokens`.
     pub param_map: BTreeMap<String, String>,
     /// Parameters that are not sent.
     pub drop_params: Vec<String>,
-    /// Longest reply, in tokens, when the workflow says none; absent: the API's own.
+    /// Longest reply in tokens when the workflow sets none; `None`: the API's default.
     pub max_tokens_default: Option<u64>,
-    /// With what it is asked; absent: with messages.
+    /// The kind of input; `None`: messages.
     pub mode: Option<AskedWith>,
-    /// Whether it is one of OpenAI's models that reason, which take other parameters; absent: its name decides.
+    /// Whether it is one of OpenAI's reasoning models, which take other parameters; `None`: decided by its
+    /// name.
     pub reasoning: Option<bool>,
-    /// Most texts of one request for embeddings; absent: [`EMBED_TEXTS_MAX`].
+    /// Most texts in one request for embeddings; `None`: [`EMBED_TEXTS_MAX`].
     pub max_chunks: Option<usize>,
-    /// What may be asked of it, by all workers together.
+    /// Limits for all workers together.
     pub limits: Option<LimitsConfig>,
 }
 
-/// What may be asked of a model, or of all models of a provider. An empty table bounds nothing but what the provider says.
+/// The limits of a model, or of all models of a provider. An empty table still obeys the provider's own
+/// limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsConfig {
-    /// Calls that may begin in a minute.
+    /// Calls that may begin per minute.
     pub requests_per_minute: Option<NonZeroU64>,
-    /// Tokens of prompts and replies in a minute.
+    /// Tokens of prompts and replies per minute.
     pub tokens_per_minute: Option<NonZeroU64>,
-    /// Calls at the same time.
+    /// Concurrent calls.
     pub concurrency: Option<NonZeroU64>,
-    /// How often the provider may refuse a call because of its limits before the node fails; absent:
+    /// Most refusals of a call by the provider, because of its limits, before the node fails; `None`:
     /// [`MODEL_REFUSALS_MAX`].
     pub refusals_max: Option<u32>,
 }
 
 impl LimitsConfig {
-    /// As the store takes them.
+    /// The limits in the store's form.
     pub fn bounds(&self) -> LimitBounds {
         let bound = |bound: Option<NonZeroU64>| bound.map_or(0, NonZeroU64::get);
         LimitBounds {
@@ -172,7 +175,7 @@ impl LimitsConfig {
         }
     }
 
-    /// See the field.
+    /// The field with its default.
     pub fn refusals_max(&self) -> u32 {
         self.refusals_max.unwrap_or(MODEL_REFUSALS_MAX)
     }
@@ -182,13 +185,13 @@ impl LimitsConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PricingConfig {
-    /// Price of tokens in.
+    /// Price of input tokens.
     pub input: String,
-    /// Price of tokens out; absent: none.
+    /// Price of output tokens; `None`: free.
     pub output: Option<String>,
-    /// What one token is of the amount that the prices are for; `0.000001` for prices per million.
+    /// The amount per token: `0.000001` for prices per million.
     pub unit: String,
-    /// Absent: `USD`.
+    /// `None`: `USD`.
     pub currency: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Between what is kept for all workers and what lies of it in Redis: a field each, texts as they are, all else as JSON.
+//! Converts catalog entries to and from their fields in Redis: texts as they are, all else as JSON.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use crate::dsl::SealingKey;
 use crate::store::{CatalogEntry, CatalogKind};
 use crate::value::JsonMap;
 
-/// Fields that are texts.
+/// Fields that are plain texts.
 const fn texts(kind: CatalogKind) -> &'static [&'static str] {
     match kind {
         CatalogKind::Provider => {
             &["kind", "base_url", "api_key", "api_key_env", "api_version", "multimodal_send"]
         }
         CatalogKind::Profile => &["name", "provider", "model", "apiKey", "apiKeyEnv", "baseUrl", "toolMode"],
-        // The name may be one a language, so it is JSON.
+        // The name may differ by language, so it is JSON.
         CatalogKind::Library => &["callId", "service_id"],
         CatalogKind::Call => &[],
         CatalogKind::Service => &["name", "server"],
@@ -34,7 +34,7 @@ const fn texts(kind: CatalogKind) -> &'static [&'static str] {
     }
 }
 
-/// As it is kept.
+/// Writes the stored fields.
 pub(super) fn fields(kind: CatalogKind, object: JsonMap) -> BTreeMap<String, String> {
     let field = |(name, value): (String, Json)| match value {
         Json::String(text) if texts(kind).contains(&name.as_str()) => (name, text),
@@ -43,7 +43,8 @@ pub(super) fn fields(kind: CatalogKind, object: JsonMap) -> BTreeMap<String, Str
     object.into_iter().map(field).collect()
 }
 
-/// As it was written, its secrets sealed. What cannot be read stays a text, for whoever reads the fields to name.
+/// Reads an entry with sealed secrets. An unreadable value stays a text, so that the reader of the fields
+/// reports it.
 pub(super) fn object(kind: CatalogKind, fields: &BTreeMap<String, String>) -> JsonMap {
     let value = |name: &str, text: &str| {
         if texts(kind).contains(&name) {
@@ -54,10 +55,10 @@ pub(super) fn object(kind: CatalogKind, fields: &BTreeMap<String, String>) -> Js
     fields.iter().map(|(name, text)| (name.clone(), value(name, text))).collect()
 }
 
-/// As it was written, for whoever makes a client of it.
+/// Reads an entry and opens its secrets, to create a client.
 ///
 /// # Errors
-/// A secret that does not open.
+/// A secret cannot be opened.
 pub fn opened(
     kind: CatalogKind,
     entry: &CatalogEntry,
@@ -68,7 +69,7 @@ pub fn opened(
     Ok(object)
 }
 
-/// As people see it: no secrets, with its id and version, and its times in seconds.
+/// The public form: masked secrets, with id and version, times in seconds.
 pub fn shown(kind: CatalogKind, entry: &CatalogEntry) -> JsonMap {
     let mut object = object(kind, &entry.fields);
     Whose { kind, id: &entry.id }.mask(&mut object);

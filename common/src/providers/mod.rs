@@ -1,10 +1,10 @@
-//! Providers and profiles: how they are written, whether they can be used, and how they are kept in Redis. What else is kept
-//! there for all workers ([`crate::calls`]) is kept the same way, and made an entry of here.
+//! Providers and profiles: their format, their checks, and their storage in Redis. The other kinds of catalog
+//! entries ([`crate::calls`]) are stored the same way, and drafted here.
 //!
-//! A *provider* is a connection to models ([`ProviderConfig`]): a table `[providers.NAME]` of a worker's settings, or an
-//! entry in Redis. A *profile* is a named model with parameters over a provider, or with a connection of its own
-//! ([`ProfileConfig`]), in the same two places. [`draft`](draft()) makes an entry of what somebody asks to keep: checked
-//! ([`check`]) and with its secrets sealed ([`secrets`]). Workers make clients of them.
+//! A *provider* is a connection to models ([`ProviderConfig`]): a table `[providers.NAME]` in a worker's
+//! settings, or an entry in Redis. A *profile* is a named model with parameters that uses a provider or its
+//! own connection ([`ProfileConfig`]), in the same two places. [`draft`](draft()) builds an entry from a
+//! request: checked ([`check`]) and with sealed secrets ([`secrets`]). Workers create clients from them.
 
 pub mod check;
 mod config;

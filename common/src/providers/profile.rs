@@ -1,4 +1,4 @@
-//! A profile as it is written: a named model with parameters, over a provider or with a connection of its own.
+//! A profile as written: a named model with parameters that uses a provider or its own connection.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::dsl::suggest::nearest;
 use crate::nodes::llm::profile::tool_mode::ToolMode;
 use crate::value::JsonMap;
 
-/// Google's models under OpenAI's API.
+/// Google's models with OpenAI's API.
 const GEMINI_OPENAI_URL: &str = "https://generativelanguage.googleapis.com/v1beta/openai";
 
-/// What a profile can name as its provider besides one that is registered.
+/// Values of a profile's `provider` other than the ids of registered providers.
 pub const PROFILE_PROVIDERS: [&str; 8] = [
     "OPENAI_CHAT",
     "GEMINI_OPENAI",
@@ -23,64 +23,62 @@ pub const PROFILE_PROVIDERS: [&str; 8] = [
     "azure_openai",
     "ollama",
 ];
-/// What others know and is not spoken here.
+/// Known to other systems, not supported here.
 const REFUSED: [&str; 2] = ["OPENAI_RESPONSE", "GEMINI_NATIVE"];
 
-/// A profile.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ProfileConfig {
-    /// For people.
+    /// For display.
     pub name: String,
-    /// A provider by its id, or what an API of the profile's own speaks; see [`Over`].
+    /// The id of a provider, or the protocol of the profile's own API; see [`Over`].
     pub provider: String,
-    /// The model.
     pub model: String,
-    /// A key of its own.
+    /// Its own key.
     pub api_key: Option<Secret>,
-    /// The environment variable of workers that holds one.
+    /// The workers' environment variable with its own key.
     pub api_key_env: Option<String>,
-    /// An address of its own; then key and headers of the provider are not sent there.
+    /// Its own address; then the provider's key and headers are not sent there.
     pub base_url: Option<String>,
-    /// Parameters of each call; those of a node are merged into them and win.
+    /// Parameters of each call. Those of a node are merged into them and win.
     pub parameters: JsonMap,
     /// Sent with every request.
     pub headers: BTreeMap<String, Secret>,
-    /// Longest silence, in milliseconds; absent: the provider's.
+    /// Longest silence, in milliseconds; `None`: the provider's.
     pub timeout: Option<u64>,
-    /// Tries after the first within one call, 0 for none; absent: the provider's.
+    /// Retries within one call, 0 for none; `None`: the provider's.
     pub max_retries: Option<u32>,
-    /// First wait between them, in milliseconds. Kept for others: here the provider's word counts, and else half a second.
+    /// First wait between retries, in milliseconds. Stored for other systems only: the wait here is what the
+    /// provider asks for, else half a second.
     pub retry_delay: Option<u64>,
-    /// How tools are called.
+    /// The way of calling tools.
     pub tool_mode: ToolMode,
-    /// Whatever is to be kept with it.
+    /// Free data stored with the profile.
     pub metadata: JsonMap,
 }
 
-/// What a profile's `provider` means.
+/// The meaning of a profile's `provider`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
-    /// An API that the profile speaks to by itself.
+    /// The profile's own API.
     Kind {
-        /// What it speaks.
         kind: ProviderKind,
-        /// Where it is, unless the profile says or its kind has a usual address.
+        /// The address, unless the profile has one or the kind has a usual one.
         base_url: Option<&'static str>,
-        /// A key is needed whatever the address is.
+        /// Whether a key is needed at any address.
         needs_key: bool,
     },
     /// A person answers in place of a model.
     HumanRelay,
-    /// A provider of this id, which others keep.
+    /// The id of a provider that is stored separately.
     Named,
 }
 
 impl ProfileConfig {
-    /// What its provider is, if no provider of that name is registered.
+    /// The meaning of its `provider`, if no provider with that id is registered.
     ///
     /// # Errors
-    /// One that is not spoken, or the misspelling of one that is.
+    /// An unsupported one, or a misspelling of a supported one.
     pub fn over(&self) -> Result<Over, String> {
         let spec = |kind, base_url| Over::Kind { kind, base_url, needs_key: true };
         let own = |kind| Over::Kind { kind, base_url: None, needs_key: false };
@@ -108,10 +106,10 @@ impl ProfileConfig {
         })
     }
 
-    /// Looks at everything but the environment. `over` is what its provider is.
+    /// Checks everything except the environment. `over` is the meaning of its `provider`.
     ///
     /// # Errors
-    /// What is wrong, in the words that profiles are known to be refused with.
+    /// The problem, in the known wording of profile errors.
     pub fn check(&self, over: Over) -> Result<(), String> {
         if self.timeout == Some(0) {
             return Err("Profile timeout must be milliseconds, at least 1".into());
@@ -130,7 +128,8 @@ impl ProfileConfig {
                 }
                 own
             }
-            // Whatever the provider has is right already; an address that needs no key stands in for its own.
+            // The provider's own values are checked elsewhere, so an address that needs no key stands in for
+            // them.
             Over::Named => {
                 let base_url = Some("http://localhost".into());
                 self.on(&ProviderConfig { base_url, ..ProviderConfig::default() })
@@ -139,7 +138,7 @@ impl ProfileConfig {
         check::provider(&own).map_err(|reason| format!("Profile {reason}"))
     }
 
-    /// Whether it changes anything of the connection that it is over.
+    /// Whether it changes anything about the provider's connection.
     pub fn has_own_connection(&self) -> bool {
         self.api_key.is_some()
             || self.api_key_env.is_some()
@@ -149,8 +148,8 @@ impl ProfileConfig {
             || self.max_retries.is_some()
     }
 
-    /// A provider with what the profile says of its own. Where the profile has another address, neither key nor headers
-    /// of the provider go there.
+    /// The provider with the profile's own values. With another address, the provider's key and headers are
+    /// not used.
     pub fn on(&self, provider: &ProviderConfig) -> ProviderConfig {
         let mut own = provider.clone();
         if self.base_url.is_some() {

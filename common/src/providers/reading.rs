@@ -1,4 +1,4 @@
-//! From JSON to a provider or a profile; whatever does not fit is named, with what was probably meant.
+//! Reads providers and profiles from JSON. Errors name the invalid part and the most similar valid name.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
@@ -7,34 +7,34 @@ use super::{ProfileConfig, ProviderConfig};
 use crate::dsl::suggest::nearest;
 use crate::value::JsonMap;
 
-/// A provider.
+/// Reads a provider.
 ///
 /// # Errors
-/// What does not fit.
+/// The invalid part.
 pub fn provider_of(object: JsonMap) -> Result<ProviderConfig, String> {
     read(object)
 }
 
-/// A profile. Its fields may also be written with underscores.
+/// Reads a profile. Its fields may also be written with underscores.
 ///
 /// # Errors
-/// What does not fit.
+/// The invalid part.
 pub fn profile_of(object: JsonMap) -> Result<ProfileConfig, String> {
     read(camel_case(object))
 }
 
-/// The table of a file: TOML, or JSON or YAML. A file may be the table itself, or hold it as the settings do, under
-/// `section` and the id.
+/// Reads a table from a file in TOML, JSON or YAML. The file is the table itself, or holds it under `section`
+/// and the id, as the settings do.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The problem with the file.
 pub fn table_in(text: &str, is_toml: bool, section: &str, id: &str) -> Result<JsonMap, String> {
     let whole: Json = if is_toml {
         toml::from_str(text).map_err(|error| error.to_string())?
     } else {
         crate::dsl::read_plain(text.as_bytes()).map_err(|problem| problem.to_string())?
     };
-    let Json::Object(mut whole) = whole else { return Err("it is no table".into()) };
+    let Json::Object(mut whole) = whole else { return Err("it is not a table".into()) };
     let Some(Json::Object(mut tables)) = whole.remove(section) else { return Ok(whole) };
     match tables.remove(id) {
         Some(Json::Object(table)) => Ok(table),
@@ -42,7 +42,7 @@ pub fn table_in(text: &str, is_toml: bool, section: &str, id: &str) -> Result<Js
     }
 }
 
-/// The fields of a profile under the names that they are kept by.
+/// Renames the fields of a profile to the stored names.
 pub(super) fn camel_case(object: JsonMap) -> JsonMap {
     let name = |name: String| {
         let mut words = name.split('_');
@@ -57,15 +57,15 @@ pub(super) fn camel_case(object: JsonMap) -> JsonMap {
     object.into_iter().map(|(key, value)| (name(key), value)).collect()
 }
 
-/// What an object says.
+/// Reads an object.
 ///
 /// # Errors
-/// What does not fit, with what was probably meant.
+/// The invalid part, with the most similar valid name.
 pub(crate) fn read<T: DeserializeOwned>(object: JsonMap) -> Result<T, String> {
     serde_json::from_value(Json::Object(object)).map_err(|error| meant(&error.to_string()))
 }
 
-/// Adds the nearest of the words that would fit to a message that lists them.
+/// Adds the most similar valid word to a message that lists the valid words.
 fn meant(message: &str) -> String {
     let is_unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
     let mut words = message.split('`').skip(1).step_by(2);

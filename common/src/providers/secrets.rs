@@ -1,5 +1,5 @@
-//! Secrets of what is kept for all workers: keys, passwords, and values of headers, which some gateways take their keys in.
-//! They are kept sealed, each under its own name, so that the seal of one opens for no other.
+//! Secrets of catalog entries: keys, passwords, and header values, because some gateways take keys there.
+//! Each is stored sealed under its own name, so a seal cannot be used for another secret.
 
 use serde_json::Value as Json;
 
@@ -8,87 +8,48 @@ use crate::dsl::seal::is_sealed;
 use crate::store::CatalogKind;
 use crate::value::JsonMap;
 
-/// What stands in place of a secret wherever one is shown, and means "the one that is kept" where one is written.
+/// Replaces a secret wherever one is shown; in a request it means "keep the stored one".
 pub const MASK: &str = "***";
 
-/// Why a secret cannot be kept or used. Names it, never its value.
+/// The reason why a secret cannot be stored or used. Names the secret, never its value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// It is to be kept and there is no key.
+    /// It must be sealed, and there is no sealing key.
     #[error(
         "{secret} of the {kind} {id} is kept only sealed: set TIDEMILL_SECRET_KEY (scheduler.secret_key) for schedulers \
          and workers, or name the environment variable of the workers that holds it ({})",
         kind.references()
     )]
-    NoKey {
-        /// Of what.
-        kind: CatalogKind,
-        /// Its id.
-        id: String,
-        /// The field.
-        secret: String,
-    },
-    /// It is sealed and there is no key.
+    NoKey { kind: CatalogKind, id: String, secret: String },
+    /// It is sealed, and there is no sealing key.
     #[error(
         "{secret} of the {kind} {id} is sealed: set TIDEMILL_SECRET_KEY (scheduler.secret_key) for this process"
     )]
-    Sealed {
-        /// Of what.
-        kind: CatalogKind,
-        /// Its id.
-        id: String,
-        /// The field.
-        secret: String,
-    },
-    /// Sealed under another key, or changed since.
+    Sealed { kind: CatalogKind, id: String, secret: String },
+    /// It was sealed with another key, or changed since.
     #[error(
         "{secret} of the {kind} {id} does not open: TIDEMILL_SECRET_KEY (scheduler.secret_key) is not the key that it \
-         was sealed with, or the stored text was changed; `tidemill {} add {id} --replace` writes it anew",
+         was sealed with, or the stored text was changed; `tidemill {} add {id} --replace` writes it again",
         kind.many()
     )]
-    WrongKey {
-        /// Of what.
-        kind: CatalogKind,
-        /// Its id.
-        id: String,
-        /// The field.
-        secret: String,
-    },
-    /// It is to stay as it is, and there is none.
-    #[error("{secret} of the {kind} {id} is {MASK}, which stands for the one that is kept: there is none")]
-    NothingKept {
-        /// Of what.
-        kind: CatalogKind,
-        /// Its id.
-        id: String,
-        /// The field.
-        secret: String,
-    },
-    /// A seal from elsewhere, or longer than the cipher takes.
-    #[error(
-        "{secret} of the {kind} {id} cannot be sealed: give the key itself, and not what was sealed elsewhere"
-    )]
-    NotSealable {
-        /// Of what.
-        kind: CatalogKind,
-        /// Its id.
-        id: String,
-        /// The field.
-        secret: String,
-    },
+    WrongKey { kind: CatalogKind, id: String, secret: String },
+    /// The request keeps the stored secret, but none is stored.
+    #[error("{secret} of the {kind} {id} is {MASK}, which means the stored one, but there is none")]
+    NothingKept { kind: CatalogKind, id: String, secret: String },
+    /// A seal from elsewhere, or text too long for the cipher.
+    #[error("{secret} of the {kind} {id} cannot be sealed: give the key itself, not a sealed text")]
+    NotSealable { kind: CatalogKind, id: String, secret: String },
 }
 
-/// Whose secrets they are.
+/// The entry that secrets belong to.
 #[derive(Debug, Clone, Copy)]
 pub struct Whose<'a> {
-    /// Its kind.
     pub kind: CatalogKind,
-    /// Its id.
     pub id: &'a str,
 }
 
 impl Whose<'_> {
-    /// Seals what is given in clear, and takes the place of [`MASK`] from `kept`, where secrets are sealed.
+    /// Seals clear secrets, and replaces [`MASK`] by the sealed one from `kept`.
     pub(super) fn seal(
         self,
         object: &mut JsonMap,
@@ -112,7 +73,7 @@ impl Whose<'_> {
         })
     }
 
-    /// Opens what is sealed.
+    /// Opens the sealed secrets.
     pub(super) fn open(self, object: &mut JsonMap, key: Option<&SealingKey>) -> Result<(), SecretError> {
         let (kind, id) = (self.kind, self.id.to_owned());
         self.each(object, |path, value| {
@@ -125,9 +86,9 @@ impl Whose<'_> {
         })
     }
 
-    /// Hides all of them.
+    /// Masks all secrets.
     pub(super) fn mask(self, object: &mut JsonMap) {
-        // Nothing that is put in its place can fail.
+        // Masking cannot fail.
         let _ = self.each(object, |_, _| Ok(MASK.to_owned()));
     }
 
@@ -136,7 +97,8 @@ impl Whose<'_> {
         format!("{}/{}/{}", self.kind.name(), self.id, path.join("/"))
     }
 
-    /// Puts what `change` makes of each secret in its place. What is no text is left for whoever reads the fields.
+    /// Replaces each secret by the result of `change`. Values that are not texts are left for the reader of
+    /// the fields.
     fn each(
         self,
         object: &mut JsonMap,
@@ -149,18 +111,18 @@ impl Whose<'_> {
     }
 }
 
-/// One step on the way to a secret.
+/// A part of the path to a secret.
 #[derive(Clone, Copy)]
 enum Part {
-    /// Into a field.
+    /// A field.
     Of(&'static str),
-    /// Into each field.
+    /// Every field.
     Each,
-    /// Into each item of a list, by its `name`.
+    /// Every item of a list, by its `name`.
     Item,
 }
 
-/// Where the secrets of a kind are.
+/// The paths to the secrets of a kind.
 const fn places(kind: CatalogKind) -> &'static [&'static [Part]] {
     use Part::{Each, Item, Of};
     match kind {
@@ -195,7 +157,7 @@ fn visit(
         }
         (Json::Object(object), [_, ..]) => visit_object(object, parts, path, change),
         (Json::Array(items), [Part::Item, rest @ ..]) => items.iter_mut().try_for_each(|item| {
-            // One without a name is refused by whoever reads the fields.
+            // The reader of the fields refuses an item without a name.
             path.push(item["name"].as_str().unwrap_or_default().to_owned());
             visit(item, rest, path, change)?;
             path.pop();

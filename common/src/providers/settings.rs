@@ -1,4 +1,4 @@
-//! Profiles that stand in the settings, as tables `[profiles.ID]`: the same fields and checks as of those in Redis.
+//! Profiles in the settings, as tables `[profiles.ID]`: the same fields and checks as in Redis.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,22 +10,21 @@ use super::draft::{DraftError, check_id, checked};
 use crate::store::CatalogKind;
 use crate::value::JsonMap;
 
-/// A table `[profiles.ID]` that cannot be used.
+/// An invalid table `[profiles.ID]`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("[profiles.{id}] {reason}")]
 pub struct ProfileTableError {
-    /// Its id.
     pub id: String,
-    /// What is wrong, and what to do.
+    /// The problem, and what to do.
     pub reason: DraftError,
 }
 
 /// The profiles of a worker's settings.
 #[derive(Debug, Clone, Default)]
 pub struct ProfilesConfig {
-    /// By their ids.
+    /// Profiles by id.
     pub profiles: BTreeMap<String, Arc<ProfileConfig>>,
-    /// Which one is meant where none is named; absent: the default of those in Redis.
+    /// The profile used where none is named; `None`: the default profile in Redis.
     pub default: Option<String>,
 }
 
@@ -33,7 +32,7 @@ impl ProfilesConfig {
     /// Reads tables. `providers` are the names of the providers in the same settings; others may be in Redis.
     ///
     /// # Errors
-    /// The first table that cannot be used.
+    /// The first invalid table.
     pub fn read<'a>(
         tables: impl IntoIterator<Item = (&'a String, Json)>,
         default: &str,
@@ -49,10 +48,10 @@ impl ProfilesConfig {
     }
 }
 
-/// A profile; its id stands in for a name that it does not have.
+/// Reads a profile; without a name it uses its id.
 fn one(id: &str, table: Json, providers: &[&str]) -> Result<ProfileConfig, DraftError> {
     check_id(CatalogKind::Profile, id)?;
-    let Json::Object(table) = table else { return Err(DraftError::Wrong("is no table".into())) };
+    let Json::Object(table) = table else { return Err(DraftError::Wrong("is not a table".into())) };
     let mut object = super::reading::camel_case(table);
     object.entry("name").or_insert_with(|| id.into());
     let object: JsonMap = object.into_iter().filter(|(_, value)| !value.is_null()).collect();
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_cannot_be_used_is_named_with_the_words_of_a_registration() {
+    fn an_invalid_table_is_reported_as_at_registration() {
         for (table, part) in [
             (json!({"provider": "acme"}), "[profiles.fast] Profile model is required"),
             (json!({"model": "m"}), "Profile provider is required"),

@@ -1,4 +1,4 @@
-//! One connection: HTTP/1 over a socket that tells its seat what happens on it.
+//! Serves one connection: HTTP/1 over a socket that reports to its seat what happens on it.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -28,10 +28,11 @@ use super::phase::{Cut, Happening, Phase};
 use super::seats::Seat;
 use super::{Peer, metrics};
 
-/// What is answered also above the limit of connections.
+/// The paths that are answered even above the limit of connections.
 pub(super) const PROBES: [&str; 3] = ["/livez", "/readyz", "/metrics"];
 
-/// Serves a connection until its client closes it, its time is over, or the process stops and its request is answered.
+/// Serves a connection until its client closes it, its time is up, or the process stops and its request is
+/// answered.
 pub(super) async fn run(
     stream: TcpStream,
     peer: Peer,
@@ -46,7 +47,7 @@ pub(super) async fn run(
     let mut is_stopping = false;
     let cut = loop {
         let until_the_end = poll_fn(|context| {
-            // An error is the client's or the network's, and the connection is gone.
+            // An error of the client or the network; the connection is gone.
             if connection.as_mut().poll(context).is_ready() {
                 return Poll::Ready(None);
             }
@@ -56,7 +57,7 @@ pub(super) async fn run(
             biased;
             end = until_the_end => break end,
             () = seat.told_to_close() => if seat.phase().is_idle() { break Some(Cut::Room) },
-            // An error is the end of the listener, without a stop: as a stop.
+            // The listener ended without a stop signal: treat it as a stop.
             _ = stopped.wait_for(|stopped| *stopped), if !is_stopping => {
                 is_stopping = true;
                 if matches!(seat.phase(), Phase::New { .. }) {
@@ -71,8 +72,8 @@ pub(super) async fn run(
     }
 }
 
-/// Ready when the connection's time is over. The alarm is set back only when it rings, since most phases end long before
-/// their time; it is set forward at once.
+/// Ready when the connection's time is up. A later deadline is only applied when the alarm rings, since most
+/// phases end long before; an earlier one is applied at once.
 fn poll_time(seat: &Seat, mut alarm: Pin<&mut Sleep>, context: &mut Context<'_>) -> Poll<Cut> {
     loop {
         let Some((at, cut)) = seat.phase().deadline(&seat.door().limits) else { return Poll::Pending };
@@ -118,7 +119,7 @@ fn full(setting: &str) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, headers, axum::Json(body)).into_response()
 }
 
-/// Tells the seat that the answer is complete when it is dropped.
+/// Reports to the seat, when dropped, that the answer is complete.
 struct Tells(Arc<Seat>);
 
 impl Drop for Tells {
@@ -127,7 +128,7 @@ impl Drop for Tells {
     }
 }
 
-/// The body of an answer; the HTTP library drops it when it has the last of it.
+/// The body of an answer; the HTTP library drops it after the last frame.
 struct Given {
     body: Body,
     _tells: Tells,
@@ -151,7 +152,7 @@ impl HttpBody for Given {
     }
 }
 
-/// The body of a request, which tells the seat when it is waited for.
+/// The body of a request; reports to the seat when the handler waits for it.
 struct Asked {
     body: Incoming,
     seat: Arc<Seat>,
@@ -193,7 +194,7 @@ impl Drop for Asked {
     }
 }
 
-/// A socket that tells its seat when bytes move.
+/// A socket that reports to its seat when bytes move.
 struct Watched {
     stream: TcpStream,
     seat: Arc<Seat>,
@@ -237,7 +238,7 @@ impl AsyncWrite for Watched {
         self.stream.is_write_vectored()
     }
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The library asks for it when all that it had has been taken.
+        // The library flushes when all its bytes have been written.
         let flushed = ready!(Pin::new(&mut self.stream).poll_flush(context));
         self.seat.tell(Happening::Flushed);
         Poll::Ready(flushed)

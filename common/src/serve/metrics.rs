@@ -1,18 +1,18 @@
-//! The metrics of listeners, each name once.
+//! The metrics of listeners, with one spelling of each name.
 
 use metrics::{Unit, describe_counter, describe_gauge};
 
 use super::Door;
 use super::phase::Cut;
 
-/// Connections that are open, by listener.
+/// Open connections, by listener.
 const CONNECTIONS: &str = "tidemill_connections";
-/// Connections that were closed before their client wanted it, by listener and reason.
+/// Connections that the server closed, by listener and reason.
 const CUT: &str = "tidemill_connections_cut_total";
 
-/// Gives the metrics their help texts.
+/// Sets the help texts of the metrics.
 pub fn describe() {
-    describe_gauge!(CONNECTIONS, Unit::Count, "Connections that are open, by listener");
+    describe_gauge!(CONNECTIONS, Unit::Count, "Open connections, by listener");
     describe_counter!(
         CUT,
         Unit::Count,

@@ -1,9 +1,10 @@
-//! HTTP listeners of all processes: one accept loop, and what keeps one client from taking it from the others. A
-//! connection has so long to send the head of a request and so long to be idle; at the limit of connections the one that
-//! has been idle longest is closed for a new one. Requests in progress are never cut: an event stream or a run that is
-//! waited for may take as long as it takes.
+//! The HTTP listeners of all processes: one accept loop, with limits so that one client cannot block the
+//! others. A connection has a time limit for the head of a request and for being idle. At the limit of
+//! connections the one that has been idle longest is closed for a new one. Requests in progress are never
+//! cut: an event stream or a wait for a run may take any time.
 //!
-//! [`phase`] decides, [`seats`] counts, [`connection`] serves one; schedulers and workers call [`serve`].
+//! [`phase`] decides, [`seats`] counts, [`connection`] serves one connection; schedulers and workers call
+//! [`serve`].
 
 mod connection;
 mod metrics;
@@ -26,20 +27,20 @@ use tokio::time::{Instant, timeout};
 pub use self::metrics::describe;
 use self::seats::{Room, Seats};
 
-/// Connections above the limit that are served all the same when no other is idle, for `/livez`, `/readyz` and `/metrics` alone: a
-/// process must not be taken for dead because it has much to do.
+/// Connections served above the limit when no other is idle, only for `/livez`, `/readyz` and `/metrics`: a
+/// busy process must not be taken for dead.
 pub const PROBE_CONNECTIONS: usize = 32;
-/// Longest wait for a connection that was told to close.
+/// Longest wait for a connection that was asked to close.
 const CLOSE_WITHIN: Duration = Duration::from_millis(100);
-/// Pause where the system gives no connection and none of ours is idle.
+/// Pause after a failed accept when no connection is idle.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
-/// Between two log lines that say that the limit is met.
+/// Least time between two log lines about the limit.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
-/// How long a connection may be silent, and how many there may be.
+/// The limits of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest time for the head of a request; of a new connection also until it begins.
+    /// Longest time for the head of a request; for a new connection also until it begins.
     pub header_timeout: Duration,
     /// Longest time between two requests, and longest silence within a body or at the end of an answer.
     pub idle: Duration,
@@ -47,23 +48,22 @@ pub struct Limits {
     pub connections_max: usize,
 }
 
-/// One listener, as logs, metrics and errors name it.
+/// A listener, as logs, metrics and errors name it.
 #[derive(Debug, Clone, Copy)]
 pub struct Door {
-    /// Its label.
+    /// The label.
     pub name: &'static str,
-    /// The setting with its limit of connections.
+    /// The setting with the limit of connections.
     pub setting: &'static str,
-    /// Its limits.
     pub limits: Limits,
 }
 
-/// The other end of the connection that a request came over; each request has it among its extensions.
+/// The client address of a request's connection; an extension of each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 
-/// Serves until `stop` is ready, then takes no more connections, and returns when all requests in progress have been
-/// answered.
+/// Serves until `stop` is ready, then accepts no more connections, and returns when all requests in progress
+/// are answered.
 pub async fn serve(door: Door, listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
     let seats = Arc::new(Seats::new(door));
     let (stopping, stopped) = watch::channel(false);
@@ -83,7 +83,7 @@ pub async fn serve(door: Door, listener: TcpListener, router: Router, stop: impl
     seats.all_left().await;
 }
 
-/// The next connection that there is room for. None: one that came is gone again.
+/// The next connection with room for it; `None` when a connection came and was refused or failed.
 async fn next(
     listener: &TcpListener,
     seats: &Seats,
@@ -101,13 +101,13 @@ async fn next(
         seats.refuse();
         return None;
     }
-    // An event goes out at once; else it would wait until the client has acknowledged the one before, which clients like
-    // to put off for 40 ms. Without it events come late, no more.
+    // Sends events at once. Otherwise an event waits until the client acknowledges the previous one, which
+    // clients delay by up to 40 ms. If setting it fails, events only come late.
     let _ = stream.set_nodelay(true);
     Some((stream, peer, room))
 }
 
-/// Closes idle connections until there is room for one more, or no idle one is left.
+/// Closes idle connections until there is room for one more, or none is idle.
 async fn make_room(seats: &Seats, says: &mut Says) -> Room {
     loop {
         let room = seats.room();
@@ -118,19 +118,19 @@ async fn make_room(seats: &Seats, says: &mut Says) -> Room {
         if !seats.close_longest_idle() {
             return room;
         }
-        // One that has begun a request in the meantime stays; then the next round closes another one.
+        // A connection that has begun a request in the meantime stays; the next round closes another one.
         let _ = timeout(CLOSE_WITHIN, seats.one_left()).await;
     }
 }
 
-/// The system gave no connection.
+/// Handles a failed accept.
 async fn refused(error: &Error, seats: &Seats, says: &mut Says) {
     let by_the_client =
         [ErrorKind::ConnectionRefused, ErrorKind::ConnectionAborted, ErrorKind::ConnectionReset];
     if by_the_client.contains(&error.kind()) {
         return;
     }
-    // Mostly: the process has no file left.
+    // Usually the process is out of file descriptors.
     says.refused(seats.door(), error);
     if seats.close_longest_idle() {
         let _ = timeout(CLOSE_WITHIN, seats.one_left()).await;
@@ -139,7 +139,7 @@ async fn refused(error: &Error, seats: &Seats, says: &mut Says) {
     }
 }
 
-/// Keeps the log readable: each line at most once a minute.
+/// Limits each log line to one a minute.
 #[derive(Default)]
 struct Says {
     full: Option<Instant>,

@@ -1,54 +1,54 @@
-//! What a connection is doing, and how long it may: pure decisions, one place for all of them.
+//! The phase of a connection and its time limit: pure decisions.
 //!
-//! A new connection and one between two requests are idle, and so is one that is still sending a head: they can be closed
-//! without taking an answer from anybody.
+//! New connections, those between two requests, and those still sending a head count as idle: they can be
+//! closed without losing an answer.
 
 use tokio::time::Instant;
 
 use super::Limits;
 
-/// What a connection is doing.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It has sent nothing yet.
+    /// No bytes received yet.
     New { since: Instant },
-    /// It is sending the head of a request.
+    /// Receiving the head of a request.
     Head { since: Instant },
-    /// Its request is in progress, or its answer is on the way.
+    /// A request is in progress, or its answer is being sent.
     Busy,
-    /// Its request waits for more of its body.
+    /// The request waits for more of its body.
     Body { since: Instant },
-    /// Its answer is complete here, and the client has not taken all of it.
+    /// The answer is complete here, and the client has not received all of it.
     Rest { since: Instant },
     /// Between two requests.
     Idle { since: Instant },
 }
 
-/// What happens to a connection.
+/// An event on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Happening {
-    /// Bytes came.
+    /// Bytes were received.
     Read,
     /// A head is complete.
     Request,
-    /// The request wants more of its body than has come.
+    /// The handler waits for more of the body.
     BodyAwaited,
-    /// It has it, or wants no more.
+    /// The handler has it, or wants no more.
     BodyCame,
-    /// The last of the answer was handed over.
+    /// The last part of the answer was given to the HTTP library.
     Answered,
-    /// The client took bytes.
+    /// The client received bytes.
     Wrote,
-    /// The client took all of them.
+    /// All bytes were sent.
     Flushed,
 }
 
-/// Why a connection is closed.
+/// The reason for closing a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cut {
-    /// The head did not come in time.
+    /// The head was late.
     Header,
-    /// Nothing came, or nothing was taken, for too long.
+    /// Nothing was received or sent for too long.
     Idle,
     /// A new connection needed its place.
     Room,
@@ -57,7 +57,7 @@ pub(super) enum Cut {
 }
 
 impl Cut {
-    /// As the metrics call it.
+    /// The name in the metrics.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Header => "header_timeout",
@@ -69,10 +69,10 @@ impl Cut {
 }
 
 impl Phase {
-    /// The phase after something happened; what means nothing here changes nothing.
+    /// The phase after an event; irrelevant events change nothing.
     pub(super) fn after(self, what: Happening, now: Instant) -> Self {
         match (what, self) {
-            // A client that sends a byte at a time gains nothing by it.
+            // A client gains no time by sending single bytes.
             (Happening::Read, Self::New { since }) => Self::Head { since },
             (Happening::Read, Self::Idle { .. }) => Self::Head { since: now },
             (Happening::Request, _) => Self::Busy,
@@ -94,7 +94,7 @@ impl Phase {
         }
     }
 
-    /// Until when it may last, and as what it is cut then.
+    /// The end of the phase's time, and the reason for closing then.
     pub(super) fn deadline(self, limits: &Limits) -> Option<(Instant, Cut)> {
         match self {
             Self::New { since } | Self::Head { since } => Some((since + limits.header_timeout, Cut::Header)),
@@ -127,7 +127,7 @@ mod tests {
         connections_max: 1,
     };
 
-    /// The seconds after the begin at which a connection would be cut, and as what; each step is (second, what happens).
+    /// The second at which a connection would be cut, and the reason; each step is (second, event).
     fn cut_after(steps: &[(u64, Happening)]) -> Option<(u64, Cut)> {
         let begin = Instant::now();
         let mut phase = Phase::New { since: begin };
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_request_in_progress_has_no_time_limit_however_long_it_is_silent() {
         assert_eq!(cut_after(&[(1, Read), (1, Request)]), None);
-        // An event stream: bytes go, and its end has not come.
+        // An event stream: bytes are sent, and the end has not come.
         assert_eq!(cut_after(&[(1, Read), (1, Request), (2, Wrote), (2, Flushed), (3, Wrote)]), None);
         // A second request that came with the first.
         assert_eq!(cut_after(&[(1, Read), (1, Request), (2, Answered), (2, Request), (2, Flushed)]), None);

@@ -1,5 +1,5 @@
-//! Who is connected, and who has been idle longest. A connection holds a seat; when it becomes idle it gets the next
-//! number, so the one with the smallest goes first.
+//! Counts connections and finds the one that has been idle longest. A connection holds a seat; when it
+//! becomes idle it gets the next number, and the smallest number is closed first.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,18 +10,18 @@ use tokio::time::Instant;
 use super::phase::{Cut, Happening, Phase};
 use super::{Door, PROBE_CONNECTIONS, metrics};
 
-/// Whether one more connection may be served.
+/// Whether another connection may be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Room {
-    /// It may.
+    /// Yes.
     Free,
-    /// For probes alone.
+    /// Only for probes.
     Probes,
-    /// It may not.
+    /// No.
     None,
 }
 
-/// In which order those that are idle go: places for probes after all others.
+/// The order in which idle connections are closed: probe seats after all others.
 type Number = (bool, u64);
 
 /// All seats of a listener.
@@ -29,7 +29,7 @@ type Number = (bool, u64);
 pub(super) struct Seats {
     door: Door,
     table: Mutex<Table>,
-    /// Somebody left.
+    /// Notified when a connection ends.
     left: Notify,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Seats {
 struct Table {
     taken: usize,
     next: u64,
-    /// The idle connections, each with the signal that closes it.
+    /// Idle connections with the signal to close each.
     idle: BTreeMap<Number, Arc<Notify>>,
 }
 
@@ -66,8 +66,8 @@ impl Seats {
         Seat { seats: self.clone(), close, for_probes, doing }
     }
 
-    /// Tells the connection that has been idle longest to close; false when none is idle. Places for probes are left alone
-    /// until all of them are taken: they have just come, and most of them are about to ask.
+    /// Asks the connection that has been idle longest to close; `false` when none is idle. Probe seats are
+    /// spared until all are taken: these connections are new, and most are about to send a request.
     pub(super) fn close_longest_idle(&self) -> bool {
         let mut table = self.table();
         let room = table.room(self.door.limits.connections_max);
@@ -85,19 +85,19 @@ impl Seats {
         metrics::cut(&self.door, Cut::Full);
     }
 
-    /// Returns when a connection has left; one that left since the last call counts.
+    /// Waits until a connection has ended; one that ended since the last call counts.
     pub(super) async fn one_left(&self) {
         self.left.notified().await;
     }
 
-    /// Returns when all have left.
+    /// Waits until all have ended.
     pub(super) async fn all_left(&self) {
         while self.table().taken > 0 {
             self.one_left().await;
         }
     }
 
-    // Nothing that panics happens under the lock, and numbers are right also if it did.
+    // No code panics under the lock, and the numbers would be right even then.
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,12 +122,12 @@ impl Table {
     }
 }
 
-/// The place of one connection; dropped, it is free.
+/// The seat of one connection; free again when dropped.
 #[derive(Debug)]
 pub(super) struct Seat {
     seats: Arc<Seats>,
     close: Arc<Notify>,
-    /// Whether it is one above the limit.
+    /// Whether it is a probe seat above the limit.
     pub(super) for_probes: bool,
     doing: Mutex<Doing>,
 }
@@ -135,12 +135,12 @@ pub(super) struct Seat {
 #[derive(Debug)]
 struct Doing {
     phase: Phase,
-    /// While it is idle.
+    /// Set while the connection is idle.
     number: Option<Number>,
 }
 
 impl Seat {
-    /// Notes what happened to the connection.
+    /// Records an event on the connection.
     pub(super) fn tell(&self, what: Happening) {
         let mut doing = self.doing();
         doing.phase = doing.phase.after(what, Instant::now());
@@ -164,7 +164,7 @@ impl Seat {
         &self.seats.door
     }
 
-    /// Returns when the connection was told to close.
+    /// Waits until the connection is asked to close.
     pub(super) async fn told_to_close(&self) {
         self.close.notified().await;
     }

@@ -1,4 +1,4 @@
-//! Clients that send slowly, too little or nothing, against a real listener.
+//! Tests a real listener with clients that send slowly, too little or nothing.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use tokio::time::timeout;
 
 use super::{Door, Limits, Peer, serve};
 
-/// Longer than anything that is going to happen takes.
+/// Longer than any expected wait.
 const LONG: Duration = Duration::from_secs(30);
-/// Longer than a test takes.
+/// Longer than a test.
 const NEVER: Duration = Duration::from_secs(3600);
 
 const PATIENT: Limits = Limits { header_timeout: NEVER, idle: NEVER, connections_max: 100 };
@@ -29,7 +29,7 @@ struct Server {
     address: SocketAddr,
     /// Lets one `/slow` answer, or one `/stream` end.
     go: Arc<Semaphore>,
-    /// Something began at `/slow`.
+    /// Notified when a request to `/slow` begins.
     began: Arc<Notify>,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
@@ -81,7 +81,7 @@ impl Server {
         Client(TcpStream::connect(self.address).await.unwrap())
     }
 
-    /// A client that has an answer to its first request and keeps its connection.
+    /// A client whose first request was answered, with its connection still open.
     async fn connect_and_ask(&self) -> Client {
         let mut client = self.connect().await;
         client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -97,7 +97,7 @@ impl Client {
         self.0.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// Reads until the answer has this.
+    /// Reads until the answer contains `part`.
     async fn reads(&mut self, part: &str) -> String {
         let mut read = String::new();
         while !read.contains(part) {
@@ -114,7 +114,7 @@ impl Client {
     /// Waits until the server closes the connection.
     async fn sees_the_end(mut self) {
         let mut rest = Vec::new();
-        // Closed with something unread is an error of the connection.
+        // Closing with unread bytes is an error of the connection.
         let _ = timeout(LONG, self.0.read_to_end(&mut rest)).await.expect("the server closes the connection");
         assert!(rest.is_empty(), "{:?}", String::from_utf8_lossy(&rest));
     }
@@ -169,7 +169,7 @@ async fn a_request_in_progress_outlives_every_time_limit() {
     following.reads("first").await;
     let mut waiting = server.connect().await;
     waiting.send("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    // Others were cut meanwhile.
+    // Meanwhile others are cut.
     for _ in 0..3 {
         server.connect().await.sees_the_end().await;
     }
@@ -188,7 +188,7 @@ async fn at_the_limit_the_one_that_is_idle_longest_makes_room() {
     let mut sends_its_head = server.connect_and_ask().await;
     sends_its_head.send("GET / HT").await;
     let third = server.connect_and_ask().await;
-    // It has asked again, so it is not the one that is idle longest.
+    // It has sent another request, so it is not idle longest.
     first.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
     first.reads("here").await;
 
@@ -204,7 +204,7 @@ async fn at_the_limit_the_one_that_is_idle_longest_makes_room() {
 }
 
 #[tokio::test]
-async fn where_all_are_busy_probes_are_answered_and_others_are_told_to_come_back() {
+async fn when_all_are_busy_probes_are_answered_and_others_must_retry() {
     let server = Server::start(Limits { connections_max: 1, ..PATIENT }).await;
     let mut busy = server.connect().await;
     busy.send("GET /stream HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -223,7 +223,7 @@ async fn where_all_are_busy_probes_are_answered_and_others_are_told_to_come_back
 }
 
 #[tokio::test]
-async fn a_stop_takes_no_more_and_answers_what_was_asked() {
+async fn a_stop_accepts_no_more_and_answers_open_requests() {
     let server = Server::start(PATIENT).await;
     let (idle, silent) = (server.connect_and_ask().await, server.connect().await);
     let mut waiting = server.connect().await;

@@ -1,42 +1,41 @@
-//! API keys of apps: what is known of each, and how that is written. A key opens one app, and an app may have several, so
-//! that one can take the place of another. The key itself is kept nowhere; people name it by its id.
+//! API keys of apps: the data kept for each key, and its stored form. A key opens one app. An app may have
+//! several keys, so that one can replace another. The key itself is not stored; people name it by its id.
 
 use serde_json::{Value as Json, json};
 
 use crate::clock::Timestamp;
 
-/// A key that was given out.
+/// An API key that was issued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppKey {
-    /// Its id.
     pub id: String,
-    /// The app that it opens, or opened.
+    /// The app that it opens, or opened before it was revoked.
     pub app: String,
-    /// When it was made. None of keys from the time when nothing was noted: each of them was made with its app.
+    /// `None` for keys of older versions, which did not store it. Those were all created with their app.
     pub created_at: Option<Timestamp>,
-    /// Whether it was made with its app.
+    /// Whether it was created with its app.
     pub is_first: bool,
-    /// When it was taken back; none while it opens its app.
+    /// `None` while the key is valid.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// What came of taking a key back.
+/// The result of revoking a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revoked {
-    /// It opens nothing any more.
+    /// The key is revoked now.
     Now,
-    /// It was taken back before.
+    /// It was revoked before.
     Before,
     /// No key has this id.
     Unknown,
 }
 
-/// What a store writes down of a key when it is made, and when it is taken back.
+/// The stored note about a key, written when it is created and when it is revoked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyNote {
-    /// The SHA-256 of the key; it names what has to go with the key. Not kept of one that was taken back.
+    /// The SHA-256 of the key: names the entries to delete with the key. `None` once revoked.
     pub hash: Option<String>,
-    /// The app; kept of a key that was taken back.
+    /// The app; only set once revoked.
     pub app: Option<String>,
     /// See [`AppKey::created_at`].
     pub created_at: Option<Timestamp>,
@@ -47,22 +46,22 @@ pub struct KeyNote {
 }
 
 impl KeyNote {
-    /// Of a key that is made now.
+    /// The note of a new key.
     pub fn made(hash: &str, created_at: Timestamp, is_first: bool) -> Self {
         Self { hash: Some(hash.into()), created_at: Some(created_at), is_first, ..Self::default() }
     }
 
-    /// Of the key of an app of which nothing was noted.
+    /// The note of an app's first key when none was stored.
     pub fn unnoted() -> Self {
         Self { is_first: true, ..Self::default() }
     }
 
-    /// Of the same key, once it is taken back.
+    /// The note of the same key after revocation.
     pub fn revoked(&self, app: &str, at: Timestamp) -> Self {
         Self { hash: None, app: Some(app.into()), revoked_at: Some(at), ..self.clone() }
     }
 
-    /// As it is kept.
+    /// Writes the stored form.
     pub fn to_text(&self) -> String {
         let ms = |at: Option<Timestamp>| at.map(Timestamp::millis);
         let mut kept = json!({"created_at": ms(self.created_at), "first": self.is_first});
@@ -77,7 +76,7 @@ impl KeyNote {
         kept.to_string()
     }
 
-    /// Reads what is kept; what cannot be read is as if nothing was noted.
+    /// Reads the stored form; an unreadable note counts as no note.
     pub fn read(text: &str) -> Self {
         let Ok(kept) = serde_json::from_str::<Json>(text) else { return Self::unnoted() };
         let word = |name: &str| kept[name].as_str().map(str::to_string);
@@ -91,7 +90,7 @@ impl KeyNote {
         }
     }
 
-    /// The key that it tells of.
+    /// The key that this note describes.
     pub fn of_key(self, id: String, app: String) -> AppKey {
         let Self { created_at, is_first, revoked_at, .. } = self;
         AppKey { id, app, created_at, is_first, revoked_at }

@@ -1,15 +1,14 @@
-//! Calls from one run to another: what whoever makes the called runs is told, and what the caller's worker.
+//! Sub-workflow runs: what the store returns to their creator and to the caller's worker.
 
 use std::collections::HashMap;
 
 use crate::ids::RunId;
 
-/// A called run that is to be made.
+/// A sub-workflow run that is ordered and not created yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingCall {
-    /// The run.
     pub run: RunId,
-    /// The run that calls it, on the same shard.
+    /// The calling run, on the same shard.
     pub caller: RunId,
     /// The number of the commit that ordered it.
     pub since: u64,
@@ -27,23 +26,23 @@ impl WaitingCall {
     }
 }
 
-/// What is known of a run that another has called.
+/// The state of a sub-workflow run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Called {
-    /// Nobody has ordered it.
+    /// It was never ordered.
     Unknown,
-    /// It is ordered, or under way.
+    /// It is ordered or in progress.
     Waits,
-    /// It could not be made, for this reason.
+    /// It could not be created, for this reason.
     Refused(String),
-    /// It is over: the fields of its hash.
+    /// It has ended: the fields of its hash.
     Ended(HashMap<String, String>),
-    /// It was there, and its time is over.
+    /// It existed and was removed after its retention.
     Gone,
 }
 
 impl Called {
-    /// From the order, whether it still waits to be made into a run, and the fields of the run.
+    /// Derives the state from the order, whether the order still waits, and the fields of the run.
     pub(crate) fn of(order: Option<&str>, is_pending: bool, fields: HashMap<String, String>) -> Self {
         let Some(order) = order else { return Self::Unknown };
         let refused = serde_json::from_str::<serde_json::Value>(order).ok();
@@ -60,11 +59,11 @@ impl Called {
     }
 }
 
-/// Why a called run is not made.
+/// The refusal to create a sub-workflow run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What is kept instead of the order: the same with its `error`.
+    /// Replaces the stored order: the same order with `error` added.
     pub order: String,
-    /// The body of the fact that tells the caller.
+    /// The body of the fact for the caller.
     pub fact: String,
 }

@@ -1,14 +1,14 @@
-//! What is kept beside the runs for all workers: providers, profiles, library nodes, Calls, services and datasources.
-//! What lies there as texts, and a number by which a reader sees that something has changed without reading it.
+//! The catalog that all workers share: providers, profiles, library nodes, Calls, services and datasources. A
+//! version number shows readers that something changed, so that they need not read it all.
 //!
-//! The store knows no field of theirs; [`crate::providers`] and [`crate::calls`] do.
+//! The store does not interpret the fields; [`crate::providers`] and [`crate::calls`] do.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::clock::Timestamp;
 
-/// What an entry is.
+/// The kind of a catalog entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CatalogKind {
     /// A connection to models.
@@ -17,7 +17,7 @@ pub enum CatalogKind {
     Profile,
     /// A node of the library: a Call with known parameters.
     Library,
-    /// A Call of somebody's own, told of by its manifest.
+    /// A user's own Call, described by its manifest.
     Call,
     /// A server and the credentials for it.
     Service,
@@ -26,11 +26,10 @@ pub enum CatalogKind {
 }
 
 impl CatalogKind {
-    /// All of them.
     pub const ALL: [Self; 6] =
         [Self::Provider, Self::Profile, Self::Library, Self::Call, Self::Service, Self::Datasource];
 
-    /// Its name in keys and messages.
+    /// The name in keys and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Provider => "provider",
@@ -41,7 +40,7 @@ impl CatalogKind {
             Self::Datasource => "datasource",
         }
     }
-    /// All of a kind: in paths and commands.
+    /// The plural, for paths and commands.
     pub const fn many(self) -> &'static str {
         match self {
             Self::Provider => "providers",
@@ -52,7 +51,7 @@ impl CatalogKind {
             Self::Datasource => "datasources",
         }
     }
-    /// How a secret of its is named instead of being kept: fields that name variables of the workers' environment.
+    /// The fields that name environment variables of the workers, instead of storing secrets.
     pub const fn references(self) -> &'static str {
         match self {
             Self::Provider => "api_key_env, --api-key-env",
@@ -63,7 +62,7 @@ impl CatalogKind {
             Self::Library => "the environment of a service",
         }
     }
-    /// How people call one.
+    /// The words for people.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Library => "library node",
@@ -79,39 +78,32 @@ impl fmt::Display for CatalogKind {
     }
 }
 
-/// Something as it is kept.
+/// A catalog entry as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogEntry {
-    /// Its id.
     pub id: String,
-    /// Another one with each change, and never one that was there before, also when it was removed in between.
+    /// Changes with every write and is never reused, not even after a removal.
     pub version: u64,
-    /// When it was first kept, by the store's clock.
+    /// By the store's clock.
     pub created_at: Timestamp,
-    /// When it was last changed.
     pub updated_at: Timestamp,
-    /// What it consists of. Secrets are sealed.
+    /// Secrets are sealed.
     pub fields: BTreeMap<String, String>,
 }
 
-/// All that is kept.
+/// The whole catalog.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Catalog {
-    /// See [`super::Jobs::catalog_version`]; the entries are as new as that, or newer.
+    /// See [`super::Jobs::catalog_version`]. The entries are at least as new.
     pub version: u64,
-    /// Providers, by id.
+    /// Sorted by id, as are the following.
     pub providers: Vec<CatalogEntry>,
-    /// Profiles, by id.
     pub profiles: Vec<CatalogEntry>,
-    /// Nodes of the library, by id.
     pub library: Vec<CatalogEntry>,
-    /// Calls, by id.
     pub calls: Vec<CatalogEntry>,
-    /// Services, by id.
     pub services: Vec<CatalogEntry>,
-    /// Datasources, by id.
     pub datasources: Vec<CatalogEntry>,
-    /// The profile that is meant where none is named.
+    /// The profile used where none is named.
     pub default_profile: Option<String>,
 }
 
@@ -128,7 +120,7 @@ impl Catalog {
         }
     }
 
-    /// The entries of a kind, to be changed.
+    /// The entries of a kind, mutable.
     pub fn of_mut(&mut self, kind: CatalogKind) -> &mut Vec<CatalogEntry> {
         match kind {
             CatalogKind::Provider => &mut self.providers,
@@ -140,12 +132,13 @@ impl Catalog {
         }
     }
 
-    /// An entry.
+    /// The entry with this id.
     pub fn find(&self, kind: CatalogKind, id: &str) -> Option<&CatalogEntry> {
         self.of(kind).iter().find(|entry| entry.id == id)
     }
 
-    /// Who becomes the default when this one goes: the one that was kept next, else the first of those that stay.
+    /// The profile that becomes the default when this one is removed: the next one created, else the first of
+    /// the rest.
     pub fn heir(&self, id: &str) -> Option<&str> {
         let mut others: Vec<&CatalogEntry> = self.profiles.iter().collect();
         others.sort_by_key(|entry| (entry.created_at, entry.id.as_str()));
@@ -156,37 +149,34 @@ impl Catalog {
     }
 }
 
-/// What must hold of an entry for it to be written.
+/// The condition for writing an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// It is not there.
+    /// It does not exist.
     Absent,
-    /// It is there as this version.
+    /// It exists with this version.
     Version(u64),
 }
 
-/// An entry to write, whole: fields that it had and are not given are gone.
+/// A complete entry to write; fields that are not given are removed.
 #[derive(Debug, Clone, Copy)]
 pub struct PutEntry<'a> {
-    /// Its kind.
     pub kind: CatalogKind,
-    /// Its id.
     pub id: &'a str,
-    /// Its fields.
     pub fields: &'a BTreeMap<String, String>,
-    /// Of what is there.
+    /// The condition for the write.
     pub expected: Expected,
-    /// Makes a profile the default; the first one becomes it in any case.
+    /// Makes a profile the default. The first profile becomes the default in any case.
     pub make_default: bool,
 }
 
-/// What became of an entry to write.
+/// The result of writing an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryPut {
-    /// It is kept, as this version.
+    /// Written, with this version.
     Kept(u64),
-    /// Something else is there than was expected; nothing was done.
+    /// The condition did not hold; nothing was written.
     Differs,
-    /// There are [`crate::limits::CATALOG_ENTRIES_MAX`] of the kind; nothing was done.
+    /// The kind has [`crate::limits::CATALOG_ENTRIES_MAX`] entries; nothing was written.
     Full,
 }

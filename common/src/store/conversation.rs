@@ -1,121 +1,113 @@
-//! Conversations: who may go on with one, the turns that it remembers, and the list of those that a user has.
+//! Conversations: access, turns, and the list of a user's conversations.
 
 use std::collections::HashMap;
 
 use crate::clock::Timestamp;
 use crate::ids::{BlobId, RunId, ShardId};
 
-/// A conversation, whose it is, and what lies apart from it. Whatever touches it makes all of that live on.
+/// A conversation, its owner and its blobs. Each use of it extends the time to live of all parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationRef {
-    /// Where it lies, with its runs.
+    /// The shard of the conversation and its runs.
     pub shard: ShardId,
-    /// Its id.
     pub id: String,
-    /// The app that it belongs to, or will; empty for runs of workflows that no app has, which nobody lists.
+    /// The app; empty for runs of workflows without an app, which no list shows.
     pub app: String,
-    /// Whose conversation it is, or will be.
+    /// The user who owns it.
     pub user: String,
-    /// Where large values of its variables may lie ([`crate::wire::conversation::conversation_copies`]).
+    /// Possible blobs of its variables ([`crate::wire::conversation::conversation_copies`]).
     pub copies: Vec<BlobId>,
 }
 
-/// A run that wants to go on with a conversation, or to begin one.
+/// A run that continues a conversation or begins one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entering {
-    /// The conversation; it lies on the run's shard.
+    /// On the run's shard.
     pub conversation: ConversationRef,
-    /// The run. Entering twice with the same one is entering once.
+    /// Entering again with the same run changes nothing.
     pub run: RunId,
-    /// Whether there must be such a conversation already, of this app and user.
+    /// Whether the conversation must exist already, for this app and user.
     pub must_exist: bool,
-    /// When.
     pub at: Timestamp,
-    /// Further fields of its hash, for one that begins with this run.
+    /// Extra fields for the hash of a new conversation.
     pub begins: Vec<(&'static str, String)>,
 }
 
-/// What came of it.
+/// The result of entering a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entered {
     /// The run is the newest of the conversation.
     Entered {
-        /// Which turn of the conversation it is, from 1.
+        /// The number of its turn, from 1.
         dialogue: u64,
         /// The run before it.
         previous: Option<RunId>,
     },
-    /// There is no such conversation, or it is somebody else's.
+    /// No such conversation for this app and user.
     Unknown,
 }
 
-/// What was said in a run that is over.
+/// The turn of an ended run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settling {
-    /// The conversation; it lies on the run's shard.
+    /// On the run's shard.
     pub conversation: ConversationRef,
-    /// The run.
     pub run: RunId,
-    /// Its turn: a JSON object with its `id`.
+    /// A JSON object with its `id`.
     pub turn: String,
 }
 
-/// A change to a conversation that is not a run's.
+/// A change of a conversation that no run makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationChange {
-    /// The conversation.
     pub conversation: ConversationRef,
     /// Fields of its hash.
     pub fields: Vec<(String, String)>,
-    /// Where a large value among them lies: its content, or none when there is none any more.
+    /// The blob of a changed variable: its content, or `None` when the value is small now.
     pub copy: Option<(BlobId, Option<String>)>,
-    /// When it moves to the front of the list; none: it stays where it is.
+    /// Moves it to the front of the list; `None` keeps its place.
     pub used_at: Option<Timestamp>,
 }
 
-/// What a user says of a message.
+/// A user's rating of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rating {
-    /// The conversation.
     pub conversation: ConversationRef,
-    /// The message: the id of its run.
+    /// The id of the message's run.
     pub message: RunId,
-    /// JSON; none to take back what was said.
+    /// JSON; `None` removes the rating.
     pub rating: Option<String>,
 }
 
-/// What came of it.
+/// The result of rating a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rated {
-    /// It is kept, or taken back.
+    /// The rating was stored or removed.
     Done,
-    /// There was nothing to take back.
+    /// There was no rating to remove.
     Absent,
-    /// There is no such conversation of this app and user.
+    /// No such conversation for this app and user.
     Unknown,
 }
 
-/// By what conversations are listed.
+/// The order of a list of conversations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConversationsBy {
-    /// When they began.
+    /// By their begin.
     Begin,
-    /// When they were used last.
+    /// By their last use.
     Use,
 }
 
-/// Which conversations to list.
+/// The conversations to list.
 #[derive(Debug, Clone)]
 pub struct ListConversations {
-    /// Of this app.
     pub app: String,
-    /// And this user.
     pub user: String,
-    /// By what.
     pub by: ConversationsBy,
-    /// The newest first.
+    /// Newest first, else oldest first.
     pub newest_first: bool,
-    /// Those behind this one, which must be among them.
+    /// Only those after this one, which must be in the list.
     pub after: Option<(ShardId, String)>,
     /// At most so many.
     pub limit: usize,
@@ -124,14 +116,12 @@ pub struct ListConversations {
 /// A conversation in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedConversation {
-    /// Where it lies.
     pub shard: ShardId,
-    /// Its id.
     pub id: String,
-    /// What [`FIELDS_LISTED`] names of its hash.
+    /// The fields that [`FIELDS_LISTED`] names.
     pub fields: HashMap<String, String>,
 }
 
-/// Fields of a conversation's hash that a list tells.
+/// The hash fields that a list returns.
 pub const FIELDS_LISTED: [&str; 9] =
     ["app", "user", "last", "before", "name", "inputs", "introduction", "created_at", "updated_at"];

@@ -1,29 +1,28 @@
-//! What was given up on: jobs that no worker brought a result of, facts and timers that cannot be applied. Kept for
-//! people to see, and to try once more.
+//! Dead letters: jobs that no worker could finish, and facts and timers that cannot be applied. They are kept
+//! for people to read and to retry.
 
 use crate::ids::{EntryId, FramePath, NodeId, RunId, ShardId};
 use crate::limits;
 use crate::machine::run::RunStatus;
 
-/// Something to give up on.
+/// A dead letter to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dead {
     /// `fact`, `timer` or `job`.
     pub what: &'static str,
-    /// Its run, as written.
+    /// The run id, as written.
     pub run: String,
-    /// Why.
     pub reason: String,
-    /// Its kind and body, of a job its body; at most [`limits::DEAD_BYTES_MAX`] bytes of it.
+    /// Kind and body of a fact or timer, body of a job; at most [`limits::DEAD_BYTES_MAX`] bytes.
     pub content: String,
-    /// Whether that is all of it.
+    /// Whether `content` is complete.
     pub is_whole: bool,
-    /// Of a job: where its node is.
+    /// The node of a job.
     pub place: Option<(FramePath, NodeId)>,
 }
 
 impl Dead {
-    /// Of this kind and run, for this reason.
+    /// A dead letter of this kind and run.
     pub fn new(
         what: &'static str,
         run: impl Into<String>,
@@ -39,14 +38,14 @@ impl Dead {
         Self { what, run: run.into(), reason: reason.into(), content: kept, is_whole, place: None }
     }
 
-    /// With the node whose job it is.
+    /// Adds the node of a job.
     #[must_use]
     pub fn at(mut self, frame: FramePath, node: NodeId) -> Self {
         self.place = Some((frame, node));
         self
     }
 
-    /// As fields of an entry; [`DeadLetter::from_fields`] reads them.
+    /// Writes the fields of an entry; [`DeadLetter::from_fields`] reads them.
     pub fn fields(&self) -> Vec<(&'static str, &str)> {
         let mut fields = vec![("what", self.what), ("run", &*self.run), ("reason", &*self.reason)];
         if let Some((frame, node)) = &self.place {
@@ -60,12 +59,11 @@ impl Dead {
     }
 }
 
-/// The name of a dead letter: `<shard>-<entry>`, as in `0-1763766000000-0`.
+/// The id of a dead letter: `<shard>-<entry>`, as in `0-1763766000000-0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeadId {
-    /// The entry of the stream. First, since letters are told by age.
+    /// The first field, because dead letters are sorted by age.
     pub entry: EntryId,
-    /// The shard.
     pub shard: ShardId,
 }
 
@@ -90,27 +88,25 @@ impl std::str::FromStr for DeadId {
     }
 }
 
-/// Something that was given up on.
+/// A stored dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// Its name.
     pub id: DeadId,
     /// `fact`, `timer` or `job`.
     pub what: String,
-    /// Its run, as written; empty when it names none.
+    /// The run id, as written; empty when there is none.
     pub run: String,
-    /// Why.
     pub reason: String,
-    /// Its kind and body, of a job its body.
+    /// Kind and body of a fact or timer, body of a job.
     pub content: String,
-    /// Whether that is all of it.
+    /// Whether `content` is complete.
     pub is_whole: bool,
-    /// Of a job: where its node is.
+    /// The node of a job.
     pub place: Option<(FramePath, NodeId)>,
 }
 
 impl DeadLetter {
-    /// Reads what [`Dead::fields`] wrote. What is missing is empty: older versions wrote less.
+    /// Reads what [`Dead::fields`] wrote. Missing fields are empty: older versions wrote fewer.
     pub fn from_fields(id: DeadId, fields: &[(String, String)]) -> Self {
         let find = |name: &str| fields.iter().find(|(known, _)| known == name).map(|(_, text)| text.as_str());
         let text = |name: &str| find(name).unwrap_or_default().to_string();
@@ -126,44 +122,40 @@ impl DeadLetter {
         }
     }
 
-    /// Of a fact: its kind and its body.
+    /// Kind and body of a fact; `None` for other dead letters.
     pub fn fact(&self) -> Option<(&str, &str)> {
         (self.what == "fact").then(|| self.content.split_once(' ')).flatten()
     }
 }
 
-/// Which dead letters to list: newest first.
+/// The dead letters to list, newest first.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ListDead {
-    /// Only such as come behind this one.
+    /// Only those after this one in the list.
     pub before: Option<DeadId>,
     /// At most so many.
     pub limit: usize,
 }
 
-/// What became of a dead fact that was to be applied after all.
+/// The result of putting a dead fact back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PutBack {
-    /// It is in the inbox, and no dead letter any more.
+    /// The fact is in the inbox and the dead letter is deleted.
     Done,
-    /// There is no such letter (any more).
+    /// The dead letter does not exist (any more).
     Gone,
-    /// Its run is not there (any more).
+    /// The run does not exist (any more).
     NoRun,
-    /// Its run is over.
+    /// The run has ended.
     Over(RunStatus),
 }
 
-/// A fact to put back.
+/// A dead fact to put back.
 #[derive(Debug, Clone, Copy)]
 pub struct DeadFact<'a> {
-    /// The letter.
     pub id: DeadId,
-    /// Its run.
     pub run: RunId,
-    /// Its kind.
     pub kind: &'a str,
-    /// Its body.
     pub body: &'a str,
 }
 
@@ -181,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_is_what_was_written_and_says_when_it_was_cut() {
+    fn a_letter_is_read_as_written_and_says_when_it_was_cut() {
         let id = DeadId { entry: EntryId::new(17, 2), shard: ShardId(3) };
         let read = |dead: &Dead| {
             let own = |(name, text): (&'static str, &str)| (name.to_string(), text.to_string());

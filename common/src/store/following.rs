@@ -1,8 +1,9 @@
-//! How a follower hears of news of its run: a hint that something may have been written, most often with what it is.
+//! Notifies followers of a run: a tick says that events may have been written, and mostly carries them as a
+//! page.
 //!
-//! Hints may get lost and pages may be skipped: only the newest is kept, so that a slow reader holds nobody up and costs
-//! no more memory than that. A page says which entry it begins behind; whoever has not come that far, or was not shown
-//! the one before, reads by itself.
+//! Ticks may be lost and pages skipped. Only the newest is kept, so a slow reader delays no one and costs no
+//! extra memory. A page names the entry before its first; a follower that has not reached it reads the store
+//! itself.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,24 +12,23 @@ use tokio::sync::watch;
 use crate::ids::EntryId;
 use crate::wire::entry::EventEntry;
 
-/// Entries of a run that came one after the other.
+/// Consecutive entries of a run.
 #[derive(Debug)]
 pub struct Page {
-    /// Everything between this entry and the last of the page is in it.
+    /// The page has everything after this entry, up to its last one.
     pub after: EntryId,
-    /// In order.
     pub entries: Vec<Arc<EventEntry>>,
-    /// Whether there was no more at that time.
+    /// Whether it reached the end of the stream when it was read.
     pub is_whole: bool,
 }
 
 impl Page {
-    /// How far it reaches.
+    /// The last entry of the page.
     pub fn end(&self) -> EntryId {
         self.entries.last().map_or(self.after, |entry| entry.id)
     }
 
-    /// What it has for somebody who has come as far as an entry; none when something may be missing between the two.
+    /// The part of the page after an entry; `None` when entries in between may be missing.
     pub fn behind(&self, reached: EntryId) -> Option<&[Arc<EventEntry>]> {
         if self.end() <= reached {
             return Some(&[]);
@@ -41,14 +41,14 @@ impl Page {
     }
 }
 
-/// A hint that there may be news. If a page is there, this is what they are.
+/// A hint that there may be new events, with a page of them if available.
 pub type Tick = Option<Arc<Page>>;
 
-/// What all who follow a run share.
+/// The state shared by all followers of a run.
 #[derive(Debug)]
 pub struct Followed {
     ticks: watch::Sender<Tick>,
-    /// How far somebody has come who has then seen the end of the stream.
+    /// The furthest entry at which a follower saw the end of the stream.
     reached: Mutex<Option<EntryId>>,
 }
 
@@ -59,23 +59,24 @@ impl Default for Followed {
 }
 
 impl Followed {
-    /// Tells all who follow.
+    /// Sends a tick to all followers.
     pub fn tell(&self, tick: Tick) {
         self.ticks.send_replace(tick);
     }
 
-    /// From where on it is worth reading for all of them at once; none while everybody still reads what there was.
+    /// The entry after which one read serves all followers; `None` while each still reads older events.
     pub fn reached(&self) -> Option<EntryId> {
         *self.lock()
     }
 
-    /// Somebody has come this far. It never goes back: whoever is behind reads by itself.
+    /// Records that a follower has reached this entry. Never goes back: followers that are behind read the
+    /// store themselves.
     pub fn advance(&self, to: EntryId) {
         let mut reached = self.lock();
         *reached = (*reached).max(Some(to));
     }
 
-    /// How many follow.
+    /// The number of followers.
     pub fn count(&self) -> usize {
         self.ticks.receiver_count()
     }
@@ -85,30 +86,30 @@ impl Followed {
     }
 }
 
-/// One who follows. Take it before the first look, so that nothing falls between the two.
+/// A follower. Create it before the first read, so that no event is missed in between.
 pub struct Following {
     ticks: watch::Receiver<Tick>,
     followed: Arc<Followed>,
-    /// Called when this one leaves.
+    /// Called when this follower is dropped.
     leave: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
 
 impl Following {
-    /// One more who follows; `leave` is called when it does no longer.
+    /// Adds a follower; `leave` is called when it is dropped.
     pub fn new(followed: Arc<Followed>, leave: Option<Box<dyn FnOnce() + Send + Sync>>) -> Self {
         Self { ticks: followed.ticks.subscribe(), followed, leave }
     }
 
-    /// Returns when a tick has come since the last one was taken; perhaps never.
+    /// Waits for a tick since the last [`take`](Self::take); may never return.
     pub async fn changed(&mut self) {
         if self.ticks.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
-        // Whoever waits is told; taking it is another matter.
+        // Waiting does not consume the tick.
         self.ticks.mark_changed();
     }
 
-    /// The tick that has come since the last one was taken.
+    /// Takes the tick since the last call, if any.
     pub fn take(&mut self) -> Option<Tick> {
         if !self.ticks.has_changed().unwrap_or(false) {
             return None;
@@ -116,7 +117,7 @@ impl Following {
         Some(self.ticks.borrow_and_update().clone())
     }
 
-    /// Says that the stream's end was seen behind this entry: from here on ticks come with what there is to tell.
+    /// Records that this follower saw the end of the stream after this entry; from then on ticks carry pages.
     pub fn has_reached(&self, entry: EntryId) {
         self.followed.advance(entry);
     }
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_serves_those_who_have_come_to_it_and_nobody_before() {
+    fn a_page_serves_only_followers_that_have_reached_it() {
         for (page, reached, expected) in [
             (page(3, &[4, 5]), 3, Some(vec![4, 5])),
             (page(3, &[4, 5]), 4, Some(vec![5])),
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_common_place_never_goes_back() {
+    fn the_common_position_never_goes_back() {
         let followed = Followed::default();
         assert_eq!(followed.reached(), None);
         for (to, expected) in [(0, 0), (5, 5), (3, 5)] {

@@ -1,65 +1,63 @@
-//! Limits of models: buckets that all workers share, so that none of them asks what a provider would refuse.
+//! Rate limits of models: buckets that all workers share, so that no worker sends a call that the provider
+//! would refuse.
 //!
-//! A call takes its turn in every bucket that bounds it, all at once, or in none of them and learns when to come again. What
-//! waits has a place in the queue of the bucket that it waits for: calls come back one by one, at the pace of the bucket,
-//! and not all of them when the first could go.
+//! A call is admitted in all its buckets at once, or in none and is told when to retry. A waiting call has a
+//! place in the queue of its bucket, so calls come back one by one at the bucket's pace.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a bucket allows. Zero stands for no bound.
+/// The limits of a bucket. Zero means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LimitBounds {
-    /// Calls that may begin in a minute; so many may begin at once after a quiet minute.
+    /// Calls that may begin per minute; after a quiet minute so many may begin at once.
     pub requests_per_minute: u64,
-    /// Tokens of prompts and replies in a minute, likewise.
+    /// Tokens of prompts and replies per minute, likewise.
     pub tokens_per_minute: u64,
-    /// Calls under way at the same time.
+    /// Calls in flight at the same time.
     pub concurrency: u64,
 }
 
 /// A bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitBucket {
-    /// Whose it is: the provider's profile, with the key that pays.
+    /// The provider's profile together with the key that pays.
     pub account: Arc<str>,
-    /// The model; absent: all models of the account together.
+    /// The model; `None` for all models of the account together.
     pub model: Option<Arc<str>>,
-    /// What it allows.
     pub bounds: LimitBounds,
 }
 
-/// A call that wants its turn.
+/// A call that asks for admission.
 #[derive(Debug, Clone, Copy)]
 pub struct TakeLimit<'a> {
-    /// What bounds it: at least one bucket, all of the same account, the model's first.
+    /// Its buckets: at least one, all of the same account, the model's first.
     pub buckets: &'a [LimitBucket],
-    /// The call, the same however often it is asked for: a call that has its turn keeps it, and its lease begins anew.
+    /// The id of the call. Asking again keeps an admission and restarts its lease.
     pub call: &'a str,
-    /// Tokens that it is taken to need.
+    /// Estimated tokens.
     pub tokens: u64,
-    /// After so long without another word its place among the calls under way is free again.
+    /// Without renewal its place is free again after this time.
     pub lease: Duration,
 }
 
-/// What holds a call back.
+/// The limit that delays a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitBound {
-    /// Requests a minute.
+    /// Requests per minute.
     Requests,
-    /// Tokens a minute.
+    /// Tokens per minute.
     Tokens,
-    /// Calls at the same time.
+    /// Concurrent calls.
     Concurrency,
-    /// The provider has asked to be left alone.
+    /// The provider asked for a pause.
     Rest,
 }
 
 impl LimitBound {
-    /// Every bound.
     pub const ALL: [Self; 4] = [Self::Requests, Self::Tokens, Self::Concurrency, Self::Rest];
 
-    /// Its name in answers of the store and in metrics.
+    /// The name in the store's replies and in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Requests => "requests",
@@ -70,52 +68,49 @@ impl LimitBound {
     }
 }
 
-/// Whether it is a call's turn.
+/// The answer to a call that asks for admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitTaken {
-    /// It is, until its lease ends or it is given back.
+    /// Admitted, until its lease ends or it is given back.
     Taken,
-    /// It is not; nothing was taken.
+    /// Not admitted; nothing was taken.
     Wait {
-        /// When to come again; never zero. At most [`crate::limits::MODEL_REST_MAX_MS`].
+        /// When to ask again. Never zero, at most [`crate::limits::MODEL_REST_MAX_MS`].
         wait: Duration,
-        /// What holds it back longest.
+        /// The limit with the longest wait.
         bound: LimitBound,
-        /// Of which bucket, counted from 0.
+        /// The index of its bucket, from 0.
         bucket: usize,
     },
 }
 
-/// What came of a call.
+/// The end of an admitted call.
 #[derive(Debug, Clone, Copy)]
 pub struct GiveLimit<'a> {
-    /// As it was taken.
+    /// As when it was taken.
     pub buckets: &'a [LimitBucket],
-    /// The call.
     pub call: &'a str,
-    /// Tokens that it took beyond those that it was taken to need; negative: so many fewer.
+    /// Tokens used beyond the estimate; negative when fewer.
     pub tokens: i64,
-    /// How long it took, when that says something of the calls to come.
+    /// Its duration, when that is a useful estimate for later calls.
     pub lasted: Option<Duration>,
-    /// The first bucket rests for so long from now on (at most [`crate::limits::MODEL_REST_MAX_MS`]), or longer if it
-    /// does so anyway. Zero: it does not.
+    /// Pause of the first bucket from now on, at most [`crate::limits::MODEL_REST_MAX_MS`]; a longer one
+    /// stays. Zero: no pause.
     pub rest: Duration,
-    /// The provider refused it because of its limits.
+    /// Whether the provider refused the call because of its limits.
     pub refused: bool,
-    /// What the provider says is left of the first bucket: lowers its levels, and never raises them.
+    /// The provider's remaining limits of the first bucket. They lower its levels, never raise them.
     pub left: LimitLeft,
 }
 
-/// What a provider says is left, as of now; absent: it says nothing of it.
+/// The remaining limits that a provider reports; `None` when it reports none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LimitLeft {
-    /// Requests.
     pub requests: Option<u64>,
-    /// Tokens.
     pub tokens: Option<u64>,
 }
 
 impl LimitLeft {
-    /// It said nothing.
+    /// The provider said nothing.
     pub const NOTHING_SAID: Self = Self { requests: None, tokens: None };
 }

@@ -1,8 +1,9 @@
-//! What the processes ask of the place where runs live.
+//! The store interface of the processes, in three narrow traits: [`Runs`] for the API, [`Shards`] for the
+//! owners of shards, [`Jobs`] for workers. `Runs` and `Jobs` also give access to knowledge bases
+//! ([`KnowledgeBases`]).
 //!
-//! Three narrow doors: [`Runs`] for whoever submits, asks and follows; [`Shards`] for whoever owns; [`Jobs`] for whoever
-//! works. The first and the last lead to knowledge ([`KnowledgeBases`]). [`redis`] is the one that is used; [`memory`] is for
-//! simulation. Both pass [`contract`]. Each method says what holds when it returns.
+//! [`redis`] is used in production, [`memory`] for simulation. Both pass [`contract`]. Each method's doc says
+//! what holds when it returns.
 
 mod app_keys;
 mod call;
@@ -53,50 +54,46 @@ pub use trigger::{
 
 use crate::wire::{VERSION, WireError};
 
-/// What can go wrong with the store.
+/// An error of the store.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// Redis cannot be reached, or did not answer in time. Whether the request was carried out is unknown.
+    /// Redis cannot be reached or did not answer in time. The request may or may not have been executed.
     #[error("Redis at {address} does not answer while {doing}: {reason}")]
     Unreachable {
-        /// Where.
         address: String,
-        /// What was attempted.
+        /// The attempted operation.
         doing: &'static str,
-        /// What the connection said.
         reason: String,
     },
-    /// Redis answered that it did nothing, and another try may go through (loading, out of memory, busy).
-    #[error("Redis refused to {doing} for now: {reason}")]
+    /// Redis did nothing, and a retry may succeed (loading, out of memory, busy).
+    #[error("Redis refused a request for now while {doing}: {reason}")]
     Refused {
-        /// What was attempted.
+        /// The attempted operation.
         doing: &'static str,
-        /// What it said.
+        /// Redis's answer.
         reason: String,
     },
-    /// Redis answered something that does not fit.
-    #[error("Redis answered {doing} with what does not fit: {reason}")]
+    /// Redis gave an unexpected answer.
+    #[error("Redis gave an unexpected answer while {doing}: {reason}")]
     Unexpected {
-        /// What was attempted.
+        /// The attempted operation.
         doing: &'static str,
-        /// What was wrong.
         reason: String,
     },
-    /// The server cannot be used as it is set up.
+    /// The server cannot be used with its present settings.
     #[error("{0}")]
     Unusable(String),
-    /// A newer version has written here; this process must leave it alone.
+    /// A newer version wrote here; this process must not touch it.
     #[error("{what} is written in version {version}; this process knows version {VERSION}, upgrade it")]
     Newer {
-        /// What was found.
+        /// The data with that version.
         what: String,
-        /// Its version.
         version: u64,
     },
 }
 
 impl StoreError {
-    /// True when waiting and trying again is the thing to do.
+    /// Whether waiting and retrying can help.
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Refused { .. } => true,
@@ -105,34 +102,34 @@ impl StoreError {
     }
 }
 
-/// What the server at the other end is, and what that means.
+/// The server's version, and advice about its settings.
 #[derive(Debug, Clone, Default)]
 pub struct ServerReport {
-    /// Its version, such as `7.0.15`.
+    /// Such as `7.0.15`.
     pub version: String,
-    /// Things that work but deserve a word, each a sentence (AOF off, for one).
+    /// Risky settings, a sentence each (for example: AOF is off).
     pub warnings: Vec<String>,
-    /// What may be wrong or not: for somebody who asks, not for every start.
+    /// Possible problems. Shown on request, not at every start.
     pub hints: Vec<String>,
 }
 
 /// The namespace's own settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
-    /// The version of what may be written there, at most [`VERSION`].
+    /// The version of stored data, at most [`VERSION`].
     pub version: u32,
-    /// Shards for new runs.
+    /// The number of shards for new runs.
     pub shards: u16,
-    /// Shards at first: where idempotency keys live.
+    /// The initial number of shards: idempotency keys are spread over these.
     pub shards_first: u16,
 }
 
-/// The error for an entry of events that is none.
+/// The error for an invalid event entry.
 pub(crate) fn unreadable_events(error: WireError) -> StoreError {
     StoreError::Unexpected { doing: "reading events", reason: error.to_string() }
 }
 
-/// All three doors, and what two of them lead to.
+/// All traits of a store.
 pub trait Store: Runs + Shards + Jobs + KnowledgeBases {}
 
 impl<T: Runs + Shards + Jobs + KnowledgeBases> Store for T {}

@@ -1,26 +1,26 @@
-//! What a worker is told of a question that a step of its job has asked.
+//! The answer to a worker that asks about a pause of its job.
 
 use serde_json::Value as Json;
 
 use super::StoreError;
 
-/// What has become of a pause.
+/// The state of a pause.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Paused {
-    /// Nobody was asked.
+    /// No such pause.
     Unknown,
-    /// Nobody has answered.
+    /// It is pending.
     Waits,
-    /// This was answered.
+    /// It was answered.
     Answered(Json),
-    /// Nobody has answered in time.
+    /// It was not answered in time.
     Expired,
-    /// It was called off.
+    /// It was cancelled.
     Cancelled,
 }
 
 impl Paused {
-    /// From what is kept of the pause and of its answer, if there is any.
+    /// Derives the state from the stored pause and its answer, if any.
     pub(crate) fn of(asked: Option<&str>, answer: Option<&str>) -> Result<Self, StoreError> {
         let Some(asked) = asked else { return Ok(Self::Unknown) };
         let status = read(asked)?;
@@ -40,7 +40,7 @@ impl Paused {
 
 fn read(text: &str) -> Result<Json, StoreError> {
     serde_json::from_str(text).map_err(|error| StoreError::Unexpected {
-        doing: "reading what was answered",
+        doing: "reading an answer to a pause",
         reason: error.to_string(),
     })
 }

@@ -1,4 +1,4 @@
-//! What is asked by whoever owns shards: facts in, commits out.
+//! The store as the owners of shards use it: facts in, commits out.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,18 +15,16 @@ use crate::wire::state::AtRest;
 /// An entry of the inbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawFact {
-    /// Its id.
     pub entry: EntryId,
-    /// Its kind; of one of ours nothing is copied.
+    /// Known kinds are not copied.
     pub kind: Cow<'static, str>,
-    /// Its run; as written, if that is none.
+    /// The run id; as written if it is invalid.
     pub run: Result<RunId, String>,
-    /// Its body.
     pub body: String,
 }
 
 impl RawFact {
-    /// An entry from its fields as they are written.
+    /// Builds an entry from its stored fields.
     pub fn read(entry: EntryId, kind: &str, run: &str, body: String) -> Self {
         let known = crate::wire::fact::kind::ALL.into_iter().find(|known| *known == kind);
         Self {
@@ -37,80 +35,79 @@ impl RawFact {
         }
     }
 
-    /// Its run, as written.
+    /// The run id, as written.
     pub fn run_text(&self) -> String {
         self.run.as_ref().map_or_else(Clone::clone, RunId::to_string)
     }
 }
 
-/// How much memory the store uses.
+/// The memory use of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Memory {
     /// Bytes in use.
     pub used: u64,
-    /// Bytes that it may use at most; none when nothing bounds it.
+    /// The limit in bytes; `None` when there is none.
     pub max: Option<u64>,
 }
 
-/// A shard that was taken.
+/// The ownership of a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// The shard.
     pub shard: ShardId,
     /// The fencing number of this ownership.
     pub epoch: u64,
-    /// The number that the next commit must exceed.
+    /// The next commit must have a higher number.
     pub commit: u64,
     /// The last fact applied.
     pub cursor: EntryId,
     /// Take-overs since the last commit, this one included.
     pub takeovers: u32,
-    /// Facts that were noted since the last progress, each as often as it was.
+    /// Facts noted by [`Shards::note_trying`] since the last progress, with repetitions.
     pub trying: Vec<EntryId>,
 }
 
 /// One atomic change of a shard.
 #[derive(Debug, Clone, Default)]
 pub struct Commit {
-    /// Its number, larger than that of the one before.
+    /// Higher than that of the commit before.
     pub number: u64,
-    /// The last fact it applies; none when it applies timers only.
+    /// The last fact it applies; `None` when it applies timers only.
     pub cursor: Option<EntryId>,
-    /// What it writes, a run each.
+    /// One write per run.
     pub writes: Vec<RunWrite>,
-    /// Members of the timers set that were dealt with although no run wants them.
+    /// Timer members that were handled without a run's write.
     pub timers_cleared: Vec<String>,
-    /// What it gives up on.
+    /// Dead letters to write.
     pub dead: Vec<Dead>,
 }
 
-/// How a commit failed.
+/// The failure of a commit.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CommitError {
     /// Another owner has the shard. Nothing was written.
     #[error("shard {0} belongs to another scheduler now")]
     Lost(ShardId),
-    /// Nothing was written; the same commit may be tried again.
+    /// Nothing was written; the same commit may be retried.
     #[error("the commit was refused and nothing was written: {0}")]
     NotDone(StoreError),
-    /// It may have been written or may still be: whoever sent it must let go of the shard and take it anew.
+    /// It may have been written or may still be. The owner must release the shard and claim it again.
     #[error("it is unknown whether the commit was written: {0}")]
     Unknown(StoreError),
 }
 
-/// The owner's side of one shard. Its connection never reconnects by itself: with it the guard would be lost.
+/// The owner's connection to one shard. It never reconnects on its own, because that would lose the guard
+/// (WATCH).
 #[async_trait]
 pub trait Owner: Send {
-    /// What was taken.
     fn claim(&self) -> &Claim;
-    /// Writes a commit whole, or nothing.
+    /// Writes a complete commit or nothing.
     async fn commit(&mut self, commit: &Commit) -> Result<(), CommitError>;
 }
 
-/// Reads one shard's inbox; has a connection of its own.
+/// Reads one shard's inbox over its own connection.
 #[async_trait]
 pub trait FactReader: Send {
-    /// Facts behind `after`, in order; waits for the first at most `block`.
+    /// Facts after `after`, in order. Waits at most `block` for the first.
     async fn read(
         &mut self,
         after: EntryId,
@@ -119,65 +116,66 @@ pub trait FactReader: Send {
     ) -> Result<Vec<RawFact>, StoreError>;
 }
 
-/// For whoever owns shards.
+/// The store as the owners of shards use it.
 #[async_trait]
 pub trait Shards: Send + Sync {
-    /// Tells that this scheduler lives; answers who else does (ids, sorted, itself included).
+    /// Reports that this scheduler is alive; returns the ids of all live schedulers, sorted.
     async fn announce_scheduler(&self, id: &str, ttl: Duration) -> Result<Vec<String>, StoreError>;
-    /// Raises the version of the namespace to [`crate::wire::VERSION`], unless a process lives that does not know that
-    /// version. Answers the version that holds then.
+    /// Raises the version of the namespace to [`crate::wire::VERSION`], unless a live process does not know
+    /// it. Returns the version that is valid then.
     async fn raise_version(&self) -> Result<u32, StoreError>;
-    /// Takes itself off the list.
+    /// Removes the scheduler from the list.
     async fn retire_scheduler(&self, id: &str) -> Result<(), StoreError>;
-    /// Who holds a shard's lease.
+    /// The scheduler that holds a shard's lease.
     async fn holder(&self, shard: ShardId) -> Result<Option<String>, StoreError>;
-    /// Takes a shard that is free or one's own already: a new epoch, which voids whatever the last owner has under way.
+    /// Claims a shard that is free or already owned by this scheduler. The new epoch makes all work of the
+    /// last owner invalid.
     async fn claim(
         &self,
         shard: ShardId,
         id: &str,
         lease: Duration,
     ) -> Result<Option<Box<dyn Owner>>, StoreError>;
-    /// Renews leases; answers which of them are lost. Called from a thread of its own.
+    /// Renews leases; returns the lost ones. Called from a separate thread.
     async fn renew(&self, shards: &[ShardId], id: &str, lease: Duration) -> Result<Vec<ShardId>, StoreError>;
-    /// Gives a shard up at once.
+    /// Releases a shard at once.
     async fn release(&self, shard: ShardId, id: &str) -> Result<(), StoreError>;
-    /// A reader of a shard's inbox.
+    /// Opens a reader of a shard's inbox.
     async fn reader(&self, shard: ShardId) -> Result<Box<dyn FactReader>, StoreError>;
-    /// A run at rest, with the number of its last event.
+    /// The stored parts of a run, with the number of its last event.
     async fn load_run(&self, run: RunId) -> Result<Option<AtRest>, StoreError>;
     /// A graph document.
     async fn load_graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError>;
-    /// Timers that are due at `now`: (due, member), earliest first.
+    /// Timers due at `now`: due time and member, earliest first.
     async fn due_timers(
         &self,
         shard: ShardId,
         now: Timestamp,
         count: usize,
     ) -> Result<Vec<(Timestamp, String)>, StoreError>;
-    /// When the earliest timer is due.
+    /// The due time of the earliest timer.
     async fn next_timer(&self, shard: ShardId) -> Result<Option<Timestamp>, StoreError>;
-    /// Notes facts that are about to be applied, beside those noted before: after repeated take-overs without progress.
-    /// A fact that is noted again and again brings its owners down.
+    /// Notes facts that are about to be applied, after repeated take-overs without progress. A fact that is
+    /// noted again and again crashes its owners.
     async fn note_trying(&self, shard: ShardId, facts: &[EntryId]) -> Result<(), StoreError>;
-    /// Cuts the inbox below the stored cursor; only for the owner of this epoch.
+    /// Deletes inbox entries below the stored cursor; only for the owner of this epoch.
     async fn trim_inbox(&self, shard: ShardId, epoch: u64) -> Result<(), StoreError>;
-    /// Runs that are under way or about to be, from a place in the index on, and the place to go on from (none at the
-    /// end). Those that wait for somebody have no jobs, and nobody needs to look at them.
+    /// Scheduled and running runs from an index position on, and the next position (`None` at the end).
+    /// Paused runs have no jobs and are left out.
     async fn open_runs(
         &self,
         shard: ShardId,
         from: usize,
         count: usize,
     ) -> Result<(Vec<RunId>, Option<usize>), StoreError>;
-    /// Which of these entries of a queue are neither waiting nor held by anybody.
+    /// The entries of a queue that neither wait nor are held.
     async fn lost_jobs(
         &self,
         shard: ShardId,
         queue: &str,
         entries: &[EntryId],
     ) -> Result<Vec<EntryId>, StoreError>;
-    /// Removes runs that ended before a moment, at most `count`; answers how many.
+    /// Removes at most `count` runs that ended before a time; returns the number removed.
     async fn sweep(
         &self,
         shard: ShardId,
@@ -185,22 +183,22 @@ pub trait Shards: Send + Sync {
         ended_before: Timestamp,
         count: usize,
     ) -> Result<usize, StoreError>;
-    /// Some of the removed runs whose files are still to be removed, any ones, at most `count`.
+    /// Removed runs whose files are not deleted yet: at most `count`, in no order.
     async fn files_left(&self, shard: ShardId, count: usize) -> Result<Vec<RunId>, StoreError>;
-    /// The files of a removed run are gone.
+    /// Records that the files of a removed run are deleted.
     async fn files_gone(&self, run: RunId) -> Result<(), StoreError>;
-    /// Gives the blobs of runs that ended up to a moment the time that their run's other keys have, at most those of
-    /// `count` runs; answers of how many. Goes on where it was the last time.
+    /// Sets the time to live of the blobs of at most `count` runs that ended up to a time, as their other
+    /// keys have; returns the number of runs. Continues after the last call.
     async fn expire_blobs(
         &self,
         shard: ShardId,
         ended_by: Timestamp,
         count: usize,
     ) -> Result<usize, StoreError>;
-    /// Cuts a queue below everything that waits or is held: what lies there was acknowledged and not deleted.
+    /// Deletes queue entries below everything that waits or is held: they were acknowledged but not deleted.
     async fn trim_jobs(&self, shard: ShardId, queue: &str) -> Result<(), StoreError>;
-    /// Memory of the store; may be a few seconds old.
+    /// The memory use; may be a few seconds old.
     async fn memory(&self) -> Result<Memory, StoreError>;
-    /// Length of the inbox behind nothing, for the metrics.
+    /// The number of inbox entries, for the metrics.
     async fn inbox_len(&self, shard: ShardId) -> Result<u64, StoreError>;
 }

@@ -1,4 +1,4 @@
-//! What API keys have spent: sums of the model calls that their runs have paid for, kept with the commits that count them.
+//! The spending of API keys: sums over the model calls of their runs, updated by the commits.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,24 @@ use crate::clock::Timestamp;
 use crate::nodes::llm::decimal::Decimal;
 use crate::wire::commit::SpentWrite;
 
-/// Money is counted in units of `10^-7`, as prices are rounded.
+/// Money is counted in units of `10^-7`, to which prices are rounded.
 pub const MONEY_PLACES: u32 = 7;
-/// The day of a moment, UTC: `2026-01-31`.
+/// The UTC day of a time: `2026-01-31`.
 pub fn day_of(at: Timestamp) -> String {
     let day = chrono::DateTime::from_timestamp(at.seconds(), 0).unwrap_or_default();
     day.format("%Y-%m-%d").to_string()
 }
 
-/// In front of the currency in the name of a sum of money.
+/// The prefix of a currency in the name of a money sum.
 const PRICE: &str = "price:";
 
-/// Sums by their names: `calls`, `prompt_tokens`, `completion_tokens`, `tokens`, and `price:<currency>` in units of `10^-7`.
+/// Sums by name: `calls`, `prompt_tokens`, `completion_tokens`, `tokens`, and `price:<currency>` in units of
+/// `10^-7`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KeySpent(pub BTreeMap<String, u64>);
 
 impl KeySpent {
-    /// What the calls of a commit add up to.
+    /// The sums over the calls of a commit.
     pub fn of(write: &SpentWrite) -> Self {
         let mut sums = Self::default();
         for call in &write.calls {
@@ -50,29 +51,29 @@ impl KeySpent {
         }
     }
 
-    /// Adds all sums of another.
+    /// Adds all sums of `other`.
     pub fn merge(&mut self, other: &Self) {
         other.0.iter().for_each(|(name, count)| self.add(name, *count));
     }
 
-    /// A sum, 0 where nothing was counted.
+    /// A sum; 0 when nothing was counted.
     pub fn get(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// What was paid in a currency.
+    /// The amount paid in a currency.
     pub fn paid(&self, currency: &str) -> Decimal {
         Decimal::of_units(u128::from(self.get(&format!("{PRICE}{currency}"))), MONEY_PLACES)
     }
 
-    /// What was paid, by currency, in plain notation.
+    /// The amounts paid, by currency, in plain notation.
     pub fn prices(&self) -> impl Iterator<Item = (&str, String)> {
         let names = self.0.keys().filter_map(|name| name.strip_prefix(PRICE));
         names.map(|currency| (currency, self.paid(currency).fixed()))
     }
 }
 
-/// The id under which a key is known to people: the beginning of its hash, which opens nothing.
+/// The public id of a key: the beginning of its hash, which opens nothing.
 pub fn key_id(key_hash: &str) -> String {
     key_hash.chars().take(16).collect()
 }

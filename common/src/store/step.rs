@@ -1,71 +1,68 @@
-//! Steps of a job: what a journal is asked, and what it answers.
+//! The journal of a job: requests and answers.
 
 use std::sync::Arc;
 
 use crate::ids::{EntryId, ExecutionId, RunId, ShardId};
 
-/// A job in somebody's hands, as the journal knows it.
+/// A held job, as the journal identifies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalOf {
-    /// The shard.
     pub shard: ShardId,
-    /// The queue that the job came from.
+    /// The queue of the job.
     pub queue: Arc<str>,
-    /// Its entry.
     pub entry: EntryId,
-    /// Which handing-out of the entry it is.
+    /// The delivery count of the entry.
     pub number: u32,
-    /// Who holds it.
+    /// The consumer that holds it.
     pub consumer: Arc<str>,
-    /// The run.
     pub run: RunId,
-    /// The execution: the same for every attempt of the node, and however often its job is handed out.
+    /// The same for every attempt of the node and every delivery of its job.
     pub execution: ExecutionId,
-    /// Which attempt of the node it is, from 1.
+    /// The attempt of the node, from 1.
     pub attempt: u32,
 }
 
 impl JournalOf {
-    /// The field that holds the result of a step: `<execution>/<step>`.
+    /// The field for the result of a journal entry: `<execution>/<step>`.
     pub fn field(&self, step: &str) -> String {
         format!("{}/{step}", self.execution)
     }
-    /// The beginning of the fields that say when a try of a step began: `<execution>/started:<step>:`, then its number.
+    /// The prefix of the fields that mark the begin of a try: `<execution>/started:<step>:`, then the try's
+    /// number.
     pub fn mark(&self, step: &str) -> String {
         format!("{}/started:{step}:", self.execution)
     }
 }
 
-/// What the journal knows of a step.
+/// The journal's answer about an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StepBegin {
-    /// It was done.
+    /// It is complete.
     Known {
-        /// What came of it.
         result: String,
-        /// A try of it was begun twice: its call may have been made twice.
+        /// A try was begun twice, so its call may have been made twice.
         possible_duplicate: bool,
     },
-    /// A try of it begins now.
+    /// A try begins now.
     Begin {
-        /// The number of the try, from 1. A job that is handed out again goes on with the try that was under way.
+        /// The number of the try, from 1. A job that is delivered again continues the try in progress.
         attempt: u32,
-        /// This try was begun before, by somebody who did not tell what came of it: the call may have been made.
+        /// An earlier holder began this try and reported no result: the call may have been made.
         possible_duplicate: bool,
-        /// This try was begun before, and perhaps put down on purpose while nothing was under way.
+        /// This try was begun before, and possibly parked while no call was in flight.
         was_begun: bool,
     },
-    /// The job is not this consumer's any more.
+    /// The consumer no longer holds the job.
     NotYours,
 }
 
-/// What became of a result of a step.
+/// The outcome of storing a journal entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepKept {
-    /// It is kept, and the fact that tells of it is in the inbox. Also when that was so before.
+    /// It is stored and its fact is in the inbox, now or from an earlier call.
     Kept,
-    /// A blob that was stored for it has expired meanwhile: it is to be stored again.
+    /// A blob that was stored for it has expired and must be stored again.
     BlobGone,
-    /// The job is not this consumer's any more.
+    /// The consumer no longer holds the job.
     NotYours,
 }

@@ -1,4 +1,4 @@
-//! What the store keeps of triggers: where each belongs, when a schedule is due, and what became of it last.
+//! Stored triggers: their app and node, the due time of schedules, and the last result.
 
 use sha2::{Digest, Sha256};
 
@@ -6,19 +6,19 @@ use super::Meta;
 use crate::clock::Timestamp;
 use crate::ids::{RunId, ShardId};
 
-/// What fires it.
+/// The source that fires a trigger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TriggerKind {
     /// A request to its URL.
     Webhook,
     /// The clock.
     Schedule,
-    /// A host that plugins run in.
+    /// A plugin host.
     Plugin,
 }
 
 impl TriggerKind {
-    /// The word for it.
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Webhook => "webhook",
@@ -26,95 +26,88 @@ impl TriggerKind {
             Self::Plugin => "plugin",
         }
     }
-    /// What a word means.
+    /// Reads a name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Webhook, Self::Schedule, Self::Plugin].into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// A trigger of a published app. What it does stands in the app's document; this says where to look.
+/// A trigger of a published app. Its configuration is in the app's document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trigger {
-    /// Its id: of a webhook the last part of its URL.
+    /// For a webhook, the last part of its URL.
     pub id: String,
-    /// What fires it.
     pub kind: TriggerKind,
-    /// The app.
     pub app: String,
-    /// The node in its workflow.
+    /// The node in the workflow.
     pub node: String,
-    /// The workflow's name, to be shown.
+    /// The workflow's name, for display.
     pub name: String,
-    /// Of a schedule: its cron expression.
+    /// The cron expression of a schedule.
     pub cron: String,
-    /// Of a schedule: its time zone.
+    /// The time zone of a schedule.
     pub zone: String,
 }
 
-/// What became of a trigger last. What is absent is not known.
+/// The last result of a trigger; `None` when unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fired {
     /// When it last began a run.
     pub at: Option<Timestamp>,
-    /// That run.
     pub run: Option<RunId>,
-    /// Why it could not, if that came after.
+    /// The error, if it failed after that.
     pub error: Option<String>,
 }
 
-/// A trigger as it stands.
+/// A trigger with its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TriggerState {
-    /// Which.
     pub trigger: Trigger,
-    /// What became of it last.
     pub fired: Fired,
-    /// Of a schedule: when it is due.
+    /// When a schedule is due.
     pub due: Option<Timestamp>,
 }
 
-/// What a new version of an app makes of its triggers.
+/// The changes of an app's triggers by a new version.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TriggerChanges {
-    /// Those that there are now. Of a schedule with the time at which it is due.
+    /// The triggers of the new version; schedules with their due time.
     pub put: Vec<(Trigger, Option<Timestamp>)>,
-    /// Schedules among them that go by what they went by before: when they are due stays, if it is known.
+    /// Unchanged schedules among them: their stored due time stays, if there is one.
     pub unchanged: Vec<String>,
-    /// Those that are no more.
+    /// Triggers that no longer exist.
     pub removed: Vec<String>,
 }
 
-/// The time of a schedule that a run belongs to. The run is created and the schedule moved in one, or neither.
+/// The schedule time of a run. The run is created and the schedule moved atomically.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FromSchedule {
-    /// The schedule.
+    /// The id of the schedule.
     pub trigger: String,
-    /// When it was due, as the store says; the run is created only while it still is.
+    /// The due time in the store; the run is created only while it is unchanged.
     pub due: Timestamp,
-    /// When it is due then; none when no time comes any more.
+    /// The next due time; `None` when there is none.
     pub next: Option<Timestamp>,
     /// The time that the run stands for: `due`, or a later one when times were missed.
     pub at: Timestamp,
 }
 
-/// A schedule whose time has come.
+/// A schedule that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueSchedule {
-    /// Which.
     pub trigger: String,
-    /// Since when.
     pub due: Timestamp,
 }
 
-/// The shard on which a trigger's schedule lies, and the runs that it begins: so that both can be written in one. It
-/// follows from the id and the number of shards at first, which never changes.
+/// The shard of a schedule and the runs that it begins, so that both can be written together. Depends on the
+/// id and the initial number of shards, which never changes.
 pub fn shard_of(trigger: &str, meta: Meta) -> ShardId {
     let digest = Sha256::digest(trigger);
     let number = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
     ShardId(u16::try_from(number % u32::from(meta.shards_first.max(1))).unwrap_or(0))
 }
 
-/// The run of a schedule's time: the same whoever asks.
+/// The run id of a schedule's time: the same for every process.
 pub fn scheduled_run(trigger: &str, at: Timestamp, meta: Meta) -> RunId {
     let digest = Sha256::digest(format!("{trigger} {}", at.millis()));
     let random = digest.iter().take(16).fold(0, |number: u128, byte| number << 8 | u128::from(*byte));

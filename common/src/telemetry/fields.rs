@@ -1,4 +1,4 @@
-//! The names of fields on spans and log lines, each with one spelling.
+//! The names of fields on spans and log lines, so that each has one spelling.
 
 /// The run.
 pub const RUN: &str = "run";

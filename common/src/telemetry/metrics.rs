@@ -1,19 +1,19 @@
-//! What a process measures, for Prometheus: histograms whose buckets are the same in every process, so that theirs can be added
-//! up, and which keep no samples, with or without a scraper.
+//! The metrics of a process, for Prometheus. Histograms have the same buckets in every process, so that they
+//! can be summed, and keep no samples, with or without a scraper.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
-/// How often samples become counts. Until then each takes 24 bytes.
+/// The interval at which samples are folded into counts. Until then each sample takes 24 bytes.
 const UPKEEP: Duration = Duration::from_secs(5);
-/// The thread that sees to it. It is one of its own, since each process has a runtime of another kind.
+/// The thread for that. Separate, because the kinds of processes have different runtimes.
 const THREAD: &str = "metrics";
 
-/// Upper bounds of the buckets, by the end of a metric's name.
+/// Upper bounds of the buckets, by suffix of the metric's name.
 const BUCKETS: [(&str, &[f64]); 2] = [
-    // From a commit on a socket to a job that runs for ten minutes.
+    // From a commit over a socket to a job of ten minutes.
     (
         "_seconds",
         &[
@@ -23,10 +23,10 @@ const BUCKETS: [(&str, &[f64]); 2] = [
     ),
     ("_facts", &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0]),
 ];
-/// Those of a metric that ends otherwise.
+/// The buckets of all other metrics.
 const OTHER_BUCKETS: &[f64] = &[1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6];
 
-/// Starts the metrics of this process, once; answers what renders them for Prometheus.
+/// Starts the metrics of this process, once; returns the renderer for Prometheus.
 pub fn start_metrics() -> PrometheusHandle {
     static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
     HANDLE
@@ -50,7 +50,7 @@ fn recorder() -> PrometheusRecorder {
     builder.build_recorder()
 }
 
-/// The recorder keeps each sample until it is scraped or this is done, so a process without a scraper needs it.
+/// Without this the recorder keeps each sample until it is scraped.
 fn keep_up(handle: PrometheusHandle) {
     let work = move || {
         loop {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_nobody_scrapes_are_counted_and_not_kept() {
+    fn unscraped_samples_are_counted_and_not_kept() {
         let recorder = recorder();
         let handle = recorder.handle();
         let before = resident_kib();
@@ -91,7 +91,7 @@ mod tests {
             ::metrics::histogram!("tidemill_other").record(3.0);
         });
         let grown = resident_kib().saturating_sub(before);
-        // All of them would be 96 MB.
+        // All samples together would take 96 MB.
         assert!(grown < 48 * 1024, "{grown} KiB");
         let text = handle.render();
         for line in [
@@ -115,7 +115,7 @@ mod tests {
                 threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
             names.any(|name| name.trim() == THREAD)
         };
-        // A thread has its name once it runs.
+        // A thread has its name only once it runs.
         let began = std::time::Instant::now();
         while !is_there() {
             assert!(began.elapsed() < Duration::from_secs(60), "no thread {THREAD}");

@@ -11,20 +11,21 @@ use crate::config::{LogConfig, LogFormat};
 
 pub use self::metrics::start_metrics;
 
-/// The levels that a line of the log may have.
+/// The levels of log lines.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// Looks whether the setting `log.level` is one: a level, or directives such as `info,tidemill_worker=debug`.
+/// Checks the setting `log.level`: a level, or directives such as `info,tidemill_worker=debug`.
 ///
 /// # Errors
-/// What does not fit. A word that is no level would else be taken for the name of a module, and nothing would be said.
+/// An invalid directive. Without this check an unknown level would be read as a module name, and nothing
+/// would be logged.
 pub fn check_level(directives: &str) -> Result<(), String> {
     for directive in directives.split(',').map(str::trim).filter(|directive| !directive.is_empty()) {
-        // A level stands last; what a span must hold (`[…]`) may have signs of its own.
+        // The level comes last; a span filter (`[…]`) may contain `=` itself.
         let level = directive.rsplit_once('=').map_or(directive, |(_, level)| level);
         if !LEVELS.contains(&level.to_lowercase().as_str()) {
             return Err(format!(
-                "{directive:?}: {level:?} is no level; levels are {}, and a directive is module=level",
+                "{directive:?}: {level:?} is not a level; use one of {}, or a directive module=level",
                 LEVELS.join(", ")
             ));
         }
@@ -32,7 +33,8 @@ pub fn check_level(directives: &str) -> Result<(), String> {
     EnvFilter::try_new(directives).map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// Says on standard error why a process ends before it has begun: as a line of the log where logs are JSON, else in words.
+/// Reports on standard error why a process cannot start: as a log line where logs are JSON, else as plain
+/// text.
 #[allow(clippy::print_stderr, reason = "people read it at a terminal, with or without logs")]
 pub fn complain(program: &str, config: &LogConfig, error: &dyn std::error::Error) {
     if is_json(config.format) {
@@ -51,7 +53,7 @@ fn is_json(format: LogFormat) -> bool {
     }
 }
 
-/// Starts logging to standard error, by the settings. A second call changes nothing.
+/// Starts logging to standard error. A second call changes nothing.
 pub fn start_logs(config: &LogConfig) {
     let filter = EnvFilter::try_new(&config.level).unwrap_or_else(|_| EnvFilter::new("info"));
     let builder =
@@ -61,7 +63,7 @@ pub fn start_logs(config: &LogConfig) {
     } else {
         builder.try_init()
     };
-    // Tests and `dev` start several processes' worth of code in one; the first call decides.
+    // Tests and `dev` run the code of several processes in one; the first call wins.
     drop(started);
 }
 
@@ -70,7 +72,7 @@ mod tests {
     use super::check_level;
 
     #[test]
-    fn what_is_no_level_is_refused_with_the_levels_there_are() {
+    fn an_unknown_level_is_refused_with_the_known_ones() {
         for good in [
             "info",
             "WARN",

@@ -1,5 +1,5 @@
-//! Facts from one run to another on the same shard: that a called run is over, what it asks of its caller, and what the
-//! caller answers. Written and read here.
+//! Writes and reads the facts that one run sends another on the same shard: `call_ended`, `parent_asked` and
+//! `parent_answered`.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use crate::machine::Fact;
 use crate::machine::fact::{CallEnded, ParentAnswered, ParentAsked};
 use crate::machine::run::Caller;
 
-/// The body of a `call_ended` fact: what it tells the caller's node of a run that it has called.
+/// The body of a `call_ended` fact: tells the caller's node which sub-workflow run has ended.
 pub fn call_ended_body(caller: &Caller, called: RunId) -> String {
     let mut body = json!({"node": caller.node, "called": called});
     if !caller.frame.is_root() {

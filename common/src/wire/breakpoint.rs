@@ -1,6 +1,7 @@
-//! Breakpoints and variable updates as JSON. A breakpoint is
-//! `{"after":"node","command":"stop|pause|update_variables","reason":…,"updates":[…]}`, an update
-//! `{"selector":["node","name"],"value":<stored>}`; commands that come later (`update` facts) carry the same updates.
+//! Breakpoints and variable updates as JSON.
+//!
+//! A breakpoint is `{"after":"node","command":"stop|pause|update_variables","reason":…,"updates":[…]}`. An
+//! update is `{"selector":["node","name"],"value":<stored>}`; `update` facts carry the same updates.
 
 use serde_json::{Value as Json, json};
 
@@ -11,17 +12,17 @@ use crate::value::{JsonMap, Stored};
 
 const WHAT: &str = "a breakpoint";
 
-/// Names of the commands that a breakpoint may carry.
+/// The commands that a breakpoint may carry.
 pub mod command {
-    /// The run ends.
+    /// Ends the run.
     pub const STOP: &str = "stop";
-    /// The run waits.
+    /// Pauses the run.
     pub const PAUSE: &str = "pause";
-    /// Variables are written.
+    /// Writes variables.
     pub const UPDATE: &str = "update_variables";
 }
 
-/// Breakpoints, in their order.
+/// Writes breakpoints, in order.
 pub fn breakpoints_json(breakpoints: &[Breakpoint]) -> Json {
     breakpoints.iter().map(breakpoint_json).collect()
 }
@@ -41,16 +42,16 @@ fn breakpoint_json(breakpoint: &Breakpoint) -> Json {
     }
 }
 
-/// Reads breakpoints; none where there is nothing.
+/// Reads breakpoints; an absent value gives an empty list.
 ///
 /// # Errors
-/// Something else than a list of breakpoints.
+/// The value is not a list of breakpoints.
 pub fn breakpoints_from_json(value: Option<Json>) -> Result<Vec<Breakpoint>, WireError> {
     match value {
         None | Some(Json::Null) => Ok(Vec::new()),
         Some(Json::Array(items)) => items.into_iter().map(breakpoint_from_json).collect(),
         Some(Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Object(_)) => {
-            Err(WireError::malformed(WHAT, "commands are no list"))
+            Err(WireError::malformed(WHAT, "commands are not a list"))
         }
     }
 }
@@ -70,7 +71,7 @@ fn breakpoint_from_json(value: Json) -> Result<Breakpoint, WireError> {
     Ok(Breakpoint { after, command })
 }
 
-/// Updates of variables (node, name, value), in their order.
+/// Writes variable updates (node, name, value), in order.
 pub fn updates_json(updates: &[(String, String, Stored)]) -> Json {
     updates
         .iter()
@@ -81,13 +82,13 @@ pub fn updates_json(updates: &[(String, String, Stored)]) -> Json {
         .collect()
 }
 
-/// Reads updates of variables.
+/// Reads variable updates.
 ///
 /// # Errors
-/// Something else than a list of updates.
+/// The value is not a list of updates.
 pub fn updates_from_json(value: Option<Json>) -> Result<Vec<(String, String, Stored)>, WireError> {
     let Some(Json::Array(items)) = value else {
-        return Err(WireError::malformed(WHAT, "updates are no list"));
+        return Err(WireError::malformed(WHAT, "updates are not a list"));
     };
     items.into_iter().map(update_from_json).collect()
 }
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_breakpoint_is_refused() {
+    fn an_invalid_breakpoint_is_refused() {
         for wrong in [json!({}), json!([1]), json!([{"after": "a", "command": "jump"}]), json!([{}])] {
             assert!(breakpoints_from_json(Some(wrong.clone())).is_err(), "{wrong}");
         }

@@ -1,4 +1,4 @@
-//! What a commit writes of calls from one run to another.
+//! The part of a commit that concerns sub-workflow runs.
 
 use serde_json::Value as Json;
 
@@ -10,32 +10,32 @@ use crate::ids::RunId;
 use crate::machine::changes::{CallOrder, Changes, Told};
 use crate::machine::run::{Caller, RunState};
 
-/// What a run's commit writes of calls from one run to another.
+/// Changes to sub-workflow runs and facts for other runs, written by a run's commit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallsWrite {
-    /// Orders of runs that are to be made: run, and what is known of it, as JSON.
+    /// Sub-workflow runs to create: id and order (JSON).
     pub ordered: Vec<(RunId, String)>,
-    /// Runs that are to be stopped, or never made.
+    /// Sub-workflow runs to stop, or not to create at all.
     pub dropped: Vec<RunId>,
-    /// It is over, and this run has called it: the body of the fact that says so.
+    /// Set when this run has ended and has a caller: the caller and the body of its `call_ended` fact.
     pub ended: Option<(RunId, String)>,
     /// Facts for other runs of the shard: run, kind, body.
     pub told: Vec<(RunId, &'static str, String)>,
 }
 
-/// Who has called a run, as far as its hash can be read.
+/// Reads the caller of a run from its hash; `None` when absent or unreadable.
 pub(super) fn caller_of(rest: &AtRest) -> Option<Box<Caller>> {
     let caller: Json = serde_json::from_str(rest.run.get("caller")?).ok()?;
     read_caller(&caller).ok()
 }
 
-/// What says to the caller that the run is over.
+/// The `call_ended` fact for the caller.
 pub(super) fn to_caller(run: RunId, caller: &Caller) -> Box<CallsWrite> {
     let ended = Some((caller.run, between_runs::call_ended_body(caller, run)));
     Box::new(CallsWrite { ended, ..CallsWrite::default() })
 }
 
-/// What of calls a run has changed, if anything.
+/// Collects the sub-workflow changes of a commit; `None` when there are none.
 pub(super) fn calls(run: &RunState, changes: &Changes) -> Option<Box<CallsWrite>> {
     let caller = run.head.caller.as_ref().filter(|_| run.status.is_over());
     if changes.calls.is_none() && caller.is_none() {
@@ -43,7 +43,7 @@ pub(super) fn calls(run: &RunState, changes: &Changes) -> Option<Box<CallsWrite>
     }
     let mut write = caller.map(|caller| to_caller(run.id, caller)).unwrap_or_default();
     if let Some(calls) = &changes.calls {
-        // What was ordered and dropped within one commit never was.
+        // An order that was dropped within the same commit is never written.
         let never_was =
             |of: &RunId| calls.dropped.contains(of) && calls.ordered.iter().any(|order| order.run == *of);
         let ordered = calls.ordered.iter().filter(|order| !never_was(&order.run));
@@ -63,7 +63,7 @@ fn told(told: &Told) -> (RunId, &'static str, String) {
     }
 }
 
-/// An order: what whoever makes the run has to know, and what is shown of it afterwards.
+/// The order of a sub-workflow run: what its creator needs, and what the API shows of it.
 fn order_json(run: &RunState, order: &CallOrder) -> String {
     let mut object = ObjectText::with_capacity(256);
     object.text("app", &order.app);

@@ -1,4 +1,5 @@
-//! Facts of nodes that run inside a job, as JSON behind the fields that name the job.
+//! Facts of child nodes (nodes that run inside another node's job), as JSON after the fields that name the
+//! job.
 
 use serde_json::Value as Json;
 

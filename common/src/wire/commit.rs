@@ -1,5 +1,5 @@
-//! What a commit writes for one run: the touched parts of its state, encoded once, whatever number of facts touched
-//! them.
+//! The writes of a commit for one run. Each touched part of the state is encoded once, no matter how many
+//! facts touched it.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -35,112 +35,102 @@ use crate::machine::run::{RunState, RunStatus};
 pub use super::calls::CallsWrite;
 pub use super::conversation::ConversationWrite;
 
-/// A job's entry to add.
+/// A job entry to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobEntry {
-    /// The queue.
     pub queue: Arc<str>,
-    /// The entry's id.
     pub entry: EntryId,
-    /// The run.
     pub run: RunId,
-    /// The field `job`.
+    /// The value of the field `job`.
     pub body: String,
 }
 
-/// A job's entry to take back.
+/// A job entry to take back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakeBack {
-    /// The queue.
     pub queue: String,
-    /// The entry.
     pub entry: EntryId,
-    /// Whose holder is told to stop.
+    /// The execution whose worker is told to stop.
     pub execution: ExecutionId,
 }
 
-/// What a run's commit counts of model calls.
+/// Model calls of a run, counted by its commit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpentWrite {
-    /// The API key that pays, by its id; none for whoever has the admin key.
+    /// The id of the API key that pays; `None` for the admin key.
     pub key: Option<String>,
-    /// The calls.
     pub calls: Vec<Spending>,
 }
 
-/// About how many bytes a field of the state takes with its name.
+/// Estimated bytes of a state field with its name, for allocation.
 const STATE_BYTES: usize = 128;
 
-/// All that a commit writes for one run.
+/// Everything that a commit writes for one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunWrite {
-    /// The run.
     pub run: RunId,
-    /// Its graph.
     pub graph: GraphHash,
-    /// When it was submitted, for the index.
+    /// Submission time, for the index.
     pub created_at: Timestamp,
     /// Fields of the run hash.
     pub fields: Vec<(&'static str, String)>,
-    /// Fields of the state hash; none for one to delete.
+    /// Fields of the state hash; `None` deletes the field.
     pub state: Pairs,
-    /// Delete all that closed frames left first.
+    /// Delete first all results left by closed frames.
     pub collected_cleared: bool,
-    /// Fields of the hash of what closed frames left; none for one to delete.
+    /// Fields of the hash with the results of closed frames; `None` deletes the field.
     pub collected: Pairs,
-    /// Fields of the pauses hash: pause id and its JSON.
+    /// Fields of the pauses hash: pause id and JSON.
     pub pauses: Vec<(String, String)>,
-    /// Fields of the ledger: what model calls cost, one by one.
+    /// Fields of the ledger: the cost of each model call.
     pub ledger: Vec<(String, String)>,
-    /// The model calls that were paid for, and the key that pays.
+    /// Paid model calls, and the key that pays.
     pub spent: Option<Box<SpentWrite>>,
-    /// It may have a ledger.
+    /// The run may have a ledger.
     pub has_ledger: bool,
-    /// It is over, and what was said in it is to become a turn of its conversation.
+    /// The run has ended, and its messages become a turn of its conversation.
     pub leaves_turn: bool,
-    /// What it leaves to its conversation.
+    /// Changes for its conversation.
     pub conversation: Option<Box<ConversationWrite>>,
     /// Delete the list of held chunks first.
     pub held_cleared: bool,
-    /// Then append these to it.
+    /// Held chunks to append after that.
     pub held: Vec<String>,
     /// Entries of the event stream.
     pub entries: EventTexts,
-    /// The number of the run's last event, with those: its stream has no more entries than that.
+    /// The number of the run's last event, these included. The event stream has at most as many entries.
     pub seq: u64,
-    /// The status moved: from, to.
+    /// The status change: from, to.
     pub status: Option<(RunStatus, RunStatus)>,
-    /// When the run ended.
+    /// Set when the run ends.
     pub ended_at: Option<Timestamp>,
-    /// Runs that it calls, and the one that has called it.
+    /// Sub-workflow runs, and the caller.
     pub calls: Option<Box<CallsWrite>>,
-    /// What it keeps beside its variables.
+    /// Messages, runtime values and history.
     pub objects: Option<Box<ObjectsWrite>>,
-    /// Jobs to add.
     pub jobs: Vec<JobEntry>,
-    /// Jobs to take back.
     pub taken_back: Vec<TakeBack>,
-    /// Timers to set (due, member) and members to clear.
+    /// Timers to set: due time, member.
     pub timers_set: Vec<(Timestamp, String)>,
-    /// Timers to clear.
+    /// Timers to clear, by member.
     pub timers_cleared: Vec<String>,
     /// Blobs to store: name and content.
     pub blobs: Vec<(BlobId, String)>,
-    /// A `continue` fact is due.
+    /// Whether a `continue` fact must follow.
     pub go_on: bool,
 }
 
 impl RunWrite {
-    /// Encodes what a run's steps of one commit have ordered. Some of it is taken out of the changes: all that is left to do
-    /// with them is to [clear](Changes::clear) them.
+    /// Encodes the changes of one commit. Takes parts out of `changes`; afterwards only
+    /// [clear](Changes::clear) them.
     ///
-    /// What nearly every commit has is written here, all else in a function of its own: the instructions of the one stay
-    /// close by while many runs are written one after the other.
+    /// Rare parts are written by a separate function, so that the code for the common parts stays in the
+    /// instruction cache when many runs are written one after another.
     pub fn new(run: &RunState, changes: &mut Changes) -> Self {
         let graph = &run.graph;
         let names = changes.nodes.len() + changes.variables.len() + 2;
         let mut state = Pairs::with_capacity(names, names * STATE_BYTES);
-        // Of a frame that was opened and closed within this commit nothing was ever written.
+        // A frame that was opened and closed within this commit is never written.
         let never_was = |frame: &FramePath| changes.opened.contains(frame) && !run.frames.contains_key(frame);
         let mut has_end = false;
         for (frame, node) in changes.nodes.iter().filter(|(frame, _)| !never_was(frame)) {
@@ -176,7 +166,7 @@ impl RunWrite {
         write
     }
 
-    /// A run's write without anything in it.
+    /// An empty write for a run.
     pub(crate) fn nothing(run: RunId, graph: GraphHash) -> Self {
         Self {
             run,
@@ -209,7 +199,7 @@ impl RunWrite {
         }
     }
 
-    /// Adds what few commits have. `has_end`: the end of a node is kept in its state.
+    /// Adds the rare parts. `has_end`: a node's end is kept in its state until its hooks have run.
     #[inline(never)]
     fn add_seldom(&mut self, run: &RunState, changes: &mut Changes, has_end: bool) {
         let graph = &run.graph;
@@ -245,9 +235,9 @@ impl RunWrite {
         self.held = changes.held.iter().map(held_json).collect();
         self.status = changes.status_from.map(|from| (from, run.status));
         self.ended_at = run.status.is_over().then_some(run.finished_at).flatten();
-        let stands =
+        let is_wanted =
             |cancelled: &&CancelledJob| !changes.jobs.iter().any(|order| cancelled.entry == order.entry);
-        let taken_back = changes.cancelled.iter().filter(stands);
+        let taken_back = changes.cancelled.iter().filter(is_wanted);
         self.taken_back = taken_back
             .map(|CancelledJob { queue, entry, execution }| TakeBack {
                 queue: queue.to_string(),
@@ -259,7 +249,7 @@ impl RunWrite {
         self.go_on = changes.go_on && !run.status.is_over();
     }
 
-    /// Ends a run whose state or workflow cannot be read, so that nobody waits for it for ever.
+    /// Ends a run whose state or workflow cannot be read, so that clients do not wait forever.
     ///
     /// # Errors
     /// Not even its status can be read.
@@ -268,7 +258,7 @@ impl RunWrite {
         let unknown = || WireError::Unknown { what: "a run's status", kind: field("status").to_string() };
         let from = RunStatus::from_name(field("status")).ok_or_else(unknown)?;
         let error = format!("{}: {reason}", crate::failure::EngineErrorType::Engine);
-        let told = serde_json::json!({"seq": rest.seq + 1, "ts": now.millis(), "error": error});
+        let event = serde_json::json!({"seq": rest.seq + 1, "ts": now.millis(), "error": error});
         Ok(Self {
             created_at: Timestamp::from_micros(field("created_at").parse().unwrap_or(0)),
             fields: vec![
@@ -277,7 +267,7 @@ impl RunWrite {
                 ("error", error.clone()),
             ],
             has_ledger: true,
-            entries: [[(event::kind::GRAPH_RUN_FAILED, told.to_string())]].into_iter().collect(),
+            entries: [[(event::kind::GRAPH_RUN_FAILED, event.to_string())]].into_iter().collect(),
             seq: rest.seq + 1,
             status: Some((from, RunStatus::Failed)),
             ended_at: Some(now),
@@ -289,7 +279,7 @@ impl RunWrite {
         })
     }
 
-    /// About how many bytes it sends.
+    /// Estimated bytes that it sends.
     pub fn size(&self) -> usize {
         let jobs: usize = self.jobs.iter().map(|j| j.body.len() + 80).sum();
         let blobs: usize = self.blobs.iter().map(|(_, text)| text.len()).sum();
@@ -305,7 +295,7 @@ impl RunWrite {
     }
 }
 
-/// The parts of a run that is given up get their time to live like the rest of it.
+/// Sets the time to live on the messages and other parts of an unreadable run.
 fn unreadable_objects(rest: &AtRest) -> Option<Box<ObjectsWrite>> {
     let expire = objects::parts(rest.run.get(objects::OBJECTS_FIELD)?).map(str::to_string).collect();
     Some(Box::new(ObjectsWrite { expire, ..ObjectsWrite::default() }))
@@ -315,7 +305,7 @@ fn spent(run: &RunState, calls: Vec<Spending>) -> Option<Box<SpentWrite>> {
     (!calls.is_empty()).then(|| Box::new(SpentWrite { key: run.head.key.clone(), calls }))
 }
 
-/// The jobs of a run as far as its state can be read without its workflow.
+/// The jobs of a run, as far as its state can be read without the workflow.
 fn jobs_of(run: RunId, rest: &AtRest) -> Vec<TakeBack> {
     let of_node = |(field, text): &(String, String)| {
         let (frame, node) = super::state::node_of_field(field)?;
@@ -327,11 +317,11 @@ fn jobs_of(run: RunId, rest: &AtRest) -> Vec<TakeBack> {
     rest.state.iter().filter_map(of_node).collect()
 }
 
-/// The jobs to enqueue. One that was ordered and taken back within one commit never was.
+/// The jobs to enqueue. A job ordered and taken back within one commit is left out.
 fn jobs(run: &RunState, changes: &Changes) -> Vec<JobEntry> {
-    let stands = |order: &&JobOrder| !changes.cancelled.iter().any(|c| c.entry == order.entry);
+    let is_wanted = |order: &&JobOrder| !changes.cancelled.iter().any(|c| c.entry == order.entry);
     let mut jobs = Vec::with_capacity(changes.jobs.len());
-    jobs.extend(changes.jobs.iter().filter(stands).map(|order| JobEntry {
+    jobs.extend(changes.jobs.iter().filter(is_wanted).map(|order| JobEntry {
         queue: order.queue.clone(),
         entry: order.entry,
         run: run.id,
@@ -340,7 +330,7 @@ fn jobs(run: &RunState, changes: &Changes) -> Vec<JobEntry> {
     jobs
 }
 
-/// What is open beside nodes and variables.
+/// Writes the open parts of a run other than nodes and variables.
 fn write_open(run: &RunState, changes: &Changes, state: &mut Pairs) {
     let graph = &run.graph;
     for key in &changes.containers {
@@ -396,7 +386,7 @@ fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> 
     let mut fields = Vec::new();
     if changes.status_from.is_none() {
         if run.status.is_over() {
-            // What was paid for, and heard of behind the end.
+            // Costs reported after the run ended.
             spent_fields(run, &mut fields);
         }
         return fields;
@@ -417,7 +407,7 @@ fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> 
     fields.push(("steps", run.root_steps().to_string()));
     spent_fields(run, &mut fields);
     fields.push(("exceptions", run.exceptions().to_string()));
-    // The outputs stand in the last event; they are taken from there, so that both say the same.
+    // The outputs are taken from the last event, so that both agree.
     let outputs = changes.entries.events().iter().rev().find_map(|e| match &e.kind {
         EventKind::GraphRunSucceeded { outputs }
         | EventKind::GraphRunPartialSucceeded { outputs, .. }

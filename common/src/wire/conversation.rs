@@ -1,4 +1,4 @@
-//! What a conversation keeps from one run to the next, and what a run leaves to it: variables, and the list of its messages.
+//! A conversation's variables and message list: how one run saves them for the next.
 
 use super::objects;
 use super::text::stored_text;
@@ -9,24 +9,24 @@ use crate::machine::run::{RunState, RunStatus};
 use crate::objects::{MAIN, MessageList};
 use crate::value::{BlobRef, Segment, Stored, blob_text};
 
-/// What a run leaves to its conversation.
+/// Changes that a run makes to its conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationWrite {
-    /// The conversation.
     pub id: String,
-    /// Fields of its hash: `v:<name>` and the stored JSON of the variable.
+    /// Fields of the conversation hash: `v:<name>` and the stored JSON of the variable.
     pub fields: Vec<(String, String)>,
-    /// Blobs to copy for it: from, to. One name a variable: a newer copy takes the place of the older.
+    /// Blobs to copy for the conversation: from, to. Each variable has one copy; a newer value overwrites it.
     pub copies: Vec<(BlobId, BlobId)>,
-    /// Copies whose variables have small values now.
+    /// Copies to delete: their variables now have small values.
     pub dropped: Vec<BlobId>,
-    /// Copies that variables which were not written may have: they live as long as the conversation.
+    /// Possible copies of variables that were not written; their time to live is extended with the
+    /// conversation's.
     pub kept: Vec<BlobId>,
-    /// The list `main` of this run becomes the conversation's; its index is among the fields.
+    /// Set when the list `main` of this run replaces the conversation's; the index is in `fields`.
     pub messages: Option<RunId>,
 }
 
-/// What it leaves, if anything.
+/// The changes for the conversation; `None` when there are none.
 pub(super) fn left(run: &RunState, changes: &Changes) -> Option<Box<ConversationWrite>> {
     let main = left_messages(run, changes);
     if changes.conversation.is_empty() && main.is_none() {
@@ -36,14 +36,14 @@ pub(super) fn left(run: &RunState, changes: &Changes) -> Option<Box<Conversation
     let (mut fields, mut copies, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(main) = main {
         let mut index = objects::index_json(main);
-        // Who changed it in this run is nothing to the next.
+        // The record of applied changes belongs to this run only.
         index.as_object_mut().into_iter().for_each(|index| _ = index.remove("applied"));
         fields.push((CONVERSATION_MESSAGES.to_string(), index.to_string()));
     }
     for (name, value) in &changes.conversation {
         let copy = conversation_copy(&id, name);
         let value = match value {
-            // What lies apart is copied, since a run's blobs go with it.
+            // Blobs are copied, because a run's blobs are deleted with it.
             Stored::Blob(blob) => {
                 copies.push((blob.id.clone(), copy.clone()));
                 Stored::Blob(BlobRef { id: copy, ..blob.clone() })
@@ -63,7 +63,7 @@ pub(super) fn left(run: &RunState, changes: &Changes) -> Option<Box<Conversation
     Some(Box::new(ConversationWrite { id, fields, copies, dropped, kept, messages: main.map(|_| run.id) }))
 }
 
-/// The list that a run leaves to its conversation, when it ends or waits and has changed it: so the next turn finds it.
+/// The message list for the next turn, when the run has changed it and ends or waits.
 fn left_messages<'a>(run: &'a RunState, changes: &Changes) -> Option<&'a MessageList> {
     if !run.head.leaves_turn {
         return None;
@@ -73,12 +73,12 @@ fn left_messages<'a>(run: &'a RunState, changes: &Changes) -> Option<&'a Message
     (!main.index.applied.is_empty()).then_some(main)
 }
 
-/// The field of a conversation's hash that has the index of its messages.
+/// The field of a conversation hash that holds the index of its messages.
 pub const CONVERSATION_MESSAGES: &str = "messages";
 
-/// Where the large value of a conversation variable lies: one name a variable, so that none is forgotten when it is
-/// overwritten, and all can be told to live on without being known. Nobody else refers to it: a run that reads it takes a
-/// copy of its own.
+/// The blob name for the large value of a conversation variable. One name a variable: an overwritten value
+/// leaves no blob over, and the time to live of all copies can be extended without reading the hash. No run
+/// refers to it; a run that reads it copies it.
 pub fn conversation_copy(conversation: &str, variable: &str) -> BlobId {
     let name = format!("conversation/{conversation}/{variable}");
     BlobId::from(
@@ -86,13 +86,13 @@ pub fn conversation_copy(conversation: &str, variable: &str) -> BlobId {
     )
 }
 
-/// Where large values of a conversation's variables may lie, as far as a workflow defines them.
+/// The blob names that a workflow's conversation variables may use.
 pub fn conversation_copies(graph: &Graph, conversation: &str) -> Vec<BlobId> {
     graph.conversation.iter().map(|variable| conversation_copy(conversation, &variable.name)).collect()
 }
 
-/// What a conversation keeps of a variable that is set from outside: the text of its field; and where its large value may
-/// lie, with its content if it has one.
+/// Encodes a conversation variable that a client sets: the text of its field; and the blob's name, with its
+/// content when the value is large.
 pub fn conversation_value(
     conversation: &str,
     variable: &str,
@@ -108,7 +108,7 @@ pub fn conversation_value(
     (stored_text(&Stored::Blob(blob)), (copy, Some(text)))
 }
 
-/// The field of a conversation's hash that keeps a variable.
+/// The field of a conversation hash for a variable.
 pub fn conversation_field(variable: &str) -> String {
     format!("v:{variable}")
 }

@@ -1,5 +1,5 @@
-//! The end of a job, as it is read. Nearly every fact of a busy shard is one: its fields go where they belong as they come, and
-//! no list of them is made first.
+//! Reads the end of a job (`done`, `failed`). Nearly all facts of a busy shard are of these kinds, so the
+//! fields are read straight into place, without a list in between.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ pub(super) fn read(body: &str, graph: &Graph) -> Result<JobDone, WireError> {
     }
 }
 
-/// Reads one that is written as we write it; none of any other.
+/// Reads a body in the form we write ourselves; `None` for any other.
 fn plain(body: &str, graph: &Graph) -> Option<JobDone> {
     let (mut node, mut frame, mut entry) = (None, "", None);
     let (mut attempt, mut delivery, mut started_at, mut finished_at) = (None, None, None, None);
@@ -39,7 +39,7 @@ fn plain(body: &str, graph: &Graph) -> Option<JobDone> {
             "frame" => frame = scan.text()?,
             "attempt" => attempt = u32::try_from(scan.number()?).ok(),
             "job" => entry = scan.text()?.parse().ok(),
-            // The delivery's number says who speaks; the name is for people.
+            // The delivery count identifies the sender; the name is for people.
             "holder" => _ = scan.text()?,
             "delivery" => delivery = u32::try_from(scan.number()?).ok(),
             "started_at" => started_at = moment(scan.number()?),
@@ -48,7 +48,7 @@ fn plain(body: &str, graph: &Graph) -> Option<JobDone> {
             "outputs" => record.outputs = scan.named()?,
             "process_data" => record.process_data = scan.named()?,
             "streamed" => streamed = Some(scan.field()?.into_json()),
-            // Of another version.
+            // A newer version.
             "v" => return None,
             of_record => read_field(&mut record, of_record, scan.field()?).ok()?,
         }
@@ -66,7 +66,7 @@ fn plain(body: &str, graph: &Graph) -> Option<JobDone> {
     is_whole.then_some(JobDone { job, started_at: started_at?, finished_at: finished_at?, streamed, record })
 }
 
-/// Reads one that may be written in any way, or says what is wrong with it.
+/// Reads a body in any valid JSON form, or says what is wrong with it.
 fn general(body: &str, graph: &Graph) -> Result<JobDone, WireError> {
     let mut end = End::default();
     read_each(WHAT, body, &mut end)?;
@@ -96,7 +96,7 @@ fn general(body: &str, graph: &Graph) -> Result<JobDone, WireError> {
     })
 }
 
-/// What has been read of it. Of two fields with one name the later counts.
+/// The fields read so far. Of two fields with the same name the later counts.
 #[derive(Default)]
 struct End<'a> {
     node: Option<Cow<'a, str>>,
@@ -107,9 +107,10 @@ struct End<'a> {
     started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
     streamed: Option<serde_json::Value>,
-    /// Where it is kept: it is too large to be carried there.
+    /// Boxed: too large to move around.
     record: Box<Record>,
-    /// The first value that does not fit. The rest is read all the same: a newer version is said to be one.
+    /// The first invalid value. Reading goes on, because a later field may show that the message is of a
+    /// newer version.
     wrong: Option<WireError>,
 }
 
@@ -122,7 +123,7 @@ impl<'a> Sink<'a> for End<'a> {
             "node" => self.node = text(fields.next_value()?),
             "frame" => self.frame = text(fields.next_value()?),
             "job" => self.entry = text(fields.next_value()?),
-            // The delivery's number says who speaks; the name is for people.
+            // The delivery count identifies the sender; the name is for people.
             "holder" => _ = fields.next_value::<IgnoredAny>()?,
             "attempt" => self.attempt = number(fields.next_value()?),
             "delivery" => self.delivery = number(fields.next_value()?),
@@ -139,7 +140,7 @@ impl<'a> Sink<'a> for End<'a> {
 }
 
 impl End<'_> {
-    /// What was read, or nothing and the reason why.
+    /// The value; or the default, with the error recorded.
     fn fitting<T: Default>(&mut self, read: Result<T, WireError>) -> T {
         read.unwrap_or_else(|wrong| {
             self.wrong.get_or_insert(wrong);
@@ -206,7 +207,7 @@ workflow:
         r#"{"a": {"$tm": "blob"}}"#,
     ];
 
-    /// Reads all fields first, and then takes them one by one, as other facts are read.
+    /// Reads all fields into a list first, as for other facts.
     fn by_fields(body: &str, graph: &Graph) -> Result<JobDone, WireError> {
         let mut map = Fields::read(WHAT, body)?;
         Ok(JobDone {
@@ -278,7 +279,7 @@ workflow:
     }
 
     #[test]
-    fn a_newer_end_of_a_job_is_told_from_one_that_is_wrong() {
+    fn a_newer_end_of_a_job_is_distinguished_from_an_invalid_one() {
         let graph = crate::graph::import(GRAPH.as_bytes()).graph.expect("it can run");
         let newer = read(r#"{"outputs": {"a": {"$tm": "blob"}}, "v": 9}"#, &graph).unwrap_err();
         assert!(matches!(newer, WireError::Version { version: 9, .. }), "{newer}");

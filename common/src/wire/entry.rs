@@ -1,5 +1,5 @@
-//! An entry of a run's event stream as it lies there: its events' numbers are read, their text is not. Most events are
-//! handed on nearly as they were written, some thousand a second; whoever needs one in parts asks for the
+//! An entry of a run's event stream in its stored form. Only the numbers of its events are parsed: some
+//! thousand events a second pass through almost unchanged. A reader that needs the fields asks for the
 //! [`EventRecord`].
 
 use std::sync::{Arc, OnceLock};
@@ -11,40 +11,38 @@ use super::WireError;
 use super::event::{self, EventRecord, kind};
 use crate::ids::EntryId;
 
-/// The events of one entry; never none. Shared by all who follow the run.
+/// The events of one entry, at least one. Shared by all followers of the run.
 #[derive(Debug, Clone)]
 pub struct EventEntry {
-    /// Its id.
     pub id: EntryId,
     events: Vec<StoredEvent>,
     told: OnceLock<Arc<[u8]>>,
 }
 
-/// An event as it is stored.
+/// A stored event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEvent {
-    /// Its type.
     pub kind: String,
     /// Counts the run's events from 1.
     pub seq: u64,
     /// Unix milliseconds.
     pub ts: i64,
-    /// All of its JSON, `seq` and `ts` included.
+    /// The whole JSON, with `seq` and `ts`.
     text: String,
 }
 
 impl StoredEvent {
-    /// All of its JSON.
+    /// The whole JSON, with `seq` and `ts`.
     pub fn text(&self) -> &str {
         &self.text
     }
 }
 
 impl EventEntry {
-    /// Reads an entry: a field an event.
+    /// Reads an entry; each field is an event.
     ///
     /// # Errors
-    /// A value that is not the JSON of an event, or no event at all.
+    /// A value is not the JSON of an event, or there is no event.
     pub fn read(id: EntryId, fields: impl IntoIterator<Item = (String, String)>) -> Result<Self, WireError> {
         let events: Vec<StoredEvent> = fields.into_iter().map(StoredEvent::read).collect::<Result<_, _>>()?;
         if events.is_empty() {
@@ -53,50 +51,50 @@ impl EventEntry {
         Ok(Self { id, events, told: OnceLock::new() })
     }
 
-    /// Its events, each with whether it is the last: the one that carries the entry's id.
+    /// Its events; `true` marks the last one, which carries the entry's id.
     pub fn events(&self) -> impl Iterator<Item = (&StoredEvent, bool)> {
         let last = self.events.len() - 1;
         self.events.iter().enumerate().map(move |(at, event)| (event, at == last))
     }
 
-    /// The numbers of its first and its last event, when they count up without a gap.
+    /// The numbers of the first and the last event; `None` when there is a gap between them.
     pub fn seqs(&self) -> Option<(u64, u64)> {
         let first = self.events.first()?.seq;
         let counts_up = (first..).zip(&self.events).all(|(seq, event)| seq == event.seq);
         counts_up.then(|| (first, self.last_seq()))
     }
 
-    /// The number of its last event.
+    /// The number of the last event.
     pub fn last_seq(&self) -> u64 {
         self.events.last().map_or(0, |event| event.seq)
     }
 
-    /// Whether nothing comes after it.
+    /// Whether it holds the last event of the run.
     pub fn is_terminal(&self) -> bool {
         self.events.iter().any(|event| kind::TERMINAL.contains(&event.kind.as_str()))
     }
 
-    /// Bytes of text in it.
+    /// Bytes of its text.
     pub fn bytes(&self) -> usize {
         self.events.iter().map(|event| event.text.len()).sum()
     }
 
-    /// Its events in parts.
+    /// Parses its events.
     ///
     /// # Errors
-    /// A value that is not the JSON of an event.
+    /// A value is not the JSON of an event.
     pub fn records(&self) -> Result<Vec<EventRecord>, WireError> {
         self.events().map(|(event, is_last)| event.record(self.id, is_last)).collect()
     }
 
-    /// What clients are told of it, once somebody has made that of it.
+    /// The cached text that clients receive, if a follower has stored it.
     pub fn told(&self) -> Option<Arc<[u8]>> {
         self.told.get().cloned()
     }
 
-    /// Keeps what clients are told of it for those who follow, too. It must say the same for every client.
+    /// Caches the text that clients receive, for the other followers. It must be the same for every client.
     pub fn keep_told(&self, told: &Arc<[u8]>) {
-        // Another follower may have been faster, with the same.
+        // Another follower may have stored the same text first.
         let _ = self.told.set(told.clone());
     }
 }
@@ -114,26 +112,26 @@ impl StoredEvent {
         Ok(Self { kind, seq, ts, text })
     }
 
-    /// The event in parts; `entry` is where it stands.
+    /// Parses the event; `entry` is the id of its entry.
     ///
     /// # Errors
-    /// Text that is not the JSON of an event.
+    /// The text is not the JSON of an event.
     pub fn record(&self, entry: EntryId, last_of_entry: bool) -> Result<EventRecord, WireError> {
         event::record(entry, last_of_entry, self.kind.clone(), &self.text)
     }
 
-    /// Its text as a piece of an answer, when it is one that says all by itself.
+    /// The event as a piece of an answer; `None` unless its text alone is enough.
     pub(super) fn chunk(&self) -> Option<ChunkText<'_>> {
         if self.kind != kind::NODE_RUN_STREAM_CHUNK {
             return None;
         }
         let chunk: ChunkText = serde_json::from_str(&self.text).ok()?;
-        // Anything but a text lies apart and must be fetched.
+        // Any value but a string is a blob and must be fetched.
         chunk.chunk.get().starts_with('"').then_some(chunk)
     }
 }
 
-/// The stored form of `node_run_stream_chunk`, its values as they were written.
+/// The stored form of `node_run_stream_chunk`; values stay unparsed.
 #[derive(Deserialize)]
 pub(super) struct ChunkText<'a> {
     #[serde(borrow, default)]
@@ -150,14 +148,14 @@ pub(super) struct ChunkText<'a> {
     pub(super) is_final: bool,
 }
 
-/// What every event has.
+/// The fields that every event has.
 #[derive(Deserialize)]
 struct Head {
     seq: u64,
     ts: i64,
 }
 
-/// Number and time of an event that begins with them, as all do that we write.
+/// Number and time of an event that begins with them, as all events that we write do.
 fn head(text: &str) -> Option<(u64, i64)> {
     let (seq, rest) = text.strip_prefix("{\"seq\":")?.split_once(',')?;
     let rest = rest.strip_prefix("\"ts\":")?;
@@ -219,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_kept_once() {
+    fn the_cached_text_is_stored_once() {
         let entry = entry(&[("tick", r#"{"seq":1,"ts":2}"#)]).unwrap();
         assert!(entry.told().is_none());
         for told in ["one", "two"] {

@@ -1,6 +1,7 @@
-//! Events: entries of a run's event stream. An entry has a field an event: its name is the event's type, its value
-//! the event's JSON with `seq` and `ts` (Unix milliseconds) in front. What is at its default is left out, also what the
-//! graph says (a node's title and type stand in `node_run_started` alone); [`super::expand`] puts it back.
+//! Events: entries of a run's event stream. Each event is a field of its entry: the name is the event's type,
+//! the value its JSON, which begins with `seq` and `ts` (Unix milliseconds). Defaults are left out, and so is
+//! what the graph knows (only `node_run_started` holds a node's title and type); [`super::expand`] adds it
+//! again.
 
 use serde_json::{Value as Json, json};
 
@@ -16,77 +17,77 @@ use crate::machine::pause::Pause;
 use crate::nodes::NodeKind;
 use crate::value::{JsonMap, Stored};
 
-/// The types of events, as the entry's fields are named.
+/// The types of events: the names of the entry's fields.
 pub mod kind {
     /// The run began.
     pub const GRAPH_RUN_STARTED: &str = "graph_run_started";
-    /// The run ended well.
+    /// The run succeeded.
     pub const GRAPH_RUN_SUCCEEDED: &str = "graph_run_succeeded";
-    /// The run ended well but for handled failures.
+    /// The run succeeded; some nodes failed and were handled.
     pub const GRAPH_RUN_PARTIAL_SUCCEEDED: &str = "graph_run_partial_succeeded";
     /// The run failed.
     pub const GRAPH_RUN_FAILED: &str = "graph_run_failed";
     /// The run was stopped.
     pub const GRAPH_RUN_ABORTED: &str = "graph_run_aborted";
-    /// The run waits.
+    /// The run is paused.
     pub const GRAPH_RUN_PAUSED: &str = "graph_run_paused";
-    /// Variables were set from outside.
+    /// A client set variables.
     pub const GRAPH_RUN_VARIABLES_UPDATED: &str = "graph_run_variables_updated";
     /// A node waits for an answer.
     pub const NODE_RUN_PAUSE_REQUESTED: &str = "node_run_pause_requested";
     /// A form was answered.
     pub const NODE_RUN_HUMAN_INPUT_FORM_FILLED: &str = "node_run_human_input_form_filled";
-    /// Nobody answered a form in time.
+    /// A form was not answered in time.
     pub const NODE_RUN_HUMAN_INPUT_FORM_TIMEOUT: &str = "node_run_human_input_form_timeout";
     /// A node wrote a variable.
     pub const NODE_RUN_VARIABLE_UPDATED: &str = "node_run_variable_updated";
-    /// An iteration knows its items.
+    /// An iteration has its list of items.
     pub const NODE_RUN_ITERATION_STARTED: &str = "node_run_iteration_started";
     /// An item begins.
     pub const NODE_RUN_ITERATION_NEXT: &str = "node_run_iteration_next";
-    /// An iteration is through.
+    /// An iteration succeeded.
     pub const NODE_RUN_ITERATION_SUCCEEDED: &str = "node_run_iteration_succeeded";
-    /// An iteration has failed.
+    /// An iteration failed.
     pub const NODE_RUN_ITERATION_FAILED: &str = "node_run_iteration_failed";
     /// A loop begins.
     pub const NODE_RUN_LOOP_STARTED: &str = "node_run_loop_started";
-    /// A further round begins.
+    /// A next round begins.
     pub const NODE_RUN_LOOP_NEXT: &str = "node_run_loop_next";
-    /// A loop is through.
+    /// A loop succeeded.
     pub const NODE_RUN_LOOP_SUCCEEDED: &str = "node_run_loop_succeeded";
-    /// A loop has failed.
+    /// A loop failed.
     pub const NODE_RUN_LOOP_FAILED: &str = "node_run_loop_failed";
     /// An edge will not be taken.
     pub const GRAPH_EDGE_SKIPPED: &str = "graph_edge_skipped";
     /// A node began.
     pub const NODE_RUN_STARTED: &str = "node_run_started";
-    /// Text.
+    /// A piece of text.
     pub const NODE_RUN_STREAM_CHUNK: &str = "node_run_stream_chunk";
-    /// Text withdrawn.
+    /// Text that was sent is withdrawn.
     pub const NODE_RUN_STREAM_REPLACED: &str = "node_run_stream_replaced";
-    /// A node ended well.
+    /// A node succeeded.
     pub const NODE_RUN_SUCCEEDED: &str = "node_run_succeeded";
     /// A node failed.
     pub const NODE_RUN_FAILED: &str = "node_run_failed";
-    /// A node failed, and its strategy went on.
+    /// A node failed, and its error strategy continued the run.
     pub const NODE_RUN_EXCEPTION: &str = "node_run_exception";
     /// A node failed and is tried again.
     pub const NODE_RUN_RETRY: &str = "node_run_retry";
-    /// Those after which nothing comes.
+    /// The types that end a run.
     pub const TERMINAL: [&str; 4] =
         [GRAPH_RUN_SUCCEEDED, GRAPH_RUN_PARTIAL_SUCCEEDED, GRAPH_RUN_FAILED, GRAPH_RUN_ABORTED];
 }
 
-/// The field name and the field value of an event.
+/// Encodes an event: its field name and value.
 pub fn encode(event: &Event, graph: &Graph) -> (&'static str, String) {
     let mut text = String::with_capacity(BYTES);
     (put(&mut text, event, graph), text)
 }
 
-/// About how many bytes an event takes.
+/// Estimated bytes of an event.
 pub(super) const BYTES: usize = 384;
 
-/// Puts the field value of an event behind what is there of a text, and gives its field name.
+/// Appends an event's field value to a text; returns the field name.
 pub(super) fn put(text: &mut String, event: &Event, graph: &Graph) -> &'static str {
     ObjectText::behind(text, |object| {
         object.number("seq", event.seq);
@@ -137,7 +138,7 @@ pub fn type_name(event: &EventKind, graph: &Graph) -> &'static str {
     }
 }
 
-/// What nearly all events are stands here, the others apart, out of the way of these.
+/// Writes the common types of events. The rare ones are written elsewhere, to keep this code small.
 fn write_kind(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
     match kind {
         EventKind::NodeRunStarted(about) => {
@@ -278,7 +279,7 @@ fn write_seldom(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
             write_end(object, end, graph);
             object.number("retry_index", *index);
         }
-        // These are written where the others are told from them.
+        // Written by `write_kind`.
         EventKind::NodeRunStarted(_)
         | EventKind::NodeRunSucceeded(_)
         | EventKind::NodeRunFailed(_)
@@ -291,7 +292,7 @@ fn is_iteration(about: &About, graph: &Graph) -> bool {
     graph.node(about.node).kind == NodeKind::Iteration
 }
 
-/// The reason of a pause in Dify's form, which takes no other keys.
+/// The reason of a pause in Dify's form, which allows no other keys.
 fn reason(pause: &Pause, graph: &Graph) -> Json {
     let node = graph.node(pause.node);
     json!({
@@ -319,25 +320,24 @@ fn write_times(object: &mut ObjectText, end: &NodeEnd, graph: &Graph) {
     object.seconds("finished_at", end.finished_at);
 }
 
-/// An event as it was read.
+/// A parsed event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventRecord {
-    /// The entry it stands in.
+    /// The id of its entry.
     pub entry: EntryId,
-    /// Whether it is the last of its entry: the one that carries the entry's id as SSE id.
+    /// Whether it is the last of its entry, which carries the entry's id as the SSE id.
     pub last_of_entry: bool,
-    /// Its type.
     pub kind: String,
     /// Counts the run's events from 1.
     pub seq: u64,
     /// Unix milliseconds.
     pub ts: i64,
-    /// The rest of its JSON, compact as stored.
+    /// Its other fields, compact as stored.
     pub data: JsonMap,
 }
 
 impl EventRecord {
-    /// True for the event after which nothing comes.
+    /// Whether it ends the run.
     pub fn is_terminal(&self) -> bool {
         kind::TERMINAL.contains(&self.kind.as_str())
     }
@@ -346,7 +346,7 @@ impl EventRecord {
 /// Reads the events of an entry.
 ///
 /// # Errors
-/// A value that is not the JSON of an event.
+/// A value is not the JSON of an event.
 pub fn decode(
     entry: EntryId,
     fields: impl IntoIterator<Item = (String, String)>,
@@ -361,7 +361,7 @@ pub fn decode(
     Ok(records)
 }
 
-/// One event of an entry.
+/// Parses one event of an entry.
 pub(super) fn record(
     entry: EntryId,
     last_of_entry: bool,
@@ -377,7 +377,7 @@ pub(super) fn record(
     Ok(EventRecord { entry, last_of_entry, kind, seq, ts, data })
 }
 
-/// The number of the last event of an entry; for whoever goes on counting.
+/// The number of the last event of an entry.
 pub fn last_seq(fields: &[(String, String)]) -> Option<u64> {
     let (_, text) = fields.last()?;
     serde_json::from_str::<Json>(text).ok()?.get("seq")?.as_u64()

@@ -1,4 +1,5 @@
-//! Events as the event API tells them: graphon's fields in full, with what the stored form leaves out.
+//! Events as the event API sends them: all fields of graphon's form, including those that the stored form
+//! leaves out.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -13,7 +14,8 @@ use crate::machine::events::StepEvent;
 use crate::nodes::NodeKind;
 use crate::value::JsonMap;
 
-/// The envelope of an event: `{"type", "data", "id", "run_id", "seq", "ts"}`. Blobs must have been put in before.
+/// The envelope of an event: `{"type", "data", "id", "run_id", "seq", "ts"}`. The caller must have loaded
+/// blobs before.
 pub fn envelope(record: &EventRecord, run: &RunId, graph: &Graph) -> Json {
     json!({
         "type": record.kind,
@@ -25,8 +27,8 @@ pub fn envelope(record: &EventRecord, run: &RunId, graph: &Graph) -> Json {
     })
 }
 
-/// Writes the envelope of an event that can be told from its text alone, which is what an answer consists of: pieces
-/// whose text stands in them. Answers false, and writes nothing, for all others.
+/// Writes the envelope of an answer's text chunk from its stored text alone. Returns `false` and writes
+/// nothing for any other event.
 pub fn write_envelope(
     to: &mut Vec<u8>,
     event: &StoredEvent,
@@ -93,7 +95,7 @@ struct ChunkData<'a> {
     is_final: bool,
 }
 
-/// A list as it was written, or an empty one.
+/// The list as stored, or an empty one.
 fn or_empty<S: serde::Serializer>(list: &Option<&RawValue>, s: S) -> Result<S::Ok, S::Error> {
     match list {
         Some(list) => list.serialize(s),
@@ -166,7 +168,7 @@ fn data(record: &EventRecord, graph: &Graph) -> Json {
     }
 }
 
-/// The times of a pause as they are told everywhere else: Unix seconds, and null for no end.
+/// Converts the times of a pause to Unix seconds, as in the rest of the API; null when it never expires.
 fn in_seconds(pause: &mut Json) {
     for key in ["opened_at", "expires_at"] {
         let micros = pause[key].as_str().and_then(|text| text.parse().ok());
@@ -194,13 +196,13 @@ fn about(stored: &JsonMap, graph: &Graph) -> JsonMap {
     data
 }
 
-/// The node that a node runs inside of, and what it is there for.
+/// The child node that an event is about, if it is one.
 fn child_of<'g>(stored: &JsonMap, graph: &'g Graph) -> Option<&'g Child> {
     let id = stored.get("node_id").and_then(Json::as_str)?;
     graph.find(id).and_then(|ix| graph.node(ix).child.as_deref())
 }
 
-/// Says whether a node runs inside another, and of one that does for what.
+/// Adds the parent and the purpose of a child node.
 fn inside(data: &mut JsonMap, stored: &JsonMap, graph: &Graph) {
     let child = child_of(stored, graph);
     data.insert("is_virtual".into(), child.is_some().into());
@@ -216,7 +218,7 @@ fn inside(data: &mut JsonMap, stored: &JsonMap, graph: &Graph) {
     data.insert("extraction_prompt".into(), prompt);
 }
 
-/// The innermost container of each kind around a node, and which item or round of it.
+/// The innermost iteration and loop around a node.
 #[derive(Debug, Default)]
 pub struct Around {
     /// Iteration and item.
@@ -226,7 +228,7 @@ pub struct Around {
 }
 
 impl Around {
-    /// From the frame that an event names; nothing for one of the root frame.
+    /// Reads it from the frame that an event names; empty for the root frame.
     pub fn of(stored: &JsonMap, graph: &Graph) -> Self {
         let frame = stored.get("frame").and_then(Json::as_str);
         frame.map(|frame| Self::of_frame(frame, graph)).unwrap_or_default()
@@ -243,7 +245,7 @@ impl Around {
         around
     }
 
-    /// Writes what Dify's metadata say of it: `iteration_id`, `iteration_index`, `loop_id`, `loop_index`.
+    /// Writes Dify's metadata: `iteration_id`, `iteration_index`, `loop_id`, `loop_index`.
     pub fn write(&self, metadata: &mut JsonMap) {
         for (place, id_key, index_key) in
             [(&self.iteration, "iteration_id", "iteration_index"), (&self.round, "loop_id", "loop_index")]
@@ -256,7 +258,7 @@ impl Around {
     }
 }
 
-/// Metadata of a node's end, with the place among containers.
+/// Metadata of a node's end, with the containers around it.
 fn metadata(stored: &JsonMap, graph: &Graph) -> Json {
     let mut metadata = match stored.get("metadata") {
         Some(Json::Object(map)) => map.clone(),
@@ -266,7 +268,7 @@ fn metadata(stored: &JsonMap, graph: &Graph) -> Json {
     Json::Object(metadata)
 }
 
-/// An event of a container itself: who, when, and everything that is stored of it.
+/// An event of a container: node, times and all stored fields.
 fn of_container(record: &EventRecord, graph: &Graph) -> Json {
     let stored = &record.data;
     let mut data = about(stored, graph);
@@ -283,7 +285,7 @@ fn of_container(record: &EventRecord, graph: &Graph) -> Json {
     Json::Object(data)
 }
 
-/// An event of a node that says no more than is stored.
+/// An event of a node with its stored fields only.
 fn of_node(record: &EventRecord, graph: &Graph) -> Json {
     let mut data = about(&record.data, graph);
     for (key, value) in &record.data {
@@ -364,7 +366,7 @@ workflow:
     }
 
     #[test]
-    fn a_piece_of_text_is_told_the_same_whichever_way() {
+    fn a_text_chunk_has_the_same_envelope_either_way() {
         let (graph, run) = (graph(), RunId::new(1, 2, crate::ids::ShardId(3)));
         for (text, is_written) in [
             (

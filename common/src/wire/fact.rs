@@ -13,15 +13,15 @@
 //! | `update` | API | `updates`: `[{"selector":["node","name"],"value":…}]` |
 //! | `answer` | API | `pause`; of a form `action`, `inputs`, of all else `input`; `cancel` when it is called off |
 //! | `over_budget` | the owner, for the key that pays | the reason |
-//! | `call_ended` | the owner, or whoever makes called runs | `node`, `frame`, and the `called` run that is over |
-//! | `parent_asked` | the owner, for a called run | the caller's `node`, `frame`; `child`, `execution`, `child_node`, `child_frame`; `change` |
+//! | `call_ended` | the owner, or the service that creates sub-workflow runs | `node`, `frame`, and the `called` run that has ended |
+//! | `parent_asked` | the owner, for a sub-workflow run | the caller's `node`, `frame`; `child`, `execution`, `child_node`, `child_frame`; `change` |
 //! | `parent_answered` | the owner, for the caller | the child's `node`, `frame`; `outputs`, or `error` and `error_type` |
-//! | `import` | API | a run to go on with, see [`super::snapshot`] |
+//! | `import` | API | a run to continue, see [`super::snapshot`] |
 //!
-//! An `import` with `rewind` (`frame`, `node`) goes on from a run that is over, as it stood before that node.
-//! Commands may carry the `key` under which they were given.
+//! An `import` with `rewind` (`frame`, `node`) continues an ended run from its state before that node.
+//! Commands may carry the `key` under which a client sent them.
 //!
-//! Facts are read here. What workers write is in [`super::report`], what one run tells another in [`super::between_runs`].
+//! Facts are read here. Workers write them in [`super::report`], runs in [`super::between_runs`].
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ use crate::value::{JsonMap, Selector};
 
 pub(super) const WHAT: &str = "a fact";
 
-/// The kinds of facts, as the entry's field `kind` has them.
+/// The kinds of facts: the entry's field `kind`.
 pub mod kind {
     /// A run was submitted.
     pub const START: &str = "start";
@@ -56,47 +56,46 @@ pub mod kind {
     pub const STARTED: &str = "started";
     /// A piece of text.
     pub const CHUNK: &str = "chunk";
-    /// A step of a job.
+    /// A journal entry of a job.
     pub const STEP: &str = "step";
-    /// A node that runs inside a job began.
+    /// A child node inside a job began.
     pub const CHILD_STARTED: &str = "child_started";
-    /// A piece of its text.
+    /// A piece of text of a child.
     pub const CHILD_CHUNK: &str = "child_chunk";
-    /// A step of it.
+    /// A journal entry of a child.
     pub const CHILD_STEP: &str = "child_step";
-    /// A try of it has failed, and another follows.
+    /// A try of a child failed, and another follows.
     pub const CHILD_RETRY: &str = "child_retry";
-    /// It has ended.
+    /// A child ended.
     pub const CHILD_ENDED: &str = "child_ended";
-    /// A job waits in nobody's hands.
+    /// A job waits and no worker holds it.
     pub const PARKED: &str = "parked";
     /// A result.
     pub const DONE: &str = "done";
     /// A failure.
     pub const FAILED: &str = "failed";
-    /// A bounded step goes on.
+    /// A bounded step continues.
     pub const CONTINUE: &str = "continue";
-    /// An end is wanted.
+    /// The run is to stop.
     pub const STOP: &str = "stop";
-    /// The run is to hand out no further job.
+    /// The run is to hand out no more jobs.
     pub const PAUSE: &str = "pause";
-    /// A paused run is to go on.
+    /// A paused run is to continue.
     pub const RESUME: &str = "resume";
     /// Variables are to be written.
     pub const UPDATE: &str = "update";
     /// A pause was answered.
     pub const ANSWER: &str = "answer";
-    /// Whoever pays for the run has spent too much.
+    /// The key that pays for the run is over its budget.
     pub const OVER_BUDGET: &str = "over_budget";
-    /// A called run is over.
+    /// A sub-workflow run has ended.
     pub const CALL_ENDED: &str = "call_ended";
-    /// A called run wants to change a list of messages of its caller.
+    /// A sub-workflow run wants to change a message list of its caller.
     pub const PARENT_ASKED: &str = "parent_asked";
-    /// The caller has dealt with that.
+    /// The caller has handled that.
     pub const PARENT_ANSWERED: &str = "parent_answered";
-    /// A run goes on where another one stood.
+    /// A run continues from another run's state.
     pub const IMPORT: &str = "import";
-    /// All of them.
     pub const ALL: [&str; 23] = [
         START,
         STARTED,
@@ -129,8 +128,8 @@ pub fn start_body(head: &RunHead) -> String {
     head_to_json(head).to_string()
 }
 
-/// Why a called run is stopped.
-pub const NOBODY_WAITS: &str = "the node that called it does not wait for it any more";
+/// The stop reason of a sub-workflow run that its caller no longer waits for.
+pub const NOBODY_WAITS: &str = "the node that called it no longer waits for it";
 
 /// The body of a `stop` fact.
 pub fn stop_body(reason: &str) -> String {
@@ -140,20 +139,20 @@ pub fn stop_body(reason: &str) -> String {
 /// Reads the body of a `start` fact, which needs no graph.
 ///
 /// # Errors
-/// A newer version, or fields that do not fit.
+/// A newer version, or invalid fields.
 pub fn parse_start(body: &str) -> Result<Fact, WireError> {
     match read(WHAT, body)? {
         Json::Object(map) => Ok(Fact::Start(Box::new(head_from_json(map)?))),
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => {
-            Err(WireError::malformed(WHAT, "its body is no object"))
+            Err(WireError::malformed(WHAT, "its body is not an object"))
         }
     }
 }
 
-/// Reads an entry of the inbox, as a fact of a run of this graph.
+/// Reads an inbox entry as a fact of a run of this graph.
 ///
 /// # Errors
-/// A newer version, an unknown kind, a node that the graph does not have, or a body that does not fit.
+/// A newer version, an unknown kind, a node that the graph does not have, or an invalid body.
 pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
     // Nearly every fact is one of these.
     if kind == kind::DONE {
@@ -230,7 +229,7 @@ fn read_asked(map: &JsonMap) -> Result<Asked, WireError> {
     Ok(Asked { pause: text("id")?, step: text("step")?, request })
 }
 
-/// What an `answer` fact says. Only what is there was said: the answer may be null.
+/// The content of an `answer` fact. Presence of the key counts: the answer itself may be null.
 fn said(map: &mut Fields<'_>) -> Said {
     if map.get("cancel").and_then(Json::as_bool) == Some(true) {
         return Said::Cancel;
@@ -244,7 +243,7 @@ fn said(map: &mut Fields<'_>) -> Said {
     }
 }
 
-/// A fact that is about the run and not about a job.
+/// Reads a fact about the run rather than a job.
 fn command(kind: &str, map: &mut Fields<'_>) -> Result<Option<Fact>, WireError> {
     let text = |map: &Fields<'_>, key: &str| map.text(key).map(str::to_string);
     let reason = |map: &Fields<'_>, default: &str| map.text("reason").unwrap_or(default).into();
@@ -252,7 +251,7 @@ fn command(kind: &str, map: &mut Fields<'_>) -> Result<Option<Fact>, WireError> 
         kind::STOP => Fact::Stop(Stop { reason: reason(map, "User requested abort") }),
         kind::PAUSE => Fact::Pause(PauseCommand { reason: reason(map, "User requested pause") }),
         kind::RESUME => Fact::Resume,
-        kind::OVER_BUDGET => Fact::OverBudget(reason(map, "whoever pays for it has spent too much")),
+        kind::OVER_BUDGET => Fact::OverBudget(reason(map, "the key that pays for it is over its budget")),
         kind::UPDATE => Fact::Update(UpdateVariables {
             updates: updates_from_json(map.take_json("updates"))?,
             key: text(map, "key"),
@@ -301,16 +300,19 @@ pub(super) fn charge(mut map: JsonMap) -> Result<Charge, WireError> {
     }
 }
 
-/// What a step tells. A type that is not known is passed over: whoever wrote it is newer, and the run can do without.
+/// The events of a journal entry. Unknown types are skipped: a newer process wrote them, and the run can do
+/// without.
 pub(super) fn told(value: Option<Json>) -> Result<Vec<(StepEvent, JsonMap)>, WireError> {
     let Some(Json::Array(items)) = value else { return Ok(Vec::new()) };
     let one = |item: Json| {
-        let Json::Array(pair) = item else { return Err(WireError::malformed(WHAT, "an event is no pair")) };
+        let Json::Array(pair) = item else {
+            return Err(WireError::malformed(WHAT, "an event is not a pair"));
+        };
         match <[Json; 2]>::try_from(pair) {
             Ok([Json::String(name), Json::Object(data)]) => {
                 Ok(StepEvent::from_name(&name).map(|it| (it, data)))
             }
-            Ok(_) | Err(_) => Err(WireError::malformed(WHAT, "an event is no pair")),
+            Ok(_) | Err(_) => Err(WireError::malformed(WHAT, "an event is not a pair")),
         }
     };
     items.into_iter().map(one).filter_map(Result::transpose).collect()

@@ -1,6 +1,6 @@
-//! Messages as they are read: objects as lists of their fields. A message has a dozen fields that are each asked for once;
-//! hash tables for them, and for the objects in them, were half of what reading it cost. Names and texts stay where they
-//! stand in the message until somebody keeps them.
+//! Reads messages into lists of fields instead of hash tables: a message has about a dozen fields, each read
+//! once, and hash tables took half of the reading time. Names and strings borrow from the message until a
+//! caller keeps them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,18 +13,17 @@ use serde_json::error::Category;
 use super::{WireError, check_version};
 use crate::value::JsonMap;
 
-/// The fields of an object, in the order of the text. Of two with one name the later counts.
+/// The fields of an object, in the order of the text. Of two with the same name the later counts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, Field<'a>)>);
 
 /// A field's value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Field<'a> {
-    /// An object.
     Object(Fields<'a>),
-    /// A text.
+    /// A string.
     Text(Cow<'a, str>),
-    /// Anything else.
+    /// Any other value.
     Plain(Json),
 }
 
@@ -34,7 +33,7 @@ impl<'a> Fields<'a> {
         let fields = match serde_json::from_str(text).map_err(|e| WireError::malformed(what, e))? {
             Field::Object(fields) => fields,
             Field::Text(_) | Field::Plain(_) => {
-                return Err(WireError::malformed(what, "its body is no object"));
+                return Err(WireError::malformed(what, "its body is not an object"));
             }
         };
         check_version(what, fields.get("v"))?;
@@ -45,7 +44,7 @@ impl<'a> Fields<'a> {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, field)| field)
     }
 
-    /// A value that is neither an object nor a text.
+    /// A value that is neither an object nor a string.
     pub(crate) fn get(&self, name: &str) -> Option<&Json> {
         match self.find(name)? {
             Field::Plain(json) => Some(json),
@@ -53,7 +52,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text.
+    /// A string.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         match self.find(name)? {
             Field::Text(text) => Some(text),
@@ -61,7 +60,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A small number.
+    /// A number that fits `u32`.
     pub(crate) fn number(&self, name: &str) -> Option<u32> {
         self.get(name).and_then(Json::as_u64).and_then(|number| u32::try_from(number).ok())
     }
@@ -82,17 +81,17 @@ impl<'a> Fields<'a> {
         self.take(name)?.into_object()
     }
 
-    /// Takes a text out.
+    /// Takes a string out.
     pub(crate) fn take_text(&mut self, name: &str) -> Option<String> {
         self.take(name)?.into_text()
     }
 
-    /// Each field, in the order of the text; its value may be taken.
+    /// All fields in the order of the text; the caller may take their values.
     pub(crate) fn each_mut(&mut self) -> impl Iterator<Item = (&str, &mut Field<'a>)> {
         self.0.iter_mut().map(|(name, field)| (&**name, field))
     }
 
-    /// As JSON.
+    /// Converts all fields to JSON.
     pub(crate) fn into_map(self) -> JsonMap {
         self.0.into_iter().map(|(name, field)| (name.into_owned(), field.into_json())).collect()
     }
@@ -130,28 +129,28 @@ impl Default for Field<'_> {
 }
 
 impl Field<'_> {
-    /// What is neither an object nor a text.
+    /// The value when it is neither an object nor a string.
     pub(crate) fn as_plain(&self) -> Option<&Json> {
         match self {
             Self::Plain(json) => Some(json),
             Self::Object(_) | Self::Text(_) => None,
         }
     }
-    /// An object, as JSON.
+    /// The object as JSON, if it is one.
     pub(crate) fn into_object(self) -> Option<JsonMap> {
         match self {
             Self::Object(fields) => Some(fields.into_map()),
             Self::Text(_) | Self::Plain(_) => None,
         }
     }
-    /// A text.
+    /// The string, if it is one.
     pub(crate) fn into_text(self) -> Option<String> {
         match self {
             Self::Text(text) => Some(text.into_owned()),
             Self::Object(_) | Self::Plain(_) => None,
         }
     }
-    /// As JSON.
+    /// Converts the value to JSON.
     pub(crate) fn into_json(self) -> Json {
         match self {
             Self::Object(fields) => Json::Object(fields.into_map()),
@@ -215,13 +214,13 @@ impl<'de> Visitor<'de> for FieldVisitor {
     }
 }
 
-/// Takes the fields of a message as they are read.
+/// Receives the fields of a message while it is read.
 pub(crate) trait Sink<'a> {
-    /// Takes a field; its value is the next that `fields` gives.
+    /// Receives a field. The value is the next one of `fields`.
     fn field<M: MapAccess<'a>>(&mut self, name: &str, fields: &mut M) -> Result<(), M::Error>;
 }
 
-/// Reads a message field by field, and checks its version, which the sink is not shown.
+/// Reads a message field by field and checks its version. The sink does not receive the version.
 pub(crate) fn read_each<'a>(
     what: &'static str,
     text: &'a str,
@@ -230,8 +229,8 @@ pub(crate) fn read_each<'a>(
     let mut reader = serde_json::Deserializer::from_str(text);
     let read = reader.deserialize_map(Each(sink)).and_then(|version| reader.end().map(|()| version));
     let wrong = |error: serde_json::Error| match error.classify() {
-        // It would show all of what stands there instead.
-        Category::Data => WireError::malformed(what, "its body is no object"),
+        // serde's own message would include the whole content.
+        Category::Data => WireError::malformed(what, "its body is not an object"),
         Category::Syntax | Category::Eof | Category::Io => WireError::malformed(what, error),
     };
     check_version(what, read.map_err(wrong)?.as_ref())
@@ -240,7 +239,6 @@ pub(crate) fn read_each<'a>(
 struct Each<'s, S>(&'s mut S);
 
 impl<'de, S: Sink<'de>> Visitor<'de> for Each<'_, S> {
-    /// The version.
     type Value = Option<Json>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -258,7 +256,7 @@ impl<'de, S: Sink<'de>> Visitor<'de> for Each<'_, S> {
     }
 }
 
-/// The name of a field. A `Cow` alone would be read into a text of its own.
+/// The name of a field. A plain `Cow` would always be deserialized as owned.
 pub(super) struct Name<'a>(pub(super) Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Name<'de> {
@@ -308,7 +306,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_json_says_is_read_as_it_is(json in any_json()) {
+        fn any_json_is_read_unchanged(json in any_json()) {
             let text = json.to_string();
             let read: Field = serde_json::from_str(&text).unwrap();
             let plain: Json = serde_json::from_str(&text).unwrap();
@@ -343,8 +341,8 @@ mod tests {
         assert_eq!(serde_json::to_value(seen.0).unwrap(), json);
         for (text, reason) in [
             ("", "a test cannot be read: EOF while parsing a value at line 1 column 0"),
-            ("[]", "a test cannot be read: its body is no object"),
-            (r#""text""#, "a test cannot be read: its body is no object"),
+            ("[]", "a test cannot be read: its body is not an object"),
+            (r#""text""#, "a test cannot be read: its body is not an object"),
             (r#"{"a": 1} {}"#, "a test cannot be read: trailing characters at line 1 column 10"),
             (r#"{"a": tru}"#, "a test cannot be read: expected ident at line 1 column 10"),
             (r#"{"v": 9}"#, "a test is of version 9, this process reads up to 3; upgrade it"),
@@ -355,10 +353,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn an_invalid_message_is_refused() {
         for (text, reason) in [
             ("", "a test cannot be read: EOF while parsing a value at line 1 column 0"),
-            ("[]", "a test cannot be read: its body is no object"),
+            ("[]", "a test cannot be read: its body is not an object"),
             (r#"{"v": 9}"#, "a test is of version 9, this process reads up to 3; upgrade it"),
         ] {
             assert_eq!(Fields::read("a test", text).unwrap_err().to_string(), reason);

@@ -1,16 +1,17 @@
-//! What a commit keeps for people, without the secrets of the workflow: events, and of the run its outputs, its error and what it
-//! asks people. Variables stay as they are, since the next node needs them.
+//! Masks the workflow's secrets in the parts of a commit that people see: events, and the run's outputs,
+//! error and pauses. Variables keep them, because the next nodes need them.
 
 use super::commit::RunWrite;
 use super::pairs::EventTexts;
 use crate::value::secrets::Secrets;
 
-/// Above the names that a user can make up lie those of an event, and those of the outputs and such in it.
+/// Levels of names in an event that are ours and never masked: the event's fields, and the names of outputs
+/// below them.
 const NAMES_OF_EVENTS: usize = 2;
-/// Above them lie the names of outputs, or those of a pause.
+/// The same for outputs and pauses: one level.
 const NAMES_OF_VALUES: usize = 1;
 
-/// Masks them. Only runs of workflows that have secrets come here.
+/// Masks secrets in a write. Called only for workflows that have secrets.
 #[inline(never)]
 pub(super) fn secrets(write: &mut RunWrite, secrets: &Secrets) {
     let is_anywhere = write.entries.iter().flatten().any(|(_, text)| secrets.may_be_in_json(text));
@@ -50,7 +51,7 @@ mod tests {
     use crate::value::{Segment, SegmentType};
 
     #[test]
-    fn what_people_see_of_a_commit_holds_no_secret_and_stays_what_it_was_else() {
+    fn visible_parts_of_a_commit_hold_no_secret_and_are_otherwise_unchanged() {
         let key = Segment::new(SegmentType::Secret, json!("sk-\"0123\"456789"));
         let known = Secrets::long_of(std::iter::once((Arc::from("KEY"), &key)));
         let event = json!({

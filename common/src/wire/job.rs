@@ -1,5 +1,6 @@
-//! Jobs: entries of a jobs stream, with the fields `run` and `job` (JSON). A job carries all its node needs: the values
-//! its configuration mentions, and the hash of the graph, which every worker can fetch and keep.
+//! Jobs: entries of a job stream with the fields `run` and `job` (JSON). A job carries all that its node
+//! needs: the values that its configuration mentions, and the graph's hash; workers fetch the graph once and
+//! cache it.
 
 use std::sync::LazyLock;
 
@@ -22,49 +23,40 @@ const WHAT: &str = "a job";
 /// A job as a worker reads it.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// The run.
     pub run: RunId,
-    /// The graph's hash.
     pub graph: GraphHash,
-    /// The frame.
     pub frame: FramePath,
-    /// The node.
     pub node: NodeId,
-    /// The execution.
     pub execution: ExecutionId,
-    /// The attempt, from 1.
+    /// Counts from 1.
     pub attempt: u32,
-    /// Deliveries under an earlier, lost entry.
+    /// Deliveries under an earlier entry that was lost.
     pub delivered: u32,
-    /// The variables it may read, as (node, name, value).
+    /// The variables it may read: node, name, value.
     pub inputs: Vec<(String, String, Stored)>,
-    /// Whether anybody reads what it streams.
+    /// Whether its streamed text is used.
     pub streams: bool,
-    /// Of a container: the part of it that is to be evaluated.
+    /// The part of a container to evaluate.
     pub phase: Option<Phase>,
-    /// What came of the node, when only its hooks are to be told.
+    /// The node's result, when only its hooks are left to run.
     pub ended: Option<EndedBefore>,
-    /// The run's options.
     pub options: RunOptions,
 }
 
-/// The end that a node came to while nobody had it, as far as its hooks may say it.
+/// The end of a node that no worker held, as far as its hooks may report it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EndedBefore {
-    /// It failed.
     pub failed: bool,
-    /// Why.
     pub error: String,
-    /// What it made.
     pub outputs: NamedValues,
 }
 
-/// The entry's field `job`.
+/// Writes the entry's field `job`.
 pub fn body(order: &JobOrder, graph: &Graph, options: &RunOptions) -> String {
-    // Most jobs carry a value or two.
+    // Most jobs carry one or two values.
     let mut object = ObjectText::with_capacity(512);
     if order.ended.is_some() {
-        // An older worker would run the node once more: it leaves the job to others.
+        // An older worker would run the node again; with this version it leaves the job to others.
         object.number("v", ENDS_ARE_KEPT);
     }
     let node = graph.node(order.node);
@@ -95,7 +87,7 @@ pub fn body(order: &JobOrder, graph: &Graph, options: &RunOptions) -> String {
     object.end()
 }
 
-/// Of nearly all runs nothing: nobody has chosen anything.
+/// Nearly all runs have default options and write nothing.
 fn write_options(object: &mut ObjectText, options: &RunOptions) {
     static DEFAULT: LazyLock<RunOptions> = LazyLock::new(RunOptions::default);
     if *options != *DEFAULT {
@@ -123,7 +115,7 @@ fn read_ended(map: &mut Fields<'_>) -> Result<Option<EndedBefore>, WireError> {
         None => return Ok(None),
         Some(Field::Object(ended)) => ended,
         Some(Field::Text(_) | Field::Plain(_)) => {
-            return Err(WireError::malformed(WHAT, "ended is no object"));
+            return Err(WireError::malformed(WHAT, "ended is not an object"));
         }
     };
     Ok(Some(EndedBefore {
@@ -136,7 +128,7 @@ fn read_ended(map: &mut Fields<'_>) -> Result<Option<EndedBefore>, WireError> {
 /// Reads a job.
 ///
 /// # Errors
-/// A newer version, or fields that are missing or do not fit.
+/// A newer version, or fields that are missing or invalid.
 pub fn parse(run: RunId, body: &str) -> Result<Job, WireError> {
     let mut map = Fields::read(WHAT, body)?;
     let missing = |key: &str| WireError::malformed(WHAT, format!("{key} is missing"));
@@ -161,7 +153,7 @@ pub fn parse(run: RunId, body: &str) -> Result<Job, WireError> {
     })
 }
 
-/// A part that is not known is not taken for the whole.
+/// An unknown part is an error; it must not be read as the whole container.
 fn phase(name: Option<&str>) -> Result<Option<Phase>, WireError> {
     let Some(name) = name else { return Ok(None) };
     let unknown = || WireError::Unknown { what: "a part of a container", kind: name.to_string() };
@@ -173,7 +165,7 @@ fn inputs(value: Option<Field<'_>>) -> Result<Vec<(String, String, Stored)>, Wir
     let mut inputs = Vec::new();
     for (node, names) in nodes {
         let Field::Object(names) = names else {
-            return Err(WireError::malformed(WHAT, format!("inputs of {node} are no object")));
+            return Err(WireError::malformed(WHAT, format!("inputs of {node} are not an object")));
         };
         for (name, value) in names {
             inputs.push((node.to_string(), name.into_owned(), stored_from_field(value)?));

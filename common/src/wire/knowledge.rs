@@ -1,6 +1,6 @@
-//! What is kept of knowledge bases: a dataset, its documents, their segments, and where the indexing of a document stands.
+//! The stored records of knowledge bases: datasets, documents, segments, and the state of indexing.
 //!
-//! Fields that are missing have their defaults, and unknown ones are passed over, so that processes of different versions
+//! Missing fields get their defaults and unknown ones are ignored, so that processes of different versions
 //! read each other's records.
 
 use serde::{Deserialize, Serialize};
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::WireError;
 use crate::value::JsonMap;
 
-/// How a dataset is indexed, under Dify's names.
+/// The index of a dataset, under Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Technique {
-    /// By the vectors of a model, and by words.
+    /// By the vectors of an embedding model, and by words.
     HighQuality,
-    /// By words alone; needs no model.
+    /// By words only; needs no model.
     #[default]
     Economy,
 }
@@ -27,28 +27,27 @@ impl Technique {
             Self::Economy => "economy",
         }
     }
-    /// The technique of a name.
+    /// Reads Dify's name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::HighQuality, Self::Economy].into_iter().find(|it| it.name() == name)
     }
 }
 
-/// How a dataset is searched, under Dify's names.
+/// The search method of a dataset, under Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchMethod {
-    /// By meaning: vectors.
+    /// By vectors.
     SemanticSearch,
-    /// By words, as a search engine does.
+    /// By words (full text).
     FullTextSearch,
     /// By both.
     HybridSearch,
-    /// By words that question and text share.
+    /// By the words that question and text share.
     KeywordSearch,
 }
 
 impl SearchMethod {
-    /// All of them.
     pub const ALL: [Self; 4] =
         [Self::SemanticSearch, Self::FullTextSearch, Self::HybridSearch, Self::KeywordSearch];
 
@@ -61,7 +60,7 @@ impl SearchMethod {
             Self::KeywordSearch => "keyword_search",
         }
     }
-    /// The method of a name.
+    /// Reads Dify's name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
@@ -75,34 +74,32 @@ impl SearchMethod {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelName {
-    /// Its provider.
     pub provider: String,
-    /// Its name.
     pub model: String,
 }
 
-/// How a dataset is searched by its own settings.
+/// A dataset's own search settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Retrieval {
-    /// The way; none: by meaning where there are vectors, else by words.
+    /// `None`: by vectors where there are some, else by words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search_method: Option<SearchMethod>,
-    /// Passages at most.
+    /// Maximum number of passages.
     pub top_k: u32,
-    /// Least score; none: any.
+    /// Minimum score; `None` accepts any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score_threshold: Option<f64>,
-    /// A model that ranks what was found.
+    /// The model that ranks the results again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reranking_model: Option<ModelName>,
-    /// Of a hybrid search: the share of meaning, from 0 to 1; the rest is that of words.
+    /// The share of vectors in a hybrid search, 0 to 1; words have the rest.
     pub vector_weight: f64,
 }
 
 impl Default for Retrieval {
     fn default() -> Self {
-        // Dify's.
+        // Dify's defaults.
         Self {
             search_method: None,
             top_k: 4,
@@ -117,56 +114,49 @@ impl Default for Retrieval {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DatasetRecord {
-    /// Its id.
     pub id: String,
-    /// Its name; workflows may use it instead of the id.
+    /// Workflows may use it instead of the id.
     pub name: String,
-    /// What it holds.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// How it is indexed.
     pub indexing_technique: Technique,
     /// The model of its vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embedding: Option<ModelName>,
-    /// How it is searched.
     pub retrieval: Retrieval,
     /// Unix milliseconds.
     pub created_at: i64,
 }
 
-/// A document that can be searched.
+/// A searchable document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DocumentRecord {
-    /// Its id.
     pub id: String,
-    /// Its name, one of its dataset.
+    /// Unique in its dataset.
     pub name: String,
-    /// Where it came from, such as `upload_file`.
+    /// Its source, such as `upload_file`.
     pub data_source_type: String,
-    /// What is known of it.
     pub doc_metadata: JsonMap,
     /// Whether searches find it.
     pub enabled: bool,
-    /// Under which name its segments are kept; a new one with each version of it.
+    /// The name under which its segments are stored; each version has a new one.
     pub generation: String,
     /// The run that indexed it.
     pub run: String,
-    /// How many segments it has.
     pub segments: u64,
-    /// Words of all of them.
+    /// Words in all segments.
     pub word_count: u64,
-    /// Bytes of their texts.
+    /// Bytes of text in all segments.
     pub bytes: u64,
-    /// Numbers of a vector; 0: it has none.
+    /// Length of its vectors; 0 when it has none.
     pub dimension: u32,
     /// The model of its vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embedding: Option<ModelName>,
-    /// When it was there first, in Unix milliseconds.
+    /// When its first version was published, in Unix milliseconds.
     pub created_at: i64,
-    /// When this version of it was there.
+    /// When this version was published, in Unix milliseconds.
     pub updated_at: i64,
 }
 
@@ -191,25 +181,24 @@ impl Default for DocumentRecord {
     }
 }
 
-/// `data_source_type` of what was handed in as a file (Dify).
+/// The `data_source_type` of an uploaded file, in Dify.
 pub const UPLOAD: &str = "upload_file";
 
 /// A piece of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SegmentRecord {
-    /// Its id; the same in each version of the document.
+    /// The same in each version of the document.
     pub id: String,
-    /// Its place in the document, from 1.
+    /// Position in the document, from 1.
     pub position: u64,
-    /// The text; of a question with an answer the question.
+    /// The text; in a question–answer pair, the question.
     pub content: String,
-    /// The answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// Its words; of scripts without spaces, characters.
+    /// Words; in scripts without spaces, characters.
     pub word_count: u64,
-    /// What tells passages apart.
+    /// Unique id of the passage.
     pub index_node_id: String,
     /// SHA-256 of the text.
     pub index_node_hash: String,
@@ -232,21 +221,20 @@ impl Default for SegmentRecord {
     }
 }
 
-/// How far a version of a document is that cannot be searched yet.
+/// The state of a document version that is not searchable yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IndexingState {
     /// No worker has begun.
     #[default]
     Waiting,
-    /// A worker is at it.
+    /// A worker indexes it.
     Indexing,
-    /// It failed.
     Error,
 }
 
 impl IndexingState {
-    /// The word for it.
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -256,37 +244,34 @@ impl IndexingState {
     }
 }
 
-/// A version of a document that cannot be searched yet.
+/// A document version that is not searchable yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IndexingRecord {
-    /// The document's name.
     pub name: String,
-    /// The run that indexes it. The newest one counts.
+    /// The run that indexes it. Of several the newest counts.
     pub run: String,
-    /// How far it is.
     pub state: IndexingState,
-    /// Segments that are done.
+    /// Segments already indexed.
     pub done: u64,
     /// All segments.
     pub total: u64,
-    /// Why it failed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,
-    /// Since when, in Unix milliseconds.
+    /// Unix milliseconds.
     pub at: i64,
 }
 
-/// A record as it is written.
+/// Writes a record as JSON.
 pub fn text<T: Serialize>(record: &T) -> String {
-    // Maps with names and plain values: writing them does not fail.
+    // Maps with string keys and plain values always serialize.
     serde_json::to_string(record).unwrap_or_default()
 }
 
-/// A record as it was written.
+/// Reads a record.
 ///
 /// # Errors
-/// A text that is none.
+/// The text is not a valid record.
 pub fn read<'a, T: Deserialize<'a>>(what: &'static str, text: &'a str) -> Result<T, WireError> {
     serde_json::from_str(text).map_err(|error| WireError::Malformed { what, reason: error.to_string() })
 }
@@ -297,7 +282,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_a_record_lacks_has_its_default_and_what_it_has_besides_is_passed_over() {
+    fn missing_fields_get_defaults_and_unknown_ones_are_ignored() {
         let document: DocumentRecord = read("a document", r#"{"id":"d","more":1}"#).expect("reads");
         assert!(document.enabled && document.data_source_type == "upload_file");
         let dataset: DatasetRecord =

@@ -1,7 +1,7 @@
-//! What is written into Redis and read from it by processes of other versions: every form in one place.
+//! All formats that are stored in Redis, in one place, because processes of other versions read them.
 //!
-//! Only this module turns things of the engine into JSON and back. A message begins with the version that its reader has to
-//! know (`v`, left out while that is 1) and its kind; an unknown kind is told as such and never guessed.
+//! Only this module converts the engine's types to JSON and back. A message begins with the version its
+//! reader needs (`v`, left out when 1) and its kind; an unknown kind is an error, never guessed.
 
 pub mod between_runs;
 pub mod breakpoint;
@@ -33,49 +33,33 @@ pub mod value;
 
 use serde_json::Value as Json;
 
-/// The newest version that is read.
+/// The newest version that this process reads.
 pub const VERSION: u32 = 3;
-/// Since this version a node's end may be known before it counts. A run and a job of which that holds say so; everything else
-/// is of version 1.
+/// From this version on, a node's end may be stored before its hooks have run. Runs and jobs that use it
+/// carry this version; all others carry version 1.
 pub(crate) const ENDS_ARE_KEPT: u32 = 2;
-/// Since this version of a namespace secrets may be sealed under a salted key ([`crate::dsl::seal`]).
+/// From this version of a namespace on, secrets may be sealed under a salted key ([`crate::dsl::seal`]).
 pub const SALTED_SEALS: u32 = 3;
 
-/// Text that is not the message it should be.
+/// A stored text could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// Not JSON, or a field of the wrong shape.
     #[error("{what} cannot be read: {reason}")]
     Malformed {
-        /// Which message.
         what: &'static str,
-        /// What was wrong.
+        /// The problem.
         reason: String,
     },
     /// Written by a newer version.
     #[error("{what} is of version {version}, this process reads up to {VERSION}; upgrade it")]
-    Version {
-        /// Which message.
-        what: &'static str,
-        /// Its version.
-        version: u64,
-    },
+    Version { what: &'static str, version: u64 },
     /// A kind that this process does not know.
     #[error("{what} of unknown kind {kind:?}")]
-    Unknown {
-        /// Which message.
-        what: &'static str,
-        /// Its kind.
-        kind: String,
-    },
+    Unknown { what: &'static str, kind: String },
     /// A node that the graph does not have.
     #[error("{what} names node {node:?}, which the workflow does not have")]
-    UnknownNode {
-        /// Which message.
-        what: &'static str,
-        /// The node.
-        node: String,
-    },
+    UnknownNode { what: &'static str, node: String },
 }
 
 impl WireError {

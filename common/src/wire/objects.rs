@@ -1,14 +1,14 @@
-//! What a run keeps beside its variables, as it travels and as it lies in the store.
+//! A run's messages, runtime values (`rt`) and history: how results carry them and how the store keeps them.
 //!
 //! | place | form |
 //! | --- | --- |
 //! | `effects` of a result | `{"messages":[change],"runtime":{},"history":[{}]}` |
-//! | a change | `{"list":"main","target":"parent","operation":"append", …}`, as a node of the file would say it |
-//! | list `messages:<list>` | a message an entry, in order: `{"role","content","tool_calls","tool_call_id","by"}` |
-//! | field `m:<list>` of the state | its index: `version`, `count`, `bytes`, `visible` and of each batch `visible` as ranges (`0-4,7`) |
-//! | hash `rt` | a field a key, JSON |
-//! | list `history` | a record an entry, in order |
-//! | field `objects` of the run | which of these keys there are, by the ends of their names |
+//! | a change | `{"list":"main","target":"parent","operation":"append", …}`, as in a node's configuration |
+//! | list `messages:<list>` | a message per entry, in order: `{"role","content","tool_calls","tool_call_id","by"}` |
+//! | field `m:<list>` of the state | its index: `version`, `count`, `bytes`, `visible`, and of each batch `visible` as ranges (`0-4,7`) |
+//! | hash `rt` | a field per key, JSON |
+//! | list `history` | a record per entry, in order |
+//! | field `objects` of the run | the keys above that exist, by the ends of their names |
 
 use serde_json::{Value as Json, json};
 
@@ -24,30 +24,30 @@ use crate::objects::{
 };
 use crate::value::JsonMap;
 
-const WHAT: &str = "what a run keeps";
+const WHAT: &str = "the messages and history of a run";
 
-/// The field of the run hash that says what else there is of it.
+/// The field of the run hash that lists which of these keys exist.
 pub const OBJECTS_FIELD: &str = "objects";
-/// The end of the name of the key of `rt`.
+/// The end of the name of the `rt` key.
 pub const RUNTIME_PART: &str = "rt";
-/// The end of the name of the key of the history.
+/// The end of the name of the history key.
 pub const HISTORY_PART: &str = "history";
 
-/// What a commit writes of what a run keeps.
+/// The messages, runtime values and history that a commit writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ObjectsWrite {
-    /// Messages to append, by their lists.
+    /// Messages to append, by list.
     pub messages: Vec<(String, Vec<String>)>,
-    /// Fields of `rt`; none for one to delete.
+    /// Fields of `rt`; `None` deletes the field.
     pub runtime: Vec<(String, Option<String>)>,
     /// Records to append to the history.
     pub history: Vec<String>,
-    /// The run is over: these parts of it get their time to live.
+    /// Parts that get a time to live, because the run has ended.
     pub expire: Vec<String>,
 }
 
 impl ObjectsWrite {
-    /// About how many bytes it sends.
+    /// Estimated bytes that it sends.
     pub fn size(&self) -> usize {
         let messages = self.messages.iter().flat_map(|(_, messages)| messages).map(String::len);
         let runtime =
@@ -56,10 +56,10 @@ impl ObjectsWrite {
     }
 }
 
-/// What a run keeps, as the store has it.
+/// Messages, runtime values and history as read from the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ObjectsAtRest {
-    /// Messages, by their lists.
+    /// Messages by list.
     pub messages: Vec<(String, Vec<String>)>,
     /// Fields of `rt`.
     pub runtime: Vec<(String, String)>,
@@ -68,28 +68,28 @@ pub struct ObjectsAtRest {
 }
 
 impl ObjectsAtRest {
-    /// True when there is nothing.
+    /// Whether nothing is stored.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty() && self.runtime.is_empty() && self.history.is_empty()
     }
 }
 
-/// The parts that the field `objects` names.
+/// The parts named by the field `objects`.
 pub fn parts(field: &str) -> impl Iterator<Item = &str> {
     field.split(' ').filter(|part| !part.is_empty())
 }
 
-/// The name of the list of such a part.
+/// The name of the message list of a part; `None` for other parts.
 pub fn list_of_part(part: &str) -> Option<&str> {
     part.strip_prefix("messages:")
 }
 
-/// The field of a list's index.
+/// The state field of a list's index.
 pub fn index_field(list: &str) -> String {
     format!("m:{list}")
 }
 
-/// What a commit writes, and the fields of the state and of the run that go with it.
+/// The write of a commit, and the fields of state and run that belong to it.
 pub(super) fn write(
     run: &RunState,
     changes: &Changes,
@@ -119,10 +119,10 @@ pub(super) fn write(
     Some(Box::new(write))
 }
 
-/// Reads what the store has, once the indexes of the lists are in the run.
+/// Adds what the store has to the run. The indexes of the lists must be loaded already.
 ///
 /// # Errors
-/// Something is missing or does not fit.
+/// Something is missing or invalid.
 pub(super) fn load(run: &mut RunState, rest: ObjectsAtRest) -> Result<(), WireError> {
     if rest.is_empty() && run.objects.is_none() {
         return Ok(());
@@ -130,7 +130,7 @@ pub(super) fn load(run: &mut RunState, rest: ObjectsAtRest) -> Result<(), WireEr
     let objects = run.objects.get_or_insert_default();
     for (name, texts) in rest.messages {
         let Some(list) = objects.lists.get_mut(&name) else { continue };
-        // More than the index knows of was written by a commit behind the one that this state is of.
+        // Messages beyond the index were written by a later commit than this state.
         for text in texts.iter().take(list.index.count as usize) {
             list.messages.push(read_message(text)?);
         }
@@ -153,7 +153,7 @@ pub(super) fn load(run: &mut RunState, rest: ObjectsAtRest) -> Result<(), WireEr
     Ok(())
 }
 
-/// Reads an index into the run, without its messages.
+/// Reads an index into the run, without messages.
 pub(super) fn load_index(run: &mut RunState, name: &str, text: &str) -> Result<(), WireError> {
     let list = MessageList { messages: Vec::new(), index: read_index(text)? };
     run.objects.get_or_insert_default().lists.insert(name.to_string(), list);
@@ -162,7 +162,7 @@ pub(super) fn load_index(run: &mut RunState, name: &str, text: &str) -> Result<(
 
 // ---- messages and indexes
 
-/// A message as it lies in its list.
+/// Writes a message of a list.
 pub fn message_text(kept: &Kept) -> String {
     let mut map = kept.message.to_map();
     if !kept.by.is_empty() {
@@ -174,14 +174,14 @@ pub fn message_text(kept: &Kept) -> String {
 /// Reads a message of a list.
 ///
 /// # Errors
-/// It is none.
+/// The text is not a message.
 pub fn read_message(text: &str) -> Result<Kept, WireError> {
     let value: Json = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
-    let message = Message::from_json(&value).ok_or_else(|| WireError::malformed(WHAT, "no message"))?;
+    let message = Message::from_json(&value).ok_or_else(|| WireError::malformed(WHAT, "not a message"))?;
     Ok(Kept { message, by: value.get("by").and_then(Json::as_str).unwrap_or_default().into() })
 }
 
-/// All of a list but its messages.
+/// Writes a list's index.
 pub fn index_json(list: &MessageList) -> Json {
     let index = &list.index;
     let batches: Vec<Json> = index.batches.iter().map(batch_json).collect();
@@ -231,14 +231,15 @@ fn read_tokens(value: Option<&Json>) -> TokenSum {
 /// Reads an index.
 ///
 /// # Errors
-/// It does not fit.
+/// The index is invalid.
 pub fn read_index(text: &str) -> Result<Index, WireError> {
     let map: JsonMap = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
     let number = |key: &str| map.get(key).and_then(Json::as_u64).unwrap_or(0);
     let count = u32::try_from(number("count")).unwrap_or(u32::MAX);
     let ranges = |value: Option<&Json>| {
         let text = value.and_then(Json::as_str).unwrap_or_default();
-        read_ranges(text, count).ok_or_else(|| WireError::malformed(WHAT, format!("no indexes: {text}")))
+        read_ranges(text, count)
+            .ok_or_else(|| WireError::malformed(WHAT, format!("not a list of ranges: {text}")))
     };
     let list = |key: &str| map.get(key).and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
     let batch = |value: &Json| -> Result<Batch, WireError> {
@@ -275,7 +276,7 @@ pub fn read_index(text: &str) -> Result<Index, WireError> {
 
 // ---- effects
 
-/// Effects as a result carries them.
+/// Writes effects as a result carries them.
 pub fn effects_json(effects: &Effects) -> Json {
     let mut map = JsonMap::new();
     if !effects.messages.is_empty() {
@@ -293,7 +294,7 @@ pub fn effects_json(effects: &Effects) -> Json {
 /// Reads effects.
 ///
 /// # Errors
-/// They do not fit.
+/// A part is invalid.
 pub fn read_effects(map: &JsonMap) -> Result<Effects, WireError> {
     let list = |key: &str| map.get(key).and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
     Ok(Effects {
@@ -303,7 +304,7 @@ pub fn read_effects(map: &JsonMap) -> Result<Effects, WireError> {
     })
 }
 
-/// A change as it travels.
+/// Writes a change of a message list.
 pub fn change_json(change: &MessageChange) -> Json {
     let mut map = JsonMap::new();
     map.insert("list".into(), change.list.as_str().into());
@@ -386,12 +387,12 @@ fn truncate_json(by: &Truncate) -> Json {
 /// Reads a change.
 ///
 /// # Errors
-/// It does not fit, or is of a kind that is not known.
+/// An invalid field or an unknown kind of change.
 pub fn read_change(value: &Json) -> Result<MessageChange, WireError> {
     let text = |key: &str| value.get(key).and_then(Json::as_str).unwrap_or_default();
     let number = |key: &str| value.get(key).and_then(Json::as_u64).unwrap_or(0);
     let message =
-        |value: &Json| Message::from_json(value).ok_or_else(|| WireError::malformed(WHAT, "no message"));
+        |value: &Json| Message::from_json(value).ok_or_else(|| WireError::malformed(WHAT, "not a message"));
     let messages = || -> Result<Vec<Message>, WireError> {
         let items = value.get("messages").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
         items.iter().map(message).collect()

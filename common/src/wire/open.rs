@@ -1,14 +1,14 @@
-//! What is open in a run beside its nodes and variables, at rest: frames, containers, what closed frames left, answers
-//! below the root, pauses, commands in effect.
+//! The open parts of a run in the store, other than nodes and variables: frames, containers, results of
+//! closed frames, answers below the root, pauses, and commands in effect.
 //!
 //! | hash | field | holds |
 //! | --- | --- | --- |
 //! | state | `f:<frame>` | an open frame below the root |
-//! | state | `c:<frame>/<node>` | what an open container was given |
+//! | state | `c:<frame>/<node>` | the input of an open container |
 //! | state | `r:<frame>/<node>` | outputs of a response node below the root that may count for the run |
-//! | state | `control` | commands in effect; what was wasted |
-//! | collected | `<frame>` | what a closed frame left to its container |
-//! | pauses | `<pause>` | a pause; beside it, under `<pause>:answer`, the answer that was taken |
+//! | state | `control` | commands in effect; wasted cost |
+//! | collected | `<frame>` | the result of a closed frame for its container |
+//! | pauses | `<pause>` | a pause; the accepted answer is under `<pause>:answer` |
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub fn frame_field(path: &FramePath) -> String {
     format!("f:{path}")
 }
 
-/// A frame below the root, without its nodes and variables.
+/// Writes a frame below the root, without its nodes and variables.
 pub fn frame_json(frame: &Frame) -> String {
     let mut object = ObjectText::with_capacity(64);
     object.number("opened_at", frame.opened_at.micros());
@@ -63,7 +63,7 @@ pub fn frame_json(frame: &Frame) -> String {
     object.end()
 }
 
-/// Reads what [`frame_json`] wrote into a frame.
+/// Reads into a frame what [`frame_json`] wrote.
 pub(super) fn read_frame(frame: &mut Frame, text: &str) -> Result<(), WireError> {
     let map = object(text)?;
     let texts =
@@ -76,7 +76,7 @@ pub(super) fn read_frame(frame: &mut Frame, text: &str) -> Result<(), WireError>
     Ok(())
 }
 
-/// Response nodes of the root frame: ids, and the keys of those below it.
+/// Writes the root frame's response nodes as ids, and those below it as keys.
 pub(super) fn responded_json(responded: &[Responder], graph: &Graph) -> Json {
     let one = |responder: &Responder| match responder {
         Responder::Root(node) => Json::from(graph.node(*node).id.as_str()),
@@ -100,7 +100,7 @@ pub(super) fn read_responded(value: Option<&Json>, graph: &Graph) -> Result<Vec<
 
 // ---- parts of a node's state
 
-/// Writes how far a container is.
+/// Writes the progress of a container.
 pub(super) fn write_body(object: &mut ObjectText, body: &BodyState) {
     object.open("body");
     object.number("count", body.count);
@@ -115,7 +115,7 @@ pub(super) fn write_body(object: &mut ObjectText, body: &BodyState) {
     object.close();
 }
 
-/// Reads how far a container is.
+/// Reads the progress of a container.
 pub(super) fn read_body(value: Option<&Json>) -> Result<Option<Box<BodyState>>, WireError> {
     let Some(map) = value.and_then(Json::as_object) else { return Ok(None) };
     let number = |key: &str| small(map.get(key));
@@ -130,7 +130,7 @@ pub(super) fn read_body(value: Option<&Json>) -> Result<Option<Box<BodyState>>, 
     })))
 }
 
-/// Writes what was spent, beside other fields.
+/// Writes the cost among other fields.
 pub(super) fn write_spent(object: &mut ObjectText, spent: &Spent) {
     if spent.tokens > 0 {
         object.number("tokens", spent.tokens);
@@ -141,7 +141,7 @@ pub(super) fn write_spent(object: &mut ObjectText, spent: &Spent) {
     }
 }
 
-/// Reads what was spent.
+/// Reads the cost.
 pub(super) fn read_spent(map: &JsonMap) -> Spent {
     let amount = map.get("price").and_then(Json::as_str).and_then(|text| text.parse().ok());
     let currency = map.get("currency").and_then(Json::as_str).unwrap_or("USD");
@@ -151,7 +151,7 @@ pub(super) fn read_spent(map: &JsonMap) -> Spent {
     }
 }
 
-/// Writes what happened in a container's closed frames.
+/// Writes the sums over a container's closed frames.
 pub(super) fn write_tally(object: &mut ObjectText, tally: &Tally) {
     if *tally == Tally::default() {
         return;
@@ -165,7 +165,7 @@ pub(super) fn write_tally(object: &mut ObjectText, tally: &Tally) {
     object.close();
 }
 
-/// Reads what happened in a container's closed frames.
+/// Reads the sums over a container's closed frames.
 pub(super) fn read_tally(value: Option<&Json>) -> Tally {
     let Some(map) = value.and_then(Json::as_object) else { return Tally::default() };
     let number = |key: &str| map.get(key).and_then(Json::as_u64).unwrap_or(0);
@@ -174,7 +174,7 @@ pub(super) fn read_tally(value: Option<&Json>) -> Tally {
 
 // ---- containers
 
-/// What an open container was given.
+/// Writes the input of an open container.
 pub fn container_json(container: &OpenContainer) -> String {
     let mut object = ObjectText::with_capacity(256);
     object.named("inputs", &container.inputs);
@@ -184,7 +184,7 @@ pub fn container_json(container: &OpenContainer) -> String {
     object.end()
 }
 
-/// Reads what an open container was given.
+/// Reads the input of an open container.
 pub(super) fn read_container(text: &str) -> Result<OpenContainer, WireError> {
     let mut map = object(text)?;
     Ok(OpenContainer {
@@ -194,12 +194,12 @@ pub(super) fn read_container(text: &str) -> Result<OpenContainer, WireError> {
     })
 }
 
-/// The field of what a closed frame left.
+/// The field for the result of a closed frame.
 pub fn collected_field(frame: &FramePath, container: &NodeId, index: u32) -> String {
     frame.child(container, index).to_string()
 }
 
-/// What a closed frame left.
+/// Writes the result of a closed frame.
 pub fn collected_json(left: &Collected) -> String {
     let mut object = ObjectText::with_capacity(128);
     if let Some(page) = &left.page {
@@ -224,7 +224,7 @@ pub fn collected_json(left: &Collected) -> String {
     object.end()
 }
 
-/// Reads what a closed frame left.
+/// Reads the result of a closed frame.
 pub(super) fn read_collected(text: &str) -> Result<Collected, WireError> {
     let mut map = object(text)?;
     if let Some(outputs) = map.remove("page") {
@@ -251,9 +251,9 @@ fn read_page(outputs: Json, map: &JsonMap) -> Result<Page, WireError> {
     }
 }
 
-/// The container and the number of a frame path.
+/// The parent frame, container and number of a frame path.
 pub(super) fn placed(path: &FramePath, graph: &Graph) -> Result<(FramePath, NodeIx, u32), WireError> {
-    let malformed = || WireError::malformed(WHAT, format!("{path:?} is no frame of a container"));
+    let malformed = || WireError::malformed(WHAT, format!("{path:?} is not a frame of a container"));
     let (id, index) = path.last().ok_or_else(malformed)?;
     let unknown = || WireError::UnknownNode { what: WHAT, node: id.to_string() };
     let node = graph.find(&id).ok_or_else(unknown)?;
@@ -262,7 +262,7 @@ pub(super) fn placed(path: &FramePath, graph: &Graph) -> Result<(FramePath, Node
 
 // ---- pauses
 
-/// A pause, as its hash has it and as events show it.
+/// Writes a pause, for its hash and for events.
 pub fn pause_json(pause: &Pause, graph: &Graph) -> Json {
     let node = graph.node(pause.node);
     let mut map = JsonMap::new();
@@ -288,7 +288,7 @@ pub fn pause_json(pause: &Pause, graph: &Graph) -> Json {
     Json::Object(map)
 }
 
-/// Reads a pause that nobody has answered; none for one that is over.
+/// Reads a pending pause; `None` for one that has ended.
 pub(super) fn read_pause(text: &str, graph: &Graph) -> Result<Option<Pause>, WireError> {
     let map = object(text)?;
     let words = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or("");
@@ -313,7 +313,7 @@ pub(super) fn read_pause(text: &str, graph: &Graph) -> Result<Option<Pause>, Wir
 
 // ---- commands
 
-/// Commands in effect.
+/// Writes the commands in effect.
 pub fn control_json(control: &Control) -> String {
     let mut map = JsonMap::new();
     if !control.pausing.is_empty() {

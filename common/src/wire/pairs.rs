@@ -1,20 +1,20 @@
-//! Names with their texts, and entries of events, each kind one behind the other in a text: what a commit writes of a run is many
-//! small texts, and memory of its own for each was a tenth of what writing a commit costs.
+//! Key–value pairs and event entries packed into one `String` each. A commit writes many small values;
+//! allocating each took 10 % of its time.
 
-/// Names, each with a text or none, in the order in which they were added.
+/// Names with optional texts, in the order in which they were added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pairs {
     text: String,
-    /// Where a name ends, and its text, if it has one.
+    /// The end of each name, and the end of its text if it has one.
     ends: Vec<(usize, Option<usize>)>,
 }
 
 impl Pairs {
-    /// No names, with room for so many, and for so many bytes of them and their texts.
+    /// Empty, with capacity for `names` names and `bytes` bytes of names and texts.
     pub(super) fn with_capacity(names: usize, bytes: usize) -> Self {
         Self { text: String::with_capacity(bytes), ends: Vec::with_capacity(names) }
     }
-    /// Adds a name and its text: what is written behind what is there, by `name` and then by `text`.
+    /// Adds a name and its text. The closures must only append.
     pub(super) fn write(&mut self, name: impl FnOnce(&mut String), text: Option<impl FnOnce(&mut String)>) {
         name(&mut self.text);
         let end = self.text.len();
@@ -28,7 +28,7 @@ impl Pairs {
     pub(super) fn add(&mut self, name: &str, text: Option<&str>) {
         self.write(|all| all.push_str(name), text.map(|text| |all: &mut String| all.push_str(text)));
     }
-    /// Each name and its text.
+    /// Iterates over the names and their texts.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Option<&str>)> + Clone {
         let mut at = 0;
         self.ends.iter().map(move |(end, end_of_text)| {
@@ -37,15 +37,15 @@ impl Pairs {
             (name, end_of_text.map(|end_of_text| &self.text[*end..end_of_text]))
         })
     }
-    /// How many names.
+    /// The number of names.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
-    /// True when there is none.
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
-    /// Bytes of the names and their texts.
+    /// Bytes of the names and texts.
     pub fn bytes(&self) -> usize {
         self.text.len()
     }
@@ -59,41 +59,39 @@ impl<N: AsRef<str>, T: AsRef<str>> FromIterator<(N, Option<T>)> for Pairs {
     }
 }
 
-/// Entries of an event stream; each is events, which are types with their texts.
+/// Entries of an event stream. Each entry is a list of events: type and text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventTexts {
     text: String,
     events: Vec<EventText>,
-    /// How many entries.
     entries: usize,
 }
 
-/// An event among others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct EventText {
     kind: &'static str,
-    /// Where its text ends; it begins where the one before ends.
+    /// The end of its text; it begins at the end of the previous one.
     end: usize,
-    /// It is the last of its entry.
+    /// Whether it is the last of its entry.
     is_last: bool,
 }
 
 impl EventTexts {
-    /// Nothing, with room for so many events, and bytes of their texts.
+    /// Empty, with capacity for so many events and bytes of text.
     pub(super) fn with_capacity(events: usize, bytes: usize) -> Self {
         Self { text: String::with_capacity(bytes), events: Vec::with_capacity(events), entries: 0 }
     }
-    /// Adds an event to the entry that is being put together: `write` writes its text behind what is there, and says its type.
+    /// Adds an event to the current entry: `write` appends its text and returns its type.
     pub(super) fn add(&mut self, write: impl FnOnce(&mut String) -> &'static str) {
         let kind = write(&mut self.text);
         self.events.push(EventText { kind, end: self.text.len(), is_last: false });
     }
-    /// What was added since the last call, an event or more, becomes an entry.
+    /// Ends the current entry. At least one event must have been added to it.
     pub(super) fn close(&mut self) {
         self.events.last_mut().into_iter().for_each(|event| event.is_last = true);
         self.entries += 1;
     }
-    /// Each entry: types of events and their texts.
+    /// Iterates over the entries; each gives the types and texts of its events.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = impl ExactSizeIterator<Item = (&'static str, &str)>> {
         let (mut left, mut begin) = (&self.events[..], 0);
         (0..self.entries).map(move |_| {
@@ -109,11 +107,11 @@ impl EventTexts {
             })
         })
     }
-    /// True when there is no entry.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
-    /// Bytes of the types and the texts.
+    /// Bytes of the types and texts.
     pub fn bytes(&self) -> usize {
         self.text.len() + self.events.iter().map(|event| event.kind.len()).sum::<usize>()
     }

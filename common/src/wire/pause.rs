@@ -1,5 +1,5 @@
-//! What a node waits for, as the part of a pause's JSON that the node wrote. Whoever opens the pause adds who, where
-//! and when beside it; such fields are passed over here.
+//! The part of a pause's JSON that the node wrote: the request. The engine adds node, id and times beside it
+//! when it opens the pause; those fields are skipped here.
 //!
 //! | field | form |
 //! | --- | --- |
@@ -10,7 +10,7 @@
 //! | `message` | absent when empty |
 //! | `prompt`, `schema`, `options`, `defaults` | of all others; absent when null |
 //! | `timeout_ms`, `on_timeout` | of all others; absent when nothing expires |
-//! | all else | of all others: the details |
+//! | other fields | of all others: the details |
 
 use serde_json::Value as Json;
 
@@ -20,7 +20,7 @@ use crate::value::JsonMap;
 
 const WHAT: &str = "a pause";
 
-/// Names that are not those of details: the fields above, and those of whoever opens the pause.
+/// Names that details cannot use: the fields above, and those that the engine adds.
 const OWN: [&str; 24] = [
     "pause_id",
     "kind",
@@ -49,7 +49,7 @@ const OWN: [&str; 24] = [
 ];
 
 impl PauseRequest {
-    /// The fields of the pause's JSON that say what is waited for; always an object.
+    /// Writes the request as fields of the pause's JSON; always an object.
     pub fn to_json(&self) -> Json {
         let mut map = JsonMap::new();
         if self.kind.is_form() {
@@ -92,7 +92,7 @@ impl PauseRequest {
         }
     }
 
-    /// Reads what [`PauseRequest::to_json`] wrote, from among a pause's other fields.
+    /// Reads the request from a pause's JSON and ignores other fields.
     ///
     /// # Errors
     /// Not an object, or a field of the wrong shape.
@@ -147,7 +147,7 @@ fn text(map: &JsonMap, key: &str) -> Result<String, WireError> {
     field(map, key, Json::as_str, "a text").map(|text| text.unwrap_or_default().to_owned())
 }
 
-/// A field that may be absent; an error when it is there and not what it must be.
+/// Reads an optional field; an error when it has the wrong shape.
 fn field<'a, T>(
     map: &'a JsonMap,
     key: &str,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_needed_is_left_out() {
+    fn defaults_are_left_out() {
         let keys = |request: &PauseRequest| {
             request.to_json().as_object().unwrap().keys().cloned().collect::<Vec<String>>()
         };

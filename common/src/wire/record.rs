@@ -1,4 +1,4 @@
-//! What an execution left for the record, as JSON inside facts and events: fields at their default are left out.
+//! The record of an execution as JSON inside facts and events. Fields at their default are left out.
 
 use serde_json::Value as Json;
 
@@ -13,12 +13,12 @@ use crate::machine::records::Record;
 use crate::nodes::{PauseRequest, SOURCE_HANDLE, Usage, Wasted};
 use crate::value::JsonMap;
 
-/// Writes the fields of a record into an object that is being written.
+/// Writes the fields of a record into an object.
 pub(crate) fn write_record(object: &mut ObjectText, record: &Record) {
     write_completed(object, record, None);
 }
 
-/// As [`write_record`]; `completed` says in the metadata why a loop ended.
+/// Like [`write_record`]; `completed` adds to the metadata why a loop ended.
 pub(crate) fn write_completed(object: &mut ObjectText, record: &Record, completed: Option<&str>) {
     let mut named = |key: &'static str, values: &NamedValues| {
         if !values.is_empty() {
@@ -33,7 +33,7 @@ pub(crate) fn write_completed(object: &mut ObjectText, record: &Record, complete
         object.text("handle", &record.handle);
     }
     if let Some(usage) = &record.usage {
-        // As `outputs.usage` shows it; the counters are read out of it.
+        // In the form of `outputs.usage`; readers take the counters from it.
         object.value("usage", &usage.record);
     }
     if let Some(wasted) = &record.wasted {
@@ -97,8 +97,8 @@ pub(crate) fn read_record(map: &mut Fields<'_>) -> Result<Record, WireError> {
     Ok(record)
 }
 
-/// Reads a field of a record; of another name it means nothing here. What only the engine writes, since it ends containers,
-/// is not among them.
+/// Reads one field of a record; other names are ignored. Fields that only the engine writes at a container's
+/// end are not read here.
 pub(super) fn read_field(record: &mut Record, name: &str, field: Field<'_>) -> Result<(), WireError> {
     match name {
         "inputs" => record.inputs = named_from_field(Some(field))?,

@@ -1,5 +1,4 @@
-//! What a worker has to say of a job, as it is written. [`super::fact`] reads it: whoever changes a field here changes it
-//! there.
+//! Writes a worker's reports about a job. [`super::fact`] reads them: change both together.
 
 use serde_json::{Value as Json, json};
 
@@ -15,86 +14,71 @@ use crate::machine::fact::{Asked, Call, Charge, ChildEvent};
 use crate::machine::records::Record;
 use crate::value::{JsonMap, Selector};
 
-/// A job as its worker names it.
+/// Identifies a job in its worker's reports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobName {
-    /// The frame.
     pub frame: FramePath,
-    /// The node.
     pub node: NodeId,
-    /// The attempt, from 1.
+    /// Counts from 1.
     pub attempt: u32,
-    /// The entry it was delivered under.
+    /// The entry of its delivery.
     pub entry: EntryId,
-    /// The holder.
+    /// The delivery to the worker.
     pub holder: Delivery,
 }
 
-/// What a worker has to say of a job.
+/// A worker's report about a job.
 #[derive(Debug, Clone)]
 pub enum Report {
-    /// It has begun, and goes on.
-    Started {
-        /// When.
-        at: Timestamp,
-    },
+    /// The attempt has begun and goes on.
+    Started { at: Timestamp },
     /// A piece of text.
     Chunk {
         /// When the attempt began.
         started_at: Timestamp,
-        /// Which text.
         selector: Selector,
-        /// Bytes before this piece.
+        /// Bytes streamed before this piece.
         offset: u64,
-        /// The piece.
         text: String,
     },
-    /// A step was done, or something is to be told of it.
+    /// A journal entry is complete, or the job has events to report.
     Step {
         /// When the attempt began.
         started_at: Timestamp,
-        /// What it tells.
+        /// Events sent to the client.
         events: Vec<(StepEvent, JsonMap)>,
-        /// What it cost.
         charge: Option<Box<Charge>>,
     },
-    /// Something happened to a node inside it.
+    /// An event of a child node.
     Child {
-        /// When the try began.
+        /// When the child's try began.
         started_at: Timestamp,
-        /// Which node.
         child: NodeId,
-        /// Which try of it, from 1.
+        /// The number of its try, from 1.
         number: u32,
-        /// What.
         what: ChildEvent,
     },
-    /// It waits for a time to come; nobody holds it any more.
+    /// The job waits and no worker holds it.
     Parked {
         /// When the attempt began.
         started_at: Timestamp,
-        /// How long, in milliseconds.
+        /// Milliseconds to wait.
         wait_ms: u64,
-        /// What for.
         reason: String,
-        /// Whether it is a node inside it that waits.
+        /// Whether a child node waits.
         is_childs: bool,
-        /// The run whose end it waits for, if it is one.
+        /// The sub-workflow run that it waits for, if any.
         call: Option<Box<Call>>,
-        /// What somebody is asked, if it waits for an answer.
+        /// The question, when it waits for an answer.
         pause: Option<Box<Asked>>,
     },
-    /// It has ended; it failed when the record holds an error or `failed` is set.
+    /// The attempt has ended. It failed when the record holds an error or `failed` is set.
     Ended {
-        /// When it began.
         started_at: Timestamp,
-        /// When it ended.
         finished_at: Timestamp,
-        /// Whether it failed.
         failed: bool,
-        /// What it left.
         record: Box<Record>,
-        /// How many bytes of which text were streamed.
+        /// Bytes streamed, by text.
         streamed: Vec<(Selector, u64)>,
     },
 }
@@ -112,7 +96,7 @@ impl Report {
             Self::Ended { failed: true, .. } => kind::FAILED,
         }
     }
-    /// The entry's field `fact`.
+    /// Writes the entry's field `fact`.
     pub fn to_json(&self, job: &JobName) -> String {
         let mut object = ObjectText::with_capacity(512);
         object.text("node", job.node.as_str());

@@ -1,6 +1,6 @@
-//! Messages as we write them, read where they stand: without white space, texts mostly without escapes. That is nearly every
-//! message, and a general reader of JSON takes three times as long. Whatever looks otherwise is no error here but none: then
-//! the general reader says what it is, and what is wrong with it.
+//! A fast reader for messages in the form we write: no white space, hardly any escapes. Nearly all messages
+//! have this form, and a general JSON reader takes three times as long. Returns `None` for anything else; the
+//! caller then falls back to serde_json, which also explains errors.
 
 use super::fields::Field;
 use super::text::plain_length;
@@ -8,29 +8,29 @@ use super::value::stored_from_field;
 use crate::machine::fact::NamedValues;
 use crate::value::{Segment, Stored};
 
-/// Above this many openings within a value, how deep it nests is for the general reader to judge.
+/// With more opening brackets in a value, serde_json checks the nesting depth.
 const OPENINGS_MAX: usize = 100;
-/// Numbers of so many digits fit.
+/// Numbers with up to so many digits fit `u64`.
 const DIGITS_MAX: usize = 18;
 
-/// Where in a message the reading stands.
+/// A position in a message.
 pub(super) struct Scan<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> Scan<'a> {
-    /// Before the first character.
+    /// Starts at the first character.
     pub(super) fn new(text: &'a str) -> Self {
         Self { text, at: 0 }
     }
 
-    /// Nothing is left.
+    /// Whether nothing is left.
     pub(super) fn is_at_end(&self) -> bool {
         self.at == self.text.len()
     }
 
-    /// Goes through an object: `field` takes the value of each name.
+    /// Reads an object: `field` reads the value of each name.
     pub(super) fn object(&mut self, mut field: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
         self.pass(b'{')?;
         if self.pass(b'}').is_some() {
@@ -46,7 +46,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A text without escapes.
+    /// Reads a string without escapes.
     pub(super) fn text(&mut self) -> Option<&'a str> {
         let begin = self.text[self.at..].starts_with('"').then_some(self.at + 1)?;
         let end = begin + plain_length(&self.text.as_bytes()[begin..]);
@@ -57,7 +57,7 @@ impl<'a> Scan<'a> {
         self.text.get(begin..end)
     }
 
-    /// A whole number that is not negative.
+    /// Reads a whole, non-negative number.
     pub(super) fn number(&mut self) -> Option<u64> {
         let rest = &self.text.as_bytes()[self.at..];
         let mut number = 0u64;
@@ -68,11 +68,11 @@ impl<'a> Scan<'a> {
         }
         self.at += digits;
         let is_whole = (1..=DIGITS_MAX).contains(&digits) && (rest[0] != b'0' || digits == 1);
-        // What goes on behind the digits is met by whoever reads on.
+        // Anything else after the digits fails in the next read.
         is_whole.then_some(number)
     }
 
-    /// Any value.
+    /// Reads any value.
     pub(super) fn field(&mut self) -> Option<Field<'a>> {
         let rest = &self.text[self.at..];
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Field<'a>>();
@@ -83,7 +83,7 @@ impl<'a> Scan<'a> {
         (openings <= OPENINGS_MAX).then_some(field)
     }
 
-    /// A stored value.
+    /// Reads a stored value.
     fn stored(&mut self) -> Option<Stored> {
         match self.text() {
             Some(text) => Some(Stored::Inline(Segment::string(text))),
@@ -91,7 +91,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Named values.
+    /// Reads named values.
     pub(super) fn named(&mut self) -> Option<NamedValues> {
         // Most have one or two.
         let mut values = Vec::with_capacity(2);
@@ -102,7 +102,7 @@ impl<'a> Scan<'a> {
         Some(values)
     }
 
-    /// Passes a byte, if it is the next.
+    /// Skips `byte` if it comes next.
     fn pass(&mut self, byte: u8) -> Option<()> {
         let is_next = self.text.as_bytes().get(self.at) == Some(&byte);
         self.at += usize::from(is_next);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_written_as_we_write_it_is_left_to_others() {
+    fn other_forms_are_left_to_the_general_reader() {
         for text in [
             "",
             "{",
@@ -185,14 +185,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_what_stands_there(values in prop::collection::vec(("[a-z]{0,9}", any_json()), 0..4)) {
+        fn values_are_read_unchanged(values in prop::collection::vec(("[a-z]{0,9}", any_json()), 0..4)) {
             let object = Json::Object(values.into_iter().collect());
             let found = named(&object.to_string());
             prop_assert_eq!(found, Some(named_from_json(Some(object)).unwrap()));
         }
 
         #[test]
-        fn no_text_brings_the_reader_down(text in r#"[{}\[\]":,\\ea0-9é\n.-]{0,40}"#) {
+        fn no_text_makes_the_reader_panic(text in r#"[{}\[\]":,\\ea0-9é\n.-]{0,40}"#) {
             if let Some(found) = named(&text) {
                 let general = serde_json::from_str::<super::super::value::Named>(&text).map(|named| named.0);
                 prop_assert_eq!(Some(found), general.ok().and_then(Result::ok));

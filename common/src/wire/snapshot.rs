@@ -1,21 +1,21 @@
-//! A run as one document, to be taken elsewhere and to go on there.
+//! A run as one document, to export it and continue it elsewhere.
 //!
 //! | field | holds |
 //! | --- | --- |
 //! | `tidemill_snapshot` | the version of this form: 1, or 2 for one with `secrets` |
-//! | `run_id`, `exported_at` (µs) | where it comes from |
-//! | `secrets` | `named`: in all but `workflow` and `version` names stand where secrets are in texts (form 2) |
+//! | `run_id`, `exported_at` (µs) | the exported run |
+//! | `secrets` | `named`: names replace the secrets in all parts but `workflow` and `version` (form 2) |
 //! | `version`, `workflow` | hash and text of the stored workflow, secrets sealed |
 //! | `head` | what was submitted, as in a `start` fact |
-//! | `status`, `started_at` (µs) | where it stood |
+//! | `status`, `started_at` (µs) | at the time of the export |
 //! | `variable_pool` | the variables of the root frame, in Dify's form |
 //! | `frames` | those of other frames: `{path: {"variable_dictionary", "hidden"}}` |
 //! | `state` | the other fields of the state hash |
 //! | `collected`, `pauses`, `held` | as in their keys |
-//! | `objects` | what it keeps beside its variables, if anything: `messages`, `rt`, the last records of its `history` |
-//! | `blobs` | values that lie apart and are not in a pool, by name |
+//! | `objects` | `messages`, `rt`, and the last records of `history`, if there are any |
+//! | `blobs` | blobs that are not in a pool, by name |
 //!
-//! In a pool every value stands whole, also a large one; secrets are named and never shown.
+//! A pool holds every value complete, also large ones, but only the names of secrets.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -38,55 +38,51 @@ use crate::value::{JsonMap, Segment, SegmentType, Stored, Variables};
 
 const WHAT: &str = "a snapshot";
 
-/// The version of the form that is written.
+/// The version that is written.
 pub const VERSION: u64 = 1;
-/// That of the form in which names stand in the places of secrets, and the newest that is read.
+/// The version in which names replace secrets; the newest that is read.
 pub const VERSION_SEALED: u64 = 2;
-/// Parts in which nothing stands for anything else.
+/// Parts in which no secret is replaced.
 const PLAIN: [&str; 4] = ["tidemill_snapshot", "secrets", "version", "workflow"];
 
-/// A variable of a frame on its way out or in.
+/// A variable of a frame, for export or import.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolVariable {
-    /// The frame; the root's is empty.
+    /// Empty for the root frame.
     pub frame: FramePath,
-    /// The node, or `sys`, `env`, `conversation`.
+    /// A node's id, or `sys`, `env`, `conversation`.
     pub node: String,
-    /// Its name.
     pub name: String,
-    /// Its value: whole, or a secret's name.
+    /// The complete value, or the name of a secret.
     pub value: PoolValue,
 }
 
 /// The value of a variable in a pool.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PoolValue {
-    /// A value.
     Whole(Segment),
-    /// A secret of the environment, by its name.
+    /// The name of a secret of the environment.
     Secret(String),
 }
 
 /// A snapshot that was read.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// The run that was exported.
+    /// The exported run.
     pub run_id: String,
     /// The hash of its workflow.
     pub version: String,
-    /// The text of the stored workflow.
     pub workflow: String,
-    /// What was submitted.
     pub head: RunHead,
-    /// Variables to be kept again, by whoever may put large ones apart.
+    /// Variables to store; the caller moves large ones to blobs.
     pub variables: Vec<PoolVariable>,
-    /// Values that lie apart: name and JSON text.
+    /// Blobs: name and JSON text.
     pub blobs: Vec<(BlobId, String)>,
     rest: JsonMap,
 }
 
-/// The variables that a snapshot of a run shows: those of the root frame, given ones included, and what other frames
-/// wrote. Values apart are for the caller to load.
+/// The variables of a run for its snapshot: those of the root frame, including given ones, and what other
+/// frames wrote. The caller loads the blobs.
 pub fn variables(run: &RunState) -> Vec<(FramePath, String, String, Stored)> {
     let root = FramePath::root();
     let pool = run.pool(&root);
@@ -110,7 +106,7 @@ pub fn variables(run: &RunState) -> Vec<(FramePath, String, String, Stored)> {
     found
 }
 
-/// Names of the blobs that a snapshot must hold besides its pools.
+/// The names of the blobs that a snapshot must hold besides its pools.
 pub fn blobs(run: &RunState, rest: &AtRest) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let texts = other_state(rest).map(|(_, text)| text).chain(rest.collected.iter().map(|(_, text)| text));
@@ -134,7 +130,7 @@ fn blob_names(value: &Json, into: &mut BTreeSet<String>) {
             Some("blob" | "item") => {
                 into.extend(map.get("id").and_then(Json::as_str).map(str::to_string));
             }
-            // What a user's own value looks like is nobody's business.
+            // A user's own value may look like a reference but is not one.
             Some("value") => {}
             Some(_) | None => map.values().for_each(|inner| blob_names(inner, into)),
         },
@@ -188,8 +184,8 @@ pub fn write(
     snapshot
 }
 
-/// A snapshot with the names of secrets in their places, if it holds some: its readers do not see them, and the run that is
-/// made from it has them.
+/// Replaces secrets by their names, if the snapshot holds any. Readers do not see the secrets; a run created
+/// from it gets them back.
 pub fn sealed(snapshot: Json, secrets: &Secrets) -> Json {
     let map = match snapshot {
         Json::Object(map) if !secrets.are_none() => map,
@@ -204,10 +200,10 @@ pub fn sealed(snapshot: Json, secrets: &Secrets) -> Json {
     Json::Object(sealed)
 }
 
-/// The text of a snapshot with secrets in the places of their names.
+/// Replaces the names of secrets by the secrets.
 ///
 /// # Errors
-/// It is no JSON.
+/// The text is not JSON.
 pub fn opened(text: &str, secrets: &Secrets) -> Result<String, WireError> {
     let map = object(serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?)?;
     Ok(Json::Object(each_part(map, |part| secrets.opened(part))).to_string())
@@ -221,7 +217,7 @@ fn each_part(map: JsonMap, change: impl Fn(Json) -> Json) -> JsonMap {
     map.into_iter().map(part).collect()
 }
 
-/// What a run keeps beside its variables; of the history the last records.
+/// The messages, runtime values and last history records of a run.
 fn objects_json(objects: &ObjectsAtRest) -> Json {
     let json = |text: &String| serde_json::from_str::<Json>(text).unwrap_or(Json::Null);
     let lists = objects.messages.iter().map(|(name, texts)| (name.clone(), texts.iter().map(json).collect()));
@@ -272,10 +268,10 @@ fn dictionary(run: &RunState, variables: &[PoolVariable], frame: &FramePath) -> 
     JsonMap::from_iter([("variable_dictionary".to_string(), Json::Object(nodes))])
 }
 
-/// Reads a snapshot. Its blobs get names of their own: those of the other run go when it goes.
+/// Reads a snapshot. Its blobs get new names, because the exported run's blobs are deleted with that run.
 ///
 /// # Errors
-/// No snapshot, one of a newer version, or fields that are missing or do not fit.
+/// Not a snapshot, a newer version, or fields that are missing or invalid.
 pub fn read(text: &str) -> Result<Snapshot, WireError> {
     let mut map = object(serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?)?;
     match map.get("tidemill_snapshot").and_then(Json::as_u64) {
@@ -306,7 +302,7 @@ pub fn read(text: &str) -> Result<Snapshot, WireError> {
     })
 }
 
-/// Gives every blob a new name, wherever it is referred to.
+/// Gives every blob a new name, and renames the references.
 fn renamed(map: JsonMap, blobs: JsonMap) -> (JsonMap, Vec<(BlobId, String)>) {
     let mut names = HashMap::with_capacity(blobs.len());
     let mut fresh = Vec::with_capacity(blobs.len());
@@ -362,18 +358,18 @@ fn pool(frame: &FramePath, value: Option<Json>) -> Result<Vec<PoolVariable>, Wir
 }
 
 impl Snapshot {
-    /// Whether names stand in the places of secrets: it is to be [`opened`] and read again.
+    /// Whether names replace secrets. The caller must then call [`opened`] and read the result again.
     pub fn is_sealed(&self) -> bool {
         self.rest.contains_key("secrets")
     }
 
-    /// Where the run stood; none when the snapshot does not say so.
+    /// The run's status; `None` when the snapshot has none.
     pub fn status(&self) -> Option<RunStatus> {
         RunStatus::from_name(self.rest.get("status")?.as_str()?)
     }
 
-    /// The body of the fact that begins a run where this one stood, with its variables as they are kept here.
-    /// With `rewind`, a frame and a node, the new run begins at that node instead.
+    /// The body of the fact that starts a run from this state, with its variables as stored here. With
+    /// `rewind`, a frame and a node, the new run begins at that node.
     pub fn fact(
         &self,
         head: &RunHead,
@@ -420,10 +416,10 @@ fn hide(state: &mut JsonMap, path: &FramePath, frame: &Json) {
 /// Reads the fact that [`Snapshot::fact`] wrote, for the run that begins with it.
 ///
 /// # Errors
-/// Fields that are missing or do not fit.
+/// Fields that are missing or invalid.
 pub fn parse_fact(run: RunId, graph: &std::sync::Arc<Graph>, body: &str) -> Result<Fact, WireError> {
     let Json::Object(mut map) = super::read(WHAT, body)? else {
-        return Err(WireError::malformed(WHAT, "its body is no object"));
+        return Err(WireError::malformed(WHAT, "its body is not an object"));
     };
     let head = head_from_json(object(map.remove("head").unwrap_or_default())?)?;
     let mut fields: HashMap<String, String> =
@@ -465,7 +461,7 @@ fn object(value: Json) -> Result<JsonMap, WireError> {
     match value {
         Json::Object(map) => Ok(map),
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => {
-            Err(WireError::malformed(WHAT, "a part of it is no object"))
+            Err(WireError::malformed(WHAT, "a part of it is not an object"))
         }
     }
 }

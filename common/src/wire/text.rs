@@ -1,5 +1,5 @@
-//! Messages as they are written: an object's fields straight into its text. The names of fields are our own and need no
-//! escapes, and nearly no value does; to look at every character for itself was a third of what writing a commit cost.
+//! Writes messages: an object's fields directly into its text. Our field names need no escapes, and hardly
+//! any value does; checking every character took a third of the time of writing a commit.
 
 use std::io;
 use std::mem::take;
@@ -14,31 +14,31 @@ use crate::machine::fact::NamedValues;
 use crate::value::Stored;
 
 const MICROS: i64 = 1_000_000;
-/// Where a floating number of seconds is written with the digits of its microseconds: beyond, it does not tell each of
-/// them apart, or is written with an exponent.
+/// The range in which a float of seconds prints all digits of its microseconds. Above, doubles are too
+/// coarse; below, they print with an exponent.
 const PLAIN_MICROS: std::ops::Range<i64> = MICROS..1 << 52;
 
-/// The text of a JSON object, field by field.
+/// The text of a JSON object, written field by field.
 #[derive(Debug)]
 pub(crate) struct ObjectText {
     text: String,
 }
 
 impl ObjectText {
-    /// An object without fields, with room for about so many bytes.
+    /// An empty object with capacity for about so many bytes.
     pub(crate) fn with_capacity(bytes: usize) -> Self {
         let mut text = String::with_capacity(bytes);
         text.push('{');
         Self { text }
     }
 
-    /// The object's text.
+    /// Closes the object and returns its text.
     pub(crate) fn end(mut self) -> String {
         self.text.push('}');
         self.text
     }
 
-    /// Puts an object behind what is there of a text: with the fields that `write` writes.
+    /// Appends an object to a text; `write` writes its fields.
     pub(crate) fn behind(text: &mut String, write: impl FnOnce(&mut Self)) {
         text.push('{');
         let mut object = Self { text: take(text) };
@@ -46,8 +46,8 @@ impl ObjectText {
         *text = object.end();
     }
 
-    /// Begins a field. Its name is one of ours: it holds nothing that JSON writes otherwise. Inlined, as are most of its
-    /// callers: where the name is a constant its length is known, and a few stores write it.
+    /// Begins a field. `name` must need no escapes. Inlined, like most of its callers: the length of a
+    /// constant name is known, so a few store instructions write it.
     #[inline(always)]
     fn name(&mut self, name: &'static str) {
         debug_assert!(needs_no_escape(name), "{name}");
@@ -66,7 +66,7 @@ impl ObjectText {
         }
     }
 
-    /// Begins an object as a field's value: what follows are its fields, until it is closed.
+    /// Begins an object as a field's value. The following fields belong to it until [`close`](Self::close).
     #[inline(always)]
     pub(crate) fn open(&mut self, name: &'static str) {
         self.name(name);
@@ -78,14 +78,14 @@ impl ObjectText {
         self.text.push('}');
     }
 
-    /// A text.
+    /// A string.
     #[inline(always)]
     pub(crate) fn text(&mut self, name: &'static str, text: &str) {
         self.name(name);
         self.put_text(text);
     }
 
-    /// One of our own words: it holds nothing that JSON writes otherwise.
+    /// A string of ours that needs no escapes.
     #[inline(always)]
     pub(crate) fn word(&mut self, name: &'static str, word: &'static str) {
         debug_assert!(needs_no_escape(word), "{word}");
@@ -93,14 +93,14 @@ impl ObjectText {
         self.put_plain(word);
     }
 
-    /// What is JSON already.
+    /// A value that is JSON already.
     #[inline(always)]
     pub(crate) fn json(&mut self, name: &'static str, json: &str) {
         self.name(name);
         self.text.push_str(json);
     }
 
-    /// A list of texts.
+    /// A list of strings.
     pub(crate) fn texts<'a>(&mut self, name: &'static str, texts: impl Iterator<Item = &'a str>) {
         self.name(name);
         self.text.push('[');
@@ -120,7 +120,7 @@ impl ObjectText {
         self.put_number(number);
     }
 
-    /// A moment in Unix seconds, as the floating number would be written. Its digits are those of whole microseconds.
+    /// A time in Unix seconds, printed as a float would be. The digits are those of whole microseconds.
     pub(crate) fn seconds(&mut self, name: &'static str, at: Timestamp) {
         let micros = at.micros();
         if !PLAIN_MICROS.contains(&micros) {
@@ -130,7 +130,7 @@ impl ObjectText {
         self.put_number(micros / MICROS);
         self.text.push('.');
         let mut digits = itoa::Buffer::new();
-        // A one in front keeps the zeros behind the point.
+        // The leading one keeps the zeros after the point.
         let digits = &digits.format(micros % MICROS + MICROS)[1..];
         let digits = digits.trim_end_matches('0');
         self.text.push_str(if digits.is_empty() { "0" } else { digits });
@@ -150,14 +150,14 @@ impl ObjectText {
         self.put_entry(entry);
     }
 
-    /// Anything else.
+    /// Any other value.
     #[inline(always)]
     pub(crate) fn value(&mut self, name: &'static str, value: &(impl Serialize + ?Sized)) {
         self.name(name);
         self.put(value);
     }
 
-    /// Anything, under a name that is not one of ours.
+    /// Any value under a name that may need escapes.
     pub(crate) fn foreign(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
         self.comma();
         self.put_text(name);
@@ -165,7 +165,7 @@ impl ObjectText {
         self.put(value);
     }
 
-    /// Anything, under a number.
+    /// Any value under a number.
     pub(crate) fn numbered(&mut self, number: u32, value: &(impl Serialize + ?Sized)) {
         self.comma();
         self.text.push('"');
@@ -188,7 +188,8 @@ impl ObjectText {
         self.put_values(values);
     }
 
-    /// An object of objects of stored values: `{outer: {inner: value}}`, in the order in which the outer names first come.
+    /// An object of objects of stored values: `{outer: {inner: value}}`, in order of first appearance of the
+    /// outer names.
     pub(crate) fn grouped(&mut self, name: &'static str, values: &[(String, String, Stored)]) {
         self.name(name);
         self.text.push('{');
@@ -250,7 +251,7 @@ impl ObjectText {
         if needs_no_escape(text) { self.put_plain(text) } else { self.put(text) }
     }
 
-    /// A text that stands between quotes as it is.
+    /// A string that needs no escapes.
     fn put_plain(&mut self, text: &str) {
         self.text.reserve(text.len() + 2);
         self.text.push('"');
@@ -260,7 +261,7 @@ impl ObjectText {
 
     fn put(&mut self, value: &(impl Serialize + ?Sized)) {
         let before = self.text.len();
-        // Memory takes everything, and what we write has texts for names: this cannot fail.
+        // Cannot fail: the memory writer accepts everything, and our maps have string keys.
         if serde_json::to_writer(Pieces(&mut self.text), value).is_err() {
             self.text.truncate(before);
             self.text.push_str("null");
@@ -268,7 +269,7 @@ impl ObjectText {
     }
 }
 
-/// Takes the pieces of text that a serializer writes.
+/// Receives the pieces of text that a serializer writes.
 struct Pieces<'a>(&'a mut String);
 
 impl io::Write for Pieces<'_> {
@@ -288,9 +289,9 @@ pub(crate) fn stored_text(value: &Stored) -> String {
     text
 }
 
-/// Puts the text of a stored value behind what is there.
+/// Appends the text of a stored value.
 pub(crate) fn put_stored(text: &mut String, value: &Stored) {
-    // No field is written: the text of a value needs nothing of an object around it.
+    // Only the value is written; no object is needed around it.
     let mut object = ObjectText { text: take(text) };
     object.put_stored(value);
     *text = object.text;
@@ -303,11 +304,11 @@ pub(crate) fn named_text(values: &NamedValues) -> String {
     object.text
 }
 
-/// Whether a text stands between quotes as it is. Sixteen bytes are looked at at once, eight of a shorter text, and each for
-/// itself below that.
+/// Whether a string needs no escapes. Checks sixteen bytes at once, eight for shorter strings, and single
+/// bytes below that.
 fn needs_no_escape(text: &str) -> bool {
     let bytes = text.as_bytes();
-    // The last ones are looked at whether or not some of them have been before.
+    // The last chunk may overlap the one before.
     if let Some(last) = bytes.last_chunk() {
         return bytes.as_chunks().0.iter().all(are_plain_16) && are_plain_16(last);
     }
@@ -321,8 +322,8 @@ const fn is_plain_byte(byte: u8) -> bool {
     byte >= 0x20 && byte != b'"' && byte != b'\\'
 }
 
-/// Whether none of sixteen bytes needs an escape. Every byte is tested for every reason, with no early end: only so does the
-/// compiler test all sixteen at once.
+/// Whether none of sixteen bytes needs an escape. Tests every byte for every reason without an early end, so
+/// that the compiler uses vector instructions.
 fn are_plain_16(bytes: &[u8; 16]) -> bool {
     let any = |wrong: fn(u8) -> bool| bytes.iter().fold(false, |found, byte| found | wrong(*byte));
     !(any(|byte| byte < 0x20) | any(|byte| byte == b'"') | any(|byte| byte == b'\\'))
@@ -333,9 +334,9 @@ const fn are_plain_8(eight: &[u8; 8]) -> bool {
     marks_of_8(eight) == 0
 }
 
-/// Marks, with their highest bits, those of eight bytes that need an escape: the first one surely, others perhaps. Each byte of
-/// a word is told apart by what it borrows from its highest bit, which is why bytes above 127, of which none needs one, are
-/// left out at the end. A borrow may pass on to the next byte: only behind one that was found.
+/// Sets the highest bit of each byte that needs an escape. The first mark is exact; later ones may be false,
+/// because a borrow can pass on to the next byte. Bytes above 127 never need an escape and are masked out at
+/// the end, since the highest bit is the result of the subtraction.
 const fn marks_of_8(eight: &[u8; 8]) -> u64 {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const HIGHS: u64 = ONES << 7;
@@ -346,7 +347,7 @@ const fn marks_of_8(eight: &[u8; 8]) -> u64 {
     (below | quote.wrapping_sub(ONES) | slash.wrapping_sub(ONES)) & !word & HIGHS
 }
 
-/// How many bytes stand before the first one that stands for itself in no text: a quotation mark, a backslash, a control.
+/// The number of bytes before the first quotation mark, backslash or control character.
 pub(super) fn plain_length(bytes: &[u8]) -> usize {
     let (eights, rest) = bytes.as_chunks();
     let found = eights.iter().map(marks_of_8).enumerate().find(|(_, marks)| *marks != 0);

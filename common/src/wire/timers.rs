@@ -1,4 +1,4 @@
-//! Members of the timers set: what is due, as text.
+//! Members of the timers set, as text.
 
 use crate::clock::Timestamp;
 use crate::graph::NodeIx;
@@ -7,7 +7,7 @@ use crate::machine::changes::TimerChange;
 use crate::machine::fact::Timer;
 use crate::machine::run::RunState;
 
-/// Timers to set and members to clear. Of several changes of one timer within a commit the last counts.
+/// Timers to set and members to clear. Of several changes of one timer in a commit the last counts.
 pub(super) fn timers(run: &RunState, changes: &[TimerChange]) -> (Vec<(Timestamp, String)>, Vec<String>) {
     let (mut set, mut cleared) = (Vec::new(), Vec::new());
     for change in changes {
@@ -42,19 +42,18 @@ pub fn timer_member(run: &RunState, timer: &Timer) -> String {
     }
 }
 
-/// The run that a member of the timers set is about.
+/// The run of a timer member.
 pub fn timer_run(member: &str) -> Option<RunId> {
     member.split(' ').next()?.parse().ok()
 }
 
-/// What a member of the timers set means to a run.
+/// A timer member, as a run reads it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TimerRead {
-    /// This timer.
     Timer(Timer),
-    /// Nothing any more: its frame is closed.
+    /// Its frame is closed; nothing to do.
     Stale,
-    /// Nothing that is known.
+    /// Not a known timer.
     Unknown,
 }
 
@@ -72,7 +71,7 @@ pub fn timer_from_member(run: &RunState, member: &str) -> TimerRead {
             let (Ok(attempt), Some(place)) = (attempt.parse(), words.next()) else {
                 return TimerRead::Unknown;
             };
-            // The node's id may hold a slash; a frame path of the root is empty.
+            // A node's id may contain a slash; the root's frame path is empty.
             let found = run.frames.keys().find_map(|path| {
                 let node = place.strip_prefix(path.as_str())?.strip_prefix('/')?;
                 Some((path.clone(), run.graph.find(node)?))

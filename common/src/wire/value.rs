@@ -1,11 +1,11 @@
-//! Values at rest as JSON: plain where the JSON says it all, else an object marked by the key `$tm`.
+//! Stored values as JSON: plain JSON where it says everything, else an object marked with the key `$tm`.
 //!
 //! | value | form |
 //! | --- | --- |
 //! | inline, type as inferred | the JSON itself |
 //! | inline, other type | `{"$tm":"value","type":"array[string]","value":[]}` |
-//! | apart | `{"$tm":"blob","id":"…","type":"string","size":70000}` |
-//! | item of a list apart | `{"$tm":"item","id":"…","type":"array[any]","size":70000,"len":900,"at":3}` |
+//! | blob | `{"$tm":"blob","id":"…","type":"string","size":70000}` |
+//! | item of a list in a blob | `{"$tm":"item","id":"…","type":"array[any]","size":70000,"len":900,"at":3}` |
 //! | secret | `{"$tm":"secret","name":"KEY"}` |
 //! | joined text | `{"$tm":"joined","parts":[…]}` |
 
@@ -23,10 +23,10 @@ use crate::machine::events::Output;
 use crate::machine::fact::NamedValues;
 use crate::value::{BlobRef, JsonMap, Segment, Stored, infer_type};
 
-/// The key that marks what is not plain JSON.
+/// The key that marks an object that is not plain JSON.
 pub const MARK: &str = "$tm";
 
-/// A stored value on its way into JSON.
+/// Serializes a stored value.
 pub struct StoredJson<'a>(pub &'a Stored);
 
 impl Serialize for StoredJson<'_> {
@@ -73,12 +73,12 @@ fn write_blob<M: SerializeMap>(map: &mut M, blob: &BlobRef) -> Result<(), M::Err
     Ok(())
 }
 
-/// Whether a value's JSON alone says all of it.
+/// Whether a value's plain JSON says everything.
 pub(crate) fn is_plain(segment: &Segment) -> bool {
     infer_type(&segment.value) == segment.ty && segment.value.get(MARK).is_none()
 }
 
-/// Named values as one JSON object.
+/// Serializes named values as one object.
 pub struct NamedJson<'a>(pub &'a NamedValues);
 
 impl Serialize for NamedJson<'_> {
@@ -91,7 +91,7 @@ impl Serialize for NamedJson<'_> {
     }
 }
 
-/// A run's outputs as one JSON object.
+/// Serializes a run's outputs as one object.
 pub struct OutputsJson<'a>(pub &'a [(String, Output)]);
 
 impl Serialize for OutputsJson<'_> {
@@ -131,7 +131,7 @@ impl Serialize for OutputJson<'_> {
 /// Reads a stored value.
 ///
 /// # Errors
-/// A mark of unknown kind, or fields that do not fit it.
+/// An unknown mark, or invalid fields beside it.
 pub fn stored_from_json(value: Json) -> Result<Stored, WireError> {
     let mut map = match value {
         Json::Object(map) if map.contains_key(MARK) => map,
@@ -172,7 +172,7 @@ pub fn stored_from_json(value: Json) -> Result<Stored, WireError> {
     }
 }
 
-/// As [`stored_from_json`], of a message's field.
+/// Like [`stored_from_json`], for a message's field.
 pub(crate) fn stored_from_field(field: Field<'_>) -> Result<Stored, WireError> {
     match field {
         Field::Plain(json) => Ok(Stored::Inline(Segment::infer(json))),
@@ -181,7 +181,7 @@ pub(crate) fn stored_from_field(field: Field<'_>) -> Result<Stored, WireError> {
     }
 }
 
-/// As [`named_from_json`], of a message's field.
+/// Like [`named_from_json`], for a message's field.
 pub(crate) fn named_from_field(field: Option<Field<'_>>) -> Result<NamedValues, WireError> {
     match field {
         None | Some(Field::Plain(Json::Null)) => Ok(Vec::new()),
@@ -193,7 +193,7 @@ pub(crate) fn named_from_field(field: Option<Field<'_>>) -> Result<NamedValues, 
     }
 }
 
-/// Named values as they are read: the reason when they are none.
+/// Named values while they are read: invalid ones are a value here, not an error of the reader.
 pub(super) struct Named(pub(super) Result<NamedValues, WireError>);
 
 impl<'de> Deserialize<'de> for Named {
@@ -253,10 +253,10 @@ impl<'de> Visitor<'de> for NamedVisitor {
     }
 }
 
-/// Reads named values from an object; absent is empty.
+/// Reads named values from an object; an absent value gives an empty list.
 ///
 /// # Errors
-/// As [`stored_from_json`].
+/// As for [`stored_from_json`].
 pub fn named_from_json(value: Option<Json>) -> Result<NamedValues, WireError> {
     match value {
         None | Some(Json::Null) => Ok(Vec::new()),

@@ -1,5 +1,6 @@
-//! A bucket for tests: a server in this process that speaks as much S3 as we use, and refuses a request whose signature is
-//! wrong. The signature is computed here from the published steps of "Signature Version 4", not by the client's code.
+//! A bucket for tests: a server in this process that speaks the part of S3 that we use, and refuses wrong
+//! signatures. It computes the signature from the published steps of "Signature Version 4", not with the
+//! client's code.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,14 +16,14 @@ use ring::hmac;
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 
-/// The only bucket there is.
+/// The only bucket.
 const NAME: &str = "bucket";
-/// Names in one answer to a listing; the rest is asked for again.
+/// Names in one page of a listing.
 const PAGE: usize = 2;
 const BODY_BYTES_MAX: usize = 16 << 20;
 const DATE: &str = "Wed, 01 Jan 2025 00:00:00 GMT";
 
-/// What it holds, by key, and whom it lets in.
+/// The objects by key, and the accepted credentials.
 pub(super) struct Bucket {
     id: String,
     secret: String,
@@ -40,7 +41,7 @@ impl Bucket {
         endpoint
     }
 
-    /// Whether the request was signed with the secret, and its body with it.
+    /// Whether the secret signed the request and its body.
     fn is_signed(&self, head: &Parts, body: &[u8]) -> Option<bool> {
         let text = |name: &str| head.headers.get(name)?.to_str().ok();
         let words = text("authorization")?.strip_prefix("AWS4-HMAC-SHA256 ")?;
@@ -100,7 +101,7 @@ async fn answer(State(bucket): State<Arc<Bucket>>, request: Request) -> Response
     }
 }
 
-/// A page of the keys below a prefix; a key is its own token for the page that begins with it.
+/// A page of the keys with a prefix. A key is the token of the page that begins with it.
 fn listing(objects: &BTreeMap<String, Bytes>, query: &str) -> Response {
     let value = |name: &str| {
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));

@@ -1,8 +1,8 @@
-//! Files in a bucket of S3, or of any service that speaks like it (MinIO, Ceph, R2, Garage, …).
+//! Files in a bucket of S3, or of a compatible service (MinIO, Ceph, R2, Garage, …).
 //!
-//! Credentials are those of `[files]`, else whatever the AWS tools would take: `AWS_ACCESS_KEY_ID` and its kin, a web
-//! identity, a task's or a machine's role. A file is written by one request: it is bounded by what nodes may fetch, and
-//! the parts of an upload that was begun and never ended would lie where no removal finds them.
+//! Credentials come from `[files]`, else from the sources that AWS tools use: `AWS_ACCESS_KEY_ID` and related
+//! variables, a web identity, or the role of a task or machine. Each file is written by one request: its size
+//! is bounded, and the parts of an unfinished multipart upload could not be found for removal.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use super::{Files, FilesError, RUNS, is_reference, new_reference};
 use crate::config::FilesConfig;
 use crate::ids::RunId;
 
-/// Longest time of one request: the largest file of the default settings within it needs 1.4 Mbit/s.
+/// Longest time of a request. The largest file of the default settings then needs 1.4 Mbit/s.
 const REQUEST: Duration = Duration::from_secs(60);
 /// Longest wait for a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Tries again of a request that failed for a passing reason; a node's own retries come on top.
+/// Retries of a request after a passing error; a node's own retries are extra.
 const RETRIES: usize = 3;
-/// No try begins later than this after the first.
+/// No retry begins later than this after the first try.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// A bucket, and a prefix in it.
+/// A bucket and a prefix in it.
 pub struct S3 {
     bucket: String,
     prefix: String,
     store: Arc<AmazonS3>,
 }
 
-// The client holds the secrets.
+// By hand, because the client holds the secrets.
 impl fmt::Debug for S3 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("S3")
@@ -46,16 +46,18 @@ impl fmt::Debug for S3 {
 }
 
 impl S3 {
-    /// The place behind `s3://`: a bucket and perhaps a prefix, at the service that `config` describes. Nothing is asked
-    /// yet.
+    /// The storage after `s3://`: a bucket and an optional prefix, at the service that `config` describes.
+    /// Sends no request yet.
     ///
     /// # Errors
-    /// [`FilesError::Url`]: no bucket, one key without the other, an endpoint that is no URL.
+    /// [`FilesError::Url`]: no bucket, only one of the two keys, or an invalid endpoint.
     pub fn at(place: &str, config: &FilesConfig) -> Result<Self, FilesError> {
         let wrong = |reason: String| FilesError::Url { url: config.url.0.clone(), reason };
         let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
         if bucket.is_empty() || bucket.contains(['@', ':', '?', '#']) {
-            return Err(wrong("behind s3:// comes the name of a bucket, then perhaps /prefix".into()));
+            return Err(wrong(
+                "s3:// must be followed by the name of a bucket, optionally with /prefix".into(),
+            ));
         }
         let store = client(bucket, config).map_err(wrong)?;
         Ok(Self { bucket: bucket.into(), prefix: prefix.trim_matches('/').into(), store: Arc::new(store) })
@@ -69,9 +71,9 @@ impl S3 {
     }
 }
 
-/// A client for a bucket, or what is wrong with the settings.
+/// A client for a bucket, or the problem in the settings.
 fn client(bucket: &str, config: &FilesConfig) -> Result<AmazonS3, String> {
-    // The only TLS there is; another one that was set first is as good.
+    // The only TLS provider; if another was installed first, that one works, too.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let options = ClientOptions::new()
         .with_timeout(REQUEST)
@@ -83,7 +85,7 @@ fn client(bucket: &str, config: &FilesConfig) -> Result<AmazonS3, String> {
         ("", _) | (_, "") => {
             return Err("files.access_key_id and files.secret_access_key belong together".into());
         }
-        // Nothing of the environment beside them: a session's token belongs to other keys.
+        // Ignore the environment then: its session token belongs to other keys.
         (id, secret) => AmazonS3Builder::new().with_access_key_id(id).with_secret_access_key(secret),
     };
     if !config.region.is_empty() {
@@ -95,14 +97,14 @@ fn client(bucket: &str, config: &FilesConfig) -> Result<AmazonS3, String> {
     let builder = builder
         .with_bucket_name(bucket)
         .with_virtual_hosted_style_request(!config.path_style)
-        // Not every service knows the request that deletes many.
+        // Not every service supports bulk deletes.
         .with_disable_bulk_delete(true)
         .with_client_options(options)
         .with_retry(retry);
     builder.build().map_err(|error| format!("{error} (see [files] in deploy/example.toml)"))
 }
 
-/// The endpoint as the client wants it: with the bucket as its first label unless that stands in the path.
+/// The endpoint in the client's form: with the bucket as its first label, unless the bucket is in the path.
 fn endpoint(bucket: &str, config: &FilesConfig) -> Result<String, String> {
     let url = config.endpoint.trim_end_matches('/');
     let parts = url.split_once("://").filter(|(scheme, host)| {
@@ -131,7 +133,7 @@ impl Files for S3 {
             Error::NotFound { .. } if !is_about_the_bucket(&error) => missing(),
             error => failed(error),
         })?;
-        // Known from the head of the answer, before any of the body is taken.
+        // Known from the response head, before the body is read.
         let bytes = found.meta.size;
         if bytes > max {
             return Err(FilesError::TooLarge { bytes, max });
@@ -163,7 +165,7 @@ impl Files for S3 {
     }
 }
 
-/// A bucket that is not there is told like a file that is not there, but for its code.
+/// A missing bucket is reported like a missing file; only the code differs.
 fn is_about_the_bucket(error: &Error) -> bool {
     error.to_string().contains("NoSuchBucket")
 }
@@ -174,7 +176,7 @@ fn failed(error: Error) -> FilesError {
         Error::Unauthenticated { .. } | Error::PermissionDenied { .. } => {
             "may these credentials read, write, list and delete in the bucket (files.access_key_id, or AWS_ACCESS_KEY_ID)?"
         }
-        // A wrong address, no network, a service that is down: told by what follows.
+        // For example a wrong address, no network, or a service that is down; the source says which.
         _ => "does files.endpoint lead to the service?",
     };
     FilesError::Service { hint, source: error.into() }

@@ -1,4 +1,4 @@
-//! Settings and errors of a bucket, and files in one: against [`Bucket`], which checks every signature.
+//! Tests settings, errors and files of a bucket against [`Bucket`], which checks every signature.
 
 use super::bucket::Bucket;
 use super::*;
@@ -17,7 +17,7 @@ fn config(set: impl FnOnce(&mut FilesConfig)) -> FilesConfig {
 }
 
 #[test]
-fn what_is_wrong_with_the_settings_is_told() {
+fn errors_in_the_settings_are_reported() {
     type Case = (&'static str, fn(&mut FilesConfig), &'static str);
     let cases: [Case; 5] = [
         ("", |_| {}, "name of a bucket"),
@@ -26,9 +26,9 @@ fn what_is_wrong_with_the_settings_is_told() {
         ("b", |c| c.endpoint = "minio:9000".into(), "files.endpoint is not of the form"),
         ("b", |c| c.endpoint = "http://minio/bucket".into(), "files.endpoint is not of the form"),
     ];
-    for (place, set, told) in cases {
+    for (place, set, part) in cases {
         let error = S3::at(place, &config(set)).unwrap_err().to_string();
-        assert!(error.contains(told) && !error.contains("hush"), "{place}: {error}");
+        assert!(error.contains(part) && !error.contains("hush"), "{place}: {error}");
     }
 }
 
@@ -41,7 +41,7 @@ fn the_bucket_stands_in_the_path_or_in_the_host() {
 }
 
 #[test]
-fn what_the_service_says_comes_with_what_to_look_at() {
+fn errors_of_the_service_say_what_to_check() {
     let not_found = |code: &str| Error::NotFound { path: "b/x".into(), source: code.into() };
     assert!(is_about_the_bucket(&not_found("<Code>NoSuchBucket</Code>")));
     assert!(!is_about_the_bucket(&not_found("<Code>NoSuchKey</Code>")));
@@ -78,7 +78,7 @@ fn run() -> RunId {
 }
 
 #[tokio::test]
-async fn what_is_kept_in_a_bucket_can_be_read_within_a_bound() {
+async fn stored_bytes_can_be_read_within_a_limit() {
     let endpoint = Bucket::serve(ID, SECRET).await;
     for url in ["s3://bucket", "s3://bucket/a/prefix/"] {
         let files = files::open(&at(&endpoint, url)).unwrap();
@@ -113,7 +113,7 @@ async fn the_files_of_a_run_are_removed_in_pieces_and_those_of_others_stay() {
 }
 
 #[tokio::test]
-async fn what_the_service_refuses_is_told_with_what_to_look_at() {
+async fn refusals_of_the_service_say_what_to_check() {
     let endpoint = Bucket::serve(ID, SECRET).await;
     let thief = FilesConfig { secret_access_key: "guessed".into(), ..at(&endpoint, "s3://bucket") };
     let error = files::open(&thief).unwrap().keep(&run(), Bytes::from_static(b"1")).await.unwrap_err();

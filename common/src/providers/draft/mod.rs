@@ -1,4 +1,4 @@
-//! From what somebody asks to keep to what is kept: checked, and its secrets sealed.
+//! Turns a request to store a catalog entry into the entry: checks it and seals its secrets.
 
 use std::collections::BTreeMap;
 
@@ -13,30 +13,30 @@ use crate::value::JsonMap;
 /// Longest id, in characters.
 const ID_CHARS_MAX: usize = 128;
 
-/// What is to be kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
-    /// Its fields.
+    /// The stored fields.
     pub fields: BTreeMap<String, String>,
-    /// What works and deserves a word.
+    /// Warnings about things that work but are risky or useless.
     pub warnings: Vec<String>,
 }
 
-/// Why something is not kept.
+/// The reason why an entry is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DraftError {
-    /// It is wrong.
+    /// It is invalid.
     #[error("{0}")]
     Wrong(String),
-    /// One of its secrets.
+    /// A secret cannot be sealed.
     #[error(transparent)]
     Secret(#[from] SecretError),
 }
 
-/// Makes a draft of an object that somebody wrote. `earlier` is the entry that it replaces, `catalog` all that is kept.
+/// Builds a draft from a request's object. `earlier` is the entry that it replaces, `catalog` the whole
+/// catalog.
 ///
 /// # Errors
-/// What is wrong with it, and what to do.
+/// The problem, and what to do.
 pub fn draft(
     kind: CatalogKind,
     id: &str,
@@ -78,7 +78,7 @@ fn of_provider(id: &str) -> impl Fn(String) -> DraftError {
     move |reason| wrong(format!("the provider {id}: {reason}"))
 }
 
-/// A profile that has all it needs, and what it is over. `is_registered` knows providers by their ids.
+/// Checks a profile and finds its provider. `is_registered` knows providers by id.
 pub(super) fn checked(
     object: JsonMap,
     is_registered: &dyn Fn(&str) -> bool,

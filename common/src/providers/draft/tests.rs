@@ -26,17 +26,17 @@ fn entry(id: &str, draft: Draft) -> CatalogEntry {
 }
 
 #[test]
-fn what_is_kept_is_readable_and_shows_no_secret() {
+fn a_stored_entry_is_readable_and_shows_no_secret() {
     let written = json!({
         "kind": "anthropic", "base_url": "https://gateway/v1", "api_key": KEY, "headers": {"X-Team": "secret-team"},
         "models": {"m": {"context_size": 9}}, "max_retries": 0, "connect_timeout_ms": null
     });
     let none = Catalog::default();
     let draft = made(PROVIDER, "acme", written.clone(), &none).unwrap();
-    let lies = |name: &str| draft.fields[name].as_str();
-    assert_eq!((lies("kind"), lies("base_url")), ("anthropic", "https://gateway/v1"));
-    assert_eq!((lies("models"), lies("max_retries")), (r#"{"m":{"context_size":9}}"#, "0"));
-    assert!(lies("api_key").starts_with("sealed:v1:") && lies("headers").contains("sealed:v1:"));
+    let stored = |name: &str| draft.fields[name].as_str();
+    assert_eq!((stored("kind"), stored("base_url")), ("anthropic", "https://gateway/v1"));
+    assert_eq!((stored("models"), stored("max_retries")), (r#"{"m":{"context_size":9}}"#, "0"));
+    assert!(stored("api_key").starts_with("sealed:v1:") && stored("headers").contains("sealed:v1:"));
     assert!(!draft.fields.contains_key("connect_timeout_ms"), "what is null is not there");
     assert!(!format!("{draft:?}").contains(KEY) && !format!("{draft:?}").contains("secret-team"));
 
@@ -82,7 +82,7 @@ fn without_a_key_to_seal_with_a_secret_is_refused_and_a_reference_is_not() {
 }
 
 #[test]
-fn a_secret_that_is_masked_is_the_one_that_is_kept() {
+fn a_masked_secret_keeps_its_stored_value() {
     let mut catalog = Catalog::default();
     let written = json!({"api_key": KEY, "headers": {"X": "one"}});
     catalog.providers.push(entry("p", made(PROVIDER, "p", written, &catalog).unwrap()));
@@ -102,7 +102,7 @@ fn a_secret_that_is_masked_is_the_one_that_is_kept() {
 }
 
 #[test]
-fn what_is_wrong_with_a_provider_is_named_with_what_was_meant() {
+fn errors_in_a_provider_name_the_most_similar_key() {
     let none = Catalog::default();
     for (id, written, parts) in [
         (
@@ -139,7 +139,7 @@ fn what_is_wrong_with_a_provider_is_named_with_what_was_meant() {
 }
 
 #[test]
-fn a_profile_is_refused_in_the_words_it_is_known_by() {
+fn a_profile_is_refused_with_the_known_messages() {
     let full = json!({"name": "Fast", "provider": "OPENAI_CHAT", "model": "m", "apiKey": KEY});
     let without = |name: &str| {
         let mut some = full.clone();

@@ -1,4 +1,4 @@
-//! API keys of apps: several each, and each can be taken back.
+//! API keys of apps: an app has several keys, and each can be revoked.
 
 use super::{Outcome, Subject, holds, same};
 use crate::clock::Timestamp;
@@ -27,7 +27,7 @@ fn key(hash: &str, created_at: Timestamp, is_first: bool) -> AppKey {
     AppKey { id: key_id(hash), app, created_at, is_first, revoked_at: None }
 }
 
-/// An app with two keys.
+/// Publishes an app with two keys.
 async fn published(s: &Subject) -> Outcome {
     s.store().put_app(&app("v1"), Some(FIRST), &TriggerChanges::default()).await?;
     Ok(s.store().add_key("one", SECOND, LATER).await?)
@@ -42,7 +42,7 @@ pub(super) async fn an_app_has_several_keys_and_each_is_listed(s: Subject) -> Ou
     same("the list", s.store().keys().await?, expected)
 }
 
-pub(super) async fn a_key_that_was_taken_back_opens_nothing_and_stays_known(s: Subject) -> Outcome {
+pub(super) async fn a_revoked_key_opens_nothing_and_stays_listed(s: Subject) -> Outcome {
     published(&s).await?;
     let (store, first) = (s.store(), key_id(FIRST));
     same("nothing is revoked yet", store.revoked_of(std::slice::from_ref(&first)).await?, vec![])?;
@@ -72,7 +72,7 @@ pub(super) async fn a_new_version_of_an_app_brings_no_key_back(s: Subject) -> Ou
     same("the other one does", s.store().app_of_key(SECOND).await?, Some("one".to_string()))
 }
 
-pub(super) async fn what_a_revoked_key_has_spent_and_may_spend_stays(s: Subject) -> Outcome {
+pub(super) async fn a_revoked_key_keeps_its_spending_and_budget(s: Subject) -> Outcome {
     published(&s).await?;
     let (store, first) = (s.store(), key_id(FIRST));
     let mut owning = s.running(&[1]).await?;
@@ -80,5 +80,5 @@ pub(super) async fn what_a_revoked_key_has_spent_and_may_spend_stays(s: Subject)
     store.put_key_budget(&first, Some("{}")).await?;
     same("revoked", store.revoke_key(&first).await?, Revoked::Now)?;
     same("its budget", store.key_budgets().await?, vec![(first.clone(), "{}".to_string())])?;
-    same("what it has spent", store.key_spent(&first, None).await?.get("tokens"), 10)
+    same("its spending", store.key_spent(&first, None).await?.get("tokens"), 10)
 }

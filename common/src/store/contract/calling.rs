@@ -1,4 +1,4 @@
-//! Calls from one run to another: an order becomes one run, or none, and its caller learns which.
+//! Sub-workflow runs: an order becomes one run or none, and its caller learns which.
 
 use super::fixtures::{SHARD, created_at, ended, new_run, run_id, write};
 use super::{Broken, Outcome, Subject, holds, same};
@@ -9,7 +9,7 @@ use crate::wire::fact::kind;
 
 const ORDER: &str = r#"{"app":"a"}"#;
 
-/// A write of run 1 by which it calls these runs, or wants them no more.
+/// A write of run 1 that orders or drops these runs.
 fn calls(ordered: &[u8], dropped: &[u8]) -> RunWrite {
     let ordered = ordered.iter().map(|n| (run_id(*n), ORDER.to_string())).collect();
     let dropped = dropped.iter().map(|n| run_id(*n)).collect();
@@ -24,16 +24,16 @@ async fn waiting(s: &Subject) -> Result<Vec<RunId>, Broken> {
     Ok(s.store().waiting_calls(&[SHARD]).await?.iter().map(|call| call.run).collect())
 }
 
-/// Kinds of the facts about a run.
-async fn told(s: &Subject, n: u8) -> Result<Vec<String>, Broken> {
+/// The kinds of the facts about a run.
+async fn kinds(s: &Subject, n: u8) -> Result<Vec<String>, Broken> {
     let facts = s.facts().await?.into_iter();
     Ok(facts.filter(|fact| fact.run == Ok(run_id(n))).map(|fact| fact.kind.into_owned()).collect())
 }
 
-pub(super) async fn an_order_becomes_one_run_and_its_end_is_told(s: Subject) -> Outcome {
+pub(super) async fn an_order_becomes_one_run_and_its_end_is_reported(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     let store = s.store();
-    same("nobody has called it", store.called(run_id(1), run_id(2)).await?, Called::Unknown)?;
+    same("it was never ordered", store.called(run_id(1), run_id(2)).await?, Called::Unknown)?;
     owning.write(vec![calls(&[2], &[])]).await?;
     let call = store.waiting_calls(&[SHARD]).await?.remove(0);
     same("what waits", (call.run, call.caller), (run_id(2), run_id(1)))?;
@@ -46,9 +46,9 @@ pub(super) async fn an_order_becomes_one_run_and_its_end_is_told(s: Subject) -> 
     same("nothing waits", waiting(&s).await?, vec![])?;
     same("it is under way", store.called(run_id(1), run_id(2)).await?, Called::Waits)?;
     same("it is shown", store.calls_of(run_id(1)).await?, (vec![(run_id(2), ORDER.to_string())], 1))?;
-    let tells = CallsWrite { ended: Some((run_id(1), "{}".into())), ..CallsWrite::default() };
-    owning.write(vec![RunWrite { calls: Some(Box::new(tells)), ..ended(2, created_at(9)) }]).await?;
-    same("its caller is told", told(&s, 1).await?, vec!["start".to_string(), kind::CALL_ENDED.into()])?;
+    let write = CallsWrite { ended: Some((run_id(1), "{}".into())), ..CallsWrite::default() };
+    owning.write(vec![RunWrite { calls: Some(Box::new(write)), ..ended(2, created_at(9)) }]).await?;
+    same("its caller is informed", kinds(&s, 1).await?, vec!["start".to_string(), kind::CALL_ENDED.into()])?;
     let end = store.called(run_id(1), run_id(2)).await?;
     let status = |fields: &std::collections::HashMap<String, String>| fields.get("status").cloned();
     let end = if let Called::Ended(fields) = &end { status(fields) } else { None };
@@ -57,7 +57,7 @@ pub(super) async fn an_order_becomes_one_run_and_its_end_is_told(s: Subject) -> 
     same("it was there", store.called(run_id(1), run_id(2)).await?, Called::Gone)
 }
 
-pub(super) async fn what_is_dropped_is_never_made_or_stopped(s: Subject) -> Outcome {
+pub(super) async fn a_dropped_order_is_never_created_or_its_run_is_stopped(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     let store = s.store();
     owning.write(vec![calls(&[2, 3], &[])]).await?;
@@ -68,7 +68,7 @@ pub(super) async fn what_is_dropped_is_never_made_or_stopped(s: Subject) -> Outc
     owning.write(vec![calls(&[], &[2, 3])]).await?;
     same("the other is not", store.create_run(&made(3, &three)).await?, Created::Passed)?;
     same("nor is it there", s.status(3).await?, None)?;
-    same("the first is stopped", told(&s, 2).await?, vec!["start".to_string(), kind::STOP.into()])
+    same("the first is stopped", kinds(&s, 2).await?, vec!["start".to_string(), kind::STOP.into()])
 }
 
 pub(super) async fn a_refused_order_says_why(s: Subject) -> Outcome {
@@ -82,5 +82,5 @@ pub(super) async fn a_refused_order_says_why(s: Subject) -> Outcome {
     same("nothing waits", waiting(&s).await?, vec![])?;
     same("it is not made", store.create_run(&made(2, &call)).await?, Created::Passed)?;
     same("why", store.called(run_id(1), run_id(2)).await?, Called::Refused("app not found".into()))?;
-    same("its caller is told", told(&s, 1).await?, vec!["start".to_string(), kind::CALL_ENDED.into()])
+    same("its caller is informed", kinds(&s, 1).await?, vec!["start".to_string(), kind::CALL_ENDED.into()])
 }

@@ -1,4 +1,4 @@
-//! What is kept for all workers beside the runs.
+//! The catalog that all workers share.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ impl Subject {
     }
     async fn kept(&self) -> Result<Catalog, Broken> {
         let of_runs = Runs::catalog(&*self.store).await?;
-        same("all doors show the same", Jobs::load_catalog(&*self.store).await?, of_runs.clone())?;
+        same("all traits show the same", Jobs::load_catalog(&*self.store).await?, of_runs.clone())?;
         Ok(of_runs)
     }
     async fn version(&self) -> Result<u64, Broken> {
@@ -35,7 +35,7 @@ impl Subject {
     }
 }
 
-pub(super) async fn an_entry_is_kept_whole_and_changed_by_who_has_seen_it(s: Subject) -> Outcome {
+pub(super) async fn an_entry_is_replaced_only_at_the_expected_version(s: Subject) -> Outcome {
     same("nothing at first", s.kept().await?, Catalog::default())?;
     let id = "langgenius/openai/openai";
     let first = s.keep(PROVIDER, id, &fields(&[("kind", "ollama"), ("headers", "{}")])).await?;
@@ -54,7 +54,7 @@ pub(super) async fn an_entry_is_kept_whole_and_changed_by_who_has_seen_it(s: Sub
     let second = s.keep_if(put(Expected::Version(first))).await?;
     let after = s.kept().await?;
     let now = after.find(PROVIDER, id).cloned().ok_or_else(|| Broken::Promise("it is there still".into()))?;
-    same("what it was before is gone", now.fields, changed.clone())?;
+    same("old fields are gone", now.fields, changed.clone())?;
     same("it is as old as it was", now.created_at, entry.created_at)?;
     holds("its version grows", now.version == second && second > first)?;
 
@@ -85,10 +85,10 @@ pub(super) async fn each_kind_has_ids_of_its_own(s: Subject) -> Outcome {
         holds(kind.name(), s.store.remove_entry(kind, "same", "").await?)?;
         same(kind.name(), s.kept().await?.of(kind), &[])?;
     }
-    same("nobody is left", s.kept().await?.default_profile, None)
+    same("none is left", s.kept().await?.default_profile, None)
 }
 
-pub(super) async fn the_version_tells_of_each_change(s: Subject) -> Outcome {
+pub(super) async fn the_version_differs_after_each_change(s: Subject) -> Outcome {
     let mut last = s.version().await?;
     same("before the first", last, 0)?;
     let none = Fields::new();
@@ -134,7 +134,7 @@ pub(super) async fn there_is_a_default_profile_while_there_are_profiles(s: Subje
     same("the heir is gone: the first", default().await?, named("a"))?;
     s.store.remove_entry(PROFILE, "a", "").await?;
     s.store.remove_entry(PROFILE, "c", "").await?;
-    same("nobody is left", default().await?, None)?;
+    same("none is left", default().await?, None)?;
     s.keep(PROFILE, "z", &none).await?;
     same("and the first again", default().await?, named("z"))
 }

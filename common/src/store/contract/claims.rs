@@ -1,4 +1,4 @@
-//! Who owns a shard.
+//! The ownership of shards.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) async fn a_held_shard_is_refused_to_others(s: Subject) -> Outcome {
 pub(super) async fn a_lease_ends_with_its_time(s: Subject) -> Outcome {
     let first = s.own("a").await?;
     s.control.advance(s.control.lease() * 5 / 4).await;
-    same("nobody holds it", s.store().holder(SHARD).await?, None)?;
+    same("no scheduler holds it", s.store().holder(SHARD).await?, None)?;
     same("a has lost it", s.store().renew(&[SHARD], "a", s.control.lease()).await?, vec![SHARD])?;
     let second = s.own("b").await?;
     holds("the epoch went up", second.epoch() > first.epoch())
@@ -55,14 +55,14 @@ pub(super) async fn a_second_claim_voids_the_first(s: Subject) -> Outcome {
     holds("and stays lost", matches!(lost, Err(CommitError::Lost(_))))
 }
 
-pub(super) async fn a_claim_tells_what_to_build_on(s: Subject) -> Outcome {
+pub(super) async fn a_claim_returns_the_position_to_continue_from(s: Subject) -> Outcome {
     let mut first = s.own("a").await?;
     same("the shard", first.owner.claim().shard, SHARD)?;
     same("nothing applied", first.owner.claim().cursor, crate::ids::EntryId::ZERO)?;
     s.report(1, &["1"]).await?;
     let cursor = s.facts().await?[0].entry;
     first.commit(Commit { cursor: Some(cursor), ..Commit::default() }).await?;
-    // A commit of timers leaves the cursor where it is.
+    // A commit that applies only timers leaves the cursor unchanged.
     first.commit(Commit::default()).await?;
     let last = first.next() - 1;
     let second = s.own("a").await?;
@@ -71,7 +71,7 @@ pub(super) async fn a_claim_tells_what_to_build_on(s: Subject) -> Outcome {
     holds("the epoch went up", second.epoch() > first.epoch())
 }
 
-pub(super) async fn a_shard_given_up_in_good_order_counts_as_no_failure(s: Subject) -> Outcome {
+pub(super) async fn a_regular_release_counts_as_no_failure(s: Subject) -> Outcome {
     for _ in 0..3 {
         let owning = s.own("a").await?;
         same("the first", owning.owner.claim().takeovers, 1)?;
@@ -95,7 +95,7 @@ pub(super) async fn takeovers_without_progress_are_counted(s: Subject) -> Outcom
     same("after a commit", (third.owner.claim().takeovers, third.owner.claim().trying.clone()), (1, vec![]))
 }
 
-pub(super) async fn the_living_are_listed(s: Subject) -> Outcome {
+pub(super) async fn live_processes_are_listed(s: Subject) -> Outcome {
     let (store, ttl) = (s.store(), s.control.lease());
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect::<Vec<_>>();
     same("one", store.announce_scheduler("b", ttl).await?, names(&["b"]))?;

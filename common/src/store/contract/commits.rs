@@ -1,4 +1,4 @@
-//! What a commit writes, and when it writes nothing.
+//! The effects of a commit, and when it has none.
 
 use super::fixtures::{QUEUE, SHARD, created_at, event, job, moved, run_id, write};
 use super::{Broken, Outcome, Subject, holds, same};
@@ -49,8 +49,8 @@ pub(super) async fn a_commit_writes_all_of_a_run(s: Subject) -> Outcome {
     same("events", s.store().events(run_id(1), EntryId::ZERO, 10).await?.len(), 3)?;
     same("timers", s.store().next_timer(SHARD).await?, Some(created_at(9)))?;
     let jobs = s.deliver("w", 10).await?;
-    let told: Vec<_> = jobs.iter().map(|j| (j.entry, j.run.clone(), j.body.as_str(), &*j.queue)).collect();
-    same("jobs", told, vec![(entry, run_id(1).to_string(), "{\"node\":\"n1\"}", QUEUE)])
+    let found: Vec<_> = jobs.iter().map(|j| (j.entry, j.run.clone(), j.body.as_str(), &*j.queue)).collect();
+    same("jobs", found, vec![(entry, run_id(1).to_string(), "{\"node\":\"n1\"}", QUEUE)])
 }
 
 pub(super) async fn a_commit_deletes_fields_and_held_chunks(s: Subject) -> Outcome {
@@ -105,9 +105,9 @@ pub(super) async fn events_of_one_commit_are_numbered_per_run(s: Subject) -> Out
     let writes = [1, 2].map(|n| RunWrite { entries: entries(1), ..write(n) });
     owning.write(writes.to_vec()).await?;
     for n in [1, 2] {
-        let told = s.store().events(run_id(n), EntryId::ZERO, 10).await?;
-        let told: Vec<_> = told.iter().map(|e| (e.entry, e.seq)).collect();
-        same("entries", told, vec![(EntryId::new(number, 0), 1), (EntryId::new(number, 1), 2)])?;
+        let found = s.store().events(run_id(n), EntryId::ZERO, 10).await?;
+        let found: Vec<_> = found.iter().map(|e| (e.entry, e.seq)).collect();
+        same("entries", found, vec![(EntryId::new(number, 0), 1), (EntryId::new(number, 1), 2)])?;
     }
     Ok(())
 }
@@ -131,11 +131,11 @@ pub(super) async fn blobs_of_a_commit_can_be_read(s: Subject) -> Outcome {
     same("by workers", s.store().load_blob(SHARD, &blob).await?, Some("\"large\"".to_string()))
 }
 
-pub(super) async fn open_runs_are_told_page_by_page(s: Subject) -> Outcome {
+pub(super) async fn open_runs_are_listed_page_by_page(s: Subject) -> Outcome {
     let mut owning = s.running(&[1, 2, 3, 4, 5]).await?;
     s.create(6).await?;
     owning.write(vec![super::fixtures::ended(2, created_at(9))]).await?;
-    // One that waits for somebody has no jobs to look after.
+    // A paused run has no jobs to look after.
     let waits = ("status", RunStatus::Paused.name().to_string());
     let status = Some((RunStatus::Running, RunStatus::Paused));
     owning.write(vec![RunWrite { fields: vec![waits], status, ..write(3) }]).await?;

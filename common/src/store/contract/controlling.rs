@@ -1,4 +1,4 @@
-//! Commands to a run, answers to its pauses, and what its conversation keeps.
+//! Commands to a run, answers to its pauses, and the data of its conversation.
 
 use std::time::Duration;
 
@@ -26,9 +26,9 @@ pub(super) async fn commands_need_a_run_that_is_not_over(s: Subject) -> Outcome 
     s.create(1).await?;
     same("a run that has not begun", stop(1).await?, Sent::Accepted)?;
     let last = s.facts().await?.pop();
-    let told = last.map(|fact| (fact.kind.to_string(), fact.run_text(), fact.body));
+    let found = last.map(|fact| (fact.kind.to_string(), fact.run_text(), fact.body));
     let expected = (kind::STOP.to_string(), run_id(1).to_string(), "{\"reason\":\"enough\"}".to_string());
-    same("its fact", told, Some(expected))?;
+    same("its fact", found, Some(expected))?;
     same("without a key it is another one", stop(1).await?, Sent::Accepted)?;
     let mut owning = s.own("a").await?;
     let over = moved(1, RunStatus::Scheduled, RunStatus::Stopped);
@@ -93,7 +93,7 @@ pub(super) async fn a_pause_is_answered_once(s: Subject) -> Outcome {
     let pauses = vec![asked("p", "pending", None), asked("q", "pending", None)];
     owning.write(vec![RunWrite { pauses, ..write(1) }]).await?;
     same(
-        "nobody knows that run",
+        "an unknown run",
         store.answer_pause(run_id(2), "p", &answer(None, "yes")).await?,
         Answered::NotFound,
     )?;
@@ -103,8 +103,8 @@ pub(super) async fn a_pause_is_answered_once(s: Subject) -> Outcome {
     same("no key", answer_as("p", None, "no").await?, Answered::AlreadyAnswered)?;
     same("another pause, no key", answer_as("q", None, "no").await?, Answered::Accepted)?;
     same("again, no key", answer_as("q", None, "no").await?, Answered::AlreadyAnswered)?;
-    let told = vec!["{\"action\":\"yes\"}".to_string(), "{\"action\":\"no\"}".to_string()];
-    same("facts", facts(&s, kind::ANSWER).await?, told)?;
+    let found = vec!["{\"action\":\"yes\"}".to_string(), "{\"action\":\"no\"}".to_string()];
+    same("facts", facts(&s, kind::ANSWER).await?, found)?;
     let mut kept = store.pauses(run_id(1)).await?;
     kept.sort();
     let names: Vec<&str> = kept.iter().map(|(field, _)| field.as_str()).collect();
@@ -149,7 +149,7 @@ pub(super) async fn only_a_pause_that_waits_is_answered(s: Subject) -> Outcome {
     same("a cancelled one, then", cancelled, Answered::Cancelled)
 }
 
-pub(super) async fn a_worker_is_told_what_came_of_a_question(s: Subject) -> Outcome {
+pub(super) async fn a_worker_reads_the_state_of_a_pause(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     let store = s.store();
     let pauses =
@@ -168,10 +168,10 @@ pub(super) async fn a_worker_is_told_what_came_of_a_question(s: Subject) -> Outc
     owning.write(vec![RunWrite { pauses: vec![asked("pending", "answered", None)], ..write(1) }]).await?;
     same("then", store.paused(run_id(1), "pending").await?, Paused::Answered(7.into()))?;
     same("in time no one", store.paused(run_id(1), "expired").await?, Paused::Expired)?;
-    same("called off", store.paused(run_id(1), "cancelled").await?, Paused::Cancelled)
+    same("cancelled", store.paused(run_id(1), "cancelled").await?, Paused::Cancelled)
 }
 
-pub(super) async fn what_was_called_off_is_not_answered(s: Subject) -> Outcome {
+pub(super) async fn a_cancelled_pause_is_not_answered(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     let store = s.store();
     owning.write(vec![RunWrite { pauses: vec![asked("p", "pending", None)], ..write(1) }]).await?;
@@ -180,13 +180,13 @@ pub(super) async fn what_was_called_off_is_not_answered(s: Subject) -> Outcome {
         record: "{\"cancel\":true,\"key\":\"k\"}".to_string(),
         fact: "{}".to_string(),
     };
-    same("called off", store.answer_pause(run_id(1), "p", &cancel).await?, Answered::Accepted)?;
+    same("cancelled", store.answer_pause(run_id(1), "p", &cancel).await?, Answered::Accepted)?;
     same("again", store.answer_pause(run_id(1), "p", &cancel).await?, Answered::Repeated)?;
     let late = store.answer_pause(run_id(1), "p", &answer(Some("l"), "yes")).await?;
-    same("an answer behind it", late, Answered::Cancelled)
+    same("an answer after it", late, Answered::Cancelled)
 }
 
-pub(super) async fn a_commit_writes_what_containers_and_conversations_keep(s: Subject) -> Outcome {
+pub(super) async fn a_commit_writes_collected_results_and_conversations(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     let (store, id) = (s.store(), "0199c0de-0000-7000-8000-000000000001");
     same("nothing yet", store.conversation(SHARD, id).await?.len(), 0)?;
@@ -251,7 +251,7 @@ pub(super) async fn pauses_and_keys_go_with_their_run(s: Subject) -> Outcome {
     owning.write(vec![ended(1, created_at(10))]).await?;
     same("swept", s.store().sweep(SHARD, owning.epoch(), created_at(15), 10).await?, 1)?;
     same("no pause", s.store().pauses(run_id(1)).await?, vec![])?;
-    // Were the key still there, the same run made again would know it.
+    // If the key still existed, the same run created again would know it.
     s.create(1).await?;
     let sent = s.store().send_command(run_id(1), &stop("other", Some("k"))).await?;
     same("the key is free", sent, Sent::Accepted)

@@ -1,5 +1,5 @@
-//! Conversations: entered by their own app and user, each run's turn kept once, listed to whoever has them, and gone for
-//! good when they are removed.
+//! Conversations: only their own app and user enter them, each run's turn is stored once, they are listed for
+//! their user, and a removed one never comes back.
 
 use super::fixtures::{SHARD, created_at, ended, run_id};
 use super::{Outcome, Subject, holds, same};
@@ -33,7 +33,7 @@ fn over(n: u8, leaves_turn: bool) -> RunWrite {
     RunWrite { leaves_turn, ..ended(n, created_at(9)) }
 }
 
-pub(super) async fn runs_enter_a_conversation_one_behind_the_other(s: Subject) -> Outcome {
+pub(super) async fn runs_enter_a_conversation_one_after_the_other(s: Subject) -> Outcome {
     let store = s.store();
     same("none yet", store.enter_conversation(&entering(1, "u", true)).await?, Entered::Unknown)?;
     let first = Entered::Entered { dialogue: 1, previous: None };
@@ -47,7 +47,7 @@ pub(super) async fn runs_enter_a_conversation_one_behind_the_other(s: Subject) -
     same("the next", store.enter_conversation(&next).await?, second.clone())?;
     for must_exist in [true, false] {
         let stranger = store.enter_conversation(&entering(3, "v", must_exist)).await?;
-        same("somebody else's", stranger, Entered::Unknown)?;
+        same("another user's", stranger, Entered::Unknown)?;
     }
     same("and again", store.enter_conversation(&entering(2, "u", true)).await?, second)?;
     let name = store.conversation(SHARD, "chat").await?.get("name").cloned();
@@ -92,7 +92,7 @@ fn ids(ids: &[&str]) -> Option<Vec<String>> {
     Some(ids.iter().map(ToString::to_string).collect())
 }
 
-pub(super) async fn a_user_is_told_his_conversations_page_by_page(s: Subject) -> Outcome {
+pub(super) async fn a_users_conversations_are_listed_page_by_page(s: Subject) -> Outcome {
     let store = s.store();
     let enter = async |id: &str, user: &str, n: u8| {
         let conversation = chat(id, user);
@@ -104,8 +104,8 @@ pub(super) async fn a_user_is_told_his_conversations_page_by_page(s: Subject) ->
         enter(id, user, n).await?;
     }
     same("used last first", listed(&s, &all_of("u")).await?, ids(&["a", "c", "b"]))?;
-    same("somebody else's", listed(&s, &all_of("v")).await?, ids(&["x"]))?;
-    same("of nobody", listed(&s, &all_of("w")).await?, ids(&[]))?;
+    same("another user's", listed(&s, &all_of("v")).await?, ids(&["x"]))?;
+    same("of an unknown user", listed(&s, &all_of("w")).await?, ids(&[]))?;
     let mut oldest = ListConversations { newest_first: false, ..all_of("u") };
     same("used last last", listed(&s, &oldest).await?, ids(&["b", "c", "a"]))?;
     oldest.by = ConversationsBy::Begin;
@@ -116,14 +116,14 @@ pub(super) async fn a_user_is_told_his_conversations_page_by_page(s: Subject) ->
     };
     same("a page", listed(&s, &page(None)).await?, ids(&["a", "c"]))?;
     same("the next", listed(&s, &page(Some("c"))).await?, ids(&["b"]))?;
-    same("behind the last", listed(&s, &page(Some("b"))).await?, ids(&[]))?;
+    same("after the last", listed(&s, &page(Some("b"))).await?, ids(&[]))?;
     same("behind somebody else's", listed(&s, &page(Some("x"))).await?, None)?;
     let fields = store.conversations(&all_of("v")).await?.unwrap_or_default().pop().map(|it| it.fields);
     let begun = fields.and_then(|fields| fields.get("created_at").cloned());
-    same("what is told", begun, Some(created_at(3).millis().to_string()))
+    same("what is listed", begun, Some(created_at(3).millis().to_string()))
 }
 
-pub(super) async fn conversations_of_one_moment_are_all_told(s: Subject) -> Outcome {
+pub(super) async fn conversations_of_one_moment_are_all_listed(s: Subject) -> Outcome {
     let mut all = Vec::new();
     for n in 1..=5 {
         let id = format!("chat-{n}");
@@ -135,13 +135,13 @@ pub(super) async fn conversations_of_one_moment_are_all_told(s: Subject) -> Outc
     }
     for newest_first in [true, false] {
         let mut query = ListConversations { limit: 2, newest_first, ..all_of("u") };
-        let mut told = Vec::new();
+        let mut found = Vec::new();
         while let Some(page) = listed(&s, &query).await?.filter(|page| !page.is_empty()) {
             query.after = page.last().map(|id| (SHARD, id.clone()));
-            told.extend(page);
+            found.extend(page);
         }
-        told.sort();
-        same("each once", told, all.clone())?;
+        found.sort();
+        same("each once", found, all.clone())?;
     }
     Ok(())
 }
@@ -157,7 +157,7 @@ pub(super) async fn only_its_own_user_changes_a_conversation(s: Subject) -> Outc
         copy: None,
         used_at: Some(created_at(3)),
     };
-    same("somebody else", store.change_conversation(&change("v")).await?, false)?;
+    same("another user", store.change_conversation(&change("v")).await?, false)?;
     let absent = ConversationChange { conversation: chat("none", "u"), ..change("u") };
     same("none", store.change_conversation(&absent).await?, false)?;
     same("untouched", listed(&s, &all_of("u")).await?, ids(&["other", "chat"]))?;
@@ -169,7 +169,7 @@ pub(super) async fn only_its_own_user_changes_a_conversation(s: Subject) -> Outc
         let copy = Some((copy(), content.clone()));
         let large = ConversationChange { copy, used_at: None, ..change("u") };
         same("with a large value", store.change_conversation(&large).await?, true)?;
-        same("which lies apart", store.blob(SHARD, &self::copy()).await?, content)?;
+        same("which is a blob", store.blob(SHARD, &self::copy()).await?, content)?;
     }
     Ok(())
 }
@@ -195,23 +195,23 @@ pub(super) async fn a_conversation_that_is_removed_takes_nothing_more(s: Subject
         ..super::fixtures::write(n)
     };
     owning.write(vec![written(1)]).await?;
-    same("somebody else's", store.drop_conversation(&chat("chat", "v")).await?, false)?;
+    same("another user's", store.drop_conversation(&chat("chat", "v")).await?, false)?;
     same("its own", store.drop_conversation(&chat("chat", "u")).await?, true)?;
     same("once", store.drop_conversation(&chat("chat", "u")).await?, false)?;
     same("its large value", store.blob(SHARD, &copy()).await?, None)?;
     same("off the list", listed(&s, &all_of("u")).await?, ids(&["other"]))?;
     let after = ListConversations { after: Some((SHARD, "chat".into())), ..all_of("u") };
-    same("nothing is behind it", listed(&s, &after).await?, None)?;
-    // Its run does not know, and goes on writing.
+    same("nothing is after it", listed(&s, &after).await?, None)?;
+    // Its run does not know that and continues to write.
     owning.write(vec![written(1)]).await?;
-    same("nobody enters it", store.enter_conversation(&entering(2, "u", true)).await?, Entered::Unknown)?;
+    same("no run enters it", store.enter_conversation(&entering(2, "u", true)).await?, Entered::Unknown)?;
     let change = ConversationChange {
         conversation: chat("chat", "u"),
         fields: vec![("name".into(), "mine".into())],
         copy: None,
         used_at: Some(created_at(3)),
     };
-    same("nobody changes it", store.change_conversation(&change).await?, false)?;
+    same("no client changes it", store.change_conversation(&change).await?, false)?;
     owning.write(vec![over(1, true)]).await?;
     same("no turn is kept", store.settle_turn(&settling(1, "\"a\"")).await?, false)?;
     same("nothing to settle", store.unsettled(&[SHARD]).await?, vec![])?;
@@ -221,19 +221,19 @@ pub(super) async fn a_conversation_that_is_removed_takes_nothing_more(s: Subject
     same("still off the list", listed(&s, &all_of("u")).await?, ids(&["other"]))
 }
 
-pub(super) async fn a_turn_does_not_fall_to_who_has_the_id_now(s: Subject) -> Outcome {
+pub(super) async fn a_turn_is_not_given_to_another_owner_of_the_id(s: Subject) -> Outcome {
     let mut owning = s.running(&[1, 2]).await?;
     let store = s.store();
     store.enter_conversation(&entering(1, "u", false)).await?;
     store.drop_conversation(&chat("chat", "u")).await?;
     store.enter_conversation(&entering(2, "v", false)).await?;
     owning.write(vec![over(1, true)]).await?;
-    same("somebody else's", store.settle_turn(&settling(1, "\"a\"")).await?, false)?;
+    same("another user's", store.settle_turn(&settling(1, "\"a\"")).await?, false)?;
     same("no turn", store.turns(SHARD, "chat", 10).await?, vec![])?;
     same("it is his", listed(&s, &all_of("v")).await?, ids(&["chat"]))
 }
 
-pub(super) async fn what_is_said_of_a_message_goes_with_its_turn(s: Subject) -> Outcome {
+pub(super) async fn a_rating_is_removed_with_its_turn(s: Subject) -> Outcome {
     let mut owning = s.running(&[1, 2]).await?;
     let store = s.store();
     store.enter_conversation(&entering(1, "u", false)).await?;
@@ -243,7 +243,7 @@ pub(super) async fn what_is_said_of_a_message_goes_with_its_turn(s: Subject) -> 
         rating: rating.map(str::to_string),
     };
     same("nothing yet", store.rate_message(&rating("u", None)).await?, Rated::Absent)?;
-    same("somebody else", store.rate_message(&rating("v", Some("1"))).await?, Rated::Unknown)?;
+    same("another user", store.rate_message(&rating("v", Some("1"))).await?, Rated::Unknown)?;
     same("kept", store.rate_message(&rating("u", Some("1"))).await?, Rated::Done)?;
     same("changed", store.rate_message(&rating("u", Some("2"))).await?, Rated::Done)?;
     let both = [run_id(1).to_string(), run_id(2).to_string()];
@@ -259,16 +259,16 @@ pub(super) async fn what_is_said_of_a_message_goes_with_its_turn(s: Subject) -> 
     same("with its turn", said().await?, vec![Some("3".into()), None])?;
     owning.write(vec![over(2, true)]).await?;
     for _ in 0..CONVERSATION_TURNS_MAX {
-        // Runs of the fixtures are few: the same one leaves another turn.
+        // The fixtures have few runs, so the same one leaves another turn.
         owning.write(vec![RunWrite { leaves_turn: true, ..ended(2, created_at(9)) }]).await?;
         store.settle_turn(&settling(2, "{}")).await?;
     }
     let turns = store.turns(SHARD, "chat", 2 * CONVERSATION_TURNS_MAX).await?;
     same("the newest turns", turns.len(), CONVERSATION_TURNS_MAX)?;
-    same("and what is said of them", said().await?, vec![None, None])
+    same("and their ratings", said().await?, vec![None, None])
 }
 
-pub(super) async fn conversations_leave_the_list_when_their_time_is_over(s: Subject) -> Outcome {
+pub(super) async fn expired_conversations_leave_the_list(s: Subject) -> Outcome {
     let long = std::time::Duration::from_secs(CONVERSATION_SECONDS);
     if s.control.patience() < long {
         return Ok(());
@@ -281,8 +281,8 @@ pub(super) async fn conversations_leave_the_list_when_their_time_is_over(s: Subj
     s.control.advance(long * 2 / 3).await;
     same("the one that was used", listed(&s, &all_of("u")).await?, ids(&["other"]))?;
     same("no turns", store.turns(SHARD, "chat", 1).await?, vec![])?;
-    let anew = store.enter_conversation(&entering(3, "u", false)).await?;
-    same("it begins anew", anew, Entered::Entered { dialogue: 1, previous: None })?;
+    let again = store.enter_conversation(&entering(3, "u", false)).await?;
+    same("it begins again", again, Entered::Entered { dialogue: 1, previous: None })?;
     let elsewhere = ListConversations { after: Some((ShardId(1), "chat".into())), ..all_of("u") };
     same("of another shard", listed(&s, &elsewhere).await?, None)
 }

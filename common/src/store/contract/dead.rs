@@ -1,4 +1,4 @@
-//! What was given up on: listed, forgotten, put back.
+//! Dead letters: list, delete, put back.
 
 use super::fixtures::{QUEUE, SHARD, created_at, ended, run_id};
 use super::{Broken, Outcome, Subject, holds, same};
@@ -30,14 +30,14 @@ pub(super) async fn dead_letters_are_listed_newest_first_page_by_page(s: Subject
     same("its shard", rest[0].id.shard, SHARD)?;
     same("its run", rest[0].run.clone(), run_id(1).to_string())?;
     same("its fact", rest[0].fact(), Some(("stop", "{\"reason\":\"x\"}")))?;
-    same("behind the last", list(&s, Some(rest[0].id), 2).await?.len(), 0)?;
+    same("after the last", list(&s, Some(rest[0].id), 2).await?.len(), 0)?;
     same("by its id", s.store().dead_letter(rest[0].id).await?.as_ref(), Some(&rest[0]))?;
     same("forgotten", s.store().drop_dead_letter(rest[0].id).await?, true)?;
     same("again", s.store().drop_dead_letter(rest[0].id).await?, false)?;
     same("it is gone", s.store().dead_letter(rest[0].id).await?, None)
 }
 
-pub(super) async fn a_job_given_up_on_is_kept_with_its_result(s: Subject) -> Outcome {
+pub(super) async fn a_job_that_was_given_up_gets_a_dead_letter(s: Subject) -> Outcome {
     let (_owning, entries) = s.with_jobs(1).await?;
     let held = s.deliver("w", 1).await?;
     let letter = Dead::new("job", run_id(1).to_string(), "worker lost", "{}".to_string())
@@ -53,7 +53,7 @@ pub(super) async fn a_job_given_up_on_is_kept_with_its_result(s: Subject) -> Out
     };
     let hand_in = async |number| s.store().complete(SHARD, QUEUE, "w", &[completion(number)]).await;
     hand_in(held[0].number + 1).await?;
-    same("not by somebody who does not hold it", list(&s, None, 10).await?.len(), 0)?;
+    same("not by a worker that does not hold it", list(&s, None, 10).await?.len(), 0)?;
     hand_in(held[0].number).await?;
     hand_in(held[0].number).await?;
     let kept = list(&s, None, 10).await?;
@@ -78,8 +78,8 @@ pub(super) async fn a_dead_fact_is_put_back_once(s: Subject) -> Outcome {
     same("of a run that is over", put(2, "two").await?, PutBack::Over(RunStatus::Succeeded))?;
     same("of a run that is not there", put(3, "three").await?, PutBack::NoRun)?;
     let facts = s.facts().await?;
-    let told: Vec<_> = facts.iter().filter(|fact| fact.kind == kind::STOP).collect();
-    same("facts", told.len(), 1)?;
-    same("its run", told[0].run_text(), run_id(1).to_string())?;
+    let found: Vec<_> = facts.iter().filter(|fact| fact.kind == kind::STOP).collect();
+    same("facts", found.len(), 1)?;
+    same("its run", found[0].run_text(), run_id(1).to_string())?;
     holds("the others stay", list(&s, None, 10).await?.len() == 2)
 }

@@ -1,4 +1,4 @@
-//! What the cases are made of: small runs, jobs and commits.
+//! Helpers for the cases: small runs, jobs and commits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) const NOW: Duration = Duration::ZERO;
 
 const FIRST_MS: i64 = 1_754_339_718_000;
 
-/// When the how-manieth run was submitted.
+/// The submission time of the `n`-th run.
 pub(super) fn created_at(n: u8) -> Timestamp {
     Timestamp::from_millis(FIRST_MS + i64::from(n) * 1000)
 }
@@ -68,17 +68,17 @@ pub(super) fn conversation_write(id: &str, fields: Vec<(String, String)>) -> Con
     }
 }
 
-/// A write that writes nothing yet.
+/// An empty write.
 pub(super) fn write(n: u8) -> RunWrite {
     RunWrite { created_at: created_at(n), ..RunWrite::nothing(run_id(n), GraphHash(GRAPH.into())) }
 }
 
-/// A write by which a run moves from one status to another.
+/// A write that moves a run from one status to another.
 pub(super) fn moved(n: u8, from: RunStatus, to: RunStatus) -> RunWrite {
     RunWrite { status: Some((from, to)), fields: vec![("status", to.name().to_string())], ..write(n) }
 }
 
-/// A write by which a running run ends.
+/// A write that ends a running run.
 pub(super) fn ended(n: u8, at: Timestamp) -> RunWrite {
     RunWrite { ended_at: Some(at), ..moved(n, RunStatus::Running, RunStatus::Succeeded) }
 }
@@ -93,7 +93,7 @@ pub(super) fn job(n: u8, entry: EntryId) -> JobEntry {
     JobEntry { queue: QUEUE.into(), entry, run: run_id(n), body: format!("{{\"node\":\"n{n}\"}}") }
 }
 
-/// The taking back of a job.
+/// The cancellation of a job.
 pub(super) fn take_back(n: u8, entry: EntryId) -> TakeBack {
     TakeBack { queue: QUEUE.to_string(), entry, execution: execution(n) }
 }
@@ -117,11 +117,11 @@ impl Owning {
         self.last += 1;
         self.owner.commit(&Commit { number: self.last, ..commit }).await
     }
-    /// Commits writes and nothing else.
+    /// Commits only writes.
     pub(super) async fn write(&mut self, writes: Vec<RunWrite>) -> Result<(), CommitError> {
         self.commit(Commit { writes, ..Commit::default() }).await
     }
-    /// Adds jobs of runs; answers their entries.
+    /// Adds jobs of runs; returns their entries.
     pub(super) async fn add_jobs(&mut self, of: &[u8]) -> Result<Vec<EntryId>, CommitError> {
         let entry = |at: usize| EntryId::new(self.next(), at as u64);
         let entries: Vec<EntryId> = (0..of.len()).map(entry).collect();
@@ -137,7 +137,7 @@ impl Subject {
         &*self.store
     }
 
-    /// Takes the shard; breaks when it is not to be had.
+    /// Claims the shard; fails the case when it is not free.
     pub(super) async fn own(&self, id: &str) -> Result<Owning, Broken> {
         let claimed = self.store.claim(SHARD, id, self.control.lease()).await?;
         let owner =
@@ -150,7 +150,7 @@ impl Subject {
         same("creating a run", self.store.create_run(&new_run(n)).await?, Created::Created)
     }
 
-    /// A shard with so many runs that are under way.
+    /// A shard with these running runs.
     pub(super) async fn running(&self, runs: &[u8]) -> Result<Owning, Broken> {
         for n in runs {
             self.create(*n).await?;
@@ -161,7 +161,7 @@ impl Subject {
         Ok(owning)
     }
 
-    /// A shard with one running run and so many jobs of it, and their entries.
+    /// A shard with one running run, so many jobs of it, and their entries.
     pub(super) async fn with_jobs(&self, jobs: usize) -> Result<(Owning, Vec<EntryId>), Broken> {
         let mut owning = self.running(&[1]).await?;
         let entries = owning.add_jobs(&vec![1; jobs]).await?;
@@ -185,7 +185,7 @@ impl Subject {
         Ok(self.store.report(SHARD, &bodies.iter().map(fact).collect::<Vec<_>>()).await?)
     }
 
-    /// A fresh blob that nobody has accepted.
+    /// A new blob that nothing has accepted yet.
     pub(super) async fn blob(&self, text: &str) -> Result<BlobId, Broken> {
         let id = BlobId::generate();
         self.store.put_blob(SHARD, &id, text).await?;

@@ -13,9 +13,9 @@ pub(super) async fn facts_are_read_in_order_from_a_cursor(s: Subject) -> Outcome
     s.report(2, &["3"]).await?;
     let mut reader = s.store().reader(SHARD).await?;
     let first = reader.read(EntryId::ZERO, 2, NOW).await?;
-    let told: Vec<_> = first.iter().map(|f| (f.run_text(), &*f.kind, f.body.as_str())).collect();
+    let found: Vec<_> = first.iter().map(|f| (f.run_text(), &*f.kind, f.body.as_str())).collect();
     let run = run_id(1).to_string();
-    same("the first two", told, vec![(run.clone(), kind::STARTED, "1"), (run, kind::STARTED, "2")])?;
+    same("the first two", found, vec![(run.clone(), kind::STARTED, "1"), (run, kind::STARTED, "2")])?;
     let rest = reader.read(first[1].entry, 10, NOW).await?;
     same("the rest", rest.iter().map(|f| f.body.as_str()).collect(), vec!["3"])?;
     holds("ids go up", first[0].entry < first[1].entry && first[1].entry < rest[0].entry)?;
@@ -23,7 +23,7 @@ pub(super) async fn facts_are_read_in_order_from_a_cursor(s: Subject) -> Outcome
     same("the length", s.store().inbox_len(SHARD).await?, 3)
 }
 
-pub(super) async fn a_waiting_reader_gets_what_comes(s: Subject) -> Outcome {
+pub(super) async fn a_waiting_reader_gets_new_facts(s: Subject) -> Outcome {
     let mut reader = s.store().reader(SHARD).await?;
     let began = std::time::Instant::now();
     let (read, reported) = tokio::join!(reader.read(EntryId::ZERO, 10, LONG), async {
@@ -51,7 +51,7 @@ pub(super) async fn the_inbox_is_cut_below_the_cursor_by_its_owner_only(s: Subje
     same("of another epoch", s.store().inbox_len(SHARD).await?, 300)?;
     s.store().trim_inbox(SHARD, owning.epoch()).await?;
     let left = s.store().inbox_len(SHARD).await?;
-    // Whole nodes of the stream may stay.
+    // A stream may keep a whole node of entries.
     holds("most of what was applied is gone", (50..300).contains(&left))?;
     let mut reader = s.store().reader(SHARD).await?;
     same("what was not applied is there", reader.read(cursor, 100, NOW).await?, facts[250..].to_vec())

@@ -1,4 +1,4 @@
-//! Jobs on their ordinary way: delivered, completed, taken back.
+//! Jobs: delivery, completion and cancellation.
 
 use std::time::Duration;
 
@@ -22,20 +22,20 @@ pub(super) fn result(entry: EntryId, number: u32) -> Completion {
     }
 }
 
-pub(super) fn told(jobs: &[Delivered]) -> Vec<(EntryId, u32)> {
+pub(super) fn deliveries(jobs: &[Delivered]) -> Vec<(EntryId, u32)> {
     jobs.iter().map(|job| (job.entry, job.number)).collect()
 }
 
 pub(super) async fn a_job_is_delivered_once(s: Subject) -> Outcome {
     let (_owning, entries) = s.with_jobs(2).await?;
     let jobs = s.deliver("w1", 1).await?;
-    same("the first", told(&jobs), vec![(entries[0], 1)])?;
+    same("the first", deliveries(&jobs), vec![(entries[0], 1)])?;
     same("where it comes from", (jobs[0].shard, &*jobs[0].queue), (SHARD, QUEUE))?;
-    same("the other, to another", told(&s.deliver("w2", 10).await?), vec![(entries[1], 1)])?;
+    same("the other, to another", deliveries(&s.deliver("w2", 10).await?), vec![(entries[1], 1)])?;
     same("nothing is left", s.deliver("w1", 10).await?, vec![])
 }
 
-/// A run's steps stand together in a commit, however they were mixed with those of another when they were made.
+/// A commit groups the jobs by run, even when they were created alternately.
 pub(super) async fn jobs_of_several_runs_lie_in_the_order_of_their_entries(s: Subject) -> Outcome {
     let mut owning = s.running(&[1, 2]).await?;
     let entries: Vec<EntryId> = (0..3).map(|at| EntryId::new(owning.next(), at)).collect();
@@ -43,20 +43,20 @@ pub(super) async fn jobs_of_several_runs_lie_in_the_order_of_their_entries(s: Su
     let two = RunWrite { jobs: vec![job(2, entries[1])], ..write(2) };
     owning.write(vec![one, two]).await?;
     let jobs = s.deliver("w", 10).await?;
-    same("all of them", told(&jobs), entries.iter().map(|entry| (*entry, 1)).collect())
+    same("all of them", deliveries(&jobs), entries.iter().map(|entry| (*entry, 1)).collect())
 }
 
 pub(super) async fn readers_take_no_more_than_they_ask_for(s: Subject) -> Outcome {
     let (_owning, entries) = s.with_jobs(5).await?;
-    same("two", told(&s.deliver("w", 2).await?), vec![(entries[0], 1), (entries[1], 1)])?;
+    same("two", deliveries(&s.deliver("w", 2).await?), vec![(entries[0], 1), (entries[1], 1)])?;
     let mut reader = s.store().job_reader("w").await?;
     let both = [(SHARD, "gpu".into()), (SHARD, QUEUE.into())];
     let jobs = reader.read(&both, 2, NOW).await?;
-    same("two of several streams", told(&jobs), vec![(entries[2], 1), (entries[3], 1)])?;
+    same("two of several streams", deliveries(&jobs), vec![(entries[2], 1), (entries[3], 1)])?;
     same("none of an empty one", reader.read(&both[..1], 10, NOW).await?, vec![])
 }
 
-pub(super) async fn a_waiting_worker_gets_what_comes(s: Subject) -> Outcome {
+pub(super) async fn a_waiting_worker_gets_new_jobs(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     let mut reader = s.store().job_reader("w").await?;
     let streams = [(SHARD, QUEUE.into())];
@@ -65,7 +65,7 @@ pub(super) async fn a_waiting_worker_gets_what_comes(s: Subject) -> Outcome {
         tokio::time::sleep(Duration::from_millis(20)).await;
         owning.add_jobs(&[1]).await
     });
-    same("what came", told(&jobs?), vec![(added?[0], 1)])?;
+    same("what came", deliveries(&jobs?), vec![(added?[0], 1)])?;
     holds("it did not wait for the end of its time", began.elapsed() < LONG)?;
     same("then nothing", reader.read(&streams, 10, Duration::from_millis(30)).await?, vec![])
 }
@@ -83,8 +83,8 @@ pub(super) async fn a_job_is_completed_once(s: Subject) -> Outcome {
     let other = s.store().complete(SHARD, QUEUE, "w2", &[result(entries[1], 1)]).await?;
     same("by another worker", other, vec![Accepted::NotYours])?;
     let facts = s.facts().await?;
-    let told: Vec<_> = facts[before..].iter().map(|f| (&*f.kind, f.run_text(), f.body.as_str())).collect();
-    same("its fact", told, vec![(kind::DONE, run_id(1).to_string(), "{\"delivery\":1}")])?;
+    let found: Vec<_> = facts[before..].iter().map(|f| (&*f.kind, f.run_text(), f.body.as_str())).collect();
+    same("its fact", found, vec![(kind::DONE, run_id(1).to_string(), "{\"delivery\":1}")])?;
     let lost = s.store().heartbeat(SHARD, QUEUE, "w", &entries).await?;
     same("the job is gone", lost, vec![entries[0]])
 }
@@ -109,7 +109,7 @@ pub(super) async fn a_result_with_a_missing_blob_leaves_the_job(s: Subject) -> O
     same("the blob stays", s.store().blob(SHARD, &blob).await?, Some("\"here\"".to_string()))
 }
 
-pub(super) async fn what_a_consumer_holds_is_told_again(s: Subject) -> Outcome {
+pub(super) async fn held_jobs_can_be_read_again(s: Subject) -> Outcome {
     let (_owning, entries) = s.with_jobs(3).await?;
     let first = s.deliver("w1", 2).await?;
     s.deliver("w2", 1).await?;
@@ -119,19 +119,19 @@ pub(super) async fn what_a_consumer_holds_is_told_again(s: Subject) -> Outcome {
     same("with their bodies", body(&held), body(&first))?;
     let results: Vec<_> = held.iter().map(|job| result(job.entry, job.number)).collect();
     let accepted = s.store().complete(SHARD, QUEUE, "w1", &results).await?;
-    same("under the number that was told", accepted, vec![Accepted::Stored; 2])?;
+    same("under the reported number", accepted, vec![Accepted::Stored; 2])?;
     same("nothing more", s.store().held(SHARD, QUEUE, "w1").await?, vec![])
 }
 
-pub(super) async fn a_job_taken_back_is_never_delivered(s: Subject) -> Outcome {
+pub(super) async fn a_cancelled_job_is_never_delivered(s: Subject) -> Outcome {
     let (mut owning, entries) = s.with_jobs(2).await?;
     owning.write(vec![RunWrite { taken_back: vec![take_back(1, entries[0])], ..write(1) }]).await?;
-    same("the other only", told(&s.deliver("w", 10).await?), vec![(entries[1], 1)])?;
+    same("the other only", deliveries(&s.deliver("w", 10).await?), vec![(entries[1], 1)])?;
     let taken = s.store().take_over(SHARD, QUEUE, "w2", Duration::ZERO, 10).await?;
-    same("nor taken over", told(&taken), vec![(entries[1], 2)])
+    same("nor taken over", deliveries(&taken), vec![(entries[1], 2)])
 }
 
-pub(super) async fn a_job_taken_back_from_its_holder_is_lost_to_it(s: Subject) -> Outcome {
+pub(super) async fn a_cancelled_job_is_lost_to_its_holder(s: Subject) -> Outcome {
     let (mut owning, entries) = s.with_jobs(2).await?;
     s.deliver("w", 10).await?;
     owning.write(vec![RunWrite { taken_back: vec![take_back(1, entries[0])], ..write(1) }]).await?;
@@ -144,17 +144,17 @@ pub(super) async fn a_job_taken_back_from_its_holder_is_lost_to_it(s: Subject) -
 
 pub(super) async fn hints_arrive(s: Subject) -> Outcome {
     let (mut owning, entries) = s.with_jobs(2).await?;
-    let mut told = s.store().hints().await?;
+    let mut hints = s.store().hints().await?;
     owning.write(vec![RunWrite { taken_back: vec![take_back(1, entries[0])], ..write(1) }]).await?;
-    let next = tokio::time::timeout(LONG, told.next()).await.ok().flatten();
+    let next = tokio::time::timeout(LONG, hints.next()).await.ok().flatten();
     same("which", next, Some(Hint::Stop(execution(1))))?;
     s.deliver("w", 1).await?;
     s.store().hand_back(SHARD, QUEUE, "w", &[(entries[1], 1)]).await?;
-    let next = tokio::time::timeout(LONG, told.next()).await.ok().flatten();
+    let next = tokio::time::timeout(LONG, hints.next()).await.ok().flatten();
     same("where", next, Some(Hint::HandedBack(SHARD)))
 }
 
-pub(super) async fn lost_jobs_are_those_that_nobody_waits_for(s: Subject) -> Outcome {
+pub(super) async fn lost_jobs_are_those_that_no_worker_will_run(s: Subject) -> Outcome {
     let (mut owning, entries) = s.with_jobs(4).await?;
     s.deliver("w", 2).await?;
     s.store().complete(SHARD, QUEUE, "w", &[result(entries[0], 1)]).await?;

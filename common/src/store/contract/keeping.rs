@@ -1,4 +1,4 @@
-//! What runs keep beside their variables: lists of messages, `rt`, the history.
+//! Message lists, runtime values (`rt`) and the history of runs.
 
 use super::conversing::{chat, entering};
 use super::fixtures::{SHARD, conversation_write, created_at, ended, new_run, run_id, write};
@@ -12,7 +12,7 @@ fn texts(of: std::ops::Range<u32>) -> Vec<String> {
     of.map(|n| format!("{{\"role\":\"user\",\"content\":\"{n}\"}}")).collect()
 }
 
-/// A write of so many messages of `main`, of which the run then has `parts`.
+/// A write of messages to `main`; `parts` lists the run's parts afterwards.
 fn messages(n: u8, of: std::ops::Range<u32>, parts: &str) -> RunWrite {
     let index = format!("{{\"count\":{}}}", of.end);
     RunWrite {
@@ -26,7 +26,7 @@ fn messages(n: u8, of: std::ops::Range<u32>, parts: &str) -> RunWrite {
     }
 }
 
-pub(super) async fn what_a_run_keeps_is_appended_and_read_in_pages(s: Subject) -> Outcome {
+pub(super) async fn messages_and_history_are_appended_and_read_in_pages(s: Subject) -> Outcome {
     let mut owning = s.running(&[1, 2]).await?;
     owning.write(vec![messages(1, 0..3, "messages:main")]).await?;
     let more = ObjectsWrite {
@@ -83,7 +83,7 @@ pub(super) async fn a_run_begins_with_a_copy_of_the_messages_of_its_conversation
         ..messages(1, 0..2, "messages:main")
     };
     owning.write(vec![left]).await?;
-    // What it writes behind that is its own.
+    // Later writes belong to the run alone.
     owning.write(vec![messages(1, 2..3, "messages:main")]).await?;
     let next = NewRun { takes_messages: Some("chat".into()), ..new_run(2) };
     same("created", store.create_run(&next).await?, Created::Created)?;
@@ -102,7 +102,7 @@ pub(super) async fn a_run_begins_with_a_copy_of_the_messages_of_its_conversation
     same("gone with its conversation", rest.objects, ObjectsAtRest::default())
 }
 
-pub(super) async fn what_a_run_keeps_goes_with_it(s: Subject) -> Outcome {
+pub(super) async fn messages_and_history_are_removed_with_the_run(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     owning.write(vec![messages(1, 0..3, "messages:main")]).await?;
     let expire = ObjectsWrite { expire: vec!["messages:main".into()], ..ObjectsWrite::default() };

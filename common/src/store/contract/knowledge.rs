@@ -1,4 +1,4 @@
-//! Knowledge bases: documents are published whole, by the newest run, once.
+//! Knowledge bases: a document is published completely, once, and only by the newest run.
 
 use super::{Outcome, Subject, holds, same};
 use crate::store::{Generation, Published, StoreError};
@@ -42,7 +42,7 @@ fn generation(name: &str) -> Generation<'_> {
 }
 
 impl Subject {
-    /// Indexes document `d` as far as it can be without being published.
+    /// Indexes document `d` without publishing it.
     async fn index(&self, run: &str, name: &str) -> Result<(), StoreError> {
         self.store.begin_indexing(KEPT, "d", &indexing(run, 0)).await?;
         let segment = |position: u64| SegmentRecord {
@@ -75,15 +75,15 @@ pub(super) async fn a_dataset_is_there_until_it_is_dropped_with_all_it_holds(s: 
     same("nothing is left", s.store.documents(KEPT).await?.documents, Vec::new())?;
     same("nothing is indexed", s.store.indexing(KEPT).await?, Vec::new())?;
     same("nothing can be read", s.store.segments(generation("g1"), &[1, 2]).await?, Vec::new())?;
-    same("who was at it comes too late", s.publish("r2", "g2").await?, Published::NotNewest)
+    same("the running indexer comes too late", s.publish("r2", "g2").await?, Published::NotNewest)
 }
 
 pub(super) async fn a_document_is_published_whole_and_once(s: Subject) -> Outcome {
     same("nothing yet", s.store.knowledge_version(KEPT).await?, 0)?;
     s.index("r1", "g1").await?;
-    same("it is told", s.store.indexing(KEPT).await?, vec![("d".into(), indexing("r1", 0))])?;
+    same("it is listed", s.store.indexing(KEPT).await?, vec![("d".into(), indexing("r1", 0))])?;
     holds("it goes on", s.store.note_indexing(KEPT, "d", &indexing("r1", 1)).await?)?;
-    same("it is told", s.store.indexing(KEPT).await?, vec![("d".into(), indexing("r1", 1))])?;
+    same("it is listed", s.store.indexing(KEPT).await?, vec![("d".into(), indexing("r1", 1))])?;
     same("not to be searched", s.store.documents(KEPT).await?.documents, Vec::new())?;
     same("published", s.publish("r1", "g1").await?, Published::Published)?;
     same("once", s.publish("r1", "g1").await?, Published::Before)?;
@@ -104,18 +104,18 @@ pub(super) async fn the_newest_run_alone_publishes(s: Subject) -> Outcome {
     s.index("r2", "g2").await?;
     s.index("r3", "g3").await?;
     same("is not the newest", s.publish("r2", "g2").await?, Published::NotNewest)?;
-    holds("its word counts no more", !s.store.note_indexing(KEPT, "d", &indexing("r2", 2)).await?)?;
+    holds("its progress is refused", !s.store.note_indexing(KEPT, "d", &indexing("r2", 2)).await?)?;
     same("searches find the old one", s.store.documents(KEPT).await?.documents, vec![document("g1")])?;
     same("the newest", s.publish("r3", "g3").await?, Published::Published)?;
     let list = s.store.documents(KEPT).await?;
     same("in its place", (list.version, list.documents), (2, vec![document("g3")]))?;
     let old = s.store.segments(generation("g1"), &[1]).await?.len();
-    same("who reads the old one can go on", old, 1)?;
+    same("the old one can still be read", old, 1)?;
     s.store.begin_indexing(KEPT, "d", &indexing("r4", 0)).await?;
     same("nothing was put", s.publish("r4", "g4").await?, Published::Gone)
 }
 
-pub(super) async fn a_removed_document_is_not_published_by_who_was_at_it(s: Subject) -> Outcome {
+pub(super) async fn a_removed_document_is_not_published_by_a_running_indexer(s: Subject) -> Outcome {
     holds("not there", !s.store.drop_document(KEPT, "d").await?)?;
     s.index("r1", "g1").await?;
     holds("before it is published", s.store.drop_document(KEPT, "d").await?)?;

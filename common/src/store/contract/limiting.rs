@@ -1,4 +1,4 @@
-//! Limits of models: turns in shared buckets, what waits, and what rests.
+//! Rate limits of models: admission by shared buckets, waiting, and pauses.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Subject {
     }
 }
 
-/// A call that went well and took what was expected.
+/// The end of a call that succeeded with the expected tokens.
 const fn well<'a>(buckets: &'a [LimitBucket], call: &'a str) -> GiveLimit<'a> {
     GiveLimit {
         buckets,
@@ -47,7 +47,7 @@ const fn well<'a>(buckets: &'a [LimitBucket], call: &'a str) -> GiveLimit<'a> {
     }
 }
 
-/// A wait at one call a second, of which some has passed on a clock that runs by itself.
+/// Checks a wait at one call a second; a clock that runs on its own may have used up part of it.
 fn about(what: &str, wait: Duration, seconds: f64) -> Outcome {
     let is = wait.as_secs_f64();
     holds(&format!("{what}: about {seconds} s, is {is}"), is <= seconds + 0.002 && is > seconds - 0.9)
@@ -91,8 +91,8 @@ pub(super) async fn calls_that_wait_come_back_one_by_one(s: Subject) -> Outcome 
     }
     s.control.advance(first + Duration::from_millis(20)).await;
     let (late, ..) = s.waits(&buckets, "late", 0).await?;
-    about("who comes later stands behind", late, 4.0 - first.as_secs_f64())?;
-    same("who is due goes", s.take(&buckets, "first", 0).await?, LimitTaken::Taken)
+    about("a later call comes last", late, 4.0 - first.as_secs_f64())?;
+    same("a due call is admitted", s.take(&buckets, "first", 0).await?, LimitTaken::Taken)
 }
 
 pub(super) async fn tokens_are_set_right_by_what_a_call_took(s: Subject) -> Outcome {
@@ -123,7 +123,7 @@ pub(super) async fn places_are_free_again_when_given_back_or_forgotten(s: Subjec
         return Ok(());
     }
     s.control.advance(lease + Duration::from_millis(50)).await;
-    same("nobody renewed the lease", s.take(&buckets, "3", 0).await?, LimitTaken::Taken)
+    same("the lease was not renewed", s.take(&buckets, "3", 0).await?, LimitTaken::Taken)
 }
 
 pub(super) async fn a_model_that_refuses_rests_and_others_go_on(s: Subject) -> Outcome {
@@ -139,7 +139,7 @@ pub(super) async fn a_model_that_refuses_rests_and_others_go_on(s: Subject) -> O
     same("another model goes on", s.take(&b, "3", 0).await?, LimitTaken::Taken)
 }
 
-pub(super) async fn what_a_provider_says_is_left_lowers_a_level_and_never_raises_it(s: Subject) -> Outcome {
+pub(super) async fn a_providers_remainder_lowers_a_level_and_never_raises_it(s: Subject) -> Outcome {
     let buckets = [bucket(Some("a"), 60, 6000, 0), bucket(None, 600, 0, 0)];
     same("it is asked", s.take(&buckets, "1", 1000).await?, LimitTaken::Taken)?;
     let left = |requests, tokens| GiveLimit { left: LimitLeft { requests, tokens }, ..well(&buckets, "1") };

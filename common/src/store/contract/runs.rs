@@ -1,4 +1,4 @@
-//! Submitting, asking, following.
+//! Submitting, reading and following runs.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ pub(super) async fn a_run_is_created_once(s: Subject) -> Outcome {
         same(name, fields.get(*name), Some(text))?;
     }
     let facts = s.facts().await?;
-    let told: Vec<_> = facts.iter().map(|f| (&*f.kind, f.run_text(), f.body.as_str())).collect();
-    same("facts", told, vec![(kind::START, new.id.to_string(), new.start.as_str())])?;
+    let found: Vec<_> = facts.iter().map(|f| (&*f.kind, f.run_text(), f.body.as_str())).collect();
+    same("facts", found, vec![(kind::START, new.id.to_string(), new.start.as_str())])?;
     same("the graph", store.graph(SHARD, GRAPH).await?, Some(new.graph.1.clone()))?;
     same("another graph", store.load_graph(SHARD, "none").await?, None)?;
     same("for workers", store.graph_document(SHARD, GRAPH).await?, Some(new.graph.1))?;
@@ -74,7 +74,7 @@ pub(super) async fn accepted_blobs_stay_and_others_expire(s: Subject) -> Outcome
     let pending = Duration::from_secs(limits::BLOB_PENDING_SECONDS + 1);
     if pending <= s.control.patience() {
         s.control.advance(pending).await;
-        same("one that nobody accepted", s.store().blob(SHARD, &other).await?, None)?;
+        same("one that nothing accepted", s.store().blob(SHARD, &other).await?, None)?;
     }
     same("the accepted one", s.store().blob(SHARD, &accepted).await?, Some("\"kept\"".to_string()))
 }
@@ -92,7 +92,7 @@ pub(super) async fn runs_are_listed_newest_first(s: Subject) -> Outcome {
         id: crate::ids::RunId::new(created_at(3).millis().unsigned_abs(), 0, elsewhere),
         ..new_run(3)
     };
-    // A namespace of one shard has no other; what is listed then is the same without it.
+    // A namespace with one shard lists the same without the other run.
     let several = s.store().meta().await?.shards > 1;
     if several {
         same("on another shard", s.store().create_run(&other).await?, Created::Created)?;
@@ -173,14 +173,17 @@ pub(super) async fn events_are_read_in_pages(s: Subject) -> Outcome {
         .await?;
     owning.write(vec![RunWrite { entries: [entry(&[4])].into_iter().collect(), ..write(1) }]).await?;
     let page = s.store().events(run_id(1), EntryId::ZERO, 2).await?;
-    let told: Vec<_> = page.iter().map(|e| (e.entry, e.seq, e.last_of_entry)).collect();
+    let found: Vec<_> = page.iter().map(|e| (e.entry, e.seq, e.last_of_entry)).collect();
     let (one, two) = (EntryId::new(first, 0), EntryId::new(first, 1));
-    same("the first two entries", told, vec![(one, 1, true), (two, 2, false), (two, 3, true)])?;
-    holds("types are told", page.iter().all(|e| e.kind == "node_run_started" && e.ts == 1_754_339_718_000))?;
+    same("the first two entries", found, vec![(one, 1, true), (two, 2, false), (two, 3, true)])?;
+    holds(
+        "types are listed",
+        page.iter().all(|e| e.kind == "node_run_started" && e.ts == 1_754_339_718_000),
+    )?;
     let rest = s.store().events(run_id(1), two, 10).await?;
-    let told: Vec<_> = rest.iter().map(|e| (e.entry, e.seq)).collect();
-    same("the rest", told, vec![(EntryId::new(first + 1, 0), 4)])?;
-    same("behind the end", s.store().events(run_id(1), EntryId::new(first + 1, 0), 10).await?, vec![])?;
+    let found: Vec<_> = rest.iter().map(|e| (e.entry, e.seq)).collect();
+    same("the rest", found, vec![(EntryId::new(first + 1, 0), 4)])?;
+    same("after the end", s.store().events(run_id(1), EntryId::new(first + 1, 0), 10).await?, vec![])?;
     same("of another run", s.store().events(run_id(2), EntryId::ZERO, 10).await?, vec![])
 }
 
@@ -188,23 +191,23 @@ pub(super) async fn followers_are_woken(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     let mut following = s.store().follow(run_id(1));
     following.has_reached(EntryId::ZERO);
-    // The subscription may still be on its way when the first commit is told; a later one must arrive.
+    // The subscription may still be opening when the first commit is published; a later one must arrive.
     for seq in 1..20_u64 {
         let entry = EntryId::new(owning.next(), 0);
         owning
             .write(vec![RunWrite { entries: [[event("tick", seq)]].into_iter().collect(), seq, ..write(1) }])
             .await?;
-        let told = tokio::time::timeout(Duration::from_millis(200), following.changed()).await.is_ok();
+        let found = tokio::time::timeout(Duration::from_millis(200), following.changed()).await.is_ok();
         let Some(tick) = following.take() else {
-            holds("a hint that came can be taken", !told)?;
+            holds("a hint that came can be taken", !found)?;
             continue;
         };
-        // A hint alone will do, but what comes with it must be true.
+        // A hint alone is enough, but a page with it must be right.
         let Some(page) = tick else { return Ok(()) };
         let ids: Vec<_> = page.entries.iter().map(|entry| entry.id).collect();
         let store = s.store();
         let there: Vec<_> = store.entries(run_id(1), page.after, 100).await?.iter().map(|e| e.id).collect();
-        same("a page has all behind its beginning", ids, there)?;
+        same("a page has all after its beginning", ids, there)?;
         return same("up to what was written last", page.end(), entry);
     }
     holds("a follower hears of commits", false)

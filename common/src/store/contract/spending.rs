@@ -1,4 +1,4 @@
-//! What keys spend: counted with the commits, added up over the shards.
+//! The spending of keys: counted by commits, added up over the shards.
 
 use super::fixtures::{created_at, run_id, write};
 use super::{Outcome, Subject, same};
@@ -48,7 +48,7 @@ pub(super) async fn a_budget_of_a_key_is_set_and_taken_away(s: Subject) -> Outco
 pub(super) async fn the_ledger_of_a_run_can_be_read(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     same("nothing is spent", s.store().ledger(run_id(1)).await?, vec![])?;
-    // More than one page of it.
+    // More than one page.
     let entries: Vec<(String, String)> =
         (0..2500).map(|n| (format!("e/llm:{n}/1"), format!("{{\"n\":{n}}}"))).collect();
     let ledger = |of: &[(String, String)]| RunWrite { ledger: of.to_vec(), has_ledger: true, ..write(1) };

@@ -1,4 +1,4 @@
-//! Steps of jobs: recorded once, by whoever holds the job, with the fact that tells of them.
+//! The journal: each entry is recorded once, only by the holder of the job, together with its fact.
 
 use super::fixtures::{QUEUE, SHARD, execution, run_id};
 use super::{Outcome, Subject, same};
@@ -6,7 +6,7 @@ use crate::ids::{BlobId, EntryId};
 use crate::store::{JournalOf, StepBegin, StepKept};
 use crate::wire::fact::kind;
 
-/// A journal of the first run, as this consumer writes it.
+/// The journal of the first run, for this consumer.
 pub(super) fn of(entry: EntryId, consumer: &str, number: u32) -> JournalOf {
     JournalOf {
         shard: SHARD,
@@ -20,12 +20,12 @@ pub(super) fn of(entry: EntryId, consumer: &str, number: u32) -> JournalOf {
     }
 }
 
-/// It is to be done now.
+/// The entry begins now.
 pub(super) const fn begins(attempt: u32, possible_duplicate: bool) -> StepBegin {
     StepBegin::Begin { attempt, possible_duplicate, was_begun: possible_duplicate }
 }
 
-/// It was done.
+/// The entry has a result.
 fn knows(result: &str, possible_duplicate: bool) -> StepBegin {
     StepBegin::Known { result: result.into(), possible_duplicate }
 }
@@ -40,7 +40,7 @@ pub(super) async fn a_step_is_recorded_once_with_its_fact(s: Subject) -> Outcome
     same("it is kept", record("\"a\"").await?, StepKept::Kept)?;
     same("once more", record("\"b\"").await?, StepKept::Kept)?;
     let facts = s.facts().await?;
-    same("one fact tells of it", facts.len() - before, 1)?;
+    same("one fact reports it", facts.len() - before, 1)?;
     same("of its kind", facts.last().map(|fact| &*fact.kind), Some(kind::STEP))?;
     let known = store.begin_step(&of, "llm:1", false).await?;
     same("the first result stands", known, knows("\"a\"", false))?;
@@ -53,18 +53,18 @@ pub(super) async fn a_step_keeps_the_large_values_that_it_refers_to(s: Subject) 
     let (of, store) = (of(entries[0], "w", 1), s.store());
     let before = s.facts().await?.len();
     let gone = [(BlobId::generate(), 6)];
-    let told = (kind::CHILD_ENDED, "{}");
-    let kept = store.record_step(&of, "child:c", "1", told, &gone).await?;
+    let fact = (kind::CHILD_ENDED, "{}");
+    let kept = store.record_step(&of, "child:c", "1", fact, &gone).await?;
     same("not without them", kept, StepKept::BlobGone)?;
-    same("and nothing is told", s.facts().await?.len(), before)?;
+    same("and nothing is reported", s.facts().await?.len(), before)?;
     let blob = s.blob("\"here\"").await?;
     let blobs = [(blob.clone(), 6)];
-    let kept = store.record_step(&of, "child:c", "1", told, &blobs).await?;
+    let kept = store.record_step(&of, "child:c", "1", fact, &blobs).await?;
     same("with them it is kept", kept, StepKept::Kept)?;
     same("and so are they", store.load_blob(SHARD, &blob).await?, Some("\"here\"".into()))
 }
 
-pub(super) async fn tries_of_a_step_are_counted_where_the_job_goes_on(s: Subject) -> Outcome {
+pub(super) async fn tries_of_a_step_are_counted_across_deliveries(s: Subject) -> Outcome {
     let (_owning, entries) = s.with_jobs(1).await?;
     s.deliver("w", 1).await?;
     let (first, store) = (of(entries[0], "w", 1), s.store());
@@ -96,7 +96,7 @@ pub(super) async fn a_step_that_was_begun_twice_says_so_when_it_is_known(s: Subj
         same(step, store.begin_step(&of, step, false).await?, begins(1, false))?;
         if doubled {
             same(step, store.begin_step(&of, step, false).await?, begins(1, true))?;
-            // Whoever goes on with it then makes no third call of it.
+            // A holder that continues from there makes no third call.
             store.park_step(&of, step).await?;
             same(step, store.begin_step(&of, step, false).await?, begins(1, true))?;
         } else if step != "once" {
@@ -120,7 +120,7 @@ pub(super) async fn only_the_holder_of_a_job_records_its_steps(s: Subject) -> Ou
         let kept = store.record_step(&stranger, "call", "1", (kind::STEP, "{}"), &[]).await?;
         same("and keeps nothing", kept, StepKept::NotYours)?;
     }
-    same("nothing was told", s.facts().await?.len(), before)?;
+    same("nothing was reported", s.facts().await?.len(), before)?;
     let begun = store.begin_step(&of(entries[0], "w", 1), "call", false).await?;
     same("and nothing is known", begun, begins(1, false))
 }

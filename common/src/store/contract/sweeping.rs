@@ -1,4 +1,4 @@
-//! The end of ended runs.
+//! The removal of ended runs.
 
 use super::fixtures::{GRAPH, SHARD, created_at, ended, event, run_id, write};
 use super::{Outcome, Subject, holds, same};
@@ -31,7 +31,7 @@ pub(super) async fn runs_that_ended_long_ago_are_removed(s: Subject) -> Outcome 
 
 pub(super) async fn a_run_goes_with_all_its_blobs(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
-    // So many that they are told in pieces, some of which are small.
+    // Enough that they are listed in parts, some of which are small.
     let blobs: Vec<_> = (0..700).map(|_| (BlobId::generate(), "1".to_string())).collect();
     owning.write(vec![RunWrite { blobs: blobs.clone(), ..ended(1, created_at(10)) }]).await?;
     same("swept", s.store().sweep(SHARD, owning.epoch(), created_at(15), 10).await?, 1)?;
@@ -50,7 +50,7 @@ pub(super) async fn only_the_owner_sweeps(s: Subject) -> Outcome {
     same("the run is there", s.status(1).await?, Some("succeeded".to_string()))
 }
 
-pub(super) async fn a_removed_run_with_files_is_told_until_they_are_gone(s: Subject) -> Outcome {
+pub(super) async fn a_removed_run_with_files_is_listed_until_they_are_deleted(s: Subject) -> Outcome {
     let mut owning = s.running(&[1, 2, 3]).await?;
     let store = s.store();
     for run in [1, 1, 2] {
@@ -74,14 +74,14 @@ pub(super) async fn a_graph_goes_with_its_last_run(s: Subject) -> Outcome {
     same("another run uses it", s.store().graph(SHARD, GRAPH).await?.is_some(), true)?;
     owning.write(vec![ended(2, created_at(10))]).await?;
     s.store().sweep(SHARD, owning.epoch(), created_at(15), 10).await?;
-    same("nobody does", s.store().graph(SHARD, GRAPH).await?, None)
+    same("no run does", s.store().graph(SHARD, GRAPH).await?, None)
 }
 
-pub(super) async fn large_values_of_ended_runs_get_their_time(s: Subject) -> Outcome {
+pub(super) async fn blobs_of_ended_runs_get_their_time_to_live(s: Subject) -> Outcome {
     let mut owning = s.running(&[1, 2, 3]).await?;
     let blobs: Vec<BlobId> = (0..3).map(|_| BlobId::generate()).collect();
     let kept = |n: u8| vec![(blobs[usize::from(n) - 1].clone(), "1".to_string())];
-    // Two of them end in one moment, as in one commit.
+    // Two of them end at the same time, as in one commit.
     owning
         .write(vec![
             RunWrite { blobs: kept(1), ..ended(1, created_at(10)) },

@@ -5,7 +5,7 @@ use super::{Outcome, Subject, same};
 use crate::store::Commit;
 use crate::wire::commit::RunWrite;
 
-pub(super) async fn timers_are_told_when_due_in_their_order(s: Subject) -> Outcome {
+pub(super) async fn due_timers_are_returned_in_order(s: Subject) -> Outcome {
     let mut owning = s.own("a").await?;
     same("none", s.store().next_timer(SHARD).await?, None)?;
     let timers = [(3, "third"), (1, "first"), (2, "second"), (9, "later")];
@@ -21,7 +21,7 @@ pub(super) async fn timers_are_told_when_due_in_their_order(s: Subject) -> Outco
     same("reading removes none", s.store().due_timers(SHARD, created_at(3), 10).await?, three)
 }
 
-pub(super) async fn timers_are_set_anew_and_cleared_by_commits(s: Subject) -> Outcome {
+pub(super) async fn timers_are_reset_and_cleared_by_commits(s: Subject) -> Outcome {
     let mut owning = s.own("a").await?;
     let timers = ["a", "b", "c"].map(|member| (created_at(1), member.to_string())).to_vec();
     owning.write(vec![RunWrite { timers_set: timers, ..write(1) }]).await?;

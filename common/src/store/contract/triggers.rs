@@ -1,4 +1,4 @@
-//! Triggers, and runs that schedules begin.
+//! Triggers, and the runs that schedules begin.
 
 use super::fixtures::{SHARD, new_run};
 use super::{Outcome, Subject, holds, same};
@@ -7,10 +7,10 @@ use crate::store::{
     App, Created, DueSchedule, Fired, FromSchedule, NewRun, Trigger, TriggerChanges, TriggerKind, shard_of,
 };
 
-/// A time long ago, by the clock of every store.
+/// In the past by the clock of every store.
 const DUE: Timestamp = Timestamp::from_millis(1_000);
 const NEXT: Timestamp = Timestamp::from_millis(2_000);
-/// A time that will not come.
+/// In the far future.
 const NEVER: Timestamp = Timestamp::from_millis(9_000_000_000_000);
 
 fn trigger(id: &str, kind: TriggerKind) -> Trigger {
@@ -34,7 +34,7 @@ fn schedule(id: &str, due: Timestamp) -> (Trigger, Option<Timestamp>) {
     (trigger(id, TriggerKind::Schedule), Some(due))
 }
 
-/// An id whose schedule lies on the shard that the cases use.
+/// An id whose schedule is on the shard that the cases use.
 async fn id_here(s: &Subject) -> Result<String, super::Broken> {
     let meta = s.store().meta().await?;
     let ids = (0_u32..).map(|n| format!("schedule-{n}"));
@@ -58,7 +58,7 @@ pub(super) async fn triggers_come_and_go_with_versions_of_their_app(s: Subject) 
     let all: Vec<_> = s.store().triggers().await?.into_iter().map(|t| (t.trigger.id, t.due)).collect();
     same("all", all, vec![("hook".to_string(), None), (plan.clone(), Some(NEVER))])?;
     same("nothing is due", due(&s).await?, vec![])?;
-    // Another version: the webhook is gone, the schedule goes by other times.
+    // Another version: the webhook is gone, the schedule has other times.
     let changes = TriggerChanges {
         put: vec![schedule(&plan, DUE)],
         removed: vec!["hook".to_string()],
@@ -67,7 +67,7 @@ pub(super) async fn triggers_come_and_go_with_versions_of_their_app(s: Subject) 
     publish(&s, changes).await?;
     same("the webhook is gone", s.store().trigger("hook").await?, None)?;
     same("due", due(&s).await?, vec![DueSchedule { trigger: plan.clone(), due: DUE }])?;
-    // And one that goes by the same: what is due stays due.
+    // A version with the same times: a due schedule stays due.
     let (put, unchanged) = (vec![schedule(&plan, NEVER)], vec![plan.clone()]);
     publish(&s, TriggerChanges { put, unchanged, ..TriggerChanges::default() }).await?;
     same("still due", due(&s).await?, vec![DueSchedule { trigger: plan.clone(), due: DUE }])?;
@@ -81,10 +81,10 @@ pub(super) async fn a_time_of_a_schedule_begins_one_run(s: Subject) -> Outcome {
     let from = |due, next| Some(FromSchedule { trigger: plan.clone(), due, next, at: due });
     let first = NewRun { schedule: from(DUE, Some(NEXT)), ..new_run(1) };
     same("the first", s.store().create_run(&first).await?, Created::Created)?;
-    same("who comes later", s.store().create_run(&first).await?, Created::Passed)?;
-    // Even one that was held up so long that the run is gone.
+    same("a repetition", s.store().create_run(&first).await?, Created::Passed)?;
+    // Even a request that was delayed until the run was removed.
     let late = NewRun { schedule: from(DUE, Some(NEXT)), ..new_run(2) };
-    same("who comes very late", s.store().create_run(&late).await?, Created::Passed)?;
+    same("a very late repetition", s.store().create_run(&late).await?, Created::Passed)?;
     same("nothing of it", s.store().run_fields(late.id).await?, None)?;
     same("the next time", due(&s).await?, vec![DueSchedule { trigger: plan.clone(), due: NEXT }])?;
     let last = NewRun { schedule: from(NEXT, None), ..new_run(3) };
@@ -105,7 +105,7 @@ pub(super) async fn a_schedule_stays_due_when_its_run_is_refused(s: Subject) -> 
     same("still due", due(&s).await?, vec![DueSchedule { trigger: plan, due: DUE }])
 }
 
-pub(super) async fn a_schedule_is_moved_by_who_knows_when_it_is_due(s: Subject) -> Outcome {
+pub(super) async fn a_schedule_is_moved_only_from_its_due_time(s: Subject) -> Outcome {
     let plan = id_here(&s).await?;
     publish(&s, TriggerChanges { put: vec![schedule(&plan, DUE)], ..TriggerChanges::default() }).await?;
     same("by another", s.store().move_schedule(&plan, NEXT, Some(NEVER)).await?, false)?;
@@ -115,7 +115,7 @@ pub(super) async fn a_schedule_is_moved_by_who_knows_when_it_is_due(s: Subject) 
     same("nothing is due", due(&s).await?, vec![])
 }
 
-pub(super) async fn what_a_trigger_did_last_is_kept_while_it_is_there(s: Subject) -> Outcome {
+pub(super) async fn the_last_result_of_a_trigger_is_kept_while_it_exists(s: Subject) -> Outcome {
     let hook = vec![(trigger("hook", TriggerKind::Webhook), None)];
     publish(&s, TriggerChanges { put: hook.clone(), ..TriggerChanges::default() }).await?;
     let fired = Fired { at: Some(DUE), run: Some(new_run(1).id), error: None };

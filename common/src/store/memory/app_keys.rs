@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use crate::clock::Timestamp;
 use crate::store::{AppKey, KeyNote, Revoked, key_id};
 
-/// All keys that were given out.
+/// All issued keys.
 #[derive(Default)]
 pub(super) struct AppKeys {
-    /// By the hash of the key: the app that it opens.
+    /// The app that a key opens, by the key's hash.
     opens: BTreeMap<String, String>,
-    /// By the id of the key: its app, and what was noted when it was made.
+    /// App and note of each valid key, by id.
     made: BTreeMap<String, (String, KeyNote)>,
-    /// By the id of the key, once it is taken back.
+    /// App and note of each revoked key, by id.
     revoked: BTreeMap<String, (String, KeyNote)>,
 }
 

@@ -1,4 +1,4 @@
-//! Calls from one run to another, as the commit and `called.lua`, `refuse_call.lua` keep them.
+//! Sub-workflow runs, with the behaviour of the commit, `called.lua` and `refuse_call.lua`.
 
 use super::shard::Shard;
 use crate::clock::Timestamp;
@@ -7,7 +7,7 @@ use crate::store::{Called, Refusal, WaitingCall};
 use crate::wire::commit::CallsWrite;
 use crate::wire::fact::{self, kind};
 
-/// What a commit writes.
+/// Applies the part of a commit about sub-workflow runs.
 pub(super) fn write(shard: &mut Shard, caller: RunId, calls: &CallsWrite, number: u64, now: Timestamp) {
     for (run, order) in &calls.ordered {
         shard.runs.entry(caller).or_default().calls.insert(*run, order.clone());
@@ -33,7 +33,7 @@ pub(super) fn waits(shard: &Shard, call: &WaitingCall) -> bool {
     shard.calling.contains(&place(call))
 }
 
-/// The order is dealt with.
+/// Removes a waiting order.
 pub(super) fn taken(shard: &mut Shard, call: Option<&WaitingCall>) {
     if let Some(call) = call {
         shard.calling.remove(&place(call));

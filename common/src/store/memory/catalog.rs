@@ -1,4 +1,4 @@
-//! What is kept for all workers, as `put_entry.lua` and `remove_entry.lua` keep them.
+//! The catalog, with the behaviour of `put_entry.lua` and `remove_entry.lua`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::clock::Timestamp;
 use crate::limits::CATALOG_ENTRIES_MAX;
 use crate::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};
 
-/// What is kept.
+/// The catalog.
 #[derive(Default)]
 pub(super) struct Shelf {
     version: u64,
@@ -60,7 +60,7 @@ impl Shelf {
         true
     }
 
-    /// At least the time, so that no version comes twice where writes were lost.
+    /// At least the time, so that no version is reused after lost writes.
     fn grow(&mut self, now: Timestamp) {
         self.version = (self.version + 1).max(u64::try_from(now.millis()).unwrap_or(0));
     }

@@ -1,4 +1,4 @@
-//! A commit: everything is checked before anything is written, since nothing would undo it.
+//! Applies a commit. Everything is checked before anything is written, since there is no rollback.
 
 use super::calls;
 use super::queue::Job;
@@ -11,7 +11,7 @@ use crate::wire::commit::{ConversationWrite, JobEntry, RunWrite};
 use crate::wire::fact::kind;
 use crate::wire::objects::{HISTORY_PART, ObjectsWrite};
 
-/// Refuses what could not be written whole.
+/// Refuses a commit that cannot be written completely.
 pub(super) fn check(shard: &Shard, commit: &Commit) -> Result<(), CommitError> {
     let refused = |reason: String| CommitError::NotDone(StoreError::Unexpected { doing: "a commit", reason });
     if commit.number <= shard.fence.commit {
@@ -28,12 +28,12 @@ pub(super) fn check(shard: &Shard, commit: &Commit) -> Result<(), CommitError> {
     Ok(())
 }
 
-/// Two entries of one id in one queue.
+/// Whether two jobs have the same id in one queue.
 fn is_shadowed(job: &JobEntry, other: &JobEntry) -> bool {
     !std::ptr::eq(job, other) && job.queue == other.queue && job.entry == other.entry
 }
 
-/// Writes a commit that was checked; answers which executions are to be stopped.
+/// Writes a checked commit; returns the executions to stop.
 pub(super) fn write(shard: &mut Shard, commit: &Commit, now: Timestamp) -> Vec<ExecutionId> {
     shard.fence.commit = commit.number;
     shard.fence.takeovers = 0;
@@ -66,7 +66,7 @@ pub(super) fn write(shard: &mut Shard, commit: &Commit, now: Timestamp) -> Vec<E
     cancelled
 }
 
-/// The run's own keys.
+/// Writes the run's own keys.
 fn write_run(shard: &mut Shard, commit: u64, write: &RunWrite) {
     let run = shard.runs.entry(write.run).or_default();
     run.graph = write.graph.to_string();
@@ -125,7 +125,7 @@ fn write_objects(run: &mut Run, write: &ObjectsWrite) {
     }
 }
 
-/// What a run's write changes beside its own keys.
+/// Writes what a run changes in other keys of the shard.
 fn write_around(shard: &mut Shard, write: &RunWrite, now: Timestamp) {
     for (id, text) in &write.blobs {
         shard.blobs.insert(id.clone(), Blob { text: text.clone(), until: None });
@@ -156,7 +156,7 @@ fn write_around(shard: &mut Shard, write: &RunWrite, now: Timestamp) {
     }
 }
 
-/// With every write the conversation's time begins anew, for all that belongs to it.
+/// Each write restarts the time to live of all parts of the conversation.
 fn write_conversation(shard: &mut Shard, write: &ConversationWrite, now: Timestamp) {
     let until = Some(now.plus(std::time::Duration::from_secs(limits::CONVERSATION_SECONDS)));
     let conversation = shard.conversations.entry(write.id.clone()).or_default();

@@ -1,4 +1,5 @@
-//! Conversations, their turns and ratings, as the scripts keep them. A list is what a look at all of them finds.
+//! Conversations, their turns and ratings, with the behaviour of the scripts. Lists are computed from all
+//! conversations.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ impl Conversation {
     fn is_alive(&self, now: Timestamp) -> bool {
         self.until.is_none_or(|until| until > now)
     }
-    /// Somebody has entered it.
+    /// Whether a run has entered it.
     fn is_there(&self, now: Timestamp) -> bool {
         self.is_alive(now) && self.fields.contains_key("last")
     }
@@ -28,7 +29,7 @@ impl Conversation {
     }
 }
 
-/// With every touch the conversation's time begins anew, for all that belongs to it.
+/// Each use restarts the time to live of all parts of the conversation.
 fn keep(shard: &mut Shard, it: &ConversationRef, now: Timestamp) {
     let until = Some(now.plus(KEPT));
     if let Some(kept) = shard.conversations.get_mut(&it.id) {

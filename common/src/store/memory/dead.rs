@@ -1,4 +1,4 @@
-//! Dead letters. Each function is what the Redis store does in one request.
+//! Dead letters. Each function does what the Redis store does in one request.
 
 use super::Namespace;
 use super::shard::Shard;

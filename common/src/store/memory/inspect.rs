@@ -1,4 +1,5 @@
-//! What only a simulator asks: it looks behind the doors, and breaks what people with access to the server break.
+//! Access for the simulator only: reads internal state, and causes the damage that people with access to the
+//! server can cause.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ impl MemoryStore {
         queues.iter().flat_map(of_queue).collect()
     }
 
-    /// Deletes a job that nobody has dealt with.
+    /// Deletes an unfinished job.
     pub fn lose_job(&self, shard: ShardId, queue: &str, entry: EntryId) {
         if let Some(queue) = self.inner.lock().shard(shard).queues.get_mut(queue) {
             queue.remove(entry);

@@ -1,4 +1,4 @@
-//! For whoever works.
+//! [`Jobs`] in memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl Hints for MemoryHints {
         loop {
             match self.0.recv().await {
                 Ok(hint) => return Some(hint),
-                // What was missed is told by the heartbeat.
+                // The heartbeat covers missed hints.
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return None,
             }
@@ -193,7 +193,7 @@ impl Jobs for MemoryStore {
         if let Some(queue) = space.shard(shard).queues.get_mut(queue) {
             entries.iter().for_each(|(entry, number)| queue.hand_back(consumer, *entry, *number));
         }
-        // Nobody may be listening.
+        // There may be no listener.
         let _ = self.inner.hints.send(Hint::HandedBack(shard));
         Ok(())
     }

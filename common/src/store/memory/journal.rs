@@ -1,4 +1,4 @@
-//! The journal of a run, as `begin_step.lua` and `record_step.lua` keep it.
+//! The journal of a run, with the behaviour of `begin_step.lua` and `record_step.lua`.
 
 use std::collections::HashMap;
 
@@ -7,9 +7,9 @@ use crate::clock::Timestamp;
 use crate::ids::BlobId;
 use crate::store::{JournalOf, StepBegin, StepKept};
 
-/// Behind the mark of a try that was put down.
+/// Added to the mark of a parked try.
 const PARKED: &str = " parked";
-/// Behind the mark of a try that was begun twice.
+/// Added to the mark of a try that was begun twice.
 const TWICE: &str = " twice";
 
 pub(super) fn begin(
@@ -28,7 +28,7 @@ pub(super) fn begin(
         let possible_duplicate = marks.iter().any(|mark| mark.contains(TWICE));
         return StepBegin::Known { result: known.clone(), possible_duplicate };
     }
-    // A try that an earlier attempt of the node made has ended, or nobody would have made this attempt.
+    // A try of an earlier attempt has ended; otherwise this attempt would not exist.
     let last = marks.last().filter(|mark| !another && is_of(mark, of));
     let doubled = last.is_some_and(|mark| mark.contains(TWICE) || !mark.contains(PARKED));
     let was_begun = last.is_some();
@@ -51,13 +51,13 @@ pub(super) fn park(shard: &mut Shard, of: &JournalOf, step: &str) {
     }
 }
 
-/// The marks of the tries of a step, in order.
+/// The marks of an entry's tries, in order.
 fn marks(journal: &HashMap<String, String>, of: &JournalOf, step: &str) -> Vec<String> {
     let mark = of.mark(step);
     (1u32..).map_while(|number| journal.get(&format!("{mark}{number}")).cloned()).collect()
 }
 
-/// Whether it is a try of this attempt of the node.
+/// Whether the mark belongs to this attempt of the node.
 fn is_of(mark: &str, of: &JournalOf) -> bool {
     mark.split(' ').next() == Some(&of.attempt.to_string())
 }

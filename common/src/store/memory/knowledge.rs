@@ -1,4 +1,4 @@
-//! Knowledge bases, as Redis keeps them. Segments that were put and never published stay.
+//! Knowledge bases, with the behaviour of Redis. Unpublished segments do not expire.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,14 +8,14 @@ use super::MemoryStore;
 use crate::store::{DocumentList, Generation, KnowledgeBases, Published, StoreError};
 use crate::wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRecord, SegmentRecord};
 
-/// Everything of knowledge bases.
+/// All datasets.
 #[derive(Default)]
 pub(super) struct Knowledge {
     datasets: BTreeMap<String, DatasetRecord>,
     held: BTreeMap<String, Held>,
 }
 
-/// What a dataset holds.
+/// The contents of a dataset.
 #[derive(Default)]
 struct Held {
     version: u64,

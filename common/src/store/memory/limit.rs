@@ -1,4 +1,4 @@
-//! Limits of models, as `take_limit.lua` and `give_limit.lua` keep them.
+//! Rate limits of models, with the behaviour of `take_limit.lua` and `give_limit.lua`.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use crate::store::{GiveLimit, LimitBound, LimitBucket, LimitLeft, LimitTaken, Ta
 
 const MINUTE_MS: f64 = 60_000.0;
 
-/// Every bucket, and how often calls were refused.
+/// All buckets, and the refusals of calls.
 #[derive(Default)]
 pub(super) struct Limits {
     buckets: BTreeMap<(String, Option<String>), Bucket>,
     refused: BTreeMap<String, u32>,
 }
 
-/// Moments in ms.
+/// A bucket; times in ms.
 #[derive(Default)]
 struct Bucket {
     requests: Option<f64>,
@@ -22,16 +22,16 @@ struct Bucket {
     at: f64,
     rest_until: f64,
     lasted: Option<f64>,
-    /// By the end of their lease.
+    /// Calls in flight by the end of their lease.
     calls: BTreeMap<String, f64>,
-    /// By when they are to come again.
+    /// Waiting calls by the time at which they ask again.
     queue: BTreeMap<String, f64>,
 }
 
-/// What holds a call back.
+/// The reason for a call to wait.
 struct Held {
     wait: f64,
-    /// From one that waits to the next.
+    /// The distance between two waiting calls, ms.
     each: f64,
     bound: LimitBound,
     bucket: usize,
@@ -47,7 +47,7 @@ impl Bucket {
         self.queue.retain(|_, due| *due > now - MODEL_QUEUE_GRACE_MS as f64);
     }
 
-    /// The levels as they are now: requests, tokens.
+    /// The present levels: requests, tokens.
     fn levels(&self, of: &LimitBucket, now: f64) -> (f64, f64) {
         let gone = (now - self.at).max(0.0);
         (
@@ -56,7 +56,7 @@ impl Bucket {
         )
     }
 
-    /// What the provider says lowers a level and never raises it.
+    /// Only lowers a level, never raises it.
     fn lower(&mut self, of: &LimitBucket, left: LimitLeft, now: f64) {
         let (requests, tokens) = self.levels(of, now);
         let lowered = |bound: u64, level: f64, left: Option<u64>| {
@@ -67,7 +67,7 @@ impl Bucket {
         self.at = now;
     }
 
-    /// Everything that holds the call back here.
+    /// All limits that delay the call in this bucket.
     fn held(&self, of: &LimitBucket, take: &TakeLimit<'_>, now: f64) -> Vec<(f64, f64, LimitBound)> {
         let bounds = of.bounds;
         let (requests_max, tokens_max) = (bounds.requests_per_minute as f64, bounds.tokens_per_minute as f64);

@@ -1,9 +1,9 @@
-//! The store without Redis, for simulation and tests: the same keys as maps, the same rules, time from a clock that
+//! The store without Redis, for simulation and tests: the same keys as maps, the same rules, and a clock that
 //! the test moves.
 //!
-//! What the tests learn here must hold there, so it does what Redis and the scripts do, down to stream ids, delivery
-//! counts and idle times; both pass [`super::contract`]. One lock guards all of it: a method is one script. What
-//! only a server has is left out: keys do not expire by themselves but for leases, blobs and idempotency keys.
+//! Tests must hold for Redis, too, so this store does what Redis and the scripts do, down to stream ids,
+//! delivery counts and idle times; both pass [`super::contract`]. One lock guards everything, so each method
+//! is atomic like a script. Server features are left out: only leases, blobs and idempotency keys expire.
 
 mod app_keys;
 mod calls;
@@ -39,7 +39,7 @@ use crate::ids::{EntryId, RunId, ShardId};
 use crate::limits;
 use shard::Shard;
 
-/// Hints that a slow listener may be behind; older ones are lost to it, as with pub/sub.
+/// Hints buffered for a slow listener; it loses older ones, as with pub/sub.
 const HINTS_KEPT: usize = 1024;
 
 /// A namespace in memory. Clones share it.
@@ -60,7 +60,7 @@ struct Inner {
     hints: broadcast::Sender<Hint>,
 }
 
-/// Everything that is kept.
+/// All data of the namespace.
 #[derive(Default)]
 struct Namespace {
     shards: BTreeMap<ShardId, Shard>,
@@ -91,17 +91,17 @@ impl Namespace {
 }
 
 impl MemoryStore {
-    /// An empty namespace whose time is that of `clock`, with the default number of shards.
+    /// An empty namespace with the time of `clock` and the default number of shards.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self::with(clock, limits::SHARDS, limits::INBOX_MAX)
     }
 
-    /// An empty namespace with so many shards, whose inboxes refuse new runs above `inbox_max` entries.
+    /// An empty namespace with `shards` shards. Inboxes refuse new runs above `inbox_max` entries.
     pub fn with(clock: Arc<dyn Clock>, shards: u16, inbox_max: u64) -> Self {
         Self::bounded(clock, shards, inbox_max, limits::QUEUE_MAX)
     }
 
-    /// As [`Self::with`], and whose queues refuse new runs from `queue_max` jobs on.
+    /// Like [`Self::with`]; queues refuse new runs from `queue_max` jobs on.
     pub fn bounded(clock: Arc<dyn Clock>, shards: u16, inbox_max: u64, queue_max: u64) -> Self {
         Self {
             inner: Arc::new(Inner {
@@ -118,7 +118,7 @@ impl MemoryStore {
         }
     }
 
-    /// What was given up on in a shard, oldest first.
+    /// The dead letters of a shard, oldest first.
     pub fn dead(&self, shard: ShardId) -> Vec<super::Dead> {
         self.inner.lock().shard(shard).dead.after(EntryId::ZERO).map(|(_, dead)| dead.clone()).collect()
     }
@@ -129,21 +129,21 @@ impl Inner {
         self.clock.now()
     }
 
-    /// A panic of another holder left nothing half done that matters to a test.
+    /// After a panic of another holder the data is still good enough for a test.
     fn lock(&self) -> MutexGuard<'_, Namespace> {
         self.space.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Looks until there is something, at each call of `came`; at most for `at_most` of real time (a test's clock may
-/// stand still).
+/// Calls `found` after each notification of `came` until it returns something, for at most `at_most` of real
+/// time (a test's clock may stand still).
 async fn look<T, F>(came: &Notify, at_most: Duration, mut found: F) -> Result<Vec<T>, StoreError>
 where
     F: FnMut() -> Vec<T>,
 {
     let deadline = Instant::now() + at_most;
     loop {
-        // Listen first: what comes between looking and waiting is not missed.
+        // Listen first, so that nothing is missed between looking and waiting.
         let mut told = std::pin::pin!(came.notified());
         told.as_mut().enable();
         let items = found();
@@ -160,7 +160,7 @@ async fn wait(told: impl Future<Output = ()>, deadline: Instant) -> Result<(), t
     tokio::time::timeout_at(deadline, told).await
 }
 
-/// Notes a sign of life and answers who else lives, sorted.
+/// Records an announcement and returns all live ids, sorted.
 fn announce(
     living: &mut BTreeMap<String, Timestamp>,
     id: &str,

@@ -1,4 +1,4 @@
-//! What people do to a run: commands, and answers to its pauses. Each function is one script of the Redis store.
+//! Commands to runs, and answers to pauses. Each function is one script of the Redis store.
 
 use serde_json::Value as Json;
 

@@ -1,4 +1,5 @@
-//! A jobs stream with its consumer group: who holds which entry, as the how-manieth holder, and since when silent.
+//! A jobs stream with its consumer group: the holder of each entry, its delivery count, and how long it has
+//! been idle.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +17,13 @@ pub(super) struct Job {
     pub(super) body: String,
 }
 
-/// A handing-out.
+/// A delivery.
 #[derive(Debug)]
 struct Pending {
-    /// None after a job was handed back: it is anybody's.
+    /// `None` after the job was returned: any consumer may take it.
     consumer: Option<String>,
     number: u32,
-    /// The last sign of life; none for a job that was handed back, which is idle from the first.
+    /// The last heartbeat; `None` for a returned job, which counts as idle at once.
     seen: Option<Timestamp>,
 }
 
@@ -35,13 +36,13 @@ impl Pending {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     jobs: Stream<Job>,
-    /// The last entry that was handed out for the first time.
+    /// The last entry that was delivered for the first time.
     read: EntryId,
     pending: BTreeMap<EntryId, Pending>,
     consumers: BTreeMap<String, Timestamp>,
 }
 
-/// What a delivery says of where it comes from.
+/// The origin of a delivery.
 pub(super) struct Place<'a> {
     pub(super) shard: ShardId,
     pub(super) queue: &'a Arc<str>,
@@ -74,13 +75,13 @@ impl Queue {
         self.jobs.after(EntryId::ZERO).map(|(entry, job)| (entry, job.run.as_str()))
     }
 
-    /// Removes an entry, whoever holds it.
+    /// Removes an entry, held or not.
     pub(super) fn remove(&mut self, entry: EntryId) {
         self.jobs.remove(entry);
         self.pending.remove(&entry);
     }
 
-    /// Hands out jobs that nobody had (`XREADGROUP >`).
+    /// Delivers new jobs (`XREADGROUP >`).
     pub(super) fn read(
         &mut self,
         place: &Place<'_>,
@@ -99,7 +100,7 @@ impl Queue {
         fresh
     }
 
-    /// What a consumer holds.
+    /// The jobs of a consumer.
     pub(super) fn held(&self, place: &Place<'_>, consumer: &str) -> Vec<Delivered> {
         let of_consumer = |pending: &Pending| pending.consumer.as_deref() == Some(consumer);
         self.pending
@@ -111,19 +112,19 @@ impl Queue {
             .collect()
     }
 
-    /// Whether this very handing-out is the present one.
+    /// Whether the consumer holds the entry with this delivery count.
     pub(super) fn is_held(&self, entry: EntryId, consumer: &str, number: u32) -> bool {
         self.pending
             .get(&entry)
             .is_some_and(|p| p.consumer.as_deref() == Some(consumer) && p.number == number)
     }
 
-    /// Whether anybody holds a job, or has handed one back that nobody took yet.
+    /// Whether a job is held, or was returned and not taken since.
     pub(super) fn holds_any(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Keeps what is still this consumer's; answers what is not.
+    /// Renews the consumer's jobs; returns the entries that it does not hold.
     pub(super) fn heartbeat(&mut self, consumer: &str, entries: &[EntryId], now: Timestamp) -> Vec<EntryId> {
         self.consumers.insert(consumer.to_string(), now);
         let mut lost = Vec::new();
@@ -136,7 +137,7 @@ impl Queue {
         lost
     }
 
-    /// Hands silent jobs to another (`XAUTOCLAIM`).
+    /// Delivers idle jobs to another consumer (`XAUTOCLAIM`).
     pub(super) fn take_over(
         &mut self,
         place: &Place<'_>,
@@ -158,7 +159,7 @@ impl Queue {
         taken
     }
 
-    /// Makes a held job anybody's, its handing-out not counted but told from the next one.
+    /// Returns a held job. The delivery is not counted, but the next one has a distinct number.
     pub(super) fn hand_back(&mut self, consumer: &str, entry: EntryId, number: u32) {
         if !self.is_held(entry, consumer, number) {
             return;
@@ -168,14 +169,14 @@ impl Queue {
         }
     }
 
-    /// Forgets consumers that hold nothing: this one, and such as have been silent.
+    /// Deletes consumers that hold nothing: this one, and those that were idle.
     pub(super) fn drop_consumers(&mut self, consumer: &str, idle: Duration, now: Timestamp) {
         let pending = &self.pending;
         let holds = |name: &str| pending.values().any(|p| p.consumer.as_deref() == Some(name));
         self.consumers.retain(|name, seen| holds(name) || (name != consumer && seen.plus(idle) > now));
     }
 
-    /// Drops what was handed out and is held by nobody.
+    /// Drops delivered entries that no consumer holds.
     pub(super) fn trim(&mut self) {
         let left: Vec<EntryId> = self.jobs.after(EntryId::ZERO).map(|(entry, _)| entry).collect();
         for entry in left.into_iter().filter(|entry| *entry <= self.read) {
@@ -189,7 +190,7 @@ impl Queue {
         self.jobs.len()
     }
 
-    /// Whether an entry neither waits nor is held.
+    /// Whether an entry is neither waiting nor held.
     pub(super) fn is_lost(&self, entry: EntryId) -> bool {
         let waits = entry > self.read && self.jobs.get(entry).is_some();
         !waits && !self.pending.contains_key(&entry)

@@ -1,4 +1,4 @@
-//! For whoever submits, asks and follows.
+//! [`Runs`] in memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -344,7 +344,7 @@ impl Runs for MemoryStore {
     }
 
     fn follow(&self, run: RunId) -> Following {
-        // One for all runs: whoever follows looks more often than needed, which is allowed.
+        // One notifier for all runs: followers look more often than needed, which is allowed.
         let _ = run;
         Following::new(self.inner.events_came.clone(), None)
     }

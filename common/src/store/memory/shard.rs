@@ -1,4 +1,4 @@
-//! One shard's keys.
+//! The data of one shard.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,50 +18,48 @@ use crate::wire::state::AtRest;
 
 #[derive(Default)]
 pub(super) struct Shard {
-    /// Who holds the lease, and until when.
+    /// The holder of the lease, and its end.
     pub(super) lease: Option<(String, Timestamp)>,
     pub(super) fence: Fence,
     pub(super) inbox: Stream<Message>,
     pub(super) queues: BTreeMap<Arc<str>, Queue>,
     pub(super) timers: Timers,
     pub(super) dead: Stream<Dead>,
-    /// Up to which end the blobs of runs have their time to live.
+    /// The blobs of runs that ended up to this time have their time to live.
     pub(super) expired: Option<Timestamp>,
     pub(super) runs: BTreeMap<RunId, Run>,
     pub(super) blobs: HashMap<BlobId, Blob>,
     pub(super) graphs: HashMap<String, GraphDocument>,
     pub(super) conversations: HashMap<String, Conversation>,
-    /// Runs with files.
     pub(super) files: BTreeSet<RunId>,
-    /// Runs that are over and whose turns are to be settled.
+    /// Ended runs with unsettled turns.
     pub(super) unsettled: BTreeSet<RunId>,
-    /// What keys have spent, in all and by day.
+    /// The spending of keys, in total and by day.
     pub(super) spent: BTreeMap<(String, Option<String>), KeySpent>,
-    /// Called runs that are to be made: commit, run, caller.
+    /// Ordered sub-workflow runs that are not created yet: commit, run, caller.
     pub(super) calling: BTreeSet<(u64, RunId, RunId)>,
-    /// Removed runs whose files are left.
+    /// Removed runs whose files are not deleted yet.
     pub(super) files_left: BTreeSet<RunId>,
-    /// When each schedule is due.
+    /// The due time of each schedule.
     pub(super) schedules: BTreeMap<String, Timestamp>,
 }
 
-/// What a conversation keeps.
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     pub(super) fields: HashMap<String, String>,
-    /// What was said, oldest first.
+    /// Oldest first.
     pub(super) turns: Vec<String>,
     /// The messages of its list `main`.
     pub(super) messages: Vec<String>,
-    /// What is said of messages.
+    /// Ratings of messages.
     pub(super) ratings: HashMap<String, String>,
     pub(super) began_at: Timestamp,
     pub(super) used_at: Timestamp,
-    /// When it goes.
+    /// When it expires.
     pub(super) until: Option<Timestamp>,
 }
 
-/// What a commit builds on.
+/// The fence: what the next commit builds on.
 #[derive(Debug, Default)]
 pub(super) struct Fence {
     pub(super) epoch: u64,
@@ -82,7 +80,7 @@ pub(super) struct Message {
 
 pub(super) struct Blob {
     pub(super) text: String,
-    /// When it goes, unless something has accepted it.
+    /// When it expires; `None` once accepted.
     pub(super) until: Option<Timestamp>,
 }
 
@@ -97,16 +95,16 @@ pub(super) struct Run {
     pub(super) state: HashMap<String, String>,
     pub(super) collected: HashMap<String, String>,
     pub(super) pauses: HashMap<String, String>,
-    /// Keys of commands and the hashes of what they asked.
+    /// Keys of commands and the hashes of their requests.
     pub(super) commands: HashMap<String, String>,
     pub(super) held: Vec<String>,
-    /// Results of steps of its jobs, and marks of their tries.
+    /// Results of journal entries, and marks of their tries.
     pub(super) journal: HashMap<String, String>,
-    /// Runs that it has called, and what was ordered.
+    /// Its sub-workflow runs and their orders.
     pub(super) calls: BTreeMap<RunId, String>,
-    /// What its model calls cost.
+    /// The cost of each model call.
     pub(super) ledger: HashMap<String, String>,
-    /// Lists of what it keeps beside its variables: `messages:<list>` and `history`.
+    /// Message lists `messages:<list>`, and `history`.
     pub(super) lists: BTreeMap<String, Vec<String>>,
     pub(super) runtime: BTreeMap<String, String>,
     pub(super) events: Stream<Vec<(String, String)>>,
@@ -125,12 +123,13 @@ impl Run {
         self.fields.get("status").and_then(|name| RunStatus::from_name(name))
     }
 
-    /// Neither over nor waiting for somebody.
+    /// Neither ended nor paused.
     pub(super) fn is_under_way(&self) -> bool {
         self.status().is_some_and(|status| matches!(status, RunStatus::Scheduled | RunStatus::Running))
     }
 
-    /// As [`crate::wire::state::load`] wants it. The state's fields come in no particular order, as from Redis.
+    /// The input of [`crate::wire::state::load`]. The state's fields are in no particular order, as from
+    /// Redis.
     pub(super) fn at_rest(&self) -> AtRest {
         AtRest {
             run: self.fields.clone(),
@@ -175,7 +174,7 @@ impl Shard {
         facts.map(|(entry, m)| RawFact::read(entry, &m.kind, &m.run, m.body.clone())).collect()
     }
 
-    /// The lease's holder, as long as it holds.
+    /// The holder of the lease, while it is valid.
     pub(super) fn holder(&self, now: Timestamp) -> Option<&str> {
         self.lease.as_ref().filter(|(_, until)| *until > now).map(|(id, _)| id.as_str())
     }
@@ -195,7 +194,7 @@ impl Shard {
         blobs.iter().all(|(id, _)| self.blob(id, now).is_some())
     }
 
-    /// Takes the expiry off blobs and enters them in their run.
+    /// Removes the expiry of blobs and adds them to their run.
     pub(super) fn accept_blobs(&mut self, run: RunId, blobs: &[(BlobId, u64)]) {
         for (id, size) in blobs {
             if let Some(blob) = self.blobs.get_mut(id) {
@@ -234,7 +233,7 @@ impl Shard {
         ended.len()
     }
 
-    /// Removes a run and all that is its own.
+    /// Removes a run with all its data.
     pub(super) fn remove_run(&mut self, id: RunId) {
         let Some(run) = self.runs.remove(&id) else { return };
         if self.files.remove(&id) {
@@ -252,7 +251,7 @@ impl Shard {
     }
 }
 
-/// The timers set: members by due time, then by name.
+/// The timers: members by due time, then by name.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     due: HashMap<String, Timestamp>,

@@ -1,4 +1,4 @@
-//! For whoever owns shards.
+//! [`Shards`] in memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Owner for MemoryOwner {
         let cancelled = {
             let mut space = self.inner.lock();
             let shard = space.shard(self.claim.shard);
-            // A new epoch comes with every claim, so it says who the holder is as well.
+            // Every claim has a new epoch, so it identifies the holder, too.
             if shard.fence.epoch != self.claim.epoch {
                 return Err(CommitError::Lost(self.claim.shard));
             }
@@ -38,7 +38,7 @@ impl Owner for MemoryOwner {
             commit::write(shard, commit, now)
         };
         for execution in cancelled {
-            // Nobody listens: nobody is to be told.
+            // There may be no listener.
             let _ = self.inner.hints.send(Hint::Stop(execution));
         }
         self.inner.facts_came.notify_waiters();
@@ -74,7 +74,7 @@ impl Shards for MemoryStore {
     }
 
     async fn raise_version(&self) -> Result<u32, StoreError> {
-        // All of its processes are one, and of one version.
+        // All its processes are in one program, so they have one version.
         Ok(crate::wire::VERSION)
     }
 

@@ -1,4 +1,4 @@
-//! A stream: entries in the order of their ids, and the last id that ever was.
+//! A stream: entries sorted by id, and the highest id ever used.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -19,7 +19,7 @@ impl<T> Default for Stream<T> {
 }
 
 impl<T> Stream<T> {
-    /// Appends under an id of the present moment (`XADD *`).
+    /// Appends with an id of the present time (`XADD *`).
     pub(super) fn append(&mut self, now: Timestamp, item: T) -> EntryId {
         let ms = u64::try_from(now.millis()).unwrap_or(0);
         let id = if ms > self.last.major {
@@ -31,7 +31,7 @@ impl<T> Stream<T> {
         id
     }
 
-    /// Appends under the next id of a commit: `<commit>-<index>`, the index counting from 0.
+    /// Appends with the next id of a commit: `<commit>-<index>`, the index from 0.
     pub(super) fn append_of(&mut self, commit: u64, item: T) -> EntryId {
         let minor =
             if self.last.major == commit && self.last != EntryId::ZERO { self.last.minor + 1 } else { 0 };
@@ -40,23 +40,23 @@ impl<T> Stream<T> {
         id
     }
 
-    /// Appends under this id, which lies above [`Self::last`].
+    /// Appends with this id, which must be above [`Self::last`].
     pub(super) fn put(&mut self, id: EntryId, item: T) {
         self.entries.insert(id, item);
         self.last = self.last.max(id);
     }
 
-    /// The last id that was given, also when its entry is gone.
+    /// The last id that was used, even if its entry is gone.
     pub(super) fn last(&self) -> EntryId {
         self.last
     }
 
-    /// Entries behind an id, in order.
+    /// Entries after an id, in order.
     pub(super) fn after(&self, id: EntryId) -> impl Iterator<Item = (EntryId, &T)> {
         self.entries.range((Bound::Excluded(id), Bound::Unbounded)).map(|(id, item)| (*id, item))
     }
 
-    /// The newest entry that is there.
+    /// The newest existing entry.
     pub(super) fn newest(&self) -> Option<&T> {
         self.entries.values().next_back()
     }
@@ -78,7 +78,7 @@ impl<T> Stream<T> {
         self.entries.retain(|known, _| *known > id);
     }
 
-    /// Drops the oldest until no more than `max` are left.
+    /// Drops the oldest entries until at most `max` are left.
     pub(super) fn trim_to(&mut self, max: usize) {
         while self.entries.len() > max {
             self.entries.pop_first();

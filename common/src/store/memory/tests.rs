@@ -1,4 +1,4 @@
-//! The contract, and what the memory store promises beyond it.
+//! Runs the contract, and tests what only the memory store promises.
 
 use super::*;
 use crate::clock::ManualClock;
@@ -73,7 +73,7 @@ async fn numbers_start_from_the_time_at_each_take_over() {
 }
 
 #[tokio::test]
-async fn what_was_given_up_on_is_kept() {
+async fn dead_letters_are_kept() {
     let store = MemoryStore::new(clock());
     let mut owner = store.claim(SHARD, "a", Duration::from_secs(5)).await.unwrap().unwrap();
     let dead = Dead::new("fact", "x", "unknown kind", "{}".into());

@@ -1,4 +1,4 @@
-//! Triggers, as Redis keeps them.
+//! Triggers, with the behaviour of Redis.
 
 use crate::clock::Timestamp;
 use crate::ids::ShardId;
@@ -7,7 +7,7 @@ use crate::store::{DueSchedule, Fired, FromSchedule, Meta, Trigger, TriggerChang
 use super::Namespace;
 use super::shard::Shard;
 
-/// A trigger and what became of it.
+/// A trigger and its last result.
 pub(super) struct Kept {
     trigger: Trigger,
     fired: Fired,

@@ -1,8 +1,8 @@
-//! API keys of apps in Redis. `tm:key:<hash>` opens an app; `tm:keys` lists those that do, by their ids; `tm:keys:made` has
-//! what was noted of each, and `tm:keys:revoked` what is left of those that were taken back.
+//! API keys of apps in Redis. `tm:key:<hash>` holds the app that a key opens. `tm:keys` lists the valid keys
+//! by id, `tm:keys:made` holds their notes, and `tm:keys:revoked` the revoked ones.
 //!
-//! A key that stands among the revoked opens nothing, also where its hash is not known: of keys that an older version made
-//! only the id is kept, so that what they open cannot be removed.
+//! A key listed as revoked opens nothing, even if `tm:key:<hash>` is still there: for keys of older versions
+//! only the id is stored, so their hash entry cannot be found and deleted.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::clock::Timestamp;
 use crate::store::{AppKey, KeyNote, Revoked, Runs, StoreError, key_id};
 
 impl RedisStore {
-    /// Writes a key into a transaction.
+    /// Adds the writes for a key to a transaction.
     pub(super) fn write_key(&self, pipe: &mut Pipeline, app: &str, hash: &str, note: &KeyNote) {
         let id = key_id(hash);
         pipe.cmd("SET").arg(self.keys.api_key(hash)).arg(app).ignore();
@@ -35,7 +35,7 @@ impl RedisStore {
         pipe.cmd("GET").arg(self.keys.api_key(hash));
         pipe.cmd("HEXISTS").arg(self.keys.keys_revoked()).arg(key_id(hash));
         let (app, is_revoked): (Option<String>, bool) =
-            self.connector.ask_all("looking a key up", &pipe).await?;
+            self.connector.ask_all("looking up a key", &pipe).await?;
         Ok(app.filter(|_| !is_revoked))
     }
 
@@ -61,11 +61,11 @@ impl RedisStore {
     }
 
     pub(super) async fn revoke(&self, id: &str) -> Result<Revoked, StoreError> {
-        const DOING: &str = "taking an API key back";
+        const DOING: &str = "revoking an API key";
         let mut pipe = redis::pipe();
         pipe.cmd("HGET").arg(self.keys.api_keys()).arg(id);
         pipe.cmd("HGET").arg(self.keys.keys_made()).arg(id);
-        // Neither changes as long as the key is there.
+        // Neither changes while the key exists.
         let (app, made): (Option<String>, Option<String>) = self.connector.ask_all(DOING, &pipe).await?;
         let note = made.map_or_else(KeyNote::unnoted, |text| KeyNote::read(&text));
         let kept = note.revoked(&app.unwrap_or_default(), Runs::time(self).await?).to_text();
@@ -87,8 +87,7 @@ impl RedisStore {
         }
         let mut command = redis::cmd("HMGET");
         command.arg(self.keys.keys_revoked()).arg(ids);
-        let notes: Vec<Option<String>> =
-            self.connector.ask("asking which API keys were taken back", &command).await?;
+        let notes: Vec<Option<String>> = self.connector.ask("listing revoked API keys", &command).await?;
         let gone = ids.iter().zip(notes).filter(|(_, note)| note.is_some());
         Ok(gone.map(|(id, _)| id.clone()).collect())
     }

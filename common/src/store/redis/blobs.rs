@@ -1,5 +1,5 @@
-//! Connections that move large values: a pool of their own, so that they hold nobody else up. One that was told of a
-//! server that takes no writes any more is thrown away: it leads to a master that was demoted.
+//! Connections for large values: a separate pool, so that they do not delay other requests. A connection to a
+//! server that became read-only is dropped, because it leads to a demoted master.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue};
@@ -8,10 +8,10 @@ use super::connection::Connector;
 use crate::store::StoreError;
 use bb8_redis::bb8;
 
-/// Makes the connections of the pool.
+/// Opens the connections of the pool.
 pub(super) struct BlobConnections(pub(super) Connector);
 
-/// One of them.
+/// A pooled connection.
 pub(super) struct BlobConnection {
     connection: MultiplexedConnection,
     connector: Connector,
@@ -44,7 +44,7 @@ impl bb8::ManageConnection for BlobConnections {
     }
 
     async fn is_valid(&self, connection: &mut BlobConnection) -> Result<(), StoreError> {
-        connection.ask("looking at a connection", &redis::cmd("PING")).await
+        connection.ask("testing a connection", &redis::cmd("PING")).await
     }
 
     fn has_broken(&self, connection: &mut BlobConnection) -> bool {

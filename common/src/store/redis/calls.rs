@@ -1,4 +1,4 @@
-//! Calls from one run to another: orders that wait, and what became of them.
+//! Sub-workflow runs: waiting orders and their outcome.
 
 use redis::{Pipeline, Value};
 
@@ -13,12 +13,12 @@ use crate::store::{Called, Refusal, StoreError, WaitingCall};
 use crate::wire::commit::CallsWrite;
 use crate::wire::fact::{self, kind};
 
-/// Orders of a shard that one look finds at most.
+/// The most orders of a shard that one call returns.
 const PIECE: isize = 100;
-/// Calls of a run that are asked for at once, about.
+/// About how many sub-workflow runs of a run are read at once.
 const SHOWN: usize = 100;
 
-/// Writes into a commit what a run orders, drops, and tells its caller.
+/// Adds a run's orders, cancellations and facts for other runs to a commit.
 pub(super) fn write(request: &mut Request, keys: &Keys, caller: RunId, calls: &CallsWrite, number: u64) {
     let shard = caller.shard();
     for (run, order) in &calls.ordered {
@@ -50,14 +50,15 @@ impl RedisStore {
         for shard in shards {
             pipe.cmd("ZRANGE").arg(self.keys.calling(*shard)).arg(0).arg(PIECE - 1).arg("WITHSCORES");
         }
-        let found: Vec<Vec<(String, u64)>> = self.connector.ask_all("looking for called runs", &pipe).await?;
+        let found: Vec<Vec<(String, u64)>> =
+            self.connector.ask_all("listing ordered sub-workflow runs", &pipe).await?;
         Ok(found.iter().flatten().filter_map(|(member, since)| WaitingCall::read(member, *since)).collect())
     }
 
     pub(super) async fn order_of(&self, caller: RunId, run: RunId) -> Result<Option<String>, StoreError> {
         let mut command = redis::cmd("HGET");
         command.arg(self.keys.calls(caller)).arg(run.to_string());
-        self.connector.ask("reading the order of a called run", &command).await
+        self.connector.ask("reading the order of a sub-workflow run", &command).await
     }
 
     pub(super) async fn some_calls_of(
@@ -69,7 +70,7 @@ impl RedisStore {
         pipe.cmd("HLEN").arg(&key);
         pipe.cmd("HSCAN").arg(&key).arg(0).arg("COUNT").arg(SHOWN);
         let (count, (_, fields)): (u64, (u64, Vec<(String, String)>)) =
-            self.connector.ask_all("reading the calls of a run", &pipe).await?;
+            self.connector.ask_all("reading the sub-workflow runs of a run", &pipe).await?;
         let read = |(run, order): (String, String)| Some((run.parse().ok()?, order));
         let mut calls: Vec<(RunId, String)> = fields.into_iter().filter_map(read).collect();
         calls.truncate(SHOWN);
@@ -87,19 +88,21 @@ impl RedisStore {
             kind::CALL_ENDED,
             &why.fact,
         ];
-        let word: String =
-            self.connector.run("refusing a called run", &self.scripts.refuse_call, &keys, &list).await?;
+        let word: String = self
+            .connector
+            .run("refusing a sub-workflow run", &self.scripts.refuse_call, &keys, &list)
+            .await?;
         Ok(word == "REFUSED")
     }
 
     pub(super) async fn what_was_called(&self, caller: RunId, run: RunId) -> Result<Called, StoreError> {
-        const DOING: &str = "asking for a called run";
+        const DOING: &str = "reading a sub-workflow run";
         let keys = [self.keys.calls(caller), self.keys.calling(caller.shard()), self.keys.run(run)];
         let list = args![run.to_string(), WaitingCall::member(run, caller)];
         let answer: Value = self.connector.run(DOING, &self.scripts.called, &keys, &list).await?;
         let parts = array(answer).and_then(|parts| <[Value; 3]>::try_from(parts).ok());
         let [order, pending, fields] = parts.ok_or_else(|| unexpected(DOING, "not three parts"))?;
-        let fields = pairs(fields).ok_or_else(|| unexpected(DOING, "the run is no hash"))?;
+        let fields = pairs(fields).ok_or_else(|| unexpected(DOING, "the run is not a hash"))?;
         let order = word(order);
         let order = Some(order.as_str()).filter(|order| !order.is_empty());
         Ok(Called::of(order, word(pending) == "1", fields.into_iter().collect()))

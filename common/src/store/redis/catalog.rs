@@ -1,5 +1,5 @@
-//! What is kept for all workers in Redis: a hash each, a set of ids for each kind, and a number in `meta` that grows with
-//! each change.
+//! The catalog in Redis: a hash for each entry, a set of ids for each kind, and a version in `meta` that
+//! grows with each change.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use crate::clock::Timestamp;
 use crate::limits::CATALOG_ENTRIES_MAX;
 use crate::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry, StoreError};
 
-/// The field of `meta` that grows with each change.
+/// The field of `meta` with the version of the catalog.
 const VERSION: &str = "catalog";
-/// The field of `meta` that names the default profile.
+/// The field of `meta` with the default profile.
 const DEFAULT_PROFILE: &str = "default_profile";
 
 impl RedisStore {
     pub(super) async fn put(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError> {
-        const DOING: &str = "keeping an entry for all workers";
+        const DOING: &str = "writing a catalog entry";
         let expected = match put.expected {
             Expected::Absent => 0,
             Expected::Version(version) => version,
@@ -38,7 +38,7 @@ impl RedisStore {
         match words[..] {
             ["KEPT", version] => {
                 let version =
-                    version.parse().map_err(|_| unexpected(DOING, "a version that is no number"))?;
+                    version.parse().map_err(|_| unexpected(DOING, "a version that is not a number"))?;
                 Ok(EntryPut::Kept(version))
             }
             ["DIFFERS"] => Ok(EntryPut::Differs),
@@ -53,7 +53,7 @@ impl RedisStore {
         id: &str,
         heir: &str,
     ) -> Result<bool, StoreError> {
-        const DOING: &str = "forgetting an entry for all workers";
+        const DOING: &str = "removing a catalog entry";
         let keys = self.of_entry(kind, id);
         let list = args![id, default_field(kind), heir];
         let word: String = self.connector.run(DOING, &self.scripts.remove_entry, &keys, &list).await?;
@@ -63,12 +63,11 @@ impl RedisStore {
     pub(super) async fn version_of_catalog(&self) -> Result<u64, StoreError> {
         let mut command = redis::cmd("HGET");
         command.arg(self.keys.meta()).arg(VERSION);
-        let version: Option<u64> =
-            self.connector.ask("asking whether providers have changed", &command).await?;
+        let version: Option<u64> = self.connector.ask("reading the version of the catalog", &command).await?;
         Ok(version.unwrap_or(0))
     }
 
-    /// The version is read before all else, so that what is read is not older.
+    /// Reads the version first, so that the entries are at least as new.
     pub(super) async fn read_catalog(&self) -> Result<Catalog, StoreError> {
         let mut pipe = redis::pipe();
         pipe.atomic();
@@ -109,7 +108,7 @@ impl RedisStore {
     }
 }
 
-const DOING_READ: &str = "reading what is kept for all workers";
+const DOING_READ: &str = "reading the catalog";
 
 const fn default_field(kind: CatalogKind) -> &'static str {
     match kind {
@@ -123,11 +122,11 @@ const fn default_field(kind: CatalogKind) -> &'static str {
 }
 
 fn read<T: FromRedisValue>(answer: Option<Value>) -> Result<T, StoreError> {
-    let answer = answer.ok_or_else(|| unexpected(DOING_READ, "an answer that is not there"))?;
+    let answer = answer.ok_or_else(|| unexpected(DOING_READ, "an answer is missing"))?;
     T::from_redis_value(answer).map_err(|error| unexpected(DOING_READ, error.to_string()))
 }
 
-/// None of one that was removed after the ids were read.
+/// Returns `None` for an entry that was removed after the ids were read.
 fn entry(id: &str, mut fields: BTreeMap<String, String>) -> Option<CatalogEntry> {
     let version = fields.remove("version")?.parse().ok()?;
     let mut time = |name: &str| {

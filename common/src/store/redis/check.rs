@@ -1,5 +1,5 @@
-//! Whether the server can hold runs safely. INFO says most of it, and no right to CONFIG is needed: where it may be read it
-//! says the rest.
+//! Checks whether the server can hold runs safely. INFO has most of the answers and needs no right to CONFIG;
+//! where CONFIG may be read, it adds the rest.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use super::RedisStore;
 use crate::store::{ServerReport, StoreError};
 use crate::wire::VERSION;
 
-/// The oldest server that has what the scripts use.
+/// The oldest version with all commands that the scripts use.
 const VERSION_MIN: (u64, u64) = (6, 2);
 
 pub(super) async fn check(store: &RedisStore) -> Result<ServerReport, StoreError> {
-    const DOING: &str = "looking at the server";
+    const DOING: &str = "checking the server";
     let mut pipe = redis::pipe();
     for section in ["server", "memory", "persistence"] {
         pipe.cmd("INFO").arg(section);
@@ -21,7 +21,7 @@ pub(super) async fn check(store: &RedisStore) -> Result<ServerReport, StoreError
     for name in SETTINGS {
         let mut ask = redis::cmd("CONFIG");
         ask.arg("GET").arg(name);
-        // A server that others run may not show its settings.
+        // A hosted server may not show its settings.
         let Ok(pairs) = store.connector.ask::<HashMap<String, String>>(DOING, &ask).await else { break };
         settings.extend(pairs);
     }
@@ -38,15 +38,15 @@ pub(super) async fn check(store: &RedisStore) -> Result<ServerReport, StoreError
 const SETTINGS: [&str; 5] =
     ["appendfsync", "no-appendfsync-on-rewrite", "aof-use-rdb-preamble", "lazyfree-lazy-expire", "timeout"];
 
-/// Where a warning comes from, when it holds, and what it says.
+/// A risky setting: where it is read, when it is risky, and the advice.
 struct Risk {
     /// A field of INFO or a setting.
     field: &'static str,
     holds: fn(&str) -> bool,
     says: &'static str,
-    /// Only while the append-only file is on.
+    /// Only applies while the append-only file is on.
     with_log: bool,
-    /// What it puts at risk is speed or room, not what was acknowledged.
+    /// It risks speed or memory, not acknowledged data.
     is_hint: bool,
 }
 
@@ -62,14 +62,14 @@ const RISKS: [Risk; 9] = [
     Risk {
         field: "aof_last_write_status",
         holds: |status| status != "ok",
-        says: "Redis cannot write its append-only file, and refuses writes until it can; see whether its disk is full",
+        says: "Redis cannot write its append-only file, and refuses writes until it can; check whether its disk is full",
         with_log: true,
         is_hint: false,
     },
     Risk {
         field: "aof_last_bgrewrite_status",
         holds: |status| status != "ok",
-        says: "Redis could not write its append-only file anew, which grows until it can; see its log, its memory and \
+        says: "Redis could not rewrite its append-only file, which grows until it can; check its log, its memory and \
                its disk",
         with_log: true,
         is_hint: false,
@@ -93,7 +93,7 @@ const RISKS: [Risk; 9] = [
     Risk {
         field: "no-appendfsync-on-rewrite",
         holds: |on| on == "yes",
-        says: "no-appendfsync-on-rewrite is yes: a loss of power while the append-only file is written anew costs more \
+        says: "no-appendfsync-on-rewrite is yes: a loss of power while the append-only file is rewritten costs more \
                than appendfsync promises; set it to no",
         with_log: true,
         is_hint: false,
@@ -101,7 +101,7 @@ const RISKS: [Risk; 9] = [
     Risk {
         field: "aof-use-rdb-preamble",
         holds: |on| on == "no",
-        says: "aof-use-rdb-preamble is no: after a restart Redis answers nobody until every command is done again; set \
+        says: "aof-use-rdb-preamble is no: after a restart Redis answers no client until it has replayed every command; set \
                it to yes",
         with_log: true,
         is_hint: false,
@@ -109,26 +109,26 @@ const RISKS: [Risk; 9] = [
     Risk {
         field: "lazyfree-lazy-expire",
         holds: |on| on == "no",
-        says: "lazyfree-lazy-expire is no: Redis stands still while it removes large values; set it to yes",
+        says: "lazyfree-lazy-expire is no: Redis blocks while it removes large values; set it to yes",
         with_log: false,
         is_hint: true,
     },
     Risk {
         field: "timeout",
         holds: |seconds| seconds != "0",
-        says: "timeout is not 0: Redis closes connections that wait, which then are made anew again and again; set it \
+        says: "timeout is not 0: Redis closes connections that wait, which are then reopened again and again; set it \
                to 0",
         with_log: false,
         is_hint: false,
     },
 ];
 
-/// The log that Redis began from may have been cut, and Redis does not say so.
-const LOG_BEGUN_FROM: &str = "Redis has begun from its append-only file and has not written it anew since. If it lost \
+/// The append-only file that Redis started from may have been truncated; Redis does not report that.
+const LOG_BEGUN_FROM: &str = "Redis has begun from its append-only file and has not rewritten it since. If it lost \
      power (its log then says `short read while loading the AOF file`), run `redis-cli BGREWRITEAOF` now: the file may \
      end in half a transaction, which the next start would apply";
 
-/// What INFO and the settings say, as a verdict. What they do not say is no risk.
+/// Judges INFO and the settings. Missing values count as no risk.
 fn judge(info: &str, settings: &HashMap<String, String>, address: &str) -> Result<ServerReport, StoreError> {
     let field = |name: &str| {
         let of_info = || info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
@@ -168,7 +168,7 @@ fn judge(info: &str, settings: &HashMap<String, String>, address: &str) -> Resul
 mod tests {
     use super::*;
 
-    fn told(fields: &[(&str, &str)]) -> Result<ServerReport, StoreError> {
+    fn report_of(fields: &[(&str, &str)]) -> Result<ServerReport, StoreError> {
         let mut all = HashMap::from([
             ("redis_version", "7.0.15"),
             ("maxmemory_policy", "noeviction"),
@@ -182,24 +182,25 @@ mod tests {
 
     #[test]
     fn a_server_that_would_lose_runs_is_refused_with_what_to_set() {
-        let old = told(&[("redis_version", "6.0.16")]).unwrap_err().to_string();
+        let old = report_of(&[("redis_version", "6.0.16")]).unwrap_err().to_string();
         assert!(old.contains("6.2 or newer"), "{old}");
-        let refused = told(&[("maxmemory_policy", "allkeys-lru")]).unwrap_err().to_string();
+        let refused = report_of(&[("maxmemory_policy", "allkeys-lru")]).unwrap_err().to_string();
         assert!(refused.contains("maxmemory-policy noeviction"), "{refused}");
     }
 
     #[test]
-    fn a_server_as_it_should_be_is_told_nothing() {
-        let report = told(&[("appendfsync", "always"), ("timeout", "0"), ("aof_rewrites", "0")]).unwrap();
+    fn a_safe_server_gets_no_advice() {
+        let report =
+            report_of(&[("appendfsync", "always"), ("timeout", "0"), ("aof_rewrites", "0")]).unwrap();
         assert_eq!((report.warnings.len(), report.hints.len()), (0, 0), "{report:?}");
     }
 
     #[test]
-    fn every_risk_is_told_with_what_to_do() {
+    fn every_risk_is_reported_with_what_to_do() {
         for (field, value, says) in [
             ("aof_enabled", "0", "appendonly yes"),
             ("aof_last_write_status", "err", "disk is full"),
-            ("aof_last_bgrewrite_status", "err", "file anew"),
+            ("aof_last_bgrewrite_status", "err", "could not rewrite"),
             ("maxmemory", "0", "60 %"),
             ("appendfsync", "no", "appendfsync everysec"),
             ("no-appendfsync-on-rewrite", "yes", "set it to no"),
@@ -207,19 +208,19 @@ mod tests {
             ("lazyfree-lazy-expire", "no", "set it to yes"),
             ("timeout", "300", "set it to 0"),
         ] {
-            let report = told(&[(field, value)]).unwrap();
-            let told = [report.warnings, report.hints].concat();
-            assert!(matches!(&told[..], [only] if only.contains(says)), "{field}: {told:?}");
+            let report = report_of(&[(field, value)]).unwrap();
+            let said = [report.warnings, report.hints].concat();
+            assert!(matches!(&said[..], [only] if only.contains(says)), "{field}: {said:?}");
         }
-        let warnings = told(&[("aof_enabled", "0"), ("appendfsync", "no")]).unwrap().warnings;
+        let warnings = report_of(&[("aof_enabled", "0"), ("appendfsync", "no")]).unwrap().warnings;
         assert_eq!(warnings.len(), 1, "how a file is written that is not written does not matter");
     }
 
     #[test]
-    fn a_log_that_may_have_been_cut_is_told_until_it_was_written_anew() {
-        let report = told(&[("aof_rewrites", "0"), ("aof_base_size", "5000")]).unwrap();
+    fn a_log_that_may_be_truncated_is_reported_until_it_was_rewritten() {
+        let report = report_of(&[("aof_rewrites", "0"), ("aof_base_size", "5000")]).unwrap();
         assert!(report.warnings.is_empty() && report.hints[0].contains("BGREWRITEAOF"), "{report:?}");
-        assert!(told(&[("aof_rewrites", "1"), ("aof_base_size", "5000")]).unwrap().hints.is_empty());
-        assert!(told(&[("aof_base_size", "5000")]).unwrap().hints.is_empty(), "Redis 6 does not say");
+        assert!(report_of(&[("aof_rewrites", "1"), ("aof_base_size", "5000")]).unwrap().hints.is_empty());
+        assert!(report_of(&[("aof_base_size", "5000")]).unwrap().hints.is_empty(), "Redis 6 does not say");
     }
 }

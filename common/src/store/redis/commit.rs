@@ -1,8 +1,9 @@
-//! A batch as one transaction under WATCH of the fence: cursor, changed fields, jobs, timers, events; or nothing.
+//! Writes a batch as one transaction under WATCH of the fence: cursor, changed fields, jobs, timers and
+//! events, or nothing.
 //!
-//! Behind each EXEC go, in the same write, the next WATCH and a read of the fence, whose answer must be what the next
-//! commit builds on: so the guard costs no round trip. The connection belongs to the shard and never reconnects: a
-//! silent reconnect would lose the WATCH, and the next EXEC would pass unguarded.
+//! Each EXEC is followed, in the same request, by the next WATCH and a read of the fence. The answer must be
+//! what the next commit builds on, so the guard costs no round trip. The connection belongs to the shard and
+//! never reconnects: a silent reconnect would lose the WATCH, and the next EXEC would be unguarded.
 
 use std::time::Duration;
 
@@ -19,14 +20,14 @@ use crate::machine::run::RunStatus;
 use crate::store::{Claim, Commit, CommitError, Owner, StoreError};
 use crate::wire::commit::{ConversationWrite, RunWrite};
 
-/// The owner's side of a shard.
+/// The owner's connection to a shard.
 pub(super) struct RedisOwner {
     claim: Claim,
     holder: String,
-    /// The number of the last commit that went through.
+    /// The number of the last successful commit.
     last: u64,
     line: Line,
-    /// What is sent next; kept for its room.
+    /// The next request; reused for its buffer.
     request: Request,
     connector: Connector,
     keys: Keys,
@@ -36,7 +37,7 @@ pub(super) struct RedisOwner {
 }
 
 impl RedisOwner {
-    /// Opens the connection and begins to watch the fence; none when the shard was lost meanwhile.
+    /// Opens the connection and watches the fence; `None` when the shard was lost in between.
     pub(super) async fn open(
         store: &RedisStore,
         claim: Claim,
@@ -101,7 +102,7 @@ impl RedisOwner {
         self.watch(request);
     }
 
-    /// Enqueues jobs in the order of their entries, whatever run they are of: a stream takes only ids above its last.
+    /// Enqueues jobs in the order of their entries across runs: a stream accepts only increasing ids.
     fn add_jobs(&self, request: &mut Request, commit: &Commit) {
         let mut jobs: Vec<_> = commit.writes.iter().flat_map(|write| &write.jobs).collect();
         jobs.sort_unstable_by_key(|job| job.entry);
@@ -155,7 +156,7 @@ impl RedisOwner {
         if write.entries.is_empty() {
             return;
         }
-        // Each entry has an event or more: a run of few events needs no cut, and Redis no look for one.
+        // Each entry has at least one event, so a run with few events needs no trimming.
         let cut = write.seq > self.run_events_max as u64;
         for (index, entry) in write.entries.iter().enumerate() {
             request.command("XADD", 2 + entry.len() * 2 + if cut { 3 } else { 0 }).word(of_run.events());
@@ -198,7 +199,7 @@ impl RedisOwner {
         }
     }
 
-    /// With every write the conversation's time begins anew, for all that belongs to it.
+    /// Each write restarts the time to live of all parts of the conversation.
     fn write_conversation(&self, request: &mut Request, write: &ConversationWrite) {
         let shard = self.claim.shard;
         let blob = |id| self.keys.blob(shard, id);
@@ -231,7 +232,7 @@ impl RedisOwner {
         let (keys, run, shard) = (&self.keys, write.run, self.claim.shard);
         let Some((from, to)) = write.status else {
             if write.ended_at.is_some() {
-                // What is written behind a run's end goes with the run.
+                // Parts written after the run's end expire with the run.
                 for key in [keys.run(run), keys.state(run), keys.ledger(run)] {
                     request.command("EXPIRE", 2).word(key).word(self.ttl_seconds);
                 }
@@ -244,7 +245,7 @@ impl RedisOwner {
             request.word(write.created_at.micros()).word(run);
         }
         if from == RunStatus::Scheduled && to.is_over() {
-            // Began and ended within one commit: it never was on the list of running ones.
+            // A run that began and ended in one commit was never listed as running.
             request.command("ZREM", 2).word(keys.runs_of(shard, RunStatus::Running)).word(run);
         }
         if write.leaves_turn {
@@ -281,7 +282,7 @@ impl RedisOwner {
     }
 }
 
-/// Fields that one command deletes: a long one would hold the server up.
+/// The most fields that one command deletes; more would block the server.
 const FIELDS_MAX: usize = 500;
 
 /// Writes fields of a hash and deletes those without a value.
@@ -319,7 +320,7 @@ fn set_fields(request: &mut Request, key: impl Fn() -> String, fields: &[(String
     }
 }
 
-/// What the fence must hold for a commit to go through.
+/// The expected content of the fence.
 struct Fence<'a> {
     epoch: u64,
     holder: &'a str,
@@ -327,7 +328,7 @@ struct Fence<'a> {
 }
 
 impl Fence<'_> {
-    /// Whether that is what comes next among the replies.
+    /// Whether the next reply is this content.
     fn is_next(&self, replies: &mut Replies<'_>) -> bool {
         let (mut epoch, mut commit) = (itoa::Buffer::new(), itoa::Buffer::new());
         let want = [epoch.format(self.epoch), self.holder, commit.format(self.commit)];
@@ -372,26 +373,26 @@ impl Owner for RedisOwner {
 
 const DOING: &str = "committing";
 
-/// How a commit did not go through.
+/// A commit that did not succeed.
 enum NotCommitted {
-    /// The shard belongs to another.
+    /// The shard belongs to another owner.
     Lost,
-    /// The server did none of it, and the fence is watched again as it was before: if the error passes, the same commit may
-    /// be sent again.
+    /// The server did nothing and the fence is watched again: after a passing error the same commit may be
+    /// retried.
     Refused(RedisError),
     Unknown(RedisError),
     Odd(String),
 }
 
-/// What the replies to a commit of so many commands say: those to what was queued, to EXEC, to the next WATCH and of the
-/// fence, which must be as it was before the commit or as it is behind it.
+/// Evaluates the replies to a commit with `commands` commands: the queued replies, EXEC, the next WATCH and
+/// the fence. The fence must be as before or as after the commit.
 fn outcome(
     mut replies: Replies<'_>,
     commands: usize,
     before: &Fence<'_>,
     behind: &Fence<'_>,
 ) -> Result<(), NotCommitted> {
-    // EXEC itself only says that something was wrong before it.
+    // EXEC itself only reports that an earlier command failed.
     if let Some(error) = replies.pass(commands - 3).map(error_of)
         && is_read_only(&error)
     {
@@ -409,7 +410,7 @@ fn outcome(
         Some(Reply::List(_)) => match failed {
             None if behind.is_next(&mut replies) => Ok(()),
             None => Err(NotCommitted::Lost),
-            // Neither MULTI nor Lua rolls back: something has the wrong type, and a part was not written.
+            // Neither MULTI nor Lua rolls back: a key has the wrong type, and part of the commit is missing.
             Some(error) => Err(NotCommitted::Odd(String::from_utf8_lossy(error).into_owned())),
         },
         Some(Reply::Nil) => Err(NotCommitted::Lost),

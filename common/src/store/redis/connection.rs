@@ -1,5 +1,6 @@
-//! Connections: one shared for short requests, made anew when it breaks; others for whoever blocks or must not
-//! reconnect silently. Errors of the library become errors that say what to do.
+//! Connections: a shared one for short requests, replaced when it breaks; separate ones for blocking requests
+//! and for those that must not reconnect silently. Turns the library's errors into errors that say what to
+//! do.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,17 +15,17 @@ use super::line::{Line, Replies, Request};
 use super::roots::Roots;
 use crate::config::{RedisConfig, masked_url};
 
-/// Makes connections to one server.
+/// Opens connections to one server.
 #[derive(Clone)]
 pub(super) struct Connector {
     client: Client,
-    /// By what a server is known that speaks TLS.
+    /// The trusted certificates for TLS.
     roots: Arc<RootCertStore>,
     shared: Arc<Mutex<Option<MultiplexedConnection>>>,
-    /// Lines that nobody uses now.
+    /// Idle lines.
     lines: Arc<Mutex<Vec<Line>>>,
     timeout: Duration,
-    /// For messages; without a password.
+    /// The address without password, for messages.
     pub(super) address: Arc<str>,
 }
 
@@ -33,7 +34,7 @@ impl Connector {
         let address = masked_url(&config.url);
         let Roots { pem, store } = Roots::of(&config.ca_file)?;
         let client = match pem {
-            // The library takes certificates for such an address alone.
+            // The library accepts certificates only for such an address.
             Some(pem) if config.url.starts_with("rediss://") => {
                 let certificates = TlsCertificates { client_tls: None, root_cert: Some(pem) };
                 Client::build_with_tls(config.url.as_str(), certificates)
@@ -42,7 +43,7 @@ impl Connector {
         };
         let client = client.map_err(|e| {
             StoreError::Unusable(format!(
-                "redis.url {address} is no Redis address: {e}; it looks like redis://127.0.0.1:6379"
+                "redis.url {address} is not a Redis address: {e}; use one like redis://127.0.0.1:6379"
             ))
         })?;
         Ok(Self {
@@ -55,23 +56,24 @@ impl Connector {
         })
     }
 
-    /// A connection of one's own. `blocks` is the longest time a command on it blocks at the server.
+    /// Opens a separate connection. `blocks` is the longest time that a command on it blocks at the server.
     pub(super) async fn open(&self, blocks: Duration) -> Result<MultiplexedConnection, StoreError> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.timeout))
-            // A second beyond what the server waits: a half-open connection must not block for ever.
+            // The response timeout exceeds the server's wait, so that a half-open connection does not block
+            // for ever.
             .set_response_timeout(Some(self.timeout + blocks));
         let opened = self.client.get_multiplexed_async_connection_with_config(&config).await;
         opened.map_err(|e| self.not_connected(&e))
     }
 
-    /// A connection for one conversation, whose replies are read in place.
+    /// Opens a line: a connection with one user, whose replies are read in place.
     pub(super) async fn open_line(&self) -> Result<Line, StoreError> {
         let opened = Line::open(self.client.get_connection_info(), &self.roots, self.timeout).await;
         opened.map_err(|e| self.not_connected(&e))
     }
 
-    /// Sends a request over a line that is free, or a new one, and hands its replies to `read`.
+    /// Sends a request over an idle or new line and passes its replies to `read`.
     pub(super) async fn ask_line<T>(
         &self,
         doing: &'static str,
@@ -87,14 +89,14 @@ impl Connector {
         let answer = line.ask(request, Duration::ZERO).await;
         let answer = answer.and_then(read).map_err(|e| self.error(doing, &e));
         match &answer {
-            // Those that lie idle lead to the same server.
+            // The other idle lines lead to the same server.
             Err(StoreError::Unreachable { .. }) => free().clear(),
             _ => free().push(line),
         }
         answer
     }
 
-    /// As [`Self::ask_line`], for a request that calls a script, which the server may not know yet.
+    /// Like [`Self::ask_line`], for a request that calls a script, which the server may not know yet.
     pub(super) async fn ask_script<T>(
         &self,
         doing: &'static str,
@@ -116,7 +118,7 @@ impl Connector {
         self.ask_line(doing, request, |replies| read(replies.checked()?)).await
     }
 
-    /// A connection for subscriptions.
+    /// Opens a connection for subscriptions.
     pub(super) async fn open_pubsub(&self) -> Result<PubSub, StoreError> {
         match tokio::time::timeout(self.timeout, self.client.get_async_pubsub()).await {
             Ok(opened) => opened.map_err(|e| self.not_connected(&e)),
@@ -128,7 +130,7 @@ impl Connector {
         }
     }
 
-    /// The shared connection.
+    /// The shared connection; opens it if needed.
     pub(super) async fn shared(&self) -> Result<MultiplexedConnection, StoreError> {
         if let Some(connection) = self.lock().as_ref() {
             return Ok(connection.clone());
@@ -193,7 +195,7 @@ impl Connector {
         answer.map_err(|error| {
             let error = self.error(doing, &error);
             if matches!(error, StoreError::Unreachable { .. }) {
-                // The next one connects anew.
+                // The next request reconnects.
                 *self.lock() = None;
             }
             error
@@ -207,8 +209,8 @@ impl Connector {
         ))
     }
 
-    /// As [`Self::error`], for a connection that did not come to be: whether both sides speak TLS is the first thing to look at,
-    /// and neither side says so by itself.
+    /// Like [`Self::error`], for a connection that could not be opened. Adds a hint about TLS, which is the
+    /// most likely cause and which neither side reports.
     fn not_connected(&self, error: &RedisError) -> StoreError {
         let error = self.error("connecting", error);
         let StoreError::Unreachable { address, doing, reason } = error else { return error };
@@ -219,7 +221,7 @@ impl Connector {
             ConnectionAddr::Tcp(..) => "a server that speaks TLS alone needs rediss:// in redis.url",
             _ => return StoreError::Unreachable { address, doing, reason },
         };
-        // A port where nobody is, or a host that is not found, says enough.
+        // A refused port or an unknown host says enough.
         let is_plain =
             ["refused", "resolve", "lookup", "unreachable"].iter().any(|word| reason.contains(word));
         let reason = if is_plain { reason } else { format!("{reason}; {hint}") };
@@ -229,10 +231,10 @@ impl Connector {
     pub(super) fn error(&self, doing: &'static str, error: &RedisError) -> StoreError {
         let reason = words(error);
         match code(error).as_deref() {
-            // Before version 7 a script passes on what it was told under a code of its own.
+            // Before version 7 a script reports this error under its own code.
             _ if reason.contains("OOM command not allowed") => StoreError::Refused { doing, reason },
-            // A master that was demoted and kept its connections says this for ever: whoever asks must connect anew, and
-            // is then led to the new one.
+            // A demoted master that kept its connections answers this for ever. A new connection leads to the
+            // new master.
             _ if is_read_only(error) => {
                 StoreError::Unreachable { address: self.address.to_string(), doing, reason }
             }
@@ -242,7 +244,7 @@ impl Connector {
             ) => StoreError::Refused { doing, reason },
             Some("NOAUTH" | "WRONGPASS" | "NOPERM") => self.not_let_in(doing, &reason),
             _ if error.kind() == ErrorKind::AuthenticationFailed => self.not_let_in(doing, &reason),
-            // A reply that ends in the middle, with the connection that it came over.
+            // A reply that ended early: the connection broke.
             _ if error.kind() == ErrorKind::Parse => {
                 StoreError::Unreachable { address: self.address.to_string(), doing, reason }
             }
@@ -254,7 +256,7 @@ impl Connector {
     }
 }
 
-/// What went wrong, in words. Commands that were sent together and are all refused for the same reason tell it once.
+/// The error text. The same error of several commands appears once.
 fn words(error: &RedisError) -> String {
     match error.clone().into_server_errors().as_deref() {
         Some([(_, first), rest @ ..]) if rest.iter().all(|(_, error)| error == first) => {
@@ -267,12 +269,12 @@ fn words(error: &RedisError) -> String {
     }
 }
 
-/// Whether the server takes no writes because it is a replica; a script says so in its own words.
+/// Whether the server is a read-only replica. Scripts report it in a different form.
 pub(super) fn is_read_only(error: &RedisError) -> bool {
     code(error).as_deref() == Some("READONLY") || error.to_string().contains("READONLY")
 }
 
-/// What the server called its error. The library knows no code for several commands in one go.
+/// The server's error code. The library has no code for several commands at once.
 fn code(error: &RedisError) -> Option<String> {
     let of_first = || Some(error.clone().into_server_errors()?.first()?.1.code().to_string());
     error.code().map(str::to_string).or_else(of_first)
@@ -307,7 +309,7 @@ macro_rules! number_args {
 }
 number_args!(u16 u32 u64 i64 usize u128);
 
-/// Arguments of a script, of different types.
+/// Builds script arguments of different types.
 macro_rules! args {
     ($($arg:expr),* $(,)?) => { [$($crate::store::redis::connection::Arg::from($arg)),*] };
 }
@@ -319,7 +321,7 @@ mod tests {
     use redis::{ErrorKind, ServerErrorKind};
 
     #[test]
-    fn a_full_server_is_waited_for_however_it_says_so() {
+    fn a_full_server_is_a_passing_error_in_every_form() {
         let connector = Connector::new(&RedisConfig::default()).unwrap();
         let passing = |error: RedisError| connector.error("testing", &error).is_passing();
         let oom = "OOM command not allowed when used memory > 'maxmemory'.".to_string();
@@ -331,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_a_replica_now_is_left() {
+    fn a_connection_to_a_demoted_master_is_dropped() {
         let connector = Connector::new(&RedisConfig::default()).unwrap();
         let left =
             |error: RedisError| matches!(connector.error("testing", &error), StoreError::Unreachable { .. });

@@ -11,10 +11,10 @@ use crate::store::{
     StoreError,
 };
 
-/// Runs of a shard that one look finds at most.
+/// The most runs of a shard that one call returns.
 const UNSETTLED_PIECE: usize = 50;
 
-/// The place of the first copy among the keys of a conversation.
+/// The index of the first copy among the keys of a conversation.
 const COPIES_BEGIN: usize = 5;
 
 impl RedisStore {
@@ -38,11 +38,12 @@ impl RedisStore {
             self.connector.run(DOING, &self.scripts.enter_conversation, &keys, &list).await?;
         let mut answer = answer.into_iter();
         let Some(turn) = answer.next() else { return Ok(Entered::Unknown) };
-        let dialogue = turn.parse().map_err(|_| unexpected(DOING, "a turn without a number"))?;
+        let dialogue = turn.parse().map_err(|_| unexpected(DOING, "a turn has no number"))?;
         Ok(Entered::Entered { dialogue, previous: answer.next().and_then(|run| run.parse().ok()) })
     }
 
-    /// Keys of a conversation, in the order of its scripts: itself, turns, ratings, both lists, copies, messages.
+    /// The keys of a conversation, in the order of its scripts: itself, turns, ratings, both lists, copies,
+    /// messages.
     fn keys_of(&self, it: &ConversationRef) -> Vec<String> {
         let (keys, shard) = (&self.keys, it.shard);
         let listed = |by| keys.conversations(shard, &it.app, &it.user, by);
@@ -58,8 +59,8 @@ impl RedisStore {
         all
     }
 
-    /// The lists live, and remember, twice as long as a conversation that nobody uses: a run under way may keep one alive
-    /// that was used long ago.
+    /// The lists keep entries twice as long as an unused conversation, because a running run may extend the
+    /// life of an old one.
     fn list_forgets_before(&self, now: Timestamp) -> i64 {
         let seconds = i64::try_from(self.limits.conversation_seconds).unwrap_or(i64::MAX);
         now.micros().saturating_sub(seconds.saturating_mul(2_000_000))
@@ -97,7 +98,7 @@ impl RedisStore {
             &of.user,
         ];
         let word: String =
-            self.connector.run("keeping a turn", &self.scripts.settle_turn, &keys, &list).await?;
+            self.connector.run("storing a turn", &self.scripts.settle_turn, &keys, &list).await?;
         Ok(word == "SETTLED")
     }
 
@@ -122,7 +123,7 @@ impl RedisStore {
         Ok(word == "CHANGED")
     }
 
-    /// Removes a conversation, or only takes one that is gone off the lists.
+    /// Removes a conversation. With `is_gone`, only removes an expired one from the lists.
     pub(super) async fn remove(&self, it: &ConversationRef, is_gone: bool) -> Result<bool, StoreError> {
         let list = args![&it.app, &it.user, &it.id, u64::from(is_gone)];
         let keys = self.keys_of(it);
@@ -174,7 +175,7 @@ impl RedisStore {
     pub(super) async fn forget_unsettled(&self, run: RunId) -> Result<(), StoreError> {
         let mut command = redis::cmd("SREM");
         command.arg(self.keys.unsettled(run.shard())).arg(run.to_string());
-        let _: u64 = self.connector.ask("forgetting a turn", &command).await?;
+        let _: u64 = self.connector.ask("removing a turn", &command).await?;
         Ok(())
     }
 }

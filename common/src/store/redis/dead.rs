@@ -1,4 +1,4 @@
-//! Dead letters: listed, read, forgotten, and put back.
+//! Dead letters: list, read, delete and put back.
 
 use redis::Value;
 
@@ -18,7 +18,7 @@ impl RedisStore {
         let mut pipe = redis::pipe();
         for shard in &shards {
             let from = query.before.map_or("+".to_string(), |before| {
-                // Letters of one entry id are told from the highest shard down.
+                // Of letters with the same entry id, the highest shard comes first.
                 let is_behind = *shard < before.shard;
                 format!("{}{}", if is_behind { "" } else { "(" }, before.entry)
             });
@@ -28,7 +28,7 @@ impl RedisStore {
         let found: Vec<Value> = self.connector.ask_all(DOING, &pipe).await?;
         let mut letters = Vec::new();
         for (shard, value) in shards.into_iter().zip(found) {
-            let entries = array(value).ok_or_else(|| unexpected(DOING, "no list"))?;
+            let entries = array(value).ok_or_else(|| unexpected(DOING, "not a list"))?;
             letters.extend(entries.into_iter().filter_map(|value| read(shard, value)));
         }
         letters.sort_by_key(|letter| std::cmp::Reverse(letter.id));
@@ -48,7 +48,7 @@ impl RedisStore {
     pub(super) async fn drop_dead(&self, id: DeadId) -> Result<bool, StoreError> {
         let mut command = redis::cmd("XDEL");
         command.arg(self.keys.dead(id.shard)).arg(id.entry.to_string());
-        let dropped: u64 = self.connector.ask("forgetting a dead letter", &command).await?;
+        let dropped: u64 = self.connector.ask("deleting a dead letter", &command).await?;
         Ok(dropped > 0)
     }
 

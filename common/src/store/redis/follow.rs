@@ -1,9 +1,9 @@
-//! Who follows which run, and how they hear of news: commits publish which runs they told something about, and what that
-//! was is read once for all of them, many runs in one command. Nothing relies on it; whoever follows looks again after a
-//! while in any case.
+//! Followers of runs, and how they learn about new events. Commits publish the runs that have new events; the
+//! events are then read once for all followers, many runs in one command. Nothing relies on it: followers
+//! also look once in a while.
 //!
-//! For each shard one read is under way at a time. What is published meanwhile gathers for the next one, so that reads
-//! become larger and not more when there is much to tell.
+//! One read per shard is in flight. Runs published meanwhile wait for the next one, so under load reads
+//! become larger, not more frequent.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -22,17 +22,17 @@ use crate::store::following::{Followed, Following, Page, Tick};
 use crate::store::{StoreError, unreadable_events};
 use crate::wire::entry::EventEntry;
 
-/// Entries of one run in a read; a hint mostly means one or two.
+/// The most entries of one run in a read; a hint mostly means one or two.
 const ENTRIES_MAX: usize = 32;
-/// Runs in one read: more would keep the first of them waiting for the last.
+/// The most runs in one read; more would delay the first for the last.
 const RUNS_MAX: usize = 128;
-/// Most bytes of events that are kept for a run until the next ones come. What is larger its followers read by themselves.
+/// The most bytes of events kept for a run until the next read. Followers read larger pages themselves.
 const PAGE_BYTES_MAX: usize = 64 * 1024;
 
-/// A run that is followed, and what those who follow it share.
+/// A followed run and its followers' shared state.
 type FollowedRun = (RunId, Arc<Followed>);
 
-/// Who follows which run.
+/// The followers of all runs.
 #[derive(Default)]
 pub(super) struct Ticks {
     followers: Arc<Followers>,
@@ -43,7 +43,7 @@ pub(super) struct Ticks {
 struct Followers(Mutex<HashMap<RunId, (Arc<Followed>, usize)>>);
 
 impl Ticks {
-    /// Begins to follow a run.
+    /// Adds a follower of a run.
     pub(super) fn follow(&self, connector: &Connector, keys: &Keys, run: RunId) -> Following {
         self.started.get_or_init(|| {
             let reader = Reader { connector: connector.clone(), keys: keys.clone() };
@@ -73,7 +73,7 @@ impl Followers {
         }
     }
 
-    /// Those of the runs named that somebody follows.
+    /// The followed runs among `named`, a list of run ids.
     fn among(&self, named: &str) -> Vec<FollowedRun> {
         let runs = self.lock();
         let ids = named.split(' ').filter_map(|id| id.parse::<RunId>().ok());
@@ -90,7 +90,7 @@ impl Followers {
     }
 }
 
-/// Passes on what is published until the store is gone; connects again whenever the connection breaks.
+/// Passes on published runs until the store is dropped; reconnects when the connection breaks.
 async fn listen(reader: Reader, followers: Weak<Followers>) {
     const PAUSE: Duration = Duration::from_millis(50);
     let mut pause = PAUSE;
@@ -98,18 +98,19 @@ async fn listen(reader: Reader, followers: Weak<Followers>) {
         match reader.subscribe().await {
             Ok(messages) => {
                 pause = PAUSE;
-                // What was published before this subscription may have been missed: all look once.
+                // Messages from before the subscription may be lost, so all followers look once.
                 followers.upgrade().into_iter().for_each(|followers| followers.wake_all());
                 pass_on(messages, &reader, &followers).await;
             }
-            Err(error) => tracing::debug!(%error, "no ticks for now"),
+            Err(error) => tracing::debug!(%error, "subscription to ticks failed; retrying"),
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(2));
     }
 }
 
-/// Reads what messages name and tells those who follow, until the messages end or the store is gone.
+/// Reads the events of published runs and informs their followers, until the messages end or the store is
+/// dropped.
 async fn pass_on(mut messages: PubSubStream, reader: &Reader, followers: &Weak<Followers>) {
     let (mut due, mut reads) = (Due::default(), FuturesUnordered::new());
     loop {
@@ -130,7 +131,7 @@ async fn pass_on(mut messages: PubSubStream, reader: &Reader, followers: &Weak<F
     }
 }
 
-/// Runs that were named and not read since.
+/// Runs that were published and not read since.
 #[derive(Default)]
 struct Due {
     shards: HashMap<ShardId, DueShard>,
@@ -147,12 +148,12 @@ impl Due {
         if followed.reached().is_some() {
             self.shards.entry(run.shard()).or_default().runs.insert(run, followed);
         } else {
-            // Everybody still reads what there was. Where they are is not known.
+            // All followers still read older events; their positions are unknown.
             followed.tell(None);
         }
     }
 
-    /// The next runs to be read, of a shard of which nothing is being read.
+    /// The next runs to read, from a shard without a read in flight.
     fn next(&mut self) -> Option<(ShardId, Vec<FollowedRun>)> {
         let is_next = |(_, due): &(&ShardId, &mut DueShard)| !due.is_being_read && !due.runs.is_empty();
         let (shard, due) = self.shards.iter_mut().find(is_next)?;
@@ -184,13 +185,13 @@ impl Reader {
         Ok(pubsub.into_on_message())
     }
 
-    /// Reads what runs of one shard have to tell, and tells those who follow them.
+    /// Reads the new events of runs of one shard and informs their followers.
     async fn tell(&self, runs: Vec<FollowedRun>) {
         let from = runs.iter().map(|(run, followed)| (*run, followed.reached().unwrap_or(EntryId::ZERO)));
         let from: Vec<(RunId, EntryId)> = from.collect();
         let pages = self.read(&from).await.unwrap_or_else(|error| {
-            // Each looks by itself, and says what is wrong with its run if it cannot.
-            tracing::debug!(%error, "events of several runs cannot be read at once");
+            // Each follower then reads its run itself, and reports the error if it has one.
+            tracing::debug!(%error, "cannot read events of several runs at once");
             Vec::new()
         });
         let mut ticks = pages.into_iter().map(tick);
@@ -203,7 +204,7 @@ impl Reader {
         }
     }
 
-    /// What lies behind an entry each, in the order of the runs.
+    /// The events after each entry, in the order of the runs.
     async fn read(&self, from: &[(RunId, EntryId)]) -> Result<Vec<Page>, StoreError> {
         const DOING: &str = "reading events of several runs";
         let keys: Vec<String> = from.iter().map(|(run, _)| self.keys.events(*run)).collect();
@@ -213,8 +214,9 @@ impl Reader {
             command.arg(after.to_string());
         });
         let value: Value = self.connector.ask(DOING, &command).await?;
-        // A stream without anything new is left out; the others come in the order in which they were asked for.
-        let mut told = streams(value).ok_or_else(|| unexpected(DOING, "no streams"))?.into_iter().peekable();
+        // The reply leaves out streams without new entries; the others keep the order of the request.
+        let mut told =
+            streams(value).ok_or_else(|| unexpected(DOING, "not a list of streams"))?.into_iter().peekable();
         let mut pages = Vec::with_capacity(from.len());
         for (key, (_, after)) in keys.iter().zip(from) {
             let entries = told.next_if(|(name, _)| name == key).map(|(_, entries)| entries);
@@ -230,7 +232,7 @@ fn page(after: EntryId, entries: Vec<Entry>) -> Result<Page, StoreError> {
     Ok(Page { after, entries: read.collect::<Result<_, _>>().map_err(unreadable_events)?, is_whole })
 }
 
-/// The page, unless it is too large to be kept.
+/// A tick with the page, or without it if the page is too large.
 fn tick(page: Page) -> Tick {
     let bytes: usize = page.entries.iter().map(|entry| entry.bytes()).sum();
     (bytes <= PAGE_BYTES_MAX).then(|| Arc::new(page))
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_known_as_long_as_somebody_follows_it() {
+    fn a_run_is_known_while_it_has_followers() {
         let followers = Followers::default();
         let (one, other) = (run(1, 0), run(2, 0));
         let named = format!("{other} nonsense {one}");

@@ -1,4 +1,4 @@
-//! The store's door for whoever works.
+//! [`Jobs`] over Redis.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -23,9 +23,9 @@ use crate::store::{
     JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, Runs, StepBegin, StepKept, StoreError, TakeLimit,
 };
 
-/// Before the first pending entry.
+/// The position before the first pending entry.
 const START: &str = "0-0";
-/// Entries that one look at what a consumer holds tells at most.
+/// The most held entries that one call returns.
 const HELD_MAX: usize = 10_000;
 
 #[async_trait]
@@ -62,19 +62,19 @@ impl Jobs for RedisStore {
             Ok(mut replies) => replies.text().and_then(|id| id.parse().ok()),
             Err(error) => return Err(self.connector.error("connecting", &error)),
         };
-        reader.id = id.ok_or_else(|| unexpected("connecting", "no number of the connection"))?;
+        reader.id = id.ok_or_else(|| unexpected("connecting", "the connection has no id"))?;
         Ok(Box::new(reader))
     }
 
     async fn held(&self, shard: ShardId, queue: &str, consumer: &str) -> Result<Vec<Delivered>, StoreError> {
-        const DOING: &str = "reading what this worker holds";
+        const DOING: &str = "reading the held jobs";
         let stream = self.keys.jobs(shard, queue);
-        // Not XREADGROUP from 0: that would count as another delivery.
+        // XREADGROUP from 0 would count as another delivery.
         let mut command = redis::cmd("XPENDING");
         command.arg(&stream).arg(GROUP).arg("-").arg("+").arg(HELD_MAX).arg(consumer);
         let pending: Value = match self.connector.ask(DOING, &command).await {
             Ok(pending) => pending,
-            // Without a group nobody holds anything.
+            // Without a group no consumer holds anything.
             Err(StoreError::Unexpected { reason, .. }) if reason.contains("NOGROUP") => return Ok(Vec::new()),
             Err(error) => return Err(error),
         };
@@ -120,7 +120,7 @@ impl Jobs for RedisStore {
         consumer: &str,
         results: &[Completion],
     ) -> Result<Vec<Accepted>, StoreError> {
-        const DOING: &str = "handing results in";
+        const DOING: &str = "reporting results";
         let (Some(low), Some(high)) =
             (results.iter().map(|r| r.entry).min(), results.iter().map(|r| r.entry).max())
         else {
@@ -193,7 +193,7 @@ impl Jobs for RedisStore {
     async fn are_held(&self, streams: &[(ShardId, Arc<str>)]) -> Result<Vec<bool>, StoreError> {
         const DOING: &str = "looking for held jobs";
         let mut pipe = redis::Pipeline::with_capacity(streams.len());
-        // A stream that nobody has read yet has no group.
+        // A stream that was never read has no group.
         pipe.ignore_errors();
         for (shard, queue) in streams {
             pipe.cmd("XPENDING").arg(self.keys.jobs(*shard, queue)).arg(GROUP);
@@ -201,7 +201,7 @@ impl Jobs for RedisStore {
         let answers: Vec<redis::RedisResult<Value>> = self.connector.ask_all(DOING, &pipe).await?;
         let count = |answer: redis::RedisResult<Value>| match answer {
             Ok(Value::Array(parts)) => Ok(!matches!(parts.first(), Some(Value::Int(0)))),
-            Ok(_) => Err(unexpected(DOING, "no count")),
+            Ok(_) => Err(unexpected(DOING, "not a count")),
             Err(error) if error.code() == Some("NOGROUP") => Ok(false),
             Err(error) => Err(self.connector.error(DOING, &error)),
         };
@@ -222,7 +222,7 @@ impl Jobs for RedisStore {
         let began_inside = from != START;
         let (mut next, mut jobs) = self.claim_idle(shard, &queue, consumer, idle, count, from).await?;
         if next == START && began_inside && jobs.len() < count {
-            // The end was reached with room left: the rest of the round is the beginning.
+            // The end was reached with room left: continue at the beginning.
             let left = count - jobs.len();
             let more;
             (next, more) = self.claim_idle(shard, &queue, consumer, idle, left, START.into()).await?;
@@ -244,7 +244,7 @@ impl Jobs for RedisStore {
         for (entry, number) in entries {
             list.extend([Arg::from(entry.to_string()), Arg::from(*number)]);
         }
-        let _: u64 = self.connector.run("giving jobs back", &self.scripts.hand_back, &keys, &list).await?;
+        let _: u64 = self.connector.run("returning jobs", &self.scripts.hand_back, &keys, &list).await?;
         Ok(())
     }
 
@@ -258,7 +258,7 @@ impl Jobs for RedisStore {
         let keys = [self.keys.nothing(shard), self.keys.jobs(shard, queue)];
         let list = args![GROUP, consumer, idle.as_millis()];
         let done: Result<u64, StoreError> =
-            self.connector.run("forgetting consumers", &self.scripts.drop_consumers, &keys, &list).await;
+            self.connector.run("deleting consumers", &self.scripts.drop_consumers, &keys, &list).await;
         match done {
             Err(StoreError::Unexpected { reason, .. }) if reason.contains("NOGROUP") => Ok(()),
             other => other.map(drop),
@@ -321,7 +321,7 @@ impl Jobs for RedisStore {
         for id in self.apps().await? {
             let mut command = redis::cmd("HGET");
             command.arg(self.keys.app(&id)).arg("name");
-            let name: Option<String> = self.connector.ask("looking an app up by its name", &command).await?;
+            let name: Option<String> = self.connector.ask("looking up an app by name", &command).await?;
             named.extend(name.filter(|name| name == wanted).map(|_| id));
         }
         match named.as_slice() {
@@ -358,7 +358,7 @@ impl Jobs for RedisStore {
 }
 
 impl RedisStore {
-    /// Claims what was silent, from a place in the list of pending entries on; answers where to go on.
+    /// Claims idle jobs from a position in the list of pending entries on; returns the next position.
     async fn claim_idle(
         &self,
         shard: ShardId,
@@ -374,7 +374,7 @@ impl RedisStore {
         let answer = self.connector.run(DOING, &self.scripts.take_over, &keys, &list).await;
         let answer: Vec<Value> = match answer {
             Ok(answer) => answer,
-            // No group yet: nobody has read this stream, so nothing was abandoned.
+            // No group yet: the stream was never read, so no job is abandoned.
             Err(StoreError::Unexpected { reason, .. }) if reason.contains("NOGROUP") => {
                 return Ok((START.into(), Vec::new()));
             }
@@ -413,7 +413,7 @@ fn delivered(
     }
 }
 
-/// The reply of XPENDING with a range: which handing-out each entry is.
+/// Parses the reply of XPENDING with a range: the delivery count of each entry.
 fn delivery_numbers(pending: Value) -> Vec<(EntryId, u32)> {
     let number = |value: Value| -> Option<(EntryId, u32)> {
         let mut parts = array(value)?.into_iter();
@@ -425,10 +425,10 @@ fn delivery_numbers(pending: Value) -> Vec<(EntryId, u32)> {
 
 /// Reads jobs for one consumer.
 struct StreamReader {
-    /// Of the connection at the server.
+    /// The server's id of the connection.
     id: u64,
     line: Line,
-    /// Kept for its room.
+    /// Reused for its buffer.
     request: Request,
     connector: Connector,
     keys: Keys,
@@ -460,7 +460,7 @@ impl StreamReader {
         self.line.ask(request, block).await?.checked().map(drop)
     }
 
-    /// Makes the groups that are not there, from the stream's beginning: nothing that lies there may be passed over.
+    /// Creates missing groups at the stream's beginning, so that no existing entry is skipped.
     async fn make_groups(&mut self, wanted: &[(ShardId, Arc<str>)]) -> Result<(), StoreError> {
         for (shard, queue) in wanted {
             self.request.clear();
@@ -470,7 +470,7 @@ impl StreamReader {
             match made {
                 Ok(_) => {}
                 Err(error) if error.code() == Some("BUSYGROUP") => {}
-                Err(error) => return Err(self.connector.error("making a consumer group", &error)),
+                Err(error) => return Err(self.connector.error("creating a consumer group", &error)),
             }
         }
         Ok(())
@@ -499,7 +499,7 @@ impl JobReader for StreamReader {
         let mut jobs = Vec::new();
         let mut of: Option<(String, &(ShardId, Arc<str>))> = None;
         let whole = entries(&mut self.line.replies(), ["run", "job"], |stream, entry, [run, body]| {
-            // Entries of a stream come together.
+            // The entries of a stream come together.
             if of.as_ref().is_none_or(|(name, _)| name != stream) {
                 let named = |wanted: &&(ShardId, Arc<str>)| self.keys.jobs(wanted.0, &wanted.1) == stream;
                 of = wanted.iter().find(named).map(|wanted| (stream.to_owned(), wanted));
@@ -508,7 +508,7 @@ impl JobReader for StreamReader {
             let (shard, queue, run, body) = (*shard, queue.clone(), run.into_owned(), body.into_owned());
             jobs.push(Delivered { shard, queue, entry, number: 1, run, body });
         });
-        whole.ok_or_else(|| unexpected(DOING, "no streams"))?;
+        whole.ok_or_else(|| unexpected(DOING, "not a list of streams"))?;
         Ok(jobs)
     }
 }

@@ -1,4 +1,4 @@
-//! The journal of a run: results of steps of its jobs, each written once by whoever holds the job.
+//! The journal of a run: results of its jobs' entries, each written once by the holder of the job.
 
 use redis::Value;
 
@@ -18,7 +18,7 @@ impl RedisStore {
         how: &str,
         now_micros: i64,
     ) -> Result<StepBegin, StoreError> {
-        const DOING: &str = "beginning a step of a job";
+        const DOING: &str = "beginning a journal entry";
         let keys = [self.keys.jobs(of.shard, &of.queue), self.keys.journal(of.run)];
         let list = args![
             GROUP,
@@ -46,7 +46,7 @@ impl RedisStore {
                     (Some(attempt), Some(again)) => {
                         Ok(StepBegin::Begin { attempt, possible_duplicate: again == 1, was_begun: again > 0 })
                     }
-                    _ => Err(unexpected(DOING, "a try without a number")),
+                    _ => Err(unexpected(DOING, "a try has no number")),
                 }
             }
             other => Err(unexpected(DOING, other)),
@@ -61,7 +61,7 @@ impl RedisStore {
         fact: (&'static str, &str),
         blobs: &[(BlobId, u64)],
     ) -> Result<StepKept, StoreError> {
-        const DOING: &str = "keeping a step of a job";
+        const DOING: &str = "storing a journal entry";
         let mut keys =
             vec![self.keys.jobs(of.shard, &of.queue), self.keys.journal(of.run), self.keys.inbox(of.shard)];
         let mut list = Vec::from(args![

@@ -1,6 +1,6 @@
-//! Every key, spelled here and nowhere else. `docs/redis.md` has a row for each.
+//! All key names, and the only place that builds them. `docs/redis.md` has a row for each.
 //!
-//! `{n}` is the shard's hash tag: one commit touches one slot, and the same code runs where slots are spread.
+//! `{n}` is the shard's hash tag: one commit touches one slot, so the same code also runs on a cluster.
 
 use sha2::{Digest, Sha256};
 
@@ -12,14 +12,14 @@ use crate::store::ConversationsBy;
 /// The consumer group of every jobs stream.
 pub const GROUP: &str = "workers";
 
-/// Spells the keys of one namespace.
+/// Builds the keys of one namespace.
 #[derive(Debug, Clone)]
 pub struct Keys {
     namespace: String,
 }
 
 impl Keys {
-    /// Keys that begin with this name.
+    /// Keys with this prefix.
     pub fn new(namespace: &str) -> Self {
         Self { namespace: namespace.to_string() }
     }
@@ -34,7 +34,7 @@ impl Keys {
         self.tagged(run.shard(), &["}:run:", run.encode(&mut RunId::buffer()), rest])
     }
 
-    /// By hand, since a commit spells several for each run.
+    /// Without `format!`, because a commit builds several keys for each run.
     fn tagged(&self, shard: ShardId, parts: &[&str]) -> String {
         let mut number = itoa::Buffer::new();
         let number = number.format(shard.0);
@@ -53,15 +53,15 @@ impl Keys {
     pub fn meta(&self) -> String {
         self.global("meta")
     }
-    /// zset: live schedulers by their last sign of life (server time, ms)
+    /// zset: live schedulers by their last announcement (server time, ms)
     pub fn schedulers(&self) -> String {
         self.global("schedulers")
     }
-    /// zset: live workers by their last sign of life (server time, ms)
+    /// zset: live workers by their last announcement (server time, ms)
     pub fn workers(&self) -> String {
         self.global("workers")
     }
-    /// zset: live processes that know [`crate::wire::VERSION`], by their last sign of life (server time, ms)
+    /// zset: live processes that know [`crate::wire::VERSION`], by their last announcement (server time, ms)
     pub fn knowing(&self) -> String {
         self.global(&format!("knowing:{}", crate::wire::VERSION))
     }
@@ -77,19 +77,19 @@ impl Keys {
     pub fn api_key(&self, hash: &str) -> String {
         self.global(&format!("key:{hash}"))
     }
-    /// hash: keys that were given out, by their ids, and their apps
+    /// hash: the app of each valid key, by key id
     pub fn api_keys(&self) -> String {
         self.global("keys")
     }
-    /// hash: what was noted of keys when they were made, by their ids, as JSON
+    /// hash: the note of each key, by key id, as JSON
     pub fn keys_made(&self) -> String {
         self.global("keys:made")
     }
-    /// hash: keys that were taken back, by their ids, as JSON
+    /// hash: revoked keys by id, as JSON
     pub fn keys_revoked(&self) -> String {
         self.global("keys:revoked")
     }
-    /// hash: what keys may spend, by their ids, as JSON
+    /// hash: the budgets of keys by id, as JSON
     pub fn key_budgets(&self) -> String {
         self.global("budgets")
     }
@@ -101,11 +101,11 @@ impl Keys {
     pub fn triggers(&self) -> String {
         self.global("triggers")
     }
-    /// hash: something that is kept for all workers
+    /// hash: a catalog entry
     pub fn entry(&self, kind: CatalogKind, id: &str) -> String {
         self.global(&format!("{}:{id}", kind.name()))
     }
-    /// set: the ids of a kind of them
+    /// set: the ids of a kind of catalog entries
     pub fn entries(&self, kind: CatalogKind) -> String {
         match kind {
             CatalogKind::Provider => self.global("providers"),
@@ -116,9 +116,9 @@ impl Keys {
             CatalogKind::Datasource => self.global("datasources"),
         }
     }
-    /// Limits of models. `level`, hash: how much of its bounds is left, until when it rests. `calls`, zset: calls under way
-    /// by the end of their lease. `queue`, zset: calls that wait by when they are due. `refused`, string: how often a call
-    /// was refused. Of one model, or `*`, or of a call. An account lies in one slot.
+    /// Rate limits of models. `level`, hash: what is left of its limits, and the end of its pause. `calls`,
+    /// zset: calls in flight by the end of their lease. `queue`, zset: waiting calls by due time. `refused`,
+    /// string: the number of refusals of a call. `of` is a model, `*`, or a call. An account is in one slot.
     pub fn limit(&self, account: &str, kind: &str, of: &str) -> String {
         self.global(&format!("limit:{{{account}}}:{kind}:{of}"))
     }
@@ -126,8 +126,9 @@ impl Keys {
     pub fn knowledge(&self) -> String {
         self.global("knowledge")
     }
-    /// What a dataset holds, all of it in one slot. `version`, string: grows with each change. `documents`, hash: those that
-    /// can be searched. `indexing`, hash: those that cannot yet. `hits`, hash: how often segments were found.
+    /// A part of a dataset, all in one slot. `version`, string: grows with each change. `documents`, hash:
+    /// searchable documents. `indexing`, hash: documents that are not searchable yet. `hits`, hash: hit
+    /// counts of segments.
     pub fn of_dataset(&self, dataset: &str, kind: &str) -> String {
         self.global(&format!("knowledge:{{{dataset}}}:{kind}"))
     }
@@ -135,7 +136,7 @@ impl Keys {
     pub fn of_generation(&self, dataset: &str, kind: &str, generation: &str) -> String {
         self.global(&format!("knowledge:{{{dataset}}}:{kind}:{generation}"))
     }
-    /// string: written to see whether the server takes writes
+    /// string: written to test whether the server accepts writes
     pub fn probe(&self) -> String {
         self.global("probe")
     }
@@ -150,7 +151,8 @@ impl Keys {
     pub fn fence(&self, shard: ShardId) -> String {
         self.shard(shard, "fence")
     }
-    /// list: facts that an owner was about to apply. Apart from the fence, which the owner's connection watches.
+    /// list: facts that an owner was about to apply. Separate from the fence, which the owner's connection
+    /// watches.
     pub fn trying(&self, shard: ShardId) -> String {
         self.shard(shard, "trying")
     }
@@ -178,11 +180,11 @@ impl Keys {
     pub fn cancels(&self) -> String {
         self.global("{*}:cancel")
     }
-    /// zset: due time (ms) → what to do
+    /// zset: due time (ms) → timer member
     pub fn timers(&self, shard: ShardId) -> String {
         self.shard(shard, "timers")
     }
-    /// stream: what was given up on
+    /// stream: dead letters
     pub fn dead(&self, shard: ShardId) -> String {
         self.shard(shard, "dead")
     }
@@ -202,7 +204,7 @@ impl Keys {
     pub fn ended(&self, shard: ShardId) -> String {
         self.shard(shard, "ended")
     }
-    /// string: up to which end (us) the blobs of ended runs have their time to live
+    /// string: the blobs of runs that ended up to this time (us) have their time to live
     pub fn expired(&self, shard: ShardId) -> String {
         self.shard(shard, "expired")
     }
@@ -210,7 +212,7 @@ impl Keys {
     pub fn files(&self, shard: ShardId) -> String {
         self.shard(shard, "files")
     }
-    /// set: removed runs whose files are still to be removed
+    /// set: removed runs whose files are not deleted yet
     pub fn files_left(&self, shard: ShardId) -> String {
         self.shard(shard, "files_left")
     }
@@ -218,7 +220,7 @@ impl Keys {
     pub fn graph(&self, shard: ShardId, hash: &str) -> String {
         self.shard(shard, &format!("graph:{hash}"))
     }
-    /// hash: how many runs use a graph
+    /// hash: the number of runs that use a graph
     pub fn graphs(&self, shard: ShardId) -> String {
         self.shard(shard, "graphs")
     }
@@ -226,7 +228,7 @@ impl Keys {
     pub fn blob(&self, shard: ShardId, id: &BlobId) -> String {
         self.shard(shard, &format!("blob:{id}"))
     }
-    /// hash: what a conversation keeps from one run to the next
+    /// hash: a conversation
     pub fn conversation(&self, shard: ShardId, id: &str) -> String {
         self.shard(shard, &format!("conversation:{id}"))
     }
@@ -242,12 +244,12 @@ impl Keys {
     pub fn messages(&self, shard: ShardId, id: &str) -> String {
         self.shard(shard, &format!("conversation:{id}:messages"))
     }
-    /// hash: what is said of messages of a conversation
+    /// hash: ratings of a conversation's messages
     pub fn ratings(&self, shard: ShardId, id: &str) -> String {
         self.shard(shard, &format!("conversation:{id}:ratings"))
     }
-    /// zset: ids of the conversations that a user has with an app, by their last use or their begin (us). Whose says the
-    /// first half of a SHA-256: names may have any character.
+    /// zset: ids of a user's conversations with an app, by last use or begin (us). App and user are hashed
+    /// (the first half of a SHA-256), because they may contain any character.
     pub fn conversations(&self, shard: ShardId, app: &str, user: &str, by: ConversationsBy) -> String {
         let mut digest = Sha256::new();
         digest.update(app.len().to_string());
@@ -261,19 +263,20 @@ impl Keys {
         };
         self.shard(shard, &format!("conversations:{whose}:{by}"))
     }
-    /// hash: what a key has spent on this shard
+    /// hash: the spending of a key on this shard
     pub fn spent(&self, shard: ShardId, key: &str) -> String {
         self.shard(shard, &format!("spent:{key}"))
     }
-    /// zset: called runs that are to be made, `<run> <caller>`, by the commit that ordered them
+    /// zset: ordered sub-workflow runs that are not created yet, `<run> <caller>`, by the commit that ordered
+    /// them
     pub fn calling(&self, shard: ShardId) -> String {
         self.shard(shard, "calling")
     }
-    /// set: runs that are over and whose turns are to be settled
+    /// set: ended runs with unsettled turns
     pub fn unsettled(&self, shard: ShardId) -> String {
         self.shard(shard, "unsettled")
     }
-    /// never there: scripts that must run in a full server begin by unlinking it
+    /// never exists: scripts that must work in a full Redis begin by unlinking it
     pub fn nothing(&self, shard: ShardId) -> String {
         self.shard(shard, "nothing")
     }
@@ -284,7 +287,7 @@ impl Keys {
     pub fn run(&self, run: RunId) -> String {
         self.of_run(run, "")
     }
-    /// For whoever spells several keys of one run.
+    /// For callers that build several keys of one run.
     pub(super) fn of_run_by_part(&self, run: RunId) -> RunKeys {
         RunKeys(self.run(run))
     }
@@ -292,7 +295,7 @@ impl Keys {
     pub fn state(&self, run: RunId) -> String {
         self.of_run(run, STATE)
     }
-    /// hash: what closed frames of open containers left
+    /// hash: results of closed frames, for open containers
     pub fn collected(&self, run: RunId) -> String {
         self.of_run(run, ":collected")
     }
@@ -300,19 +303,19 @@ impl Keys {
     pub fn pauses(&self, run: RunId) -> String {
         self.of_run(run, ":pauses")
     }
-    /// hash: keys of commands and the hashes of what they asked
+    /// hash: keys of commands and the hashes of their requests
     pub fn commands(&self, run: RunId) -> String {
         self.of_run(run, ":commands")
     }
-    /// hash: results of steps of its jobs; goes by itself
+    /// hash: results of journal entries; expires on its own
     pub fn journal(&self, run: RunId) -> String {
         self.of_run(run, ":journal")
     }
-    /// hash: what its model calls cost, one by one
+    /// hash: the cost of each model call
     pub fn ledger(&self, run: RunId) -> String {
         self.of_run(run, ":ledger")
     }
-    /// hash: runs that it has called, and what was ordered; goes by itself
+    /// hash: its sub-workflow runs and their orders; expires on its own
     pub fn calls(&self, run: RunId) -> String {
         self.of_run(run, ":calls")
     }
@@ -329,12 +332,12 @@ impl Keys {
             self.commands(run),
         ]
     }
-    /// A part of what it keeps beside its variables, named by the end of its key. `messages:<list>`, list: messages. `rt`,
-    /// hash: what is known of its steps. `history`, list: records of what was done.
+    /// A part named by the end of its key. `messages:<list>`, list: messages. `rt`, hash: runtime values.
+    /// `history`, list: history records.
     pub fn object(&self, run: RunId, part: &str) -> String {
         self.of_run(run, &format!(":{part}"))
     }
-    /// list: chunks whose turn has not come
+    /// list: chunks that are held back
     pub fn held(&self, run: RunId) -> String {
         self.of_run(run, ":held")
     }
@@ -351,7 +354,7 @@ impl Keys {
 const STATE: &str = ":state";
 const EVENTS: &str = ":events";
 
-/// The keys of one run that nearly every commit writes: the run's own, and what stands behind it in the others.
+/// The keys of one run that nearly every commit writes: the run key, and suffixes for the others.
 #[derive(Debug)]
 pub(super) struct RunKeys(String);
 

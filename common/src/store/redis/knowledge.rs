@@ -1,4 +1,4 @@
-//! Knowledge bases in Redis: a hash of datasets, and of each dataset hashes of documents and of their segments.
+//! Knowledge bases in Redis: a hash of datasets; for each dataset, hashes of documents and of their segments.
 
 use std::collections::HashMap;
 
@@ -13,9 +13,9 @@ use crate::limits::{KNOWLEDGE_PENDING_SECONDS, KNOWLEDGE_REPLACED_SECONDS};
 use crate::store::{DocumentList, Generation, KnowledgeBases, Published, StoreError};
 use crate::wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRecord, SegmentRecord, read, text};
 
-/// Fields of a hash that one command carries, so that none holds up others at the server for long.
+/// The most hash fields in one command, so that it does not block the server for long.
 const FIELDS_AT_ONCE: usize = 256;
-/// How often a change is tried that another one comes before.
+/// The most tries of a change when others come first.
 const TRIES_MAX: usize = 20;
 
 impl RedisStore {
@@ -30,7 +30,7 @@ impl RedisStore {
         readable(doing, fields)
     }
 
-    /// The document as it can be searched now.
+    /// The searchable version of a document.
     async fn document(
         &self,
         doing: &'static str,
@@ -44,7 +44,7 @@ impl RedisStore {
             .transpose()
     }
 
-    /// Puts fields of a hash that goes by itself unless it is published.
+    /// Writes fields of a hash that expires unless it is published.
     async fn put_pending(
         &self,
         doing: &'static str,
@@ -125,7 +125,7 @@ impl RedisStore {
         Err(contended(DOING))
     }
 
-    /// The keys that a change of these generations touches, as the scripts take them.
+    /// The keys that a change of these generations touches, in the order of the scripts.
     fn changing(&self, dataset: &str, generations: &[&str]) -> Vec<String> {
         let mut keys: Vec<String> = ["documents", "indexing", "version"]
             .iter()
@@ -143,7 +143,7 @@ impl RedisStore {
         document: &str,
         record: &IndexingRecord,
     ) -> Result<bool, StoreError> {
-        const DOING: &str = "noting how far a document is";
+        const DOING: &str = "storing the progress of a document";
         let keys = [self.keys.of_dataset(dataset, "indexing")];
         let args = args![document, &record.run, text(record)];
         let word: String = self.connector.run(DOING, &self.scripts.note_indexing, &keys, &args).await?;
@@ -158,7 +158,7 @@ impl RedisStore {
         const DOING: &str = "removing a dataset";
         let mut pipe = redis::pipe();
         pipe.cmd("HDEL").arg(self.keys.knowledge()).arg(dataset);
-        // From here on nothing is published any more.
+        // From here on no run can publish to it.
         pipe.cmd("DEL").arg(self.keys.of_dataset(dataset, "indexing")).ignore();
         let (was_there,): (u64,) = self.connector.ask_all(DOING, &pipe).await?;
         let documents: Vec<(String, DocumentRecord)> =
@@ -195,7 +195,10 @@ fn readable<T: serde::de::DeserializeOwned>(
 }
 
 fn contended(doing: &'static str) -> StoreError {
-    StoreError::Refused { doing, reason: "others change the same document all the time".into() }
+    StoreError::Refused {
+        doing,
+        reason: "other processes change the same document all the time; try again later".into(),
+    }
 }
 
 #[async_trait]
@@ -208,7 +211,7 @@ impl KnowledgeBases for RedisStore {
     async fn put_dataset(&self, dataset: &DatasetRecord, is_new: bool) -> Result<bool, StoreError> {
         let mut command = redis::cmd(if is_new { "HSETNX" } else { "HSET" });
         command.arg(self.keys.knowledge()).arg(&dataset.id).arg(text(dataset));
-        let added: u64 = self.connector.ask("keeping a dataset", &command).await?;
+        let added: u64 = self.connector.ask("storing a dataset", &command).await?;
         Ok(!is_new || added > 0)
     }
 
@@ -219,7 +222,7 @@ impl KnowledgeBases for RedisStore {
     async fn knowledge_version(&self, dataset: &str) -> Result<u64, StoreError> {
         let mut command = redis::cmd("GET");
         command.arg(self.keys.of_dataset(dataset, "version"));
-        let version: Option<u64> = self.connector.ask("looking at a dataset", &command).await?;
+        let version: Option<u64> = self.connector.ask("reading a dataset", &command).await?;
         Ok(version.unwrap_or(0))
     }
 
@@ -235,7 +238,7 @@ impl KnowledgeBases for RedisStore {
     }
 
     async fn indexing(&self, dataset: &str) -> Result<Vec<(String, IndexingRecord)>, StoreError> {
-        self.records("listing what is indexed", self.keys.of_dataset(dataset, "indexing")).await
+        self.records("listing documents being indexed", self.keys.of_dataset(dataset, "indexing")).await
     }
 
     async fn begin_indexing(
@@ -293,7 +296,7 @@ impl KnowledgeBases for RedisStore {
         let texts = self.at_positions(DOING, &key, positions).await?;
         let vector = |text: Option<String>| match text {
             None => Ok(None),
-            Some(text) => from_text(&text).map(Some).ok_or_else(|| unexpected(DOING, "no vector")),
+            Some(text) => from_text(&text).map(Some).ok_or_else(|| unexpected(DOING, "not a vector")),
         };
         texts.into_iter().map(vector).collect()
     }
@@ -320,12 +323,12 @@ impl KnowledgeBases for RedisStore {
         for (segment, count) in hits {
             pipe.cmd("HINCRBY").arg(&key).arg(segment).arg(*count).ignore();
         }
-        self.connector.ask_all("counting what was found", &pipe).await
+        self.connector.ask_all("counting hits", &pipe).await
     }
 
     async fn hits(&self, dataset: &str) -> Result<HashMap<String, u64>, StoreError> {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.keys.of_dataset(dataset, "hits"));
-        self.connector.ask("reading what was found", &command).await
+        self.connector.ask("reading hits", &command).await
     }
 }

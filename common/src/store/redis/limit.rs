@@ -1,4 +1,4 @@
-//! Limits of models, shared by all workers.
+//! Rate limits of models, shared by all workers.
 
 use redis::Value;
 
@@ -11,7 +11,7 @@ use crate::store::{GiveLimit, LimitBound, LimitBucket, LimitTaken, StoreError, T
 
 impl RedisStore {
     pub(super) async fn take_turn(&self, take: TakeLimit<'_>) -> Result<LimitTaken, StoreError> {
-        const DOING: &str = "taking a turn at a model";
+        const DOING: &str = "admitting a model call";
         let keys = self.buckets(take.buckets);
         let head = args![
             take.call,
@@ -39,7 +39,7 @@ impl RedisStore {
                         bound,
                         bucket: bucket - 1,
                     }),
-                    _ => Err(unexpected(DOING, "a wait without a time or a bound")),
+                    _ => Err(unexpected(DOING, "a wait has no time or no limit")),
                 }
             }
             _ => Err(unexpected(DOING, words.join(" "))),
@@ -65,10 +65,10 @@ impl RedisStore {
             bounds.requests_per_minute,
             bounds.tokens_per_minute,
         ];
-        self.connector.run("giving a turn at a model back", &self.scripts.give_limit, &keys, &list).await
+        self.connector.run("ending a model call", &self.scripts.give_limit, &keys, &list).await
     }
 
-    /// The keys of buckets, as the scripts take them.
+    /// The keys of buckets, in the order of the scripts.
     fn buckets(&self, buckets: &[LimitBucket]) -> Vec<String> {
         let kinds = ["level", "calls", "queue"];
         let keys = |bucket: &LimitBucket| {

@@ -1,5 +1,5 @@
-//! The conversations of a user, from the lists of all shards. A list is written with the conversation, in one script; it may
-//! only name some that are gone since their time was over, which whoever meets them takes off.
+//! Lists a user's conversations from the lists of all shards. A script writes the lists together with the
+//! conversation. They may still name expired ones; a listing that meets one removes it.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use crate::ids::ShardId;
 use crate::store::{ConversationRef, FIELDS_LISTED, ListConversations, ListedConversation, Runs, StoreError};
 
 const DOING: &str = "listing conversations";
-/// Conversations of one shard and one moment that can lie on the edge of a page.
+/// The most conversations of one shard with the same time at the edge of a page.
 const TIED: usize = 8;
 
-/// A place in the list: when (µs), the id of what happened then, its shard.
+/// A position in the list: time (µs), conversation id, shard.
 type Place = (i64, String, ShardId);
 
 impl RedisStore {
@@ -60,7 +60,7 @@ impl RedisStore {
         Ok(fields.is_some_and(|fields| is_of(query, &fields)).then_some(place))
     }
 
-    /// At most `wanted` places behind one, from all shards.
+    /// At most `wanted` positions after one, from all shards.
     async fn page(
         &self,
         query: &ListConversations,

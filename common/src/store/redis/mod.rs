@@ -1,7 +1,7 @@
-//! Runs in Redis: the one module that knows its commands.
+//! The store in Redis: the only module that knows its commands.
 //!
-//! [`keys`] spells the keys, [`scripts`] holds what must decide by what it reads, [`commit`] writes a batch whole or not at
-//! all. [`runs`], [`shards`] and [`jobs`] are the three doors of the store.
+//! [`keys`] builds the keys, [`scripts`] decide by what they read, [`commit`] writes a batch atomically.
+//! [`runs`], [`shards`] and [`jobs`] implement the three traits of the store.
 
 pub mod keys;
 pub mod scripts;
@@ -50,20 +50,20 @@ use follow::Ticks;
 use keys::Keys;
 use scripts::Scripts;
 
-/// Sizes and times that the store itself needs to know.
+/// Sizes and times that the store needs.
 #[derive(Debug, Clone)]
 pub struct StoreLimits {
     /// Shards of a new namespace.
     pub shards: u16,
-    /// Most entries in an inbox before new runs are refused.
+    /// New runs are refused when an inbox has more entries.
     pub inbox_max: u64,
-    /// Most entries kept of a run's event stream.
+    /// Entries kept in a run's event stream.
     pub run_events_max: usize,
-    /// Most jobs in a queue of a shard before new runs that use it are refused.
+    /// New runs are refused when a queue of a shard that they use has more jobs.
     pub queue_max: u64,
-    /// How long an ended run is kept, in seconds.
+    /// Retention of an ended run, in seconds.
     pub retention_seconds: u64,
-    /// How long a conversation is kept after its last write, in seconds; 0 for ever.
+    /// Retention of a conversation after its last write, in seconds; 0 for ever.
     pub conversation_seconds: u64,
 }
 
@@ -86,22 +86,22 @@ pub struct RedisStore {
     keys: Keys,
     scripts: Scripts,
     limits: StoreLimits,
-    /// Moves large values, so that they hold nobody else up.
+    /// A separate pool for large values, so that they do not delay other requests.
     blobs: bb8::Pool<BlobConnections>,
     ticks: Ticks,
-    /// Graphs that are known to lie on a shard: their documents need not be sent again.
+    /// Graphs that a shard has: their documents need not be sent again.
     stored_graphs: Mutex<HashSet<(ShardId, String)>>,
-    /// Where the next look for abandoned jobs of a stream goes on.
+    /// The next position for finding abandoned jobs, by stream.
     scan_from: Mutex<HashMap<String, String>>,
-    /// How much memory the server uses, and when it said so.
+    /// The server's memory use and when it was read.
     memory: Mutex<Option<(std::time::Instant, Memory)>>,
 }
 
 impl RedisStore {
-    /// A store for these settings. Connects when it is first used; see [`super::Runs::check`].
+    /// A store with these settings. Connects on first use; see [`super::Runs::check`].
     ///
     /// # Errors
-    /// An address that is none.
+    /// An invalid address.
     pub fn new(config: &RedisConfig, limits: StoreLimits) -> Result<Arc<Self>, StoreError> {
         let connector = Connector::new(config)?;
         let blobs = bb8::Pool::builder()
@@ -121,10 +121,10 @@ impl RedisStore {
         }))
     }
 
-    /// A store for the settings of a process.
+    /// A store with the settings of a process.
     ///
     /// # Errors
-    /// An address that is none.
+    /// An invalid address.
     pub fn from_config(config: &Config) -> Result<Arc<Self>, StoreError> {
         let limits = StoreLimits {
             shards: config.scheduler.shards,
@@ -142,7 +142,8 @@ impl RedisStore {
         &self.keys
     }
 
-    /// How long the keys of an ended run live at most: a day more than it is kept, the net below the sweep.
+    /// The longest time to live of an ended run's keys: a day more than the retention, in case the sweep
+    /// misses them.
     fn ttl_seconds(&self) -> u64 {
         const NET_SECONDS: u64 = 24 * 3600;
         self.limits.retention_seconds + NET_SECONDS
@@ -165,7 +166,7 @@ impl RedisStore {
         let mut first = redis::cmd("SET");
         first.arg(&key).arg(pieces.next().unwrap_or_default()).arg("EX").arg(limits::BLOB_PENDING_SECONDS);
         connection.ask::<()>(DOING, &first).await?;
-        // A value of many megabytes in one command would hold up everybody else at the server.
+        // A value of many megabytes in one command would block the server.
         for piece in pieces {
             let mut more = redis::cmd("APPEND");
             more.arg(&key).arg(piece);

@@ -1,4 +1,4 @@
-//! What runs keep beside their variables: a key a part, each written by appending what is new.
+//! Messages, runtime values and history of runs: one key per part; writes append.
 
 use super::RedisStore;
 use super::commit::write_fields;
@@ -11,9 +11,9 @@ use crate::wire::objects::{
     HISTORY_PART, ObjectsAtRest, ObjectsWrite, RUNTIME_PART, index_field, list_of_part, parts,
 };
 
-const DOING: &str = "reading what a run keeps";
+const DOING: &str = "reading messages and history of a run";
 
-/// What a commit writes of it.
+/// Adds the writes of a commit.
 pub(super) fn write(request: &mut Request, keys: &Keys, run: RunId, write: &ObjectsWrite) {
     let mut append = |part: &str, entries: &[String]| {
         if entries.is_empty() {
@@ -35,7 +35,8 @@ pub(super) fn write(request: &mut Request, keys: &Keys, run: RunId, write: &Obje
 }
 
 impl RedisStore {
-    /// Everything that a run keeps, but of the history the last records. `field` says what there is.
+    /// Reads all parts of a run, but only the last records of the history. `field` lists the parts that
+    /// exist.
     pub(super) async fn objects_at_rest(&self, run: RunId, field: &str) -> Result<ObjectsAtRest, StoreError> {
         let mut found = ObjectsAtRest::default();
         for part in parts(field) {

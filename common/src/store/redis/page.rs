@@ -1,4 +1,5 @@
-//! `docs/redis.md` has a row for every key and every script: an operator who meets one finds it there.
+//! Checks that `docs/redis.md` has a row for every key and every script, so that operators find each one
+//! there.
 
 use std::fs;
 use std::path::Path;
@@ -8,12 +9,12 @@ fn read(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What stands between backticks on the page.
+/// The texts between backticks on the page.
 fn terms(page: &str) -> Vec<&str> {
     page.split('`').skip(1).step_by(2).collect()
 }
 
-/// The names that `keys.rs` spells, each as what stands before and behind its variable part.
+/// The key names in `keys.rs`, each split into the text before and after its variable part.
 fn spelled(source: &str) -> Vec<(String, String)> {
     let code = source.split("#[cfg(test)]").next().unwrap_or_default();
     let mut names = Vec::new();
@@ -21,7 +22,7 @@ fn spelled(source: &str) -> Vec<(String, String)> {
         for rest in code.split(call).skip(1) {
             let statement = rest.split("\n    }").next().unwrap_or(rest);
             let Some(name) = statement.split('"').nth(1) else { continue };
-            // Patterns for subscribing are no keys.
+            // Patterns for subscriptions are not keys.
             if name.starts_with("{*}") {
                 continue;
             }

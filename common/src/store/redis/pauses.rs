@@ -1,4 +1,4 @@
-//! What people do to a run: commands, and answers to its pauses.
+//! Commands to runs, and answers to pauses.
 
 use super::RedisStore;
 use super::connection::{Arg, args};
@@ -31,13 +31,13 @@ impl RedisStore {
         }
     }
 
-    /// See [`crate::store::Jobs::paused`]. The owner's commit closes a pause before it hands the job out again, so one read
-    /// of both fields is as good as a script.
+    /// See [`crate::store::Jobs::paused`]. The owner's commit closes a pause before it hands out the job
+    /// again, so one read of both fields is enough; no script is needed.
     pub(super) async fn what_was_answered(&self, run: RunId, pause: &str) -> Result<Paused, StoreError> {
         let mut command = redis::cmd("HMGET");
         command.arg(self.keys.pauses(run)).arg(pause).arg(format!("{pause}:answer"));
         let (asked, answer): (Option<String>, Option<String>) =
-            self.connector.ask("reading what was answered", &command).await?;
+            self.connector.ask("reading an answer to a pause", &command).await?;
         Paused::of(asked.as_deref(), answer.as_deref())
     }
 

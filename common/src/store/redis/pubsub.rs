@@ -1,5 +1,5 @@
-//! Hints for workers by publish and subscribe: which executions to stop. Nothing relies on them; whoever waits looks again
-//! after a while in any case.
+//! Hints for workers by publish and subscribe: executions to stop, shards with returned jobs. Nothing relies
+//! on them; workers also look once in a while.
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -9,7 +9,7 @@ use super::connection::Connector;
 use crate::ids::ShardId;
 use crate::store::{Hint, Hints, StoreError};
 
-/// Hints for workers, as they are published: ids of executions to stop, or the word of `hand_back.lua`.
+/// Published hints: ids of executions to stop, or the word of `hand_back.lua`.
 pub(super) struct HintMessages {
     messages: PubSubStream,
     waiting: Vec<Hint>,
@@ -41,7 +41,7 @@ impl Hints for HintMessages {
     }
 }
 
-/// The shard of a channel, which is the number in its braces.
+/// The shard of a channel: the number in braces.
 fn shard_of(channel: &str) -> Option<ShardId> {
     let (_, rest) = channel.split_once('{')?;
     rest.split_once('}')?.0.parse().ok().map(ShardId)

@@ -1,4 +1,4 @@
-//! Replies of Redis, taken apart without copying what is large.
+//! Takes replies of Redis apart without copying large values.
 
 use redis::Value;
 
@@ -9,12 +9,12 @@ pub(super) fn unexpected(doing: &'static str, reason: impl Into<String>) -> Stor
     StoreError::Unexpected { doing, reason: reason.into() }
 }
 
-/// A text, whatever way the protocol carries it.
+/// A string in any of the protocol's forms.
 pub(super) fn text(value: Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => Some(match String::from_utf8(bytes) {
             Ok(text) => text,
-            // Nothing we write is anything but UTF-8; what a hand wrote is shown as well as can be.
+            // We write only UTF-8; bytes that a person wrote are shown as well as possible.
             Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
         }),
         Value::SimpleString(text) => Some(text),
@@ -31,10 +31,10 @@ pub(super) fn array(value: Value) -> Option<Vec<Value>> {
     }
 }
 
-/// An entry of a stream: its id, and its fields as pairs.
+/// A stream entry: its id and its fields.
 pub(super) type Entry = (EntryId, Vec<(String, String)>);
 
-/// An entry as Redis gives it: `[id, [field, value, …]]`; none for one whose fields are gone.
+/// Parses an entry as Redis sends it: `[id, [field, value, …]]`; `None` for a deleted one without fields.
 pub(super) fn entry(value: Value) -> Option<Entry> {
     let mut parts = array(value)?.into_iter();
     let id = text(parts.next()?)?.parse().ok()?;
@@ -50,7 +50,7 @@ pub(super) fn pairs(value: Value) -> Option<Vec<(String, String)>> {
     Some(pairs)
 }
 
-/// The reply of XREAD and XREADGROUP: streams in the order of their names, each with its entries.
+/// Parses the reply of XREAD and XREADGROUP: streams in the order of their names, each with its entries.
 pub(super) fn streams(value: Value) -> Option<Vec<(String, Vec<Entry>)>> {
     match value {
         Value::Nil => Some(Vec::new()),
@@ -67,7 +67,7 @@ pub(super) fn streams(value: Value) -> Option<Vec<(String, Vec<Entry>)>> {
     }
 }
 
-/// The value of a field among pairs, taken out.
+/// Takes out the value of a field.
 pub(super) fn take(pairs: &mut [(String, String)], name: &str) -> String {
     pairs
         .iter_mut()

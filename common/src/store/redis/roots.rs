@@ -1,4 +1,4 @@
-//! By which certificates a server is known that speaks TLS: those of a file, or those of the public authorities.
+//! The certificates that are trusted for TLS: those of a file, or those of the public authorities.
 
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
@@ -6,19 +6,19 @@ use rustls::pki_types::pem::PemObject;
 
 use super::StoreError;
 
-/// See the module.
+/// The trusted certificates.
 pub(super) struct Roots {
-    /// The file, for the client library; none for the public authorities.
+    /// The file's content, for the client library; `None` for the public authorities.
     pub(super) pem: Option<Vec<u8>>,
-    /// The same, for lines.
+    /// The same certificates, for lines.
     pub(super) store: RootCertStore,
 }
 
 impl Roots {
-    /// Those of `ca_file`; an empty path means the public authorities.
+    /// Reads `ca_file`; an empty path means the public authorities.
     ///
     /// # Errors
-    /// A file that cannot be read, or that holds no certificate.
+    /// The file cannot be read or holds no certificate.
     pub(super) fn of(ca_file: &str) -> Result<Self, StoreError> {
         if ca_file.is_empty() {
             let store = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
@@ -26,7 +26,7 @@ impl Roots {
         }
         let unusable = |reason: String| {
             StoreError::Unusable(format!(
-                "redis.ca_file {ca_file}: {reason}; it holds the certificates of a server behind rediss://, as PEM"
+                "redis.ca_file {ca_file}: {reason}; it must be a PEM file with the certificates trusted for rediss://"
             ))
         };
         let pem = std::fs::read(ca_file).map_err(|error| unusable(error.to_string()))?;
@@ -36,7 +36,7 @@ impl Roots {
             store.add(certificate).map_err(|error| unusable(error.to_string()))?;
         }
         if store.is_empty() {
-            return Err(unusable("no certificate is in it".into()));
+            return Err(unusable("it holds no certificate".into()));
         }
         Ok(Self { pem: Some(pem), store })
     }
@@ -50,7 +50,7 @@ mod tests {
     fn a_file_that_cannot_serve_is_named() {
         let said = |path: &str| Roots::of(path).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(said("/nowhere/ca.pem").starts_with("redis.ca_file /nowhere/ca.pem: "));
-        assert!(said(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).contains("no certificate is in it"));
+        assert!(said(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).contains("it holds no certificate"));
         assert!(!Roots::of("").unwrap().store.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! The store's door for whoever submits, asks and follows.
+//! [`Runs`] over Redis.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,17 +25,17 @@ use crate::wire::event::last_seq;
 use crate::wire::objects::{HISTORY_PART, OBJECTS_FIELD, ObjectsAtRest, RUNTIME_PART};
 use crate::wire::state::AtRest;
 
-/// Graphs that are remembered to lie in Redis.
+/// The most graphs remembered as stored in Redis.
 const KNOWN_GRAPHS_MAX: usize = 10_000;
-/// Entries of a ledger that are read at once.
+/// Ledger entries that are read at once.
 const LEDGER_PAGE: usize = 1000;
 
 impl RedisStore {
-    /// A field of the namespace that is written once: `fresh`, unless it is there.
+    /// A field of the namespace that is written once: stores `fresh` unless it exists.
     async fn settle_once(&self, doing: &'static str, field: &str, fresh: &str) -> Result<String, StoreError> {
         let mut read = redis::cmd("HGET");
         read.arg(self.keys.meta()).arg(field);
-        // As with the other settings: a full Redis refuses even a write that would change nothing.
+        // A full Redis refuses even a write that changes nothing, so read first.
         if let Some(known) = self.connector.ask::<Option<String>>(doing, &read).await? {
             return Ok(known);
         }
@@ -62,7 +62,7 @@ impl Runs for RedisStore {
         let key = self.keys.meta();
         let mut read = redis::cmd("HMGET");
         read.arg(&key).arg("v").arg("shards").arg("shards_first");
-        // Written only when something is missing: a full Redis refuses even what would change nothing.
+        // A full Redis refuses even a write that changes nothing, so write only when something is missing.
         let known: (Option<u64>, Option<u16>, Option<u16>) = self.connector.ask(DOING, &read).await?;
         let (version, shards, shards_first) = match known {
             (Some(version), Some(shards), Some(first)) => (version, shards, first),
@@ -88,7 +88,7 @@ impl Runs for RedisStore {
 
     async fn time(&self) -> Result<Timestamp, StoreError> {
         let (seconds, micros): (i64, i64) =
-            self.connector.ask("asking for the time", &redis::cmd("TIME")).await?;
+            self.connector.ask("reading the time", &redis::cmd("TIME")).await?;
         Ok(Timestamp::from_micros(seconds * 1_000_000 + micros))
     }
 
@@ -104,7 +104,7 @@ impl Runs for RedisStore {
         let assumed = self.known_graphs().contains(&known);
         let mut word = self.create(new, assumed).await?;
         if word == "NOGRAPH" {
-            // It was swept with its last run since we stored it.
+            // The graph was swept with its last run since we stored it.
             self.known_graphs().remove(&known);
             word = self.create(new, false).await?;
         }
@@ -112,7 +112,7 @@ impl Runs for RedisStore {
             "CREATED" => {
                 let mut graphs = self.known_graphs();
                 if graphs.len() >= KNOWN_GRAPHS_MAX {
-                    // A document too much is sent, no more.
+                    // The worst effect is one document sent again.
                     graphs.clear();
                 }
                 graphs.insert(known);
@@ -195,7 +195,7 @@ impl Runs for RedisStore {
     async fn ledger(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
         let (key, mut all, mut cursor) = (self.keys.ledger(run), HashMap::new(), 0_u64);
         loop {
-            // A long run has many calls, and the shard has other work.
+            // In pages: a long run has many calls, and the shard has other work.
             let mut command = redis::cmd("HSCAN");
             command.arg(&key).arg(cursor).arg("COUNT").arg(LEDGER_PAGE);
             let (next, fields): (u64, Vec<(String, String)>) =
@@ -320,7 +320,7 @@ impl Runs for RedisStore {
         let mut command = redis::cmd("XRANGE");
         command.arg(self.keys.events(run)).arg(format!("({after}")).arg("+").arg("COUNT").arg(count);
         let value: Value = self.connector.ask(DOING, &command).await?;
-        let entries = array(value).ok_or_else(|| unexpected(DOING, "no list"))?;
+        let entries = array(value).ok_or_else(|| unexpected(DOING, "not a list"))?;
         let read = entries.into_iter().filter_map(entry).map(|(id, fields)| EventEntry::read(id, fields));
         read.collect::<Result<_, _>>().map_err(unreadable_events)
     }
@@ -481,7 +481,7 @@ impl Runs for RedisStore {
         let held = held.ok_or_else(|| unexpected(DOING, "the key vanished"))?;
         match held.split_once(' ') {
             Some((id, same)) if same == request => {
-                let id: RunId = id.parse().map_err(|_| unexpected(DOING, "no run id"))?;
+                let id: RunId = id.parse().map_err(|_| unexpected(DOING, "not a run id"))?;
                 Ok(if id == run { Reserved::Ours } else { Reserved::Same(id) })
             }
             _ => Ok(Reserved::Other),
@@ -554,15 +554,16 @@ impl RedisStore {
         self.connector.run("creating a run", &self.scripts.create_run, &script_keys, &list).await
     }
 
-    /// Everything of a run; read in one go, so that it is of one moment.
+    /// Reads all parts of a run in one script, so that they are of one moment.
     pub(super) async fn at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError> {
         const DOING: &str = "loading a run";
         let k = &self.keys;
         let keys = [k.run(run), k.state(run), k.held(run), k.events(run), k.collected(run), k.pauses(run)];
         let (fields, state, held, last, collected, pauses): (Value, Value, Vec<String>, Value, Value, Value) =
             self.connector.run(DOING, &self.scripts.load_run, &keys, &[]).await?;
-        let hash =
-            |value, what: &str| pairs(value).ok_or_else(|| unexpected(DOING, format!("{what} is no hash")));
+        let hash = |value, what: &str| {
+            pairs(value).ok_or_else(|| unexpected(DOING, format!("{what} is not a hash")))
+        };
         let fields: HashMap<String, String> = hash(fields, "the run")?.into_iter().collect();
         if fields.is_empty() {
             return Ok(None);
@@ -570,10 +571,10 @@ impl RedisStore {
         let state = hash(state, "the state")?;
         let last = array(last).and_then(|mut entries| entry(entries.pop()?));
         let seq = last.and_then(|(_, fields)| last_seq(&fields)).unwrap_or(0);
-        let collected = hash(collected, "what was collected")?;
+        let collected = hash(collected, "the results of closed frames")?;
         let pauses = hash(pauses, "the list of pauses")?;
         let objects = match fields.get(OBJECTS_FIELD) {
-            // Read behind the rest: what was written meanwhile is more than the state knows of, and left out.
+            // Read after the rest: messages written in between are beyond the index and ignored.
             Some(field) => self.objects_at_rest(run, field).await?,
             None => ObjectsAtRest::default(),
         };

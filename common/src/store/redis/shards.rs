@@ -1,4 +1,4 @@
-//! The store's door for whoever owns shards.
+//! [`Shards`] over Redis.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -19,9 +19,9 @@ use crate::store::{Claim, FactReader, Memory, Owner, RawFact, Shards, StoreError
 use crate::wire::objects::{OBJECTS_FIELD, parts};
 use crate::wire::state::AtRest;
 
-/// Blobs that one call of the sweep removes at most.
+/// The most blobs that one call of the sweep removes.
 const SWEEP_BLOBS: usize = 100;
-/// Facts being tried that are remembered.
+/// The most facts remembered as being tried.
 const TRYING_MAX: isize = 64;
 
 #[async_trait]
@@ -46,7 +46,7 @@ impl Shards for RedisStore {
     async fn holder(&self, shard: ShardId) -> Result<Option<String>, StoreError> {
         let mut command = redis::cmd("GET");
         command.arg(self.keys.owner(shard));
-        self.connector.ask("asking who owns a shard", &command).await
+        self.connector.ask("reading the owner of a shard", &command).await
     }
 
     async fn claim(
@@ -55,7 +55,7 @@ impl Shards for RedisStore {
         id: &str,
         lease: Duration,
     ) -> Result<Option<Box<dyn Owner>>, StoreError> {
-        const DOING: &str = "taking a shard";
+        const DOING: &str = "claiming a shard";
         let k = &self.keys;
         let keys = [k.nothing(shard), k.owner(shard), k.fence(shard), k.inbox(shard), k.trying(shard)];
         let args = args![id, lease.as_millis()];
@@ -64,12 +64,12 @@ impl Shards for RedisStore {
             return Ok(None);
         }
         let part = |at: usize| answer.get(at).map(String::as_str).unwrap_or("");
-        let number = |at: usize| part(at).parse::<u64>().map_err(|_| unexpected(DOING, "no number"));
+        let number = |at: usize| part(at).parse::<u64>().map_err(|_| unexpected(DOING, "not a number"));
         let claim = Claim {
             shard,
             epoch: number(1)?,
             commit: number(2)?,
-            cursor: part(3).parse().map_err(|_| unexpected(DOING, "the cursor is no entry id"))?,
+            cursor: part(3).parse().map_err(|_| unexpected(DOING, "the cursor is not an entry id"))?,
             takeovers: u32::try_from(number(4)?).unwrap_or(u32::MAX),
             trying: answer.iter().skip(5).filter_map(|e| e.parse().ok()).collect(),
         };
@@ -95,7 +95,7 @@ impl Shards for RedisStore {
         let keys = [self.keys.owner(shard), self.keys.fence(shard)];
         let _: String = self
             .connector
-            .run("giving a shard up", &self.scripts.release_shard, &keys, &[Arg::from(id)])
+            .run("releasing a shard", &self.scripts.release_shard, &keys, &[Arg::from(id)])
             .await?;
         Ok(())
     }
@@ -169,7 +169,7 @@ impl Shards for RedisStore {
             pipe.cmd("ZCARD").arg(key);
         });
         let lengths: Vec<usize> = self.connector.ask_all(DOING, &pipe).await?;
-        // The indexes count as one long list.
+        // Page over the indexes as if they were one list.
         let (mut ids, mut skip): (Vec<String>, usize) = (Vec::new(), from);
         for (key, length) in keys.iter().zip(lengths) {
             if skip >= length || ids.len() >= count {
@@ -224,7 +224,7 @@ impl Shards for RedisStore {
                     crash::pass(Place::SweepDone);
                     swept += 1;
                 }
-                Err(_) => tracing::warn!(%shard, id, "the index of ended runs holds what is no run id"),
+                Err(_) => tracing::warn!(%shard, id, "the index of ended runs holds an invalid run id"),
             }
         }
         Ok(swept)
@@ -249,7 +249,7 @@ impl Shards for RedisStore {
         ended_by: Timestamp,
         count: usize,
     ) -> Result<usize, StoreError> {
-        const DOING: &str = "giving large values their time to live";
+        const DOING: &str = "setting the time to live of large values";
         let (from, ended) = (self.keys.expired(shard), self.keys.ended(shard));
         let mut read = redis::cmd("GET");
         read.arg(&from);
@@ -260,7 +260,7 @@ impl Shards for RedisStore {
         command.arg("LIMIT").arg(0).arg(count);
         let due: Vec<(String, f64)> = self.connector.ask(DOING, &command).await?;
         let Some((_, last)) = due.last().cloned() else { return Ok(0) };
-        // Runs that ended in one commit have ended in one moment: all of them, or the next look would pass some over.
+        // Runs of one commit end at the same time. Take all of them, or the next call would skip some.
         let mut command = redis::cmd("ZRANGEBYSCORE");
         command.arg(&ended).arg(last).arg(last);
         let together: Vec<String> = self.connector.ask(DOING, &command).await?;
@@ -281,7 +281,7 @@ impl Shards for RedisStore {
         let args = args![super::keys::GROUP];
         let cut: u64 = self.connector.run("trimming a queue", &self.scripts.trim_jobs, &keys, &args).await?;
         if cut > 0 {
-            tracing::warn!(%shard, queue, cut, "jobs that were acknowledged and left lying were removed");
+            tracing::warn!(%shard, queue, cut, "removed jobs that were acknowledged but not deleted");
         }
         Ok(())
     }
@@ -294,7 +294,7 @@ impl Shards for RedisStore {
         }
         let mut command = redis::cmd("INFO");
         command.arg("memory");
-        let info: String = self.connector.ask("asking how much memory is used", &command).await?;
+        let info: String = self.connector.ask("reading the memory use", &command).await?;
         let number = |name: &str| {
             let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             value.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
@@ -319,7 +319,7 @@ fn from_score(score: f64) -> Timestamp {
 }
 
 impl RedisStore {
-    /// Puts an id on a list of live processes, by the server's time; answers who is on it.
+    /// Adds an id to a list of live processes, by the server's time; returns the ids on it.
     pub(super) async fn announce(
         &self,
         key: &str,
@@ -328,19 +328,19 @@ impl RedisStore {
     ) -> Result<Vec<String>, StoreError> {
         let (keys, args) = ([key.to_string(), self.keys.knowing()], args![id, ttl.as_millis()]);
         let mut live: Vec<String> =
-            self.connector.run("telling that we live", &self.scripts.announce, &keys, &args).await?;
+            self.connector.run("announcing a process", &self.scripts.announce, &keys, &args).await?;
         live.sort();
         Ok(live)
     }
 
     async fn expire_blobs_of(&self, run: RunId) -> Result<(), StoreError> {
-        const DOING: &str = "giving large values their time to live";
+        const DOING: &str = "setting the time to live of large values";
         let mut cursor = "0".to_string();
         loop {
             let mut names = redis::pipe();
             names.cmd("HSCAN").arg(self.keys.blobs(run)).arg(&cursor).arg("COUNT").arg(SWEEP_BLOBS);
             if cursor == "0" {
-                // They live as long as their run may wait for somebody, and not much longer than the run.
+                // They live as long as their run may be paused, and not much longer than the run.
                 for key in [self.keys.journal(run), self.keys.calls(run)] {
                     names.cmd("EXPIRE").arg(key).arg(self.ttl_seconds()).ignore();
                 }
@@ -361,7 +361,7 @@ impl RedisStore {
         }
     }
 
-    /// Removes one run, its blobs in bounded pieces; false when the shard is no longer ours.
+    /// Removes one run, its blobs in bounded parts; `false` when the shard is no longer ours.
     async fn sweep_run(&self, run: RunId, epoch: u64) -> Result<bool, StoreError> {
         let (k, shard) = (&self.keys, run.shard());
         let mut head = redis::cmd("HMGET");
@@ -379,7 +379,7 @@ impl RedisStore {
             let pairs: Vec<String>;
             (cursor, pairs) = self.connector.ask("listing blobs to remove", &names).await?;
             let names: Vec<BlobId> = pairs.iter().step_by(2).map(|n| BlobId::from(n.as_str())).collect();
-            // A piece may hold few or none, and still not be the last: only the cursor says so.
+            // A part may hold few blobs or none and still not be the last: only the cursor tells.
             let last = cursor == "0";
             let mut keys = vec![
                 k.nothing(shard),
@@ -412,10 +412,10 @@ impl RedisStore {
     }
 }
 
-/// Reads an inbox by cursor; no consumer group, since the owner is its only reader.
+/// Reads an inbox by cursor; needs no consumer group, since the owner is its only reader.
 struct InboxReader {
     line: Line,
-    /// Kept for its room.
+    /// Reused for its buffer.
     request: Request,
     connector: Connector,
     key: String,
@@ -443,12 +443,12 @@ impl FactReader for InboxReader {
         let whole = entries(&mut replies, ["kind", "run", "fact"], |_, entry, [kind, run, body]| {
             facts.push(RawFact::read(entry, &kind, &run, body.into_owned()));
         });
-        whole.ok_or_else(|| unexpected(DOING, "no streams"))?;
+        whole.ok_or_else(|| unexpected(DOING, "not a list of streams"))?;
         Ok(facts)
     }
 }
 
-/// A word of a reply, for scripts that answer lists of mixed values.
+/// A reply as a string, for scripts that answer lists of mixed values.
 pub(super) fn word(value: Value) -> String {
     text(value).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What API keys spend: sums on each shard, counted by the commits; whoever asks adds them up.
+//! The spending of API keys: sums per shard, updated by the commits and added up by readers.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use crate::limits;
 use crate::store::{KeySpent, Runs, StoreError, day_of};
 use crate::wire::commit::SpentWrite;
 
-/// Between a key's id and the day.
+/// The key id with the day.
 fn on_day(key: &str, day: &str) -> String {
     format!("{key}:{day}")
 }
 
-/// Writes into a commit what a run's model calls cost its key, in all and on their day.
+/// Adds the cost of a run's model calls to its key's sums: in total and per day.
 pub(super) fn write(request: &mut Request, keys: &Keys, shard: ShardId, spent: &SpentWrite) {
     let Some(key) = &spent.key else { return };
     let Some(at) = spent.calls.last().map(|call| call.at) else { return };
@@ -36,7 +36,7 @@ impl RedisStore {
             pipe.cmd("HGETALL").arg(self.keys.spent(ShardId(shard), &of));
         }
         let parts: Vec<BTreeMap<String, u64>> =
-            self.connector.ask_all("asking what a key has spent", &pipe).await?;
+            self.connector.ask_all("reading the spending of a key", &pipe).await?;
         let mut sum = KeySpent::default();
         parts.into_iter().for_each(|part| sum.merge(&KeySpent(part)));
         Ok(sum)
@@ -45,7 +45,7 @@ impl RedisStore {
     pub(super) async fn hash_of(&self, key: String) -> Result<Vec<(String, String)>, StoreError> {
         let mut command = redis::cmd("HGETALL");
         command.arg(key);
-        let all: BTreeMap<String, String> = self.connector.ask("reading about keys", &command).await?;
+        let all: BTreeMap<String, String> = self.connector.ask("reading key data", &command).await?;
         Ok(all.into_iter().collect())
     }
 

@@ -1,4 +1,4 @@
-//! Triggers in Redis: a hash each, and a sorted set of due times on each shard, the only truth about when.
+//! Triggers in Redis: a hash each, and on each shard a sorted set of due times, which alone decides when.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::store::{
     DueSchedule, Fired, Meta, Runs, StoreError, Trigger, TriggerChanges, TriggerKind, TriggerState, shard_of,
 };
 
-/// Schedules that one look takes from a shard, more than will ever be due and not to be fired; the others come later.
+/// The most schedules that one call takes from a shard; the others follow later.
 const LOOK_MAX: usize = 1000;
 
 impl RedisStore {
@@ -125,8 +125,10 @@ impl RedisStore {
         let run = fired.run.map(|run| run.to_string()).unwrap_or_default();
         let at = fired.at.map(|at| at.micros().to_string()).unwrap_or_default();
         let args = args![run, at, fired.error.as_deref().unwrap_or_default()];
-        let _: String =
-            self.connector.run("noting what a trigger did", &self.scripts.note_trigger, &keys, &args).await?;
+        let _: String = self
+            .connector
+            .run("storing the result of a trigger", &self.scripts.note_trigger, &keys, &args)
+            .await?;
         Ok(())
     }
 }
@@ -151,7 +153,7 @@ fn state(id: &str, mut fields: HashMap<String, String>, due: Option<f64>) -> Opt
     Some(TriggerState { trigger, fired, due: due.map(moment) })
 }
 
-/// Scores are whole milliseconds, which a float of this size holds exactly.
+/// Scores are whole milliseconds, which a double of this size holds exactly.
 fn moment(score: f64) -> Timestamp {
     Timestamp::from_millis(score as i64)
 }

@@ -1,4 +1,4 @@
-//! The head of a run, in its `start` fact and as fields of its hash.
+//! The head of a run (what was submitted), in its `start` fact and as fields of its hash.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::wire::text::{named_text, stored_text};
 use crate::wire::value::{NamedJson, StoredJson, named_from_json, stored_from_json};
 use crate::wire::{WireError, check_version};
 
-/// The head of a run, as a `start` fact carries it.
+/// Writes the head of a run for a `start` fact.
 pub fn head_to_json(head: &RunHead) -> Json {
     let named = |values| serde_json::to_value(NamedJson(values)).unwrap_or_default();
     let mut map = JsonMap::new();
@@ -69,7 +69,7 @@ pub fn head_to_json(head: &RunHead) -> Json {
 /// Reads the head of a run from a `start` fact.
 ///
 /// # Errors
-/// Fields that are missing or do not fit.
+/// Fields that are missing or invalid.
 pub fn head_from_json(mut map: JsonMap) -> Result<RunHead, WireError> {
     let text = |map: &JsonMap, key: &str| map.get(key).and_then(Json::as_str).map(str::to_string);
     let options = match map.remove("options") {
@@ -99,7 +99,7 @@ pub fn head_from_json(mut map: JsonMap) -> Result<RunHead, WireError> {
     })
 }
 
-/// The fields of the run hash at submit.
+/// The fields of the run hash at submission.
 pub fn head_fields(head: &RunHead, graph: &Graph) -> Vec<(&'static str, String)> {
     let named = |values| named_text(values);
     let mut fields = vec![
@@ -146,7 +146,7 @@ pub fn head_fields(head: &RunHead, graph: &Graph) -> Vec<(&'static str, String)>
         fields.push(("commands", breakpoints_json(&head.commands).to_string()));
     }
     let mut options = options_to_json(&head.options);
-    // The fact that begins it brings its messages, and the state has them from then on.
+    // Messages come with the start fact; afterwards the state holds them.
     options.remove("messages");
     if !options.is_empty() {
         fields.push(("options", Json::Object(options).to_string()));
@@ -154,10 +154,10 @@ pub fn head_fields(head: &RunHead, graph: &Graph) -> Vec<(&'static str, String)>
     fields
 }
 
-/// Reads the head back from the fields of the run hash.
+/// Reads the head from the fields of the run hash.
 ///
 /// # Errors
-/// Fields that are missing or do not fit.
+/// Fields that are missing or invalid.
 pub fn head_from_fields(fields: &HashMap<String, String>) -> Result<RunHead, WireError> {
     let json = |key: &str| -> Result<Option<Json>, WireError> {
         fields
@@ -199,10 +199,10 @@ fn caller_json(caller: &Caller) -> Json {
     value
 }
 
-/// Reads who has called a run, as its hash has it.
+/// Reads a run's caller from its hash.
 ///
 /// # Errors
-/// Something is missing.
+/// A field is missing.
 pub fn read_caller(value: &Json) -> Result<Box<Caller>, WireError> {
     let text = |key: &str| value.get(key).and_then(Json::as_str);
     let missing = |key: &str| WireError::malformed(WHAT, format!("a caller has no {key}"));
@@ -213,7 +213,7 @@ pub fn read_caller(value: &Json) -> Result<Box<Caller>, WireError> {
     }))
 }
 
-/// A moment among the fields of a run.
+/// Reads a time from the fields of a run.
 pub(super) fn time(fields: &HashMap<String, String>, key: &str) -> Option<Timestamp> {
     fields.get(key).and_then(|t| t.parse().ok()).map(Timestamp::from_micros)
 }

@@ -1,4 +1,4 @@
-//! A run, put together from what the store has of it.
+//! Builds a run from its stored parts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::wire::objects::{self, ObjectsAtRest};
 use crate::wire::value::{named_from_json, stored_from_json};
 use crate::wire::{WireError, open};
 
-/// A run as the store has it.
+/// The stored parts of a run.
 #[derive(Debug, Clone, Default)]
 pub struct AtRest {
     /// Fields of the run hash.
@@ -24,20 +24,20 @@ pub struct AtRest {
     pub state: Vec<(String, String)>,
     /// The list of held chunks.
     pub held: Vec<String>,
-    /// The number of the last event; 0 for none.
+    /// The number of the last event; 0 when there is none.
     pub seq: u64,
-    /// What closed frames of open containers left.
+    /// The results of closed frames, for open containers.
     pub collected: Vec<(String, String)>,
-    /// Its pauses, and the answers to them.
+    /// Pauses and their answers.
     pub pauses: Vec<(String, String)>,
-    /// What it keeps beside its variables.
+    /// Messages, runtime values and history.
     pub objects: ObjectsAtRest,
 }
 
-/// Puts a run together from what the store has of it.
+/// Builds a run from its stored parts.
 ///
 /// # Errors
-/// A newer version, or fields that do not fit.
+/// A newer version, or invalid fields.
 pub fn load(id: RunId, graph: Arc<Graph>, rest: AtRest) -> Result<RunState, WireError> {
     let head = head_from_fields(&rest.run)?;
     let mut run = RunState::new(id, graph, head);
@@ -48,7 +48,7 @@ pub fn load(id: RunId, graph: Arc<Graph>, rest: AtRest) -> Result<RunState, Wire
     run.finished_at = time(&rest.run, "finished_at");
     run.error = rest.run.get("error").map(|e| e.as_str().into());
     run.seq = rest.seq;
-    // The response cursor puts other things in order, so these are loaded first.
+    // The response cursor reorders the other parts, so they are loaded first.
     let (cursor, parts): (Vec<_>, Vec<_>) = rest.state.iter().partition(|(field, _)| field == RESPONSE_FIELD);
     for (field, text) in parts {
         load_field(&mut run, field, text)?;
@@ -62,7 +62,7 @@ pub fn load(id: RunId, graph: Arc<Graph>, rest: AtRest) -> Result<RunState, Wire
     let graph = run.graph.clone();
     for (field, text) in &rest.collected {
         let (frame, node, index) = open::placed(&FramePath::from(field.as_str()), &graph)?;
-        // What was left to a container that has ended meanwhile is about to be removed.
+        // A result for a container that has ended will be deleted soon; it is skipped.
         if let Some(container) = run.containers.get_mut(&(frame, node)) {
             container.keep(index, open::read_collected(text)?);
         }

@@ -1,23 +1,23 @@
-//! A run at rest: the fields of its two hashes.
+//! The stored form of a run: the fields of its two hashes.
 //!
 //! | hash | field | holds |
 //! | --- | --- | --- |
 //! | run | `status`, `version`, `mode`, `workflow`, `app`, `user` | words |
 //! | run | `inputs`, `sys`, `conversation`, `commands`, `options`, `outputs` | JSON |
-//! | run | `turn` | `true` when what is said becomes a turn of its conversation |
-//! | run | `history` | the turns of the conversation before it |
-//! | run | `messages` | `true` when it goes on with the message list of its conversation |
-//! | run | `objects` | what else there is of it, see [`super::objects`] |
+//! | run | `turn` | `true` when its messages become a turn of its conversation |
+//! | run | `history` | the earlier turns of its conversation |
+//! | run | `messages` | `true` when it continues its conversation's message list |
+//! | run | `objects` | which other keys of it exist, see [`super::objects`] |
 //! | run | `conversation_id` | the conversation it belongs to |
 //! | run | `key` | the id of the API key that pays for it |
-//! | run | `caller`, `call_depth` | the node that has called it, as JSON, and how many workflows deep that is |
+//! | run | `caller`, `call_depth` | the node that called it, as JSON, and the number of callers above it |
 //! | run | `created_at`, `started_at`, `finished_at` | Unix microseconds |
 //! | run | `error`, `steps`, `tokens`, `price`, `currency`, `exceptions` | written at the end |
 //! | state | `n:<frame>/<node>` | JSON of a node's state |
 //! | state | `v:<frame>/<node>.<name>` | a variable |
-//! | state | `s:<node>.<name>` | a text that comes in pieces |
+//! | state | `s:<node>.<name>` | a streamed text |
 //! | state | `m:<list>` | the index of a message list |
-//! | state | `response` | who may stream, and where the cursor stands |
+//! | state | `response` | which nodes may stream, and the position of the cursor |
 //!
 //! In field names `%`, `/` and `.` of node ids and names are written `%25`, `%2F`, `%2E`.
 

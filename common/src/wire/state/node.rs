@@ -1,4 +1,4 @@
-//! What stands in the state for a node, and for a variable.
+//! The stored form of a node's state and of a variable.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::wire::record::{read_record, write_record};
 use crate::wire::text::{ObjectText, put_stored};
 use crate::wire::{WireError, open};
 
-/// A variable of the frames around that an item must not see.
+/// Marks a variable of an outer frame that an item must not see.
 pub(super) const HIDDEN: &str = r#"{"$tm":"hidden"}"#;
 
-/// Writes a node's state; its job, if it has one, lies in this queue.
+/// Writes a node's state. `queue` holds its job, if it has one.
 pub(in crate::wire) fn write_node(object: &mut ObjectText, node: &NodeState, queue: &str) {
     object.word("status", node.status.name());
     if node.attempt != 1 {
@@ -27,7 +27,7 @@ pub(in crate::wire) fn write_node(object: &mut ObjectText, node: &NodeState, que
     }
     if let Some(job) = node.job {
         object.entry("job", job);
-        // So that the job can be found even when the workflow cannot be read any more.
+        // Stored so that the job can be found even when the workflow is unreadable.
         if queue != DEFAULT_QUEUE {
             object.text("queue", queue);
         }
@@ -79,7 +79,7 @@ pub(in crate::wire) fn write_node(object: &mut ObjectText, node: &NodeState, que
 /// Reads a node's state.
 ///
 /// # Errors
-/// Not JSON, or a status this process does not know.
+/// Not JSON, or an unknown status.
 pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
     let map: JsonMap = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
     let number = |key: &str| map.get(key).and_then(Json::as_u64);
@@ -108,29 +108,28 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
     })
 }
 
-/// The end that the node has come to, and that its hooks are still to be told of.
+/// The node's end, for hooks that have not run yet.
 fn ended(map: &JsonMap) -> Result<Box<Ended>, WireError> {
     let failed = map.get("failed").and_then(Json::as_bool).unwrap_or(false);
     let record = Box::new(read_record(&mut Fields::from(map.clone()))?);
     Ok(Box::new(Ended { failed, record }))
 }
 
-/// The run that the node has called: under `calls` while it is not over.
+/// The sub-workflow run of the node: `calls` while it runs, `called` once it has ended.
 fn open_call(map: &JsonMap) -> Option<Box<OpenCall>> {
     let of = |key: &str, ended| Some(OpenCall { run: map.get(key)?.as_str()?.parse().ok()?, ended });
     of("calls", false).or_else(|| of("called", true)).map(Box::new)
 }
 
-/// What stands in the state for a variable.
+/// The stored form of a variable.
 pub(in crate::wire) enum VariableText<'a> {
-    /// Its value.
     Stored(&'a Stored),
     /// An item must not see it.
     Hidden,
 }
 
 impl VariableText<'_> {
-    /// Puts its JSON behind what is there of a text.
+    /// Appends its JSON to a text.
     pub(in crate::wire) fn put(self, text: &mut String) {
         match self {
             Self::Stored(stored) => put_stored(text, stored),
@@ -139,7 +138,7 @@ impl VariableText<'_> {
     }
 }
 
-/// A variable as it stands in the state.
+/// A variable for the state; `None` deletes it.
 pub(in crate::wire) fn variable_text<'a>(
     run: &'a RunState,
     frame: &FramePath,

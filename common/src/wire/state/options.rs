@@ -1,4 +1,4 @@
-//! The options of a run, and what it may spend: only what differs from the defaults is written.
+//! The options and the budget of a run. Only differences from the defaults are written.
 
 use serde_json::Value as Json;
 
@@ -10,7 +10,7 @@ use crate::nodes::evaluate::UndefinedNames;
 use crate::objects::{Message, ObjectLimits, given_messages};
 use crate::value::JsonMap;
 
-/// Options that differ from their defaults.
+/// Writes the options that differ from their defaults.
 pub fn options_to_json(options: &RunOptions) -> JsonMap {
     let default = RunOptions::default();
     let mut map = JsonMap::new();
@@ -75,7 +75,7 @@ pub fn options_to_json(options: &RunOptions) -> JsonMap {
     map
 }
 
-/// Puts what a run may spend among its options.
+/// Adds the budget to the options.
 pub(in crate::wire) fn write_budget(map: &mut JsonMap, budget: &Budget) {
     if let Some((tokens, by)) = &budget.tokens {
         map.insert("budget_tokens".into(), (*tokens).into());
@@ -87,7 +87,7 @@ pub(in crate::wire) fn write_budget(map: &mut JsonMap, budget: &Budget) {
     }
 }
 
-/// What a run may spend, as its options or the order of a call say it.
+/// Reads the budget from the options of a run or the order of a sub-workflow run.
 pub fn read_budget(map: &JsonMap) -> Option<Box<Budget>> {
     let words = |key: &str| map.get(key).and_then(Json::as_str);
     let by = |key: &str| words(key).and_then(SetBy::from_name).unwrap_or(SetBy::Request);
@@ -97,7 +97,7 @@ pub fn read_budget(map: &JsonMap) -> Option<Box<Budget>> {
     (tokens.is_some() || price.is_some()).then(|| Box::new(Budget { tokens, price }))
 }
 
-/// Choices; what cannot be read is at its default, as with every option.
+/// Reads choices; an unreadable one gets its default, like every option.
 fn read_choices(map: &JsonMap) -> Option<Box<Choices>> {
     let mut choices = Choices::default();
     choices.take(map).ok()?;
@@ -114,7 +114,7 @@ fn read_limits(map: &JsonMap) -> Option<Box<ObjectLimits>> {
     (limits != ObjectLimits::default()).then(|| Box::new(limits))
 }
 
-/// Options from JSON; what is absent or of a wrong shape is at its default.
+/// Reads options; absent or invalid ones get their defaults.
 pub fn options_from_json(map: &JsonMap) -> RunOptions {
     let default = RunOptions::default();
     let number = |key: &str| map.get(key).and_then(Json::as_u64);

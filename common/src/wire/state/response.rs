@@ -1,4 +1,4 @@
-//! What stands in the state for streamed text: streams, what they hold back, and how far the response has come.
+//! The stored form of streamed text: streams, the chunks they hold back, and the response cursor.
 
 use serde_json::{Value as Json, json};
 
@@ -14,7 +14,7 @@ use crate::wire::{WireError, open};
 /// The field of the response cursor.
 pub const RESPONSE_FIELD: &str = "response";
 
-/// A stream, without what it holds back: that is in the list of held chunks.
+/// Writes a stream without its held chunks, which have their own list.
 pub fn stream_json(stream: &Stream) -> String {
     let mut object = ObjectText::with_capacity(128);
     object.number("attempt", stream.attempt);
@@ -41,14 +41,14 @@ pub(super) fn stream_from_json(text: &str) -> Result<Stream, WireError> {
     })
 }
 
-/// A held chunk.
+/// Writes a held chunk.
 pub fn held_json(held: &Held) -> String {
     json!({"stream": held.stream, "attempt": held.attempt, "delivery": held.delivery, "text": held.text})
         .to_string()
 }
 
-/// The response cursor and the order of finished responses. Of those that made several values the order of their names
-/// as well: the run's outputs show it, and a hash forgets it.
+/// Writes the response cursor and the order of finished responses. Keeps the order of a response's names too:
+/// the run's outputs show it, and a hash loses it.
 pub fn response_json(run: &RunState) -> String {
     let graph = &run.graph;
     let id = |ix: NodeIx| graph.node(ix).id.as_str();
@@ -101,10 +101,10 @@ pub(super) fn load_response(run: &mut RunState, text: &str) -> Result<(), WireEr
     Ok(())
 }
 
-/// Brings a node's variables into the order of these names.
+/// Sorts a node's variables by these names.
 fn order_variables(run: &mut RunState, node: &str, names: &Json) {
     let names = names.as_array().map_or(&[][..], Vec::as_slice);
-    // A name that was written later comes last, as it does in memory.
+    // Names written later come last, as in memory.
     let place =
         |name: &String| names.iter().position(|known| known.as_str() == Some(name)).unwrap_or(usize::MAX);
     if let Some(values) = run.frames.root_mut().variables.get_mut(node) {
@@ -112,7 +112,8 @@ fn order_variables(run: &mut RunState, node: &str, names: &Json) {
     }
 }
 
-/// A held chunk counts while its stream is still that of the same holder and none of it has been told.
+/// Loads a held chunk. It counts only while its stream still has the same attempt and delivery, and nothing
+/// of it has been sent.
 pub(super) fn load_held(run: &mut RunState, text: &str) -> Result<(), WireError> {
     let map: JsonMap = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
     let words = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or("");

@@ -1,4 +1,4 @@
-//! Opening a line: over TCP, TLS or a unix socket, as the address has it, with name, password and database.
+//! Opens a line: over TCP, TLS or a unix socket, with name, password and database from the address.
 
 use std::io::{Error, ErrorKind};
 use std::pin::Pin;
@@ -11,11 +11,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 
-/// What a line runs over.
+/// The transport of a line.
 pub(super) trait Bytes: AsyncRead + AsyncWrite + Send + Sync {}
 impl<T: AsyncRead + AsyncWrite + Send + Sync> Bytes for T {}
 
-/// Connects; says nothing yet.
+/// Connects without sending anything.
 pub(super) async fn connect(
     info: &ConnectionInfo,
     roots: &Arc<RootCertStore>,
@@ -23,16 +23,16 @@ pub(super) async fn connect(
     match info.addr() {
         ConnectionAddr::Tcp(host, port) => Ok(Box::pin(tcp(host, *port).await?)),
         ConnectionAddr::Unix(path) => Ok(Box::pin(UnixStream::connect(path).await?)),
-        // The client library has no way to be told of an insecure one with the features in use, and refuses it likewise.
+        // The client library with these features has no insecure mode and refuses such an address, too.
         ConnectionAddr::TcpTls { host, port, insecure: false, .. } => {
             let name = ServerName::try_from(host.clone())
-                .map_err(|_| wrong(format!("{host} is no name that a certificate could have")))?;
+                .map_err(|_| wrong(format!("{host} is not a host name that a certificate can have")))?;
             let config = rustls::ClientConfig::builder().with_root_certificates(roots.clone());
             let config = config.with_no_client_auth();
             let stream = tcp(host, *port).await?;
             Ok(Box::pin(TlsConnector::from(Arc::new(config)).connect(name, stream).await?))
         }
-        other => Err(wrong(format!("redis.url leads to {other}, which is not supported"))),
+        other => Err(wrong(format!("redis.url has the address {other}, which is not supported"))),
     }
 }
 

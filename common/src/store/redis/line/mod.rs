@@ -1,8 +1,8 @@
-//! Lines: connections of one's own for the three conversations that a step consists of: reading the inbox, committing, and
-//! the worker's side of both. The client library serves many who share a connection, and gives each reply as a tree of
-//! values of its own; here one at a time is served, and what it is told lies in one buffer until the next request.
+//! Lines: separate connections for the three dialogues of a step (reading the inbox, committing, and the
+//! worker's side of both). The client library shares a connection among many users and builds a tree of
+//! values for each reply. A line serves one user, and its replies stay in one buffer until the next request.
 //!
-//! A line never connects anew by itself: what was said on it (`WATCH`) counts until it is closed.
+//! A line never reconnects: `WATCH` on it counts only while it is open.
 
 mod connect;
 mod replies;
@@ -22,22 +22,23 @@ pub(super) use replies::{Replies, Reply};
 pub(super) use request::{Request, Word};
 pub(super) use streams::entries;
 
-/// Room that is there for replies at least.
+/// The least free space in the reply buffer.
 const ROOM: usize = 16 * 1024;
-/// Buffers above this are given back before the next request.
+/// Larger buffers are freed before the next request.
 const KEPT_BYTES: usize = 1024 * 1024;
 
 /// A connection with one user.
 pub(super) struct Line {
     stream: Pin<Box<dyn connect::Bytes>>,
     replies: Vec<u8>,
-    /// A request was sent whose replies have not been read: whoever waited has gone, or it failed. Nothing more goes over it.
+    /// The replies to a request were not all read, because it failed or its future was dropped. The line must
+    /// not be used again.
     is_broken: bool,
     timeout: Duration,
 }
 
 impl Line {
-    /// Connects, and says who is there. `timeout` bounds this and every request.
+    /// Connects and authenticates. `timeout` bounds this and every request.
     pub(super) async fn open(
         info: &ConnectionInfo,
         roots: &Arc<RootCertStore>,
@@ -74,8 +75,8 @@ impl Line {
         }
     }
 
-    /// Sends a request and waits for all its replies; `blocks` is how long the server may take beyond the usual.
-    /// Errors among the replies are left to the caller.
+    /// Sends a request and waits for all its replies. `blocks` is the extra time that the server may take.
+    /// The caller handles errors among the replies.
     pub(super) async fn ask(
         &mut self,
         request: &Request,
@@ -83,7 +84,7 @@ impl Line {
     ) -> Result<Replies<'_>, RedisError> {
         let (bytes, replies) = request.finished().ok_or_else(miscounted)?;
         if self.is_broken {
-            let reason = "the connection was left in the middle of a request";
+            let reason = "an earlier request on this connection was not finished";
             return Err(io::Error::new(io::ErrorKind::BrokenPipe, reason).into());
         }
         self.is_broken = true;
@@ -93,7 +94,7 @@ impl Line {
         Ok(Replies::new(&self.replies))
     }
 
-    /// The replies to the last request, once more.
+    /// The replies to the last request, again.
     pub(super) fn replies(&self) -> Replies<'_> {
         Replies::new(&self.replies)
     }
@@ -115,7 +116,7 @@ async fn exchange(
             Ok(true) => return Ok(()),
             Ok(false) => {}
             Err(replies::Malformed) => {
-                let reason = "what came is no reply of a Redis server";
+                let reason = "the reply is not valid for a Redis server";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
             }
         }
@@ -127,7 +128,8 @@ async fn exchange(
     }
 }
 
-/// What the server called wrong, as an error of the client library, so that all errors are told in one place.
+/// Turns an error line of the server into an error of the client library, so that all errors are explained in
+/// one place.
 pub(super) fn error_of(line: &[u8]) -> RedisError {
     let parsed = redis::parse_redis_value(&[b"-", line, b"\r\n"].concat());
     match parsed.and_then(redis::Value::extract_error) {

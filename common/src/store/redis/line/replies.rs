@@ -1,5 +1,5 @@
-//! Replies, read in place. A line first finds out where the replies to a request end ([`Scan`]); then they are gone through
-//! from the front ([`Replies`]), and only what is kept is copied.
+//! Reads replies in place. [`Scan`] first finds the end of a request's replies; then [`Replies`] reads them
+//! from the front, and the caller copies only what it keeps.
 
 use std::borrow::Cow;
 
@@ -7,15 +7,15 @@ use redis::RedisError;
 
 use super::error_of;
 
-/// What came is no reply of a Redis server.
+/// The bytes are not a valid reply of a Redis server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store::redis) struct Malformed;
 
-/// Where in what came the reading stands, so that nothing is looked at twice however it comes in pieces.
+/// The position in the received bytes, so that no byte is scanned twice when they come in pieces.
 #[derive(Debug)]
 pub(super) struct Scan {
     at: usize,
-    /// Replies, and elements of those that have begun, that are still to come.
+    /// Replies and elements of begun lists that are still to come.
     left: usize,
 }
 
@@ -24,7 +24,7 @@ impl Scan {
         Self { at: 0, left: replies }
     }
 
-    /// Whether all has come; `bytes` is everything that came so far.
+    /// Whether all replies have come; `bytes` is everything received so far.
     pub(super) fn is_whole(&mut self, bytes: &[u8]) -> Result<bool, Malformed> {
         while self.left > 0 {
             let Some((head, end)) = head_at(bytes, self.at)? else { return Ok(false) };
@@ -46,29 +46,29 @@ impl Scan {
     }
 }
 
-/// What a reply begins with.
+/// The head of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Head<'a> {
     Status(&'a [u8]),
     Error(&'a [u8]),
     Number(i64),
-    /// A text of so many bytes follows, and the end of a line.
+    /// A string of so many bytes follows, and a line end.
     Text(usize),
     /// So many replies follow.
     List(usize),
     Nil,
 }
 
-/// That a command waits for the end of its transaction.
+/// The reply to a command in a transaction.
 const QUEUED: &[u8; 9] = b"+QUEUED\r\n";
 
-/// The head that begins at `at`, and where what follows it begins; none when its line has not come whole.
+/// The head at `at` and the end of its line; `None` when the line is incomplete.
 #[inline(always)]
 fn head_at(bytes: &[u8], at: usize) -> Result<Option<(Head<'_>, usize)>, Malformed> {
     let Some(line) = bytes.get(at..) else { return Ok(None) };
     let Some((kind, rest)) = line.split_first() else { return Ok(None) };
     if let b'+' | b'-' = kind {
-        // Of the replies to a transaction half say this, one for each command.
+        // Half of the replies to a transaction are this one.
         if line.first_chunk() == Some(QUEUED) {
             return Ok(Some((Head::Status(&QUEUED[1..7]), at + QUEUED.len())));
         }
@@ -83,7 +83,7 @@ fn head_at(bytes: &[u8], at: usize) -> Result<Option<(Head<'_>, usize)>, Malform
     let Some((number, length)) = number_in(rest)? else { return Ok(None) };
     let head = match kind {
         b':' => Head::Number(number),
-        // The length of what is not there.
+        // Length -1 means nil.
         _ if number == -1 => Head::Nil,
         _ => {
             let length = usize::try_from(number).map_err(|_| Malformed)?;
@@ -93,7 +93,7 @@ fn head_at(bytes: &[u8], at: usize) -> Result<Option<(Head<'_>, usize)>, Malform
     Ok(Some((head, at + 1 + length)))
 }
 
-/// The number that the line consists of, and the length of the line with its end; none when it has not come whole.
+/// The number in the line, and the length of the line with its end; `None` when it is incomplete.
 #[inline(always)]
 fn number_in(line: &[u8]) -> Result<Option<(i64, usize)>, Malformed> {
     let is_negative = line.first() == Some(&b'-');
@@ -123,21 +123,22 @@ fn number_in(line: &[u8]) -> Result<Option<(i64, usize)>, Malformed> {
 pub(in crate::store::redis) enum Reply<'a> {
     /// A word such as `OK`, `QUEUED`.
     Status(&'a [u8]),
-    /// What the server calls wrong.
+    /// An error message of the server.
     Error(&'a [u8]),
     Number(i64),
     Text(&'a [u8]),
-    /// Nothing: no text, or no list.
+    /// A nil string or list.
     Nil,
     /// So many replies follow.
     List(usize),
 }
 
 impl<'a> Reply<'a> {
-    /// A text, whatever way the server writes it. What a hand wrote that is no UTF-8 is shown as well as can be.
+    /// A string in any of the protocol's forms. Invalid UTF-8, which only a person could have written, is
+    /// replaced.
     pub(in crate::store::redis) fn text(self) -> Option<Cow<'a, str>> {
         match self {
-            // Looked at as a whole first: what is asked character by character takes several times as long.
+            // Checked in one pass first: decoding character by character takes several times as long.
             Self::Status(text) | Self::Text(text) => {
                 Some(str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text), Cow::Borrowed))
             }
@@ -147,7 +148,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Whole replies, gone through from the front.
+/// Complete replies, read from the front.
 #[derive(Debug, Clone)]
 pub(in crate::store::redis) struct Replies<'a> {
     bytes: &'a [u8],
@@ -155,12 +156,12 @@ pub(in crate::store::redis) struct Replies<'a> {
 }
 
 impl<'a> Replies<'a> {
-    /// `bytes` are whole replies.
+    /// `bytes` must be complete replies.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    /// The same, unless the first of them is an error.
+    /// The same replies, unless the first of them is an error.
     pub(in crate::store::redis) fn checked(self) -> Result<Self, RedisError> {
         match self.clone().next() {
             Some(Reply::Error(error)) => Err(error_of(error)),
@@ -168,7 +169,7 @@ impl<'a> Replies<'a> {
         }
     }
 
-    /// The next reply or element; none at the end.
+    /// The next reply or element; `None` at the end.
     #[inline]
     pub(in crate::store::redis) fn next(&mut self) -> Option<Reply<'a>> {
         let (head, end) = head_at(self.bytes, self.at).ok()??;
@@ -187,7 +188,7 @@ impl<'a> Replies<'a> {
         })
     }
 
-    /// The next text, as it came.
+    /// The next string as bytes.
     pub(in crate::store::redis) fn word(&mut self) -> Option<&'a [u8]> {
         match self.next()? {
             Reply::Status(text) | Reply::Text(text) => Some(text),
@@ -195,12 +196,12 @@ impl<'a> Replies<'a> {
         }
     }
 
-    /// The next text.
+    /// The next string.
     pub(in crate::store::redis) fn text(&mut self) -> Option<Cow<'a, str>> {
         self.next()?.text()
     }
 
-    /// How many elements the list has that comes next; nil is an empty one.
+    /// The number of elements of the next list; nil is an empty list.
     pub(in crate::store::redis) fn list(&mut self) -> Option<usize> {
         match self.next()? {
             Reply::List(length) => Some(length),
@@ -209,7 +210,7 @@ impl<'a> Replies<'a> {
         }
     }
 
-    /// Passes over so many replies with all that is in them; tells the first error among them.
+    /// Skips so many replies with their elements; returns the first error among them.
     pub(in crate::store::redis) fn pass(&mut self, replies: usize) -> Option<&'a [u8]> {
         let (mut left, mut first) = (replies, None);
         while left > 0
@@ -242,7 +243,7 @@ mod tests {
             assert_eq!(scan.is_whole(&WHOLE.as_bytes()[..cut]), Ok(false), "{cut}");
             assert_eq!(scan.is_whole(WHOLE.as_bytes()), Ok(true), "{cut}");
         }
-        // More than was asked for belongs to nobody.
+        // Surplus bytes belong to no request.
         assert_eq!(Scan::new(5).is_whole(WHOLE.as_bytes()), Err(Malformed));
     }
 
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_told_from_one_that_is_not_whole() {
+    fn an_invalid_reply_is_distinguished_from_an_incomplete_one() {
         for wrong in
             ["HTTP/1.1 400\r\n", "$x\r\n", "$-2\r\n", ":\r\n$1\r\na\r\n?\r\n", "*99999999999999999999\r\n"]
         {
@@ -273,7 +274,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_bring_the_reader_down(bytes in prop::collection::vec(any::<u8>(), 0..200), replies in 0..9usize) {
+        fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), replies in 0..9usize) {
             if Scan::new(replies).is_whole(&bytes) == Ok(true) {
                 Replies::new(&bytes).pass(replies);
             }

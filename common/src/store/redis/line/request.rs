@@ -1,23 +1,23 @@
-//! Requests, written as they go over the wire: each word is copied once, from where it lies to the buffer that is sent.
+//! Requests in the wire format. Each word is copied once, directly into the buffer that is sent.
 
 use crate::ids::{EntryId, ExecutionId, RunId};
 
-/// Commands in one go.
+/// The commands of a request.
 #[derive(Debug, Default)]
 pub(in crate::store::redis) struct Request {
     bytes: Vec<u8>,
     commands: usize,
-    /// Words that the last command still lacks.
+    /// Words that the last command still needs.
     missing: usize,
-    /// A command has more or fewer words than it was to have. Such a request is not sent.
+    /// A command has more or fewer words than announced. Such a request is not sent.
     is_wrong: bool,
 }
 
-/// Buffers above this are given back rather than kept for the next request.
+/// Larger buffers are freed instead of reused.
 const KEPT_BYTES: usize = 256 * 1024;
 
 impl Request {
-    /// Begins a command that has so many words behind its name.
+    /// Begins a command with so many words after its name.
     pub(in crate::store::redis) fn command(&mut self, name: &str, words: usize) -> &mut Self {
         self.is_wrong |= self.missing != 0;
         self.commands += 1;
@@ -44,20 +44,20 @@ impl Request {
         (self.commands, self.missing, self.is_wrong) = (0, 0, false);
     }
 
-    /// How many commands it has.
+    /// The number of commands.
     pub(in crate::store::redis) fn commands(&self) -> usize {
         self.commands
     }
 
-    /// What is to be sent, and how many replies it gets; none if a command was counted wrongly.
+    /// The bytes to send and the number of replies; `None` if a command has a wrong number of words.
     pub(super) fn finished(&self) -> Option<(&[u8], usize)> {
         (self.missing == 0 && !self.is_wrong).then_some((self.bytes.as_slice(), self.commands))
     }
 
     #[inline]
     fn head(&mut self, kind: u8, number: usize) {
-        // A commit has some dozens of words a step, nearly all of them shorter than this: of a length that is known they are put
-        // down at once.
+        // A commit has some dozens of words per step, nearly all shorter than this. A head of constant length
+        // is written at once.
         let digit = |place: usize| b'0' + (number / place % 10) as u8;
         match number {
             0..10 => self.bytes.extend_from_slice(&[kind, digit(1), b'\r', b'\n']),
@@ -74,7 +74,8 @@ impl Request {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
-    /// A word that consists of these parts. Inlined: there are one or few, and of most the length is known there.
+    /// A word joined from these parts. Inlined, because the number of parts and mostly their lengths are
+    /// constants.
     #[inline]
     fn bulk<const N: usize>(&mut self, parts: [&[u8]; N]) {
         let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -85,10 +86,10 @@ impl Request {
     }
 }
 
-/// More than a word takes beside itself.
+/// The most bytes that a word takes beside its content.
 const ROOM_OF_ENDS: usize = 32;
 
-/// What can be a word of a command.
+/// A type that can be a word of a command.
 pub(in crate::store::redis) trait Word {
     fn write(&self, request: &mut Request);
 }

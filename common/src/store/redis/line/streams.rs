@@ -1,12 +1,12 @@
-//! Entries of streams, as XREAD and XREADGROUP tell them: `[[stream, [[id, [field, value, …]], …]], …]`.
+//! Reads stream entries from replies of XREAD and XREADGROUP: `[[stream, [[id, [field, value, …]], …]], …]`.
 
 use std::borrow::Cow;
 
 use super::{Replies, Reply};
 use crate::ids::EntryId;
 
-/// Hands on each entry with its stream and the values of the named fields; what an entry lacks is empty. Entries without
-/// fields, which are gone, and fields of other names are passed over. None when the reply is something else.
+/// Passes on each entry with its stream and the values of the named fields; missing fields are empty. Skips
+/// deleted entries (without fields) and other fields. Returns `None` when the reply has another form.
 pub(in crate::store::redis) fn entries<'a, const N: usize>(
     replies: &mut Replies<'a>,
     names: [&str; N],

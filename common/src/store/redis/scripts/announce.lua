@@ -1,8 +1,9 @@
--- announce: puts an id on a list of live processes, by the server's time, and takes the silent ones off. Begins with a
--- removal, which a full Redis allows: else no shard could be taken over there, and nothing be swept.
--- KEYS     1 list of processes   2 those of all lists that know the newest version of the namespace
--- ARGV     1 id   2 silent for, ms
--- RETURNS  who is on the first list
+-- announce: adds an id to a list of live processes, by the server's time, and removes those that were silent too
+-- long. Begins with a removal, which a full Redis allows: otherwise a full Redis could not be swept, because no
+-- scheduler could claim a shard.
+-- KEYS     1 list of processes   2 list of live processes that know the newest version of the namespace
+-- ARGV     1 id   2 longest silence, ms
+-- RETURNS  the ids on the first list
 -- CALLER   store/redis/shards.rs, announce
 local call = redis.call
 local time = call('TIME')

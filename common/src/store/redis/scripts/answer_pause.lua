@@ -1,8 +1,8 @@
--- answer_pause: keeps the first answer to a pause that is pending and in time, and puts its fact into the inbox; or does
--- nothing. The first write is one that a full Redis refuses.
+-- answer_pause: stores the first answer to a pause that is pending and in time, and appends its fact to the inbox; or
+-- does nothing. The first write is one that a full Redis refuses.
 -- KEYS     1 run   2 inbox   3 pauses
 -- ARGV     1 run id   2 pause id   3 field of its answer   4 key of the answer, or empty   5 record   6 kind   7 fact
--- RETURNS  "ACCEPTED" | "REPEATED" | "ANSWERED" | "EXPIRED" | "CANCELLED" | "NOTFOUND" | the status of a run that is over
+-- RETURNS  "ACCEPTED" | "REPEATED" | "ANSWERED" | "EXPIRED" | "CANCELLED" | "NOTFOUND" | the status of an ended run
 -- CALLER   store/redis/pauses.rs, answer
 local call, K, A = redis.call, KEYS, ARGV
 local status = call('HGET', K[1], 'status')

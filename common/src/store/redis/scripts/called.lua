@@ -1,7 +1,7 @@
--- called: what is known of a run that another may have called, as of one moment.
--- KEYS     1 calls of the caller   2 orders that wait   3 the called run
--- ARGV     1 the called run   2 member of the orders
--- RETURNS  {order, or "" for none; "1" while it waits to be made; fields of the run}
+-- called: the state of a sub-workflow run, read at one moment.
+-- KEYS     1 calls of the caller   2 waiting orders   3 the sub-workflow run
+-- ARGV     1 the sub-workflow run   2 member of the orders
+-- RETURNS  {order, or "" when there is none; "1" while it waits to be created; fields of the run}
 -- CALLER   store/redis/calls.rs, called
 local call, K, A = redis.call, KEYS, ARGV
 local order = call('HGET', K[1], A[1])

@@ -1,7 +1,9 @@
--- change_conversation: fields of a conversation that is there, and of this app and user; with the large value of one.
--- KEYS     1 conversation   2 turns   3 ratings   4 the user's by use   5 the user's by begin   6… copies of large
---          variables, the one that changes first, messages
--- ARGV     1 app   2 user   3 id   4 seconds that it is kept, 0 for ever   5 now, us, when it counts as used; or empty
+-- change_conversation: sets fields of an existing conversation of this app and user, and the large value of one.
+-- KEYS     1 conversation   2 turns   3 ratings   4 the user's list by use   5 the user's list by begin
+--          6… copies of
+--          large variables, the changed one first, messages
+-- ARGV     1 app   2 user   3 id   4 seconds that it is kept, 0 for ever
+--          5 now, us, when it counts as used; or empty
 --          6 "set" or "drop" for the first copy, or empty   7 its content   8… field, value
 -- RETURNS  "CHANGED" | "NONE"
 -- CALLER   store/redis/conversations.rs, change

@@ -1,6 +1,7 @@
--- claim_shard: takes a shard that is free, or one's own again; raises epoch and commit number, which voids whatever the
--- last owner has under way. Begins with an UNLINK, which a full Redis allows: else it could never be emptied.
--- KEYS     1 a key that is never there   2 owner   3 fence   4 inbox   5 trying
+-- claim_shard: claims a shard that is free, or already owned by this scheduler. Raises epoch and commit number, so
+-- that work of the last owner becomes invalid. Begins with an UNLINK, which a full Redis allows: otherwise a full
+-- Redis could never be swept.
+-- KEYS     1 a key that never exists   2 owner   3 fence   4 inbox   5 trying
 -- ARGV     1 scheduler id   2 lease, ms
 -- RETURNS  {"HELD"} | {"TAKEN", epoch, commit, cursor, take-overs without progress, facts being tried…}
 -- CALLER   store/redis/shards.rs, claim
@@ -17,13 +18,13 @@ if fence[1] and fence[3] == fence[1] then
 else
   call('DEL', K[5])
 end
--- Numbers start from the server's time, so that none comes twice even after Redis has lost writes.
+-- Numbers start from the server's time, so that none is reused even after Redis has lost writes.
 local time = call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 commit = string.format('%.0f', math.max(commit + 1, now))
 local epoch = call('HINCRBY', K[3], 'epoch', 1)
 call('HSET', K[3], 'holder', A[1], 'commit', commit, 'claimed', commit, 'takeovers', takeovers)
--- An inbox that was deleted by hand, or lost, must not number its entries below the cursor again.
+-- An inbox that was deleted or lost must not give out ids below the cursor again.
 if cursor ~= '0-0' then
   if call('EXISTS', K[4]) == 0 then
     call('XADD', K[4], cursor, 'kind', 'continue', 'run', '', 'fact', '{}')

@@ -1,11 +1,11 @@
--- complete_jobs: hands in results, each once: fact in, its blobs kept, job acknowledged and deleted; or not at all. What
--- was given up on is kept for people with it.
--- KEYS     1 jobs stream   2 inbox   3 dead   then, of a result with blobs: blobs of its run, its blobs…
+-- complete_jobs: accepts results, each once: appends the fact, keeps its blobs, acknowledges and deletes the job; or
+-- does nothing. A job that was given up also gets a dead letter.
+-- KEYS     1 jobs stream   2 inbox   3 dead   then, for a result with blobs: blobs of its run, its blobs…
 -- ARGV     1 group   2 consumer   3 lowest entry   4 highest entry   5 most entries the consumer can hold
---          6 most dead letters   then a result each: entry, delivery number, run, kind, fact, number of blobs and
---          number of fields of its dead letter (one word, "" for neither), then a blob each: name, size, then a field
---          each: name, value
--- RETURNS  a word a result: "STORED" | "STALE" | "NOBLOB"
+--          6 most dead letters   then per result: entry, delivery number, run, kind, fact, number of blobs and
+--          number of fields of its dead letter (one word, "" for neither), then per blob: name, size, then per
+--          field: name, value
+-- RETURNS  a word per result: "STORED" | "STALE" | "NOBLOB"
 -- CALLER   store/redis/jobs.rs, complete
 local call, K, A = redis.call, KEYS, ARGV
 local own = {}
@@ -13,7 +13,7 @@ for _, e in ipairs(call('XPENDING', K[1], A[1], A[3], A[4], A[5], A[2])) do own[
 local words, done = {}, {}
 local i, k, last = 7, 4, #A
 while i <= last do
-  -- Most results have nothing beside their fact, and of those there are many.
+  -- Fast path: most results have neither blobs nor a dead letter.
   local blobs, fields = 0, 0
   if A[i + 5] ~= '' then
     blobs, fields = string.match(A[i + 5], '^(%d+) (%d+)$')

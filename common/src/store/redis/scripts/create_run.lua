@@ -1,15 +1,16 @@
--- create_run: a scheduled run with its start fact, or nothing. May be repeated: the run's id decides. One that a schedule
---          fires moves the schedule on in the same moment, and is created only while its time is still the one that is due;
---          one that another run calls takes its order away, and is created only while that waits.
+-- create_run: creates a scheduled run with its first fact, or nothing. May be repeated: the run's id decides. For a
+-- run of a schedule it also moves the schedule to the next time, and creates the run only while the given time is
+-- still due. For a sub-workflow run it also removes the order, and creates the run only while the order waits.
 -- KEYS     1 run   2 inbox   3 runs   4 runs:scheduled   5 graph   6 graphs   7 blobs of the run   8 schedules,
---          or orders of called runs
+--          or orders of sub-workflow runs
 --          9 runs with files   10… queues it uses, then its blobs; last, when it takes the
---          messages of its conversation: that, its messages, those of the run, the run's state
--- ARGV     1 bound of the inbox   2 run id   3 created at, us   4 graph hash   5 graph document, or empty when it is
---          known to be there   6 start fact   7 its kind   8 bound of a queue   9 number of queues   10 number of fields
---          11 trigger that fires it, member of the orders, or empty   12 its score   13 the next one, or empty
---          14 "files" when some were kept for it, "messages" when it takes those of its conversation, "both", or empty
---          15… field, value   then a blob each: name, size
+--          messages of its conversation: the conversation, its messages, those of the run, the run's state
+-- ARGV     1 limit of the inbox   2 run id   3 created at, us   4 graph hash   5 graph document, or empty when the
+--          shard has it   6 start fact   7 its kind   8 limit of a queue   9 number of queues   10 number of fields
+--          11 trigger that fires it, or member of the orders, or empty   12 its score   13 the next one, or empty
+--          14 "files" when files were stored for it, "messages" when it takes those of its conversation, "both", or
+--          empty
+--          15… field, value   then per blob: name, size
 -- RETURNS  "CREATED" | "EXISTS" | "PASSED" | "BUSY" | "QUEUE" | "NOGRAPH" | "NOBLOB"
 -- CALLER   store/redis/runs.rs, create_run
 local call, K, A = redis.call, KEYS, ARGV

@@ -1,8 +1,8 @@
--- drop_consumers: forgets consumers that hold nothing: this one, and such as were silent for long. Never one that
--- holds jobs, since they would be thrown away with it.
--- KEYS     1 a key that is never there   2 jobs stream
--- ARGV     1 group   2 consumer   3 silent for, ms
--- RETURNS  how many were forgotten
+-- drop_consumers: deletes consumers that hold no job: this one, and those that were idle for long. A consumer with
+-- jobs is never deleted, because Redis would drop its pending entries.
+-- KEYS     1 a key that never exists   2 jobs stream
+-- ARGV     1 group   2 consumer   3 longest idle time, ms
+-- RETURNS  the number of deleted consumers
 -- CALLER   store/redis/jobs.rs, drop_consumers
 local call = redis.call
 call('UNLINK', KEYS[1])

@@ -1,7 +1,9 @@
--- drop_conversation: a conversation of this app and user goes, with all that belongs to it; or one that is gone leaves the list.
--- KEYS     1 conversation   2 turns   3 ratings   4 the user's by use   5 the user's by begin   6… copies of large variables, messages
--- ARGV     1 app   2 user   3 id   4 1 when it must be gone already
--- RETURNS  "DROPPED" | "NONE" when there is none of theirs | "THERE" when it is not gone
+-- drop_conversation: removes a conversation of this app and user with all its parts, or removes a lost one from the
+-- lists.
+-- KEYS     1 conversation   2 turns   3 ratings   4 the user's list by use   5 the user's list by begin
+--          6… copies of large variables, messages
+-- ARGV     1 app   2 user   3 id   4 1 when the conversation must have expired already
+-- RETURNS  "DROPPED" | "NONE" when this app and user have none | "THERE" when it has not expired
 -- CALLER   store/redis/conversations.rs, remove
 local call, K, A = redis.call, KEYS, ARGV
 local known = call('HMGET', K[1], 'app', 'user', 'last')

@@ -1,7 +1,7 @@
--- drop_document: a document is found no more, and no run that indexes it will publish it.
+-- drop_document: removes a document from searches; a run that is indexing it will not publish it.
 -- KEYS     1 documents   2 indexing   3 version   4 its segments   5 its vectors
 -- ARGV     1 document   2 its generation, or empty   3 seconds for which it can still be read
--- RETURNS  "DROPPED" | "NONE" it was not there | "MOVED" it has another generation by now
+-- RETURNS  "DROPPED" | "NONE" when it does not exist | "MOVED" when it has another generation now
 -- CALLER   store/redis/knowledge.rs, forget_document
 local call, K, A = redis.call, KEYS, ARGV
 local known = call('HGET', K[1], A[1])

@@ -1,8 +1,10 @@
--- enter_conversation: a run becomes the newest of a conversation, which begins with it if there is none. May be repeated.
--- KEYS     1 conversation   2 turns   3 ratings   4 the user's by use   5 the user's by begin   6… copies of large variables, messages
--- ARGV     1 run   2 app   3 user   4 now, ms   5 seconds that it is kept, 0 for ever   6 1 when it must be there   7 id
---          8 now, us   9 the list forgets what was used before, us   10… field, value of one that begins
--- RETURNS  {turn, run before it or empty} | {} when there is none, or it is of another app or user
+-- enter_conversation: makes a run the newest of a conversation, and creates the conversation if needed. May be
+-- repeated.
+-- KEYS     1 conversation   2 turns   3 ratings   4 the user's list by use   5 the user's list by begin
+--          6… copies of large variables, messages
+-- ARGV     1 run   2 app   3 user   4 now, ms   5 seconds that it is kept, 0 for ever   6 1 when it must exist   7 id
+--          8 now, us   9 entries used before this time leave the lists, us   10… field, value of a new conversation
+-- RETURNS  {turn, previous run or empty} | {} when it does not exist, or is of another app or user
 -- CALLER   store/redis/conversations.rs, enter
 local call, K, A = redis.call, KEYS, ARGV
 local known = call('HMGET', K[1], 'app', 'user', 'last', 'before', 'dialogue', 'created_at')

@@ -1,16 +1,16 @@
--- give_limit: a call to a model is over: its place is free, its tokens are set right, and the model rests if it has to.
--- KEYS     of each bucket three, as in take_limit; last how often the call was refused
--- ARGV     1 the call   2 tokens beyond those taken   3 how long it took, ms, or ""   4 ms that the first bucket rests, or 0
+-- give_limit: ends a model call: frees its place, corrects its tokens, and pauses the model if asked to.
+-- KEYS     three per bucket, as in take_limit; last the counter of refusals of the call
+-- ARGV     1 the call   2 tokens beyond the estimate   3 duration, ms, or ""   4 ms to pause the first bucket, or 0
 --          5 "1" when the provider refused it   6 seconds that an unused bucket is kept
---          7 8 requests and tokens that the provider says are left, or ""   9 10 how many the first bucket has a minute (0: no
---          bound)
--- RETURNS  how often the call was refused so far
+--          7 8 requests and tokens that the provider says are left, or ""   9 10 the first bucket's limits per minute
+--          (0: no limit)
+-- RETURNS  the number of refusals of the call so far
 -- CALLER   store/redis/limit.rs, give_turn
 local call, K, A = redis.call, KEYS, ARGV
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for at = 1, #K - 1, 3 do
-  -- Given once: a call whose lease has ended is not set right, since nobody knows what it took.
+  -- Only once. After the lease has ended nothing is corrected, because the true use is unknown.
   if call('ZREM', K[at + 1], A[1]) == 1 then
     if A[2] ~= '0' and call('HEXISTS', K[at], 'tokens') == 1 then call('HINCRBYFLOAT', K[at], 'tokens', -A[2]) end
     if A[3] ~= '' then
@@ -19,7 +19,7 @@ for at = 1, #K - 1, 3 do
     end
   end
 end
--- What the provider says lowers a level and never raises it: calls that it has not seen yet are counted here already.
+-- Only lowers a level: the provider may not have counted calls yet that are counted here.
 if (A[7] ~= '' or A[8] ~= '') and A[9] + A[10] > 0 then
   local kept = call('HMGET', K[1], 'requests', 'tokens', 'at')
   local gone = math.max(0, now - (tonumber(kept[3]) or now))

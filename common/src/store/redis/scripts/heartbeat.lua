@@ -1,7 +1,7 @@
--- heartbeat: keeps what is still this consumer's, and says what is not.
--- KEYS     1 a key that is never there   2 jobs stream
+-- heartbeat: renews the jobs that this consumer still holds, and returns the others.
+-- KEYS     1 a key that never exists   2 jobs stream
 -- ARGV     1 group   2 consumer   3… entries
--- RETURNS  the entries that are lost
+-- RETURNS  the entries that it no longer holds
 -- CALLER   store/redis/jobs.rs, heartbeat
 local call = redis.call
 call('UNLINK', KEYS[1])
@@ -9,7 +9,7 @@ local lost = {}
 for i = 3, #ARGV do
   local id = ARGV[i]
   local held = call('XPENDING', KEYS[2], ARGV[1], id, id, 1, ARGV[2])
-  -- An entry that was deleted stays pending; whoever holds it holds nothing.
+  -- A deleted entry stays pending, but there is no job to hold.
   if #held == 1 and #call('XRANGE', KEYS[2], id, id) == 1 then
     call('XCLAIM', KEYS[2], ARGV[1], ARGV[2], 0, id, 'JUSTID')
   else

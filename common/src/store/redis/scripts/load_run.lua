@@ -1,9 +1,10 @@
--- load_run: everything of a run, as of one moment. No transaction, since a full Redis refuses whatever is queued in one,
--- reads as well: nothing could be swept there.
+-- load_run: reads all parts of a run at one moment. Not a transaction: a full Redis refuses every queued command,
+-- even reads, so nothing could be swept then.
 -- KEYS     1 run   2 state   3 held   4 events   5 collected   6 pauses
 -- ARGV     -
--- RETURNS  {fields and values of the run, of the state, held chunks, the last entry of the events, fields and values of
---          what was collected, of the pauses}
+-- RETURNS  {fields and values of the run, of the state, held chunks, the last entry of the events, fields and values
+--          of
+--          the results of closed frames, of the pauses}
 -- CALLER   store/redis/runs.rs, at_rest
 local call, K = redis.call, KEYS
 return {

@@ -1,8 +1,8 @@
--- lost_jobs: which jobs nobody will ever run: their entry is gone, or was handed out and is held by nobody (its consumer
--- was deleted with all it held).
+-- lost_jobs: finds jobs that no worker will ever run: their entry is gone, or it was delivered and no consumer holds
+-- it (its consumer was deleted).
 -- KEYS     1 jobs stream
 -- ARGV     1 group   2… entries
--- RETURNS  the entries that are lost
+-- RETURNS  the lost entries
 -- CALLER   store/redis/shards.rs, lost_jobs
 local call, K, A = redis.call, KEYS, ARGV
 local function parts(id) local a, b = string.match(id, '(%d+)-(%d+)'); return tonumber(a), tonumber(b) end

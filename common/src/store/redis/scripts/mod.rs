@@ -1,13 +1,12 @@
-//! The scripts: one file each, listed here. A script is for what must decide by what it reads; what only writes is a
-//! transaction (the commit). All keys are declared, none is built inside Lua, the answer is a word.
+//! The Lua scripts, a file each. A script is for decisions that depend on what it reads; plain writes use a
+//! transaction (the commit). All keys are declared, none is built inside Lua, and the answer is a word.
 
 use ::redis::Script;
 
-/// A script and what is known of it.
+/// A script file.
 pub struct ScriptFile {
-    /// The file's name without its ending.
+    /// The file name without extension.
     pub name: &'static str,
-    /// Its text.
     pub source: &'static str,
 }
 
@@ -17,7 +16,7 @@ macro_rules! scripts {
         pub const SCRIPTS: &[ScriptFile] = &[
             $(ScriptFile { name: stringify!($field), source: include_str!(concat!(stringify!($field), ".lua")) },)*
         ];
-        /// The scripts, ready to be called.
+        /// The scripts, ready to call.
         pub(super) struct Scripts { $(pub(super) $field: Script,)* }
         impl Scripts {
             pub(super) fn new() -> Self {

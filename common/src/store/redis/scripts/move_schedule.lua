@@ -1,6 +1,6 @@
--- move_schedule: gives a schedule another due time, if nobody has moved it since.
+-- move_schedule: sets another due time of a schedule, unless it was moved in between.
 -- KEYS     1 schedules of the shard
--- ARGV     1 trigger id   2 the time that is due, ms   3 the next one, or empty: none comes any more
+-- ARGV     1 trigger id   2 the present due time, ms   3 the next one, or empty for none
 -- RETURNS  "MOVED" | "PASSED"
 -- CALLER   store/redis/triggers.rs, move_due
 local call, K, A = redis.call, KEYS, ARGV

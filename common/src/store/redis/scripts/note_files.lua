@@ -1,4 +1,4 @@
--- note_files: notes before a run's file is written that it has files, so that whoever removes the run finds them.
+-- note_files: marks, before a run's file is written, that the run has files, so that its removal deletes them.
 -- KEYS     1 run   2 runs with files
 -- ARGV     1 run id
 -- RETURNS  "NOTED" | "GONE"

@@ -1,7 +1,7 @@
--- note_indexing: how far the indexing of a document is, while the run that does it is the newest for it.
+-- note_indexing: stores the progress of indexing a document, if its run is the newest for the document.
 -- KEYS     1 indexing of the dataset
 -- ARGV     1 document   2 run   3 record, JSON
--- RETURNS  "NOTED" | "OTHER" another run is newer, or the document was removed
+-- RETURNS  "NOTED" | "OTHER" when another run is newer, or the document was removed
 -- CALLER   store/redis/knowledge.rs, note_progress
 local call, K, A = redis.call, KEYS, ARGV
 local known = call('HGET', K[1], A[1])

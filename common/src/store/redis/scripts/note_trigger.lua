@@ -1,6 +1,6 @@
--- note_trigger: what became of a trigger last; nothing of one that is gone.
+-- note_trigger: stores the last result of a trigger, if the trigger still exists.
 -- KEYS     1 trigger
--- ARGV     1 the run it began, or empty: it could not   2 when, us   3 why it could not, or empty
+-- ARGV     1 the run that began, or empty on failure   2 when, us   3 the error, or empty
 -- RETURNS  "NOTED" | "GONE"
 -- CALLER   store/redis/triggers.rs, note
 local call, K, A = redis.call, KEYS, ARGV

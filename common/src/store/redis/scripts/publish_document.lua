@@ -1,9 +1,10 @@
--- publish_document: a version of a document becomes what searches find, in place of the one before.
--- KEYS     1 documents   2 indexing   3 version   4 its segments   5 its vectors   6 segments and 7 vectors of the one before
--- ARGV     1 document   2 run   3 generation   4 generation of the one before, or empty   5 record, JSON
---          6 seconds for which the one before can still be read
--- RETURNS  "PUBLISHED" | "BEFORE" | "OTHER" another run is newer, or the document was removed | "MOVED" the one before is
---          another by now | "GONE" its segments are not there
+-- publish_document: makes a version of a document searchable and replaces the previous one.
+-- KEYS     1 documents   2 indexing   3 version   4 its segments   5 its vectors
+--          6 segments and 7 vectors of the previous
+-- ARGV     1 document   2 run   3 generation   4 previous generation, or empty   5 record, JSON
+--          6 seconds for which the previous version can still be read
+-- RETURNS  "PUBLISHED" | "BEFORE" | "OTHER" when another run is newer, or the document was removed | "MOVED" when the
+--          previous generation is another now | "GONE" when its segments are missing
 -- CALLER   store/redis/knowledge.rs, publish
 local call, K, A = redis.call, KEYS, ARGV
 local known = call('HGET', K[1], A[1])

@@ -1,8 +1,8 @@
--- raise_version: raises the version of the namespace, once every live process knows the new one. An older process that
--- comes later reads the version before it does anything, and refuses to start.
--- KEYS     1 meta   2 live schedulers   3 live workers   4 those of both that know the new version
+-- raise_version: raises the version of the namespace once every live process knows the new one. An older process that
+-- starts later reads the version first, and refuses to start.
+-- KEYS     1 meta   2 live schedulers   3 live workers   4 live processes of both kinds that know the new version
 -- ARGV     1 the new version
--- RETURNS  the version that holds now
+-- RETURNS  the version that is valid now
 -- CALLER   store/redis/shards.rs, raise_version
 local call = redis.call
 local version = tonumber(call('HGET', KEYS[1], 'v') or 1)

@@ -1,7 +1,8 @@
--- rate_message: what a user says of a message of his conversation is kept beside its turn, as long as that.
+-- rate_message: stores a user's rating of a message, for as long as the message's turn is kept.
 -- KEYS     1 conversation   2 ratings
--- ARGV     1 app   2 user   3 message   4 rating, JSON, or empty to take it back
--- RETURNS  "DONE" | "ABSENT" when there was nothing to take back | "NONE" when there is no such conversation of theirs
+-- ARGV     1 app   2 user   3 message   4 rating, JSON, or empty to remove it
+-- RETURNS  "DONE" | "ABSENT" when there is no rating to remove | "NONE" when this app and user have no such
+--          conversation
 -- CALLER   store/redis/conversations.rs, rate
 local call, K, A = redis.call, KEYS, ARGV
 local known = call('HMGET', K[1], 'app', 'user', 'last')

@@ -1,7 +1,8 @@
--- record_step: keeps the result of a step of a job, once, together with the fact that tells of it; or neither.
--- KEYS     1 jobs stream   2 journal of the run   3 inbox   then, of a result with blobs: blobs of the run, its blobs…
+-- record_step: stores the result of a journal entry together with its fact, once; or neither.
+-- KEYS     1 jobs stream   2 journal of the run   3 inbox   then, for a result with blobs: blobs of the run, its
+--          blobs…
 -- ARGV     1 group   2 consumer   3 entry   4 delivery number   5 field of the result   6 result   7 run   8 kind
---          9 fact   then a blob each: name, size
+--          9 fact   then per blob: name, size
 -- RETURNS  "STORED" | "STALE" | "KNOWN" | "NOBLOB"
 -- CALLER   store/redis/journal.rs, record_step
 local call, K, A = redis.call, KEYS, ARGV

@@ -1,7 +1,8 @@
--- refuse_call: a called run is not made: its order is kept with the reason, and its caller is told; or nothing, when the
---          order waits no more.
--- KEYS     1 orders that wait   2 calls of the caller   3 inbox
--- ARGV     1 member of the orders   2 the called run   3 order with the reason   4 caller   5 kind of the fact   6 fact
+-- refuse_call: refuses to create a sub-workflow run: stores the order with the reason and informs the caller. Does
+-- nothing when the order no longer waits.
+-- KEYS     1 waiting orders   2 calls of the caller   3 inbox
+-- ARGV     1 member of the orders   2 the sub-workflow run   3 order with the reason   4 caller
+--          5 kind of the fact   6 fact
 -- RETURNS  "REFUSED" | "PASSED"
 -- CALLER   store/redis/calls.rs, refuse
 local call, K, A = redis.call, KEYS, ARGV

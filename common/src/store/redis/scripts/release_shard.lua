@@ -1,4 +1,4 @@
--- release_shard: gives a lease up that is one's own. What was taken and given up in good order counts as no failure.
+-- release_shard: releases a lease that this scheduler holds. A regular release does not count as a failure.
 -- KEYS     1 owner   2 fence
 -- ARGV     1 scheduler id
 -- RETURNS  "RELEASED" | "LOST"

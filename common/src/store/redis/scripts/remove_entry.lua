@@ -1,7 +1,8 @@
--- remove_entry: forgets an entry kept for all workers; of the default profile another one becomes it.
+-- remove_entry: removes a catalog entry. When it was the default profile, another one becomes the default.
 -- KEYS     1 the entry   2 ids of its kind   3 meta
--- ARGV     1 its id   2 field of meta that names the default, or empty: the kind has none   3 who becomes the default if it
---          was this one and that one is there; else the first by id
+-- ARGV     1 its id   2 field of meta that names the default, or empty when the kind has none
+--          3 the new default if this
+--          was the default; if that one does not exist, the first by id
 -- RETURNS  "REMOVED" | "GONE"
 -- CALLER   store/redis/catalog.rs, remove
 local call, K, A = redis.call, KEYS, ARGV

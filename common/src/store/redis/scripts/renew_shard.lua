@@ -1,5 +1,5 @@
--- renew_shard: keeps a lease that is still one's own.
--- KEYS     1 a key that is never there   2 owner
+-- renew_shard: renews a lease that this scheduler still holds.
+-- KEYS     1 a key that never exists   2 owner
 -- ARGV     1 scheduler id   2 lease, ms
 -- RETURNS  "KEPT" | "LOST"
 -- CALLER   store/redis/shards.rs, renew

@@ -1,8 +1,7 @@
--- revoke_key: takes an API key back, once: it opens nothing from then on, and what is known of it is kept. The first write
---          is a removal, which a full Redis allows: a leaked key has to go there, too.
--- KEYS     1 keys   2 what was noted of them   3 keys that were taken back   4 the app by the hash of this key, if that is
---          known
--- ARGV     1 id of the key   2 what is kept of it
+-- revoke_key: revokes an API key, once: it opens nothing from then on, and its record is kept. The first write
+--          is a removal, which a full Redis allows: a leaked key must be revocable then, too.
+-- KEYS     1 keys   2 notes about keys   3 revoked keys   4 the app by the hash of this key, if the hash is known
+-- ARGV     1 id of the key   2 its record
 -- RETURNS  "REVOKED" | "BEFORE" | "UNKNOWN"
 -- CALLER   store/redis/app_keys.rs, revoke
 local call, K, A = redis.call, KEYS, ARGV

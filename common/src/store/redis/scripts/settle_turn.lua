@@ -1,9 +1,9 @@
--- settle_turn: what was said in a run that is over becomes a turn of its conversation, once. Of a conversation that is gone
---          nothing is left: what its last runs have written to it goes, too. Another's of the same id is not touched.
--- KEYS     1 runs whose turns are to be settled   2 conversation   3 turns   4 ratings   5 the user's by use
---          6 the user's by begin   7… copies of large variables, messages
--- ARGV     1 run   2 turn, JSON   3 most turns that are kept   4 seconds that they are kept, 0 for ever   5 app   6 id   7 user
--- RETURNS  "SETTLED" | "BEFORE" when it was | "GONE" with its conversation
+-- settle_turn: adds the turn of an ended run to its conversation, once. When the conversation is gone, also deletes
+-- what its last runs have written. A conversation of another app or user with the same id is not touched.
+-- KEYS     1 runs with unsettled turns   2 conversation   3 turns   4 ratings   5 the user's list by use
+--          6 the user's list by begin   7… copies of large variables, messages
+-- ARGV     1 run   2 turn, JSON   3 most turns   4 seconds that they are kept, 0 for ever   5 app   6 id   7 user
+-- RETURNS  "SETTLED" | "BEFORE" when it was settled already | "GONE" when the conversation is gone
 -- CALLER   store/redis/conversations.rs, settle
 local call, K, A = redis.call, KEYS, ARGV
 if call('SREM', K[1], A[1]) == 0 then return 'BEFORE' end
@@ -27,7 +27,7 @@ end
 keep(2, 4, tonumber(A[4]))
 keep(7, #K, tonumber(A[4]))
 if A[5] ~= '' then
-  -- Of one that waited long, the list may have forgotten the conversation.
+  -- The lists may have dropped a conversation whose run took long.
   call('ZADD', K[5], 'NX', known[3] .. '000', A[6])
   call('ZADD', K[6], 'NX', known[2] .. '000', A[6])
   keep(5, 6, 2 * tonumber(A[4]))

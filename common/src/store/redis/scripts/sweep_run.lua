@@ -1,9 +1,9 @@
--- sweep_run: a bounded piece of a run whose time is over: some of its blobs, and with the last of them all the rest.
--- KEYS     1 a key that is never there   2 fence   3 ended   4 runs   5 runs:<its status>   6 graphs   7 its graph
+-- sweep_run: removes a bounded part of an ended run: some of its blobs, and with the last of them everything else.
+-- KEYS     1 a key that never exists   2 fence   3 ended   4 runs   5 runs:<its status>   6 graphs   7 its graph
 --          8 run   9 state   10 held   11 events   12 blobs of the run   13 collected   14 pauses   15 commands
---          16 journal   17 ledger   18 calls   19 runs with files   20 removed runs whose files are left
---          21… blobs of this piece, and with the last what the run keeps beside its variables
--- ARGV     1 epoch   2 run id   3 graph hash   4 "last" when no further blob is left   5… names of the blobs
+--          16 journal   17 ledger   18 calls   19 runs with files   20 removed runs with files to delete
+--          21… blobs of this part; with the last part also the run's messages, `rt` and history
+-- ARGV     1 epoch   2 run id   3 graph hash   4 "last" when no blob is left after this   5… names of the blobs
 -- RETURNS  "SWEPT" | "MORE" | "STALE"
 -- CALLER   store/redis/shards.rs, sweep
 local call, K, A = redis.call, KEYS, ARGV

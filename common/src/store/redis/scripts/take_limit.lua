@@ -1,9 +1,10 @@
--- take_limit: a call to a model takes its turn in every bucket that bounds it, or in none and learns when to come again.
--- KEYS     of each bucket three: 1 its levels   2 calls under way, by the end of their lease   3 calls that wait, by when
---          they are to come again
--- ARGV     1 the call   2 tokens that it is taken to need   3 its lease, ms   4 longest wait, ms   5 how long a call that
---          does not come keeps its place in the queue, ms   6 seconds that an unused bucket is kept; then of each bucket
---          three: requests a minute, tokens a minute, calls at once (0: no bound)
+-- take_limit: admits a model call in all its buckets, or in none and returns when to ask again.
+-- KEYS     three per bucket: 1 its levels   2 calls in flight, by the end of their lease
+--          3 waiting calls, by the time
+--          at which they ask again
+-- ARGV     1 the call   2 estimated tokens   3 its lease, ms   4 longest wait, ms   5 how long a call that does
+--          not ask again keeps its place in the queue, ms   6 seconds that an unused bucket is kept; then three per
+--          bucket: requests per minute, tokens per minute, concurrent calls (0: no limit)
 -- RETURNS  {"TAKEN"} | {"WAIT", ms, "requests", "tokens", "concurrency" or "rest", number of the bucket from 1}
 -- CALLER   store/redis/limit.rs, take_turn
 local call, K, A = redis.call, KEYS, ARGV
@@ -13,7 +14,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function text(number) return string.format('%.4f', number) end
 local function level(kept, max, gone) return math.min(max, (tonumber(kept) or max) + gone * max / 60000) end
 
--- A call that has its turn keeps it: the answer to it was lost, or its worker, or its lease is renewed.
+-- An admitted call stays admitted: the answer was lost, the worker crashed, or the lease is renewed.
 if (tonumber(call('ZSCORE', K[2], id) or 0)) > now then
   for at = 1, #K, 3 do
     call('ZADD', K[at + 1], now + lease, id)
@@ -30,7 +31,7 @@ for at = 1, #K, 3 do
   call('ZREMRANGEBYSCORE', K[at + 1], '-inf', now)
   call('ZREMRANGEBYSCORE', K[at + 2], '-inf', now - grace)
   local mine = call('ZSCORE', K[at + 2], id)
-  -- Whoever is due goes first; a newcomer leaves room for them.
+  -- Calls that are due go first; a new call leaves room for them.
   local ahead = mine and 0 or call('ZCOUNT', K[at + 2], '-inf', now)
   local gone = math.max(0, now - (tonumber(kept[3]) or now))
   local function hold(wait, each, bound)
@@ -44,7 +45,7 @@ for at = 1, #K, 3 do
   end
   if tokens_max > 0 then
     left[at + 1] = level(kept[2], tokens_max, gone)
-    -- What needs more than a whole minute has waits for a full bucket, and leaves a debt.
+    -- A call that needs more than a minute's tokens waits for a full bucket, and leaves it below zero.
     local need = math.min(tokens, tokens_max)
     local room = math.min(need * (1 + ahead), tokens_max)
     hold((room - left[at + 1]) * 60000 / tokens_max, need * 60000 / tokens_max, 'tokens')

@@ -1,7 +1,7 @@
--- take_over: jobs that showed no sign of life become this consumer's; entries that are gone are acknowledged.
--- KEYS     1 a key that is never there   2 jobs stream
--- ARGV     1 group   2 consumer   3 idle, ms   4 where to go on   5 count
--- RETURNS  {where to go on next, then a job each: {entry, delivery number, fields}}
+-- take_over: gives this consumer the jobs without a heartbeat for too long; acknowledges entries that are gone.
+-- KEYS     1 a key that never exists   2 jobs stream
+-- ARGV     1 group   2 consumer   3 idle, ms   4 position to continue from   5 count
+-- RETURNS  {next position, then per job: {entry, delivery number, fields}}
 -- CALLER   store/redis/jobs.rs, take_over
 local call, A = redis.call, ARGV
 call('UNLINK', KEYS[1])

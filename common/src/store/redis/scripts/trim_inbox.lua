@@ -1,5 +1,5 @@
--- trim_inbox: cuts the inbox below the stored cursor, for the owner of this epoch alone.
--- KEYS     1 a key that is never there   2 fence   3 inbox
+-- trim_inbox: deletes inbox entries below the stored cursor, only for the owner of this epoch.
+-- KEYS     1 a key that never exists   2 fence   3 inbox
 -- ARGV     1 epoch
 -- RETURNS  "TRIMMED" | "STALE"
 -- CALLER   store/redis/shards.rs, trim_inbox

@@ -1,9 +1,9 @@
--- trim_jobs: cuts a jobs stream below everything that waits or is held. What lies there was acknowledged and not deleted,
--- by hand or by a Redis that lost a write; nobody would ever read it again. Entries that are handed in are deleted at
--- once, and Redis frees a node of a stream with its last entry, so that there is nothing else to do.
--- KEYS     1 a key that is never there   2 jobs stream
+-- trim_jobs: deletes the entries of a jobs stream below everything that waits or is held. They were acknowledged but
+-- not deleted, by an operator or by a Redis that lost a write; no worker would ever read them. Completed entries are
+-- deleted at once, and Redis frees a node of a stream with its last entry, so nothing else needs trimming.
+-- KEYS     1 a key that never exists   2 jobs stream
 -- ARGV     1 group
--- RETURNS  how many were cut off
+-- RETURNS  the number of deleted entries
 -- CALLER   store/redis/shards.rs, trim_jobs
 local call, K, A = redis.call, KEYS, ARGV
 call('UNLINK', K[1])
@@ -16,5 +16,5 @@ for _, info in ipairs(call('XINFO', 'GROUPS', K[2])) do
 end
 if not read then return 0 end
 local pending = call('XPENDING', K[2], A[1])
--- Nothing held: whatever was handed out is done with. The last one stays, to say where the stream is.
+-- Nothing is held, so all delivered entries are finished. The last one stays, to mark the stream's position.
 return call('XTRIM', K[2], 'MINID', pending[1] > 0 and pending[2] or read)
