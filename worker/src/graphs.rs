@@ -1,5 +1,5 @@
-//! The workflows this worker has met, by their hash. A graph never changes, so it is fetched and built once, secrets
-//! opened, and kept until others push it out.
+//! A cache of built graphs by hash. A graph never changes, so the worker fetches and builds it once, with its secrets
+//! opened. The least recently used graph is evicted.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,13 +13,13 @@ use tokio::sync::OnceCell;
 
 use crate::backoff::{Backoff, Condition};
 
-/// Most graphs that are kept. A graph of a hundred nodes takes some hundred KiB.
+/// Most graphs in the cache. A graph of a hundred nodes takes some hundred KiB.
 const GRAPHS_MAX: usize = 256;
 
 #[derive(Debug, Default)]
 struct Slot {
     graph: Arc<OnceCell<Arc<Graph>>>,
-    /// The count of uses at its last one.
+    /// The cache's use count at the last use of this slot.
     used: u64,
 }
 
@@ -29,7 +29,7 @@ struct Cache {
     uses: u64,
 }
 
-/// See the module.
+/// The graph cache; see the module.
 pub(crate) struct Graphs {
     jobs: Arc<dyn Jobs>,
     key: Option<SealingKey>,
@@ -44,7 +44,7 @@ impl Graphs {
         Self { jobs, key, shows_secrets, cache: Mutex::default(), loading }
     }
 
-    /// The graph, if it is at hand.
+    /// Returns the graph if it is in the cache.
     pub(crate) fn at_hand(&self, hash: &GraphHash) -> Option<Arc<Graph>> {
         let mut cache = self.lock();
         cache.uses += 1;
@@ -54,12 +54,12 @@ impl Graphs {
         slot.graph.get().cloned()
     }
 
-    /// The graph, fetched if need be; waits while the store does not answer.
+    /// Returns the graph and fetches it if necessary. Waits while the store does not answer.
     ///
     /// # Errors
-    /// A failure for the node: the document is not there, cannot be read, or its secrets do not open.
+    /// A failure for the node: the document is missing or unreadable, or its secrets do not open.
     pub(crate) async fn get(&self, shard: ShardId, hash: &GraphHash) -> Result<Arc<Graph>, NodeFailure> {
-        // Whoever comes meanwhile waits for the same fetch.
+        // Concurrent callers wait for the same fetch.
         let cell = self.slot(hash);
         cell.get_or_try_init(|| self.load(shard, hash)).await.cloned()
     }
