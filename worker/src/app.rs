@@ -55,10 +55,7 @@ pub enum StartError {
     Profile(#[from] TableError),
     /// A table `[providers.NAME]` has the wrong form.
     #[error("[providers.{name}]: {reason}")]
-    Providers {
-        name: String,
-        reason: String,
-    },
+    Providers { name: String, reason: String },
     /// A table `[profiles.ID]` cannot be used.
     #[error(transparent)]
     Profiles(#[from] ProfileTableError),
@@ -76,10 +73,7 @@ pub enum StartError {
     Files(#[from] FilesError),
     /// The address for health and metrics cannot be bound.
     #[error("cannot listen on worker.listen {listen}: {source}")]
-    Listen {
-        listen: String,
-        source: std::io::Error,
-    },
+    Listen { listen: String, source: std::io::Error },
     /// The system refuses the heartbeat thread.
     #[error("cannot start the heartbeat thread: {0}")]
     Thread(std::io::Error),

@@ -396,10 +396,12 @@ fn failed(failure: NodeFailure) -> Spilled {
 fn panicked(hand: &Hand, panic: &(dyn Any + Send)) -> Spilled {
     metrics::PANICS.count();
     let panic_text = panic.downcast_ref::<&str>().copied();
-    let panic_text = panic_text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    let panic_text =
+        panic_text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
     let node = &hand.name.node;
     // For the log only: a panic message may contain a value.
     tracing::error!(run = %hand.run, %node, panic_text, "the worker panicked while running a node");
-    let message = format!("the worker panicked while running node {node}, which is a bug; its log has details");
+    let message =
+        format!("the worker panicked while running node {node}, which is a bug; its log has details");
     failed(NodeFailure::new(EngineErrorType::WorkerPanic.name(), message))
 }

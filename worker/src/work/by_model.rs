@@ -1,4 +1,5 @@
-//! A question to the user that a model answers instead (`execution: llm`): asked within the job, and the reply is the answer.
+//! Lets a model answer a question to the user (`execution: llm`). The model is asked within the job, and its reply is
+//! the answer.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
@@ -13,10 +14,10 @@ use crate::calls::ask;
 use crate::core::now;
 use crate::steps::{Begun, Told};
 
-/// The step in which the model is asked.
+/// The journal key of the call to the model.
 const STEP: &str = "llm:1";
 
-/// The stage.
+/// The stage that lets a model answer.
 pub(super) struct Answering;
 
 #[async_trait::async_trait]
@@ -38,11 +39,11 @@ impl Stage for Answering {
     }
 }
 
-/// A question that a model is asked.
+/// A question to a model.
 struct Asking<'a> {
     cx: &'a WorkContext<'a>,
     data: &'a UserInteractionData,
-    /// Its id in events and outputs.
+    /// The question's id in events and outputs.
     id: String,
     prompt: String,
 }
@@ -93,7 +94,7 @@ impl<'a> Asking<'a> {
         told
     }
 
-    /// Tells once in an attempt, whoever dies meanwhile.
+    /// Sends events once per attempt, even if a worker dies meanwhile.
     async fn tell(&self, what: &str, events: Vec<(StepEvent, JsonMap)>) {
         let step = format!("interaction:{what}:{}", self.cx.name.number);
         if let Begun::Try(the_try) = self.cx.steps.begin(&step).await {
