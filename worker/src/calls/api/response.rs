@@ -26,7 +26,7 @@ pub(super) fn read(code: u16, body: &str, accept_text: bool) -> Result<(u16, Jso
         Err(_) if accept_text => Ok((code, body.into())),
         Err(error) => {
             let message = format!(
-                "the API answers with something that is no JSON ({error}); accept_text takes it as text"
+                "the API answers with something that is not JSON ({error}); accept_text takes it as text"
             );
             let error = CallError::of("ApiResponseNotJson", message);
             Err(error.with(json!({"http_code": code, "api_response_data": body})))

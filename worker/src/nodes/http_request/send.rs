@@ -39,9 +39,9 @@ pub(super) async fn send(
 /// A file that lies elsewhere, by its URL.
 pub(crate) async fn get(url: &str, http: &Http) -> Result<Answer, NodeFailure> {
     let parsed =
-        Url::parse(url).map_err(|error| NodeFailure::escaped(format!("{url:?} is no URL: {error}")))?;
+        Url::parse(url).map_err(|error| NodeFailure::escaped(format!("{url:?} is not a URL: {error}")))?;
     if !matches!(parsed.scheme(), "http" | "https") {
-        return Err(NodeFailure::escaped(format!("{url:?} is no http:// or https:// URL")));
+        return Err(NodeFailure::escaped(format!("{url:?} is not an http:// or https:// URL")));
     }
     let bounds = &http.bounds;
     let call = Call {

@@ -162,7 +162,7 @@ fn list_of(items: &[Json]) -> String {
 }
 
 fn object(text: &str) -> Result<JsonMap, String> {
-    serde_json::from_str(text).map_err(|error| format!("a row is no JSON: {error}"))
+    serde_json::from_str(text).map_err(|error| format!("a row is not JSON: {error}"))
 }
 
 #[cfg(test)]
