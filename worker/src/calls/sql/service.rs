@@ -1,7 +1,7 @@
-//! A text-to-SQL service: it is told the question, the connection and the tables, writes a statement and runs it.
+//! A text-to-SQL service: it receives the question, the connection and the tables, writes a statement and runs it.
 //!
-//! The service runs the statement before anybody here has seen it: that it only reads is for the rights of the datasource's
-//! user to say. A statement that does more is an error all the same.
+//! The service runs the statement before the worker sees it. So only the rights of the datasource's user can prevent
+//! writes. A statement that writes is still reported as an error.
 
 use std::time::Duration;
 
@@ -65,8 +65,9 @@ async fn reply(calls: &Calls, asked: &Asked) -> Result<Json, CallError> {
                 CallError::of(EXECUTION_FAILED, said.clone()).with(json!({"sql": "", "db_error": said}))
             );
         }
-        serde_json::from_slice(&bytes)
-            .map_err(|_| invalid(format!("the text-to-SQL service answers no JSON: {}", excerpt(&bytes)), ""))
+        serde_json::from_slice(&bytes).map_err(|_| {
+            invalid(format!("the text-to-SQL service does not answer with JSON: {}", excerpt(&bytes)), "")
+        })
     };
     let late = || {
         let message = format!(
@@ -77,7 +78,7 @@ async fn reply(calls: &Calls, asked: &Asked) -> Result<Json, CallError> {
     tokio::time::timeout(silence, asking).await.map_err(|_| late())?
 }
 
-/// What a reply says.
+/// Reads a reply.
 fn read(reply: &Json, asked: &Asked) -> Result<JsonMap, CallError> {
     let result = &reply["result"];
     let sql = result["sql"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The strategy `function_calling`: the model calls tools by its own means, and is told what they answered, until it calls
+//! The strategy `function_calling`: the model calls tools through its API and receives their results, until it calls
 //! none or its rounds are used up.
 
 use serde_json::json;
@@ -10,10 +10,10 @@ use tidemill_common::value::JsonMap;
 
 use super::rounds::Rounds;
 
-/// Makes the rounds.
+/// Runs the rounds.
 ///
 /// # Errors
-/// What the model's API reports; a tool's failure is none.
+/// An error of the model's API. A failing tool is not an error.
 pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Message>) -> Result<(), String> {
     let mut messages = prompt::opening(&given.instruction, history, &given.query);
     let (last, sees) = (given.iterations_max, rounds.facts().has("vision"));
@@ -32,7 +32,7 @@ pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Mes
         messages.push(said.message());
         let mut responses = Vec::with_capacity(said.tool_calls.len());
         for call in &said.tool_calls {
-            // There is no round left in which the model could make use of it.
+            // No round is left in which the model could use the result.
             let words = if round == last && last > 1 {
                 rounds.too_late(round, call, &log)
             } else {
