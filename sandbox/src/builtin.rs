@@ -112,7 +112,7 @@ impl CodeRunner for BuiltIn {
             return Ok(text);
         }
         Ok(format!(
-            "{text}; without Python: code.python is {:?}, and none is there",
+            "{text}; without Python: code.python is {:?}, but no such Python exists",
             self.shared.config.python
         ))
     }

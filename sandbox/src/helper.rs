@@ -57,7 +57,7 @@ fn serve(_: &str, _: &str) -> Result<(), String> {
     Err("the built-in sandbox needs Linux".into())
 }
 
-#[allow(clippy::print_stderr, reason = "whoever started the helper reads it from there")]
+#[allow(clippy::print_stderr, reason = "the worker reads it from there")]
 fn complain(reason: &str) {
     eprintln!("{reason}");
 }

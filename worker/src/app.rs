@@ -237,11 +237,13 @@ type Unfinished = std::collections::HashMap<crate::held::Stream, Vec<(tidemill_c
 async fn hand_back(core: &Core, unfinished: Unfinished) {
     for ((shard, queue), entries) in unfinished {
         metrics::HANDED_BACK.count_many(entries.len() as u64);
-        tracing::info!(%shard, %queue, jobs = entries.len(), "unfinished jobs are handed back");
+        tracing::info!(%shard, %queue, jobs = entries.len(), "unfinished jobs are returned to their queue");
         let sent = core.jobs.hand_back(shard, &queue, &core.consumer, &entries);
         match tokio::time::timeout(FAREWELL, sent).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "jobs cannot be handed back; their leases run out"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "jobs cannot be returned to their queue; their leases run out")
+            }
             Err(_) => tracing::warn!("the store does not answer; leases run out"),
         }
     }

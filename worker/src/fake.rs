@@ -140,12 +140,12 @@ impl FakeJobs {
         self.queued.notify_one();
     }
     pub(crate) fn cancel(&self, execution: ExecutionId) {
-        self.hint.send(Hint::Stop(execution)).expect("somebody listens");
+        self.hint.send(Hint::Stop(execution)).expect("a listener exists");
     }
     /// Acts as another worker that returns a job to the queue.
     pub(crate) fn give_back(&self, job: Delivered) {
         self.state().returned.push_back(job);
-        self.hint.send(Hint::HandedBack(ShardId(0))).expect("somebody listens");
+        self.hint.send(Hint::HandedBack(ShardId(0))).expect("a listener exists");
     }
     /// A job of node `t` with this input.
     pub(crate) fn job(&self, entry: u64, name: Json) -> Delivered {

@@ -139,7 +139,7 @@ pub(crate) async fn give_up(hand: Hand, job: Job, body: String) {
     metrics::JOBS_ENDED.count_for("given_up");
     let times = hand.name.holder.counted() - 1;
     let reason =
-        format!("node {} was handed out {times} times and no worker brought a result", hand.name.node);
+        format!("node {} was delivered {times} times and no worker returned a result", hand.name.node);
     tracing::error!(run = %hand.run, node = %hand.name.node, times, "job given up");
     let graph = hand.core.graphs.get(hand.place.shard, &job.graph).await;
     let body = graph.map_or(body.clone(), |graph| graph.hidden.hidden_json(body, 1));

@@ -157,7 +157,7 @@ async fn a_result_that_the_store_cannot_take_does_not_hold_up_the_others() {
     jobs.state().answers.extend([nonsense(), nonsense(), nonsense()]);
     jobs.push(jobs.job(1, json!("a")));
     results(&jobs, 3).await;
-    until("let go of", || core.held.len() == 0).await;
+    until("released", || core.held.len() == 0).await;
     jobs.push(jobs.job(2, json!("a")));
     assert_eq!(results(&jobs, 4).await[3].entry, EntryId::new(2, 0));
 }
@@ -218,7 +218,7 @@ async fn a_job_handed_out_too_often_is_given_up() {
     let all = results(&jobs, 1).await;
     let it = body(&all[0]);
     assert_eq!((all[0].kind, all[0].number, &it["error_type"]), ("failed", 4, &json!("WorkerLostError")));
-    assert_eq!(it["error"], "node t was handed out 3 times and no worker brought a result");
+    assert_eq!(it["error"], "node t was delivered 3 times and no worker returned a result");
     assert_eq!(all[0].dead.as_ref().map(|dead| dead.what), Some("job"));
     // The attempt with the older delivery count was stopped.
     until("nothing runs", || jobs.hanging.load(Ordering::SeqCst) == 0 && core.held.len() == 0).await;
@@ -273,7 +273,7 @@ async fn a_job_of_a_newer_version_is_left_to_a_newer_worker() {
     let mut map: Json = serde_json::from_str(&jobs.job(1, json!("a")).body).unwrap();
     map["v"] = json!(tidemill_common::wire::VERSION + 1);
     jobs.push(delivered(1, map.to_string()));
-    until("it is handed back", || jobs.state().handed_back == [(EntryId::new(1, 0), 1)]).await;
+    until("it is returned", || jobs.state().handed_back == [(EntryId::new(1, 0), 1)]).await;
     jobs.push(jobs.job(2, json!("a")));
     assert_eq!(results(&jobs, 1).await[0].entry, EntryId::new(2, 0));
     until("nothing held", || core.held.len() == 0).await;

@@ -49,7 +49,7 @@ pub(crate) fn serve(settings: &str) -> Result<(), String> {
     confine::limit(Resource::RLIMIT_FSIZE, 0)?;
     confine::limit(Resource::RLIMIT_NPROC, 0)?;
     seccompiler::apply_filter(&filter)
-        .map_err(|error| format!("the kernel takes no filter of system calls: {error}"))?;
+        .map_err(|error| format!("the kernel rejects the filter of system calls: {error}"))?;
     let mut bytes = Vec::new();
     std::io::stdin().lock().read_to_end(&mut bytes).map_err(|error| format!("cannot read: {error}"))?;
     let (word, text) = match catch_unwind(|| extract(format, &bytes, limits)) {

@@ -28,7 +28,7 @@ pub enum DocumentError {
     #[error("reading it takes longer than {0} ms (documents.timeout_ms)")]
     Time(u64),
     /// Its parser crashed.
-    #[error("its parser broke: {0}")]
+    #[error("its parser crashed: {0}")]
     Parser(String),
     /// This worker does not read documents of this type.
     #[error("documents of this type are not read here: {0}")]

@@ -41,7 +41,7 @@ pub(crate) fn serve(settings: &str) -> Result<(), String> {
     confine::limit(Resource::RLIMIT_FSIZE, 0)?;
     confine::limit(Resource::RLIMIT_NPROC, 0)?;
     seccompiler::apply_filter(&filter)
-        .map_err(|error| format!("the kernel takes no filter of system calls: {error}"))?;
+        .map_err(|error| format!("the kernel rejects the filter of system calls: {error}"))?;
     let (mut requests, mut answers) = (std::io::stdin().lock(), std::io::stdout().lock());
     while let Some((code, inputs)) = request(&mut requests)? {
         let ended = execute(&code, &inputs, limits);

@@ -48,7 +48,7 @@ impl JavaScript {
                 Err(Failed::Helper(reason)) => last = format!("{reason}{}", slot.complaint().await),
             }
         }
-        tracing::warn!(reason = last, "the JavaScript sandbox broke twice over one program");
+        tracing::warn!(reason = last, "the JavaScript sandbox failed twice with the same program");
         Err(CodeError(format!("the JavaScript sandbox ended while it ran the code: {last}")))
     }
 }

@@ -96,7 +96,7 @@ impl Slot {
         for (length, most) in lengths.iter_mut().zip(bounds) {
             let told = stdout.read_u32_le().await.map_err(broken)?;
             if u64::from(told) > most {
-                return Err(Failed::Helper("it answers out of bounds".into()));
+                return Err(Failed::Helper("its answer exceeds the limits".into()));
             }
             *length = told as usize;
         }

@@ -63,8 +63,9 @@ pub(crate) async fn probe(file: &Path) -> Result<Interpreter, String> {
         .await
         .map_err(|_| "does not answer".to_string())?
         .map_err(|error| format!("cannot be started: {error}"))?;
-    let mut interpreter: Interpreter = serde_json::from_slice(&output.stdout)
-        .map_err(|_| format!("is no working Python: {}", String::from_utf8_lossy(&output.stderr).trim()))?;
+    let mut interpreter: Interpreter = serde_json::from_slice(&output.stdout).map_err(|_| {
+        format!("is not a working Python: {}", String::from_utf8_lossy(&output.stderr).trim())
+    })?;
     if interpreter.version < (3, 9) {
         return Err(format!("is Python {}.{}; 3.9 is needed", interpreter.version.0, interpreter.version.1));
     }

@@ -38,7 +38,7 @@ pub(crate) fn become_server(settings: &str) -> Result<(), String> {
     });
     confine::enter(&settings.confinement)?;
     seccompiler::apply_filter(&own_filter)
-        .map_err(|error| format!("the kernel takes no filter of system calls: {error}"))?;
+        .map_err(|error| format!("the kernel rejects the filter of system calls: {error}"))?;
     let failed = Command::new(&settings.executable)
         // Isolated mode: no environment, no user folder, no compiled files, UTF-8 everywhere.
         .args(["-I", "-B", "-X", "utf8", "-c", SERVER])

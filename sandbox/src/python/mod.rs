@@ -47,7 +47,7 @@ impl Python {
                 Err(Failed::Helper(reason)) => last = reason,
             }
         }
-        tracing::warn!(reason = last, "the Python sandbox broke twice over one program");
+        tracing::warn!(reason = last, "the Python sandbox failed twice with the same program");
         Err(CodeError(format!("the Python sandbox ended while it ran the code: {last}")))
     }
 
@@ -110,7 +110,7 @@ impl Python {
             }
         }
         let setting = &self.shared.config.python;
-        let tried = if reasons.is_empty() { "none is there".into() } else { reasons.join("; ") };
+        let tried = if reasons.is_empty() { "no candidate exists".into() } else { reasons.join("; ") };
         Err(CodeError(format!(
             "no usable Python for code nodes ({tried}); install python3 3.9 or newer where every user may read it, or set code.python (now {setting:?}) or code.endpoint"
         )))

@@ -186,7 +186,7 @@ fn text(bytes: Vec<u8>) -> String {
 async fn log(complaints: impl AsyncRead + Unpin) {
     let mut lines = BufReader::new(complaints).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        tracing::warn!(line, "the Python sandbox complains");
+        tracing::warn!(line, "the Python sandbox wrote to standard error");
     }
 }
 

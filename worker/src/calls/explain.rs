@@ -65,7 +65,7 @@ impl Explaining<'_> {
                 result.process_data.insert("explanation".into(), json!(reply.text));
             }
             Err(error) => {
-                tracing::info!(node = %node.id, error = error.message, "the model that explains a failure fails");
+                tracing::info!(node = %node.id, error = error.message, "the model that explains a failure failed");
                 tell(self.steps, teller.output(Status::Error, json!({}), Took::default()));
             }
         }

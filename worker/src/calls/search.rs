@@ -106,7 +106,7 @@ impl Search<'_> {
                 Some(in_reply(&reply.text))
             }
             Err(failure) => {
-                tracing::info!(step, error = failure.message, "the model that looks for missing input fails");
+                tracing::info!(step, error = failure.message, "the model that fills missing input failed");
                 searched.error = Some(failure.message);
                 None
             }

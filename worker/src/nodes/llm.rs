@@ -90,7 +90,7 @@ pub(super) fn note_asking(node: &Node, model: &ModelConfig, prompt: &Prompt) {
     if prompt.files_left_out > 0 {
         let files = prompt.files_left_out;
         // Dify silently leaves them out. Here the likely cause is the model's table in the settings, so log it.
-        tracing::warn!(node = %node.id, model, files, "files are not sent: the model is not known to see them");
+        tracing::warn!(node = %node.id, model, files, "files are not sent: the model's settings do not list this feature");
     }
 }
 

@@ -259,7 +259,7 @@ impl NodeExecutor for DocumentExtractor {
 
 /// The failure for a wrong row in the table.
 fn mistaken(kind: NodeKind) -> NodeResult {
-    let message = format!("node type {} has the configuration of another", kind.wire());
+    let message = format!("node type {} has the configuration of another type", kind.wire());
     NodeResult::failed(NodeFailure::new(EngineErrorType::Engine.name(), message))
 }
 

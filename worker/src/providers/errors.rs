@@ -103,7 +103,7 @@ impl ModelError {
 
     /// The API does not support the operation.
     pub fn lacking(label: &str, model: &str, what: &str) -> Self {
-        let cause = format!("the API behind the model {model} has no {what}");
+        let cause = format!("the API of the model {model} has no {what}");
         Self::new(label, ErrorClass::BadRequest, &cause)
     }
 

@@ -176,7 +176,7 @@ enum Place<'a> {
 }
 
 async fn bytes_of(place: Place<'_>, sending: Sending<'_>, max: u64) -> Result<Bytes, String> {
-    let Some(reach) = sending.reach else { return Err("there is no way to files here".into()) };
+    let Some(reach) = sending.reach else { return Err("this program cannot access files".into()) };
     let bytes_max = sending.bytes_max;
     let too_large = || format!("the files of the prompt have more than {bytes_max} bytes (files_bytes_max)");
     match place {

@@ -43,7 +43,7 @@ async fn a_question_puts_the_job_down_and_its_end_is_what_it_returns() {
     let jobs = FakeJobs::new();
     let steps = Steps::new(&hand(&jobs), execution(5));
     let asking = tokio::time::timeout(Duration::from_millis(200), steps.pause("tool:1", request())).await;
-    assert!(asking.is_err(), "the job is nobody's then");
+    assert!(asking.is_err(), "no worker holds the job then");
     let pause = id_in_job(&execution(5), "tool:1").to_string();
     let (kind, parked) =
         jobs.state().batches.iter().flatten().map(|done| (done.kind, done.body.clone())).next().unwrap();

@@ -96,7 +96,7 @@ pub trait ToolRuntime: Send + Sync {
 
 /// The message for a secret in the arguments.
 const NO_SECRETS: &str =
-    "a secret cannot be handed to another workflow; give that one an environment variable of its own";
+    "a secret cannot be passed to another workflow; define it as an environment variable of that workflow";
 
 /// A tool that can be called.
 pub struct Tool<'a> {

@@ -178,7 +178,7 @@ async fn given(calls: &Calls, id: &str, oidc: &Oidc) -> Result<String, CallError
         serde_json::from_slice::<Json>(&bytes)
             .map_err(|_| wrong("the server does not answer with JSON".into()))
     };
-    let late = |_| wrong(format!("none within {} s", TOKEN_WAIT.as_secs())).passing();
+    let late = |_| wrong(format!("no answer within {} s", TOKEN_WAIT.as_secs())).passing();
     let said = tokio::time::timeout(TOKEN_WAIT, asking).await.map_err(late)??;
     let text = said["access_token"].as_str().filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| wrong("the answer has no access_token".into()))?.to_owned();

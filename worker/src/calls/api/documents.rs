@@ -90,6 +90,6 @@ async fn fetched(
         whole(&mut answer, calls.config.answer_bytes_max).await
     };
     let done = tokio::time::timeout(WAIT, fetching).await;
-    let done = done.unwrap_or_else(|_| Err(format!("not there within {} s", WAIT.as_secs())));
+    let done = done.unwrap_or_else(|_| Err(format!("no answer within {} s", WAIT.as_secs())));
     done.map_err(|reason| wrong(reason).passing())
 }

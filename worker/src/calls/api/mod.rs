@@ -81,8 +81,7 @@ impl Call for Api {
         if let Some(name) = given {
             let of_library = cx.library.and_then(|library| library.service_id.as_deref());
             let Some(id) = params.get("service_id").and_then(Json::as_str).or(of_library) else {
-                let message =
-                    format!("the operation {name:?} is one of a service, and none is named (service_id)");
+                let message = format!("the operation {name:?} needs a service: set service_id");
                 return Err(CallError::of(SERVICE_METADATA, message));
             };
             let document = documents::document(cx.calls, id, &service(cx.calls, id).await?).await?;

@@ -116,7 +116,7 @@ fn read<'a>(
         let content = body.get("content").and_then(Json::as_object);
         let found = content.into_iter().flatten().find(|(name, _)| is_sent(name));
         let Some((name, of)) = found else {
-            return Err(format!("{method} {path} takes none of {}", CONTENT_TYPES.join(", ")));
+            return Err(format!("{method} {path} accepts none of {}", CONTENT_TYPES.join(", ")));
         };
         content_type = Some(name.clone());
         let schema = of.get("schema").map(|schema| whole.of(schema, 0)).transpose()?;
@@ -284,7 +284,7 @@ mod tests {
         let error = find(&document(), "svc", "nope").unwrap_err();
         assert_eq!(error.error_type, "ServiceMetadataError");
         assert!(error.message.contains("forecast, post /weather/{city}"), "{error}");
-        for (name, part) in [("put /odd", "takes none of"), ("get /odd", "cookie sid")] {
+        for (name, part) in [("put /odd", "accepts none of"), ("get /odd", "cookie sid")] {
             let error = find(&document(), "svc", name).unwrap_err();
             assert!(error.message.contains(part), "{error}");
         }

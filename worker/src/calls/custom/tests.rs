@@ -133,7 +133,7 @@ if asked["operation"] == "init":
     print(json.dumps({"input": {"greeting": asked["params"]["who"]}}))
 elif asked["operation"] == "exec":
     given = asked["input"]
-    print("said besides", os.environ.get("TOKEN"), file=sys.stderr)
+    print("standard error", os.environ.get("TOKEN"), file=sys.stderr)
     for word in given.get("words", []):
         print(json.dumps({"type": "text", "content": word}), flush=True)
     if given.get("nonsense"):

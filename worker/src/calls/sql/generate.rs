@@ -67,7 +67,9 @@ pub(super) async fn tables(calls: &Calls, asked: &Asked) -> Result<String, CallE
     let columns = database::run(asked.place(&room), &statement, &values, bounds).await;
     let columns = columns.map_err(|trouble| match trouble {
         database::Trouble::Bound(_) => invalid(
-            format!("a model is told of at most {COLUMNS_MAX} columns: name the tables that matter in table_name_list"),
+            format!(
+                "the prompt can list at most {COLUMNS_MAX} columns: name the needed tables in table_name_list"
+            ),
             "",
         ),
         other => asked.without_password(failed(other, &sql, true)),

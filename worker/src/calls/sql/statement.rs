@@ -117,7 +117,7 @@ fn cut(sql: &str, database: DatabaseType) -> Result<(Vec<String>, Vec<String>), 
     let invalid = |reason: String| Refused::Invalid(format!("this is not valid SQL: {reason}"));
     // The server would run the content of such comments, but every parser ignores it.
     if sql.contains("/*!") || sql.contains("/*M!") {
-        return Err(invalid("comments that are run (/*! … */) are not taken".into()));
+        return Err(invalid("comments that are run (/*! … */) are not allowed".into()));
     }
     let tokens = Tokenizer::new(dialect(database), sql).tokenize_with_location();
     let tokens = tokens.map_err(|error| invalid(error.to_string()))?;

@@ -152,7 +152,7 @@ impl Shelf {
                 slots.remove(&id);
                 tracing::debug!(
                     dataset = id,
-                    "knowledge base forgotten, to be loaded again when it is searched"
+                    "knowledge base evicted from memory; the next search loads it again"
                 );
             }
         }

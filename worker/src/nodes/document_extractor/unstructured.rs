@@ -79,7 +79,7 @@ impl Unstructured {
             }
         }
         let pieces: Vec<Piece> = serde_json::from_slice(&body)
-            .map_err(|error| format!("the service's answer cannot be understood: {error}"))?;
+            .map_err(|error| format!("the service's answer cannot be parsed: {error}"))?;
         let texts: Vec<String> = pieces.into_iter().map(|piece| piece.text).collect();
         Ok(texts.join("\n"))
     }

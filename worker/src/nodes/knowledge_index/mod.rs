@@ -139,7 +139,7 @@ impl Indexing<'_> {
         match patiently(|| self.store.publish_document(&dataset.id, &record, &self.run)).await? {
             Published::Published | Published::Before => Ok(self.outputs(&dataset, &record)),
             Published::NotNewest => Err(superseded()),
-            Published::Gone => Err(failure("its segments were put too long ago and are gone: add it again")),
+            Published::Gone => Err(failure("its segments have expired: add the document again")),
         }
     }
 
@@ -285,7 +285,9 @@ impl Indexing<'_> {
 }
 
 fn superseded() -> NodeFailure {
-    failure("another version of this document was added meanwhile, or it was removed; this one is not kept")
+    failure(
+        "another version of this document was added meanwhile, or it was removed; this version is discarded",
+    )
 }
 
 /// Repeats a request until the store answers.

@@ -162,7 +162,7 @@ impl Retrieval<'_> {
             Err(error) => {
                 // The error may contain the question, which must not be logged.
                 let error_type = NodeFailure::from(error).error_type;
-                tracing::warn!(node = %self.node.id, model = config.name, error_type, "a model did not help to search");
+                tracing::warn!(node = %self.node.id, model = config.name, error_type, "a model call for the search failed");
                 None
             }
         }

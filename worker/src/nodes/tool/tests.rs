@@ -344,7 +344,7 @@ async fn what_failed_is_called_again_and_a_large_answer_is_not() {
     assert_eq!(run_node(&service.base, json!({}), Some(&jobs)).await.output("text"), json!(large));
     assert_eq!(service.seen.lock().unwrap().len(), 2, "what is known is not asked for again");
     let kept = jobs.state().journal.values().map(String::len).max();
-    assert!(kept.is_some_and(|bytes| bytes < 100), "the answer lies apart: {kept:?}");
+    assert!(kept.is_some_and(|bytes| bytes < 100), "the answer is a blob: {kept:?}");
 }
 
 /// Runs a node that calls the app `greeter` as a tool.
@@ -417,7 +417,7 @@ async fn a_call_is_put_down_with_its_order_and_ordered_once() {
         let changes = json!({"tool_parameters": parameters, "paramSchemas": declared});
         let working = call_workflow(&jobs, changes);
         let done = tokio::time::timeout(Duration::from_millis(200), working).await;
-        assert!(done.is_err(), "the job is nobody's then");
+        assert!(done.is_err(), "no worker holds the job then");
         let state = jobs.state();
         let (kind, parked) =
             state.batches.iter().flatten().map(|done| (done.kind, done.body.clone())).next().unwrap();

@@ -193,7 +193,7 @@ impl Limited {
                 Ok(taken) => return taken,
                 Err(error) => {
                     nonsense += u32::from(!error.is_passing());
-                    tracing::warn!(model = self.model(), %error, "no turn can be taken at the model");
+                    tracing::warn!(model = self.model(), %error, "cannot get a turn at the model");
                     if nonsense >= NONSENSE_MAX {
                         return LimitTaken::Taken;
                     }
@@ -233,7 +233,7 @@ impl Trying<'_> {
         }
         tracing::warn!(%error, wait_ms = wait.as_millis(), "model call failed, trying again");
         if !wait.is_zero() {
-            let reason = format!("{}: a call has failed and is made again", self.limited.whose(0));
+            let reason = format!("{}: a call failed and is repeated", self.limited.whose(0));
             self.pace.wait(wait, &reason).await;
         }
         None
@@ -307,7 +307,7 @@ impl Turn<'_> {
         if !rest.is_zero() {
             limited.resting.note(limited.model(), rest);
             metrics::MODEL_RESTS.count_of(limited.model());
-            tracing::info!(model = limited.model(), rest_ms = rest.as_millis(), so_far, %error, "the model rests");
+            tracing::info!(model = limited.model(), rest_ms = rest.as_millis(), so_far, %error, "calls to the model pause");
         }
         let tries_max = if limit { limited.refusals_max } else { limited.retries_max };
         if partly || so_far > tries_max {
@@ -361,7 +361,7 @@ fn rest_after(error: &ModelError, bounded: bool) -> Option<Duration> {
 
 /// A refusal that cannot be counted ends the call; otherwise it could repeat forever.
 fn not_given(error: StoreError) -> u32 {
-    tracing::warn!(%error, "a turn at a model cannot be given back; its lease runs out");
+    tracing::warn!(%error, "a turn at a model cannot be given back; its lease expires");
     u32::MAX
 }
 

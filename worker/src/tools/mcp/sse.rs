@@ -85,7 +85,7 @@ impl TwoUrls {
         };
         let first = tokio::time::timeout(self.at.silence, first).await;
         let first =
-            first.map_err(|_| McpError::Unreachable("the server does not say where to post".into()))??;
+            first.map_err(|_| McpError::Unreachable("the server sent no URL for messages".into()))??;
         let messages =
             url.join(&first).map_err(|error| McpError::Broken(format!("{first:?} is not a URL: {error}")))?;
         // The credentials in the headers must not reach another server.

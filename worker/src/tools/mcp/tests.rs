@@ -217,7 +217,7 @@ async fn failures_say_what_the_server_says() {
         ),
         (
             Play::Status(401),
-            "Failed to invoke tool: the server wants to know who calls (401); set headers_env or headers",
+            "Failed to invoke tool: the server requires credentials (401); set headers_env or headers",
             false,
         ),
     ] {

@@ -61,7 +61,7 @@ impl Named {
             |why: String| format!("the document {}, which the plugin's manifest names: {why}", self.url);
         let reading = async || {
             let text = tokio::time::timeout(self.wait, self.fetched()).await;
-            let late = || format!("not there within {} s (read_seconds of the API)", self.wait.as_secs());
+            let late = || format!("no answer within {} s (read_seconds of the API)", self.wait.as_secs());
             let text = text.unwrap_or_else(|_| Err(late()));
             let text = text.map_err(|why| ToolError::unavailable(named(why)).passing())?;
             document::read(&text, self.server.as_deref()).map_err(|why| ToolError::unavailable(named(why)))

@@ -109,7 +109,7 @@ fn returned(row: &PgRow) -> Result<JsonMap, String> {
             .or_else(|_| row.try_get::<Option<String>, _>(at).map(Json::from))
             .map_err(|_| {
                 let of = row.column(at).type_info();
-                format!("what is returned has the type {}: cast it to text", of.name())
+                format!("a returned column has the type {}: cast it to text", of.name())
             })
     };
     let columns = row.columns().iter().enumerate();
