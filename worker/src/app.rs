@@ -251,7 +251,7 @@ async fn hand_back(core: &Core, unfinished: Unfinished) {
 
 /// Returns jobs that were delivered but never seen here, and removes this worker from the store's lists.
 async fn farewell(core: &Core) {
-    let said: Result<(), StoreError> = async {
+    let result: Result<(), StoreError> = async {
         let shards = core.jobs.namespace().await?.shards;
         for queue in &core.settings.queues {
             for shard in (0..shards).map(tidemill_common::ids::ShardId) {
@@ -266,7 +266,7 @@ async fn farewell(core: &Core) {
         core.jobs.retire_worker(&core.consumer).await
     }
     .await;
-    if let Err(error) = said {
+    if let Err(error) = result {
         tracing::warn!(%error, "the worker cannot be removed from the store's lists");
     }
 }

@@ -155,9 +155,9 @@ impl Consumer {
             none => none.insert(core.jobs.job_reader(&core.consumer).await?),
         };
         core.handed_back.read_by(reader.id());
-        let asked = Instant::now();
+        let started = Instant::now();
         let jobs = reader.read(streams, count, block).await?;
-        if asked.elapsed() > block + core.settings.lease / 3 {
+        if started.elapsed() > block + core.settings.lease / 3 {
             // The store or this process stalled, and leases ran on meanwhile.
             core.vital.disturb();
         }

@@ -76,9 +76,9 @@ impl Hand {
     }
 
     /// Parks the job until its pause is answered.
-    pub(crate) fn park_for_answer(&self, asked: Asked) {
-        let reason = format!("an answer to pause {} ({})", asked.pause, asked.request.kind.name());
-        self.put_down(Wait { reason, pause: Some(Box::new(asked)), ..Wait::default() }, Vec::new());
+    pub(crate) fn park_for_answer(&self, question: Asked) {
+        let reason = format!("an answer to pause {} ({})", question.pause, question.request.kind.name());
+        self.put_down(Wait { reason, pause: Some(Box::new(question)), ..Wait::default() }, Vec::new());
     }
 
     /// Parks the job until a sub-workflow run has ended. `blobs` are the stored blobs the call refers to.

@@ -92,7 +92,7 @@ impl TakeOver {
         streams: &[Stream],
         permits: &mut OwnedSemaphorePermit,
     ) -> Result<(), StoreError> {
-        let told = core.handed_back.take();
+        let announced = core.handed_back.take();
         let is_due = Instant::now() >= self.next;
         if is_due {
             let workers = u32::try_from(core.vital.fleet()).unwrap_or(u32::MAX);
@@ -101,7 +101,7 @@ impl TakeOver {
         let lease = core.settings.lease;
         let idle = if core.vital.steady_for(lease) { lease } else { HANDED_BACK };
         let wanted: Vec<Stream> =
-            streams.iter().filter(|(shard, _)| is_due || told.contains(shard)).cloned().collect();
+            streams.iter().filter(|(shard, _)| is_due || announced.contains(shard)).cloned().collect();
         // One round trip for all streams, so that idle workers cause little load.
         let held = core.jobs.are_held(&wanted).await?;
         if is_due {

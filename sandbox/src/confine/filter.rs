@@ -235,9 +235,9 @@ fn conditional() -> Result<Rules, Error> {
     // The requests Python makes for an opened file; none writes to a terminal.
     let harmless =
         [libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD, libc::FIOCLEX, libc::FIONCLEX, libc::FIONBIO];
-    let asked =
+    let allowed =
         harmless.map(|request| SeccompRule::new(vec![condition(1, Compare::Eq, u64::from(request as u32))?]));
-    rules.insert(libc::SYS_ioctl, asked.into_iter().collect::<Result<_, _>>()?);
+    rules.insert(libc::SYS_ioctl, allowed.into_iter().collect::<Result<_, _>>()?);
     // A process may only read its own limits.
     let own_limits = SeccompRule::new(vec![is(0, 0)?, wide(2, 0)?])?;
     rules.insert(libc::SYS_prlimit64, vec![own_limits]);

@@ -125,7 +125,7 @@ fn millis(timeout: Duration) -> u64 {
 
 /// The last line of the error output.
 fn last_line(complaints: &str) -> String {
-    let mut said =
+    let mut lines =
         complaints.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("note:"));
-    said.next_back().unwrap_or("it printed no reason").to_owned()
+    lines.next_back().unwrap_or("it printed no reason").to_owned()
 }

@@ -31,7 +31,7 @@ pub(crate) fn become_server(settings: &str) -> Result<(), String> {
     let settings: Settings = serde_json::from_str(settings).map_err(|error| format!("settings: {error}"))?;
     let filter = filter::python().map_err(|error| format!("the filter of system calls: {error}"))?;
     let own_filter = filter::server().map_err(|error| format!("the filter of system calls: {error}"))?;
-    let told = json!({
+    let server_settings = json!({
         "reads": settings.confinement.reads, "scratch": settings.scratch, "timeout_ms": settings.timeout_ms,
         "memory_bytes": settings.memory_bytes, "scratch_bytes": settings.scratch_bytes,
         "filter": STANDARD.encode(filter::bytes(&filter)),
@@ -42,7 +42,7 @@ pub(crate) fn become_server(settings: &str) -> Result<(), String> {
     let failed = Command::new(&settings.executable)
         // Isolated mode: no environment, no user folder, no compiled files, UTF-8 everywhere.
         .args(["-I", "-B", "-X", "utf8", "-c", SERVER])
-        .arg(told.to_string())
+        .arg(server_settings.to_string())
         .env_clear()
         .envs([("LANG", "C.UTF-8"), ("TZ", "UTC")])
         .current_dir(&settings.scratch)

@@ -113,8 +113,8 @@ impl Asked {
         })?;
         let reply = Reply { usage: bill(&self.model, &reply), text: reply.text };
         let spender = Spender::Model(self.provider.clone(), self.model.name().to_owned());
-        let told = Told { events: Vec::new(), charge: Some((reply.usage.clone(), spender)) };
-        steps.record(step, the_try.number, &reply.kept(), told).await;
+        let report = Told { events: Vec::new(), charge: Some((reply.usage.clone(), spender)) };
+        steps.record(step, the_try.number, &reply.kept(), report).await;
         Ok(reply)
     }
 }

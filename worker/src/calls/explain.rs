@@ -53,10 +53,10 @@ impl Explaining<'_> {
         let asked = json!({"step": node.title, "error_type": failure.error_type, "error": said});
         tell(self.steps, teller.event(StepEvent::StepInput, Status::Running, asked.clone()));
         let asked = messages(EXPLAIN_PROMPT.of(language), &asked.to_string());
-        let told = Said::new(self.steps, &teller);
-        let mut on_delta = |text: &str| told.push(text);
+        let stream = Said::new(self.steps, &teller);
+        let mut on_delta = |text: &str| stream.push(text);
         let asking = model.ask(self.steps, "explain:1", asked, JsonMap::new(), &mut on_delta);
-        match told.of(asking).await {
+        match stream.of(asking).await {
             Ok(reply) => {
                 let (input_tokens, output_tokens) =
                     (reply.usage.prompt_tokens, reply.usage.completion_tokens);

@@ -110,10 +110,10 @@ impl Calls {
     ///
     /// # Errors
     /// The variable is not set or empty.
-    pub(super) fn variable(&self, name: &str, whose: &str) -> Result<String, CallError> {
+    pub(super) fn variable(&self, name: &str, owner: &str) -> Result<String, CallError> {
         (self.environment)(name).ok_or_else(|| {
             let message =
-                format!("{whose} names the environment variable {name}, which this worker does not have");
+                format!("{owner} names the environment variable {name}, which this worker does not have");
             CallError::of(VALUE_ERROR, message)
         })
     }
@@ -199,10 +199,10 @@ impl Calls {
         if let Some(fresh) = self.fresh().filter(|_| !newest) {
             return Ok(fresh);
         }
-        let asked = Instant::now();
+        let started = Instant::now();
         let _looking = self.looking.lock().await;
         // Another task may have checked while this one waited.
-        if let Some(known) = self.known().filter(|known| known.looked_at > asked) {
+        if let Some(known) = self.known().filter(|known| known.looked_at > started) {
             return Ok(known.catalog);
         }
         let (began, before) = (Instant::now(), self.known().map(|known| known.catalog));

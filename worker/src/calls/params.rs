@@ -117,8 +117,8 @@ impl Asking<'_> {
         let Begun::Try(the_try) = self.steps.begin(&step).await else { return };
         let content = Json::Object(self.asked(filled, error));
         let event = self.teller.event(StepEvent::StepWaitingForParam, Status::Param, content);
-        let told = Told { events: vec![event], charge: None };
-        self.steps.record(&step, the_try.number, &Json::Null, told).await;
+        let report = Told { events: vec![event], charge: None };
+        self.steps.record(&step, the_try.number, &Json::Null, report).await;
     }
 
     fn missing(&self, filled: &Filled, error: Option<&str>) -> CallError {

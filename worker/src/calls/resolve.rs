@@ -54,11 +54,11 @@ pub async fn resolve(node: &str, shelf: &dyn Shelf) -> Result<Resolved, CallErro
         let call_id = id.to_owned();
         return Ok(Resolved { call: CallRef::Kept(call), call_id, library, version: Some(version) });
     }
-    let whose = match &library {
+    let origin = match &library {
         Some(library) => format!("the library node {} names it", library.id),
         None => "there is no library node, no built-in Call and no registered Call of this id \
                  (`tidemill library ls`, `tidemill calls ls`)"
             .into(),
     };
-    Err(CallError::of(VALUE_ERROR, format!("Call {id} not found: {whose}")))
+    Err(CallError::of(VALUE_ERROR, format!("Call {id} not found: {origin}")))
 }

@@ -96,11 +96,11 @@ impl Http {
         {
             self.guard.refuse(host, "the host of a proxy")?;
         }
-        let apart = call.method == Method::HEAD || self.quarantine.holds(&call.url);
-        let sent = match self.execute(call, apart).await {
+        let separate = call.method == Method::HEAD || self.quarantine.holds(&call.url);
+        let sent = match self.execute(call, separate).await {
             // The client may have read leftover bytes of an earlier answer on that connection. Repeating a GET is
             // harmless; repeating other methods is not.
-            Err(Broken::Call(error)) if !apart && call.method == Method::GET && is_no_http(&error) => {
+            Err(Broken::Call(error)) if !separate && call.method == Method::GET && is_no_http(&error) => {
                 let host = call.url.host_str();
                 tracing::warn!(host, "an answer is not valid HTTP; trying again on a new connection");
                 self.quarantine.begin(&call.url);
@@ -112,14 +112,14 @@ impl Http {
             Broken::Call(error) => of_transport(&error),
             Broken::TimedOut(stage) => CallError::TimedOut(stage, call.waits.of(stage)),
         })?;
-        if matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) && !apart {
+        if matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) && !separate {
             self.quarantine.begin(&call.url);
         }
         Ok(Answer { response, proxied, waits: call.waits })
     }
 
     /// Sends once. `apart` uses a new connection instead of the shared ones.
-    async fn execute(&self, call: &Call, apart: bool) -> Result<Response, Broken> {
+    async fn execute(&self, call: &Call, separate: bool) -> Result<Response, Broken> {
         let watch = Watch::new(!call.body.is_empty());
         let mut request = reqwest::Request::new(call.method.clone(), call.url.clone());
         *request.headers_mut() = call.headers.clone();
@@ -128,7 +128,7 @@ impl Http {
         } else if matches!(call.method, Method::POST | Method::PUT | Method::PATCH) {
             request.headers_mut().insert(CONTENT_LENGTH, 0.into());
         }
-        let sending = self.client(call.verify, apart).execute(request);
+        let sending = self.client(call.verify, separate).execute(request);
         match watch.over(call.waits, sending).await {
             Ok(done) => done.map_err(Broken::Call),
             Err(stage) => Err(Broken::TimedOut(stage)),

@@ -145,8 +145,8 @@ impl<'a> Models<'a> {
         })?;
         let kept = json!({"result": result, "usage": usage.record});
         let who = Spender::Model(provider.to_owned(), model.name().to_owned());
-        let told = Told { events: Vec::new(), charge: Some((usage.clone(), who)) };
-        self.steps.record(step, the_try.number, &kept, told).await;
+        let report = Told { events: Vec::new(), charge: Some((usage.clone(), who)) };
+        self.steps.record(step, the_try.number, &kept, report).await;
         self.spend(&usage);
         Ok(result)
     }

@@ -65,7 +65,7 @@ pub async fn run(
     let own = joined.map(|conversation| conversation.join(&mut prompt, variables)).unwrap_or_default();
     note_asking(node, &data.model, &prompt);
     if let Some(context) = prompt.context.as_ref().filter(|context| !context.resources.is_empty()) {
-        (means.tell)(StepEvent::RetrieverResource, told(context));
+        (means.tell)(StepEvent::RetrieverResource, context_event(context));
     }
     match ask(data, &prompt, model, means).await {
         Ok(answer) => {
@@ -270,7 +270,7 @@ fn succeeded(result: NodeResult, data: &LlmData, prompt: &Prompt, answer: Answer
 }
 
 /// The context for an event: passages and text, or only the sources if they are large.
-fn told(context: &Context) -> JsonMap {
+fn context_event(context: &Context) -> JsonMap {
     let mut data = JsonMap::new();
     let passages = Json::from(context.resources.iter().cloned().map(Json::Object).collect::<Vec<_>>());
     if passages.to_string().len() + context.text.len() <= RESOURCES_BYTES_MAX {

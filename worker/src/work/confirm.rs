@@ -79,23 +79,23 @@ pub(crate) async fn leave(
         PauseEnd::Answered(answer) if is_approved(&answer) => return Ok(()),
         PauseEnd::Answered(answer) => {
             let comment = answer.get("comment").and_then(Json::as_str).unwrap_or_default();
-            format!("node {} was not approved{}", node.id, behind(comment))
+            format!("node {} was not approved{}", node.id, suffix(comment))
         }
         PauseEnd::Expired | PauseEnd::Cancelled => format!("node {} was cancelled before it began", node.id),
     };
-    let told = event(node, attempt, "cancelled", json!({"reason": reason}));
-    tell_once(steps, "confirm:cancelled", StepEvent::StepCancel, told).await;
+    let report = event(node, attempt, "cancelled", json!({"reason": reason}));
+    tell_once(steps, "confirm:cancelled", StepEvent::StepCancel, report).await;
     Err(Box::new(called_off(reason)))
 }
 
-fn behind(comment: &str) -> String {
+fn suffix(comment: &str) -> String {
     if comment.is_empty() { String::new() } else { format!(": {comment}") }
 }
 
 async fn tell_once(steps: &Steps, step: &str, what: StepEvent, data: JsonMap) {
     if let Begun::Try(the_try) = steps.begin(step).await {
-        let told = Told { events: vec![(what, data)], charge: None };
-        steps.record(step, the_try.number, &Json::Null, told).await;
+        let report = Told { events: vec![(what, data)], charge: None };
+        steps.record(step, the_try.number, &Json::Null, report).await;
     }
 }
 

@@ -50,11 +50,11 @@ impl Credentials {
     /// # Errors
     /// A variable that is not set, or a token that the server refuses.
     pub(super) async fn of(calls: &Calls, id: &str, service: &ServiceConfig) -> Result<Self, CallError> {
-        let whose = format!("the service {id}");
+        let owner = format!("the service {id}");
         let value = |credential: &Credential| {
             let value = match (&credential.value, &credential.value_env) {
                 (Some(value), _) => value.0.clone(),
-                (None, Some(name)) => variable(calls, name, &whose)?,
+                (None, Some(name)) => variable(calls, name, &owner)?,
                 (None, None) => String::new(),
             };
             Ok((credential.name.clone(), value))
@@ -65,7 +65,7 @@ impl Credentials {
             None => (None, None),
             Some(oidc) => match (&oidc.token, &oidc.token_env) {
                 (Some(token), _) => (Some(token.0.clone()), None),
-                (None, Some(name)) => (Some(variable(calls, name, &whose)?), None),
+                (None, Some(name)) => (Some(variable(calls, name, &owner)?), None),
                 (None, None) => (Some(given(calls, id, oidc).await?), Some(id.to_owned())),
             },
         };
@@ -123,8 +123,8 @@ impl Credentials {
     }
 }
 
-fn variable(calls: &Calls, name: &str, whose: &str) -> Result<String, CallError> {
-    let found = calls.variable(name, whose);
+fn variable(calls: &Calls, name: &str, owner: &str) -> Result<String, CallError> {
+    let found = calls.variable(name, owner);
     found.map_err(|error| CallError { error_type: SERVICE_METADATA.into(), ..error })
 }
 

@@ -94,8 +94,8 @@ async fn step(
             if prepared.possible_duplicate {
                 record.insert("extra_data".into(), json!({"possible_duplicate": true}));
             }
-            let told = if prepared.to_user() { called.said.as_str() } else { "" };
-            let runtime = kept(runtime, around, told, seconds(began), took);
+            let user_text = if prepared.to_user() { called.said.as_str() } else { "" };
+            let runtime = kept(runtime, around, user_text, seconds(began), took);
             let effects = Effects { messages: Vec::new(), runtime, history: vec![record] };
             let handle = handle(&prepared, around, &outputs);
             NodeResult { outputs, handle, effects: Some(Box::new(effects)), ..result }
@@ -175,10 +175,10 @@ fn is_whole(name: &str, gathered: &Gathered) -> bool {
 
 /// The values the run keeps of the step: the call's own values, the text sent to the user, and the duration. The last
 /// two are stored under the execution, so that a repetition replaces them.
-fn kept(mut runtime: JsonMap, around: Around<'_>, told: &str, began: f64, took: Took) -> JsonMap {
+fn kept(mut runtime: JsonMap, around: Around<'_>, user_text: &str, began: f64, took: Took) -> JsonMap {
     let execution = around.name.execution.to_string();
-    if !told.is_empty() {
-        runtime.insert("answers".into(), json!({execution.clone(): told}));
+    if !user_text.is_empty() {
+        runtime.insert("answers".into(), json!({execution.clone(): user_text}));
     }
     runtime.insert("time".into(), json!(began));
     runtime.insert("durations".into(), json!({execution: took.seconds}));

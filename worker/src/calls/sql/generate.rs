@@ -47,8 +47,8 @@ pub(super) async fn sql(cx: CallContext<'_>, input: &JsonMap, asked: &Asked) -> 
 
 /// Extracts the statement from a reply: its first fenced block, or the whole text. Reasoning is removed.
 fn written(reply: &str) -> &str {
-    let said = reply.rsplit_once("</think>").map_or(reply, |(_, said)| said).trim();
-    let Some((_, fenced)) = said.split_once("```") else { return said };
+    let text = reply.rsplit_once("</think>").map_or(reply, |(_, text)| text).trim();
+    let Some((_, fenced)) = text.split_once("```") else { return text };
     let inner = fenced.split_once("```").map_or(fenced, |(inner, _)| inner);
     // The first line of a block may name its language.
     match inner.split_once('\n') {

@@ -35,15 +35,15 @@ pub(super) fn refused(reason: &Refused, sql: &str) -> CallError {
 
 /// The error of a statement that failed. A retry may help if the connection failed and nothing can have been changed.
 pub(super) fn failed(trouble: Trouble, sql: &str, reads: bool) -> CallError {
-    let of = |class: &str, message: String, said: &str| {
-        CallError::of(class, message).with(json!({"sql": sql, "db_error": said}))
+    let of = |class: &str, message: String, detail: &str| {
+        CallError::of(class, message).with(json!({"sql": sql, "db_error": detail}))
     };
     match trouble {
-        Trouble::Connection(said) => {
-            let error = of(EXECUTION_FAILED, format!("the database does not answer: {said}"), &said);
+        Trouble::Connection(detail) => {
+            let error = of(EXECUTION_FAILED, format!("the database does not answer: {detail}"), &detail);
             if reads { error.passing() } else { error }
         }
-        Trouble::Refused(said) => of(EXECUTION_FAILED, format!("the database refuses: {said}"), &said),
-        Trouble::Bound(said) => of(LIMIT_EXCEEDED, said.clone(), &said),
+        Trouble::Refused(detail) => of(EXECUTION_FAILED, format!("the database refuses: {detail}"), &detail),
+        Trouble::Bound(detail) => of(LIMIT_EXCEEDED, detail.clone(), &detail),
     }
 }

@@ -60,9 +60,9 @@ async fn reply(calls: &Calls, asked: &Asked) -> Result<Json, CallError> {
         let status = answer.response.status();
         let bytes = whole(&mut answer, config.answer_bytes_max).await.map_err(away)?;
         if !status.is_success() {
-            let said = format!("the text-to-SQL service answers {}: {}", status.as_u16(), excerpt(&bytes));
+            let detail = format!("the text-to-SQL service answers {}: {}", status.as_u16(), excerpt(&bytes));
             return Err(
-                CallError::of(EXECUTION_FAILED, said.clone()).with(json!({"sql": "", "db_error": said}))
+                CallError::of(EXECUTION_FAILED, detail.clone()).with(json!({"sql": "", "db_error": detail}))
             );
         }
         serde_json::from_slice(&bytes).map_err(|_| {
@@ -82,15 +82,15 @@ async fn reply(calls: &Calls, asked: &Asked) -> Result<Json, CallError> {
 fn read(reply: &Json, asked: &Asked) -> Result<JsonMap, CallError> {
     let result = &reply["result"];
     let sql = result["sql"].as_str().unwrap_or_default();
-    let said =
+    let detail =
         ["message", "msg", "error"].into_iter().find_map(|key| reply[key].as_str()).unwrap_or_default();
     if sql.trim().is_empty() {
-        return Err(invalid(format!("no valid statement was generated{}", behind(said)), ""));
+        return Err(invalid(format!("no valid statement was generated{}", suffix(detail)), ""));
     }
     if reply["code"].as_i64() != Some(200) {
         let error =
-            CallError::of(EXECUTION_FAILED, format!("the statement could not be run{}", behind(said)));
-        return Err(error.with(json!({"sql": sql, "db_error": said})));
+            CallError::of(EXECUTION_FAILED, format!("the statement could not be run{}", suffix(detail)));
+        return Err(error.with(json!({"sql": sql, "db_error": detail})));
     }
     if asked.read_only
         && let Err(reason @ Refused::NotReadOnly(_)) = Prepared::read(sql, asked.source.database_type, true)
@@ -117,6 +117,6 @@ fn read(reply: &Json, asked: &Asked) -> Result<JsonMap, CallError> {
     Ok(data)
 }
 
-fn behind(said: &str) -> String {
-    if said.is_empty() { String::new() } else { format!(": {said}") }
+fn suffix(detail: &str) -> String {
+    if detail.is_empty() { String::new() } else { format!(": {detail}") }
 }

@@ -220,10 +220,10 @@ impl<'a> Rounds<'a> {
             tools,
             mode: tidemill_common::nodes::llm::ModelMode::Chat,
         };
-        let mut came = false;
+        let mut has_piece = false;
         let spoken = &mut self.spoken;
         let mut on_delta = |text: &str| {
-            came = true;
+            has_piece = true;
             spoken.say(&tells(text));
         };
         let answer = match self.model.within(self.means.steps, &step).ask(question, &mut on_delta).await {
@@ -248,7 +248,7 @@ impl<'a> Rounds<'a> {
                 return Err(message);
             }
         };
-        self.say(&tells(if came { placed.rest() } else { &placed.text }));
+        self.say(&tells(if has_piece { placed.rest() } else { &placed.text }));
         let usage = bill(&self.model, &reply);
         let Placed { text, files, .. } = placed;
         let said = Said { text, tool_calls: reply.tool_calls, files, verbatim: reply.verbatim };
@@ -257,8 +257,8 @@ impl<'a> Rounds<'a> {
         let event = self.event(&log);
         let charge = (usage.clone(), Spender::Model(self.provider.clone(), self.model.name().to_owned()));
         let result = said.to_json(&usage);
-        let told = Told { events: vec![event], charge: Some(charge) };
-        self.means.steps.record(&step, the_try.number, &result, told).await;
+        let report = Told { events: vec![event], charge: Some(charge) };
+        self.means.steps.record(&step, the_try.number, &result, report).await;
         self.note(log);
         self.spend(usage);
         said.files.iter().for_each(|file| self.collected.keep(file.clone()));
@@ -320,23 +320,23 @@ impl<'a> Rounds<'a> {
         let metadata = self.doubled(&step, self.times(began, clock));
         let (event, log) = match &answered.error {
             None => {
-                let mut told = self.told_call(call, &arguments);
-                told.insert("result".into(), json!(self.shown(&answered.words)));
-                told.insert("execution_time".into(), json!(seconds(clock)));
+                let mut report = self.told_call(call, &arguments);
+                report.insert("result".into(), json!(self.shown(&answered.words)));
+                report.insert("execution_time".into(), json!(seconds(clock)));
                 let log = log.done(answered.data(call), metadata);
-                ((StepEvent::ToolCallCompleted, told), log)
+                ((StepEvent::ToolCallCompleted, report), log)
             }
             Some(error) => {
-                let mut told = self.told_call(call, &arguments);
-                told.insert("error".into(), json!(self.shown(error)));
+                let mut report = self.told_call(call, &arguments);
+                report.insert("error".into(), json!(self.shown(error)));
                 let log = log.with(answered.data(call)).failed(error.clone(), metadata);
-                ((StepEvent::ToolCallFailed, told), log)
+                ((StepEvent::ToolCallFailed, report), log)
             }
         };
         let events = vec![event, self.event(&log)];
         let charge = answered.spent.clone().map(|(usage, run)| (usage, Spender::of_tool(run)));
-        let told = Told { events, charge };
-        self.means.steps.record_large(&step, the_try.number, answered.to_json(), told).await;
+        let report = Told { events, charge };
+        self.means.steps.record_large(&step, the_try.number, answered.to_json(), report).await;
         self.note(log);
         answered.files.iter().for_each(|file| self.collected.keep(file.clone()));
         answered.spent.into_iter().for_each(|(usage, _)| self.spend(usage));
@@ -406,14 +406,14 @@ impl<'a> Rounds<'a> {
 
     fn told_call(&self, call: &ToolCall, arguments: &JsonMap) -> JsonMap {
         let arguments = self.means.steps.secrets().hidden_in(arguments.clone());
-        let told = json!({
+        let report = json!({
             "node_id": self.node.id.as_str(),
             "tool_id": call.name,
             "tool_name": call.name,
             "tool_call_id": call.id,
             "arguments": Room::of_a_line().map(&arguments),
         });
-        told.as_object().cloned().unwrap_or_default()
+        report.as_object().cloned().unwrap_or_default()
     }
 
     fn spend(&mut self, usage: Usage) {

@@ -54,8 +54,8 @@ fn unreadable(text: &str, error: ParseError) -> NodeFailure {
 /// The text after the host.
 fn port(authority: &str) -> &str {
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let behind = host.rsplit_once(']').map_or(host, |(_, behind)| behind);
-    behind.split_once(':').map_or("", |(_, port)| port)
+    let after_host = host.rsplit_once(']').map_or(host, |(_, after_host)| after_host);
+    after_host.split_once(':').map_or("", |(_, port)| port)
 }
 
 #[cfg(test)]

@@ -210,9 +210,9 @@ impl Indexing<'_> {
                     let (dimension, spent) = self.embed_batch(&model, &step, batch).await?;
                     let who = Spender::Model(embedding.provider.clone(), embedding.model.clone());
                     let charge = (spent.clone(), who);
-                    let told = Told { events: Vec::new(), charge: Some(charge) };
+                    let report = Told { events: Vec::new(), charge: Some(charge) };
                     let result = json!({"usage": spent.record, "dimension": dimension});
-                    self.means.steps.record(&step, the_try.number, &result, told).await;
+                    self.means.steps.record(&step, the_try.number, &result, report).await;
                     (dimension, spent)
                 }
             };

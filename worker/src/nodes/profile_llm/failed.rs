@@ -41,12 +41,12 @@ impl Failed {
             retryable: kind.may_pass(status) && !is_over,
             retry_after_ms: error.retry_after_ms,
         };
-        Self { failure, data: Some(told(kind, provider, model, status)) }
+        Self { failure, data: Some(error_data(kind, provider, model, status)) }
     }
 
     /// A reply that exceeds a limit.
     pub(super) fn of_reply(message: String, provider: &str, model: &str) -> Self {
-        let data = told(CallErrorType::Validation, provider, model, None);
+        let data = error_data(CallErrorType::Validation, provider, model, None);
         Self { failure: NodeFailure::new(LLM_ERROR, message), data: Some(data) }
     }
 
@@ -61,15 +61,15 @@ impl Failed {
     /// Converts the failure for the record.
     pub(super) fn to_json(&self) -> Json {
         let NodeFailure { message, error_type, retryable, .. } = &self.failure;
-        let mut told = json!({"error_type": error_type, "message": message, "retryable": retryable});
+        let mut error_data = json!({"error_type": error_type, "message": message, "retryable": retryable});
         if let Some(data) = &self.data {
-            told["data"] = data.clone();
+            error_data["data"] = data.clone();
         }
-        told
+        error_data
     }
 }
 
-fn told(kind: CallErrorType, provider: &str, model: &str, status: Option<u16>) -> Json {
+fn error_data(kind: CallErrorType, provider: &str, model: &str, status: Option<u16>) -> Json {
     json!({"type": kind.name(), "provider": provider, "model": model, "status_code": status})
 }
 

@@ -169,13 +169,13 @@ impl<'a> Kit<'a> {
         called.seconds = (clock.elapsed().as_secs_f64() * 1000.0).round() / 1000.0;
         called.possible_duplicate = the_try.possible_duplicate;
         let events = vec![called.event(about)];
-        let told = Told { events, charge: spent };
-        self.reach.steps.record_large(step, the_try.number, called.to_json(), told).await;
+        let report = Told { events, charge: spent };
+        self.reach.steps.record_large(step, the_try.number, called.to_json(), report).await;
         called
     }
 
     fn about(&self, batch: &str, call: &ToolCall, tool: Option<&Ready<'_>>, arguments: &Json) -> JsonMap {
-        let told = json!({
+        let report = json!({
             "node_id": self.node.id.as_str(),
             "tool_id": tool.map_or_else(|| call.name.clone(), |tool| id_of(tool.given)),
             "tool_name": call.name,
@@ -184,7 +184,7 @@ impl<'a> Kit<'a> {
             "batch_id": batch,
             "arguments": arguments,
         });
-        told.as_object().cloned().unwrap_or_default()
+        report.as_object().cloned().unwrap_or_default()
     }
 
     async fn invoke(

@@ -169,8 +169,8 @@ impl<'a> Talk<'a> {
         if self.mode == ToolMode::FunctionCall || self.specs.is_empty() {
             return messages;
         }
-        let told = Message::text(Role::System, text_calls::instructions(&self.specs, self.mode));
-        [told].into_iter().chain(text_calls::as_text(messages, self.mode)).collect()
+        let report = Message::text(Role::System, text_calls::instructions(&self.specs, self.mode));
+        [report].into_iter().chain(text_calls::as_text(messages, self.mode)).collect()
     }
 
     /// Returns true if text is streamed as it arrives; false if the text may not be part of the answer.
@@ -219,8 +219,8 @@ impl<'a> Talk<'a> {
             possible_duplicate: the_try.possible_duplicate,
         };
         let by = Spender::Model(self.provider.clone(), self.model.name().to_owned());
-        let told = Told { events: Vec::new(), charge: Some((reply.usage.clone(), by)) };
-        steps.record(&step, the_try.number, &reply.to_json(), told).await;
+        let report = Told { events: Vec::new(), charge: Some((reply.usage.clone(), by)) };
+        steps.record(&step, the_try.number, &reply.to_json(), report).await;
         self.tell(&reply, false);
         self.take(&step, &reply);
         Ok(reply)
@@ -231,9 +231,9 @@ impl<'a> Talk<'a> {
         let (is_live, is_split) = (self.is_live(), self.data.reasoning == ReasoningFormat::Separated);
         let Means { on_delta, on_thought, reach, .. } = &mut self.means;
         let mut filter = Filter::default();
-        let mut came = false;
+        let mut has_piece = false;
         let mut push = |text: &str| {
-            came = true;
+            has_piece = true;
             match (is_live, is_split) {
                 (false, _) => {}
                 (true, false) => on_delta(text),
@@ -269,10 +269,10 @@ impl<'a> Talk<'a> {
                 self.wasted = lost(&self.model, &error);
                 let mut failed = Failed::of_call(error, &self.provider, self.model.name());
                 failed.failure.message = self.secrets.masked(&failed.failure.message);
-                if streams && came {
-                    let told = json!({"node_id": self.node.id.as_str(), "error": failed.failure.message});
-                    let told = told.as_object().cloned().unwrap_or_default();
-                    reach.steps.tell(vec![(StepEvent::LlmStreamError, told)]);
+                if streams && has_piece {
+                    let report = json!({"node_id": self.node.id.as_str(), "error": failed.failure.message});
+                    let report = report.as_object().cloned().unwrap_or_default();
+                    reach.steps.tell(vec![(StepEvent::LlmStreamError, report)]);
                 }
                 Err(failed)
             }

@@ -125,9 +125,9 @@ fn charged(mut result: NodeResult, usage: Option<Usage>) -> NodeResult {
 
 /// As [`charged`], for a failed call, which is not recorded: also reports tokens that a sub-workflow run wasted.
 fn charged_in_vain(result: NodeResult, usage: Option<Usage>) -> NodeResult {
-    let told = usage.clone().filter(Usage::is_any);
+    let reported = usage.clone().filter(Usage::is_any);
     let result = charged(result, usage);
-    NodeResult { usage: result.usage.or(told), ..result }
+    NodeResult { usage: result.usage.or(reported), ..result }
 }
 
 /// Reasons for a call without outputs.
@@ -183,8 +183,8 @@ async fn call_or_recall(
     let recorded = call_once(tool, arguments, declared, node, means, &the_try, spent).await?;
     let charge = spent.clone().map(|(usage, run)| (usage, Spender::of_tool(run)));
     let charge = charge.filter(|(usage, _)| usage.is_any());
-    let told = Told { charge, ..Told::default() };
-    steps.record_large(CALL, the_try.number, recorded.to_json(), told).await;
+    let reported = Told { charge, ..Told::default() };
+    steps.record_large(CALL, the_try.number, recorded.to_json(), reported).await;
     Ok(recorded)
 }
 

@@ -158,7 +158,7 @@ impl Limited {
         self.buckets.first().and_then(|bucket| bucket.model.as_deref()).unwrap_or_default()
     }
 
-    fn whose(&self, bucket: usize) -> String {
+    fn model_label(&self, bucket: usize) -> String {
         let bucket = &self.buckets[bucket.min(self.buckets.len() - 1)];
         let profile = bucket.account.split('/').next().unwrap_or_default();
         match &bucket.model {
@@ -168,19 +168,19 @@ impl Limited {
     }
 
     fn reason(&self, bound: LimitBound, bucket: usize) -> String {
-        let whose = self.whose(bucket);
+        let model_label = self.model_label(bucket);
         let bucket = &self.buckets[bucket.min(self.buckets.len() - 1)];
         match bound {
             LimitBound::Requests => {
-                format!("{whose}: no more than {} requests a minute", bucket.bounds.requests_per_minute)
+                format!("{model_label}: no more than {} requests a minute", bucket.bounds.requests_per_minute)
             }
             LimitBound::Tokens => {
-                format!("{whose}: no more than {} tokens a minute", bucket.bounds.tokens_per_minute)
+                format!("{model_label}: no more than {} tokens a minute", bucket.bounds.tokens_per_minute)
             }
             LimitBound::Concurrency => {
-                format!("{whose}: no more than {} calls at the same time", bucket.bounds.concurrency)
+                format!("{model_label}: no more than {} calls at the same time", bucket.bounds.concurrency)
             }
-            LimitBound::Rest => format!("{whose}: its provider asks to wait"),
+            LimitBound::Rest => format!("{model_label}: its provider asks to wait"),
         }
     }
 
@@ -233,7 +233,7 @@ impl Trying<'_> {
         }
         tracing::warn!(%error, wait_ms = wait.as_millis(), "model call failed, trying again");
         if !wait.is_zero() {
-            let reason = format!("{}: a call failed and is repeated", self.limited.whose(0));
+            let reason = format!("{}: a call failed and is repeated", self.limited.model_label(0));
             self.pace.wait(wait, &reason).await;
         }
         None
@@ -355,8 +355,8 @@ impl Drop for Turn<'_> {
 /// The rest after a retryable failure: the time the provider asks for. A model with limits also rests when it is
 /// refused because of them without a time.
 fn rest_after(error: &ModelError, bounded: bool) -> Option<Duration> {
-    let said = error.retry_after_ms.filter(|ms| *ms > 0).map(Duration::from_millis);
-    said.or_else(|| (bounded && error.class == ErrorClass::RateLimit).then_some(REST_UNSAID))
+    let requested = error.retry_after_ms.filter(|ms| *ms > 0).map(Duration::from_millis);
+    requested.or_else(|| (bounded && error.class == ErrorClass::RateLimit).then_some(REST_UNSAID))
 }
 
 /// A refusal that cannot be counted ends the call; otherwise it could repeat forever.

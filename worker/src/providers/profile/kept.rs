@@ -105,13 +105,13 @@ impl Kept {
     /// # Errors
     /// Nothing is cached and Redis does not answer.
     pub(super) async fn shelf(&self, tables: &Tables, newest: bool) -> Result<Arc<Shelf>, StoreError> {
-        let asked = Instant::now();
+        let started = Instant::now();
         if let Some(fresh) = self.fresh().filter(|_| !newest) {
             return Ok(fresh);
         }
         let _looking = self.looking.lock().await;
         // Another task may have checked while this one waited.
-        if let Some(Known { shelf, .. }) = self.known().filter(|known| known.looked_at > asked) {
+        if let Some(Known { shelf, .. }) = self.known().filter(|known| known.looked_at > started) {
             return Ok(shelf);
         }
         if let Some(fresh) = self.fresh().filter(|_| !newest) {

@@ -170,8 +170,8 @@ impl StreamableHttp {
         }
         let body = whole(&mut answer, self.at.answer_bytes_max).await.unwrap_or_default();
         // Some servers refuse with a JSON-RPC error.
-        let told = serde_json::from_slice::<Json>(&body).map(|body| incoming(&body)).unwrap_or_default();
-        for one in told {
+        let parsed = serde_json::from_slice::<Json>(&body).map(|body| incoming(&body)).unwrap_or_default();
+        for one in parsed {
             if let Incoming::Answer { result: Err(error), .. } = one {
                 return Err(error);
             }

@@ -152,7 +152,7 @@ async fn send(at: &Address, request: Request<'_>) -> Result<Answer, McpError> {
 #[async_trait::async_trait]
 impl Transport for TwoUrls {
     async fn request(&self, method: &str, params: Json, silence: Duration) -> Result<Json, McpError> {
-        let asked = async { self.open().await?.ask(method, &params, silence).await };
-        asked.await.map_err(|error| self.at.hidden(error))
+        let answered = async { self.open().await?.ask(method, &params, silence).await };
+        answered.await.map_err(|error| self.at.hidden(error))
     }
 }

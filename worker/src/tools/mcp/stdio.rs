@@ -226,8 +226,8 @@ async fn log(id: Arc<str>, stderr: ChildStderr, secrets: Arc<[String]>) {
     let mut lines = BufReader::new(stderr);
     let mut text = Vec::new();
     while let Ok(1..) = (&mut lines).take(LOG_LINE_MAX).read_until(b'\n', &mut text).await {
-        let said = hidden(&secrets, String::from_utf8_lossy(&text).into_owned());
-        tracing::info!(server = %id, said = said.trim_end(), "an MCP server says");
+        let output = hidden(&secrets, String::from_utf8_lossy(&text).into_owned());
+        tracing::info!(server = %id, output = output.trim_end(), "an MCP server says");
         text.clear();
     }
 }
@@ -239,8 +239,8 @@ fn hidden(secrets: &[String], text: String) -> String {
 impl Program {
     async fn ask(&self, method: &str, params: Json, silence: Duration) -> Result<Json, McpError> {
         let running = self.running().await?;
-        let asked = running.shared.ask(method, &params, silence).await;
-        if matches!(asked, Err(McpError::Silent(_))) && running.shared.hangs(silence, self.silence_max) {
+        let answered = running.shared.ask(method, &params, silence).await;
+        if matches!(answered, Err(McpError::Silent(_))) && running.shared.hangs(silence, self.silence_max) {
             tracing::warn!(server = %self.id, "an MCP server does not answer; it is killed and started again for the next call");
             running.shared.waiting.close();
             let mut known = self.running.lock().await;
@@ -248,14 +248,14 @@ impl Program {
                 *known = None;
             }
         }
-        asked
+        answered
     }
 }
 
 #[async_trait::async_trait]
 impl Transport for Program {
     async fn request(&self, method: &str, params: Json, silence: Duration) -> Result<Json, McpError> {
-        let asked = self.ask(method, params, silence).await;
-        asked.map_err(|error| error.worded(|text| hidden(&self.secrets, text)))
+        let answered = self.ask(method, params, silence).await;
+        answered.map_err(|error| error.worded(|text| hidden(&self.secrets, text)))
     }
 }

@@ -76,8 +76,8 @@ fn with_schema(mut parameter: Json) -> Json {
 }
 
 fn schema_of(parameter: &Json) -> Json {
-    let said = OF_SCHEMA.iter().filter_map(|key| Some(((*key).to_owned(), parameter.get(*key)?.clone())));
-    let mut schema = JsonMap::from_iter(said);
+    let fields = OF_SCHEMA.iter().filter_map(|key| Some(((*key).to_owned(), parameter.get(*key)?.clone())));
+    let mut schema = JsonMap::from_iter(fields);
     // OpenAPI 3 describes a file as a binary string.
     if schema.get("type").and_then(Json::as_str) == Some("file") {
         schema.insert("type".into(), json!("string"));

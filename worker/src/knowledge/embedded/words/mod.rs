@@ -34,10 +34,10 @@ pub fn search(query: &str, documents: &[&Words], is_wanted: impl Fn(usize) -> bo
     let average = length as f32 / all.max(1) as f32;
     let mut scores: HashMap<(usize, usize), f64> = HashMap::new();
     let mut reachable = 0.0;
-    let mut asked: Vec<String> = keywords(query).into_iter().collect();
+    let mut terms: Vec<String> = keywords(query).into_iter().collect();
     // Floating-point sums depend on their order.
-    asked.sort_unstable();
-    for word in asked {
+    terms.sort_unstable();
+    for word in terms {
         let found = documents.iter().enumerate().filter_map(|(at, words)| Some((at, words.list(&word)?)));
         let lists: Vec<_> = found.collect();
         // A word that no text contains does not affect the ranking.
