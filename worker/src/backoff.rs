@@ -41,7 +41,7 @@ pub(crate) fn fraction() -> f64 {
     (low % 1_000_000) as f64 / 1e6
 }
 
-/// Whether one kind of request succeeds. Logs only when that changes.
+/// The health of one kind of request. Logs only changes.
 #[derive(Debug)]
 pub(crate) struct Condition {
     doing: &'static str,

@@ -21,7 +21,7 @@ const BLOCK: Duration = Duration::from_secs(1);
 const BLOCK_SUBSET: Duration = Duration::from_millis(50);
 /// Most jobs of one stream per read.
 const READ_MAX: usize = 64;
-/// How often the loop checks for new shards.
+/// Time between two checks for new shards.
 const REFRESH: Duration = Duration::from_secs(30);
 
 /// Takes jobs until the worker stops.

@@ -53,7 +53,7 @@ pub(crate) struct Progress {
     thought: Growing,
     /// Secrets that no piece may cut.
     secrets: Secrets,
-    /// How long pieces are gathered. Zero sends every piece separately.
+    /// Longest time for gathering pieces. Zero sends every piece separately.
     gather: Duration,
     announced: bool,
     last: Option<Instant>,

@@ -24,7 +24,7 @@ use watch::WatchLayer;
 
 pub use call::{Answer, Call, CallError};
 
-/// How long an idle connection is kept.
+/// Lifetime of an idle connection.
 const IDLE: Duration = Duration::from_secs(60);
 /// Most idle connections per host.
 const IDLE_MAX: usize = 32;

@@ -100,7 +100,7 @@ pub struct Reach {
     pub files: Arc<dyn Files>,
 }
 
-/// How the files of one question are sent.
+/// Settings for sending the files of one question.
 #[derive(Clone, Copy)]
 pub struct Sending<'a> {
     /// The provider's name, for errors.

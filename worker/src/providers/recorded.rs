@@ -27,7 +27,7 @@ use super::tests::{Told, read, read_request, timeless};
 use super::{ChatRequest, ModelProvider, ModelReply, RateFacts};
 
 const FOLDERS: [&str; 4] = ["openai", "azure", "anthropic", "ollama"];
-/// How often each file is cut into random pieces.
+/// The number of random cuts per file.
 const SCATTERINGS: u64 = 40;
 
 /// A row of `expected.json`: a file, the kind of request, and the expected result. Unnamed fields are empty.

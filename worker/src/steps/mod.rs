@@ -321,7 +321,7 @@ impl Steps {
         self.hand.core.settings.parameter_rounds_max
     }
 
-    /// How long pieces of text are gathered.
+    /// Longest time for gathering pieces of text.
     pub(crate) fn chunk_gather(&self) -> Duration {
         self.hand.core.settings.chunk_gather
     }

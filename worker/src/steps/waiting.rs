@@ -122,7 +122,6 @@ impl Steps {
     ///
     /// The question shows secrets masked. [`tidemill_common::value::secrets::Secrets::unmasked`] restores them in an
     /// answer that repeats the shown text.
-    /// [`tidemill_common::value::secrets::Secrets::unmasked`].
     pub async fn pause(&self, step: &str, request: PauseRequest) -> PauseEnd {
         if self.inside.is_some() {
             // A node inside another never waits for a person.

@@ -30,7 +30,7 @@ type Described = HashMap<String, (Instant, Option<Declaration>)>;
 pub struct Workflows {
     /// The store with the apps; without it apps are called but have no declaration.
     jobs: Option<Arc<dyn Jobs>>,
-    /// How long a declaration is cached.
+    /// Lifetime of a cached declaration.
     believed: Duration,
     described: Mutex<Described>,
 }

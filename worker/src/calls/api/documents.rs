@@ -18,7 +18,7 @@ use crate::tools::openapi::document;
 
 /// Longest wait for a document.
 const WAIT: Duration = Duration::from_secs(30);
-/// How long a fetched document is cached.
+/// Lifetime of a fetched document in the cache.
 const LASTS: Duration = Duration::from_secs(300);
 
 /// A cached document.

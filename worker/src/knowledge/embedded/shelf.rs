@@ -16,7 +16,7 @@ use crate::knowledge::KnowledgeError;
 
 /// Most loads of a dataset that changes while it is loaded.
 const LOADS_MAX: u32 = 10;
-/// How long hits are gathered before they are counted in the store.
+/// Time for gathering hits before they are counted in the store.
 const GATHER: Duration = Duration::from_secs(1);
 
 /// The index cache; see the module.

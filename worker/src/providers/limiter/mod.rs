@@ -118,7 +118,7 @@ pub enum Ended<T> {
 pub struct Spent {
     /// The counted tokens; zero if the server does not count.
     pub tokens: Tokens,
-    /// What is left of the provider's limits now.
+    /// The remaining limits of the provider.
     pub rate: RateFacts,
 }
 

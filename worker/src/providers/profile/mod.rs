@@ -48,7 +48,7 @@ pub const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
 #[error("[providers.{name}] {reason}")]
 pub struct TableError {
     pub name: String,
-    /// What is wrong and how to fix it.
+    /// The fault and its fix.
     pub reason: String,
 }
 
@@ -92,7 +92,7 @@ struct Clients {
     reporting: Arc<dyn ModelProvider>,
 }
 
-/// How files of prompts are sent.
+/// Settings for sending the files of prompts.
 #[derive(Debug, Clone, Copy)]
 struct FilesSending {
     send: MediaSend,
