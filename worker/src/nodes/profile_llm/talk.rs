@@ -169,8 +169,8 @@ impl<'a> Talk<'a> {
         if self.mode == ToolMode::FunctionCall || self.specs.is_empty() {
             return messages;
         }
-        let report = Message::text(Role::System, text_calls::instructions(&self.specs, self.mode));
-        [report].into_iter().chain(text_calls::as_text(messages, self.mode)).collect()
+        let tools = Message::text(Role::System, text_calls::instructions(&self.specs, self.mode));
+        [tools].into_iter().chain(text_calls::as_text(messages, self.mode)).collect()
     }
 
     /// Returns true if text is streamed as it arrives; false if the text may not be part of the answer.
