@@ -1,4 +1,4 @@
-//! The sandbox that is built in: warm helpers, and as many executions at once as there are processors.
+//! The built-in sandbox: warm helpers, and as many parallel executions as processors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::javascript::JavaScript;
 use crate::python::Python;
 use crate::{CodeError, CodeRunner, Program, State, scratch};
 
-/// Runs programs in helpers of its own.
+/// Runs programs in its own helper processes.
 #[derive(Debug)]
 pub struct BuiltIn {
     refusal: Option<String>,
@@ -24,11 +24,11 @@ pub struct BuiltIn {
     python: Python,
     javascript: JavaScript,
     shared: Arc<Shared>,
-    /// The helpers of each language have been seen to start.
+    /// Set once a helper of each language has started.
     tried: OnceCell<()>,
 }
 
-/// What all helpers are made from.
+/// The settings shared by all helpers.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: CodeConfig,
@@ -37,8 +37,8 @@ pub(crate) struct Shared {
 }
 
 impl BuiltIn {
-    /// A sandbox by these settings. Nothing is started before it is needed. Without a host, and where the kernel cannot
-    /// confine a process and the settings ask for that, it refuses every program.
+    /// Creates a sandbox. Nothing is started before it is needed. Without a host it refuses every program; so it does
+    /// if the kernel cannot confine a process and the settings require that.
     pub fn new(config: &CodeConfig, host: Option<Host>) -> Self {
         let missing = confine::missing();
         let refusal = match (&host, missing) {
@@ -75,7 +75,7 @@ impl BuiltIn {
     }
 }
 
-/// A program that shows that programs run.
+/// A trivial program that tests whether programs run.
 const TRIAL: Program<'_> =
     Program { language: CodeLanguage::JavaScript, code: "function main() { return {} }", inputs: "{}" };
 
@@ -85,7 +85,7 @@ impl CodeRunner for BuiltIn {
         if let Some(refusal) = &self.refusal {
             return Err(CodeError(format!("code nodes do not run here: {refusal}")));
         }
-        // Never closed, so that a permit always comes.
+        // The semaphore is never closed, so a permit always comes.
         let _permit = self.permits.acquire().await;
         let code = filled(program.code, || STANDARD.encode(program.inputs));
         let program = Program { code: &code, ..program };
@@ -100,7 +100,7 @@ impl CodeRunner for BuiltIn {
         if self.refusal.is_some() {
             return Ok(text);
         }
-        // Each time: a disk becomes full, a mount changes.
+        // Test this each time, because a disk may fill up or a mount may change.
         scratch::try_out(&self.shared.config).map_err(|error| CodeError(error.to_string()))?;
         let has_python = self.python.is_there();
         let helpers = || async {
@@ -112,7 +112,7 @@ impl CodeRunner for BuiltIn {
             return Ok(text);
         }
         Ok(format!(
-            "{text}; without Python: code.python is {:?}, and none is there",
+            "{text}; without Python: code.python is {:?}, but no such Python exists",
             self.shared.config.python
         ))
     }

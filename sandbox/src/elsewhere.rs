@@ -1,4 +1,4 @@
-//! The built-in sandbox where there is none: systems other than Linux.
+//! The built-in sandbox on systems other than Linux, where it refuses everything.
 
 use tidemill_common::nodes::code::CodeConfig;
 
@@ -8,12 +8,12 @@ use crate::{CodeError, CodeRunner, Program, State};
 const REFUSAL: &str =
     "the built-in sandbox needs Linux; set code.endpoint (CODE_EXECUTION_ENDPOINT) to a dify-sandbox";
 
-/// Refuses everything.
+/// Refuses every program.
 #[derive(Debug)]
 pub struct BuiltIn;
 
 impl BuiltIn {
-    /// The same for all settings.
+    /// Creates the same sandbox for all settings.
     pub fn new(_: &CodeConfig, _: Option<Host>) -> Self {
         Self
     }

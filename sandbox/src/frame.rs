@@ -1,5 +1,5 @@
-//! What travels between the worker and its helpers. A program: the lengths of its code and of its inputs (each four bytes,
-//! little end first), then both. A verdict: a line of JSON from the process that watched the execution.
+//! The messages between the worker and its helpers. A program: the lengths of its code and inputs (four bytes each,
+//! little-endian), then both. A verdict: one line of JSON from the process that supervised the execution.
 
 use std::time::Duration;
 
@@ -7,34 +7,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CodeError, Program};
 
-/// Bytes of an execution's complaints that are kept.
+/// Most bytes of error output that are kept.
 pub(crate) const COMPLAINT_BYTES_MAX: usize = 64 * 1024;
 
-/// How an execution ended.
+/// The end of an execution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "lowercase")]
 pub(crate) enum Verdict {
-    /// By itself.
-    Exit {
-        /// Its exit code.
-        code: i32,
-    },
-    /// By a signal that nobody of us sent.
-    Signal {
-        /// Its name.
-        name: String,
-    },
-    /// It took too long.
+    /// It exited.
+    Exit { code: i32 },
+    /// It was killed by a signal that the sandbox did not send.
+    Signal { name: String },
+    /// It exceeded its time limit.
     Timeout,
-    /// It used up its processor time.
+    /// It exceeded its processor time.
     Processor,
-    /// It wrote too much.
+    /// It wrote more than allowed.
     Scratch,
-    /// It printed too much.
+    /// It printed more than allowed.
     Output,
 }
 
-/// The limits that a verdict may speak of.
+/// The limits that verdicts mention.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     pub(crate) timeout: Duration,
@@ -42,7 +36,7 @@ pub(crate) struct Bounds {
     pub(crate) output_bytes: u64,
 }
 
-/// A program as helpers read it.
+/// Encodes a program for a helper.
 pub(crate) fn program(program: Program<'_>) -> Result<Vec<u8>, CodeError> {
     let length = |text: &str| {
         u32::try_from(text.len())
@@ -56,8 +50,7 @@ pub(crate) fn program(program: Program<'_>) -> Result<Vec<u8>, CodeError> {
     Ok(bytes)
 }
 
-/// What was printed, or the node's error in the form of dify-sandbox: the exit code, the reason, then what the program
-/// complained of.
+/// Returns the printed output, or the node's error in dify-sandbox's form: exit code, reason, error output.
 pub(crate) fn outcome(
     verdict: &Verdict,
     stdout: String,

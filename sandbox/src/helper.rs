@@ -1,13 +1,13 @@
-//! The program that hosts the sandbox, started anew as a helper: `PROGRAM __sandbox KIND SETTINGS`. It confines itself and
-//! then serves executions, until the descriptor that it is led by ends; one of kind `document` reads one document.
+//! Starts the host program again as a helper: `PROGRAM __sandbox KIND SETTINGS`. The helper confines itself and serves
+//! executions until its control descriptor is closed; the kind `document` reads one document.
 //!
-//! A program that is to host the sandbox calls [`run_if_asked`] first thing in its `main`, while it has one thread.
+//! A program that hosts the sandbox calls [`run_if_asked`] first in its `main`, while it has a single thread.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-/// The word that makes a program a helper.
+/// The argument that makes a program a helper.
 pub(crate) const WORD: &str = "__sandbox";
 
 static HOSTS: OnceLock<()> = OnceLock::new();
@@ -19,7 +19,7 @@ pub struct Host(pub(crate) PathBuf);
 impl Host {
     /// The running program, if its `main` called [`run_if_asked`].
     pub fn this_program() -> Option<Self> {
-        // The image itself, so that an upgrade that replaces the file breaks nothing.
+        // Use the running image, so that replacing the file in an upgrade does no harm.
         HOSTS.get().map(|()| Self("/proc/self/exe".into()))
     }
     /// Another program whose `main` calls [`run_if_asked`].
@@ -28,7 +28,8 @@ impl Host {
     }
 }
 
-/// Serves as a helper if the command line says so, and answers how that ended; else remembers that this program can be one.
+/// Serves as a helper if the command line says so, and returns its exit code. Otherwise notes that this program can
+/// host helpers.
 pub fn run_if_asked() -> Option<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() != Some(WORD) {
@@ -56,7 +57,7 @@ fn serve(_: &str, _: &str) -> Result<(), String> {
     Err("the built-in sandbox needs Linux".into())
 }
 
-#[allow(clippy::print_stderr, reason = "whoever started the helper reads it from there")]
+#[allow(clippy::print_stderr, reason = "the worker reads it from there")]
 fn complain(reason: &str) {
     eprintln!("{reason}");
 }

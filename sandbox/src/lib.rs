@@ -1,14 +1,14 @@
-//! Runs the code of code nodes. What is run, and where, is behind one door, [`CodeRunner`]; this crate has the sandbox that
-//! is built in, [`BuiltIn`], and the worker has the client of a dify-sandbox beside it.
+//! Runs the code of code nodes. The trait [`CodeRunner`] hides how: this crate has the built-in sandbox [`BuiltIn`],
+//! and the worker has a client of a dify-sandbox service.
 //!
-//! Untrusted code runs in processes of its own that confine themselves ([`confine`]): the program that hosts the sandbox
-//! starts itself anew as a helper ([`helper`]). For Python ([`python`]) the helper becomes an interpreter that has its
-//! modules loaded and forks a child for each execution; for JavaScript ([`javascript`]) it is QuickJS, with a new context for
-//! each. Confinement needs Linux; elsewhere the built-in sandbox refuses, and says so.
+//! Untrusted code runs in separate processes that confine themselves ([`confine`]). The host program starts itself
+//! again as a helper ([`helper`]). For Python ([`python`]) the helper becomes an interpreter with loaded modules that
+//! forks a child per execution. For JavaScript ([`javascript`]) it is QuickJS, with a new context per execution.
+//! Confinement needs Linux; on other systems the built-in sandbox refuses to run.
 //!
-//! Documents that take a parser of others to read ([`documents`]) are read in such processes, too: one a document.
+//! Documents that need a third-party parser ([`documents`]) are also read in such processes, one per document.
 #![warn(missing_docs)]
-// Some modules named above are private; the text is for readers of the code.
+// Some modules above are private; the text is for readers of the code.
 #![allow(rustdoc::private_intra_doc_links)]
 
 #[cfg(target_os = "linux")]

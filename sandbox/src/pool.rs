@@ -1,9 +1,9 @@
-//! Helpers that are kept warm. One that is taken belongs to its execution: it comes back when that ended well, and is killed
-//! with whatever it runs when it is dropped.
+//! A pool of idle helpers. A helper belongs to one execution at a time: it returns to the pool after a good end.
+//! Dropping it kills it with whatever it runs.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Helpers of one kind that wait.
+/// The idle helpers of one kind.
 #[derive(Debug)]
 pub(crate) struct Pool<S>(Mutex<Vec<S>>);
 
@@ -22,11 +22,12 @@ impl<S> Pool<S> {
     }
 }
 
-/// Why an execution has no outcome.
+/// Reasons for an execution without outcome.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// The helper ended or is out of step. Another one may do better: code has no effects outside.
+    /// The helper ended or is out of sync. The execution can be repeated in another helper, because code has no outside
+    /// effects.
     Helper(String),
-    /// The execution broke a bound that only its helper's end enforces.
+    /// The execution broke a limit that is enforced by killing the helper.
     Execution(crate::frame::Verdict, String),
 }

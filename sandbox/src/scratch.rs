@@ -1,11 +1,11 @@
-//! The folder in which the sandbox makes folders for what it runs (`code.scratch_folder`), and why it cannot.
+//! The parent folder of execution folders (`code.scratch_folder`), and errors when it cannot be used.
 
 use std::path::PathBuf;
 
 use tempfile::TempDir;
 use tidemill_common::nodes::code::CodeConfig;
 
-/// There is no folder for what code writes.
+/// The folder for written files cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "code nodes have no folder to work in: {doing} in {} fails: {error}; give the worker a folder that it may write to there, or name another one in code.scratch_folder (now {setting})",
@@ -18,10 +18,10 @@ pub(crate) struct ScratchError {
     error: std::io::Error,
 }
 
-/// A folder that the folders of executions lie in; the sandbox's user's. It goes with what is answered.
+/// Creates a folder for execution folders, owned by the sandbox's user. It is deleted when dropped.
 ///
 /// # Errors
-/// It cannot be made, or given to that user.
+/// It cannot be created, or given to that user.
 pub(crate) fn make(config: &CodeConfig) -> Result<TempDir, ScratchError> {
     let folder = tempfile::Builder::new().prefix("tidemill-code-").tempdir_in(parent(config));
     let folder = folder.map_err(|error| failed(config, "making a folder", error))?;
@@ -33,10 +33,10 @@ pub(crate) fn make(config: &CodeConfig) -> Result<TempDir, ScratchError> {
     Ok(folder)
 }
 
-/// Makes such a folder and writes a file in it; nothing of it is left.
+/// Creates such a folder, writes a file in it, and deletes both.
 ///
 /// # Errors
-/// One of these does not work.
+/// One of these steps fails.
 pub(crate) fn try_out(config: &CodeConfig) -> Result<(), ScratchError> {
     let folder = make(config)?;
     let written = std::fs::write(folder.path().join("tried"), "a worker asked whether it may write here");
@@ -48,7 +48,7 @@ fn failed(config: &CodeConfig, doing: &'static str, error: std::io::Error) -> Sc
         doing,
         parent: parent(config),
         setting: if config.scratch_folder.is_empty() { "empty: the system's" } else { "that one" },
-        // A library's error repeats the path, with a name that means nothing.
+        // A library's error repeats the path with a random name, so show only the OS error.
         error: error.raw_os_error().map_or(error, std::io::Error::from_raw_os_error),
     }
 }
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_folder_that_cannot_be_used_is_named_with_the_setting() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        // Root may write everywhere but below a file.
+        // Root may write everywhere except below a file.
         let below = file.path().join("x").display().to_string();
         let config = CodeConfig { scratch_folder: below.clone(), ..CodeConfig::default() };
         let error = try_out(&config).unwrap_err().to_string();

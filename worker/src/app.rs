@@ -1,5 +1,5 @@
-//! A worker as a library: `main`, `tidemill dev` and tests start and stop it in the same order. Several can live in one
-//! process.
+//! A worker as a library. `main`, `tidemill dev` and the tests start and stop a worker through it. One process can run
+//! several workers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,65 +32,55 @@ use crate::providers::{Providers, ProvidersConfig};
 use crate::tools::{ToolSettingError, Tools};
 use crate::{cancel, consume, health, heartbeat, metrics};
 
-/// Longest time that results which are ready may take to be handed in at a stop.
+/// Longest time to deliver finished results when the worker stops.
 const FLUSH: Duration = Duration::from_secs(3);
-/// Longest time for the farewell to the store.
+/// Longest time for the last requests to the store.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// Consumers of dead workers that were silent for so long are forgotten.
+/// Consumers of dead workers are deleted after this idle time.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
 
-/// Files that a worker needs beside its jobs and the connections that it serves: to Redis, and its own.
+/// Open files a worker needs besides its jobs and the connections it serves: connections to Redis and its own files.
 const OWN_FILES: u64 = 128;
-/// Files that a job needs at a time, about: a connection to a model or service, and the pipes of a program.
+/// Open files per running job, roughly: a connection to a model or service, and the pipes of a program.
 const FILES_OF_A_JOB: u64 = 2;
 
-/// Why a worker does not start.
+/// Reasons why a worker does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The store.
+    /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A table `[providers.NAME]`.
+    /// A table `[providers.NAME]` holds a bad value.
     #[error(transparent)]
     Profile(#[from] TableError),
-    /// A table `[providers.NAME]` that does not have the right form.
+    /// A table `[providers.NAME]` has the wrong form.
     #[error("[providers.{name}]: {reason}")]
-    Providers {
-        /// The table.
-        name: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A table `[profiles.ID]`.
+    Providers { name: String, reason: String },
+    /// A table `[profiles.ID]` cannot be used.
     #[error(transparent)]
     Profiles(#[from] ProfileTableError),
-    /// A setting of `[http]`.
+    /// A setting of `[http]` cannot be used.
     #[error(transparent)]
     Http(#[from] HttpSettingError),
-    /// A setting of `[tools]`.
+    /// A setting of `[tools]` cannot be used.
     #[error(transparent)]
     Tools(#[from] ToolSettingError),
-    /// A setting of `[knowledge]`.
+    /// A setting of `[knowledge]` cannot be used.
     #[error(transparent)]
     Knowledge(#[from] KnowledgeSettingError),
-    /// `files.url`.
+    /// `files.url` cannot be used.
     #[error(transparent)]
     Files(#[from] FilesError),
-    /// The address for health and metrics.
+    /// The address for health and metrics cannot be bound.
     #[error("cannot listen on worker.listen {listen}: {source}")]
-    Listen {
-        /// The address.
-        listen: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The heartbeat's thread.
-    #[error("cannot start the heartbeat's thread: {0}")]
+    Listen { listen: String, source: std::io::Error },
+    /// The system refuses the heartbeat thread.
+    #[error("cannot start the heartbeat thread: {0}")]
     Thread(std::io::Error),
 }
 
-/// A running worker. Dropped without [`Worker::stop`] it ends like a process that is killed: nothing is handed in or
-/// back.
+/// A running worker. Dropping it without [`Worker::stop`] acts like a killed process: no result is sent and no job is
+/// returned to its queue.
 pub struct Worker {
     core: Arc<Core>,
     health: Option<Health>,
@@ -99,16 +89,16 @@ pub struct Worker {
     cancel: JoinHandle<()>,
 }
 
-/// Starts a worker on the present runtime.
+/// Starts a worker on the current Tokio runtime.
 ///
 /// # Errors
-/// Settings that cannot be used, an address that is taken, a store that does not answer.
+/// Settings that cannot be used, an address that is in use, or a store that does not answer.
 pub async fn start(config: &Config, jobs: Arc<dyn Jobs>) -> Result<Worker, StartError> {
     start_with(config, jobs, None).await
 }
 
-/// As [`start`], with a store for the heartbeat alone: made on the heartbeat's thread, its connections do not wait for
-/// a busy read loop.
+/// As [`start`], with a separate store for the heartbeat. It is created on the heartbeat thread, so its connections do
+/// not wait for a busy read loop.
 ///
 /// # Errors
 /// As [`start`].
@@ -139,7 +129,7 @@ pub async fn start_with(
         knowledge,
         calls: calls(config, &jobs, key.clone())?,
     };
-    // Fails early when the store cannot be used.
+    // Fail early when the store cannot be used.
     jobs.namespace().await?;
     let core = Arc::new(Core::new(config, jobs, consumer_name().into(), key, outside));
     heartbeat::beat(&core, &*core.jobs).await?;
@@ -171,38 +161,38 @@ pub async fn start_with(
 }
 
 impl Worker {
-    /// Where health and metrics are served, if anywhere.
+    /// The address of health and metrics; `None` when they are not served.
     pub fn addr(&self) -> Option<SocketAddr> {
         self.health.as_ref().map(|health| health.addr)
     }
-    /// The name under which it holds jobs.
+    /// The consumer name under which this worker holds jobs.
     pub fn consumer(&self) -> &str {
         &self.core.consumer
     }
-    /// Jobs in its hands.
+    /// The number of jobs this worker holds.
     pub fn jobs_held(&self) -> usize {
         self.core.held.len()
     }
-    /// Returns when the worker has ended by itself, which it should not.
+    /// Returns when the read loop has ended. It ends only on a stop or a panic.
     pub async fn ended(&mut self) {
-        // A join error is a panic of the read loop; its message is in the log.
+        // A join error is a panic of the read loop; the log has its message.
         if !self.consume.is_finished() {
             drop((&mut self.consume).await);
         }
     }
 
-    /// Takes no more jobs, lets those that run end within `grace`, and hands the rest back at once.
+    /// Takes no more jobs, waits up to `grace` for running jobs, and returns the rest to their queues.
     pub async fn stop(mut self, grace: Duration) {
         let core = self.core.clone();
         tracing::info!(held = core.held.len(), "worker stops");
         core.vital.stop();
         core.stopping.send_replace(true);
-        // The read loop lets go of its permits and of its connection, at which the store stops serving it.
+        // The read loop frees its permits and its connection; then the store stops serving that connection.
         self.ended().await;
         if tokio::time::timeout(grace, all_ended(&core)).await.is_err() {
             crash::pass(Place::HandBackBegun);
             hand_back(&core, core.held.take(false)).await;
-            // What is left has ended; its results are on their way.
+            // The remaining jobs have ended; their results are being sent.
             drop(tokio::time::timeout(FLUSH, all_ended(&core)).await);
         }
         let lanes = core.lanes.close();
@@ -236,7 +226,7 @@ impl Drop for Worker {
     }
 }
 
-/// Every permit is free again: nothing is held.
+/// Waits until every permit is free, so no job is held.
 async fn all_ended(core: &Core) {
     let all = u32::try_from(core.settings.permits).unwrap_or(u32::MAX);
     drop(Semaphore::acquire_many(&core.permits, all).await);
@@ -247,19 +237,21 @@ type Unfinished = std::collections::HashMap<crate::held::Stream, Vec<(tidemill_c
 async fn hand_back(core: &Core, unfinished: Unfinished) {
     for ((shard, queue), entries) in unfinished {
         metrics::HANDED_BACK.count_many(entries.len() as u64);
-        tracing::info!(%shard, %queue, jobs = entries.len(), "unfinished jobs are handed back");
+        tracing::info!(%shard, %queue, jobs = entries.len(), "unfinished jobs are returned to their queue");
         let sent = core.jobs.hand_back(shard, &queue, &core.consumer, &entries);
         match tokio::time::timeout(FAREWELL, sent).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "jobs cannot be handed back; their leases run out"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "jobs cannot be returned to their queue; their leases run out")
+            }
             Err(_) => tracing::warn!("the store does not answer; leases run out"),
         }
     }
 }
 
-/// Gives back what was delivered and never heard of, and takes this worker off the lists.
+/// Returns jobs that were delivered but never seen here, and removes this worker from the store's lists.
 async fn farewell(core: &Core) {
-    let said: Result<(), StoreError> = async {
+    let result: Result<(), StoreError> = async {
         let shards = core.jobs.namespace().await?.shards;
         for queue in &core.settings.queues {
             for shard in (0..shards).map(tidemill_common::ids::ShardId) {
@@ -274,12 +266,13 @@ async fn farewell(core: &Core) {
         core.jobs.retire_worker(&core.consumer).await
     }
     .await;
-    if let Err(error) = said {
-        tracing::warn!(%error, "the worker leaves without farewell");
+    if let Err(error) = result {
+        tracing::warn!(%error, "the worker cannot be removed from the store's lists");
     }
 }
 
-/// The limits of the listener; the limit of open files is raised also where there is none, since jobs need it too.
+/// The limits of the listener. Also raises the limit of open files, even without a listener, because jobs need files
+/// too.
 fn door(config: &Config) -> Door {
     let (worker, setting) = (&config.worker, "worker.connections_max");
     let jobs = (worker.permits as u64).saturating_mul(FILES_OF_A_JOB);
@@ -309,7 +302,7 @@ fn providers(config: &Config) -> Result<Providers, StartError> {
     Ok(Providers::new(&ProvidersConfig(tables), &variable)?)
 }
 
-/// Providers and profiles in Redis, and before them the profiles of the settings.
+/// The cached providers and profiles from Redis, with the profiles of the settings first.
 fn kept(config: &Config, jobs: &Arc<dyn Jobs>, key: Option<SealingKey>) -> Result<Kept, StartError> {
     let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
     let providers: Vec<&str> = config.providers.keys().map(String::as_str).collect();
@@ -320,14 +313,14 @@ fn kept(config: &Config, jobs: &Arc<dyn Jobs>, key: Option<SealingKey>) -> Resul
     Ok(kept.after(settings))
 }
 
-/// What calls find in Redis.
+/// The registered calls, cached from Redis.
 fn calls(config: &Config, jobs: &Arc<dyn Jobs>, key: Option<SealingKey>) -> Result<Calls, HttpSettingError> {
     let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
     let calls = Calls::new(jobs.clone(), key, variable, refresh);
     calls.reaching(&config.calls, &config.http)
 }
 
-/// One name an incarnation, never used again: a consumer that is deleted takes its pending jobs with it.
+/// A consumer name that is never reused: deleting a consumer also deletes its pending jobs.
 fn consumer_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host: String = host.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(40).collect();

@@ -1,5 +1,5 @@
-//! Waiting after an error of the store, and saying so once: a Redis that is away for a minute is one line in the log
-//! when it goes and one when it comes back.
+//! Waits after errors of the store, and logs them once. If Redis is away for a minute, the log has one line when it
+//! fails and one when it answers again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,19 +8,17 @@ use tidemill_common::store::StoreError;
 
 use crate::metrics;
 
-/// The first wait.
 const FIRST: Duration = Duration::from_millis(50);
-/// The longest wait.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Waits that double from 50 ms to 2 s, each with jitter, so that a fleet does not come back in step.
+/// Waits that double from 50 ms to 2 s. Each has jitter, so that the workers do not retry at the same moment.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     tries: u32,
 }
 
 impl Backoff {
-    /// The wait after one more error.
+    /// Returns the wait after one more error.
     pub(crate) fn next(&mut self) -> Duration {
         let full = FIRST.saturating_mul(1 << self.tries.min(6)).min(LONGEST);
         self.tries = self.tries.saturating_add(1);
@@ -30,20 +28,20 @@ impl Backoff {
     pub(crate) async fn wait(&mut self) {
         tokio::time::sleep(self.next()).await;
     }
-    /// It went well: the next error begins anew.
+    /// Starts again with the shortest wait, after a success.
     pub(crate) fn reset(&mut self) {
         self.tries = 0;
     }
 }
 
-/// A random number from 0 to below 1; for jitter only.
+/// A random number in `0.0..1.0`, for jitter only.
 pub(crate) fn fraction() -> f64 {
     let (_, low) = uuid::Uuid::new_v4().as_u64_pair();
-    // The upper bits of the lower half hold the variant, hence the remainder.
+    // The upper bits of the lower half hold the UUID variant, hence the remainder.
     (low % 1_000_000) as f64 / 1e6
 }
 
-/// Whether one kind of request gets through, told when that changes.
+/// The health of one kind of request. Logs only changes.
 #[derive(Debug)]
 pub(crate) struct Condition {
     doing: &'static str,
@@ -54,7 +52,7 @@ impl Condition {
     pub(crate) const fn new(doing: &'static str) -> Self {
         Self { doing, failing: AtomicBool::new(false) }
     }
-    /// It failed.
+    /// Counts a failed request.
     pub(crate) fn failed(&self, error: &StoreError) {
         metrics::STORE_ERRORS.count_for(self.doing);
         if self.failing.swap(true, Ordering::Relaxed) {
@@ -63,9 +61,9 @@ impl Condition {
             tracing::warn!(doing = self.doing, %error, "the store fails; trying again until it answers");
         }
     }
-    /// It went well.
+    /// Notes a successful request.
     pub(crate) fn works(&self) {
-        // A plain load first: this is on the way of every batch.
+        // A plain load first, because every batch passes here.
         if self.failing.load(Ordering::Relaxed) && self.failing.swap(false, Ordering::Relaxed) {
             tracing::info!(doing = self.doing, "the store answers again");
         }

@@ -1,4 +1,5 @@
-//! A job has arrived: it is read, noted as held, and started; or refused, or given up, if it cannot be.
+//! Starts a delivered job: parses it, notes it as held, and runs it. A job that cannot be parsed or was delivered too
+//! often fails its node here.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::held::Place;
 use crate::lanes::Finished;
 use crate::{cancel, metrics, takeover};
 
-/// Starts a job. Short pure nodes have ended when this returns.
+/// Starts a job. A short pure node has already ended when this returns.
 pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemaphorePermit) {
     metrics::JOBS_READ.count();
     let started_at = now();
@@ -50,14 +51,14 @@ pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemapho
     execute::start(hand, job, body.len());
 }
 
-/// A newer worker can run it; in the middle of an upgrade there is one.
+/// Returns the job to its queue for a newer worker. During an upgrade such workers exist.
 fn leave_to_newer(core: &Arc<Core>, delivered: Delivered, reason: &WireError) {
     metrics::HANDED_BACK.count();
-    tracing::error!(run = delivered.run, entry = %delivered.entry, %reason, "a job is left to a newer worker");
+    tracing::error!(run = delivered.run, entry = %delivered.entry, %reason, "a job is returned for a newer worker");
     tokio::spawn(hand_back(core.clone(), delivered));
 }
 
-/// A job that makes no sense to this worker fails its node, or it would go round the fleet for ever.
+/// Fails the node of a job that cannot be parsed. Otherwise the job would circulate between the workers forever.
 fn refuse(
     core: &Arc<Core>,
     place: Place,
@@ -80,14 +81,14 @@ fn refuse(
     }
 }
 
-/// As much of a job as names its node, so that the node can be told to have failed.
+/// Reads the few fields that name the job's node, so that the node can be failed.
 fn attributed(run: &str, body: &str) -> Option<Job> {
     let run: RunId = run.parse().ok()?;
     let map: Json = serde_json::from_str(body).ok()?;
     let number = |key: &str| map.get(key).and_then(Json::as_u64).and_then(|n| u32::try_from(n).ok());
     let node = map.get("node")?.as_str()?;
     let frame = FramePath::from(map.get("frame").and_then(Json::as_str).unwrap_or_default());
-    // Whatever else a newer version writes, these are read by every version.
+    // Every version writes and reads these fields.
     let skeleton = serde_json::json!({
         "node": node, "frame": frame, "graph": "", "attempt": number("attempt")?,
         "delivered": number("delivered").unwrap_or(0),
@@ -96,7 +97,7 @@ fn attributed(run: &str, body: &str) -> Option<Job> {
     job::parse(run, &skeleton.to_string()).ok()
 }
 
-/// Nobody can be told of it: it leaves the queue, and is kept for people to see.
+/// Removes a job whose node is unknown from its queue and keeps it as a dead letter.
 fn discard(core: &Arc<Core>, place: Place, number: u32, run: &str, reason: String, body: String) {
     let dead = Dead::new("job", run, reason, body);
     let completion = Completion {

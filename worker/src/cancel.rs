@@ -1,6 +1,6 @@
-//! Jobs that are to be stopped. What is published is a hint: it makes the worker ask at once whether the entry is still
-//! its own, as the heartbeat would a little later. So a hint that comes late cannot hit the next attempt of the same
-//! execution. Hints are remembered for a lease, since the job may come after them.
+//! Stops cancelled jobs. A published cancellation is only a hint: the worker asks the store at once whether it still
+//! owns the entry, as the heartbeat would do a little later. So a late hint cannot stop the next attempt of the same
+//! execution. Hints are remembered for one lease, because the job may arrive after its hint.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,10 +15,10 @@ use crate::core::Core;
 use crate::held::Place;
 use crate::metrics;
 
-/// Most hints that are remembered; what is beyond is left to the heartbeat.
+/// Most hints that are remembered. The heartbeat covers the others.
 const REMEMBERED_MAX: usize = 10_000;
 
-/// Executions that were to be stopped lately.
+/// Executions that were recently cancelled.
 #[derive(Debug)]
 pub(crate) struct Remembered {
     lease: Duration,
@@ -38,7 +38,7 @@ impl Remembered {
             heard.insert(execution, now);
         }
     }
-    /// Whether the execution was to be stopped within the last lease.
+    /// Returns true if the execution was cancelled within the last lease.
     pub(crate) fn contains(&self, execution: &ExecutionId) -> bool {
         let mut heard = self.lock();
         match heard.get(execution) {
@@ -52,7 +52,7 @@ impl Remembered {
     }
 }
 
-/// Listens until the worker ends.
+/// Receives hints until the worker ends.
 pub(crate) async fn listen(core: Arc<Core>) {
     let mut backoff = Backoff::default();
     loop {
@@ -80,7 +80,8 @@ fn hear(core: &Arc<Core>, execution: ExecutionId) {
     }
 }
 
-/// Asks whether a job is still this worker's, and stops it if not. An error is left to the heartbeat.
+/// Asks the store whether this worker still owns a job, and stops the job if not. After an error the heartbeat asks
+/// again.
 pub(crate) async fn ask(core: Arc<Core>, place: Place, number: u32) {
     let answer = core.jobs.heartbeat(place.shard, &place.queue, &core.consumer, &[place.entry]).await;
     if answer.is_ok_and(|lost| lost.contains(&place.entry)) && core.held.lose(&place, number) {

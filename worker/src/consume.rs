@@ -1,5 +1,5 @@
-//! The read loop: permits first, then jobs, then each is started. It is the only one that takes jobs, so that a worker
-//! never holds more of them than it can run.
+//! The read loop: takes free permits, reads as many jobs, and starts each. Only this loop takes jobs, so a worker never
+//! holds more than it can run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::held::{Place, Stream};
 use crate::metrics;
 use crate::takeover::TakeOver;
 
-/// Longest wait for jobs on all streams. The loop shows that it moves this often at least.
+/// Longest wait for jobs on all streams. The loop proves at least this often that it is alive.
 const BLOCK: Duration = Duration::from_secs(1);
-/// Longest wait on some of the streams while the others are not looked at.
+/// Longest wait on some of the streams, because the others are not read meanwhile.
 const BLOCK_SUBSET: Duration = Duration::from_millis(50);
-/// Most jobs of one stream in one read.
+/// Most jobs of one stream per read.
 const READ_MAX: usize = 64;
-/// How often the namespace is asked whether there are more shards.
+/// Time between two checks for new shards.
 const REFRESH: Duration = Duration::from_secs(30);
 
 /// Takes jobs until the worker stops.
@@ -29,7 +29,7 @@ pub(crate) async fn run(core: Arc<Core>) {
     let mut stopping = core.stopping.subscribe();
     let mut consumer = Consumer::new(core);
     tokio::select! {
-        // What a broken-off read leaves behind is handed back at the end of the stop.
+        // Jobs of an interrupted read are returned at the end of the stop.
         _ = stopping.wait_for(|stopping| *stopping) => {}
         never = consumer.consume() => match never {},
     }
@@ -40,10 +40,10 @@ struct Consumer {
     reader: Option<Box<dyn JobReader>>,
     streams: Vec<Stream>,
     refreshed: Option<Instant>,
-    /// Where the next subset of the streams begins.
+    /// The index of the first stream of the next subset.
     next: usize,
     takeover: TakeOver,
-    /// An answer may have been lost, and with it jobs that this worker holds without knowing.
+    /// True when an answer may have been lost. Then this worker may hold jobs without knowing.
     lost_answer: bool,
 }
 
@@ -99,7 +99,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Which streams there are: one a shard and queue. Shards may be added while the worker runs.
+    /// Lists the streams: one per shard and queue. Shards may be added while the worker runs.
     async fn refresh(&mut self) -> Result<(), StoreError> {
         if self.refreshed.is_some_and(|at| at.elapsed() < REFRESH) {
             return Ok(());
@@ -114,7 +114,8 @@ impl Consumer {
         Ok(())
     }
 
-    /// Reads at most `free` jobs. `count` is per stream, so with few permits only some streams can be asked at a time.
+    /// Reads at most `free` jobs. The store counts per stream, so with few permits only some streams are read at a
+    /// time.
     async fn read(&mut self, free: usize) -> Result<Vec<Delivered>, StoreError> {
         let all = self.streams.len();
         if all > 0 && free >= all {
@@ -134,7 +135,7 @@ impl Consumer {
         self.ask(&some, 1, BLOCK_SUBSET).await
     }
 
-    /// The next streams in turn.
+    /// Returns the next `count` streams in rotation.
     fn rotate(&mut self, count: usize) -> Vec<Stream> {
         let some = self.streams.iter().cycle().skip(self.next).take(count.min(self.streams.len()));
         let some: Vec<Stream> = some.cloned().collect();
@@ -154,19 +155,19 @@ impl Consumer {
             none => none.insert(core.jobs.job_reader(&core.consumer).await?),
         };
         core.handed_back.read_by(reader.id());
-        let asked = Instant::now();
+        let started = Instant::now();
         let jobs = reader.read(streams, count, block).await?;
-        if asked.elapsed() > block + core.settings.lease / 3 {
-            // The store, or this process, stood still: leases ran on meanwhile.
+        if started.elapsed() > block + core.settings.lease / 3 {
+            // The store or this process stalled, and leases ran on meanwhile.
             core.vital.disturb();
         }
         Ok(jobs)
     }
 
-    /// Runs what this worker holds without knowing.
+    /// Starts jobs that this worker holds without knowing.
     async fn adopt(&mut self, permits: &mut OwnedSemaphorePermit) -> Result<(), StoreError> {
         for (shard, queue) in &self.streams {
-            // Known before or after: what ends in between is in the first set and not in the second.
+            // Check before and after: a job that ends in between is only in the first set.
             let before = self.core.held.by_stream().remove(&(*shard, queue.clone())).unwrap_or_default();
             for job in self.core.jobs.held(*shard, queue, &self.core.consumer).await? {
                 let place = Place { shard: *shard, queue: queue.clone(), entry: job.entry };
@@ -180,7 +181,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Starts a job if there is a permit for it; else it goes back.
+    /// Starts a job if there is a permit for it; otherwise returns it to its queue.
     fn give(&self, job: Delivered, permits: &mut OwnedSemaphorePermit) {
         match permits.split(1) {
             Some(permit) => begin(&self.core, job, permit),
@@ -192,7 +193,7 @@ impl Consumer {
     }
 }
 
-/// All permits that are free, one at least; none when there was none for a while.
+/// Takes all free permits, at least one. `None` when none became free in time.
 async fn free_permits(core: &Core) -> Option<OwnedSemaphorePermit> {
     let permits = &core.permits;
     let waited = tokio::time::timeout(BLOCK, permits.clone().acquire_owned()).await;
@@ -206,7 +207,7 @@ async fn free_permits(core: &Core) -> Option<OwnedSemaphorePermit> {
     Some(first)
 }
 
-/// An error leaves the job to its lease.
+/// Returns a job to its queue. After an error its lease expires instead.
 pub(crate) async fn hand_back(core: Arc<Core>, job: Delivered) {
     let entries = [(job.entry, job.number)];
     if let Err(error) = core.jobs.hand_back(job.shard, &job.queue, &core.consumer, &entries).await {

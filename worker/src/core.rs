@@ -1,4 +1,4 @@
-//! What all parts of one worker share. Several workers can live in one process, so nothing here is global.
+//! The state that all parts of one worker share. One process can run several workers, so nothing here is global.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::takeover::HandedBack;
 use crate::tools::Tools;
 use crate::vital::Vital;
 
-/// The worker's settings in the form they are used in.
+/// The worker's settings, converted to the types the code uses.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) queues: Vec<Arc<str>>,
@@ -36,11 +36,11 @@ pub(crate) struct Settings {
     pub(crate) execution_max: Duration,
     pub(crate) chunk_gather: Duration,
     pub(crate) value_bytes_max: usize,
-    /// Longest wait within a job.
+    /// Longest wait inside a job; for longer waits the job is parked.
     pub(crate) job_wait_max: Duration,
-    /// How often a person is asked for what the input of a step lacks.
+    /// Most times a person is asked for missing input of one step.
     pub(crate) parameter_rounds_max: u32,
-    /// Longest prompt of the profile form.
+    /// Longest prompt of an `llm` node in its profile form, in bytes.
     pub(crate) prompt_bytes_max: usize,
 }
 
@@ -62,23 +62,17 @@ impl Settings {
     }
 }
 
-/// What nodes reach outside of the worker.
+/// Everything outside the worker that nodes reach.
 pub(crate) struct Outside {
-    /// Models.
     pub(crate) providers: Providers,
-    /// Other servers.
     pub(crate) http: Arc<Http>,
-    /// Files.
     pub(crate) files: Arc<dyn Files>,
-    /// Tools.
     pub(crate) tools: Tools,
-    /// Knowledge bases.
     pub(crate) knowledge: Datasets,
-    /// What is kept for calls.
     pub(crate) calls: Calls,
 }
 
-/// See the module.
+/// The shared state of one worker; see the module.
 pub(crate) struct Core {
     pub(crate) jobs: Arc<dyn Jobs>,
     /// The name under which this worker holds jobs.
@@ -91,12 +85,12 @@ pub(crate) struct Core {
     pub(crate) lists: Lists,
     pub(crate) held: Arc<Held>,
     pub(crate) lanes: Lanes,
-    /// One a job that may run.
+    /// One permit per running job.
     pub(crate) permits: Arc<Semaphore>,
     pub(crate) remembered: Remembered,
     pub(crate) handed_back: HandedBack,
     pub(crate) vital: Vital,
-    /// True from the moment on that no more jobs are taken.
+    /// Becomes true when the worker takes no more jobs.
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) reading: Condition,
     pub(crate) beating: Condition,
@@ -104,7 +98,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// `key` opens what is sealed in Redis.
+    /// `key` opens secrets that are sealed in Redis.
     pub(crate) fn new(
         config: &Config,
         jobs: Arc<dyn Jobs>,
@@ -137,7 +131,7 @@ impl Core {
     }
 }
 
-/// The present moment. Reports carry the machine's clock; the scheduler holds it against its own.
+/// The current time of this machine. The scheduler compares it with its own clock.
 pub(crate) fn now() -> Timestamp {
     SystemClock.now()
 }

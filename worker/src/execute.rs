@@ -1,7 +1,8 @@
-//! One attempt: graph, values, time limit, panic. Whatever happens, something is handed in, unless the job was dropped.
+//! Runs one attempt of a node: loads the graph and values, applies the time limit, and catches panics. Every attempt
+//! sends a result, unless the job was dropped.
 //!
-//! A pure node with small inputs is evaluated where the job was read: no task, no timer. All else gets a task, which is
-//! aborted when the job is lost.
+//! A pure node with small inputs runs directly in the read loop, without task or timer. Every other node gets a task,
+//! which is aborted when the job is lost.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -27,14 +28,15 @@ use crate::steps::Steps;
 use crate::variables::JobVariables;
 use crate::work;
 
-/// Bytes of a job above which its node is not evaluated on the spot: what takes long would hold up the read loop.
+/// Largest job body, in bytes, that the read loop evaluates directly. Larger ones would block the loop.
 const ON_THE_SPOT_BYTES_MAX: usize = 16 * 1024;
-/// Fuel of a pure node here, about one unit an instruction: some ten seconds. Its time limit cannot end a computation.
+/// Fuel of a pure node in the read loop, about one unit per instruction: some ten seconds. A time limit cannot
+/// interrupt a computation.
 const FUEL: u64 = 1_000_000_000;
-/// Class of a failure by time-out.
+/// Error type of a failure by timeout.
 const TIMEOUT: &str = EngineErrorType::Timeout.name();
 
-/// Starts a job: evaluates it at once if it is small, else in a task of its own.
+/// Starts a job: evaluates a small one at once, any other in a task.
 pub(crate) fn start(hand: Hand, job: Job, body_bytes: usize) {
     let graph = hand.core.graphs.find(&job.graph);
     let (spilled, kind) = match graph {
@@ -55,7 +57,7 @@ fn in_a_task(hand: Hand, job: Job) {
     spawn(hand.clone(), attempt(hand, job));
 }
 
-/// A task that can be aborted, and hands in a failure when it panics.
+/// Spawns an abortable task that reports a failure when it panics.
 fn spawn(hand: Hand, work: impl Future<Output = ()> + Send + 'static) {
     let guarded = hand.clone();
     let task = tokio::spawn(async move {
@@ -67,7 +69,7 @@ fn spawn(hand: Hand, work: impl Future<Output = ()> + Send + 'static) {
     hand.core.held.attach(&hand.place, hand.number, task.abort_handle());
 }
 
-/// Evaluates a pure node here and now; gives the job back when that is not the place for it.
+/// Evaluates a pure node directly. Returns the job when it must run in a task.
 fn on_the_spot(hand: &Hand, mut job: Job, graph: Arc<Graph>) -> Result<(Spilled, &'static str), Box<Job>> {
     let has_blobs =
         job.inputs.iter().any(|(_, _, value)| matches!(value, Stored::Blob(_) | Stored::Item { .. }));
@@ -93,7 +95,7 @@ fn on_the_spot(hand: &Hand, mut job: Job, graph: Arc<Graph>) -> Result<(Spilled,
     Ok((spilled, node.kind.wire()))
 }
 
-/// Evaluates a pure node whose values are small, within bounds that keep the read loop turning.
+/// Evaluates a pure node with small values, within limits that keep the read loop moving.
 fn at_once(
     node: &Node,
     variables: &JobVariables,
@@ -110,7 +112,7 @@ fn at_once(
     }
 }
 
-/// One attempt in a task of its own.
+/// Runs one attempt in its own task.
 async fn attempt(hand: Hand, job: Job) {
     let core = hand.core.clone();
     let (options, streams) = (job.options.clone(), job.streams);
@@ -145,13 +147,13 @@ async fn attempt(hand: Hand, job: Job) {
     finish(&hand, node, (result, variables), &options, Some(&progress)).await;
 }
 
-/// How long an attempt of a node may take.
+/// The time limit for one attempt of a node.
 pub(crate) fn limit_of(hand: &Hand, node: &Node) -> Duration {
     let own = node.settings.execution_timeout_ms;
     own.map_or(hand.core.settings.execution_max, Duration::from_millis)
 }
 
-/// Hands in what an attempt came to.
+/// Sends the result of an attempt.
 pub(crate) async fn finish(
     hand: &Hand,
     node: &Node,
@@ -168,7 +170,8 @@ pub(crate) async fn finish(
     store_and_bring(hand, spilled, streamed).await;
 }
 
-/// What was streamed in all. What is not sent is taken from the outputs, if it ended well and they are at hand.
+/// Returns the byte count of each streamed text. Text that was not sent yet is left to the outputs, if the attempt
+/// succeeded and the outputs are inline.
 pub(crate) fn streamed(
     progress: &SharedProgress,
     spilled: &Spilled,
@@ -185,7 +188,7 @@ fn progress(hand: &Hand, of: (&Graph, &Node), executor: Option<Executor>, stream
     SharedProgress::new(progress_of(hand, of, executor, streams))
 }
 
-/// What an execution of a node tells while it runs.
+/// The progress reporter of a running node.
 pub(crate) fn progress_of(
     hand: &Hand,
     (graph, node): (&Graph, &Node),
@@ -203,7 +206,7 @@ pub(crate) fn progress_of(
     progress.cutting_none_of(graph.hidden.clone())
 }
 
-/// Values, then the node itself.
+/// Loads the values, then runs the node.
 async fn run(
     hand: &Hand,
     job: Job,
@@ -222,7 +225,7 @@ async fn run(
     execute(doing, variables).await
 }
 
-/// What is needed to execute a node once its values are there.
+/// Everything needed to run a node whose values are loaded.
 #[derive(Clone, Copy)]
 pub(crate) struct Doing<'a> {
     pub(crate) hand: &'a Hand,
@@ -231,18 +234,18 @@ pub(crate) struct Doing<'a> {
     pub(crate) phase: Option<Phase>,
     pub(crate) options: &'a RunOptions,
     pub(crate) name: AttemptName,
-    /// Its steps, where they are not simply its own.
+    /// Set when the journal is not the job's own.
     pub(crate) steps: Option<&'a Steps>,
     pub(crate) progress: &'a SharedProgress,
 }
 
-/// The node itself.
+/// Runs the node's own call.
 pub(crate) async fn execute(doing: Doing<'_>, variables: JobVariables) -> (NodeResult, Option<JobVariables>) {
     let Doing { ix, executor, phase, options, .. } = doing;
     let graph = variables.graph().clone();
     match executor {
         Some(Executor::Pure) => {
-            // An item of a large list is mostly small, and another thread costs more than it takes to evaluate.
+            // Items of a large list are mostly small. Starting a thread would cost more than evaluating them.
             if variables.fits(ON_THE_SPOT_BYTES_MAX)
                 && let Ok(result) = at_once(graph.node(ix), &variables, phase, options)
             {
@@ -312,7 +315,7 @@ async fn outside(
     result
 }
 
-/// Evaluates a pure node on a thread where it may take long.
+/// Evaluates a pure node on a blocking thread, because it may take long.
 async fn aside(
     variables: JobVariables,
     ix: NodeIx,
@@ -331,7 +334,7 @@ async fn aside(
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
-            // The runtime is ending, and with it whoever would have handed this in.
+            // The runtime is shutting down, so nothing could send the result.
             Err(_) => std::future::pending().await,
         },
     }
@@ -384,7 +387,7 @@ fn out_of_fuel(node: &Node) -> NodeResult {
     NodeResult::failed(NodeFailure::new(TIMEOUT, message))
 }
 
-/// A failure and nothing else.
+/// A failure without any other content.
 fn failed(failure: NodeFailure) -> Spilled {
     let sizes = Sizes { inline_max: usize::MAX, value_max: usize::MAX };
     spill(NodeResult::failed(failure), None, sizes)
@@ -392,11 +395,13 @@ fn failed(failure: NodeFailure) -> Spilled {
 
 fn panicked(hand: &Hand, panic: &(dyn Any + Send)) -> Spilled {
     metrics::PANICS.count();
-    let said = panic.downcast_ref::<&str>().copied();
-    let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    let panic_text = panic.downcast_ref::<&str>().copied();
+    let panic_text =
+        panic_text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
     let node = &hand.name.node;
-    // For the log alone: a panic's message may quote a value.
-    tracing::error!(run = %hand.run, %node, said, "the worker panicked while running a node");
-    let message = format!("the worker met a defect of its own while running node {node}; its log says more");
+    // For the log only: a panic message may contain a value.
+    tracing::error!(run = %hand.run, %node, panic_text, "the worker panicked while running a node");
+    let message =
+        format!("the worker panicked while running node {node}, which is a bug; its log has details");
     failed(NodeFailure::new(EngineErrorType::WorkerPanic.name(), message))
 }

@@ -1,4 +1,4 @@
-//! How a kind of node is executed: by the code that the scheduler uses as well, or by one that goes outside.
+//! Chooses how a node type is executed: by the pure code in `tidemill-common`, or by worker code that reaches outside.
 
 use tidemill_common::files::Files;
 use tidemill_common::graph::{Graph, Node};
@@ -17,96 +17,85 @@ use crate::providers::{DeltaSink, Providers};
 use crate::steps::Steps;
 use crate::tools::Tools;
 
-/// All that an execution may touch.
+/// Everything an execution may use.
 pub struct Attempt<'a> {
-    /// The node, with its configuration.
     pub node: &'a Node,
-    /// The workflow that it belongs to.
     pub graph: &'a Graph,
-    /// What it may read; large values are loaded, secrets open.
+    /// The values the node may read. Large values are loaded, secrets are open.
     pub variables: &'a (dyn Variables + Send + Sync),
-    /// The run's options.
     pub options: &'a RunOptions,
-    /// Models.
     pub providers: &'a Providers,
-    /// The way to other servers.
+    /// Client for other servers.
     pub http: &'a Http,
-    /// Where files lie.
+    /// The file storage.
     pub files: &'a dyn Files,
-    /// Which attempt it is.
     pub name: AttemptName,
-    /// What it must not do twice.
+    /// The job's journal: calls that must not be repeated.
     pub steps: &'a Steps,
-    /// What runs code.
+    /// The sandbox for code.
     pub code: &'a CodeNodes,
-    /// What reads documents.
+    /// The document readers.
     pub documents: &'a DocumentNodes,
-    /// Takes the pieces of what the node streams.
+    /// Receives the pieces of the node's streamed text.
     pub on_delta: DeltaSink<'a>,
-    /// Takes what a model thinks.
+    /// Receives the pieces of a model's reasoning.
     pub on_thought: ThoughtSink<'a>,
-    /// The ways to tools.
     pub tools: &'a Tools,
-    /// Knowledge bases.
     pub knowledge: &'a Datasets,
-    /// Library nodes, registered calls, services and datasources.
     pub calls: &'a Calls,
-    /// Takes pieces of any output by its name, for nodes that stream more than one.
+    /// Receives pieces of any output by name, for nodes that stream several outputs.
     pub on_piece: PieceSink<'a>,
-    /// Longest prompt of an `llm` node in its profile form, in bytes.
     pub prompt_bytes_max: usize,
 }
 
-/// Takes a piece of an output: its name, the text. An empty text says that the output is one that streams.
+/// Receives a piece of an output: the output's name and the text. An empty text declares that the output streams.
 pub type PieceSink<'a> = &'a (dyn Fn(&str, &str) + Send + Sync);
 
-/// Takes the pieces of what a model thinks, none of them empty but perhaps the last, which is marked.
+/// Receives the pieces of a model's reasoning. The flag marks the last piece; only the last one may be empty.
 pub type ThoughtSink<'a> = &'a mut (dyn FnMut(&str, bool) + Send);
 
-/// An attempt among all that there are; handed out again it has the same name.
+/// The identity of an attempt. It stays the same when the job is delivered again.
 #[derive(Debug, Clone, Copy)]
 pub struct AttemptName {
-    /// The run.
     pub run: RunId,
-    /// The execution of the node.
     pub execution: ExecutionId,
-    /// Which attempt of it, from 1.
+    /// The number of the attempt, from 1.
     pub number: u32,
 }
 
 impl AttemptName {
-    /// What its call carries as `Idempotency-Key`, in the form that steps of a job have.
+    /// The `Idempotency-Key` of its call, in the same form as those of journal entries.
     pub fn idempotency_key(&self) -> String {
         format!("{}:call:{}", self.execution, self.number)
     }
 }
 
-/// Executes nodes of one kind. Dropping the future ends the execution.
+/// Executes nodes of one type. Dropping the future stops the execution.
 #[async_trait::async_trait]
 pub trait NodeExecutor: Send + Sync {
-    /// The output whose text is streamed, if the kind streams.
+    /// The name of the output whose text is streamed; `None` if the type does not stream.
     fn streamed_output(&self) -> Option<&'static str>;
-    /// One attempt. A failure is part of the result.
+    /// Runs one attempt. A failure is part of the result.
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult;
 }
 
-/// What executes a kind of node.
+/// The executor of a node type.
 #[derive(Clone, Copy)]
 pub enum Executor {
-    /// The code in `tidemill-common`, which needs nothing from outside.
+    /// Pure code in `tidemill-common`.
     Pure,
-    /// Code of the worker.
+    /// Worker code that may reach outside.
     Outside(&'static dyn NodeExecutor),
 }
 
 impl Executor {
-    /// Whether it may touch anything outside.
+    /// Returns true if it may reach outside.
     pub fn goes_outside(self) -> bool {
         matches!(self, Self::Outside(_))
     }
 }
 
-/// The executor of a kind; none for kinds that cannot be run yet.
+/// Returns the executor of a node type, or `None` if this worker cannot run the type.
 pub fn executor_of(kind: NodeKind) -> Option<Executor> {
     EXECUTORS.iter().find(|(known, _)| *known == kind).map(|(_, executor)| *executor)
 }

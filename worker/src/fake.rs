@@ -1,4 +1,4 @@
-//! A store for tests: queues in memory, every request noted, answers and errors as a test wants them.
+//! A fake store for tests: it keeps queues in memory, records every request, and gives scripted answers and errors.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,33 +32,33 @@ use crate::providers::{Providers, ProvidersConfig};
 use crate::steps::Steps;
 use crate::tools::Tools;
 
-/// A blob whose content never comes.
+/// A blob whose content never arrives.
 pub(crate) const NEVER: &str = "never";
-/// A blob at which the worker panics.
+/// A blob that makes the worker panic.
 pub(crate) const BOOM: &str = "boom";
 
-/// What the only reader is called.
+/// The id of the only reader.
 const READER: u64 = 17;
 
-/// What happened to the store, and what it is to do.
+/// The recorded requests and scripted answers.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) shards: u16,
     pub(crate) queued: VecDeque<Delivered>,
     pub(crate) abandoned: VecDeque<Delivered>,
-    /// What others have handed back.
+    /// Jobs that other workers returned to the queue.
     pub(crate) returned: VecDeque<Delivered>,
-    /// What the worker holds by the store's books.
+    /// Jobs this worker holds according to the store.
     pub(crate) pending: Vec<Delivered>,
-    /// Streams, count and block of every read.
+    /// Streams, count and block time of every read.
     pub(crate) reads: Vec<(Vec<Stream>, usize, Duration)>,
     pub(crate) read_errors: usize,
     pub(crate) looks: usize,
     pub(crate) facts: Vec<(&'static str, Json)>,
     pub(crate) batches: Vec<Vec<Completion>>,
-    /// Kinds of what arrived, in order.
+    /// Kinds of the received facts and results, in order.
     pub(crate) arrived: Vec<&'static str>,
-    /// What the next requests to complete answer; afterwards all is stored.
+    /// Answers to the next completions; once empty, every completion is stored.
     pub(crate) answers: VecDeque<Result<Accepted, StoreError>>,
     pub(crate) lost: HashSet<EntryId>,
     pub(crate) asked: Vec<EntryId>,
@@ -67,26 +67,25 @@ pub(crate) struct State {
     pub(crate) blobs: HashMap<String, String>,
     pub(crate) dropped_consumers: usize,
     pub(crate) retired: bool,
-    /// Providers and profiles.
     pub(crate) catalog: Catalog,
-    /// How often their version was asked for, and how often they were read.
+    /// Requests for the catalog's version, and reads of the catalog.
     pub(crate) catalog_asked: (usize, usize),
-    /// Whether neither is answered.
+    /// True when the store answers neither of them.
     pub(crate) catalog_silent: bool,
-    /// Results of steps by their fields.
+    /// Results of journal entries by field.
     pub(crate) journal: HashMap<String, String>,
-    /// Steps whose try somebody has begun and not ended.
+    /// Journal entries that a worker has begun and not ended.
     pub(crate) begun: Vec<String>,
-    /// What is known of called runs.
+    /// States of sub-workflow runs.
     pub(crate) called: HashMap<RunId, Called>,
-    /// What has become of pauses.
+    /// States of pauses.
     pub(crate) paused: HashMap<String, Paused>,
 }
 
 pub(crate) struct FakeJobs {
     state: Arc<Mutex<State>>,
     queued: Arc<Notify>,
-    /// Loads that are waiting for what never comes; goes down when their future is dropped.
+    /// The number of pending loads of blobs that never arrive; it falls when their future is dropped.
     pub(crate) hanging: Arc<AtomicUsize>,
     hints: Mutex<Option<mpsc::UnboundedReceiver<Hint>>>,
     hint: mpsc::UnboundedSender<Hint>,
@@ -135,20 +134,20 @@ impl FakeJobs {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Enqueues a job.
+    /// Adds a job to the queue.
     pub(crate) fn push(&self, job: Delivered) {
         self.state().queued.push_back(job);
         self.queued.notify_one();
     }
     pub(crate) fn cancel(&self, execution: ExecutionId) {
-        self.hint.send(Hint::Stop(execution)).expect("somebody listens");
+        self.hint.send(Hint::Stop(execution)).expect("a listener exists");
     }
-    /// Another worker hands a job back.
+    /// Acts as another worker that returns a job to the queue.
     pub(crate) fn give_back(&self, job: Delivered) {
         self.state().returned.push_back(job);
-        self.hint.send(Hint::HandedBack(ShardId(0))).expect("somebody listens");
+        self.hint.send(Hint::HandedBack(ShardId(0))).expect("a listener exists");
     }
-    /// A job of node `t` whose input is this.
+    /// A job of node `t` with this input.
     pub(crate) fn job(&self, entry: u64, name: Json) -> Delivered {
         let body = json!({
             "node": "t", "type": "template-transform", "execution": execution(entry), "attempt": 1,
@@ -160,7 +159,7 @@ impl FakeJobs {
     pub(crate) fn hanging_job(&self, entry: u64) -> Delivered {
         self.job(entry, json!({"$tm": "blob", "id": NEVER, "type": "string", "size": 9}))
     }
-    /// Keeps an entry for all workers, as a scheduler does; `key` seals its secrets.
+    /// Stores a catalog entry, as a scheduler does; `key` seals its secrets.
     pub(crate) fn keep(&self, kind: CatalogKind, id: &str, object: Json, key: &SealingKey) {
         let mut state = self.state();
         let catalog = &mut state.catalog;
@@ -179,7 +178,7 @@ impl FakeJobs {
             catalog.default_profile = Some(id.into());
         }
     }
-    /// Every result that was handed in, repeated ones included.
+    /// All results received so far, including repeated ones.
     pub(crate) fn results(&self) -> Vec<Completion> {
         self.state().batches.concat()
     }
@@ -227,7 +226,7 @@ pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
     ))
 }
 
-/// The steps of a job that is held; what was recorded before is known.
+/// The journal of a held job; earlier entries are known to it.
 pub(crate) fn steps(jobs: &Arc<FakeJobs>) -> Steps {
     let entry = EntryId::new(5, 0);
     let name = JobName {
@@ -243,7 +242,7 @@ pub(crate) fn steps(jobs: &Arc<FakeJobs>) -> Steps {
     Steps::new(&hand, execution(5))
 }
 
-/// What steps were charged: the key of each, provider and model, and the tokens.
+/// The charges of journal entries: key, provider and model, and tokens.
 pub(crate) fn charges(jobs: &FakeJobs) -> Vec<(String, String, u64)> {
     let charge = |(_, fact): &(&str, Json)| {
         let charge = fact.get("charge")?;
@@ -254,7 +253,7 @@ pub(crate) fn charges(jobs: &FakeJobs) -> Vec<(String, String, u64)> {
     jobs.state().facts.iter().filter_map(charge).collect()
 }
 
-/// Waits for a condition; on a paused clock this takes no time.
+/// Waits for a condition; with a paused clock this takes no real time.
 pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..120_000 {
         if holds() {
@@ -396,7 +395,7 @@ impl Jobs for FakeJobs {
         count: usize,
     ) -> Result<Vec<Delivered>, StoreError> {
         let mut state = self.state();
-        // Nothing here is silent for longer than a run of the tests, but for what was handed back.
+        // In these tests only returned jobs are idle for that long.
         let abandoned = if idle < crate::takeover::HANDED_BACK {
             state.looks += 1;
             &mut state.abandoned

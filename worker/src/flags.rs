@@ -1,42 +1,42 @@
-//! What can be said on the command line. Each flag is a setting of the file under a shorter name.
+//! The command-line flags. Each flag is a short name for a setting of the file.
 
 use std::path::PathBuf;
 
 use clap::Parser;
 use tidemill_common::config::Sources;
 
-/// Takes jobs from Redis, runs nodes, reports results. Settings: file < environment < flags.
+/// Takes jobs from Redis, runs nodes, reports results. Precedence of settings: file < environment < flags.
 #[derive(Parser)]
 #[command(name = "tidemill-worker", version)]
 pub(crate) struct Flags {
-    /// The settings file [default: tidemill.toml, if it is there]
+    /// Path of the settings file [default: tidemill.toml, if it exists]
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Where Redis is: redis://[user:password@]host:port[/db]
+    /// Address of Redis: redis://[user:password@]host:port[/db]
     #[arg(long)]
     redis_url: Option<String>,
-    /// In front of every key
+    /// Prefix of every Redis key
     #[arg(long)]
     namespace: Option<String>,
-    /// The queues to serve, separated by commas
+    /// Queues to serve, separated by commas
     #[arg(long)]
     queues: Option<String>,
-    /// Jobs to run at once
+    /// Number of jobs to run at once
     #[arg(long)]
     permits: Option<String>,
-    /// Where health and metrics listen; empty: nowhere
+    /// Address for health and metrics; empty: not served
     #[arg(long)]
     listen: Option<String>,
-    /// Time for running jobs to end at a stop, in seconds
+    /// Seconds that running jobs get to finish when the worker stops
     #[arg(long)]
     grace_seconds: Option<String>,
-    /// A level, or directives such as info,tidemill_worker=debug
+    /// Log level, or directives such as info,tidemill_worker=debug
     #[arg(long)]
     log: Option<String>,
 }
 
 impl Flags {
-    /// Where the settings come from.
+    /// Converts the flags to sources of settings.
     pub(crate) fn sources(self) -> Sources {
         let flags = [
             ("redis.url", self.redis_url),

@@ -1,13 +1,13 @@
-//! A text that is sent in pieces while it grows. No piece ends within a secret: who shows a piece masks the secrets in it, and
-//! could not find one that is cut. What may be the begin of a secret waits for what follows.
+//! A text that grows and is sent in pieces. No piece ends inside a secret, because the masking of a single piece would
+//! not find half a secret. Text that may be the start of a secret waits for the next piece.
 
 use tidemill_common::value::secrets::Secrets;
 
-/// What waits to be sent, and how much of it may be.
+/// Text waiting to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Growing {
     text: String,
-    /// Bytes that do not end within a secret, whatever follows.
+    /// The number of bytes that can be sent now without cutting a secret.
     ready: usize,
 }
 
@@ -17,22 +17,22 @@ impl Growing {
         self.ready = if secrets.are_none() { self.text.len() } else { secrets.shown_of_growing(&self.text) };
     }
 
-    /// Nothing follows: all of it may be sent.
+    /// Releases all text, because no more follows.
     pub(crate) fn end(&mut self) {
         self.ready = self.text.len();
     }
 
-    /// How many bytes may be sent.
+    /// The number of bytes that can be sent.
     pub(crate) fn ready(&self) -> usize {
         self.ready
     }
 
-    /// How many bytes wait.
+    /// The number of bytes that wait.
     pub(crate) fn len(&self) -> usize {
         self.text.len()
     }
 
-    /// What may be sent.
+    /// Removes and returns the text that can be sent.
     pub(crate) fn take(&mut self) -> String {
         let rest = self.text.split_off(std::mem::take(&mut self.ready));
         std::mem::replace(&mut self.text, rest)

@@ -1,4 +1,4 @@
-//! A job in hand: where it lies, whose it is, and how its result goes back.
+//! A job this worker holds: its queue entry, its identity, and the ways to send its result.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ use crate::held::Place;
 use crate::lanes::Finished;
 use crate::spill::Spilled;
 
-/// See the module.
+/// A held job; see the module.
 #[derive(Clone)]
 pub(crate) struct Hand {
     pub(crate) core: Arc<Core>,
     pub(crate) place: Place,
-    /// Which handing-out of the entry it is.
+    /// The delivery count of the entry.
     pub(crate) number: u32,
     pub(crate) run: RunId,
-    /// The job as facts name it.
+    /// The job's identity in facts.
     pub(crate) name: JobName,
     pub(crate) started_at: Timestamp,
 }
 
-/// What a job that is put down waits for.
+/// The reason and end of a parked job's wait.
 #[derive(Default)]
 struct Wait {
     wait_ms: u64,
@@ -47,7 +47,7 @@ impl Hand {
             node: job.node.clone(),
             attempt: job.attempt,
             entry: place.entry,
-            // An entry that was lost and made anew counts on from where the lost one was.
+            // A lost and recreated entry continues the delivery count of the lost one.
             holder: Delivery {
                 consumer: core.consumer.clone(),
                 number: job.delivered.saturating_add(number),
@@ -56,13 +56,13 @@ impl Hand {
         Self { core, place, number, run: job.run, name, started_at }
     }
 
-    /// Hands a result in whose blobs are stored.
+    /// Sends a result whose blobs are already stored.
     pub(crate) fn bring(&self, spilled: Spilled, streamed: Vec<(Selector, u64)>) {
         let Spilled { record, failed, blobs } = spilled;
         self.end(record, failed, streamed, blobs, None);
     }
 
-    /// Hands in that the engine gives the job up; `content` is kept for people to see.
+    /// Reports that the engine gives the job up. `content` is kept in the dead letter.
     pub(crate) fn give_up(&self, class: EngineErrorType, reason: String, content: String) {
         let dead = Dead::new("job", self.run.to_string(), reason.clone(), content)
             .at(self.name.frame.clone(), self.name.node.clone());
@@ -70,18 +70,18 @@ impl Hand {
         self.end(record, true, Vec::new(), Vec::new(), Some(dead));
     }
 
-    /// Puts the job down until its time has come; nobody holds it then. `is_childs` when a node inside it waits.
+    /// Parks the job for a time; no worker holds it meanwhile. `is_childs` is true when a node inside the job waits.
     pub(crate) fn park(&self, wait_ms: u64, reason: String, is_childs: bool) {
         self.put_down(Wait { wait_ms, reason, is_childs, ..Wait::default() }, Vec::new());
     }
 
-    /// Puts the job down until somebody has answered.
-    pub(crate) fn park_for_answer(&self, asked: Asked) {
-        let reason = format!("an answer to pause {} ({})", asked.pause, asked.request.kind.name());
-        self.put_down(Wait { reason, pause: Some(Box::new(asked)), ..Wait::default() }, Vec::new());
+    /// Parks the job until its pause is answered.
+    pub(crate) fn park_for_answer(&self, question: Asked) {
+        let reason = format!("an answer to pause {} ({})", question.pause, question.request.kind.name());
+        self.put_down(Wait { reason, pause: Some(Box::new(question)), ..Wait::default() }, Vec::new());
     }
 
-    /// Puts the job down until a run that it calls is over. `blobs` are those that the call refers to; they are stored.
+    /// Parks the job until a sub-workflow run has ended. `blobs` are the stored blobs the call refers to.
     pub(crate) fn park_for(&self, call: Call, wait_ms: u64, is_childs: bool, blobs: Vec<(BlobId, String)>) {
         let reason = format!("run {} of {}", call.run, call.app);
         self.put_down(Wait { wait_ms, reason, is_childs, call: Some(Box::new(call)), pause: None }, blobs);

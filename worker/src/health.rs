@@ -1,5 +1,5 @@
-//! What the outside may ask of a worker: `/livez` (the read loop moves), `/readyz` (the store answers, and jobs are
-//! taken, and what code nodes need is there), `/metrics` (Prometheus).
+//! The worker's HTTP endpoints: `/livez` (the read loop moves), `/readyz` (the store answers, jobs are taken, and the
+//! sandbox of code nodes is ready), `/metrics` (Prometheus).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use crate::core::Core;
 /// Longest wait for the store.
 const READY_WITHIN: Duration = Duration::from_secs(2);
 
-/// Longest wait for the first helpers of the sandbox; later ones are not waited for.
+/// Longest wait for the first sandbox helpers. Later checks do not wait.
 const CODE_WITHIN: Duration = Duration::from_secs(20);
 
-/// The running server.
+/// The running HTTP server.
 #[derive(Debug)]
 pub(crate) struct Health {
     pub(crate) addr: SocketAddr,
     pub(crate) task: JoinHandle<()>,
 }
 
-/// Serves on a listener that is bound already, within the limits of the door.
+/// Serves on a bound listener, within the door's limits.
 ///
 /// # Errors
 /// The listener has no address.
@@ -45,7 +45,7 @@ pub(crate) fn serve(listener: TcpListener, core: Arc<Core>, door: Door) -> std::
             get(async move || ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.render())),
         )
         .with_state(core);
-    // It serves until the process ends, since what asks wants to know of the stop as well.
+    // It serves until the process ends, so that probes also see the stop.
     let task = tokio::spawn(serve::serve(door, listener, router, std::future::pending()));
     Ok(Health { addr, task })
 }

@@ -1,5 +1,5 @@
-//! A thread of its own that keeps what is held, drops what is lost, and tells that this worker lives; so a busy read
-//! loop costs no lease. But it keeps nothing for a read loop that is stuck.
+//! A separate thread that renews the leases of held jobs, drops lost jobs, and reports that this worker is alive. So a
+//! busy read loop loses no lease. For a stuck read loop it renews nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,11 @@ use crate::core::Core;
 use crate::held::{Place, Stream};
 use crate::metrics;
 
-/// Makes the store that the thread uses; called on the thread, so that its connections live there.
+/// Creates the store of the heartbeat. It is called on the heartbeat thread, so that the connections belong to that
+/// thread.
 pub type OwnStore = Box<dyn FnOnce() -> Result<Arc<dyn Jobs>, StoreError> + Send>;
 
-/// The running thread; it ends when this is dropped.
+/// The running thread. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     _stop: oneshot::Sender<()>,
@@ -25,7 +26,7 @@ pub(crate) struct Heartbeat {
 /// Starts the thread.
 ///
 /// # Errors
-/// The system gives no thread or no timer.
+/// The system provides no thread or no timer.
 pub(crate) fn start(core: Arc<Core>, store: Option<OwnStore>) -> std::io::Result<Heartbeat> {
     let (stop, stopped) = oneshot::channel();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -66,10 +67,10 @@ async fn keep_beating(core: &Core, jobs: &dyn Jobs) {
     }
 }
 
-/// Renews everything that is held, stream by stream, and drops what the store says is lost.
+/// Renews all held jobs, stream by stream, and drops jobs the store reports as lost.
 ///
 /// # Errors
-/// As the store; the other streams were renewed all the same.
+/// An error of the store. The other streams were still renewed.
 pub(crate) async fn beat(core: &Core, jobs: &dyn Jobs) -> Result<(), StoreError> {
     if !core.vital.moves() {
         tracing::error!("the read loop is stuck; its jobs are left to other workers");
@@ -96,10 +97,10 @@ async fn renew(
     crash::pass(crash::Place::BeatDone);
     for (entry, number) in entries.iter().filter(|(entry, _)| lost.contains(entry)) {
         let place = Place { shard: *shard, queue: queue.clone(), entry: *entry };
-        // A result that was accepted meanwhile is gone from the map by itself.
+        // A result that was accepted meanwhile has already left the map.
         if core.held.lose(&place, *number) {
             metrics::JOBS_LOST.count();
-            tracing::info!(%shard, %queue, %entry, "job is not ours any more and was dropped");
+            tracing::info!(%shard, %queue, %entry, "job no longer belongs to this worker and was dropped");
         }
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! The jobs in this worker's hands: the one map that all its parts share. A job is in it from the moment it is read
-//! until its result is answered, it is lost, or it is handed back; its permit lives as long.
+//! The map of jobs this worker holds, shared by all its parts. A job is in it from its delivery until its result is
+//! accepted, the job is lost, or it is returned to its queue. Its permit lives exactly as long.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 /// A stream of jobs: shard and queue.
 pub(crate) type Stream = (ShardId, Arc<str>);
 
-/// Where a job lies.
+/// The queue entry of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) shard: ShardId,
@@ -21,12 +21,12 @@ pub(crate) struct Place {
 
 #[derive(Debug)]
 struct HeldJob {
-    /// Which handing-out of the entry it is.
+    /// The delivery count of the entry.
     number: u32,
     execution: Option<ExecutionId>,
-    /// What runs it; none when it was done on the spot.
+    /// The task that runs it; `None` if it ran directly in the read loop.
     task: Option<AbortHandle>,
-    /// It has ended, and its result is on its way.
+    /// True when it has ended and its result is being sent.
     ended: bool,
     _permit: OwnedSemaphorePermit,
 }
@@ -39,12 +39,12 @@ impl HeldJob {
     }
 }
 
-/// See the module.
+/// The map of held jobs; see the module.
 #[derive(Debug, Default)]
 pub(crate) struct Held(Mutex<HashMap<Place, HeldJob>>);
 
 impl Held {
-    /// Takes a job in. One that was held already under an older number is dropped: this worker took it over from itself.
+    /// Adds a job. An entry with an older delivery count is stopped: this worker took the job over from itself.
     pub(crate) fn insert(
         &self,
         place: Place,
@@ -58,7 +58,7 @@ impl Held {
         }
     }
 
-    /// Names the task that runs a job; a job that was lost meanwhile is stopped.
+    /// Sets the task that runs a job. If the job was lost meanwhile, the task is stopped.
     pub(crate) fn attach(&self, place: &Place, number: u32, task: AbortHandle) {
         match self.lock().get_mut(place) {
             Some(job) if job.number == number => job.task = Some(task),
@@ -66,14 +66,14 @@ impl Held {
         }
     }
 
-    /// The job has ended; what is left is its result.
+    /// Marks a job as ended; only its result is left to send.
     pub(crate) fn ended(&self, place: &Place) {
         if let Some(job) = self.lock().get_mut(place) {
             job.ended = true;
         }
     }
 
-    /// Stops what runs a job, which stays held until its result is answered.
+    /// Stops the task of a job. The job stays held until its result is accepted.
     pub(crate) fn stop(&self, place: &Place, number: u32) {
         match self.lock().get(place) {
             Some(job) if job.number == number => job.abort(),
@@ -81,12 +81,12 @@ impl Held {
         }
     }
 
-    /// Lets go of a job whose result was answered.
+    /// Releases a job whose result was answered.
     pub(crate) fn settle(&self, place: &Place, number: u32) {
         drop(self.remove(place, number));
     }
 
-    /// Drops and stops a job that is not this worker's any more. False when it was not there.
+    /// Stops and removes a job this worker no longer owns. Returns false if it was not held.
     pub(crate) fn lose(&self, place: &Place, number: u32) -> bool {
         let lost = self.remove(place, number);
         if let Some(job) = &lost {
@@ -95,7 +95,8 @@ impl Held {
         lost.is_some()
     }
 
-    /// Stops and lets go of jobs at the end: all of them, or those without a result. Answers what to hand back.
+    /// Stops and removes jobs at shutdown: all of them, or only those without a result. Returns the entries to hand
+    /// back.
     pub(crate) fn take(&self, with_results: bool) -> HashMap<Stream, Vec<(EntryId, u32)>> {
         let mut taken: HashMap<Stream, Vec<(EntryId, u32)>> = HashMap::new();
         self.lock().retain(|place, job| {
@@ -110,12 +111,12 @@ impl Held {
         taken
     }
 
-    /// Whether a job is held, under any number.
+    /// Returns true if a job is held, with any delivery count.
     pub(crate) fn contains(&self, place: &Place) -> bool {
         self.lock().contains_key(place)
     }
 
-    /// Everything that is held, by stream, with the numbers under which it is.
+    /// All held jobs by stream, with their delivery counts.
     pub(crate) fn by_stream(&self) -> HashMap<Stream, Vec<(EntryId, u32)>> {
         let mut all: HashMap<Stream, Vec<(EntryId, u32)>> = HashMap::new();
         for (place, job) in self.lock().iter() {
@@ -124,14 +125,14 @@ impl Held {
         all
     }
 
-    /// The jobs of an execution: one, or several that were enqueued one after the other.
+    /// The held jobs of an execution. There can be several, enqueued one after the other.
     pub(crate) fn of_execution(&self, execution: &ExecutionId) -> Vec<(Place, u32)> {
         let held = self.lock();
         let of_it = held.iter().filter(|(_, job)| job.execution.as_ref() == Some(execution));
         of_it.map(|(place, job)| (place.clone(), job.number)).collect()
     }
 
-    /// How many are held.
+    /// The number of held jobs.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }
@@ -142,7 +143,7 @@ impl Held {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Place, HeldJob>> {
-        // Nothing that panics is done under the lock.
+        // No code panics while it holds the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

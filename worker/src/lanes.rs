@@ -1,6 +1,6 @@
-//! What goes back to the store: one lane a shard. A lane takes everything that is ready in one go, first the facts, then
-//! the results, and repeats a request until it is answered. So a thousand short jobs cost a few round trips, and what a
-//! job told while it ran is in the inbox before its result.
+//! Sends facts and results to the store: one lane (queue) per shard. A lane sends everything that is ready in one
+//! request, facts before results, and repeats the request until it is answered. So a thousand short jobs need few round
+//! trips, and the facts of a job reach the inbox before its result.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,33 +17,33 @@ use crate::backoff::{Backoff, Condition};
 use crate::held::{Held, Place};
 use crate::metrics;
 
-/// Most messages in one request; more gain nothing.
+/// Most messages per request; larger batches gain nothing.
 const BATCH_MAX: usize = 64;
-/// Messages in a lane above which chunks are gathered longer.
+/// With more waiting messages, chunks are gathered longer.
 const BUSY_AT: usize = 256;
-/// How often a result is tried alone that the store answers with nonsense.
+/// Most tries of a single result that the store rejects.
 const NONSENSE_MAX: u32 = 3;
-/// How often large values are stored again that are gone when their result comes.
+/// Most times missing blobs are stored again before the result is dropped.
 const BLOBLESS_MAX: u32 = 5;
 
-/// A result on its way.
+/// A result to send.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) queue: Arc<str>,
     pub(crate) completion: Completion,
-    /// Texts of the blobs that it refers to, kept until it is accepted: they may expire before.
+    /// Texts of the blobs it refers to. They are kept until it is accepted, because the stored blobs may expire first.
     pub(crate) blobs: Vec<(BlobId, String)>,
 }
 
 #[derive(Debug)]
 enum Message {
     Fact(RunId, &'static str, String),
-    /// Somebody wants to know when the facts before this are in the inbox.
+    /// The sender is notified when all earlier facts are in the inbox.
     Passed(oneshot::Sender<()>),
     Result(Box<Finished>),
 }
 
-/// Where messages for one shard are put. They are kept in order.
+/// The sending end of one shard's queue. It keeps the order.
 #[derive(Debug, Clone)]
 pub(crate) struct Lane {
     sender: UnboundedSender<Message>,
@@ -51,33 +51,33 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// Reports a fact.
+    /// Sends a fact.
     pub(crate) fn report(&self, run: RunId, kind: &'static str, body: String) {
         self.send(Message::Fact(run, kind, body));
     }
-    /// Hands a result in.
+    /// Sends a result.
     pub(crate) fn hand_in(&self, finished: Finished) {
         self.send(Message::Result(Box::new(finished)));
     }
-    /// Returns when all that was reported before is in the inbox, or was given up.
+    /// Returns when all earlier facts are in the inbox or were given up.
     pub(crate) async fn passed(&self) {
         let (sender, receiver) = oneshot::channel();
         self.send(Message::Passed(sender));
-        // A lane that ends takes nothing more.
+        // A closed lane sends nothing more, so the error does not matter.
         drop(receiver.await);
     }
-    /// True when the store does not keep up.
+    /// Returns true when the store does not keep up.
     pub(crate) fn is_busy(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > BUSY_AT
     }
     fn send(&self, message: Message) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        // A lane is closed only when the worker ends; what comes after belongs to nobody any more.
+        // A lane closes only when the worker ends; later messages are not needed.
         drop(self.sender.send(message));
     }
 }
 
-/// All lanes; each is opened when it is first needed.
+/// All lanes. A lane is opened when it is first used.
 pub(crate) struct Lanes {
     jobs: Arc<dyn Jobs>,
     consumer: Arc<str>,
@@ -89,7 +89,7 @@ impl Lanes {
     pub(crate) fn new(jobs: Arc<dyn Jobs>, consumer: Arc<str>, held: Arc<Held>) -> Self {
         Self { jobs, consumer, held, open: Mutex::default() }
     }
-    /// The lane of a shard.
+    /// Returns the lane of a shard.
     pub(crate) fn of(&self, shard: ShardId) -> Lane {
         let open = || {
             let (sender, receiver) = unbounded_channel();
@@ -107,7 +107,7 @@ impl Lanes {
         };
         self.lock().entry(shard).or_insert_with(open).0.clone()
     }
-    /// Closes all lanes: each ends when what was put in has been answered and no job holds it any more.
+    /// Closes all lanes. Each ends when its messages are answered and no job uses it.
     pub(crate) fn close(&self) -> Vec<JoinHandle<()>> {
         self.lock().drain().map(|(_, (_, task))| task).collect()
     }
@@ -150,7 +150,7 @@ impl Hands {
                 }
             }
             self.report(&facts).await;
-            // Who waits may be gone.
+            // The waiting task may be gone.
             for sender in waiting {
                 let _ = sender.send(());
             }
@@ -161,7 +161,7 @@ impl Hands {
         }
     }
 
-    /// Facts bear repetition: a chunk by its offset, a start because it is told once.
+    /// Facts can be repeated safely: a chunk has an offset, and a start is sent only once.
     async fn report(&self, facts: &[(RunId, &'static str, String)]) {
         if facts.is_empty() {
             return;
@@ -173,7 +173,7 @@ impl Hands {
             self.reporting.failed(&error);
             nonsense += u32::from(!error.is_passing());
             if nonsense >= NONSENSE_MAX {
-                // The result brings what the facts would have told.
+                // The result contains what the facts would have reported.
                 tracing::error!(shard = %self.shard, %error, facts = facts.len(), "reports are dropped");
                 return;
             }
@@ -187,7 +187,7 @@ impl Hands {
         match self.try_until_answered(queue, finished).await {
             Ok(()) => {}
             Err((alone, error)) if alone.len() == 1 => self.drop_results(queue, alone, &error),
-            // One of them is not digestible: each by itself, so that the others get through.
+            // The store rejects one of them. Send each alone, so that the others get through.
             Err((all, _)) => {
                 for one in all {
                     if let Err((one, error)) = self.try_until_answered(queue, vec![one]).await {
@@ -198,7 +198,7 @@ impl Hands {
         }
     }
 
-    /// Repeats the request until each result is answered. Gives back what the store answers with nonsense.
+    /// Repeats the request until each result is answered. Returns the results the store rejects.
     async fn try_until_answered(
         &self,
         queue: &Arc<str>,
@@ -244,7 +244,7 @@ impl Hands {
         Ok(())
     }
 
-    /// Lets go of what was answered; what misses a blob gets it stored again and remains.
+    /// Releases answered results. A result with a missing blob has it stored again and remains.
     async fn settle(&self, results: impl Iterator<Item = Finished>, answers: &[Accepted]) -> Vec<Finished> {
         let mut remaining = Vec::new();
         for (it, answer) in results.zip(answers) {
@@ -252,7 +252,7 @@ impl Hands {
                 Accepted::Stored => metrics::RESULTS.count_for("stored"),
                 Accepted::NotYours => {
                     metrics::RESULTS.count_for("not_yours");
-                    tracing::debug!(run = %it.completion.run, entry = %it.completion.entry, "result was not wanted any more");
+                    tracing::debug!(run = %it.completion.run, entry = %it.completion.entry, "the result is stale and was refused");
                 }
                 Accepted::BlobMissing => {
                     metrics::RESULTS.count_for("blob_missing");
@@ -270,11 +270,11 @@ impl Hands {
         remaining
     }
 
-    /// What cannot be handed in is let go of: its lease runs out, and another worker tries.
+    /// Releases results that cannot be sent. Their leases expire, and another worker tries the jobs.
     fn drop_results(&self, queue: &Arc<str>, results: Vec<Finished>, error: &StoreError) {
         for it in results {
             metrics::RESULTS.count_for("dropped");
-            tracing::error!(run = %it.completion.run, %queue, entry = %it.completion.entry, %error, "result cannot be handed in; its job is left to others");
+            tracing::error!(run = %it.completion.run, %queue, entry = %it.completion.entry, %error, "result cannot be sent; its lease expires and another worker runs its job");
             self.held.settle(&self.place(&it), it.completion.number);
         }
     }

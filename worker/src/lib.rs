@@ -1,13 +1,17 @@
-//! Takes jobs, executes nodes, reports what happened. Stateless: what it holds when it dies is taken over by others.
+//! The worker: takes jobs, executes nodes, reports results. It keeps no state; when it dies, other workers take over
+//! its jobs.
 //!
-//! In the order of a job's way: it is read with a permit ([`consume`]) or taken over ([`takeover`]), noted as held
-//! ([`held`]) and started ([`begin`]); one attempt runs ([`execute`], [`executor`], [`nodes`]) and tells of its progress
-//! ([`progress`]) and keeps what it must not do twice ([`steps`]), neither of them in the words of a secret, with what
-//! surrounds the node in its job ([`work`]); what steps of a workflow run is in [`calls`]; the result is made fit to travel
-//! ([`spill`]) and goes back in batches ([`lanes`]). Meanwhile a thread
-//! keeps what is held ([`heartbeat`]), and hints stop what is not wanted any more ([`cancel`]).
+//! The modules in the order a job passes them:
+//! - [`consume`] reads a job with a permit, or [`takeover`] takes it over from a dead worker.
+//! - [`held`] notes it and [`begin`] starts it.
+//! - [`execute`], [`executor`] and [`nodes`] run one attempt, with the stages around the node in [`work`].
+//! - [`progress`] reports the running attempt, and [`steps`] records what must not be repeated; both mask secrets.
+//! - [`calls`] runs the library nodes, registered calls and services of a workflow.
+//! - [`spill`] stores large values, and [`lanes`] sends the results in batches.
+//!
+//! Meanwhile [`heartbeat`] renews the held jobs on its own thread, and [`cancel`] stops cancelled ones.
 #![warn(missing_docs)]
-// The modules named above are private; the text is for readers of the code.
+// The modules above are private; the text is for readers of the code.
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod app;

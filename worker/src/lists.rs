@@ -1,5 +1,5 @@
-//! Lists that iterations run over, as the jobs of their items come: each list is fetched and read once, and kept until
-//! others push it out.
+//! A cache of the lists that iterations run over. Each item is a separate job, but the list is fetched and parsed only
+//! once. The least recently used list is evicted.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,8 +9,8 @@ use tidemill_common::failure::NodeFailure;
 use tidemill_common::ids::BlobId;
 use tokio::sync::OnceCell;
 
-/// Bytes of lists that are kept, as JSON text. A list in use is kept by its users, so this bounds only what may be asked
-/// for again.
+/// Most bytes of cached lists, as JSON text. Users keep a list in use alive, so this bounds only lists that may be
+/// requested again.
 const KEPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 type Items = Arc<Vec<Json>>;
@@ -19,7 +19,7 @@ type Items = Arc<Vec<Json>>;
 struct Slot {
     items: Arc<OnceCell<Items>>,
     bytes: u64,
-    /// The count of uses at its last one.
+    /// The cache's use count at the last use of this slot.
     used: u64,
 }
 
@@ -30,18 +30,18 @@ struct Kept {
     uses: u64,
 }
 
-/// See the module.
+/// The list cache; see the module.
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
     kept: Mutex<Kept>,
 }
 
 impl Lists {
-    /// The items of a list of so many bytes, read by `fetch` if they are not at hand. Whoever comes meanwhile waits for
-    /// the same fetch.
+    /// Returns the items of a list of `bytes` bytes, fetched with `fetch` if they are not cached. Concurrent callers
+    /// wait for the same fetch.
     ///
     /// # Errors
-    /// Those of `fetch`; the next one who asks tries again.
+    /// Those of `fetch`. The next caller tries again.
     pub(crate) async fn get(
         &self,
         id: &BlobId,

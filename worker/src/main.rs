@@ -1,4 +1,4 @@
-//! The worker's process: settings, signals, exit code.
+//! The worker process: settings, signals, exit code.
 
 mod flags;
 
@@ -15,12 +15,12 @@ use tidemill_common::telemetry::{complain, start_logs, start_metrics};
 use tidemill_worker::StartError;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A step is many short-lived texts, which the C library's allocator is slow at.
+/// Running a node creates many short-lived texts, and the C library's allocator is slow at that.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Before anything else: as a helper of the sandbox this program is another one.
+    // First of all: as a helper of the sandbox, this binary runs another program.
     if let Some(code) = tidemill_sandbox::helper::run_if_asked() {
         return code;
     }
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     };
     start_logs(&config.log);
     start_metrics();
-    // One thread for the hot loop: measured, more gain nothing.
+    // One thread for the hot loop. Measurements showed no gain from more.
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(work(&config)).unwrap_or_else(|error| {
             let no_store = matches!(error.downcast_ref(), Some(StartError::Store(_)))
@@ -51,7 +51,7 @@ async fn work(config: &Config) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let own = config.clone();
     let own_store = move || Ok(RedisStore::from_config(&own)? as Arc<dyn Jobs>);
     let store = RedisStore::from_config(config)?;
-    // A server that would throw runs away, or that a newer version writes to, is refused by every process.
+    // Refuse a server that would evict runs, or whose data a newer version writes.
     for warning in store.check().await.map_err(StartError::Store)?.warnings {
         tracing::warn!("{warning}");
     }

@@ -1,5 +1,5 @@
-//! Files, noted before they are written: what is in the place for files and not in Redis would stay for ever, so Redis
-//! knows first that a run has files. Whoever removes the run then removes them.
+//! File storage that notes in Redis that a run has files before it writes the first one. A file Redis does not know
+//! about would never be deleted. The cleanup of the run then removes its files.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tidemill_common::store::Jobs;
 
 use crate::backoff::Backoff;
 
-/// See the module.
+/// File storage with notes; see the module.
 pub(crate) struct NotedFiles {
     files: Arc<dyn Files>,
     jobs: Arc<dyn Jobs>,
@@ -26,7 +26,8 @@ impl NotedFiles {
 }
 
 impl NotedFiles {
-    /// Notes it; waits while the store does not answer. False when the run is gone.
+    /// Notes in Redis that the run has files. Waits while the store does not answer. Returns false when the run no
+    /// longer exists.
     async fn note(&self, run: &RunId) -> Result<bool, FilesError> {
         let mut backoff = Backoff::default();
         loop {

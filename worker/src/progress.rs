@@ -1,12 +1,13 @@
-//! What a job tells while it runs: that it has started, the text it streams, and what its model thinks. The first piece
-//! after a quiet time goes out at once, the following ones are gathered for at most `worker.chunk_gather_ms`. A job that
-//! ends before anything is due tells nothing.
+//! Reports a running job: that it started, its streamed text, and its model's reasoning. After a quiet time the first
+//! piece is sent at once; later pieces are gathered for at most `worker.chunk_gather_ms`. A job that ends before
+//! anything is due reports nothing.
 //!
-//! Text is counted, and what did not arrive is found in the outputs. Thoughts are told and forgotten: a job that is handed
-//! out again tells them again. Both keep their order: where one kind follows the other, what is pending goes first.
+//! Text has byte offsets, and lost pieces are filled in from the outputs. Reasoning is sent and forgotten; a job that
+//! is delivered again sends it again. The order of text and reasoning is kept: before one kind follows the other,
+//! pending pieces are sent.
 //!
-//! No piece ends within a secret: who shows a piece masks the secrets in it, and could not find one that is cut. What may be the
-//! begin of a secret waits for what follows.
+//! No piece ends inside a secret, because the masking of a single piece would not find half a secret. Text that may be
+//! the start of a secret waits for the next piece.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -33,10 +34,10 @@ use crate::metrics;
 use crate::steps::Inside;
 
 const STARTED_AFTER: Duration = Duration::from_millis(limits::STARTED_AFTER_MS);
-/// Text that is not held back any longer, however busy the lane is.
+/// More pending text than this is sent even when the lane is busy.
 const PENDING_BYTES_MAX: usize = 64 * 1024;
 
-/// See the module.
+/// The progress of one attempt; see the module.
 #[derive(Debug)]
 pub(crate) struct Progress {
     lane: Lane,
@@ -46,23 +47,23 @@ pub(crate) struct Progress {
     /// Set for a node that runs inside the job.
     inside: Option<Inside>,
     began: Instant,
-    /// The texts it streams, when anybody reads them: the main one, and those that have begun besides.
+    /// The streamed texts: the main one first, then other outputs that stream. Empty when no client reads them.
     texts: Vec<Text>,
-    /// What its model thinks, not yet sent.
+    /// Reasoning that is not sent yet.
     thought: Growing,
-    /// What no piece may cut.
+    /// Secrets that no piece may cut.
     secrets: Secrets,
-    /// How long pieces are gathered; zero keeps every piece as it came.
+    /// Longest time for gathering pieces. Zero sends every piece separately.
     gather: Duration,
     announced: bool,
     last: Option<Instant>,
 }
 
-/// One text that is streamed.
+/// One streamed text.
 #[derive(Debug)]
 struct Text {
     selector: Selector,
-    /// Bytes that were sent.
+    /// The number of bytes already sent.
     sent: u64,
     pending: Growing,
 }
@@ -98,26 +99,26 @@ impl Progress {
         }
     }
 
-    /// The progress of a node that runs inside the job. It tells at once that the node began.
+    /// Reports a node that runs inside the job. Sends at once that the node started.
     pub(crate) fn of_child(self, inside: Inside) -> Self {
         self.report(inside.report(ChildEvent::Started));
         Self { inside: Some(inside), announced: true, ..self }
     }
 
-    /// The same, which cuts none of these.
+    /// Sets the secrets that no piece may cut.
     pub(crate) fn cutting_none_of(self, secrets: Secrets) -> Self {
         Self { secrets, ..self }
     }
 
-    /// Takes a piece of the main text.
+    /// Adds a piece of the main text.
     pub(crate) fn push(&mut self, text: &str) {
         if !self.texts.is_empty() {
             self.take(0, text);
         }
     }
 
-    /// Takes a piece of an output by its name. An empty piece says that the output is one that streams: what reads it
-    /// is told of its end, and not of its value.
+    /// Adds a piece of an output by name. An empty piece declares that the output streams: its readers then receive its
+    /// end, not its value.
     pub(crate) fn push_to(&mut self, output: &str, text: &str) {
         let Some(node) = self.texts.first().and_then(|main| main.selector.first()).cloned() else { return };
         let known = self.texts.iter().position(|one| one.selector.get(1).is_some_and(|name| name == output));
@@ -137,13 +138,13 @@ impl Progress {
         let before = self.pending();
         self.texts[at].pending.push(text, &self.secrets);
         let quiet = self.last.is_none_or(|last| now.duration_since(last) >= self.gather);
-        // Text that waits already is due by itself.
+        // Text that already waits has its own due time.
         if self.gather.is_zero() || quiet && before == 0 && !self.lane.is_busy() {
             self.flush_texts_at(now);
         }
     }
 
-    /// Takes a piece of what a model thinks. It is told where its text is read, as an event of the node.
+    /// Adds a piece of reasoning. It is sent as an event of the node, only when a client reads the node's text.
     pub(crate) fn think(&mut self, text: &str, is_last: bool) {
         if self.texts.is_empty() {
             return;
@@ -158,7 +159,7 @@ impl Progress {
         }
     }
 
-    /// Whether the texts that were streamed are, to their last bytes, outputs: not so where an output is tidied up.
+    /// Returns true if all streamed texts equal the outputs in length. They differ when an output was cleaned up.
     pub(crate) fn is_in(&self, result: &NodeResult) -> bool {
         self.texts.iter().all(|text| {
             let name = text.selector.get(1).map(String::as_str);
@@ -168,12 +169,12 @@ impl Progress {
         })
     }
 
-    /// Bytes that wait, and may be sent.
+    /// The number of pending bytes that may be sent.
     fn pending(&self) -> usize {
         self.thought.ready() + self.texts.iter().map(|text| text.pending.ready()).sum::<usize>()
     }
 
-    /// When something is to be told.
+    /// The time at which the next report is due.
     fn due(&self) -> Option<Instant> {
         if self.pending() > 0 {
             return Some(self.last.unwrap_or(self.began) + self.gather);
@@ -193,7 +194,7 @@ impl Progress {
         }
     }
 
-    /// Sends all that is pending: nothing follows.
+    /// Sends everything that is pending, because no more follows.
     pub(crate) fn flush(&mut self) {
         self.thought.end();
         self.texts.iter_mut().for_each(|text| text.pending.end());
@@ -211,7 +212,7 @@ impl Progress {
         }
     }
 
-    /// How many bytes of which text were streamed, sent or not: what was not sent is found in the outputs.
+    /// The total bytes of each streamed text, sent or not. The receiver takes unsent text from the outputs.
     pub(crate) fn streamed(&self) -> Vec<(Selector, u64)> {
         let total = |text: &Text| text.sent + text.pending.len() as u64;
         self.texts.iter().map(|text| (text.selector.clone(), total(text))).collect()
@@ -264,7 +265,7 @@ impl Progress {
     }
 }
 
-/// What a job tells of itself, as it is told of a node inside it.
+/// Converts a report of the job to an event of a node inside it.
 fn of_child(report: Report) -> ChildEvent {
     match report {
         Report::Chunk { selector, offset, text, .. } => ChildEvent::Chunk { selector, offset, text },
@@ -287,10 +288,10 @@ impl SharedProgress {
     }
 }
 
-/// Runs something and tells of its progress meanwhile.
+/// Runs `work` and reports its progress meanwhile.
 pub(crate) async fn telling<T>(progress: &SharedProgress, work: impl Future<Output = T>) -> T {
     tokio::select! {
-        // The work first: what it pushes is looked at in the same turn, so that no waking is needed between the two.
+        // The work comes first: the same poll then sees what it pushed, without another wake-up.
         biased;
         done = work => done,
         never = tell(progress) => match never {},
@@ -345,10 +346,10 @@ mod tests {
         SharedProgress::new(Progress::new(lane, run_id(), name, Timestamp::from_micros(5), selector, gather))
     }
 
-    /// What was told after so many milliseconds: kind, offset, text.
+    /// A sent report: milliseconds since the start, kind, offset, text.
     type Told = (u64, &'static str, Json, Json);
 
-    /// Pushes pieces, each after so many milliseconds, and answers what was told.
+    /// Pushes pieces, each after its delay in milliseconds, and returns the reports sent.
     async fn told(streams: bool, pieces: &[(u64, &str)], rest_ms: u64) -> Vec<Told> {
         let jobs = FakeJobs::new();
         let progress = progress(&jobs, streams);
@@ -432,7 +433,7 @@ mod tests {
         for piece in ["a s", "k", "-01234", "56789 b s", "k-0", "x", " sk-"] {
             progress.push(piece);
         }
-        // What might become one, and does not wait for ever: it is due to nobody, and goes with the end.
+        // Text that might become a secret is not due; it is sent at the end.
         assert_eq!((progress.due().is_some(), progress.streamed()[0].1), (false, 27));
         progress.flush();
         until("told", || jobs.state().facts.len() == 5).await;

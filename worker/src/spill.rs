@@ -1,5 +1,5 @@
-//! From a node's result to the record that travels: large values become blobs, secrets become references or masks, and
-//! a value over the hard limit becomes a failure.
+//! Converts a node's result to a record: large values become blobs, secrets become references or masks, and a value
+//! over the hard limit fails the node.
 
 use tidemill_common::crash::{self, Place};
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
@@ -15,16 +15,16 @@ use tidemill_common::value::{BlobRef, Segment, SegmentType, Stored, blob_text};
 use crate::backoff::Backoff;
 use crate::variables::JobVariables;
 
-/// Sizes that decide where a value goes, in bytes of JSON.
+/// Size limits of values, in bytes of JSON.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
-    /// Longer values are stored apart.
+    /// Larger values are stored as blobs.
     pub(crate) inline_max: usize,
-    /// Longer values fail their node.
+    /// Larger values fail the node.
     pub(crate) value_max: usize,
 }
 
-/// A result, ready to travel once its blobs are stored.
+/// A record that can be sent once its blobs are stored.
 #[derive(Debug)]
 pub(crate) struct Spilled {
     pub(crate) record: Record,
@@ -32,7 +32,7 @@ pub(crate) struct Spilled {
     pub(crate) blobs: Vec<(BlobId, String)>,
 }
 
-/// Makes the record of a result. Without variables (the node could not even begin) there is nothing to mask.
+/// Builds the record of a result. Without variables (the node could not start) there are no secrets to mask.
 pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes: Sizes) -> Spilled {
     let too_large = too_large(&result, sizes.value_max);
     let result = match too_large {
@@ -86,10 +86,10 @@ pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes:
     Spilled { record, failed, blobs }
 }
 
-/// Stores the blobs of a result; waits while the store does not answer.
+/// Stores the blobs of a result. Waits while the store does not answer.
 ///
 /// # Errors
-/// What another try will not mend.
+/// An error that a retry would not fix.
 pub(crate) async fn store(
     jobs: &dyn Jobs,
     shard: ShardId,
@@ -120,7 +120,7 @@ fn keep(
     if json_size(&segment.value) <= sizes.inline_max {
         return Stored::Inline(segment);
     }
-    // What came as a blob lies in the store already.
+    // A value that arrived as a blob is already in the store.
     if let Some(blob) = variables.and_then(|variables| variables.blob_of(&segment)) {
         return Stored::Blob(blob.clone());
     }
@@ -145,7 +145,7 @@ fn too_large(result: &NodeResult, value_max: usize) -> Option<NodeFailure> {
     })
 }
 
-/// A value as it is shown: a secret, and one within a text or another value, in Dify's masked form.
+/// A value with its secrets replaced by Dify's masks.
 fn shown(segment: Segment, secrets: &Secrets) -> Segment {
     if segment.ty == SegmentType::Secret {
         return Segment::string(segment.log());
@@ -153,7 +153,7 @@ fn shown(segment: Segment, secrets: &Secrets) -> Segment {
     Segment { value: secrets.hidden(segment.value), ..segment }
 }
 
-/// Effects without the secrets that the node could read: what a run keeps is shown and sent as it stands.
+/// The effects with the node's secrets masked, because a run's stored state is shown and sent unchanged.
 fn veiled(effects: Box<Effects>, secrets: &Secrets) -> Box<Effects> {
     if secrets.are_none() {
         return effects;

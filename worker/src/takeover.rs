@@ -1,8 +1,8 @@
-//! Jobs of workers that died, and jobs that every worker died of.
+//! Takes over jobs of dead workers, and gives up poison messages: jobs that no worker finishes.
 //!
-//! Over the whole fleet each stream is looked at about twice a second, or three times while jobs of it are held; what is
-//! handed back is told, and taken at once. In the first lease after its own connection came up, broke or stalled all jobs
-//! look abandoned, since nobody could renew anything: until then only jobs that were handed back are taken.
+//! All workers together check each stream about twice a second, or three times while jobs of it are held. A returned
+//! job is announced and taken at once. After this worker's connection came up, broke or stalled, all jobs look
+//! abandoned for one lease, because no worker could renew them. Until then the worker takes only returned jobs.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,34 +24,33 @@ use crate::hand::Hand;
 use crate::held::Stream;
 use crate::metrics;
 
-/// Most jobs that are taken over in one look at one stream.
+/// Most jobs taken over per check of one stream.
 const TAKEN_MAX: usize = 16;
 
-/// A job that was handed back shows no sign of life at all: its time is that of the epoch. No job that anybody ever held
-/// is silent for so long.
+/// The idle time that only returned jobs reach: the store sets their last sign of life to the epoch.
 pub(crate) const HANDED_BACK: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Longest time between two looks of a worker that is alone, where the last look found nothing that anybody holds. With
-/// many workers each looks less often, by as much.
+/// Longest time between two checks of a single worker when the last check found no held jobs. With more workers each
+/// checks proportionally less often.
 const LOOK_EVERY: Duration = Duration::from_millis(750);
 
-/// The same where jobs are held, which may be a dead worker's.
+/// The same when jobs are held, possibly by a dead worker.
 const LOOK_EVERY_HELD: Duration = Duration::from_millis(400);
 
-/// Shards of which this worker was told that jobs were handed back.
+/// Shards for which a returned job was announced.
 #[derive(Debug, Default)]
 pub(crate) struct HandedBack {
     shards: Mutex<BTreeSet<ShardId>>,
-    /// The connection that waits for jobs.
+    /// The id of the connection that waits for jobs.
     reader: AtomicU64,
 }
 
 impl HandedBack {
-    /// Says who waits for jobs.
+    /// Sets the connection that waits for jobs.
     pub(crate) fn read_by(&self, reader: u64) {
         self.reader.store(reader, Ordering::Relaxed);
     }
-    /// Notes the shard and wakes the read loop, which alone takes jobs. An error is left to the next look.
+    /// Notes the shard and wakes the read loop, which alone takes jobs. After an error the next check finds the job.
     pub(crate) async fn hear(&self, core: &Core, shard: ShardId) {
         let is_first = self.lock().insert(shard);
         if is_first && !core.vital.is_stopping() {
@@ -66,11 +65,11 @@ impl HandedBack {
     }
 }
 
-/// When to look next.
+/// The time of the next check.
 #[derive(Debug)]
 pub(crate) struct TakeOver {
     next: Instant,
-    /// Longest time to the look after the next.
+    /// Longest time between the next check and the one after it.
     every: Duration,
 }
 
@@ -83,17 +82,17 @@ impl TakeOver {
         Instant::now() >= self.next || !core.handed_back.lock().is_empty()
     }
 
-    /// Looks where it is time to, as far as there are permits, and starts what is found.
+    /// Checks the streams that are due, as far as permits allow, and starts the jobs found.
     ///
     /// # Errors
-    /// As the store; what it had handed out by then is held, and nobody here knows of it.
+    /// An error of the store. This worker may then hold jobs it does not know of.
     pub(crate) async fn look(
         &mut self,
         core: &Arc<Core>,
         streams: &[Stream],
         permits: &mut OwnedSemaphorePermit,
     ) -> Result<(), StoreError> {
-        let told = core.handed_back.take();
+        let announced = core.handed_back.take();
         let is_due = Instant::now() >= self.next;
         if is_due {
             let workers = u32::try_from(core.vital.fleet()).unwrap_or(u32::MAX);
@@ -102,8 +101,8 @@ impl TakeOver {
         let lease = core.settings.lease;
         let idle = if core.vital.steady_for(lease) { lease } else { HANDED_BACK };
         let wanted: Vec<Stream> =
-            streams.iter().filter(|(shard, _)| is_due || told.contains(shard)).cloned().collect();
-        // One round trip for all, so that a fleet without work asks little.
+            streams.iter().filter(|(shard, _)| is_due || announced.contains(shard)).cloned().collect();
+        // One round trip for all streams, so that idle workers cause little load.
         let held = core.jobs.are_held(&wanted).await?;
         if is_due {
             self.every = if held.contains(&true) { LOOK_EVERY_HELD } else { LOOK_EVERY };
@@ -115,7 +114,7 @@ impl TakeOver {
             }
             let taken = core.jobs.take_over(*shard, queue, &core.consumer, idle, count).await?;
             if taken.len() == TAKEN_MAX {
-                // A worker that had its hands full is gone: there is more.
+                // A worker that held many jobs is gone, so there are probably more.
                 self.next = Instant::now();
             }
             for job in taken {
@@ -130,17 +129,17 @@ impl TakeOver {
     }
 }
 
-/// Whether a job was handed out too often already to be tried once more.
+/// Returns true if a job was delivered too often to be tried again.
 pub(crate) fn is_worn_out(hand: &Hand) -> bool {
     hand.name.holder.counted() > hand.core.settings.deliveries_max
 }
 
-/// Fails a job that no worker brings a result of. What is kept of it for people has no secrets of its workflow.
+/// Fails a job that no worker finishes. The dead letter contains no secrets of the workflow.
 pub(crate) async fn give_up(hand: Hand, job: Job, body: String) {
     metrics::JOBS_ENDED.count_for("given_up");
     let times = hand.name.holder.counted() - 1;
     let reason =
-        format!("node {} was handed out {times} times and no worker brought a result", hand.name.node);
+        format!("node {} was delivered {times} times and no worker returned a result", hand.name.node);
     tracing::error!(run = %hand.run, node = %hand.name.node, times, "job given up");
     let graph = hand.core.graphs.get(hand.place.shard, &job.graph).await;
     let body = graph.map_or(body.clone(), |graph| graph.hidden.hidden_json(body, 1));

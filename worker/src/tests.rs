@@ -1,4 +1,4 @@
-//! A worker's behaviour at its two ends: what it asks of the store, and what it brings.
+//! Tests of the worker's two ends: its requests to the store, and the results it sends.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::fake::{BOOM, FakeJobs, config, core, delivered, execution, unreachable, until};
 use crate::{cancel, consume, heartbeat};
 
-/// Starts the read loop and the listener.
+/// Starts the read loop and the listener for hints.
 fn working(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
     let core = core(jobs, permits);
     tokio::spawn(consume::run(core.clone()));
@@ -33,7 +33,7 @@ fn body(result: &Completion) -> Json {
 async fn short_jobs_are_handed_in_together_and_tell_nothing_before() {
     let jobs = FakeJobs::new();
     let core = working(&jobs, 8);
-    // The first one fetches the graph.
+    // The first job fetches the graph.
     jobs.push(jobs.job(1, json!("a")));
     results(&jobs, 1).await;
     jobs.state().queued.extend([2, 3, 4].map(|entry| jobs.job(entry, json!("Zoë"))));
@@ -54,7 +54,7 @@ async fn no_more_jobs_are_read_than_there_are_permits() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!((core.held.len(), jobs.state().queued.len()), (2, 3));
     assert!(jobs.state().reads.iter().all(|(streams, count, _)| streams.len() * count <= 2));
-    // One ends, one more is read.
+    // One job ends, and one more is read.
     jobs.state().lost.insert(EntryId::new(1, 0));
     heartbeat::beat(&core, &*jobs).await.unwrap();
     until("the next is read", || jobs.state().queued.len() == 2).await;
@@ -121,7 +121,7 @@ async fn a_running_job_tells_that_it_started_before_it_ends() {
     assert!(jobs.state().facts.is_empty());
     tokio::time::sleep(Duration::from_millis(15)).await;
     assert_eq!(jobs.state().arrived, ["started"]);
-    // It exceeds its time.
+    // The job exceeds its time limit.
     tokio::time::sleep(core.settings.execution_max).await;
     let all = results(&jobs, 1).await;
     assert_eq!(jobs.state().arrived, ["started", "failed"]);
@@ -138,7 +138,7 @@ async fn a_result_is_repeated_until_it_is_answered() {
     let all = results(&jobs, 3).await;
     assert!(all[0] == all[1] && all[1] == all[2]);
     until("nothing held", || core.held.len() == 0).await;
-    // One that is refused is dropped.
+    // A refused result is dropped.
     jobs.state().answers.push_back(Ok(Accepted::NotYours));
     jobs.push(jobs.job(2, json!("a")));
     results(&jobs, 4).await;
@@ -157,7 +157,7 @@ async fn a_result_that_the_store_cannot_take_does_not_hold_up_the_others() {
     jobs.state().answers.extend([nonsense(), nonsense(), nonsense()]);
     jobs.push(jobs.job(1, json!("a")));
     results(&jobs, 3).await;
-    until("let go of", || core.held.len() == 0).await;
+    until("released", || core.held.len() == 0).await;
     jobs.push(jobs.job(2, json!("a")));
     assert_eq!(results(&jobs, 4).await[3].entry, EntryId::new(2, 0));
 }
@@ -187,7 +187,7 @@ async fn an_input_that_came_as_a_blob_is_referred_to_by_the_same_blob() {
     let all = results(&jobs, 1).await;
     assert_eq!(body(&all[0])["inputs"]["name"]["id"], "b1");
     assert_eq!(all[0].blobs.len(), 1, "only the output was stored");
-    // One that is gone fails the node.
+    // A missing blob fails the node.
     jobs.push(jobs.job(2, json!({"$tm": "blob", "id": "b2", "type": "string", "size": 9_002})));
     let all = results(&jobs, 2).await;
     assert_eq!((all[1].kind, &body(&all[1])["error_type"]), ("failed", &json!("BlobMissingError")));
@@ -218,9 +218,9 @@ async fn a_job_handed_out_too_often_is_given_up() {
     let all = results(&jobs, 1).await;
     let it = body(&all[0]);
     assert_eq!((all[0].kind, all[0].number, &it["error_type"]), ("failed", 4, &json!("WorkerLostError")));
-    assert_eq!(it["error"], "node t was handed out 3 times and no worker brought a result");
+    assert_eq!(it["error"], "node t was delivered 3 times and no worker returned a result");
     assert_eq!(all[0].dead.as_ref().map(|dead| dead.what), Some("job"));
-    // The attempt of the older number was stopped.
+    // The attempt with the older delivery count was stopped.
     until("nothing runs", || jobs.hanging.load(Ordering::SeqCst) == 0 && core.held.len() == 0).await;
 }
 
@@ -259,7 +259,7 @@ async fn a_job_that_makes_no_sense_fails_its_node() {
         assert!(it["error"].as_str().unwrap().contains(says), "{it}");
         assert_eq!(it["attempt"], 1);
     }
-    // Nobody can be told of this one; it leaves the queue and is kept.
+    // This job names no node; it leaves the queue and is kept as a dead letter.
     jobs.push(delivered(9, "not JSON".into()));
     let last = results(&jobs, 4).await.pop().unwrap();
     assert_eq!(last.dead.map(|dead| dead.content), Some("not JSON".into()));
@@ -273,7 +273,7 @@ async fn a_job_of_a_newer_version_is_left_to_a_newer_worker() {
     let mut map: Json = serde_json::from_str(&jobs.job(1, json!("a")).body).unwrap();
     map["v"] = json!(tidemill_common::wire::VERSION + 1);
     jobs.push(delivered(1, map.to_string()));
-    until("it is handed back", || jobs.state().handed_back == [(EntryId::new(1, 0), 1)]).await;
+    until("it is returned", || jobs.state().handed_back == [(EntryId::new(1, 0), 1)]).await;
     jobs.push(jobs.job(2, json!("a")));
     assert_eq!(results(&jobs, 1).await[0].entry, EntryId::new(2, 0));
     until("nothing held", || core.held.len() == 0).await;
@@ -292,7 +292,7 @@ async fn after_an_error_unknown_jobs_of_this_worker_are_run() {
     }
     let all = results(&jobs, 1).await;
     assert_eq!(all[0].entry, EntryId::new(2, 0));
-    // What was known is not begun a second time.
+    // A job already known does not start a second time.
     assert_eq!((core.held.len(), jobs.hanging.load(Ordering::SeqCst)), (1, 1));
 }
 
@@ -313,7 +313,7 @@ async fn only_what_was_handed_back_is_taken_in_the_first_lease_after_a_disturban
     jobs.state().abandoned.push_back(job);
     let all = results(&jobs, 2).await;
     assert_eq!((all[1].number, all[1].kind), (2, "done"));
-    // One worker alone looks about once a second.
+    // A single worker checks about once a second.
     let before = jobs.state().looks;
     tokio::time::sleep(Duration::from_secs(30)).await;
     let looks = jobs.state().looks - before;

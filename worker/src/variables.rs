@@ -1,4 +1,5 @@
-//! What a node may read: the values its job carries, large ones loaded, secrets opened from the graph's environment.
+//! The values a node may read: the inputs of its job, with large values loaded and secrets opened from the graph's
+//! environment.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,13 +18,13 @@ use tidemill_common::value::{BlobRef, Lookup, Segment, SegmentType, Stored, Vari
 use crate::backoff::Backoff;
 use crate::lists::Lists;
 
-/// The inputs of one job, over its graph.
+/// The inputs of one job, with its graph.
 #[derive(Debug)]
 pub(crate) struct JobVariables {
     inputs: Vec<(String, String, Stored)>,
-    /// Contents of the blobs among the inputs.
+    /// Loaded blobs among the inputs.
     loaded: HashMap<BlobId, Segment>,
-    /// Items of lists among the inputs.
+    /// Loaded list items among the inputs.
     items: HashMap<(BlobId, u64), Segment>,
     graph: Arc<Graph>,
 }
@@ -33,7 +34,7 @@ impl JobVariables {
         Self { inputs, loaded: HashMap::new(), items: HashMap::new(), graph }
     }
 
-    /// The inputs as they came.
+    /// Returns the inputs in their stored form.
     pub(crate) fn into_inputs(self) -> Vec<(String, String, Stored)> {
         self.inputs
     }
@@ -42,10 +43,10 @@ impl JobVariables {
         &self.graph
     }
 
-    /// Loads the content of every blob among the inputs, each once; waits while the store does not answer.
+    /// Loads every blob among the inputs once. Waits while the store does not answer.
     ///
     /// # Errors
-    /// A failure for the node: a blob is gone, or is not what it should be.
+    /// A failure for the node: a blob is missing or has the wrong content.
     pub(crate) async fn load(
         &mut self,
         jobs: &dyn Jobs,
@@ -70,13 +71,13 @@ impl JobVariables {
         Ok(())
     }
 
-    /// The variables themselves, with nothing left in their place.
+    /// Takes all variables and leaves an empty set.
     pub(crate) fn take(&mut self, graph: &Arc<Graph>) -> Self {
         std::mem::replace(self, Self::new(Vec::new(), graph.clone()))
     }
 
-    /// Adds what a node inside the job has made, in place of what was known under its name. Large values are at hand
-    /// when `loaded` has them.
+    /// Sets an output of a node inside the job, replacing a value of the same name. `loaded` is the content of a large
+    /// value, if it is known.
     pub(crate) fn put(&mut self, node: &str, name: &str, value: Stored, loaded: Option<Segment>) {
         if let (Stored::Blob(blob), Some(segment)) = (&value, loaded) {
             self.loaded.insert(blob.id.clone(), segment);
@@ -85,7 +86,7 @@ impl JobVariables {
         self.inputs.push((node.to_owned(), name.to_owned(), value));
     }
 
-    /// As [`Self::put`], for values that were kept by whoever had the job before.
+    /// As [`Self::put`], for stored values of an earlier delivery of the job.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -106,7 +107,7 @@ impl JobVariables {
         Ok(())
     }
 
-    /// Whether all of it takes about so many bytes at most. What was loaded whole is large by itself.
+    /// Returns true if all values together take at most about `bytes_max` bytes. A loaded blob counts as too large.
     pub(crate) fn fits(&self, bytes_max: usize) -> bool {
         let inline = self.inputs.iter().filter_map(|(_, _, stored)| match stored {
             Stored::Inline(segment) => Some(segment),
@@ -117,7 +118,7 @@ impl JobVariables {
             && inline.chain(self.items.values()).all(|segment| takes(&segment.value, &mut left))
     }
 
-    /// The blob that holds just this value, if it came as one.
+    /// The blob that holds this value, if the value arrived as a blob.
     pub(crate) fn blob_of(&self, value: &Segment) -> Option<&BlobRef> {
         if self.loaded.is_empty() {
             return None;
@@ -128,7 +129,7 @@ impl JobVariables {
         })
     }
 
-    /// The environment's secret that a value is.
+    /// The name of the environment secret that equals this secret value.
     pub(crate) fn secret_name(&self, value: &Segment) -> Option<Arc<str>> {
         if value.ty != SegmentType::Secret {
             return None;
@@ -137,7 +138,8 @@ impl JobVariables {
         same.map(|v| v.name.clone())
     }
 
-    /// The environment's secret whose text a written value is: in a text variable, too, it must not lie in the clear.
+    /// The name of the environment secret whose text equals a written value. Such a text must not be stored in the
+    /// clear, even in a text variable.
     pub(crate) fn secret_text(&self, value: &Segment) -> Option<Arc<str>> {
         let text = value.value.as_str().filter(|text| !text.is_empty())?;
         let same =
@@ -145,12 +147,12 @@ impl JobVariables {
         self.graph.environment.iter().find(same).map(|v| v.name.clone())
     }
 
-    /// The secrets that are not to be shown: those that the node was given, and those that may be in what others made of them.
+    /// The secrets to mask: those the node was given, and those that values of other nodes may contain.
     pub(crate) fn secrets(&self) -> Secrets {
         self.graph.hidden.clone().and_of(self.given_secrets())
     }
 
-    /// The secrets that the node was given, opened.
+    /// The opened secrets that the node was given.
     pub(crate) fn given_secrets(&self) -> impl Iterator<Item = (Arc<str>, &Segment)> {
         self.inputs.iter().filter_map(|(_, _, stored)| match stored {
             Stored::Secret(name) => self.graph.environment_variable(name).map(|v| (name.clone(), &v.value)),
@@ -161,7 +163,7 @@ impl JobVariables {
 
 impl Variables for JobVariables {
     fn variable(&self, node: &str, name: &str) -> Lookup<'_> {
-        // A job carries a handful of values: looking through them is quicker than hashing.
+        // A job has few values, so a linear search is faster than hashing.
         let input = self.inputs.iter().find(|(of, known, _)| of == node && known == name);
         let opened = |name: &str| match self.graph.environment_variable(name) {
             Some(variable) => Lookup::Found(Cow::Borrowed(&variable.value)),
@@ -178,8 +180,8 @@ impl Variables for JobVariables {
                 None => Lookup::Blob(list),
             },
             Some((_, _, Stored::Secret(name))) => opened(name),
-            // Also of the environment: texts that users typed are filled in too, and must not reach what their workflow's
-            // author did not mention.
+            // This also applies to the environment: texts typed by users are templates too, and must not reach
+            // variables the workflow's author did not mention.
             None => Lookup::Missing,
         }
     }
@@ -189,9 +191,9 @@ impl Variables for JobVariables {
     }
 }
 
-/// Takes about what a value weighs as JSON from what is left; false, and at once, when that does not suffice.
+/// Subtracts the approximate JSON size of a value from `left`. Returns false as soon as it does not fit.
 fn takes(value: &Json, left: &mut usize) -> bool {
-    /// Of a number, a key's quotes and the like.
+    /// The size of a number, or of a key's quotes and the like.
     const LITTLE: usize = 8;
     let own = LITTLE + value.as_str().map_or(0, str::len);
     let Some(rest) = left.checked_sub(own) else { return false };
@@ -209,7 +211,7 @@ fn takes(value: &Json, left: &mut usize) -> bool {
     }
 }
 
-/// One item of a list; the list stays at hand for the jobs of the other items.
+/// Loads one item of a list. The list stays cached for the jobs of the other items.
 async fn load_item(
     jobs: &dyn Jobs,
     lists: &Lists,
@@ -223,7 +225,7 @@ async fn load_item(
         match whole.value {
             Json::Array(items) => Ok(items),
             Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Object(_) => {
-                let message = format!("the value of {node}.{name} (blob {}) is no list", list.id);
+                let message = format!("the value of {node}.{name} (blob {}) is not a list", list.id);
                 Err(NodeFailure::new(EngineErrorType::Engine.name(), message))
             }
         }

@@ -1,16 +1,16 @@
-//! Signs of life that the parts of a worker give one another: whether the read loop moves, since when the connection
-//! is undisturbed, how many workers there are.
+//! Liveness shared between the parts of a worker: whether the read loop moves, how long the connection has been
+//! undisturbed, and how many workers are alive.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A read loop that did not move for so long is stuck. Its longest step is a read that the store gives up on after its
-/// time-out, which is a few seconds.
+/// A read loop that has not moved for this long is stuck. Its longest operation is a read, which times out after a few
+/// seconds.
 pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(30);
 
-/// See the module.
+/// The liveness state; see the module.
 #[derive(Debug)]
 pub(crate) struct Vital {
     began: Instant,
@@ -30,24 +30,24 @@ impl Vital {
             stopping: AtomicBool::new(false),
         }
     }
-    /// The read loop moved.
+    /// Notes that the read loop moved.
     pub(crate) fn turn(&self) {
         self.turned_ms.store(self.now_ms(), Ordering::Relaxed);
     }
-    /// Whether the read loop moves, or has ended because the worker stops.
+    /// Returns true if the read loop moves, or has ended because the worker stops.
     pub(crate) fn moves(&self) -> bool {
         self.is_stopping() || self.since(&self.turned_ms) < STUCK_AFTER
     }
-    /// The connection came up, broke or stalled: for a lease from now on, idle times at the store say nothing, since
-    /// they ran on while nobody could renew anything.
+    /// Notes that the connection came up, broke or stalled. For one lease the idle times in the store mean nothing,
+    /// because no worker could renew its jobs.
     pub(crate) fn disturb(&self) {
         self.disturbed_ms.store(self.now_ms(), Ordering::Relaxed);
     }
-    /// Whether the connection has been undisturbed for so long.
+    /// Returns true if the connection has been undisturbed for `time`.
     pub(crate) fn steady_for(&self, time: Duration) -> bool {
         self.since(&self.disturbed_ms) >= time
     }
-    /// How many workers live, this one included.
+    /// The number of live workers, including this one.
     pub(crate) fn fleet(&self) -> usize {
         self.fleet.load(Ordering::Relaxed).max(1)
     }

@@ -1,5 +1,5 @@
-//! Which system calls there are: lists for the kernel's filter (seccomp). Code gets an allow-list; everything that is not on
-//! it fails with EPERM. The helper that forks Python's children is ours, and gets a deny-list.
+//! The lists of system calls for the kernel's filter (seccomp). Code gets an allow-list; every other call fails with
+//! EPERM. The trusted helper that forks Python's children gets a deny-list.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use seccompiler::{
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 type Error = seccompiler::BackendError;
 
-// `libc` has these for some systems only; the numbers are the same on all that a filter is made for.
+// `libc` defines these only for some systems; the numbers are the same on all supported architectures.
 const F_SETSIG: i32 = 10;
 const F_SETOWN_EX: i32 = 15;
 
-/// What any program needs: memory, time, its own descriptors, its own end.
+/// Calls every program needs: memory, time, its own descriptors, its exit.
 const COMMON: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_clock_getres,
@@ -51,7 +51,7 @@ const COMMON: &[c_long] = &[
     libc::SYS_writev,
 ];
 
-/// What Python does besides: files (landlock says which), waiting, pipes, asking about itself.
+/// Additional calls of Python: files (landlock limits them), waiting, pipes, queries about itself.
 const PYTHON: &[c_long] = &[
     libc::SYS_chdir,
     libc::SYS_close_range,
@@ -114,7 +114,7 @@ const PYTHON: &[c_long] = &[
     libc::SYS_unlinkat,
 ];
 
-/// Older forms of the same, which one architecture still has.
+/// Older forms of these calls, which only one architecture still has.
 #[cfg(target_arch = "x86_64")]
 const PYTHON_OLD: &[c_long] = &[
     libc::SYS_access,
@@ -140,7 +140,7 @@ const PYTHON_OLD: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const PYTHON_OLD: &[c_long] = &[];
 
-/// What the helper itself must not do, nor anything that it becomes.
+/// Calls forbidden to the helper and to all its children.
 const NEVER: &[c_long] = &[
     libc::SYS_accept,
     libc::SYS_accept4,
@@ -194,12 +194,12 @@ pub(crate) fn python() -> Result<BpfProgram, Error> {
     compile(rules, denied(), SeccompAction::Allow)
 }
 
-/// The filter of a helper that computes and does nothing else: JavaScript, documents.
+/// The filter of a helper that only computes: JavaScript, documents.
 pub(crate) fn computing() -> Result<BpfProgram, Error> {
     compile(always(COMMON), denied(), SeccompAction::Allow)
 }
 
-/// A filter as the kernel reads it, for somebody else to install.
+/// A filter in the kernel's format, to be installed by another process.
 pub(crate) fn bytes(program: &BpfProgram) -> Vec<u8> {
     let one = |step: &seccompiler::sock_filter| {
         let mut bytes = [0; 8];
@@ -211,14 +211,14 @@ pub(crate) fn bytes(program: &BpfProgram) -> Vec<u8> {
     program.iter().flat_map(one).collect()
 }
 
-/// Calls that are harmless with some arguments only.
+/// Calls that are harmless only with some arguments.
 fn conditional() -> Result<Rules, Error> {
     let is = |argument, value: i32| condition(argument, Compare::Eq, value as u64);
     let is_not = |argument, value: i32| condition(argument, Compare::Ne, value as u64);
     let masked =
         |argument, mask: i32, value: i32| condition(argument, Compare::MaskedEq(mask as u64), value as u64);
     let mut rules = Rules::new();
-    // Emptying a file that was opened for reading is nothing that an old landlock would see.
+    // An old landlock does not prevent truncating a file that was opened for reading.
     let opening = |flags: u8| -> Result<Vec<SeccompRule>, Error> {
         Ok(vec![
             SeccompRule::new(vec![masked(flags, libc::O_TRUNC, 0)?])?,
@@ -229,19 +229,19 @@ fn conditional() -> Result<Rules, Error> {
     rules.insert(libc::SYS_openat, opening(2)?);
     #[cfg(target_arch = "x86_64")]
     rules.insert(libc::SYS_open, opening(1)?);
-    // Descriptors that signal somebody.
+    // Forbid descriptors that send signals to a process.
     let not_owner = [libc::F_SETOWN, F_SETOWN_EX, F_SETSIG].map(|command| is_not(1, command));
     rules.insert(libc::SYS_fcntl, vec![SeccompRule::new(not_owner.into_iter().collect::<Result<_, _>>()?)?]);
-    // What Python asks of a file that it opens; nothing that writes to a terminal.
+    // The requests Python makes for an opened file; none writes to a terminal.
     let harmless =
         [libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD, libc::FIOCLEX, libc::FIONCLEX, libc::FIONBIO];
-    let asked =
+    let allowed =
         harmless.map(|request| SeccompRule::new(vec![condition(1, Compare::Eq, u64::from(request as u32))?]));
-    rules.insert(libc::SYS_ioctl, asked.into_iter().collect::<Result<_, _>>()?);
-    // Limits are read, not set, and one's own.
+    rules.insert(libc::SYS_ioctl, allowed.into_iter().collect::<Result<_, _>>()?);
+    // A process may only read its own limits.
     let own_limits = SeccompRule::new(vec![is(0, 0)?, wide(2, 0)?])?;
     rules.insert(libc::SYS_prlimit64, vec![own_limits]);
-    // Event loops wake themselves over a pair of sockets that leads nowhere else.
+    // Event loops wake themselves through a socket pair that leads nowhere else.
     let stream_pair = SeccompRule::new(vec![is(0, libc::AF_UNIX)?, masked(1, 0xf, libc::SOCK_STREAM)?])?;
     rules.insert(libc::SYS_socketpair, vec![stream_pair]);
     rules.insert(libc::SYS_sendto, vec![SeccompRule::new(vec![wide(4, 0)?])?]);
@@ -252,7 +252,7 @@ fn condition(argument: u8, compare: Compare, value: u64) -> Result<SeccompCondit
     SeccompCondition::new(argument, Length::Dword, compare, value & u64::from(u32::MAX))
 }
 
-/// On all 64 bits: a pointer.
+/// Compares all 64 bits: a pointer.
 fn wide(argument: u8, value: u64) -> Result<SeccompCondition, Error> {
     SeccompCondition::new(argument, Length::Qword, Compare::Eq, value)
 }

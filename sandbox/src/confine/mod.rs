@@ -1,7 +1,7 @@
-//! How a helper confines itself, before it touches anything foreign. Needs no user namespaces and no privileges; where the
-//! process is root it gives that up first.
+//! Confines a helper before it touches anything untrusted. This needs no user namespaces and no privileges; a root
+//! process gives up root first.
 //!
-//! This is what holds for a helper as a whole. A child that runs Python narrows it further (`python/serve.py`), a JavaScript
+//! These limits apply to the whole helper. A child that runs Python adds more (`python/serve.py`), and a JavaScript
 //! helper adds its own list of system calls; both lists are in [`filter`].
 
 pub(crate) mod filter;
@@ -16,42 +16,42 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::unistd::{Gid, Uid};
 use serde::{Deserialize, Serialize};
 
-/// The newest rights that are asked for; an older kernel gives what it has of them.
+/// The newest landlock rights requested; an older kernel applies those it knows.
 const RIGHTS: ABI = ABI::V6;
-/// Most descriptors of a helper.
+/// Most open descriptors of a helper.
 const DESCRIPTORS_MAX: u64 = 256;
 
-/// What a helper may do.
+/// The limits of a helper.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Confinement {
-    /// Who it becomes when it is root: user, group.
+    /// User and group to become when started as root.
     pub(crate) user: (u32, u32),
-    /// What it may read and execute.
+    /// Paths it may read and execute.
     pub(crate) reads: Vec<PathBuf>,
-    /// Where it may write.
+    /// Paths it may write.
     pub(crate) writes: Vec<PathBuf>,
-    /// It goes on where something of this cannot be done.
+    /// Continue when a part of the confinement fails.
     pub(crate) allow_weaker: bool,
 }
 
-/// What the kernel lacks of what confinement needs; nothing when all is there.
+/// The kernel feature that is missing for confinement, if any.
 pub(crate) fn missing() -> Option<&'static str> {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let created = ruleset.handle_access(AccessFs::from_all(ABI::V1)).and_then(Ruleset::create);
     created.err().map(|_| "landlock (Linux 5.13 or newer, switched on by lsm=landlock)")
 }
 
-/// The parts that need no second look: no descriptors of others, no terminal, no root, no way back, no other files.
+/// Applies the common limits: no inherited descriptors, no terminal, no root, no new privileges, no other files.
 ///
 /// # Errors
-/// What cannot be done, unless less will do.
+/// The step that fails, unless weaker confinement is allowed.
 pub(crate) fn enter(confinement: &Confinement) -> Result<(), String> {
     close_descriptors();
-    // A group leader cannot, and needs not.
+    // This fails for a group leader, which does not need it.
     let _ = nix::unistd::setsid();
     let or_weaker = |done: Result<(), String>| match done {
         Err(reason) if !confinement.allow_weaker => {
-            Err(format!("{reason}; code.allow_weaker_sandbox runs code all the same"))
+            Err(format!("{reason}; code.allow_weaker_sandbox runs code without it"))
         }
         Ok(()) | Err(_) => Ok(()),
     };
@@ -67,16 +67,16 @@ pub(crate) fn limit(resource: Resource, value: u64) -> Result<(), String> {
     setrlimit(resource, value, value).map_err(|error| format!("cannot limit {resource:?}: {error}"))
 }
 
-/// Closes what was inherited beside standard input, output and errors.
+/// Closes all inherited descriptors except standard input, output and error.
 fn close_descriptors() {
-    // The list first: reading it opens a descriptor of its own.
+    // Collect the list first, because reading it opens a descriptor.
     let open: Vec<i32> = std::fs::read_dir("/proc/self/fd")
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
     for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
-        // The one of the list is closed already.
+        // The descriptor of the list is already closed.
         let _ = nix::unistd::close(descriptor);
     }
 }
@@ -102,7 +102,7 @@ fn restrict_files(confinement: &Confinement) -> Result<(), String> {
             .handle_access(AccessNet::from_all(RIGHTS))?
             .scope(Scope::from_all(RIGHTS))?
             .create()?
-            // Paths that are not there, or not for this user, are left out.
+            // Paths that do not exist, or are not readable for this user, are left out.
             .add_rules(path_beneath_rules(&confinement.reads, AccessFs::from_read(RIGHTS)))?
             .add_rules(path_beneath_rules(&confinement.writes, AccessFs::from_all(RIGHTS)))?
             .restrict_self()

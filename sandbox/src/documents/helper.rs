@@ -1,5 +1,5 @@
-//! The helper that reads one document: it confines itself, takes the document from its input, and writes a word of one byte
-//! and the text, or what is wrong with the document, to its output.
+//! The helper that reads one document: it confines itself, reads the document from its input, and writes one status
+//! byte with the text or the error to its output.
 
 use std::io::{Read, Write};
 use std::panic::catch_unwind;
@@ -14,12 +14,12 @@ use crate::confine::{self, Confinement, filter};
 
 /// The text follows.
 pub(super) const READ: u8 = b'+';
-/// What is wrong with the document follows.
+/// The document's error follows.
 pub(super) const WRONG: u8 = b'-';
-/// The parser panicked; what it said is among the complaints.
+/// The parser panicked; its message is in the error output.
 pub(super) const PANICKED: u8 = b'!';
 
-/// What a helper is told.
+/// The settings of a document helper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Settings {
     pub(crate) confinement: Confinement,
@@ -27,11 +27,11 @@ pub(crate) struct Settings {
     pub(crate) memory_bytes: u64,
     pub(crate) unpacked_bytes: u64,
     pub(crate) text_bytes: u64,
-    /// Most time of a processor.
+    /// Most processor time, in seconds.
     pub(crate) seconds: u64,
 }
 
-/// Reads the one document.
+/// Reads the document.
 pub(crate) fn serve(settings: &str) -> Result<(), String> {
     let settings: Settings = serde_json::from_str(settings).map_err(|error| format!("settings: {error}"))?;
     let format = Format::from_name(&settings.format)
@@ -40,16 +40,16 @@ pub(crate) fn serve(settings: &str) -> Result<(), String> {
     let filter = filter::computing().map_err(|error| format!("the filter of system calls: {error}"))?;
     let own_bytes = data_bytes()?;
     confine::enter(&settings.confinement)?;
-    // A parser that is at work does not see that its worker is gone.
+    // A busy parser does not notice when its worker dies.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(|error| format!("prctl: {error}"))?;
     nix::sys::prctl::set_dumpable(false).map_err(|error| format!("prctl: {error}"))?;
-    // Memory that can be written to; address space that is merely reserved does not count.
+    // This limits writable memory; reserved address space does not count.
     confine::limit(Resource::RLIMIT_DATA, own_bytes.saturating_add(settings.memory_bytes))?;
     confine::limit(Resource::RLIMIT_CPU, settings.seconds)?;
     confine::limit(Resource::RLIMIT_FSIZE, 0)?;
     confine::limit(Resource::RLIMIT_NPROC, 0)?;
     seccompiler::apply_filter(&filter)
-        .map_err(|error| format!("the kernel takes no filter of system calls: {error}"))?;
+        .map_err(|error| format!("the kernel rejects the filter of system calls: {error}"))?;
     let mut bytes = Vec::new();
     std::io::stdin().lock().read_to_end(&mut bytes).map_err(|error| format!("cannot read: {error}"))?;
     let (word, text) = match catch_unwind(|| extract(format, &bytes, limits)) {
@@ -64,7 +64,7 @@ pub(crate) fn serve(settings: &str) -> Result<(), String> {
         .map_err(|error| format!("cannot answer: {error}"))
 }
 
-/// What this process has by itself of the memory that is limited.
+/// The bytes this process already uses of the limited memory.
 fn data_bytes() -> Result<u64, String> {
     let status = std::fs::read_to_string("/proc/self/status")
         .map_err(|error| format!("/proc/self/status: {error}"))?;

@@ -1,5 +1,5 @@
-//! Reads documents. Simple texts are read where they are; what takes a parser of others (PDF, tables, archives, mails) is
-//! read in a process of its own, which is confined, has one document to read, and may end badly without harm.
+//! Reads documents. Simple texts are read in the worker. Formats that need a third-party parser (PDF, tables, archives,
+//! mails) are read in a separate confined process, one per document, which may crash without harm.
 
 #[cfg(target_os = "linux")]
 pub(crate) mod helper;
@@ -15,22 +15,22 @@ use tokio::sync::Semaphore;
 
 use crate::helper::Host;
 
-/// Why a document was not read. The text is what a workflow sees behind the name of the format.
+/// Reasons why a document was not read. Workflows see the text after the name of the format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentError {
-    /// It cannot be read, or is too large.
+    /// It is invalid or too large.
     #[error("{0}")]
     Document(String),
-    /// Reading it took too much memory.
+    /// Reading it took too much memory; the limit is in bytes.
     #[error("reading it takes more than {0} bytes of memory (documents.memory_bytes_max)")]
     Memory(u64),
-    /// Reading it took too long.
+    /// Reading it took too long; the limit is in milliseconds.
     #[error("reading it takes longer than {0} ms (documents.timeout_ms)")]
     Time(u64),
-    /// Its parser ended without a word.
-    #[error("its parser broke: {0}")]
+    /// Its parser crashed.
+    #[error("its parser crashed: {0}")]
     Parser(String),
-    /// Documents of this kind are not read here.
+    /// This worker does not read documents of this type.
     #[error("documents of this type are not read here: {0}")]
     Refused(String),
 }
@@ -51,19 +51,19 @@ pub struct DocumentReader {
     apart: Apart,
 }
 
-/// What a process for one document is made from.
+/// The settings of a process for one document.
 #[derive(Debug)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub(crate) struct Apart {
     pub(crate) host: Option<Host>,
     pub(crate) memory_bytes: u64,
-    /// Who it becomes when it is root: user, group.
+    /// User and group to become when started as root.
     pub(crate) user: (u32, u32),
     pub(crate) allow_weaker: bool,
 }
 
 impl DocumentReader {
-    /// A reader by these settings; what confines it is said in those of code. Nothing is started before it is needed.
+    /// Creates a reader; the settings of code define its confinement. Nothing is started before it is needed.
     pub fn new(config: &DocumentsConfig, code: &CodeConfig, host: Option<Host>) -> Self {
         let at_once = match config.concurrency {
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
@@ -71,7 +71,7 @@ impl DocumentReader {
         };
         Self {
             permits: Semaphore::new(at_once.min(Semaphore::MAX_PERMITS)),
-            // Unpacked bytes become trees and texts, which take some times as much.
+            // Unpacked bytes become trees and texts, which take several times as much memory.
             limits: Limits { unpacked_bytes: config.memory_bytes_max / 4, text_bytes: config.text_bytes_max },
             timeout: Duration::from_millis(config.timeout_ms),
             apart: Apart {
@@ -83,12 +83,12 @@ impl DocumentReader {
         }
     }
 
-    /// The text of a document. Dropping the future ends the work on it, unless it is a simple text.
+    /// Returns the text of a document. Dropping the future stops the work, except for a simple text.
     ///
     /// # Errors
     /// [`DocumentError`].
     pub async fn read(&self, format: Format, bytes: Vec<u8>) -> Result<String, DocumentError> {
-        // Never closed, so that a permit always comes.
+        // The semaphore is never closed, so a permit always comes.
         let _permit = self.permits.acquire().await;
         if !format.is_plain() {
             return self.read_apart(format, &bytes).await;

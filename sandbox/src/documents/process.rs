@@ -1,4 +1,4 @@
-//! One document, read by a process of its own, seen from the worker.
+//! The worker's side of reading one document in a separate process.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
@@ -16,12 +16,12 @@ use crate::confine::{self, Confinement};
 use crate::frame::COMPLAINT_BYTES_MAX;
 use crate::helper::WORD;
 
-/// What Rust says when it gets no memory, before it ends the process.
+/// Rust's message for a failed allocation, before it aborts the process.
 const NO_MEMORY: &str = "memory allocation of";
-/// Bytes of an answer beside the text of the document: a word, or a reason.
+/// Bytes of an answer besides the document's text: one byte, or a reason.
 const REASON_BYTES_MAX: u64 = 64 * 1024;
 
-/// Reads it. The process is killed when the time is up, and when the future is dropped.
+/// Reads a document. The process is killed at the time limit, and when the future is dropped.
 pub(super) async fn read(
     apart: &Apart,
     format: Format,
@@ -38,7 +38,7 @@ pub(super) async fn read(
             .map_err(|_| DocumentError::Parser("its text is not UTF-8".into())),
         (Some((&WRONG, reason)), Some(0)) => {
             match String::from_utf8_lossy(reason).into_owned() {
-                // Some readers get over an allocation that fails, and say so.
+                // Some parsers survive a failed allocation and report it.
                 reason if reason == "out of memory" => Err(DocumentError::Memory(apart.memory_bytes)),
                 reason => Err(DocumentError::Document(reason)),
             }
@@ -74,7 +74,7 @@ fn start(apart: &Apart, format: Format, limits: Limits, timeout: Duration) -> Re
     Command::new(&host.0)
         .args([WORD, "document", &serde_json::to_string(&settings).unwrap_or_default()])
         .env_clear()
-        // Memory that the allocator takes ahead would not count as the document's.
+        // Memory that the allocator reserves in advance must not count towards the document's limit.
         .envs([("TZ", "UTC"), ("MIMALLOC_ARENA_EAGER_COMMIT", "0")])
         .current_dir("/")
         .stdin(Stdio::piped())
@@ -85,7 +85,7 @@ fn start(apart: &Apart, format: Format, limits: Limits, timeout: Duration) -> Re
         .map_err(|error| DocumentError::Parser(format!("its process cannot be started: {error}")))
 }
 
-/// Hands the document over and takes the answer in, with what was complained of and how the process ended.
+/// Sends the document and returns the answer, the error output and the exit status.
 async fn exchange(
     process: &mut Child,
     bytes: &[u8],
@@ -96,7 +96,7 @@ async fn exchange(
     let stdout = process.stdout.take().ok_or_else(no_pipe)?;
     let stderr = process.stderr.take().ok_or_else(no_pipe)?;
     let give = async move {
-        // A process that ends early says why; that it took not everything is no news.
+        // A process that ends early reports its reason, so a write error does not matter.
         drop(stdin.write_all(bytes).await);
     };
     let (mut answer, mut complaints) = (Vec::new(), Vec::new());
@@ -123,9 +123,9 @@ fn millis(timeout: Duration) -> u64 {
     u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The reason that a process gave last.
+/// The last line of the error output.
 fn last_line(complaints: &str) -> String {
-    let mut said =
+    let mut lines =
         complaints.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("note:"));
-    said.next_back().unwrap_or("it said nothing").to_owned()
+    lines.next_back().unwrap_or("it printed no reason").to_owned()
 }

@@ -1,5 +1,5 @@
-//! The JavaScript helper: confines itself, then runs one program after the other. It holds nothing of a program when that has
-//! ended, and can reach nothing but its two pipes.
+//! The JavaScript helper: confines itself, then runs programs one after the other. It keeps nothing of an ended
+//! program, and can reach only its two pipes.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::engine::{Ended, Limits, execute};
 use crate::confine::{self, Confinement, filter};
 
-/// Address space beside what the engine may take: the host program, and room that its allocator reserves.
+/// Address space besides the engine's, in bytes: the host program, and reserves of its allocator.
 const OWN_BYTES: u64 = 2 << 30;
 
-/// What a JavaScript helper is told.
+/// The settings of a JavaScript helper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Settings {
     pub(crate) confinement: Confinement,
@@ -34,14 +34,14 @@ pub(crate) fn serve(settings: &str) -> Result<(), String> {
         output_bytes: whole(settings.output_bytes),
     };
     confine::enter(&settings.confinement)?;
-    // An engine that is at work does not see that its worker is gone.
+    // A busy engine does not notice when its worker dies.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(|error| format!("prctl: {error}"))?;
     nix::sys::prctl::set_dumpable(false).map_err(|error| format!("prctl: {error}"))?;
     confine::limit(Resource::RLIMIT_AS, settings.memory_bytes.saturating_add(OWN_BYTES))?;
     confine::limit(Resource::RLIMIT_FSIZE, 0)?;
     confine::limit(Resource::RLIMIT_NPROC, 0)?;
     seccompiler::apply_filter(&filter)
-        .map_err(|error| format!("the kernel takes no filter of system calls: {error}"))?;
+        .map_err(|error| format!("the kernel rejects the filter of system calls: {error}"))?;
     let (mut requests, mut answers) = (std::io::stdin().lock(), std::io::stdout().lock());
     while let Some((code, inputs)) = request(&mut requests)? {
         let ended = execute(&code, &inputs, limits);
@@ -50,7 +50,7 @@ pub(crate) fn serve(settings: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The next program; none when there are no more.
+/// Reads the next program; `None` at the end of the input.
 fn request(from: &mut impl Read) -> Result<Option<(String, String)>, String> {
     let failed = |error: std::io::Error| format!("cannot read a program: {error}");
     let mut lengths = [0; 8];
@@ -62,12 +62,12 @@ fn request(from: &mut impl Read) -> Result<Option<(String, String)>, String> {
         let length = u32::from_le_bytes([lengths[at], lengths[at + 1], lengths[at + 2], lengths[at + 3]]);
         let mut bytes = vec![0; length as usize];
         from.read_exact(&mut bytes).map_err(failed)?;
-        String::from_utf8(bytes).map_err(|error| format!("a program that is no text: {error}"))
+        String::from_utf8(bytes).map_err(|error| format!("a program that is not text: {error}"))
     };
     Ok(Some((text(0)?, text(4)?)))
 }
 
-/// The lengths of verdict, output and complaints, then all three.
+/// Writes the lengths of verdict, output and error output, then all three.
 fn answer(to: &mut impl Write, ended: Ended) -> std::io::Result<()> {
     let verdict = serde_json::to_string(&ended.verdict)?;
     let parts = [verdict, ended.stdout, ended.stderr];

@@ -1,4 +1,4 @@
-//! JavaScript: QuickJS in helpers that are kept warm, a new engine for each execution.
+//! JavaScript: QuickJS in warm helpers, with a new engine per execution.
 
 mod engine;
 pub(crate) mod helper;
@@ -27,7 +27,7 @@ impl JavaScript {
     pub(crate) async fn run(&self, program: Program<'_>) -> Result<String, CodeError> {
         let bytes = crate::frame::program(program)?;
         let mut last = String::new();
-        // A helper that waited long may have been killed meanwhile; code has no effects, so another one may run it.
+        // An idle helper may have been killed meanwhile. Code has no outside effects, so another helper may run it.
         for _ in 0..2 {
             let mut slot = match self.idle.take() {
                 Some(idle) => idle,
@@ -48,7 +48,7 @@ impl JavaScript {
                 Err(Failed::Helper(reason)) => last = format!("{reason}{}", slot.complaint().await),
             }
         }
-        tracing::warn!(reason = last, "the JavaScript sandbox broke twice over one program");
+        tracing::warn!(reason = last, "the JavaScript sandbox failed twice with the same program");
         Err(CodeError(format!("the JavaScript sandbox ended while it ran the code: {last}")))
     }
 }

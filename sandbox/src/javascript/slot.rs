@@ -1,4 +1,4 @@
-//! One JavaScript helper, seen from the worker.
+//! The worker's side of a JavaScript helper.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::frame::{Bounds, COMPLAINT_BYTES_MAX, Verdict};
 use crate::helper::WORD;
 use crate::pool::Failed;
 
-/// How much longer than the program a helper may take, before it is killed: loading, and computations that the engine does
-/// not interrupt.
+/// Extra time after the program's limit before a helper is killed: loading, and computations the engine cannot
+/// interrupt.
 const GRACE: Duration = Duration::from_secs(1);
-/// Executions after which a helper is replaced, so that what the allocator keeps does not grow.
+/// Executions after which a helper is replaced, so that memory kept by the allocator does not grow.
 const EXECUTIONS_MAX: u32 = 1_000;
 
 /// A running helper. Dropping it kills it and what it runs.
@@ -54,7 +54,7 @@ impl Slot {
         Ok(Self { process, executions: 0 })
     }
 
-    /// One program. After a failure the slot is to be dropped.
+    /// Runs one program. After a failure the slot must be dropped.
     pub(super) async fn run(
         &mut self,
         program: &[u8],
@@ -66,12 +66,12 @@ impl Slot {
         ran.unwrap_or_else(|_| Err(Failed::Execution(Verdict::Timeout, String::new())))
     }
 
-    /// Whether it may serve again.
+    /// Returns true if the helper can be used again.
     pub(super) fn is_fit(&self, verdict: &Verdict) -> bool {
         matches!(verdict, Verdict::Exit { .. }) && self.executions < EXECUTIONS_MAX
     }
 
-    /// What a helper that failed said.
+    /// The error output of a failed helper.
     pub(super) async fn complaint(mut self) -> String {
         let mut text = String::new();
         if let Some(mut stderr) = self.process.stderr.take() {
@@ -96,7 +96,7 @@ impl Slot {
         for (length, most) in lengths.iter_mut().zip(bounds) {
             let told = stdout.read_u32_le().await.map_err(broken)?;
             if u64::from(told) > most {
-                return Err(Failed::Helper("it answers out of bounds".into()));
+                return Err(Failed::Helper("its answer exceeds the limits".into()));
             }
             *length = told as usize;
         }

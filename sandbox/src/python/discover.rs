@@ -1,5 +1,5 @@
-//! Which Python runs the code: the first that is new enough, of those that the setting can mean. Whether it can also be read
-//! by the sandbox's user shows when it is started.
+//! Selects the Python that runs the code: the first candidate of the setting that is new enough. Starting it shows
+//! whether the sandbox's user can read it.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,11 +9,11 @@ use serde::Deserialize;
 use tokio::process::Command;
 
 const PROBE: &str = include_str!("probe.py");
-/// Longest time that an interpreter may take to say where it lies.
+/// Longest time for an interpreter to report its paths.
 const PROBE_MAX: Duration = Duration::from_secs(10);
-/// Where Pythons lie that `PATH` may hide behind others.
+/// Folders with Pythons that others in `PATH` may hide.
 const USUAL_FOLDERS: [&str; 2] = ["/usr/bin", "/usr/local/bin"];
-/// What every program on Linux reads to start, and the time zones.
+/// Paths that every program on Linux reads to start, and the time zones.
 const SYSTEM_PATHS: [&str; 9] = [
     "/lib",
     "/lib64",
@@ -26,16 +26,16 @@ const SYSTEM_PATHS: [&str; 9] = [
     "/dev/urandom",
 ];
 
-/// An interpreter.
+/// A Python interpreter.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Interpreter {
     pub(crate) executable: PathBuf,
     version: (u32, u32),
-    /// What it must be able to read.
+    /// The paths it must be able to read.
     pub(crate) paths: Vec<PathBuf>,
 }
 
-/// What the setting can mean, best first.
+/// The candidates for the setting, best first.
 pub(crate) fn candidates(setting: &str) -> Vec<PathBuf> {
     if setting.contains('/') {
         return vec![setting.into()];
@@ -51,7 +51,7 @@ pub(crate) fn candidates(setting: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Asks an interpreter where it lies.
+/// Asks an interpreter for its version and paths.
 ///
 /// # Errors
 /// It does not answer, or is too old.
@@ -63,8 +63,9 @@ pub(crate) async fn probe(file: &Path) -> Result<Interpreter, String> {
         .await
         .map_err(|_| "does not answer".to_string())?
         .map_err(|error| format!("cannot be started: {error}"))?;
-    let mut interpreter: Interpreter = serde_json::from_slice(&output.stdout)
-        .map_err(|_| format!("is no working Python: {}", String::from_utf8_lossy(&output.stderr).trim()))?;
+    let mut interpreter: Interpreter = serde_json::from_slice(&output.stdout).map_err(|_| {
+        format!("is not a working Python: {}", String::from_utf8_lossy(&output.stderr).trim())
+    })?;
     if interpreter.version < (3, 9) {
         return Err(format!("is Python {}.{}; 3.9 is needed", interpreter.version.0, interpreter.version.1));
     }

@@ -1,4 +1,4 @@
-//! From the host program to a Python that is confined: the helper confines itself, then becomes the interpreter.
+//! Turns a helper process into a confined Python: it confines itself, then becomes the interpreter.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -11,38 +11,38 @@ use serde_json::json;
 
 use crate::confine::{self, Confinement, filter};
 
-/// The server's program. It is handed over on the command line, so that no file of it must be readable.
+/// The server's program. It is passed on the command line, so that no file needs to be readable.
 const SERVER: &str = include_str!("serve.py");
 
-/// What a Python helper is told.
+/// The settings of a Python helper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Settings {
     pub(crate) confinement: Confinement,
     pub(crate) executable: PathBuf,
-    /// The folder that the folders of executions lie in.
+    /// The parent folder of the execution folders.
     pub(crate) scratch: PathBuf,
     pub(crate) timeout_ms: u64,
     pub(crate) memory_bytes: u64,
     pub(crate) scratch_bytes: u64,
 }
 
-/// Confines this process and becomes the fork server; returns only when that fails.
+/// Confines this process and becomes the fork server. Returns only after a failure.
 pub(crate) fn become_server(settings: &str) -> Result<(), String> {
     let settings: Settings = serde_json::from_str(settings).map_err(|error| format!("settings: {error}"))?;
     let filter = filter::python().map_err(|error| format!("the filter of system calls: {error}"))?;
     let own_filter = filter::server().map_err(|error| format!("the filter of system calls: {error}"))?;
-    let told = json!({
+    let server_settings = json!({
         "reads": settings.confinement.reads, "scratch": settings.scratch, "timeout_ms": settings.timeout_ms,
         "memory_bytes": settings.memory_bytes, "scratch_bytes": settings.scratch_bytes,
         "filter": STANDARD.encode(filter::bytes(&filter)),
     });
     confine::enter(&settings.confinement)?;
     seccompiler::apply_filter(&own_filter)
-        .map_err(|error| format!("the kernel takes no filter of system calls: {error}"))?;
+        .map_err(|error| format!("the kernel rejects the filter of system calls: {error}"))?;
     let failed = Command::new(&settings.executable)
-        // Isolated: nothing of the environment, no folder of the user; no compiled files; UTF-8 everywhere.
+        // Isolated mode: no environment, no user folder, no compiled files, UTF-8 everywhere.
         .args(["-I", "-B", "-X", "utf8", "-c", SERVER])
-        .arg(told.to_string())
+        .arg(server_settings.to_string())
         .env_clear()
         .envs([("LANG", "C.UTF-8"), ("TZ", "UTC")])
         .current_dir(&settings.scratch)

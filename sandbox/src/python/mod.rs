@@ -1,4 +1,4 @@
-//! Python: fork servers that are kept warm, one a concurrent execution.
+//! Python: warm fork servers, one per concurrent execution.
 
 mod discover;
 pub(crate) mod helper;
@@ -20,7 +20,7 @@ use slot::Slot;
 #[derive(Debug)]
 pub(crate) struct Python {
     shared: Arc<Shared>,
-    /// The one that works, once it is known.
+    /// The interpreter that works, once it is known.
     interpreter: Mutex<Option<Arc<Interpreter>>>,
     idle: Pool<Slot>,
 }
@@ -33,7 +33,7 @@ impl Python {
     pub(crate) async fn run(&self, program: Program<'_>) -> Result<String, CodeError> {
         let bytes = crate::frame::program(program)?;
         let mut last = String::new();
-        // A helper that waited long may have been killed meanwhile; code has no effects, so another one may run it.
+        // An idle helper may have been killed meanwhile. Code has no outside effects, so another helper may run it.
         for _ in 0..2 {
             let mut slot = self.slot().await?;
             match slot.run(&bytes, &self.shared.bounds).await {
@@ -47,19 +47,19 @@ impl Python {
                 Err(Failed::Helper(reason)) => last = reason,
             }
         }
-        tracing::warn!(reason = last, "the Python sandbox broke twice over one program");
+        tracing::warn!(reason = last, "the Python sandbox failed twice with the same program");
         Err(CodeError(format!("the Python sandbox ended while it ran the code: {last}")))
     }
 
-    /// Whether there is anything that the setting can mean.
+    /// Returns true if the setting matches any interpreter.
     pub(crate) fn is_there(&self) -> bool {
         !discover::candidates(&self.shared.config.python).is_empty()
     }
 
-    /// Starts a server that nothing uses, to see that one starts; it is ended at once.
+    /// Starts a server to test whether that works, and ends it at once.
     ///
     /// # Errors
-    /// None does.
+    /// No server starts.
     pub(crate) async fn try_start(&self) -> Result<(), CodeError> {
         self.slot().await.map(drop)
     }
@@ -85,14 +85,14 @@ impl Python {
         })
     }
 
-    /// Finds the interpreter by starting one.
+    /// Finds the interpreter by starting a server.
     async fn first_slot(&self) -> Result<Slot, CodeError> {
         let mut known = self.interpreter.lock().await;
         if let Some(interpreter) = &*known {
-            // Somebody else was first.
+            // Another task was first.
             return self.another_slot(interpreter).await;
         }
-        // Without it no interpreter would do, and installing another one would not help.
+        // Without a folder no interpreter can work, so installing another one would not help.
         drop(self.scratch()?);
         let mut reasons = Vec::new();
         for file in discover::candidates(&self.shared.config.python) {
@@ -110,7 +110,7 @@ impl Python {
             }
         }
         let setting = &self.shared.config.python;
-        let tried = if reasons.is_empty() { "none is there".into() } else { reasons.join("; ") };
+        let tried = if reasons.is_empty() { "no candidate exists".into() } else { reasons.join("; ") };
         Err(CodeError(format!(
             "no usable Python for code nodes ({tried}); install python3 3.9 or newer where every user may read it, or set code.python (now {setting:?}) or code.endpoint"
         )))

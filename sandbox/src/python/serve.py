@@ -1,11 +1,12 @@
-"""The fork server of Python code: started confined (confine/mod.rs), with the modules loaded that code mostly imports.
+"""The fork server of Python code. It starts confined (confine/mod.rs) and has loaded the most common modules.
 
-It gets no program and sees no output. For each execution the worker sends one byte and three descriptors: where the program
-is read from, where output and complaints go. A child is forked, narrows its confinement further, reads the program and runs
-it; the server watches it and tells how it ended, as a line of JSON. So nothing of one execution is in the memory of the
-next, and code cannot speak to the worker in the server's name: it never holds the descriptor.
+The server itself receives no program and sees no output. For each execution the worker sends one byte and three
+descriptors: for the program, the output and the error output. The server forks a child, which confines itself
+further, reads the program and runs it. The server supervises the child and reports its end as a line of JSON. So
+executions share no memory, and code cannot send a verdict in the server's name, because it never has the control
+descriptor.
 
-The server ends when its descriptor does, and takes the running child and the scratch folders with it.
+When the control descriptor is closed, the server kills the running child, deletes the scratch folders, and ends.
 """
 
 import ast, base64, bisect, builtins, calendar, collections, contextlib, copy, csv, ctypes, dataclasses, datetime
@@ -60,7 +61,7 @@ LANDLOCK = syscall(LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_u
 
 
 def rights():
-    """All rights over files that the kernel knows, and the sizes of its structure, by version."""
+    """All file rights the kernel knows, and the size of its rule structure, by landlock version."""
     files = (1 << 13) - 1
     for version, right in ((2, 13), (3, 14), (5, 15)):
         files |= (1 << right) if LANDLOCK >= version else 0
@@ -68,7 +69,7 @@ def rights():
 
 
 def open_paths():
-    """What a child may read, opened once, with the rights on each."""
+    """Opens the paths a child may read, once; returns each with its rights."""
     found = []
     for path in SETTINGS["reads"] + ["/dev/null"]:
         try:
@@ -85,7 +86,7 @@ def open_paths():
 
 def restrict_files(folder):
     if LANDLOCK < 1:
-        return  # The helper that became this process has decided that less will do.
+        return  # The helper that became this process already allowed weaker confinement.
     files, size = rights()
     attributes = RulesetAttributes(files, 3, 3)
     ruleset = must(syscall(LANDLOCK_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), 0))
@@ -101,7 +102,7 @@ def restrict_files(folder):
 
 
 def child(server, descriptors, folder):
-    """Never returns."""
+    """Runs the program in the child process. Never returns."""
     try:
         code, inputs = prepare(server, descriptors, folder)
     except BaseException as error:
@@ -153,7 +154,7 @@ def run(code, inputs):
     status = 0
     try:
         exec(compile(code, FILE, "exec", dont_inherit=True), names)
-        # Dify's program imports these behind the user's code: code that forgot to do so works there.
+        # Dify's program imports these after the user's code, so code without its own imports works too.
         names.update(json=json, b64decode=base64.b64decode, inputs_obj=json.loads(inputs))
         exec(CALL, names)
         text = json.dumps(names["output_obj"], indent=4)
@@ -181,7 +182,7 @@ def leave(code):
 
 
 def complain(error, code):
-    """The traceback as Python prints it, from the user's code on."""
+    """Writes the traceback as Python prints it, starting at the user's code."""
     try:
         linecache.cache[FILE] = (len(code), None, code.splitlines(True), FILE)
         frames = error.__traceback__
@@ -195,8 +196,8 @@ def complain(error, code):
     os.write(2, text.encode(errors="replace")[-KEPT_COMPLAINTS:])
 
 
-# ---- saying no ---------------------------------------------------------------------
-# The kernel denies; these hooks only say it in better words than "Operation not permitted", where Python asks first.
+# ---- denials ---------------------------------------------------------------------
+# The kernel denies the calls. These hooks only give a better message than "Operation not permitted".
 
 NOTE = "A code node may not use the network, start processes or threads, reach other processes or change the rights of files.\n"
 NETWORK, PROCESSES = "network access is not allowed", "starting processes is not allowed"
@@ -230,13 +231,13 @@ def is_denial(error):
 
 
 def say(what):
-    """Nobody may be there to hear it any more; the next thing that is asked for shows that."""
+    """Sends a message to the worker. If the worker is gone, the next read fails too."""
     with contextlib.suppress(ConnectionError):
         CONTROL.sendall(json.dumps(what).encode() + b"\n")
 
 
 def serve(number):
-    """One execution; false when there are no more."""
+    """Runs one execution. Returns False when there are no more."""
     try:
         message, descriptors, _, _ = socket.recv_fds(CONTROL, 1, 3)
     except ConnectionError:
@@ -259,7 +260,7 @@ def serve(number):
 
 
 def watch(pid, folder):
-    """Waits for the child's end, and brings it about when it takes too long or too much. None: nobody wants to know."""
+    """Waits for the child's end, and kills it when it exceeds a limit. Returns None when the worker is gone."""
     deadline = time.monotonic() + SETTINGS["timeout_ms"] / 1000
     handle = os.pidfd_open(pid)
     poller = select.poll()
@@ -287,7 +288,7 @@ def watch(pid, folder):
 
 
 def used(folder):
-    """Bytes in a scratch folder, which has no folders in it; the folder of a child that opens many files counts as well."""
+    """Bytes in a scratch folder, which has no subfolders. Each file counts at least 4 KiB, so empty files count too."""
     total = 0
     with os.scandir(folder) as entries:
         for entry in entries:

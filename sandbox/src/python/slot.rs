@@ -1,4 +1,4 @@
-//! One fork server, seen from the worker: started, handed a program with three pipes, and asked how it ended.
+//! The worker's side of a fork server: starts it, passes it a program and three pipes, and reads how the program ended.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,25 +22,25 @@ use crate::frame::{Bounds, COMPLAINT_BYTES_MAX, Verdict};
 use crate::helper::WORD;
 use crate::pool::Failed;
 
-/// Longest time that a server may take to load.
+/// Longest time for a server to load.
 const START_MAX: Duration = Duration::from_secs(20);
-/// How much longer than the program the server may take to say that it has ended it.
+/// Extra time after the program's own limit for the server to report its end.
 const GRACE: Duration = Duration::from_secs(5);
-/// Memory that the interpreter has mapped before the program begins; it does not count as the program's.
+/// Memory of the interpreter before the program begins, in bytes; it does not count towards the program's limit.
 const BASE_BYTES: u64 = 64 << 20;
 
-/// A running fork server. Dropping it kills it and the program that it runs.
+/// A running fork server. Dropping it kills it and the program it runs.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) version: String,
-    /// The version of landlock that the kernel has.
+    /// The landlock version of the kernel.
     pub(super) landlock: i64,
     control: BufReader<UnixStream>,
     _process: Child,
     _scratch: TempDir,
 }
 
-/// What a server says when it is ready.
+/// The message of a server that is ready.
 #[derive(Deserialize)]
 struct Ready {
     python: String,
@@ -48,7 +48,7 @@ struct Ready {
 }
 
 impl Slot {
-    /// Starts one that has `scratch` for the folders of its executions.
+    /// Starts a server that creates the folders of its executions in `scratch`.
     pub(super) async fn start(
         shared: &Shared,
         interpreter: &Interpreter,
@@ -92,7 +92,7 @@ impl Slot {
         }
     }
 
-    /// One program. After a failure the slot is to be dropped.
+    /// Runs one program. After a failure the slot must be dropped.
     pub(super) async fn run(
         &mut self,
         program: &[u8],
@@ -112,7 +112,7 @@ impl Slot {
         let (program_in, output, complaints) = self.hand_over().await.map_err(broken)?;
         let write = async {
             let mut program_in = program_in;
-            // Whoever dies before it has read all says so in its verdict.
+            // A program that dies before it has read everything reports that in its verdict.
             drop(program_in.write_all(program).await);
             Ok::<(), Failed>(())
         };
@@ -129,7 +129,7 @@ impl Slot {
         Ok((verdict, output, complaints))
     }
 
-    /// Sends the far ends of three pipes and answers the near ones.
+    /// Sends the server's ends of three pipes, and returns the other ends.
     async fn hand_over(&mut self) -> std::io::Result<(Sender, Receiver, Receiver)> {
         let (program_far, program) = pipe_with(PipeFlags::CLOEXEC)?;
         let (output, output_far) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -153,7 +153,7 @@ impl Slot {
     }
 }
 
-/// All output, unless it is too much.
+/// Reads the whole output, up to the limit.
 async fn read_all(pipe: Receiver, bytes_max: u64) -> Result<String, Failed> {
     let mut bytes = Vec::new();
     let mut limited = pipe.take(bytes_max + 1);
@@ -164,7 +164,7 @@ async fn read_all(pipe: Receiver, bytes_max: u64) -> Result<String, Failed> {
     Ok(text(bytes))
 }
 
-/// The end of what a program complains of; all of it is read, so that the program is not held up.
+/// Returns the end of the error output. All of it is read, so that the program is not blocked.
 async fn read_some(mut pipe: Receiver) -> String {
     let mut kept = Vec::new();
     let mut piece = [0; 8192];
@@ -182,11 +182,11 @@ fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// What the server itself complains of: a defect of ours.
+/// Logs the error output of the server itself, which is a bug in it.
 async fn log(complaints: impl AsyncRead + Unpin) {
     let mut lines = BufReader::new(complaints).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        tracing::warn!(line, "the Python sandbox complains");
+        tracing::warn!(line, "the Python sandbox wrote to standard error");
     }
 }
 
@@ -205,6 +205,6 @@ fn settings(shared: &Shared, interpreter: &Interpreter, scratch: &TempDir) -> St
         memory_bytes: config.memory_bytes_max + BASE_BYTES,
         scratch_bytes: config.scratch_bytes_max,
     };
-    // Texts and numbers; paths that are no text were refused where they came from.
+    // The settings contain only texts and numbers, so this cannot fail; paths that are not UTF-8 were refused earlier.
     serde_json::to_string(&settings).unwrap_or_default()
 }

@@ -309,7 +309,7 @@ async fn texts_become_vectors_in_as_many_requests_as_it_takes() {
     }
     let mock = mock(json!([])).await;
     let error = KINDS[4].model(&mock, &json!({})).await.embed(&texts).await.unwrap_err();
-    assert_eq!(error.message, "[acme] Bad Request Error, the API behind the model m has no embeddings");
+    assert_eq!(error.message, "[acme] Bad Request Error, the API of the model m has no embeddings");
 }
 
 #[tokio::test]

@@ -192,6 +192,6 @@ async fn an_agent_hands_no_secret_to_another_workflow() {
     let told = client.follow(&run, None).await.to_the_end().await;
     assert_eq!(told.count("workflow_called", "a"), 0, "{told:#?}");
     let failed = told.of_kind("tool_call_failed").next().expect("the call is refused");
-    assert!(failed.data.to_string().contains("a secret cannot be handed to another workflow"), "{failed:?}");
+    assert!(failed.data.to_string().contains("a secret cannot be passed to another workflow"), "{failed:?}");
     nothing_in_redis_holds_it(&system);
 }

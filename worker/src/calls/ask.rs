@@ -1,4 +1,4 @@
-//! One question to a model as a step of the job: asked once, kept, and charged once.
+//! Asks a model one question with a journal entry: asked once, recorded, and charged once.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
@@ -15,23 +15,23 @@ use crate::providers::profile::{ProfileError, Stands};
 use crate::providers::{DeltaSink, Model, Providers, Question};
 use crate::steps::{Begun, Spender, Steps, Told};
 
-/// A model, and the name under which it is charged.
+/// A model, and the provider name it is charged under.
 pub(crate) struct Asked {
     model: Model,
     provider: String,
 }
 
-/// What a model said, and what that cost.
+/// The text and cost of a model's reply.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) text: String,
     pub(crate) usage: Usage,
 }
 
-/// The model of a profile; without one, of the default profile.
+/// Returns the model of a profile, or of the default profile.
 ///
 /// # Errors
-/// There is no such profile, or it cannot be used.
+/// The profile does not exist, or cannot be used.
 pub(crate) async fn model(providers: &Providers, profile: Option<&str>) -> Result<Asked, CallError> {
     let id = profile.unwrap_or("default");
     let named = providers.profile(id).await.map_err(|error| match error {
@@ -51,7 +51,7 @@ pub(crate) async fn model(providers: &Providers, profile: Option<&str>) -> Resul
     }
 }
 
-/// What a system and a user say.
+/// Builds a system and a user message.
 pub(crate) fn messages(system: &str, user: &str) -> Vec<Message> {
     let message = |role, text: &str| Message {
         role,
@@ -64,7 +64,7 @@ pub(crate) fn messages(system: &str, user: &str) -> Vec<Message> {
     system.into_iter().chain([message(Role::User, user)]).collect()
 }
 
-/// How long the texts of a prompt are in all.
+/// The total size of a prompt's texts, in bytes.
 fn bytes_of(messages: &[Message]) -> usize {
     let texts = messages.iter().flat_map(|message| &message.parts).map(|part| match part {
         Part::Text(text) => text.len(),
@@ -74,10 +74,11 @@ fn bytes_of(messages: &[Message]) -> usize {
 }
 
 impl Asked {
-    /// Asks, or takes what was said before. Pieces go to `on_delta` as they come; a reply from the journal goes there whole.
+    /// Asks the model, or takes the recorded reply. Pieces go to `on_delta` as they arrive; a recorded reply goes there
+    /// at once.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// An error of the provider.
     pub(crate) async fn ask(
         &self,
         steps: &Steps,
@@ -112,8 +113,8 @@ impl Asked {
         })?;
         let reply = Reply { usage: bill(&self.model, &reply), text: reply.text };
         let spender = Spender::Model(self.provider.clone(), self.model.name().to_owned());
-        let told = Told { events: Vec::new(), charge: Some((reply.usage.clone(), spender)) };
-        steps.record(step, the_try.number, &reply.kept(), told).await;
+        let report = Told { events: Vec::new(), charge: Some((reply.usage.clone(), spender)) };
+        steps.record(step, the_try.number, &reply.kept(), report).await;
         Ok(reply)
     }
 }

@@ -1,5 +1,5 @@
-//! The failure of a step in plain words, for runs that want them (`on_error.use_llm`): a model is told what went wrong, and
-//! what it says goes to the user as text. The run ends as failed all the same; when the model fails, too, nothing is said.
+//! Explains the failure of a step in plain words, for runs with `on_error.use_llm`: a model receives the error, and its
+//! text goes to the user. The run still ends as failed. If the model fails too, nothing is sent.
 
 use serde_json::json;
 use tidemill_common::graph::Node;
@@ -17,10 +17,10 @@ use crate::executor::AttemptName;
 use crate::providers::Providers;
 use crate::steps::Steps;
 
-/// What the explaining step is called.
+/// The name of the explaining step.
 const TITLE: Text = Text { zh: "错误处理", en: "Error" };
 
-/// What it is made of.
+/// The context of the failed step.
 pub(crate) struct Explaining<'a> {
     pub(crate) node: &'a Node,
     pub(crate) options: &'a RunOptions,
@@ -31,7 +31,7 @@ pub(crate) struct Explaining<'a> {
 }
 
 impl Explaining<'_> {
-    /// Explains the failure of a step, if it is one that ends the run and the run wants it.
+    /// Explains a failure that ends the run, if the run asks for that.
     pub(crate) async fn explain(&self, result: &mut NodeResult) {
         let choices = self.options.choices();
         let Some(failure) = result.failure.as_ref().filter(|_| choices.explains_errors) else { return };
@@ -53,10 +53,10 @@ impl Explaining<'_> {
         let asked = json!({"step": node.title, "error_type": failure.error_type, "error": said});
         tell(self.steps, teller.event(StepEvent::StepInput, Status::Running, asked.clone()));
         let asked = messages(EXPLAIN_PROMPT.of(language), &asked.to_string());
-        let told = Said::new(self.steps, &teller);
-        let mut on_delta = |text: &str| told.push(text);
+        let stream = Said::new(self.steps, &teller);
+        let mut on_delta = |text: &str| stream.push(text);
         let asking = model.ask(self.steps, "explain:1", asked, JsonMap::new(), &mut on_delta);
-        match told.of(asking).await {
+        match stream.of(asking).await {
             Ok(reply) => {
                 let (input_tokens, output_tokens) =
                     (reply.usage.prompt_tokens, reply.usage.completion_tokens);
@@ -65,7 +65,7 @@ impl Explaining<'_> {
                 result.process_data.insert("explanation".into(), json!(reply.text));
             }
             Err(error) => {
-                tracing::info!(node = %node.id, error = error.message, "the model that explains a failure fails");
+                tracing::info!(node = %node.id, error = error.message, "the model that explains a failure failed");
                 tell(self.steps, teller.output(Status::Error, json!({}), Took::default()));
             }
         }

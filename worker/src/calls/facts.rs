@@ -1,5 +1,5 @@
-//! `FACTS`: what a conversation says about its user, and which domains it is about. The facts replace those that the run
-//! keeps (`rt.facts`).
+//! `FACTS`: extracts facts about the user and the domains of a conversation. The facts replace those the run keeps
+//! (`rt.facts`).
 
 use serde_json::{Value as Json, json};
 use tidemill_common::language::Language;
@@ -71,7 +71,7 @@ impl Call for Facts {
     }
 }
 
-/// The texts that a model gives under a key, each once. A reply without them is one that found none.
+/// Returns the texts a model lists under a key, without duplicates. A reply without the key means that it found none.
 async fn texts(
     cx: CallContext<'_>,
     model: &Asked,

@@ -1,13 +1,13 @@
-//! Secrets that others may repeat: they are looked for in all that is said, and hidden.
+//! Hides secrets in texts of other servers, which may repeat them.
 
 use serde_json::Value as Json;
 use tidemill_common::value::JsonMap;
 use url::form_urlencoded::Serializer;
 
-/// Shortest secret that is looked for: a shorter one stands in many words.
+/// Shortest secret that is searched for; shorter ones appear in many words.
 const SECRET_CHARS_MIN: usize = 4;
 
-/// What is to be hidden, in the ways in which it may be written.
+/// The secrets, in all forms in which they may appear.
 #[derive(Default)]
 pub(super) struct Hide(Vec<String>);
 
@@ -15,7 +15,7 @@ impl Hide {
     pub(super) fn of(secrets: impl IntoIterator<Item = String>) -> Self {
         let mut words = Vec::new();
         for secret in secrets {
-            // The key is the last word of `Bearer …` and its like.
+            // The key is the last word of `Bearer …` and similar values.
             let last = secret.rsplit(' ').next().unwrap_or_default().to_owned();
             for word in [secret, last] {
                 if word.len() >= SECRET_CHARS_MIN {
@@ -24,18 +24,18 @@ impl Hide {
                 }
             }
         }
-        // Longer ones first: one may hold another.
+        // Longer ones first, because one may contain another.
         words.sort_by_key(|word| std::cmp::Reverse(word.len()));
         words.dedup();
         Self(words)
     }
 
-    /// A text without them.
+    /// Hides the secrets in a text.
     pub(super) fn text(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, word| text.replace(word, "***"))
     }
 
-    /// A value without them.
+    /// Hides the secrets in a value.
     pub(super) fn value(&self, value: &Json) -> Json {
         match value {
             Json::String(text) => self.text(text).into(),
@@ -45,7 +45,7 @@ impl Hide {
         }
     }
 
-    /// An object without them.
+    /// Hides the secrets in an object.
     pub(super) fn map(&self, map: &JsonMap) -> JsonMap {
         map.iter().map(|(key, value)| (self.text(key), self.value(value))).collect()
     }

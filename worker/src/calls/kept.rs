@@ -1,5 +1,5 @@
-//! Library nodes, Calls, services and datasources in Redis, as this worker knows them: read when a node first asks, and again
-//! when their version has changed.
+//! Caches the library nodes, Calls, services and datasources of Redis. They are read when a node first needs them, and
+//! again when their version changed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,30 +23,29 @@ use super::{Call, LibraryNode, Shelf};
 use crate::http::HttpSettingError;
 use crate::tools::door::Door;
 
-/// The class of an error that says that something is not there or cannot be used.
+/// The error type of an entry that does not exist or cannot be used.
 pub(super) const VALUE_ERROR: &str = "ValueError";
 
 type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// What calls find in Redis, and what is open for them in this worker.
+/// The cache, with the clients and limits of calls.
 pub struct Calls {
     jobs: Option<Arc<dyn Jobs>>,
     key: Option<SealingKey>,
     environment: Environment,
-    /// How old what is known may be.
+    /// The longest age of the cached state.
     refresh: Duration,
     known: Mutex<Option<Known>>,
-    /// Held by who looks whether something changed, so that one does for all.
+    /// Held while checking for changes, so that one task checks for all.
     looking: tokio::sync::Mutex<()>,
-    /// Bounds.
     pub(super) config: CallsConfig,
-    /// The way to servers that are kept by the operator.
+    /// The client for the operator's servers.
     door: Option<Door>,
-    /// Room for connections, by datasource.
+    /// Limits on connections, by datasource.
     rooms: Mutex<HashMap<String, Arc<Semaphore>>>,
-    /// Tokens that services were given for a time, by service.
+    /// Temporary tokens, by service.
     tokens: Mutex<HashMap<String, Token>>,
-    /// OpenAPI documents that were read, by service.
+    /// Cached OpenAPI documents, by service.
     documents: Mutex<HashMap<String, Document>>,
 }
 
@@ -56,17 +55,17 @@ struct Known {
     looked_at: Instant,
 }
 
-/// Something that is kept, ready for use, and its version.
+/// An entry with its version, ready for use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Version<T> {
-    /// What it says, secrets open.
+    /// The entry, with secrets opened.
     pub of: T,
-    /// Another one with each change.
+    /// Changes with each update.
     pub version: u64,
 }
 
 impl Calls {
-    /// What is kept beside the jobs, at most `refresh` old. Secrets open with `key`; `environment` knows variables of the
+    /// Creates a cache that is at most `refresh` old. `key` opens secrets; `environment` reads variables of the
     /// process.
     pub fn new(
         jobs: Arc<dyn Jobs>,
@@ -78,7 +77,7 @@ impl Calls {
         Self { jobs: Some(jobs), key, environment: Arc::new(set), refresh, ..Self::empty() }
     }
 
-    /// The same, with these bounds, and a way to servers that the operator has named.
+    /// Adds limits and a client for the operator's servers.
     ///
     /// # Errors
     /// A setting of `[http]` that cannot be used.
@@ -86,7 +85,7 @@ impl Calls {
         Ok(Self { config: config.clone(), door: Some(Door::new(http)?), ..self })
     }
 
-    /// One with nothing in it.
+    /// Creates an empty cache without a store.
     pub fn empty() -> Self {
         let (known, looking) = (Mutex::default(), tokio::sync::Mutex::default());
         let (environment, refresh) = (Arc::new(|_: &str| None), Duration::ZERO);
@@ -107,48 +106,48 @@ impl Calls {
         }
     }
 
-    /// A variable of the worker's environment that `whose` names.
+    /// Reads a variable of the worker's environment; `whose` names its user in errors.
     ///
     /// # Errors
-    /// It is not set, or empty.
-    pub(super) fn variable(&self, name: &str, whose: &str) -> Result<String, CallError> {
+    /// The variable is not set or empty.
+    pub(super) fn variable(&self, name: &str, owner: &str) -> Result<String, CallError> {
         (self.environment)(name).ok_or_else(|| {
             let message =
-                format!("{whose} names the environment variable {name}, which this worker does not have");
+                format!("{owner} names the environment variable {name}, which this worker does not have");
             CallError::of(VALUE_ERROR, message)
         })
     }
 
-    /// The way to servers that the operator has named.
+    /// The client for the operator's servers.
     pub(super) fn door(&self) -> Result<&Door, CallError> {
         self.door.as_ref().ok_or_else(|| CallError::of(VALUE_ERROR, "this worker reaches no services"))
     }
 
-    /// Tokens that services were given for a time. Nothing else happens while this is held.
+    /// The temporary tokens. Hold the lock only briefly.
     pub(super) fn tokens(&self) -> MutexGuard<'_, HashMap<String, Token>> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// OpenAPI documents that were read. Nothing else happens while this is held.
+    /// The cached documents. Hold the lock only briefly.
     pub(super) fn documents(&self) -> MutexGuard<'_, HashMap<String, Document>> {
         self.documents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Room for connections to a datasource.
+    /// The limit on connections to a datasource.
     pub(super) fn room(&self, datasource: &str) -> Arc<Semaphore> {
         let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
         if rooms.len() > CATALOG_ENTRIES_MAX {
-            // Of those that were removed meanwhile.
+            // Most entries are of removed datasources.
             rooms.retain(|_, room| Arc::strong_count(room) > 1);
         }
         let room = || Arc::new(Semaphore::new(self.config.sql_connections_max.max(1)));
         rooms.entry(datasource.to_owned()).or_insert_with(room).clone()
     }
 
-    /// The service of an id.
+    /// Returns the service of an id.
     ///
     /// # Errors
-    /// There is none, or it cannot be used.
+    /// It does not exist, or cannot be used.
     pub async fn service(&self, id: &str) -> Result<Version<ServiceConfig>, CallError> {
         let found = self.found(CatalogKind::Service, id, service_of).await?;
         found.ok_or_else(|| {
@@ -156,10 +155,10 @@ impl Calls {
         })
     }
 
-    /// The datasource of an id.
+    /// Returns the datasource of an id.
     ///
     /// # Errors
-    /// There is none, or it cannot be used.
+    /// It does not exist, or cannot be used.
     pub async fn datasource(&self, id: &str) -> Result<Version<DatasourceConfig>, CallError> {
         let found = self.found(CatalogKind::Datasource, id, datasource_of).await?;
         found.ok_or_else(|| {
@@ -174,7 +173,7 @@ impl Calls {
         read: impl FnOnce(&CatalogEntry, Option<&SealingKey>) -> Result<T, String>,
     ) -> Result<Option<Version<T>>, CallError> {
         let mut catalog = self.catalog(false).await?;
-        // What is not known may have been added a moment ago. Ids of built-in calls mostly name nothing that is kept.
+        // An unknown id may have been added a moment ago. Ids of built-in calls are mostly not registered.
         if catalog.find(kind, id).is_none() && built_in(id).is_none() {
             catalog = self.catalog(true).await?;
         }
@@ -185,32 +184,32 @@ impl Calls {
         Ok(Some(Version { of, version: entry.version }))
     }
 
-    /// `newest`: Redis is asked in any case.
+    /// With `newest`, always asks Redis.
     async fn catalog(&self, newest: bool) -> Result<Arc<Catalog>, CallError> {
         self.read(newest).await.map_err(|error| {
-            CallError::of("ConnectionError", format!("what is kept for calls cannot be read: {error}"))
+            CallError::of("ConnectionError", format!("the registered calls cannot be read: {error}"))
                 .passing()
         })
     }
 
-    /// All that is kept. Redis is asked when what is known is too old, and then for no more than whether something changed.
-    /// While it does not answer, what is known stays.
+    /// Returns the cached state. When it is too old, asks Redis for changes. If Redis does not answer, the cached state
+    /// stays.
     async fn read(&self, newest: bool) -> Result<Arc<Catalog>, StoreError> {
         let Some(jobs) = &self.jobs else { return Ok(Arc::default()) };
         if let Some(fresh) = self.fresh().filter(|_| !newest) {
             return Ok(fresh);
         }
-        let asked = Instant::now();
+        let started = Instant::now();
         let _looking = self.looking.lock().await;
-        // Somebody else may have looked while this one waited.
-        if let Some(known) = self.known().filter(|known| known.looked_at > asked) {
+        // Another task may have checked while this one waited.
+        if let Some(known) = self.known().filter(|known| known.looked_at > started) {
             return Ok(known.catalog);
         }
         let (began, before) = (Instant::now(), self.known().map(|known| known.catalog));
         let (catalog, looked_at) = match (look(jobs, before.as_ref()).await, before) {
             (Ok(catalog), _) => (catalog, began),
             (Err(error), Some(before)) => {
-                tracing::warn!(%error, "calls in Redis cannot be read, those that are known are used");
+                tracing::warn!(%error, "calls in Redis cannot be read, the cached ones are used");
                 (before, Instant::now())
             }
             (Err(error), None) => return Err(error),
@@ -238,7 +237,7 @@ async fn look(jobs: &Arc<dyn Jobs>, before: Option<&Arc<Catalog>>) -> Result<Arc
     }
     let catalog = jobs.load_catalog().await?;
     let (library, calls) = (catalog.library.len(), catalog.calls.len());
-    tracing::info!(version = catalog.version, library, calls, "what is kept for calls was read");
+    tracing::info!(version = catalog.version, library, calls, "the registered calls were read");
     Ok(Arc::new(catalog))
 }
 

@@ -1,4 +1,4 @@
-//! `LLM`: a model is asked with two prompts in Jinja, which may use the time, the question, and what the last steps did.
+//! `LLM`: asks a model with two Jinja prompts, which may use the time, the question, and the last steps.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
@@ -12,9 +12,9 @@ use super::ask::{self, messages};
 use super::{Call, CallContext, CallInfo, ChunkSink, info};
 use crate::core::now;
 
-/// Fuel of a prompt: some ten seconds of work.
+/// Fuel for rendering a prompt: some ten seconds of work.
 const FUEL: u64 = 1_000_000_000;
-/// What the model is asked with unless the step says otherwise.
+/// The default temperature.
 const TEMPERATURE: f64 = 0.7;
 
 pub(super) struct Llm;
@@ -108,7 +108,7 @@ impl Call for Llm {
     }
 }
 
-/// `2026-01-31 10:00:00`, in UTC.
+/// Formats a time as `2026-01-31 10:00:00`, in UTC.
 fn shown(at: Timestamp) -> String {
     let time = chrono::DateTime::from_timestamp_millis(at.millis());
     time.map(|time| time.format("%Y-%m-%d %H:%M:%S").to_string()).unwrap_or_default()

@@ -1,7 +1,8 @@
-//! Calls: what the steps of a workflow run. A call says what it is and what it takes, and brings pieces of text or objects.
+//! Calls: the units of work that steps of a workflow run. A call declares its name and its input, and returns pieces of
+//! text or objects.
 //!
-//! [`BUILT_IN`] lists those that are part of this program; [`Shelf`] is where library nodes and further calls are kept.
-//! What is around a call (parameters, missing ones, events, outputs) is the runner's, not the call's.
+//! [`BUILT_IN`] lists the built-in calls; a [`Shelf`] provides library nodes and registered calls. The runner handles
+//! parameters, missing input, events and outputs; the call does not.
 
 mod api;
 pub(crate) mod ask;
@@ -48,59 +49,53 @@ use crate::tools::Tools;
 pub use kept::{Calls, Version};
 pub use resolve::{CallRef, Resolved, resolve};
 
-/// What a call says of itself to people.
+/// The name and description of a call, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallInfo {
-    /// Its name.
     pub name: String,
-    /// What it does, in a sentence.
+    /// One sentence about what it does.
     pub description: String,
 }
 
-/// All that a call may touch.
+/// The context of a call.
 #[derive(Clone, Copy)]
 pub struct CallContext<'a> {
-    /// The node whose step it is.
+    /// The node that runs the call.
     pub node: &'a Node,
-    /// The library node that was named, if any.
+    /// The library node, if the node names one.
     pub library: Option<&'a LibraryNode>,
-    /// What the node may read.
+    /// The values the node may read.
     pub variables: &'a (dyn Variables + Send + Sync),
-    /// The run's options.
     pub options: &'a RunOptions,
     /// The language of texts for people.
     pub language: Language,
-    /// Models.
     pub providers: &'a Providers,
-    /// The guarded way to other servers.
+    /// The guarded client for other servers.
     pub http: &'a Http,
-    /// The ways to tools.
     pub tools: &'a Tools,
-    /// Where files lie.
+    /// The file storage.
     pub files: &'a dyn Files,
     /// Services and datasources.
     pub calls: &'a Calls,
-    /// What it must not do twice. The call itself is the step `call`; what it keeps besides has keys of its own.
+    /// The job's journal. The call itself is the entry `call`; its other entries have their own keys.
     pub steps: &'a Steps,
-    /// Which attempt it is.
     pub name: AttemptName,
-    /// What it carries as `Idempotency-Key`: the same for every delivery of a try.
+    /// The `Idempotency-Key` of the call: the same for every delivery of a try.
     pub key: &'a str,
-    /// The workflow.
     pub graph: &'a Graph,
-    /// What it knows of its run.
+    /// The question, context and history of the run.
     pub background: &'a Background,
-    /// The profile that the node names, for calls that ask a model.
+    /// The profile the node names, for calls that use a model.
     pub profile_id: Option<&'a str>,
-    /// What it makes besides its pieces.
+    /// Results besides the pieces.
     pub made: &'a Made,
-    /// Who tells of the step.
+    /// Builds the events of the step.
     pub(crate) teller: &'a tell::Teller,
-    /// Secrets that went into its input.
+    /// Secrets in the call's input.
     pub(crate) secrets: &'a Secrets,
 }
 
-/// What a call makes besides its pieces.
+/// Results of a call besides its pieces.
 #[derive(Debug, Default)]
 pub struct Made(Mutex<Besides>);
 
@@ -113,21 +108,21 @@ struct Besides {
 }
 
 impl Made {
-    /// All of it: what its model calls cost, what the run is to keep, outputs of its own.
+    /// Takes all: the cost of model calls, values the run keeps, additional outputs.
     pub(crate) fn take(&self) -> (Option<Usage>, JsonMap, JsonMap) {
         let besides = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         (besides.usage, besides.runtime, besides.outputs)
     }
-    /// The schema of the input, where the call found it when it made that.
+    /// The schema of the input, if the call determined it while building the input.
     pub(crate) fn schema(&self) -> Option<Json> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).schema.clone()
     }
-    /// A copy of all of it.
+    /// Copies all.
     pub(crate) fn seen(&self) -> (Option<Usage>, JsonMap, JsonMap) {
         let besides = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (besides.usage.clone(), besides.runtime.clone(), besides.outputs.clone())
     }
-    /// All of it, as it was taken before.
+    /// Restores what was copied before.
     pub(crate) fn put(&self, usage: Option<Usage>, runtime: JsonMap, outputs: JsonMap) {
         self.with(|besides| *besides = Besides { usage, runtime, outputs, schema: None });
     }
@@ -137,30 +132,30 @@ impl Made {
 }
 
 impl<'a> CallContext<'a> {
-    /// Notes what a model call of this call cost, one that is charged already.
+    /// Adds the cost of a model call that is already charged.
     pub fn spend(&self, newer: Usage) {
         self.made.with(|besides| {
             let sum = besides.usage.take().map_or_else(|| newer.clone(), |older| usage::sum(&older, &newer));
             besides.usage = Some(sum);
         });
     }
-    /// Has the run keep a value under a key of `rt`, with the step's success.
+    /// Lets the run keep a value under a key of `rt`, if the step succeeds.
     pub fn keep(&self, key: &str, value: Json) {
         self.made.with(|besides| {
             besides.runtime.insert(key.to_owned(), value);
         });
     }
-    /// Adds an output to those that follow from the pieces.
+    /// Adds an output besides those from the pieces.
     pub fn output(&self, name: &str, value: Json) {
         self.made.with(|besides| {
             besides.outputs.insert(name.to_owned(), value);
         });
     }
-    /// Says what its input is, where that follows from the parameters.
+    /// Sets the input's schema, if it depends on the parameters.
     pub fn takes(&self, schema: Json) {
         self.made.with(|besides| besides.schema = Some(schema));
     }
-    /// The profile that is asked: that of the input, of the node, or none for the default.
+    /// The profile to use: of the input, else of the node; `None` for the default.
     pub fn profile<'b>(&'b self, input: &'b JsonMap) -> Option<&'b str> {
         let given = input.get("profile_id").and_then(Json::as_str).filter(|id| !id.is_empty());
         given.or(self.profile_id)
@@ -171,108 +166,106 @@ fn info(language: Language, name: Text, description: Text) -> CallInfo {
     CallInfo { name: name.of(language).into(), description: description.of(language).into() }
 }
 
-/// Takes the pieces as they come.
+/// Receives the pieces as they arrive.
 pub type ChunkSink<'a> = &'a mut (dyn FnMut(Chunk) + Send);
 
-/// Something that a step can run. Dropping a future of it ends it.
+/// A call that a step can run. Dropping a future of it stops the call.
 #[async_trait::async_trait]
 pub trait Call: Send + Sync {
-    /// Its name and what it does.
+    /// The name and description.
     fn info(&self, language: Language) -> CallInfo;
 
-    /// The JSON schema of its input.
+    /// The JSON schema of the input.
     fn input_schema(&self) -> Json;
 
-    /// The JSON schema of its output; none where it is not known.
+    /// The JSON schema of the output; `None` if unknown.
     fn output_schema(&self) -> Option<Json> {
         None
     }
 
-    /// Whether missing input is looked for unless the node says otherwise.
+    /// Returns true if missing input is filled by default.
     fn enable_filling(&self) -> bool {
         false
     }
 
-    /// Whether the user sees its pieces unless the node says otherwise.
+    /// Returns true if the user sees the pieces by default.
     fn to_user(&self) -> bool {
         false
     }
 
-    /// Whether what came of it is kept in the run's journal, so that a job that is handed out again does not make it twice. Not
-    /// needed by one that does nothing outside but ask models, whose replies are kept.
+    /// Returns true if the journal keeps the result, so that a job that is delivered again does not repeat the call.
+    /// Not needed for a call that only asks models, because their replies are kept.
     fn is_kept(&self) -> bool {
         true
     }
 
-    /// Whether its input is made outside: what came of that is kept then, and not made again.
+    /// Returns true if building the input needs an outside request. The journal then keeps the answer.
     fn keeps_init(&self) -> bool {
         false
     }
 
-    /// Whether the node leaves by the handle that its output `branch_id` names, where an edge has it.
+    /// Returns true if the output `branch_id` selects the node's outgoing handle, if an edge has it.
     fn chooses(&self) -> bool {
         false
     }
 
-    /// Parameters that are templates in Jinja: values that a workflow puts into them stay what they are.
+    /// Parameters that are Jinja templates. Values that a workflow inserts there are not rendered.
     fn templates(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Makes its input of the merged parameters.
+    /// Builds the input from the merged parameters.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason there is no valid input.
     async fn init(&self, cx: CallContext<'_>, params: JsonMap) -> Result<JsonMap, CallError> {
         let _ = cx;
         Ok(params)
     }
 
-    /// Does it; the pieces go to `out` as they come.
+    /// Runs the call; the pieces go to `out` as they arrive.
     ///
     /// # Errors
-    /// Why it did not come to its end. What came before is void.
+    /// The reason it failed. Earlier pieces are discarded.
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError>;
 }
 
-/// A node of the library: a call with parameters and schemas of its own.
+/// A library node: a call with its own parameters and schemas.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LibraryNode {
-    /// Its id.
     pub id: String,
-    /// The call's id.
     pub call_id: String,
-    /// Shown to people.
+    /// The name shown to people.
     pub name: Named,
-    /// Parameters that are known beforehand.
+    /// Preset parameters.
     pub known_params: JsonMap,
-    /// Properties of the input's schema that are replaced.
+    /// Replaced properties of the input's schema.
     pub override_input: JsonMap,
-    /// Properties of the output's schema that are replaced.
+    /// Replaced properties of the output's schema.
     pub override_output: JsonMap,
-    /// Whose credentials it uses.
+    /// The service whose credentials it uses.
     pub service_id: Option<String>,
-    /// Another one with each change.
+    /// Changes with each update.
     pub version: u64,
 }
 
-/// Where library nodes and calls that are no part of this program are kept.
+/// Provides library nodes and registered calls.
 #[async_trait::async_trait]
 pub trait Shelf: Send + Sync {
-    /// The library node of an id.
+    /// Returns the library node of an id.
     ///
     /// # Errors
-    /// Why that cannot be told.
+    /// The shelf cannot be read.
     async fn library(&self, id: &str) -> Result<Option<Arc<LibraryNode>>, CallError>;
 
-    /// The call of an id, and the version of what is kept of it.
+    /// Returns the call of an id, with its version.
     ///
     /// # Errors
-    /// Why that cannot be told.
+    /// The shelf cannot be read.
     async fn call(&self, id: &str) -> Result<Option<(Arc<dyn Call>, u64)>, CallError>;
 }
 
-/// A shelf with nothing on it.
+/// A shelf without entries.
 #[derive(Debug)]
 pub struct EmptyShelf;
 
@@ -286,7 +279,7 @@ impl Shelf for EmptyShelf {
     }
 }
 
-/// The calls of this program, by ids that are compared without regard to case.
+/// The built-in calls; their ids ignore case.
 pub static BUILT_IN: &[(&str, &dyn Call)] = &[
     ("EMPTY", &empty::Empty),
     ("SUMMARY", &summary::Summary),

@@ -1,5 +1,5 @@
-//! Missing input that a person is asked for. The question is a pause: nobody holds anything while it is open, and each
-//! round of it is one. In a run that nobody answers, and after the last round, the step fails and says what is missing.
+//! Asks a person for missing input. Each round of questions is a pause, so no worker is occupied while it is open. In a
+//! run without people, and after the last round, the step fails and lists the missing input.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::machine::events::StepEvent;
@@ -17,20 +17,20 @@ use super::search::Search;
 use super::tell::{Status, Teller};
 use crate::steps::{Begun, PauseEnd, Steps, Told};
 
-/// The class of input that is missing for good.
+/// The error type of input that stays missing.
 pub(crate) const PARAMETER_MISSING: &str = "parameter_missing";
 
-/// What a model may draw values from.
+/// The texts a model may take values from.
 pub(crate) fn sources(background: &Background) -> Sources {
     let said = [background.context(), background.conversation()];
     let said: Vec<String> = said.into_iter().filter(|text| !text.is_empty()).collect();
     Sources { question: background.question.clone(), context: said.join("\n"), description: String::new() }
 }
 
-/// A step that asks.
+/// A step that asks a person.
 pub(crate) struct Asking<'a> {
     pub(crate) search: &'a Search<'a>,
-    /// The steps of the job, which is put down.
+    /// The job's journal; the job is parked.
     pub(crate) steps: &'a Steps,
     pub(crate) is_interactive: bool,
     pub(crate) teller: &'a Teller,
@@ -38,10 +38,10 @@ pub(crate) struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Asks until nothing is missing. `error` is why no model was of help.
+    /// Asks until nothing is missing. `error` is the reason no model helped.
     ///
     /// # Errors
-    /// `parameter_missing`, or that somebody has called the step off.
+    /// `parameter_missing`, or the cancellation of the step.
     pub(crate) async fn run(&self, filled: &mut Filled, error: Option<&str>) -> Result<(), CallError> {
         let rounds_max = self.steps.parameter_rounds_max();
         for round in 1..=rounds_max {
@@ -77,7 +77,7 @@ impl Asking<'_> {
         Err(self.missing(filled, Some(&asked)))
     }
 
-    /// There may be more in what was said beside the values.
+    /// Searches the free text of the answer for more values.
     async fn look_again(&self, filled: &mut Filled, description: String, round: u32) {
         if description.is_empty() || filled.is_complete() {
             return;
@@ -97,7 +97,7 @@ impl Asking<'_> {
         request
     }
 
-    /// What is asked for, and what there is.
+    /// The question: the missing fields and the current values.
     fn asked(&self, filled: &Filled, error: Option<&str>) -> JsonMap {
         let remaining = missing::pointer_schema(&filled.missing);
         let mut asked = JsonMap::from_iter([
@@ -111,14 +111,14 @@ impl Asking<'_> {
         asked
     }
 
-    /// Tells once that it waits.
+    /// Sends the event that the step waits, once per round.
     async fn tell(&self, filled: &Filled, round: u32, error: Option<&str>) {
         let step = format!("params_asked:{round}");
         let Begun::Try(the_try) = self.steps.begin(&step).await else { return };
         let content = Json::Object(self.asked(filled, error));
         let event = self.teller.event(StepEvent::StepWaitingForParam, Status::Param, content);
-        let told = Told { events: vec![event], charge: None };
-        self.steps.record(&step, the_try.number, &Json::Null, told).await;
+        let report = Told { events: vec![event], charge: None };
+        self.steps.record(&step, the_try.number, &Json::Null, report).await;
     }
 
     fn missing(&self, filled: &Filled, error: Option<&str>) -> CallError {
@@ -134,7 +134,7 @@ fn called_off() -> CallError {
     CallError::of(CALLED_OFF, "the missing parameters were not given")
 }
 
-/// An answer without what only repeats a value that was shown masked.
+/// Removes values that only repeat a masked value.
 fn without_masks(answer: Json, shown: &Json) -> Json {
     match (answer, shown) {
         (Json::Object(answer), Json::Object(shown)) => {

@@ -1,4 +1,4 @@
-//! What comes before a call: it is found, its parameters are merged, and its input is made of them.
+//! Prepares a call: finds it, merges its parameters, and builds its input.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::files::Files;
@@ -19,7 +19,7 @@ use crate::providers::Providers;
 use crate::steps::{Begun, INIT, Steps, Told};
 use crate::tools::Tools;
 
-/// What a step reaches.
+/// The environment of a step.
 #[derive(Clone, Copy)]
 pub(crate) struct Around<'a> {
     pub(crate) node: &'a Node,
@@ -43,29 +43,29 @@ pub(crate) struct Prepared<'a> {
     pub(crate) language: Language,
     pub(crate) background: Background,
     pub(crate) secrets: Secrets,
-    /// The merged parameters, made the call's input.
+    /// The merged parameters, then the call's input built from them.
     pub(crate) input: JsonMap,
     pub(crate) made: Made,
     pub(crate) teller: Teller,
-    /// What the call carries as `Idempotency-Key`.
+    /// The `Idempotency-Key` of the call.
     pub(crate) key: Box<str>,
-    /// Whether somebody has begun this call before and not told what came of it.
+    /// True if an earlier worker began this call and recorded no result.
     pub(crate) possible_duplicate: bool,
 }
 
 /// Prepares a step.
 ///
 /// # Errors
-/// There is no such call, or it cannot begin with this.
+/// The call does not exist, or its input is invalid.
 pub(crate) async fn prepare<'a>(data: &'a StepData, around: Around<'a>) -> Result<Prepared<'a>, CallError> {
     with(resolve(data.id(), around.calls).await?, data, around).await
 }
 
-/// As [`prepare`], with a call that was found. An input that a stage before has made is taken as it is: a call makes its
-/// input once.
+/// As [`prepare`], with a call already found. An input that an earlier stage has built is used as it is, because a call
+/// builds its input only once.
 ///
 /// # Errors
-/// It cannot begin with this.
+/// The input is invalid.
 pub(crate) async fn with<'a>(
     found: Resolved,
     data: &'a StepData,
@@ -79,13 +79,13 @@ pub(crate) async fn with<'a>(
     Ok(prepared)
 }
 
-/// The input that a stage before the step has made.
+/// The input built by an earlier stage, if any.
 pub(crate) fn made(variables: &(dyn Variables + Send + Sync)) -> Option<JsonMap> {
     let found = variables.found(&[STEP_NODE.to_owned(), INPUT.to_owned()])?;
     found.value.as_object().cloned()
 }
 
-/// A step whose input is the merged parameters still: [`Prepared::init`] is to come.
+/// Creates a step whose input is still the merged parameters; call [`Prepared::init`] next.
 pub(crate) fn drafted<'a>(found: Resolved, data: &'a StepData, around: Around<'a>) -> Prepared<'a> {
     let language = data.language.unwrap_or_else(|| around.options.choices().language);
     let mut secrets = Secrets::default();
@@ -114,11 +114,11 @@ pub(crate) fn drafted<'a>(found: Resolved, data: &'a StepData, around: Around<'a
 }
 
 impl<'a> Prepared<'a> {
-    /// Has the call make its input of the parameters. One that is asked for it outside is asked once: what it said is kept in
-    /// the run's journal, for whoever is handed the job and for further attempts.
+    /// Lets the call build its input from the parameters. If that needs an outside request, it is made once: the
+    /// journal keeps the answer for later deliveries and attempts.
     ///
     /// # Errors
-    /// It cannot begin with them.
+    /// The parameters are invalid.
     pub(crate) async fn init(&mut self) -> Result<(), CallError> {
         let params = std::mem::take(&mut self.input);
         if !self.found.call.keeps_init() {
@@ -142,7 +142,7 @@ impl<'a> Prepared<'a> {
         Ok(())
     }
 
-    /// What the call may touch.
+    /// The context of the call.
     pub(crate) fn context(&self) -> CallContext<'_> {
         let Around { node, graph, variables, options, providers, http, files, tools, calls, steps, name } =
             self.around;
@@ -169,17 +169,17 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Whether missing input is looked for.
+    /// Returns true if missing input is filled.
     pub(crate) fn fills(&self) -> bool {
         self.data.enable_filling.unwrap_or_else(|| self.found.call.enable_filling())
     }
 
-    /// Whether the user sees the pieces.
+    /// Returns true if the user sees the pieces.
     pub(crate) fn to_user(&self) -> bool {
         self.data.to_user.unwrap_or_else(|| self.found.call.to_user())
     }
 
-    /// The schema of the input, with what the library node and the step replace in it.
+    /// The schema of the input, with the overrides of the library node and the step.
     pub(crate) fn input_schema(&self) -> Json {
         let library = self.found.library.as_ref();
         let schema = self.data.filling.input_schema.clone();
@@ -191,7 +191,7 @@ impl<'a> Prepared<'a> {
         with_overrides(&schema, &self.data.override_input)
     }
 
-    /// The schema of the output, likewise; an open one for a call that does not say.
+    /// The schema of the output, with its overrides; an open object if the call has none.
     pub(crate) fn output_schema(&self) -> Json {
         let schema = self.found.call.output_schema().unwrap_or_else(|| json!({"type": "object"}));
         let schema = match self.found.library.as_ref() {
@@ -201,7 +201,7 @@ impl<'a> Prepared<'a> {
         with_overrides(&schema, &self.data.override_output)
     }
 
-    /// What it is, for the record: the call, the versions that were used.
+    /// The call and the versions used, for the record.
     pub(crate) fn record(&self) -> JsonMap {
         let mut record = JsonMap::from_iter([("call_id".to_owned(), json!(self.found.call_id))]);
         if let Some(version) = self.found.version {
@@ -217,7 +217,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Who tells of a step: under the node's title, else the name of the library node, else that of the call.
+/// The sender of the step's events. It is named after the node's title, else the library node, else the call.
 fn teller(found: &Resolved, around: Around<'_>, language: Language) -> Teller {
     let Around { node, name, .. } = around;
     let info = found.call.info(language);
@@ -232,7 +232,7 @@ fn teller(found: &Resolved, around: Around<'_>, language: Language) -> Teller {
     }
 }
 
-/// The type of a call's steps, as events and records name it: calls of this program in small letters.
+/// The type of a call in events and records; lower case for built-in calls.
 fn step_type(found: &Resolved) -> String {
     match &found.call {
         CallRef::BuiltIn(_) => found.call_id.to_lowercase(),

@@ -1,4 +1,4 @@
-//! Which call a node means: by a library node, by the id of one that is part of this program, or of one that is registered.
+//! Finds the call of a node: through a library node, a built-in call, or a registered call.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -8,23 +8,22 @@ use tidemill_common::nodes::step::CallError;
 use super::kept::VALUE_ERROR;
 use super::{BUILT_IN, Call, LibraryNode, Shelf};
 
-/// What a node means.
+/// The call found for a node.
 pub struct Resolved {
-    /// The call.
     pub call: CallRef,
-    /// Its id, as its owner spells it.
+    /// Its id, as defined by the call.
     pub call_id: String,
-    /// The library node that it came by. It is shared: whoever changes parameters takes a copy.
+    /// The library node it was found through. It is shared: copy the parameters before changing them.
     pub library: Option<Arc<LibraryNode>>,
-    /// The version of the call, if it is registered.
+    /// The version of a registered call.
     pub version: Option<u64>,
 }
 
-/// A call, wherever it is from.
+/// A call of any origin.
 pub enum CallRef {
-    /// Part of this program.
+    /// A built-in call.
     BuiltIn(&'static dyn Call),
-    /// Registered.
+    /// A registered call.
     Kept(Arc<dyn Call>),
 }
 
@@ -39,11 +38,11 @@ impl Deref for CallRef {
     }
 }
 
-/// The call that `node` means, a node's `node` or else its type. A library node comes first; then calls of this program, whose
-/// ids no other call has, in any spelling; then those that are registered.
+/// Finds the call that `node` names (a node's `node`, or else its type). Library nodes come first, then built-in calls,
+/// whose ids ignore case and are reserved, then registered calls.
 ///
 /// # Errors
-/// `ValueError`: nothing is called so. Or what the shelf says.
+/// `ValueError` if no call has this name, or an error of the shelf.
 pub async fn resolve(node: &str, shelf: &dyn Shelf) -> Result<Resolved, CallError> {
     let library = shelf.library(node).await?;
     let id = library.as_ref().map_or(node, |library| library.call_id.as_str());
@@ -55,11 +54,11 @@ pub async fn resolve(node: &str, shelf: &dyn Shelf) -> Result<Resolved, CallErro
         let call_id = id.to_owned();
         return Ok(Resolved { call: CallRef::Kept(call), call_id, library, version: Some(version) });
     }
-    let whose = match &library {
+    let origin = match &library {
         Some(library) => format!("the library node {} names it", library.id),
         None => "there is no library node, no built-in Call and no registered Call of this id \
                  (`tidemill library ls`, `tidemill calls ls`)"
             .into(),
     };
-    Err(CallError::of(VALUE_ERROR, format!("Call {id} not found: {whose}")))
+    Err(CallError::of(VALUE_ERROR, format!("Call {id} not found: {origin}")))
 }

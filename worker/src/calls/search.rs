@@ -1,6 +1,6 @@
-//! Missing input, looked for by a model: once freely, then for JSON of the schema of what is missing, with what was wrong
-//! before. Only what is missing and valid is taken. That a model fails is no failure here: the fields stay missing.
-//! Secrets that the input holds already are masked: no workflow has sent them to this model.
+//! Lets a model find missing input: first freely, then as JSON by the schema of the missing fields, with the earlier
+//! mistakes. Only missing fields with valid values are taken. A failing model is not an error here; the fields stay
+//! missing. Secrets in the input are masked, because no workflow has sent them to this model.
 
 use serde_json::Value as Json;
 use tidemill_common::language::Language;
@@ -14,35 +14,35 @@ use super::ask::{self, Asked, messages};
 use crate::providers::Providers;
 use crate::steps::Steps;
 
-/// How often the second pass is tried.
+/// Most tries of the second pass.
 const TRIALS_MAX: u32 = 3;
 
-/// Who is asked, and what for.
+/// The input of a search.
 pub(crate) struct Search<'a> {
     pub(crate) schema: &'a Schema,
     pub(crate) sources: &'a Sources,
     pub(crate) language: Language,
     pub(crate) providers: &'a Providers,
     pub(crate) profile: Option<&'a str>,
-    /// What the model is not told.
+    /// Secrets hidden from the model.
     pub(crate) secrets: &'a Secrets,
-    /// The steps in which the model is asked.
+    /// The journal for the model calls.
     pub(crate) steps: &'a Steps,
-    /// What their keys begin with.
+    /// The prefix of their journal keys.
     pub(crate) key: &'a str,
 }
 
-/// What came of it.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub(crate) struct Searched {
-    /// Why the model could not be asked.
+    /// The reason the model could not be called.
     pub(crate) error: Option<String>,
-    /// Tokens in, tokens out.
+    /// Prompt tokens, completion tokens.
     pub(crate) tokens: (u64, u64),
 }
 
 impl Search<'_> {
-    /// Fills in what the model finds.
+    /// Fills the fields that the model finds.
     pub(crate) async fn run(&self, filled: &mut Filled) -> Searched {
         let mut searched = Searched::default();
         if filled.is_complete() {
@@ -69,7 +69,7 @@ impl Search<'_> {
             };
             before = filled.clone();
             self.take(filled, answer.as_ref());
-            // A model that says that there is nothing is not asked again for the same.
+            // A model that finds nothing is not asked again with the same question.
             if answer.as_ref().is_some_and(JsonMap::is_empty) {
                 break;
             }
@@ -83,12 +83,12 @@ impl Search<'_> {
         }
     }
 
-    /// The same, fit to be sent.
+    /// A copy with secrets masked, to be sent to the model.
     fn shown(&self, filled: &Filled) -> Filled {
         Filled { data: self.secrets.masked_value(&filled.data), ..filled.clone() }
     }
 
-    /// The object in the reply, if it has one; none when there is no reply.
+    /// Returns the object in the reply, `Some(None)` if it has none, and `None` without a reply.
     async fn ask(
         &self,
         model: &Asked,
@@ -106,7 +106,7 @@ impl Search<'_> {
                 Some(in_reply(&reply.text))
             }
             Err(failure) => {
-                tracing::info!(step, error = failure.message, "the model that looks for missing input fails");
+                tracing::info!(step, error = failure.message, "the model that fills missing input failed");
                 searched.error = Some(failure.message);
                 None
             }
@@ -114,7 +114,7 @@ impl Search<'_> {
     }
 }
 
-/// An answer without what only repeats a mask.
+/// Removes values that only repeat a mask.
 fn without_masks(value: Json) -> Json {
     let is_mask = |value: &Json| value.as_str().is_some_and(|text| text.contains(MASK));
     match value {

@@ -1,5 +1,5 @@
-//! `SLOT`: fields of a schema, drawn from what is given and from the conversation. What is missing still is an output, or,
-//! where the step says so, what a person is asked for.
+//! `SLOT`: fills the fields of a schema from given values and the conversation. Fields that are still missing become an
+//! output, or a person is asked for them if the step wants that.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::language::Language;
@@ -86,7 +86,7 @@ async fn schema_of(cx: CallContext<'_>, target: &str) -> Result<Json, CallError>
     let Some(NodeData::Step(data)) = node.map(|node| &node.data) else {
         return Err(CallError::of(
             "ValueError",
-            format!("target_node {target:?} is no node that runs a call"),
+            format!("target_node {target:?} is not a node that runs a call"),
         ));
     };
     let found = resolve(data.id(), cx.calls).await?;

@@ -1,4 +1,4 @@
-//! `SUMMARY`: what was said and found out, in a few sentences, which the run keeps (`rt.summary`).
+//! `SUMMARY`: summarizes the conversation and results in a few sentences, which the run keeps (`rt.summary`).
 
 use serde_json::{Value as Json, json};
 use tidemill_common::language::Language;

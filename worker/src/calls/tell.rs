@@ -1,4 +1,4 @@
-//! What is told of a step: events with one envelope, and the record that the run's history keeps.
+//! Builds the events of a step, and its record in the run's history.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
@@ -7,22 +7,21 @@ use tidemill_common::value::{JsonMap, json_size};
 
 use crate::steps::Steps;
 
-/// Who tells: the step as events name it.
+/// The step's identity in events.
 #[derive(Debug, Clone)]
 pub(crate) struct Teller {
-    /// Its id: the node's, or one for the time being.
+    /// The node's id, or a temporary one.
     pub(crate) id: String,
-    /// Its name for people.
+    /// The name shown to people.
     pub(crate) name: String,
-    /// What it does.
     pub(crate) description: String,
-    /// Its type: the call.
+    /// The call's type.
     pub(crate) ty: String,
-    /// Which attempt it is: what is told again carries the same, or a later one.
+    /// The attempt. A repeated event carries the same or a later one.
     pub(crate) attempt: u32,
 }
 
-/// Where a step stands.
+/// The status of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
     Init,
@@ -54,7 +53,7 @@ impl Teller {
         (what, data)
     }
 
-    /// The end of the step, with what it took.
+    /// The end of the step, with its cost.
     pub(crate) fn output(&self, status: Status, content: Json, took: Took) -> (StepEvent, JsonMap) {
         let (what, mut data) = self.event(StepEvent::StepOutput, status, content);
         let metadata = json!({
@@ -88,7 +87,7 @@ impl Teller {
         fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
-    /// What the history keeps of it.
+    /// The record for the run's history.
     pub(crate) fn record(&self, status: Status, input: Json, output: Json, took: Took) -> JsonMap {
         let fields = [
             ("step_name", json!(self.name)),
@@ -104,11 +103,12 @@ impl Teller {
     }
 }
 
-/// A value above this size is cut where it is told and recorded, in bytes of JSON: whole it is an output.
+/// Largest value in events and records, in bytes of JSON; larger ones are cut. The output has the whole value.
 const SHOWN_BYTES_MAX: usize = 64 * 1024;
 const SHOWN_CHARS: usize = 1000;
 
-/// What is told and recorded of an object: large values as their size and their beginning, and no more of them than fit.
+/// Bounds an object for events and records: large values are replaced by their size and start, and values that do not
+/// fit are dropped.
 pub(crate) fn bounded(map: JsonMap) -> JsonMap {
     let cut = |value: Json| match json_size(&value) {
         0..=SHOWN_BYTES_MAX => value,
@@ -135,7 +135,7 @@ pub(crate) fn bounded(map: JsonMap) -> JsonMap {
     shown
 }
 
-/// What a step took.
+/// The duration and tokens of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Took {
     pub(crate) seconds: f64,
@@ -149,12 +149,12 @@ impl Took {
     }
 }
 
-/// A moment in seconds with two decimals, as runs keep it.
+/// A time in seconds with two decimals, as runs store it.
 pub(crate) fn seconds(at: Timestamp) -> f64 {
     (at.seconds_f64() * 100.0).round() / 100.0
 }
 
-/// Tells events now; they may be told again when the job is handed out again.
+/// Sends an event now, without a journal entry; it may be sent again when the job is delivered again.
 pub(crate) fn tell(steps: &Steps, event: (StepEvent, JsonMap)) {
     steps.tell(vec![event]);
 }

@@ -1,4 +1,4 @@
-//! Which call a node means, and what of Redis is known when.
+//! Tests of how a node's call is found, and of when the catalog in Redis is read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(super) fn key() -> SealingKey {
     SealingKey::from_passphrase("a passphrase")
 }
 
-/// A store, and what a worker knows of it.
+/// A store, and a worker's view of it.
 pub(super) fn worker() -> (Arc<FakeJobs>, Calls) {
     let jobs = FakeJobs::new();
     let environment = |name: &str| (name == "SET").then(|| "of the environment".to_owned());

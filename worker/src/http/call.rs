@@ -1,5 +1,5 @@
-//! One call with its redirects. Every hop is checked by the guard, and what proves who calls stays with the host it was
-//! meant for.
+//! Sends one call and follows its redirects. The guard checks every hop, and credentials are sent only to the host they
+//! were meant for.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -14,52 +14,49 @@ use super::Http;
 use super::guard::Blocked;
 use super::watch::{Stage, Waits, Watch, WatchedBody};
 
-/// What is sent, and how long each step may take.
+/// A request and its time limits.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// The method.
     pub method: Method,
-    /// Where to, without user and password.
+    /// Without user and password.
     pub url: Url,
-    /// All headers but those of framing.
+    /// All headers except those for framing.
     pub headers: HeaderMap,
-    /// The body in parts; no parts: no body.
+    /// The body in parts; empty for no body.
     pub body: Vec<Bytes>,
-    /// Headers that are for this host alone, besides `Authorization` and cookies.
+    /// Headers sent only to this host, besides `Authorization` and cookies.
     pub private: Vec<HeaderName>,
-    /// Longest waits.
     pub waits: Waits,
-    /// Whether certificates are checked.
+    /// True when certificates are checked.
     pub verify: bool,
 }
 
-/// An answer whose body is still on its way. Dropping it ends the connection.
+/// An answer whose body is not read yet. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Answer {
-    /// Head and body.
     pub response: Response,
-    /// Whether it came through a proxy.
+    /// True when it came through a proxy.
     pub proxied: bool,
-    /// Longest wait for the next piece of the body.
+    /// `read` limits the wait for the next piece of the body.
     pub waits: Waits,
 }
 
-/// Why there is no answer.
+/// Reasons why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The guard.
+    /// The guard refused the address.
     #[error(transparent)]
     Blocked(#[from] Blocked),
-    /// A limit passed.
+    /// A time limit passed.
     #[error("{}", stalled(.0, .1))]
     TimedOut(Stage, Duration),
-    /// There is no end to them.
+    /// There were too many redirects.
     #[error("Exceeded maximum allowed redirects: {0} (http.redirects_max)")]
     Redirects(u32),
-    /// A redirect leads nowhere.
+    /// A redirect has an unusable target.
     #[error("the redirect to {0:?} cannot be followed")]
     Location(String),
-    /// The connection could not be made, or broke.
+    /// The connection failed.
     #[error("{0}")]
     Transport(String),
 }
@@ -74,10 +71,10 @@ fn stalled(stage: &Stage, limit: &Duration) -> String {
 }
 
 impl Http {
-    /// Sends, and follows redirects. Dropping the future ends the connection.
+    /// Sends a request and follows redirects. Dropping the future closes the connection.
     ///
     /// # Errors
-    /// [`CallError`]. An answer of whatever status is none.
+    /// [`CallError`]. An HTTP error status is not an error here.
     pub async fn send(&self, mut call: Call) -> Result<Answer, CallError> {
         let mut redirects = 0;
         loop {
@@ -99,13 +96,13 @@ impl Http {
         {
             self.guard.refuse(host, "the host of a proxy")?;
         }
-        let apart = call.method == Method::HEAD || self.quarantine.holds(&call.url);
-        let sent = match self.execute(call, apart).await {
-            // Perhaps what it read belonged to the call before it on that connection. To ask once more is harmless, to
-            // do once more is not.
-            Err(Broken::Call(error)) if !apart && call.method == Method::GET && is_no_http(&error) => {
+        let separate = call.method == Method::HEAD || self.quarantine.holds(&call.url);
+        let sent = match self.execute(call, separate).await {
+            // The client may have read leftover bytes of an earlier answer on that connection. Repeating a GET is
+            // harmless; repeating other methods is not.
+            Err(Broken::Call(error)) if !separate && call.method == Method::GET && is_no_http(&error) => {
                 let host = call.url.host_str();
-                tracing::warn!(host, "an answer does not begin like one; asking again by a new connection");
+                tracing::warn!(host, "an answer is not valid HTTP; trying again on a new connection");
                 self.quarantine.begin(&call.url);
                 self.execute(call, true).await
             }
@@ -115,14 +112,14 @@ impl Http {
             Broken::Call(error) => of_transport(&error),
             Broken::TimedOut(stage) => CallError::TimedOut(stage, call.waits.of(stage)),
         })?;
-        if matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) && !apart {
+        if matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) && !separate {
             self.quarantine.begin(&call.url);
         }
         Ok(Answer { response, proxied, waits: call.waits })
     }
 
-    /// Sends once; `apart` from the connections that calls share, or by one of those.
-    async fn execute(&self, call: &Call, apart: bool) -> Result<Response, Broken> {
+    /// Sends once. `apart` uses a new connection instead of the shared ones.
+    async fn execute(&self, call: &Call, separate: bool) -> Result<Response, Broken> {
         let watch = Watch::new(!call.body.is_empty());
         let mut request = reqwest::Request::new(call.method.clone(), call.url.clone());
         *request.headers_mut() = call.headers.clone();
@@ -131,7 +128,7 @@ impl Http {
         } else if matches!(call.method, Method::POST | Method::PUT | Method::PATCH) {
             request.headers_mut().insert(CONTENT_LENGTH, 0.into());
         }
-        let sending = self.client(call.verify, apart).execute(request);
+        let sending = self.client(call.verify, separate).execute(request);
         match watch.over(call.waits, sending).await {
             Ok(done) => done.map_err(Broken::Call),
             Err(stage) => Err(Broken::TimedOut(stage)),
@@ -139,13 +136,13 @@ impl Http {
     }
 }
 
-/// Why there is no answer, before it is put into words.
+/// Reasons for no answer, before they become messages.
 enum Broken {
     Call(reqwest::Error),
     TimedOut(Stage),
 }
 
-/// Whether what came back does not begin as an answer does.
+/// Returns true if the received bytes are not valid HTTP.
 fn is_no_http(error: &reqwest::Error) -> bool {
     let mut at = error.source();
     while let Some(cause) = at {
@@ -158,7 +155,7 @@ fn is_no_http(error: &reqwest::Error) -> bool {
 }
 
 impl Answer {
-    /// The next piece of the body; none at its end.
+    /// Returns the next piece of the body, or `None` at its end.
     ///
     /// # Errors
     /// [`CallError::TimedOut`] or [`CallError::Transport`].
@@ -171,7 +168,8 @@ impl Answer {
     }
 }
 
-/// The guard's refusal if that is behind it, else all that is known. The URL is left out: it may hold a secret.
+/// Returns the guard's refusal if it is the cause, else all known causes. The URL is left out, because it may contain a
+/// secret.
 fn of_transport(error: &reqwest::Error) -> CallError {
     let mut text = String::new();
     let mut at = error.source();
@@ -188,7 +186,7 @@ fn of_transport(error: &reqwest::Error) -> CallError {
     CallError::Transport(if text.is_empty() { "the request cannot be sent".into() } else { text })
 }
 
-/// Where an answer leads, if it leads anywhere.
+/// Returns the target of a redirect, or `None` if the answer is not one.
 fn redirect(from: &Url, response: &Response) -> Result<Option<Url>, CallError> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
@@ -200,13 +198,13 @@ fn redirect(from: &Url, response: &Response) -> Result<Option<Url>, CallError> {
     if !matches!(next.scheme(), "http" | "https") {
         return Err(wrong());
     }
-    // These cannot fail for an address with a host.
+    // These cannot fail for a URL with a host.
     let _ = next.set_username("");
     let _ = next.set_password(None);
     Ok(Some(next))
 }
 
-/// Makes the next call of a redirect, by the rules of Dify's client.
+/// Changes the call for a redirect, by the rules of Dify's client.
 fn turn(call: &mut Call, status: StatusCode, next: Url) {
     let becomes_get = match status.as_u16() {
         303 | 302 => call.method != Method::HEAD && call.method != Method::GET,
@@ -216,7 +214,7 @@ fn turn(call: &mut Call, status: StatusCode, next: Url) {
     if becomes_get {
         call.method = Method::GET;
         call.body.clear();
-        // The type of the body that is gone stays, as it does on Dify.
+        // The content type of the removed body stays, as in Dify.
         for name in [CONTENT_LENGTH, TRANSFER_ENCODING] {
             call.headers.remove(name);
         }
@@ -224,7 +222,7 @@ fn turn(call: &mut Call, status: StatusCode, next: Url) {
     call.headers.remove(COOKIE);
     if next.origin() != call.url.origin() {
         call.headers.remove(HOST);
-        // The same host by TLS is the same host.
+        // The same host over TLS counts as the same host.
         let upgraded = call.url.scheme() == "http"
             && next.scheme() == "https"
             && next.host() == call.url.host()

@@ -1,22 +1,22 @@
-//! Which addresses a workflow may call: those of the public internet, and what the settings name besides.
+//! Decides which addresses a workflow may call: public internet addresses and those the settings allow.
 //!
-//! Whoever writes a workflow, or what a model puts into a URL, must not reach the worker's own network: databases,
-//! consoles, the metadata service that hands out a machine's keys. Everything that is not plainly public is refused,
-//! in whatever form an address hides in another.
+//! The author of a workflow, or a model that fills a URL, must not reach the worker's own network: databases, consoles,
+//! or the metadata service with a machine's keys. Every address that is not clearly public is refused, also when it is
+//! embedded in another form.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use reqwest::Url;
 
-/// An address that may not be called.
+/// An address that must not be called.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{class}; http.allow names what the guard lets through (http.guard)", shown(.host, .address.as_ref()))]
 pub struct Blocked {
-    /// What was asked for.
+    /// The requested host.
     pub host: String,
-    /// Where it is, if that is another thing.
+    /// The resolved address; `None` when only the name was checked.
     pub address: Option<IpAddr>,
-    /// What kind of address it is, such as "a loopback address".
+    /// The kind of address, such as "a loopback address".
     pub class: &'static str,
 }
 
@@ -38,11 +38,11 @@ pub struct Guard {
 #[derive(Debug, PartialEq, Eq)]
 enum HostPattern {
     Exactly(String),
-    /// The domain itself is not meant, only what lies below it. Begins with a dot.
+    /// Matches subdomains, not the domain itself. Begins with a dot.
     Below(String),
 }
 
-/// Addresses that begin with the same bits.
+/// A network: addresses with the same leading bits.
 #[derive(Debug, PartialEq, Eq)]
 struct Network {
     address: IpAddr,
@@ -50,10 +50,10 @@ struct Network {
 }
 
 impl Guard {
-    /// A guard with its exceptions: hosts, `*.domain`, addresses, networks as `address/bits`.
+    /// Creates a guard with exceptions: hosts, `*.domain`, addresses, and networks as `address/bits`.
     ///
     /// # Errors
-    /// What is wrong with an exception.
+    /// The message for an exception that cannot be parsed.
     pub fn new(on: bool, allow: &[String]) -> Result<Self, String> {
         let mut guard = Self { on, ..Self::default() };
         for entry in allow.iter().map(|entry| entry.trim()).filter(|entry| !entry.is_empty()) {
@@ -87,7 +87,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Whether the name of a host is an exception, wherever it is.
+    /// Returns true if a host name is an exception, whatever its address.
     pub fn lets_host(&self, host: &str) -> bool {
         let host = normal(host);
         self.hosts.iter().any(|pattern| match pattern {
@@ -96,7 +96,7 @@ impl Guard {
         })
     }
 
-    /// Checks where a host is.
+    /// Checks the address of a host.
     ///
     /// # Errors
     /// [`Blocked`].
@@ -110,8 +110,8 @@ impl Guard {
         }
     }
 
-    /// Checks an address that is written in a URL; a name is checked when it is looked up. The URL's parser has
-    /// unfolded numbers in other bases and forms by now.
+    /// Checks an address written in a URL; names are checked when they are resolved. The URL parser has already
+    /// normalized other number formats.
     ///
     /// # Errors
     /// [`Blocked`].
@@ -123,7 +123,7 @@ impl Guard {
         }
     }
 
-    /// Refuses a name that is looked up for another purpose: the proxy is not to be called through itself.
+    /// Refuses a name for a reason besides its address: the proxy must not be called through itself.
     pub(crate) fn refuse(&self, host: &str, class: &'static str) -> Result<(), Blocked> {
         if !self.on || self.lets_host(host) {
             return Ok(());
@@ -132,13 +132,13 @@ impl Guard {
     }
 }
 
-/// Names are compared in small letters and without the dot at their end.
+/// Normalizes a name for comparison: lower case, no final dot.
 fn normal(host: &str) -> String {
     host.trim_end_matches('.').to_lowercase()
 }
 
 fn wrong(entry: &str) -> String {
-    format!("{entry:?} is none of a host, *.domain, an address, and a network such as 10.1.0.0/16")
+    format!("{entry:?} is not a host, *.domain, an address, or a network such as 10.1.0.0/16")
 }
 
 fn network(address: &str, bits: &str) -> Option<Network> {
@@ -150,7 +150,7 @@ fn network(address: &str, bits: &str) -> Option<Network> {
 
 impl Network {
     fn contains(&self, address: IpAddr) -> bool {
-        // An IPv4 address in IPv6 clothes is the same place.
+        // Treat an IPv4-mapped IPv6 address as its IPv4 address.
         let address = address.to_canonical();
         match (self.address, address) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {
@@ -166,7 +166,7 @@ impl Network {
     }
 }
 
-/// The kind of an address that is not public; none for a public one.
+/// Returns the kind of a non-public address, or `None` for a public one.
 pub fn class(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => class_v4(address),
@@ -174,7 +174,7 @@ pub fn class(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// Clouds serve a machine's own keys there.
+/// Clouds serve a machine's keys at these addresses.
 const METADATA_V4: [Ipv4Addr; 2] = [Ipv4Addr::new(169, 254, 169, 254), Ipv4Addr::new(100, 100, 100, 200)];
 const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
 
@@ -208,14 +208,14 @@ fn class_v6(address: Ipv6Addr) -> Option<&'static str> {
     Some(match segments {
         [0, 0, 0, 0, 0, 0, 0, 0] => "the unspecified address",
         [0, 0, 0, 0, 0, 0, 0, 1] => "a loopback address",
-        // Forms that hold an IPv4 address: mapped, translated, NAT64, 6to4. They are what they hold.
+        // These forms embed an IPv4 address (mapped, translated, NAT64, 6to4); check that address.
         [0, 0, 0, 0, 0, 0xffff, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
         | [0x2002, high, low, ..] => return class_v4(v4(high, low)),
         [0, 0, 0, 0, 0, 0, ..] => "an IPv4-compatible address",
         [0x64, 0xff9b, ..] => "a local NAT64 address",
-        // Teredo holds two, and no server on the internet is behind it.
+        // Teredo embeds two addresses, and no internet server uses it.
         [0x2001, 0, ..] => "a Teredo address",
         [0x2001, 0x1..=0x1ff, ..] => "a reserved address",
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => "a documentation address",

@@ -1,8 +1,8 @@
-//! Calls to the outside in the name of a workflow: whoever wrote it chose the address, so every address is checked.
+//! HTTP calls for workflows. The author of a workflow chooses the address, so every address is checked.
 //!
-//! In the order of a call: [`guard`] says which addresses may be called, [`resolve`] asks it for every name that is looked
-//! up, [`call`] sends and follows redirects, [`quarantine`] says which connections are not trusted again, [`watch`] keeps the
-//! time limits, [`read`] takes the answer in within its bounds.
+//! The modules in the order of a call: [`guard`] decides which addresses are allowed, [`resolve`] checks every
+//! looked-up name with it, [`call`] sends and follows redirects, [`quarantine`] avoids tainted connections, [`watch`]
+//! enforces the time limits, and [`read`] reads the answer within its size limits.
 
 pub mod call;
 pub mod guard;
@@ -24,52 +24,49 @@ use watch::WatchLayer;
 
 pub use call::{Answer, Call, CallError};
 
-/// How long a connection that nobody uses is kept.
+/// Lifetime of an idle connection.
 const IDLE: Duration = Duration::from_secs(60);
-/// Most connections to one host that nobody uses.
+/// Most idle connections per host.
 const IDLE_MAX: usize = 32;
 
 /// A setting of `[http]` that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("setting http.{key}: {reason}")]
 pub struct HttpSettingError {
-    /// Which.
     pub key: &'static str,
-    /// What is wrong with it.
     pub reason: String,
 }
 
-/// Bounds of calls, from the settings.
+/// Limits of calls, from the settings.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Until the connection stands.
+    /// Longest wait for the connection.
     pub connect: Duration,
-    /// For the next piece of an answer.
+    /// Longest wait for the next piece of an answer.
     pub read: Duration,
-    /// Until the next piece of a request is taken.
+    /// Longest wait until the next piece of a request is sent.
     pub write: Duration,
-    /// Bytes of an answer that is a text.
+    /// Largest text answer, in bytes.
     pub text_bytes_max: u64,
-    /// Bytes of an answer that is a file.
+    /// Largest file answer, in bytes.
     pub file_bytes_max: u64,
-    /// Bytes of all files of a request.
+    /// Largest total size of a request's files, in bytes.
     pub upload_bytes_max: u64,
-    /// Redirects of a call.
     pub redirects_max: u32,
-    /// Whether certificates are checked.
+    /// True when certificates are checked.
     pub ssl_verify: bool,
 }
 
-/// Two clients of the same settings.
+/// Two clients with the same settings.
 #[derive(Debug)]
 struct Clients {
     /// Keeps connections for later calls.
     shared: Client,
-    /// A connection for every call.
+    /// Opens a connection for every call.
     apart: Client,
 }
 
-/// The client of all workflows. Connections are kept warm between calls.
+/// The HTTP client of all workflows. It keeps idle connections for later calls.
 #[derive(Debug)]
 pub struct Http {
     checking: Clients,
@@ -77,12 +74,11 @@ pub struct Http {
     quarantine: Quarantine,
     guard: Arc<Guard>,
     proxies: Proxies,
-    /// What the settings allow.
     pub bounds: Bounds,
 }
 
 impl Http {
-    /// The client that the settings describe.
+    /// Builds the client from the settings.
     ///
     /// # Errors
     /// A setting that cannot be used.
@@ -90,12 +86,12 @@ impl Http {
         Self::with_lookup(config, Arc::new(SystemLookup))
     }
 
-    /// As [`Http::new`], with other answers to "where is that host".
+    /// As [`Http::new`], with another resolver.
     pub(crate) fn with_lookup(
         config: &HttpConfig,
         lookup: Arc<dyn Lookup>,
     ) -> Result<Self, HttpSettingError> {
-        // The first call decides for the process; that another one came first is no harm.
+        // The first call sets the default for the process. Later calls fail, which is harmless.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let guard = Guard::new(config.guard, &config.allow);
         let guard = Arc::new(guard.map_err(|reason| HttpSettingError { key: "allow", reason })?);
@@ -142,7 +138,7 @@ impl Http {
     }
 }
 
-/// A client that trusts the system's authorities and these; on a machine that has none, these alone.
+/// Builds a client that trusts the system's certificates and `own`; without system certificates it trusts only `own`.
 fn client(builder: &dyn Fn() -> ClientBuilder, own: &[Certificate]) -> Result<Client, HttpSettingError> {
     let merged = builder().tls_certs_merge(own.iter().cloned()).build();
     merged.or_else(|error| {
@@ -161,13 +157,13 @@ fn certificates(file: &str) -> Result<Vec<Certificate>, HttpSettingError> {
     Certificate::from_pem_bundle(&text).map_err(|error| wrong(error.to_string()))
 }
 
-/// The proxies by the schemes that they serve.
+/// The proxies by URL scheme.
 #[derive(Debug)]
 struct Proxies(Vec<SchemeProxy>);
 
 #[derive(Debug)]
 struct SchemeProxy {
-    /// None: every scheme.
+    /// `None` for every scheme.
     scheme: Option<&'static str>,
     host: String,
     proxy: Proxy,
@@ -188,7 +184,7 @@ impl Proxies {
         self.0.iter().map(|proxy| proxy.host.clone()).collect()
     }
 
-    /// Whether calls to this address go through a proxy.
+    /// Returns true if calls to this URL use a proxy.
     fn serves(&self, url: &Url) -> bool {
         self.0.iter().any(|proxy| proxy.scheme.is_none_or(|scheme| scheme == url.scheme()))
     }

@@ -1,9 +1,9 @@
-//! Connections that may still carry bytes nobody asked for. An answer of 204 or 304 ends with its head, but faulty servers
-//! send a body all the same, and the next call on that connection, perhaps of another run, would take it for its answer.
+//! Avoids connections that may carry unexpected bytes. An answer with 204 or 304 has no body, but faulty servers send
+//! one. The next call on that connection, perhaps of another run, would take it for its answer.
 //!
-//! An idle connection on which something arrives is closed by the HTTP client. So it is enough to leave a server's idle
-//! connections alone for a moment after such an answer: calls in that time have connections of their own, and what is idle
-//! afterwards is clean. (An answer to `HEAD` is known beforehand to have no body: such calls always have their own.)
+//! The HTTP client closes an idle connection when bytes arrive on it. So after such an answer it is enough not to use a
+//! server's idle connections for a moment. Calls in that time open their own connections; connections still idle
+//! afterwards are clean. (`HEAD` calls always have their own.)
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,15 +13,15 @@ use reqwest::Url;
 use tokio::time::Instant;
 use url::Origin;
 
-/// How long: a body comes right behind its head, so this is long; and short for a server that does nothing wrong.
+/// Duration of a quarantine. A body follows its head at once, so this is long enough; and short for a correct server.
 const LASTS: Duration = Duration::from_secs(5);
 
-/// The servers whose idle connections are not used, and until when.
+/// The servers in quarantine, with the end of each.
 #[derive(Debug, Default)]
 pub struct Quarantine(Mutex<HashMap<Origin, Instant>>);
 
 impl Quarantine {
-    /// From now on, for the server of this address. Those that are over are forgotten.
+    /// Starts a quarantine for the server of this URL and forgets ended ones.
     pub fn begin(&self, url: &Url) {
         let now = Instant::now();
         let mut until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -29,7 +29,7 @@ impl Quarantine {
         until.insert(url.origin(), now + LASTS);
     }
 
-    /// Whether a call to this address has to have a connection of its own.
+    /// Returns true if a call to this URL needs its own connection.
     pub fn holds(&self, url: &Url) -> bool {
         let until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         until.get(&url.origin()).is_some_and(|until| *until > Instant::now())

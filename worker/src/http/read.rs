@@ -1,5 +1,5 @@
-//! Taking an answer in: what class it is becomes clear on the way, and from then on no byte beyond the limit of its class
-//! is kept.
+//! Reads the body of an answer. Its class (text or file) is detected on the way; from then on no byte over the limit of
+//! the class is kept.
 
 use std::io::Write;
 
@@ -9,15 +9,13 @@ use tidemill_common::nodes::http_request::response::{Class, Kind, SNIFFED_BYTES}
 
 use super::{Answer, CallError};
 
-/// Bytes that are unpacked at a time: a bomb of a thousandfold makes a few MiB of it, and is seen.
+/// Bytes unpacked at a time: a thousandfold compression bomb yields a few MiB before it is detected.
 const UNPACKED_AT_ONCE: usize = 4 * 1024;
 
-/// Largest answers, in bytes.
+/// Size limits of answers, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Largest {
-    /// Of texts.
     pub text: u64,
-    /// Of files.
     pub file: u64,
 }
 
@@ -30,25 +28,24 @@ impl Largest {
     }
 }
 
-/// Why an answer was not taken in.
+/// Reasons why an answer was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It is too large; by how much is known when it said so.
+    /// It is too large. The size is known only if the answer announced it.
     #[error("the answer is larger than {max} bytes")]
     TooLarge {
-        /// What it is.
         class: Class,
-        /// The limit.
+        /// The limit in bytes.
         max: u64,
-        /// What it would have been.
+        /// The announced size in bytes.
         size: Option<u64>,
     },
-    /// It broke off.
+    /// The call broke off.
     #[error(transparent)]
     Call(#[from] CallError),
 }
 
-/// What the headers say of the body.
+/// The content type and disposition from the headers.
 pub fn kind_of(headers: &HeaderMap) -> Kind {
     Kind {
         content_type: text_of(headers, &CONTENT_TYPE).unwrap_or_default(),
@@ -60,7 +57,7 @@ fn text_of(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     headers.get(name).map(|value| header_text(value.as_bytes()))
 }
 
-/// A header's value: UTF-8 if it is that, else one character a byte.
+/// A header's value, decoded as UTF-8 or else as Latin-1.
 pub fn header_text(value: &[u8]) -> String {
     match std::str::from_utf8(value) {
         Ok(text) => text.to_owned(),
@@ -68,10 +65,10 @@ pub fn header_text(value: &[u8]) -> String {
     }
 }
 
-/// Takes the whole body in.
+/// Reads the whole body.
 ///
 /// # Errors
-/// [`ReadError`]; the connection ends with it.
+/// [`ReadError`]; the connection is then closed.
 pub async fn read(answer: &mut Answer, largest: Largest) -> Result<(Class, Vec<u8>), ReadError> {
     let kind = kind_of(answer.response.headers());
     let encoding = text_of(answer.response.headers(), &CONTENT_ENCODING).unwrap_or_default();
@@ -82,12 +79,12 @@ pub async fn read(answer: &mut Answer, largest: Largest) -> Result<(Class, Vec<u
     intake.end()
 }
 
-/// What has come so far.
+/// The state of reading a body.
 struct Intake {
     unpacking: Unpacking,
     kind: Kind,
     class: Option<Class>,
-    /// What the answer said of its size, if that is the size of what it holds.
+    /// The announced size, if the body is not compressed.
     declared: Option<u64>,
     largest: Largest,
 }
@@ -133,14 +130,14 @@ impl Intake {
     }
 }
 
-/// The packings that a request says it understands. Others are kept as they come.
+/// The accepted content encodings. Others are kept unchanged.
 enum Unpacking {
     None(Vec<u8>),
     Gzip(GzDecoder<Vec<u8>>),
     Zlib(ZlibDecoder<Vec<u8>>),
-    /// What servers call deflate, without the header that belongs to it.
+    /// Deflate without the zlib header, as some servers send it.
     Raw(DeflateDecoder<Vec<u8>>),
-    /// Deflate of one of the two kinds: the first byte tells.
+    /// Deflate; the first byte decides between [`Self::Zlib`] and [`Self::Raw`].
     Deflate,
 }
 
@@ -176,7 +173,7 @@ impl Unpacking {
     fn finish(&mut self) -> Result<(), CallError> {
         let finished = match self {
             Self::None(_) | Self::Deflate => Ok(()),
-            // An empty body, as of a HEAD request, is packed in no way.
+            // An empty body, as for HEAD, is not compressed.
             Self::Gzip(decoder) if decoder.header().is_none() => Ok(()),
             Self::Gzip(decoder) => decoder.try_finish(),
             Self::Zlib(decoder) => decoder.try_finish(),
@@ -206,7 +203,8 @@ impl Unpacking {
     }
 }
 
-/// Writes all; what comes behind the packed bytes' own end is left out. Flushed, so that what was unpacked can be counted.
+/// Writes all bytes and drops those after the end of the compressed data. It flushes, so that the unpacked bytes can be
+/// counted.
 fn write_to_end(decoder: &mut impl Write, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
         match decoder.write(bytes)? {

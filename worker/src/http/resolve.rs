@@ -1,5 +1,5 @@
-//! Looking up hosts, once a connection: what is checked is what is connected to, so a name whose second answer differs
-//! from its first gains nothing.
+//! Looks up hosts once per connection. The checked addresses are the ones connected to, so a name cannot change its
+//! answer after the check (DNS rebinding).
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use super::guard::{Blocked, Guard};
 
-/// Says where a host is.
+/// Resolves host names.
 #[async_trait::async_trait]
 pub trait Lookup: Send + Sync {
-    /// All its addresses.
+    /// Returns all addresses of a host.
     async fn addresses(&self, host: &str) -> std::io::Result<Vec<IpAddr>>;
 }
 
-/// The operating system's answer.
+/// The operating system's resolver.
 pub struct SystemLookup;
 
 #[async_trait::async_trait]
@@ -25,17 +25,17 @@ impl Lookup for SystemLookup {
     }
 }
 
-/// Lookups of which only addresses come through that may be called.
+/// A resolver that returns only allowed addresses.
 #[derive(Clone)]
 pub struct Checked {
     guard: Arc<Guard>,
     lookup: Arc<dyn Lookup>,
-    /// The proxies: chosen by the settings, so they may be anywhere.
+    /// Hosts of the proxies. The settings chose them, so they are not checked.
     free: Arc<[String]>,
 }
 
 impl Checked {
-    /// A lookup behind a guard; `free` hosts are not checked.
+    /// Wraps `lookup` with a guard; `free` hosts are not checked.
     pub fn new(guard: Arc<Guard>, lookup: Arc<dyn Lookup>, free: Vec<String>) -> Self {
         Self { guard, lookup, free: free.into() }
     }

@@ -1,4 +1,4 @@
-//! Calls to real servers on this machine, through the guard, redirects and time limits.
+//! Tests of calls to real local servers, with guard, redirects and time limits.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +21,7 @@ use super::resolve::Lookup;
 use super::watch::{Stage, Waits};
 use super::*;
 
-/// Answers as a script has them, and the last one for ever.
+/// Answers from a script, then repeats the last answer.
 struct Scripted(Mutex<VecDeque<Vec<IpAddr>>>, AtomicUsize);
 
 #[async_trait::async_trait]
@@ -70,7 +70,7 @@ async fn serve(router: Router) -> SocketAddr {
     address
 }
 
-/// Says what it was sent: method, body, and who asks.
+/// Returns the request it received: method, body length and some headers.
 async fn echo(headers: Headers, request: Request) -> String {
     let method = request.method().clone();
     let body = axum::body::to_bytes(request.into_body(), usize::MAX).await.unwrap();
@@ -111,12 +111,12 @@ async fn addresses_of_this_machine_are_refused_by_whatever_name() {
 async fn a_name_that_turns_private_after_its_check_is_not_called() {
     let address = serve(Router::new().route("/", get(|| async { "inside" }))).await;
     let url = format!("http://rebind.example:{}/", address.port());
-    // The check and the connection are one lookup: there is no second answer to fall for.
+    // Check and connection use the same lookup, so a second answer cannot differ.
     let lookup = scripted(&[&["192.0.2.1", "127.0.0.1"]]);
     let http = Http::with_lookup(&config(&[]), lookup.clone()).unwrap();
     assert!(matches!(http.send(call(&url)).await, Err(CallError::Blocked(_))));
     assert_eq!(lookup.1.load(Ordering::SeqCst), 1);
-    // A public answer first, a private one at the next call: each call is checked by the answer it uses.
+    // A public answer first, a private one for the next call: each call checks the answer it uses.
     let public = "127.0.0.1";
     let lookup = scripted(&[&[public], &["10.0.0.1"]]);
     let http = Http::with_lookup(&config(&["127.0.0.1"]), lookup).unwrap();
@@ -190,7 +190,7 @@ async fn redirects_change_methods_and_drop_what_is_for_one_host() {
     }
 }
 
-/// A server that reads what comes and never answers; the count is of connections that ended.
+/// A server that reads and never answers. Returns counts of started and ended connections.
 async fn silent() -> (SocketAddr, Arc<AtomicUsize>, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -229,7 +229,7 @@ async fn silence_ends_a_call_by_the_limit_of_its_stage() {
     slow.waits.connect = Duration::from_secs(60);
     let read = http.send(slow.clone()).await;
     assert!(matches!(read, Err(CallError::TimedOut(Stage::Reading, _))), "{read:?}");
-    // Nobody reads, so the socket fills up.
+    // No one reads, so the socket fills up.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut upload = call(&format!("http://{}/", listener.local_addr().unwrap()));
     upload.method = Method::POST;
@@ -287,8 +287,8 @@ async fn connections_are_used_again() {
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
 
-/// A server that answers `/` well. All others it answers by more than their head announces, and the surplus comes late:
-/// when the next request does. What it is asked is noted.
+/// A server that answers `/` correctly. Other answers contain more bytes than their head announces, and the surplus
+/// arrives with the next request. It records the requests.
 async fn wordy() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     async fn converse(mut stream: tokio::net::TcpStream, asked: Arc<Mutex<Vec<String>>>) {
         let mut buffer = [0; 4096];

@@ -1,8 +1,8 @@
-//! The three time limits of a call, as Dify's client has them: for the connection, for each piece that is sent, and for
-//! each piece of the answer. None is a limit of the whole.
+//! Enforces the three time limits of a call, as Dify's client has them: for connecting, for each sent piece, and for
+//! each received piece. There is no limit for the whole call.
 //!
-//! The HTTP client says nothing of where a request is. So the connector and the body note it here, and whoever sends
-//! waits for the request and for the limit at once.
+//! The HTTP client does not report its stage. So the connector and the body note it here, and the sender waits for the
+//! request and the limit at once.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,37 +17,34 @@ use tokio::time::Instant;
 use tower::{Layer, Service};
 
 tokio::task_local! {
-    /// The watch of the call that the present task sends.
+    /// The watch of the call that this task sends.
     static WATCH: Arc<Watch>;
 }
 
-/// Largest piece of a body that is handed over at once.
+/// Largest piece of a body sent at once, in bytes.
 const PIECE: usize = 64 * 1024;
 
-/// Where a request is.
+/// The stage of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// There is no connection yet.
+    /// No connection yet.
     Connecting,
-    /// Pieces are being sent.
+    /// Sending the request.
     Writing,
-    /// All is sent; the answer is awaited.
+    /// Waiting for the answer.
     Reading,
 }
 
-/// Longest time in each stage without any progress.
+/// Longest time without progress, per stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waits {
-    /// Until the connection stands.
     pub connect: Duration,
-    /// Until the next piece is taken.
     pub write: Duration,
-    /// Until the next piece comes.
     pub read: Duration,
 }
 
 impl Waits {
-    /// The limit of a stage.
+    /// Returns the limit of a stage.
     pub const fn of(&self, stage: Stage) -> Duration {
         match stage {
             Stage::Connecting => self.connect,
@@ -57,26 +54,26 @@ impl Waits {
     }
 }
 
-/// Where one request is, and since when.
+/// The stage of one request and its last progress.
 #[derive(Debug)]
 pub struct Watch {
     at: Mutex<(Stage, Instant)>,
     moved: Notify,
-    /// The stage behind the connection.
+    /// The stage after connecting.
     first: Stage,
 }
 
 impl Watch {
-    /// The watch of a request that has a body, or has none.
+    /// Creates the watch of a request.
     pub fn new(has_body: bool) -> Arc<Self> {
         let first = if has_body { Stage::Writing } else { Stage::Reading };
         Arc::new(Self { at: Mutex::new((first, Instant::now())), moved: Notify::new(), first })
     }
 
-    /// Runs what sends the request; whatever connects or sends in it is noted.
+    /// Runs `sending`; connections and bodies in it report to this watch.
     ///
     /// # Errors
-    /// The stage whose limit has passed.
+    /// The stage whose limit passed.
     pub async fn over<T>(
         self: Arc<Self>,
         waits: Waits,
@@ -110,7 +107,7 @@ impl Watch {
 
     fn connected(&self) {
         let stage = self.at.lock().unwrap_or_else(PoisonError::into_inner).0;
-        // The request may have taken another connection, that became free meanwhile.
+        // The request may have used another connection that became free meanwhile.
         if stage == Stage::Connecting {
             self.enter(self.first);
         }
@@ -165,7 +162,7 @@ where
     }
 }
 
-/// A body in pieces that notes its progress. Its length is known, so it is sent with one.
+/// A body that notes its progress. Its length is known, so the request has a `Content-Length`.
 #[derive(Debug)]
 pub struct WatchedBody {
     pieces: std::collections::VecDeque<Bytes>,
@@ -174,7 +171,7 @@ pub struct WatchedBody {
 }
 
 impl WatchedBody {
-    /// The parts of a body, one behind the other.
+    /// Creates a body from its parts in order.
     pub fn new(parts: &[Bytes], watch: Arc<Watch>) -> Self {
         let left = parts.iter().map(|part| part.len() as u64).sum();
         Self { pieces: parts.iter().filter(|part| !part.is_empty()).cloned().collect(), left, watch }
@@ -198,7 +195,7 @@ impl Body for WatchedBody {
             own.pieces.push_front(piece.split_off(PIECE));
         }
         own.left -= piece.len() as u64;
-        // The last piece may lie in the socket's buffer; from here on it is the other side's turn.
+        // The last piece may still be in the socket's buffer; from here on we wait for the server.
         own.watch.enter(if own.pieces.is_empty() { Stage::Reading } else { Stage::Writing });
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }

@@ -1,5 +1,5 @@
-//! A service that speaks Dify's External Knowledge API: `POST {endpoint}/retrieval`, answered with records. A search changes
-//! nothing there, so it is tried again after failures that may pass.
+//! Searches a service with Dify's External Knowledge API: `POST {endpoint}/retrieval` returns records. A search has no
+//! side effects, so it is repeated after temporary failures.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -21,11 +21,11 @@ use crate::providers::limiter::Turns;
 use crate::providers::retry::{Hints, pause};
 use crate::tools::door::{Door, Request, address, bearer, excerpt, without_secrets};
 
-/// Longest wait at a stretch; then the service is asked again.
+/// Longest single wait; after it the service is tried again.
 const WAIT_MAX: Duration = Duration::from_millis(MODEL_REST_MAX_MS);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// See the module.
+/// A dataset of an external service; see the module.
 pub struct External {
     door: Arc<Door>,
     id: String,
@@ -36,24 +36,24 @@ pub struct External {
     silence: Duration,
     retries_max: u32,
     answer_bytes_max: u64,
-    /// Where failures are counted; without it only here.
+    /// The store that counts failures; without it they are counted only here.
     turns: OnceLock<Turns>,
 }
 
-/// A try that failed.
+/// A failed try.
 struct Failed {
     class: ErrorType,
     reason: String,
-    /// Most further tries after this kind of failure; none: it will not pass.
+    /// Most retries after this kind of failure; `None` for a permanent failure.
     retries_max: Option<u32>,
     hints: Hints,
 }
 
 impl External {
-    /// The dataset `(id, name)`.
+    /// Creates the dataset `(id, name)`.
     ///
     /// # Errors
-    /// A setting that cannot be used, and why.
+    /// A setting that cannot be used, with the reason.
     pub(super) fn new(
         (id, name): (&str, &str),
         config: &DatasetConfig,
@@ -74,7 +74,7 @@ impl External {
         let key = match config.api_key_env.as_str() {
             "" => config.api_key.0.clone(),
             name => variable(name)
-                .ok_or_else(|| ("api_key_env", format!("there is no variable {name} in the environment")))?,
+                .ok_or_else(|| ("api_key_env", format!("the environment variable {name} is not set")))?,
         };
         let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, JSON), (ACCEPT, JSON)]);
         bearer(&mut headers, "api_key", &key).map_err(|error| ("api_key", error.reason))?;
@@ -149,7 +149,7 @@ impl External {
     fn unreached(&self, error: &CallError) -> Failed {
         let retries_max = match error {
             CallError::Transport(_) => Some(self.retries_max),
-            // Who did not answer in time will hardly do so at the third try.
+            // A service that timed out once will hardly answer at the third try.
             CallError::TimedOut(..) => Some(self.retries_max.min(1)),
             CallError::Blocked(_) | CallError::Redirects(_) | CallError::Location(_) => None,
         };
@@ -173,14 +173,14 @@ impl External {
         format!("knowledge/{}", self.id)
     }
 
-    /// The search, the same when its job is handed out again.
+    /// The name of the search, the same when its job is delivered again.
     fn call(&self, models: &Models<'_>, body: &Bytes) -> String {
         let mark: String = Sha256::digest(body).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         format!("{}/search:{mark}", models.attempt())
     }
 }
 
-/// Statuses after which another try may help.
+/// Returns true for statuses after which a retry may help.
 fn may_pass(status: u16) -> bool {
     match status {
         408 | 425 | 429 => true,
@@ -192,7 +192,7 @@ fn may_pass(status: u16) -> bool {
 #[async_trait::async_trait]
 impl Knowledge for External {
     fn counted_in(&self, turns: Turns) {
-        // Set once, when the worker starts: a search whose job is put down in between goes on with its count.
+        // Set once when the worker starts. A search whose job is parked continues its count.
         let _ = self.turns.set(turns);
     }
 

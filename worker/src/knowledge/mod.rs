@@ -1,8 +1,8 @@
-//! Knowledge bases: which dataset of a workflow is where, and how it is searched. Nodes come here with the ids of their file
-//! and get [`Dataset`]s; what a knowledge base is (a service, a store) only its file knows.
+//! Knowledge bases: finds the datasets of a workflow and searches them. Nodes look up the ids of their workflow and get
+//! [`Dataset`]s. Each kind of knowledge base has its own module.
 //!
-//! [`external`] is a service that speaks Dify's External Knowledge API; [`embedded`] are documents in the store, searched by
-//! the worker itself. [`models`] are what both nodes and searches ask, paid for once.
+//! [`external`] uses a service with Dify's External Knowledge API, and [`embedded`] searches documents in the store.
+//! [`models`] calls models for nodes and searches, each call charged once.
 
 pub mod embedded;
 pub mod external;
@@ -27,24 +27,24 @@ use embedded::shelf::Shelf;
 use external::External;
 use models::Models;
 
-/// How a dataset is searched: by its own settings, whatever the node says (Dify).
+/// The search settings of a dataset; they apply whatever the node says (Dify).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SearchSettings {
-    /// Passages at most.
+    /// Most passages.
     pub top_k: u32,
-    /// Least score; none: any.
+    /// Least score; `None` for no limit.
     pub score_threshold: Option<f64>,
 }
 
-/// Why a search brought nothing.
+/// The failure of a search.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct KnowledgeError {
-    /// The class that workflows see.
+    /// The error type that workflows see.
     pub class: ErrorType,
-    /// Which dataset, and what happened; without secrets.
+    /// The dataset and the failure, without secrets.
     pub message: String,
-    /// Whether another try could help.
+    /// True if a retry could help.
     pub retryable: bool,
 }
 
@@ -64,18 +64,18 @@ impl From<StoreError> for KnowledgeError {
 /// A question to a knowledge base.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
-    /// The question.
     pub query: &'a str,
-    /// Which documents are wanted; none: all.
+    /// Filters of documents; `None` for all documents.
     pub filters: Option<&'a Filters>,
-    /// Models, for knowledge bases that do not ask any by themselves.
+    /// Models, for knowledge bases that need them.
     pub models: &'a Models<'a>,
 }
 
 /// A knowledge base.
 #[async_trait::async_trait]
 pub trait Knowledge: Send + Sync {
-    /// The passages that answer a question, in documents that the filters want. Dropping the future ends the search.
+    /// Returns passages that answer a question, from documents that match the filters. Dropping the future ends the
+    /// search.
     ///
     /// # Errors
     /// It cannot be reached, or refuses.
@@ -85,10 +85,10 @@ pub trait Knowledge: Send + Sync {
         settings: &SearchSettings,
     ) -> Result<Vec<Passage>, KnowledgeError>;
 
-    /// Counts its failures there from now on, if it counts any.
+    /// Sets the store that counts failures, for knowledge bases that count any.
     fn counted_in(&self, _: Turns) {}
 
-    /// Fields that its documents' metadata have, as far as it knows.
+    /// Returns the metadata fields of its documents, as far as known.
     ///
     /// # Errors
     /// It cannot be reached.
@@ -99,25 +99,23 @@ pub trait Knowledge: Send + Sync {
 
 /// A dataset that can be searched.
 pub struct Dataset {
-    /// Its id, as workflow files have it.
+    /// The id in workflow files.
     pub id: String,
-    /// What results call it.
+    /// The name in results.
     pub name: String,
-    /// What it holds; perhaps empty.
+    /// May be empty.
     pub description: String,
-    /// Fields that automatic filters may use; empty: those that it has.
+    /// Fields that automatic filters may use; if empty, the documents' own fields.
     metadata_fields: Vec<String>,
-    /// How it can be searched.
     pub indexing: Indexing,
-    /// How it is searched.
     pub settings: SearchSettings,
-    /// Whether its failure fails the node.
+    /// True if its failure fails the node.
     pub strict: bool,
     knowledge: Arc<dyn Knowledge>,
 }
 
 impl Dataset {
-    /// Searches it; see [`Knowledge::search`].
+    /// Searches the dataset; see [`Knowledge::search`].
     ///
     /// # Errors
     /// As there.
@@ -125,7 +123,7 @@ impl Dataset {
         self.knowledge.search(asked, &self.settings).await
     }
 
-    /// Fields that automatic filters may use.
+    /// Returns the fields that automatic filters may use.
     ///
     /// # Errors
     /// As [`Knowledge::fields`].
@@ -139,14 +137,14 @@ impl Dataset {
 
 /// All knowledge bases of a worker.
 pub struct Datasets {
-    /// Services.
+    /// Datasets of services.
     external: BTreeMap<String, Arc<Dataset>>,
-    /// What the settings say of embedded ones.
+    /// The settings of embedded datasets.
     embedded: BTreeMap<String, DatasetConfig>,
     shelf: Option<Arc<Shelf>>,
     index_bytes_max: u64,
     strict: bool,
-    /// Most searches of one node at a time; at least 1.
+    /// Most parallel searches of one node; at least 1.
     pub searches_max: usize,
 }
 
@@ -154,14 +152,13 @@ pub struct Datasets {
 #[derive(Debug, thiserror::Error)]
 #[error("setting knowledge.{key}: {reason}")]
 pub struct KnowledgeSettingError {
-    /// Which.
     pub key: String,
-    /// What is wrong with it; without secrets.
+    /// Without secrets.
     pub reason: String,
 }
 
 impl Datasets {
-    /// The knowledge bases that the settings describe. None of them is asked before it is needed.
+    /// Creates the knowledge bases from the settings. None is contacted before it is needed.
     ///
     /// # Errors
     /// A setting that cannot be used.
@@ -207,8 +204,7 @@ impl Datasets {
         })
     }
 
-    /// The same, with the store where embedded knowledge bases are, and failures of services are counted; without it there
-    /// are no embedded ones.
+    /// Adds the store of embedded knowledge bases and of failure counts. Without it there are no embedded ones.
     #[must_use]
     pub fn kept_in(self, jobs: Arc<dyn Jobs>) -> Self {
         for dataset in self.external.values() {
@@ -218,18 +214,17 @@ impl Datasets {
         Self { shelf: Some(shelf), ..self }
     }
 
-    /// The store where embedded knowledge bases are.
+    /// The store of embedded knowledge bases.
     pub fn store(&self) -> Option<&dyn KnowledgeBases> {
         self.shelf.as_ref().map(|shelf| shelf.store())
     }
 
-    /// The datasets of these ids or names, in their order, each once. Those that are nowhere are passed over (Dify), and the
-    /// log says so.
+    /// Finds the datasets of these ids or names, in order, each once. Missing ones are skipped with a log line (Dify).
     ///
     /// # Errors
-    /// With `knowledge.strict`: the first that is nowhere. The store cannot be read.
+    /// The first missing dataset, if `knowledge.strict` is set; or the store cannot be read.
     pub async fn find(&self, ids: &[String]) -> Result<Vec<Arc<Dataset>>, KnowledgeError> {
-        // Services are known without a look at the store.
+        // Datasets of services need no request to the store.
         let kept = match &self.shelf {
             Some(shelf) if !ids.iter().all(|id| self.external.contains_key(id)) => {
                 shelf.store().datasets().await?
@@ -251,13 +246,13 @@ impl Datasets {
                     let message = format!("{}, or switch knowledge.strict off", what());
                     return Err(KnowledgeError { class: ErrorType::Retrieval, message, retryable: false });
                 }
-                None => tracing::warn!("{}; it is passed over", what()),
+                None => tracing::warn!("{}; it is skipped", what()),
             }
         }
         Ok(found)
     }
 
-    /// Ids come before names, settings before the store.
+    /// Ids win over names, and the settings over the store.
     fn one(&self, id: &str, kept: &[DatasetRecord]) -> Result<Option<Arc<Dataset>>, KnowledgeError> {
         let record = |id: &str| kept.iter().find(|record| record.id == id);
         if let Some(external) = self.external.get(id) {
@@ -274,7 +269,7 @@ impl Datasets {
         named.map_or(Ok(None), |id| self.embedded(id, record(id)))
     }
 
-    /// An embedded one, as the settings and the store describe it; what searches do is said by the settings where both do.
+    /// An embedded dataset from the settings and the store; for the search settings the settings win.
     fn embedded(
         &self,
         id: &str,
@@ -334,7 +329,7 @@ impl Datasets {
     }
 }
 
-/// What the settings say of an embedded one, if it can be used.
+/// Checks the settings of an embedded dataset.
 fn checked(id: &str, config: &DatasetConfig) -> Result<DatasetConfig, KnowledgeSettingError> {
     let wrong = |key: &str, reason: &str| KnowledgeSettingError {
         key: format!("datasets.\"{id}\".{key}"),

@@ -1,5 +1,5 @@
-//! Models as searches ask them: each call is a step of the node's job. So it is charged once, under the model's name, and
-//! whoever takes the job up later has what came of it; and a model with limits is asked when it is its turn.
+//! Model calls of searches. Each call has an entry in the node's journal, so it is charged once, and a later worker
+//! takes the recorded result. A call to a model with limits waits for its turn.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -19,22 +19,23 @@ use crate::nodes::llm::{bill, lost, no_bill};
 use crate::providers::{Model, ModelError, Pace, Providers, Question};
 use crate::steps::{Begun, Spender, Steps, Told};
 
-/// See the module.
+/// The models for one job; see the module.
 pub struct Models<'a> {
     providers: &'a Providers,
     steps: &'a Steps,
     spent: Mutex<Usage>,
-    /// How many calls are under way and wait for nothing but their answer.
+    /// The number of running calls that only wait for their answer.
     under_way: watch::Sender<usize>,
 }
 
 impl<'a> Models<'a> {
-    /// The models of a node's job; nothing is spent yet.
+    /// The models of a node's job, with no cost so far.
     pub fn new(providers: &'a Providers, steps: &'a Steps) -> Self {
         Self { providers, steps, spent: Mutex::new(no_bill()), under_way: watch::Sender::new(0) }
     }
 
-    /// Waits for somebody who is no model, as the job does: not before the calls that are under way are over.
+    /// Waits for a service other than a model. If the job will be parked, first waits until the running model calls
+    /// have ended.
     pub async fn rest(&self, wait: Duration, reason: &str) {
         if self.steps.puts_down(wait) {
             // It cannot be closed while this holds it.
@@ -43,17 +44,17 @@ impl<'a> Models<'a> {
         self.steps.wait(wait, reason).await;
     }
 
-    /// What all calls cost together, those included that another worker made for this job.
+    /// The cost of all calls, including those that earlier workers made for this job.
     pub fn spent(&self) -> Usage {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What was paid for replies that broke off.
+    /// The cost of replies that broke off.
     pub fn wasted(&self) -> Option<Box<Wasted>> {
         self.steps.take_wasted()
     }
 
-    /// The model of these names.
+    /// Finds a model by its names.
     ///
     /// # Errors
     /// As [`Providers::model`].
@@ -61,10 +62,10 @@ impl<'a> Models<'a> {
         self.providers.model(&name.provider, &name.model).await
     }
 
-    /// What a model says.
+    /// Asks a model and returns its reply.
     ///
     /// # Errors
-    /// There is no such model; what its provider reports.
+    /// The model does not exist, or its provider reports an error.
     pub async fn ask(
         &self,
         step: &str,
@@ -80,10 +81,10 @@ impl<'a> Models<'a> {
         said.as_str().map(str::to_owned).ok_or_else(|| CallError::unreadable(step))
     }
 
-    /// The vector of a text.
+    /// Returns the vector of a text.
     ///
     /// # Errors
-    /// What the provider reports; it gave none.
+    /// The provider reports an error, or returns no vector.
     pub async fn vector(&self, step: &str, name: &ModelName, text: &str) -> Result<Vec<f32>, CallError> {
         let model = self.find(name).await?;
         let call = async {
@@ -96,11 +97,11 @@ impl<'a> Models<'a> {
         }
     }
 
-    /// Places of the texts that say most about a query, with their relevance, best first. The step is named after the texts as
-    /// well, since places mean nothing among others.
+    /// Returns the indices of the most relevant texts with their relevance, best first. The journal key includes a hash
+    /// of the texts, because the indices are valid only for them.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// The provider reports an error.
     pub async fn ranking(
         &self,
         step: &str,
@@ -120,7 +121,7 @@ impl<'a> Models<'a> {
         serde_json::from_value(kept).map_err(|_| CallError::unreadable(&step))
     }
 
-    /// What came of a call, which is made if it was not made before.
+    /// Returns the recorded result of a call, or makes the call and records it.
     async fn once(
         &self,
         step: &str,
@@ -144,8 +145,8 @@ impl<'a> Models<'a> {
         })?;
         let kept = json!({"result": result, "usage": usage.record});
         let who = Spender::Model(provider.to_owned(), model.name().to_owned());
-        let told = Told { events: Vec::new(), charge: Some((usage.clone(), who)) };
-        self.steps.record(step, the_try.number, &kept, told).await;
+        let report = Told { events: Vec::new(), charge: Some((usage.clone(), who)) };
+        self.steps.record(step, the_try.number, &kept, report).await;
         self.spend(&usage);
         Ok(result)
     }
@@ -156,8 +157,8 @@ impl<'a> Models<'a> {
     }
 }
 
-/// Datasets are searched side by side, and a long wait puts the whole job down: not before the calls of the others are over,
-/// which would be broken off and made again although they were paid.
+/// Datasets are searched in parallel, and a long wait parks the whole job. So it first waits for the other running
+/// calls; otherwise they would be interrupted and paid twice.
 #[async_trait::async_trait]
 impl Pace for Models<'_> {
     fn attempt(&self) -> String {
@@ -170,7 +171,7 @@ impl Pace for Models<'_> {
     }
 }
 
-/// A call that is under way until this is dropped.
+/// Counts as a running call until dropped.
 struct UnderWay<'a>(&'a watch::Sender<usize>);
 
 impl<'a> UnderWay<'a> {
@@ -186,16 +187,16 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// Why a model was of no help.
+/// The failure of a model call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// It cannot be asked, or refuses.
+    /// The model cannot be called, or refuses.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// It answered, without what was asked for.
+    /// The model returned no vector.
     #[error("its model gave no vector")]
     Nothing,
-    /// What is known of the call makes no sense.
+    /// The recorded result is unreadable.
     #[error("the journal has a result of {0} that cannot be read; a newer version may have written it")]
     Unreadable(String),
 }
@@ -205,7 +206,7 @@ impl CallError {
         Self::Unreadable(step.to_owned())
     }
 
-    /// Whether another try could help.
+    /// Returns true if a retry could help.
     pub const fn is_retryable(&self) -> bool {
         match self {
             Self::Model(error) => error.retryable,
@@ -230,7 +231,7 @@ fn billed(model: &Model, tokens: Tokens) -> Usage {
     usage::bill(tokens, model.pricing.as_ref(), Timing::default())
 }
 
-/// Tells one list of texts from another.
+/// A hash that identifies a list of texts.
 fn mark(texts: &[String]) -> String {
     let mut hash = Sha256::new();
     for text in texts {

@@ -1,4 +1,4 @@
-//! Knowledge bases against a service on this machine: what is sent, what comes of it, and when it is sent again.
+//! Tests of knowledge bases with a local service: requests, results, retries.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
@@ -16,10 +16,10 @@ use super::*;
 use crate::fake::{FakeJobs, steps};
 use crate::providers::Providers;
 
-/// A request as the service saw it: path, key, body.
+/// A received request: path, key, body.
 pub(crate) type Seen = (String, String, Json);
 
-/// A service that answers each path with these, one behind the other; the last one stays.
+/// A service with a list of answers per path; the last one repeats.
 pub(crate) struct Service {
     pub(crate) base: String,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -56,14 +56,14 @@ impl Service {
         self.seen.lock().unwrap().clone()
     }
 
-    /// The paths that were asked, in alphabetical order: searches run side by side.
+    /// The requested paths, sorted, because searches run in parallel.
     pub(crate) fn paths(&self) -> Vec<String> {
         let mut paths: Vec<String> = self.seen().into_iter().map(|(path, ..)| path).collect();
         paths.sort_unstable();
         paths
     }
 
-    /// A dataset at a path of it.
+    /// A dataset at one of its paths.
     pub(crate) fn dataset(&self, path: &str) -> DatasetConfig {
         DatasetConfig {
             name: path.to_uppercase(),
@@ -75,14 +75,14 @@ impl Service {
     }
 }
 
-/// Datasets by their ids.
+/// Datasets by id.
 pub(crate) fn datasets(all: Vec<(&str, DatasetConfig)>, strict: bool) -> Datasets {
     let datasets = all.into_iter().map(|(id, config)| (id.to_owned(), config)).collect();
     let config = KnowledgeConfig { strict, datasets, ..KnowledgeConfig::default() };
     Datasets::new(&config, &HttpConfig::default()).unwrap()
 }
 
-/// What dataset `d` finds.
+/// Searches dataset `d`.
 async fn ask(all: &Datasets, query: &str, filters: Option<&Filters>) -> Result<Vec<Passage>, KnowledgeError> {
     let providers = Providers::new(&crate::providers::ProvidersConfig::default(), &|_| None).unwrap();
     let steps = steps(&FakeJobs::new());
@@ -191,7 +191,7 @@ fn settings_that_cannot_be_used_are_named_without_their_secrets() {
         (DatasetConfig { score_threshold: 1.5, ..good() }, "score_threshold: must be from 0 to 1"),
         (
             DatasetConfig { api_key_env: "NO_KEY".into(), ..good() },
-            "api_key_env: there is no variable NO_KEY",
+            "api_key_env: the environment variable NO_KEY is not set",
         ),
         (DatasetConfig { api_key: Hidden("s3cret\n".into()), ..good() }, "api_key: it cannot be sent"),
     ] {

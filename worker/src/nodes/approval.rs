@@ -1,4 +1,4 @@
-//! Leave to call a tool, where the run asks somebody for it.
+//! Asks a person for approval of a tool call, if the run requires it.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use tidemill_common::value::JsonMap;
 
 use crate::steps::{PauseEnd, Steps};
 
-/// What the model is told of a call that somebody refused.
+/// The text for the model about a refused call.
 const REJECTED: &str = "Tool call was rejected by user approval";
 
-/// Who is asked for leave, and when.
+/// The conditions for asking.
 #[derive(Clone, Copy)]
 pub(crate) struct Asks<'a> {
-    /// Whose job it is.
+    /// The job's journal.
     pub(crate) steps: &'a Steps,
-    /// Tools that may be called without asking; none: all of them.
+    /// Tools that need no approval; `None` if no tool needs one.
     pub(crate) auto_approved: Option<&'a [Arc<str>]>,
-    /// The node that calls.
+    /// The node that makes the call.
     pub(crate) node: &'a Node,
 }
 
 impl Asks<'_> {
-    /// Whether a call may be made; somebody is asked, if the run wants that. `step` is the call's, `id` the tool's as its
-    /// provider and its name.
+    /// Returns the approval of a call, after asking a person if the run requires it. `step` is the call's journal key,
+    /// and `id` is the tool's provider and name.
     pub(crate) async fn leave(&self, step: &str, (id, spec): (&str, &ToolSpec), call: &ToolCall) -> Leave {
         let is_free =
             |approved: &[Arc<str>]| approved.iter().any(|name| **name == *call.name || **name == *id);
@@ -41,24 +41,24 @@ impl Asks<'_> {
         let request = request(id, spec, call);
         let asked = request.details.get("arguments").cloned().unwrap_or_default();
         let leave = Leave::of(self.steps.pause(&format!("approve:{step}"), request).await);
-        // Whoever edits sees secrets masked, and leaves the masks where they were.
+        // The person sees secrets masked. Restore them where the masks were left unchanged.
         let edited = leave.edited.map(|edited| self.steps.secrets().unmasked(edited, &asked));
         Leave { edited, ..leave }
     }
 }
 
-/// Whether a call may be made, and how.
+/// The decision about a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Leave {
-    /// Why it may not.
+    /// The reason for a refusal.
     pub(crate) refused: Option<String>,
-    /// Arguments in place of the model's.
+    /// Arguments that replace the model's.
     pub(crate) edited: Option<Json>,
-    /// What the model is told besides.
+    /// An additional instruction to the model.
     pub(crate) instruction: Option<String>,
 }
 
-/// What somebody is asked.
+/// The question to the person.
 fn request(id: &str, tool: &ToolSpec, call: &ToolCall) -> PauseRequest {
     let schema = json!({
         "type": "object",
@@ -83,7 +83,7 @@ fn request(id: &str, tool: &ToolSpec, call: &ToolCall) -> PauseRequest {
 }
 
 impl Leave {
-    /// What came of the question.
+    /// Reads the decision from the end of the pause.
     fn of(end: PauseEnd) -> Self {
         let PauseEnd::Answered(answer) = end else {
             return Self { refused: Some(REJECTED.into()), ..Self::default() };

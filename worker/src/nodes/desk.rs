@@ -1,4 +1,4 @@
-//! A model and a tool on this machine for tests of nodes, that say what a test wants one behind the other.
+//! A scripted local model and tool for tests of nodes.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -14,10 +14,10 @@ use tokio::net::TcpListener;
 
 use crate::providers::{Providers, ProvidersConfig};
 
-/// Tokens of each reply.
+/// Tokens per reply.
 pub(super) const TOKENS: u64 = 12;
 
-/// Variables of a node by the node that has them.
+/// Variables by node.
 pub(super) struct Values(pub(super) Json);
 
 impl Variables for Values {
@@ -32,7 +32,7 @@ impl Variables for Values {
     }
 }
 
-/// What the model answers.
+/// A reply of the model.
 #[derive(Clone)]
 pub(super) enum Reply {
     Says {
@@ -41,7 +41,7 @@ pub(super) enum Reply {
         calls: Vec<(String, String)>,
         images: Vec<&'static str>,
     },
-    /// Comes in one piece although pieces were asked for.
+    /// Answers in one piece although a stream was requested.
     Whole(Box<Reply>),
     Refuses(u16, &'static str),
 }
@@ -51,7 +51,7 @@ pub(super) fn says(text: &str) -> Reply {
 }
 
 impl Reply {
-    /// The same from a server that does not stream.
+    /// The same reply from a server that does not stream.
     pub(super) fn whole(self) -> Self {
         Self::Whole(Box::new(self))
     }
@@ -101,7 +101,7 @@ impl Reply {
     }
 }
 
-/// The model and the tools of a test, and what they were asked.
+/// The model and the tools of a test, with their received requests.
 pub(super) struct Desk {
     pub(super) base: String,
     asked: Arc<Mutex<Vec<Json>>>,
@@ -109,7 +109,7 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// Providers with the model `m` of this desk, of which these features are known.
+    /// Providers with the model `m` of this desk and these known features.
     pub(super) fn providers(&self, provider: &str, features: &[&str]) -> Providers {
         let table = json!({
             "kind": "openai_compatible", "base_url": format!("{}/v1", self.base), "api_key": "k", "max_retries": 0,
@@ -122,22 +122,22 @@ impl Desk {
     pub(super) fn asked(&self) -> Vec<Json> {
         self.asked.lock().unwrap().clone()
     }
-    /// What the tools were given.
+    /// The inputs of the tools.
     pub(super) fn called(&self) -> Vec<Json> {
         self.called.lock().unwrap().clone()
     }
-    /// The last message of the request number `at`, from 0.
+    /// The last message of request number `at`, from 0.
     pub(super) fn told(&self, at: usize) -> String {
         let asked = self.asked();
         let messages = asked[at]["messages"].as_array().unwrap();
-        // ReAct ends with a word to go on.
+        // ReAct ends with a message to go on.
         let last = messages.iter().rev().find(|message| message["content"] != "Go on from there.").unwrap();
         last["content"].as_str().unwrap().to_owned()
     }
 }
 
-/// Answers with these, one behind the other: the model with the replies, the tool `find` of `acme` with messages, or with a failure
-/// for those that are a text.
+/// Starts a server with scripted answers: the model with replies, the tool `find` of `acme` with messages, or with a
+/// failure for a text.
 pub(super) async fn desk(replies: Vec<Reply>, answers: Vec<Json>) -> Desk {
     let [asked, called]: [Arc<Mutex<Vec<Json>>>; 2] = Default::default();
     let (replies, answers) = (Mutex::new(VecDeque::from(replies)), Mutex::new(VecDeque::from(answers)));

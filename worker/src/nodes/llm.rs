@@ -1,6 +1,6 @@
-//! The `llm` node: prompt, call, record. The prompt itself is made in `tidemill-common`.
+//! The `llm` node: prompt, call, record. `tidemill-common` builds the prompt.
 //!
-//! Of the reply the node tells what the model says and, where the node wants them apart, what it thinks.
+//! The node streams the model's text and, if the node wants it separately, its reasoning.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
@@ -22,32 +22,31 @@ use crate::executor::ThoughtSink;
 use crate::providers::profile::OfProfile;
 use crate::providers::{DeltaSink, Model, ModelError, ModelReply, Pace, Providers, Question};
 
-/// Bytes of passages above which only their origin is told: the text itself is in the node's inputs.
+/// Larger contexts are reported only by their sources, in bytes; the text is in the node's inputs.
 const RESOURCES_BYTES_MAX: usize = 256 * 1024;
 
-/// What the only call of the node is called.
+/// The name of the node's only call.
 const CALL: &str = "llm";
 
-/// What the node reaches beside its variables.
+/// The node's access to the worker, besides its variables.
 pub struct Means<'a> {
-    /// What becomes of undefined names in Jinja.
+    /// Handling of undefined names in Jinja.
     pub undefined: UndefinedNames,
-    /// Models.
     pub providers: &'a Providers,
-    /// What waits for a turn at the model.
+    /// Waits for a turn at the model.
     pub pace: &'a dyn Pace,
-    /// Where files are kept that it makes.
+    /// Stores files the model makes.
     pub keeping: Keeping<'a>,
-    /// Takes what the model says, piece by piece, none of them empty; the empty chunk that ends a stream is the caller's.
+    /// Receives the model's text in non-empty pieces. The caller sends the empty chunk that ends the stream.
     pub on_delta: DeltaSink<'a>,
-    /// Takes what it thinks, where the node wants that apart.
+    /// Receives the reasoning, if the node wants it separately.
     pub on_thought: ThoughtSink<'a>,
-    /// Tells something of the node while it runs.
+    /// Sends an event of the node while it runs.
     pub tell: &'a (dyn Fn(StepEvent, JsonMap) + Send + Sync),
 }
 
-/// Runs the node. A failure is part of the result, with the inputs as far as they were known. Every variable that the
-/// node mentions must be at hand. Dropping the future ends the call.
+/// Runs the node. A failure is part of the result, with the inputs known so far. All variables the node mentions must
+/// be loaded. Dropping the future stops the call.
 pub async fn run(
     data: &LlmData,
     node: &Node,
@@ -56,7 +55,7 @@ pub async fn run(
 ) -> NodeResult {
     let mut result = NodeResult::default();
     let model = means.providers.resolve(&data.model).await;
-    // That there is no such model is told where Dify tells it: after all that can be wrong with the prompt.
+    // A missing model is reported after all errors of the prompt, as in Dify.
     let facts = model.as_ref().map(Model::facts).unwrap_or_default();
     let mut prompt = match prompt::assemble(data, variables, means.undefined, &facts, &mut result.inputs) {
         Ok(prompt) => prompt,
@@ -66,7 +65,7 @@ pub async fn run(
     let own = joined.map(|conversation| conversation.join(&mut prompt, variables)).unwrap_or_default();
     note_asking(node, &data.model, &prompt);
     if let Some(context) = prompt.context.as_ref().filter(|context| !context.resources.is_empty()) {
-        (means.tell)(StepEvent::RetrieverResource, told(context));
+        (means.tell)(StepEvent::RetrieverResource, context_event(context));
     }
     match ask(data, &prompt, model, means).await {
         Ok(answer) => {
@@ -84,23 +83,23 @@ pub async fn run(
     }
 }
 
-/// Leaves a line in the log.
+/// Logs the call.
 pub(super) fn note_asking(node: &Node, model: &ModelConfig, prompt: &Prompt) {
     let (model, messages) = (&model.name, prompt.messages.len());
     tracing::debug!(node = %node.id, model, messages, "asking the model");
     if prompt.files_left_out > 0 {
         let files = prompt.files_left_out;
-        // Dify leaves them out as silently; here the model's table in the configuration is the likely cause.
-        tracing::warn!(node = %node.id, model, files, "files are not sent: the model is not known to see them");
+        // Dify silently leaves them out. Here the likely cause is the model's table in the settings, so log it.
+        tracing::warn!(node = %node.id, model, files, "files are not sent: the model's settings do not list this feature");
     }
 }
 
-/// A provider may repeat the prompt in its complaint.
+/// Masks secrets, because a provider's error may repeat the prompt.
 pub(super) fn masked(failure: NodeFailure, prompt: &Prompt) -> NodeFailure {
     NodeFailure { message: prompt.secrets.masked(&failure.message), ..failure }
 }
 
-/// What a reply cost.
+/// The cost of a reply.
 pub(crate) fn bill(model: &Model, reply: &ModelReply) -> Usage {
     let first_token = reply.first_token.map(|first| first.as_secs_f64());
     let timing = Timing {
@@ -112,13 +111,13 @@ pub(crate) fn bill(model: &Model, reply: &ModelReply) -> Usage {
     if reply.estimated { usage::estimated(usage) } else { usage }
 }
 
-/// What was paid for a call that failed: for what had come of a reply that broke off.
+/// The cost of a failed call, if a part of its reply arrived.
 pub(crate) fn lost(model: &Model, error: &ModelError) -> Option<Usage> {
     let usage = || usage::bill(error.lost, model.pricing.as_ref(), Timing::default());
     (error.lost != Tokens::default()).then(|| usage::estimated(usage()))
 }
 
-/// What was paid in vain, as the record has it.
+/// A wasted cost, in the form of the record.
 pub(super) fn in_vain(config: &ModelConfig, model: &Model, usage: Option<Usage>) -> Option<Box<Wasted>> {
     let (provider, name) = match model.of_profile() {
         Some(OfProfile { provider, model, .. }) => (provider, model),
@@ -127,7 +126,7 @@ pub(super) fn in_vain(config: &ModelConfig, model: &Model, usage: Option<Usage>)
     Some(Box::new(Wasted { provider: provider.clone(), model: name.clone(), usage: usage? }))
 }
 
-/// The bill of a call that did not come to a reply.
+/// The cost of a call without a reply.
 pub(crate) fn no_bill() -> Usage {
     usage::bill(Tokens::default(), None, Timing::default())
 }
@@ -137,19 +136,18 @@ pub(super) fn usage_segment(usage: &Usage) -> Segment {
     Segment::new(SegmentType::Object, Json::Object(usage.record.clone()))
 }
 
-/// A reply, and the object in it where one was wanted.
+/// A reply, with its structured object if one was requested.
 struct Answer {
     reply: ModelReply,
-    /// File objects.
     files: Vec<Json>,
     usage: Usage,
     structured: Option<JsonMap>,
-    /// The profile that stood in place of a provider.
+    /// The profile that replaced the provider, if any.
     profile: Option<OfProfile>,
 }
 
 impl Answer {
-    /// What the model says, without what it thinks where the node wants that apart.
+    /// The text, without reasoning if the node wants that separately.
     fn said(&self, data: &LlmData) -> std::borrow::Cow<'_, str> {
         match data.reasoning {
             ReasoningFormat::Tagged => (&*self.reply.text).into(),
@@ -158,7 +156,7 @@ impl Answer {
     }
 }
 
-/// Why there is no answer, and what was paid for none.
+/// A failure, with the cost of an unusable reply.
 struct Unanswered {
     failure: NodeFailure,
     wasted: Option<Box<Wasted>>,
@@ -249,7 +247,7 @@ fn succeeded(result: NodeResult, data: &LlmData, prompt: &Prompt, answer: Answer
         process_data.extend(shown.as_object().cloned().unwrap_or_default());
     }
     let (text, thoughts) = match data.reasoning {
-        // The reasoning stays within the text, but the output is always there.
+        // The reasoning stays in the text, but its output always exists.
         ReasoningFormat::Tagged => (reply.text, String::new()),
         ReasoningFormat::Separated => {
             let split = reasoning::split(&reply.text);
@@ -271,8 +269,8 @@ fn succeeded(result: NodeResult, data: &LlmData, prompt: &Prompt, answer: Answer
     NodeResult { process_data, outputs, metadata: usage::metadata(&usage), usage: Some(usage), ..result }
 }
 
-/// A context as it is told: its passages and its text, or only where they come from when they are large.
-fn told(context: &Context) -> JsonMap {
+/// The context for an event: passages and text, or only the sources if they are large.
+fn context_event(context: &Context) -> JsonMap {
     let mut data = JsonMap::new();
     let passages = Json::from(context.resources.iter().cloned().map(Json::Object).collect::<Vec<_>>());
     if passages.to_string().len() + context.text.len() <= RESOURCES_BYTES_MAX {

@@ -1,5 +1,5 @@
-//! What the nodes do that need the outside world, one file a type; their configuration is in `tidemill-common`.
-//! The table says which code executes which kind.
+//! The node types that need the outside world, one file per type; their configuration is in `tidemill-common`. The
+//! table maps node types to executors.
 
 pub mod agent;
 pub(crate) mod approval;
@@ -28,7 +28,7 @@ use crate::calls::run;
 use crate::executor::{Attempt, AttemptName, Executor, NodeExecutor};
 use crate::knowledge::models::Models;
 
-/// One row a kind that can be run.
+/// One row per node type that can run.
 pub static EXECUTORS: &[(NodeKind, Executor)] = &[
     (NodeKind::Start, Executor::Pure),
     (NodeKind::TriggerWebhook, Executor::Pure),
@@ -257,9 +257,9 @@ impl NodeExecutor for DocumentExtractor {
     }
 }
 
-/// The table sent a node to the wrong row.
+/// The failure for a wrong row in the table.
 fn mistaken(kind: NodeKind) -> NodeResult {
-    let message = format!("node type {} has the configuration of another", kind.wire());
+    let message = format!("node type {} has the configuration of another type", kind.wire());
     NodeResult::failed(NodeFailure::new(EngineErrorType::Engine.name(), message))
 }
 

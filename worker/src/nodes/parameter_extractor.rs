@@ -1,7 +1,7 @@
-//! The `parameter-extractor` node: one call, and the values in its reply. Nothing of the reply is streamed.
+//! The `parameter-extractor` node: one model call, and the values in its reply. The reply is not streamed.
 //!
-//! A reply that does not fit is no failure but a `__reason`; only a call that fails fails the node, with outputs of its
-//! own and no class of error (Dify).
+//! An unsuitable reply is not a failure but sets `__reason`. Only a failing call fails the node, with its own outputs
+//! and without an error type (Dify).
 
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
@@ -17,7 +17,7 @@ use tidemill_common::value::{JsonMap, Segment, Variables};
 use super::llm::{bill, in_vain, lost, masked, note_asking, usage_segment};
 use crate::providers::{Model, ModelReply, Pace, Providers, Question};
 
-/// Runs the node. A failure is part of the result; what goes wrong before the call leaves no record (Dify).
+/// Runs the node. A failure is part of the result; a failure before the call leaves no record (Dify).
 pub async fn run(
     data: &ParameterExtractorData,
     node: &Node,
@@ -100,7 +100,7 @@ fn succeeded(
         ("__usage".to_owned(), usage_segment(&usage)),
     ];
     for (name, value) in extracted.values {
-        // A parameter may have the name of one of these (`__usage`), and then takes its place (Dify).
+        // A parameter named like one of these (`__usage`) replaces it (Dify).
         match outputs.iter_mut().find(|(known, _)| *known == name) {
             Some((_, output)) => *output = value,
             None => outputs.push((name, value)),

@@ -1,4 +1,4 @@
-//! Behaviour of nodes over a model that would surprise, and is meant: each is pinned by a test of Dify's as well.
+//! Tests that pin surprising but intended behaviour of model nodes; Dify has a test for each too.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::files::Folder;
@@ -13,7 +13,7 @@ use crate::fake::{FakeJobs, run_id, steps};
 use crate::http::Http;
 use crate::nodes::produced::Keeping;
 
-/// Runs a node of this data behind a start; gives what was told of its text, too.
+/// Runs a node with this data after a start node. Also returns the streamed text.
 async fn run(desk: &Desk, data: Json) -> (NodeResult, String) {
     let model = json!({"provider": "acme", "name": "m", "mode": "chat", "completion_params": {}});
     let mut data = data;
@@ -71,7 +71,7 @@ fn structured() -> Json {
     })
 }
 
-/// What a model answers is held to the schema whether it comes in pieces or whole.
+/// A model's answer is checked against the schema, streamed or not.
 #[tokio::test]
 async fn a_structured_answer_is_validated_when_the_server_does_not_stream() {
     for whole in [false, true] {
@@ -88,7 +88,7 @@ async fn a_structured_answer_is_validated_when_the_server_does_not_stream() {
     }
 }
 
-/// Pictures of an attempt that failed are not among the files of the next.
+/// Pictures of a failed attempt are not among the files of the next.
 #[tokio::test]
 async fn files_of_an_attempt_that_failed_are_not_in_the_next() {
     let draws = |text: &str, picture: &'static str| Reply::Says {
@@ -111,7 +111,7 @@ async fn files_of_an_attempt_that_failed_are_not_in_the_next() {
     assert_eq!((files.len(), &files[0]["mime_type"]), (1, &json!("image/jpeg")), "{files:?}");
 }
 
-/// The extractor never streams, whatever the model can do; the classifier does, and tells nothing of it.
+/// The extractor never streams, whatever the model supports. The classifier streams, but sends nothing of it.
 #[tokio::test]
 async fn the_extractor_asks_for_its_answer_whole() {
     let extractor = |mode: &str| {

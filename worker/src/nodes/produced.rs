@@ -1,5 +1,5 @@
-//! Files that a model makes are kept, and stand in its text as links, in the place where they came (Dify). A file has no
-//! address of its own here, so a link is its reference.
+//! Stores the files a model makes, and inserts links to them where they appear in its text (Dify). A stored file has no
+//! URL here, so a link is its reference.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
@@ -16,17 +16,16 @@ use crate::providers::ModelReply;
 use crate::providers::media::Source;
 use crate::providers::produced::Produced;
 
-/// Type of a file of which nothing is known, and the extension of its name.
+/// The default media type of a file, and its extension.
 const UNKNOWN: (&str, &str) = ("application/octet-stream", "bin");
 
-/// Where files are kept, and how those are fetched that lie elsewhere.
+/// Access for storing and fetching files.
 #[derive(Clone, Copy)]
 pub struct Keeping<'a> {
-    /// Whose they are.
+    /// The run that owns the files.
     pub run: &'a RunId,
-    /// The guarded way out.
+    /// The guarded client.
     pub http: &'a Http,
-    /// Where files lie.
     pub files: &'a dyn Files,
 }
 
@@ -36,21 +35,21 @@ pub(super) struct Placed {
     pub(super) text: String,
     /// File objects, in order.
     pub(super) files: Vec<Json>,
-    /// Bytes of the text that were handed on while it came.
+    /// Bytes of the text that were already streamed.
     handed_on: usize,
 }
 
 impl Placed {
-    /// What of the text was not handed on while it came: all from the first file on.
+    /// The text that was not streamed yet: everything from the first file on.
     pub(super) fn rest(&self) -> &str {
         &self.text[self.handed_on..]
     }
 }
 
-/// Keeps the files of a reply.
+/// Stores the files of a reply.
 ///
 /// # Errors
-/// One cannot be fetched or kept.
+/// A file that cannot be fetched or stored.
 pub(super) async fn keep_files(reply: &mut ModelReply, keeping: Keeping<'_>) -> Result<Placed, NodeFailure> {
     let said = std::mem::take(&mut reply.text);
     let media = std::mem::take(&mut reply.media);

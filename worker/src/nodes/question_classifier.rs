@@ -1,4 +1,4 @@
-//! The `question-classifier` node: one call, and the class that its reply names. Nothing of the reply is streamed.
+//! The `question-classifier` node: one model call, and the class its reply names. The reply is not streamed.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
@@ -14,7 +14,7 @@ use tidemill_common::value::{JsonMap, Segment, Variables};
 use super::llm::{bill, in_vain, lost, masked, no_bill, note_asking, usage_segment};
 use crate::providers::{ModelReply, Pace, Providers, Question};
 
-/// Runs the node. A failure is part of the result; what goes wrong before the call leaves no record (Dify).
+/// Runs the node. A failure is part of the result; a failure before the call leaves no record (Dify).
 pub async fn run(
     data: &QuestionClassifierData,
     node: &Node,
@@ -50,7 +50,7 @@ pub async fn run(
             result
         }
         Err(Unread::Failed(failure)) => failed(result, masked(failure, &prompt), usage),
-        // Nothing is shown of it, nor counted in the run's totals (Dify).
+        // It is neither shown nor counted in the run's totals (Dify).
         Err(Unread::Escaped(failure)) => {
             let wasted = in_vain(&data.model, &model, Some(usage));
             NodeResult { wasted, ..NodeResult::failed(masked(failure, &prompt)) }
@@ -58,7 +58,7 @@ pub async fn run(
     }
 }
 
-/// A failed call is paid for, too.
+/// A failed call is charged too.
 fn failed(result: NodeResult, failure: NodeFailure, usage: Usage) -> NodeResult {
     NodeResult { failure: Some(failure), metadata: usage::metadata(&usage), usage: Some(usage), ..result }
 }

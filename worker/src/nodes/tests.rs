@@ -1,4 +1,4 @@
-//! Nodes that ask a model, against a service on this machine: what is asked, and what is paid.
+//! Tests of nodes that call a model, with a local service: their requests and costs.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ impl Variables for Values {
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// A reply, streamed, of 5 and 7 tokens.
+/// A streamed reply of 5 prompt tokens and 7 completion tokens.
 fn said(choice: &Json) -> String {
     let usage = json!({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 7}});
     format!("data: {}\n\ndata: {usage}\n\ndata: [DONE]\n\n", json!({"choices": [choice]}))
@@ -95,7 +95,7 @@ async fn a_reply_that_is_of_no_use_is_paid_for() {
         "type": "question-classifier", "title": "C", "model": model("chat"),
         "query_variable_selector": ["start", "q"], "classes": [{"id": "1", "name": "one"}], "instruction": "",
     });
-    // On Dify the last one escapes the node.
+    // In Dify the last error escapes the node.
     let escaping = "```json\n\"category_name category_id\"\n```";
     for (data, text, error_type) in [
         (structured, "{}", "LLMNodeError"),
@@ -108,7 +108,7 @@ async fn a_reply_that_is_of_no_use_is_paid_for() {
         assert_eq!(result.failure.as_ref().map(|failure| failure.error_type.as_str()), Some(error_type));
         let told = result.usage.map_or(0, |usage| usage.total_tokens);
         let wasted = result.wasted.map(|wasted| (wasted.provider, wasted.model, wasted.usage.total_tokens));
-        // What fails with its record tells its cost itself, as on Dify.
+        // A failure with a record reports its own cost, as in Dify.
         match error_type {
             "ValueError" => assert_eq!((told, wasted), (12, None)),
             _ => assert_eq!((told, wasted), (0, Some(("p".into(), "m".into(), 12))), "{error_type}"),
@@ -128,11 +128,11 @@ async fn a_reply_that_breaks_off_is_paid_for_as_far_as_it_came() {
         let result = run_node(&service, data).await;
         assert_eq!(result.failure.unwrap().error_type, "InvokeConnectionError");
         let usage = result.wasted.expect("it was paid for").usage;
-        // `user: 12345678` and the text, four characters a token.
+        // `user: 12345678` and the text, with four characters per token.
         assert_eq!((usage.prompt_tokens, usage.completion_tokens), (4, 3));
         assert_eq!((&usage.record["estimated"], result.usage), (&json!(true), None));
     }
-    // What refuses at once was asked for nothing.
+    // A call that is refused at once costs nothing.
     let service = Service::new(&[(CHAT, 400, "{}")]).await;
     assert_eq!(
         run_node(&service, asking("chat", json!([{"role": "user", "text": "hi"}]))).await.wasted,

@@ -1,7 +1,6 @@
-//! The conversation with a model's API, the same for all of them: sending, time-outs, tries, error bodies, streams.
+//! Sends requests to model APIs, the same for all of them: timeouts, retries, error bodies, streams.
 //!
-//! What is sent is a [`Post`] that a provider has written; what comes back goes object by object to its
-//! [`Reader`].
+//! A provider writes a [`Post`]; the objects of the answer go to its [`Reader`].
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -18,27 +17,27 @@ use super::reading::{Intake, ObjectReader, Reader, object};
 use super::retry::{self, Hints};
 use super::{RateFacts, rate};
 
-/// Most bytes that are read of an answer that says why it failed.
+/// Most bytes read from an error answer.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 
-/// How to reach an API.
+/// The connection settings of an API.
 #[derive(Clone)]
 pub struct Settings {
-    /// Without a slash at the end.
+    /// Without a final slash.
     pub base_url: String,
-    /// What no error may show: the key, and other values of the headers.
+    /// Secrets that errors must not show: the key, and other header values.
     pub secrets: Vec<String>,
     /// Sent with every request.
     pub headers: HeaderMap,
-    /// Longest time until the answer begins, and from each piece of the reply to the next.
+    /// Longest wait for the start of the answer, and between two pieces of it.
     pub read_timeout: Duration,
-    /// Tries after the first.
+    /// Retries after the first try.
     pub retries_max: u32,
-    /// Most bytes of an answer that comes in one piece.
+    /// Largest answer in one piece, in bytes.
     pub answer_bytes_max: usize,
 }
 
-/// Never shows a key; of the headers only the names.
+/// Never shows a key; shows only the names of headers.
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
@@ -52,12 +51,12 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// An API that can be reached.
+/// An API with its connection pool.
 #[derive(Debug, Clone)]
 pub struct Api {
     client: reqwest::Client,
     settings: Settings,
-    /// Who asks counts and waits himself.
+    /// True when the caller counts and waits itself.
     reports_failures: bool,
 }
 
@@ -66,21 +65,20 @@ pub struct Api {
 pub struct Post<'a> {
     /// The provider's name, for errors.
     pub label: &'a str,
-    /// Where it goes.
     pub url: String,
-    /// JSON.
+    /// The JSON body.
     pub body: Bytes,
-    /// The form of a stream that answers it.
+    /// The format of a streamed answer.
     pub framing: Framing,
-    /// Whether a stream is asked for.
+    /// True when a stream is requested.
     pub stream: bool,
 }
 
-/// One try that failed.
+/// A failed try.
 struct Failed {
     error: ModelError,
     hints: Hints,
-    /// Nothing at all came in time; that is worth one more try, not several.
+    /// True when no byte came in time. That is worth one retry, not several.
     silent: bool,
 }
 
@@ -91,26 +89,26 @@ impl From<ModelError> for Failed {
 }
 
 impl Api {
-    /// An API over a connection pool.
+    /// Creates an API with a connection pool.
     pub const fn new(client: reqwest::Client, settings: Settings) -> Self {
         Self { client, settings, reports_failures: false }
     }
 
-    /// The same, but that a failure is reported at once: nothing is tried again here, and nothing waited for.
+    /// Reports each failure at once, without retries or waits.
     #[must_use]
     pub fn reporting_failures(self) -> Self {
         Self { reports_failures: true, ..self }
     }
 
-    /// What stands before every path.
+    /// The base URL of every path.
     pub fn base_url(&self) -> &str {
         &self.settings.base_url
     }
 
-    /// Sends a request until an answer was read to its end, or further tries are of no use.
+    /// Sends a request and retries until an answer is complete or a retry makes no sense.
     ///
     /// # Errors
-    /// Why the last try failed.
+    /// The error of the last try.
     pub async fn converse(&self, post: &Post<'_>, reader: &mut dyn Reader) -> Result<(), ModelError> {
         let (mut tries, mut silences) = (0, 0);
         loop {
@@ -126,7 +124,7 @@ impl Api {
         }
     }
 
-    /// Sends an object and gives the one that answers it.
+    /// Sends an object and returns the object that answers it.
     ///
     /// # Errors
     /// As [`Api::converse`].
@@ -157,7 +155,7 @@ impl Api {
         Ok(reader.end(rate::aged(facts, answered.elapsed()))?)
     }
 
-    /// Sends the request and brings the answer's head, if it says success.
+    /// Sends the request and returns the answer if its status is a success.
     async fn send(&self, post: &Post<'_>) -> Result<(Response, RateFacts), Failed> {
         let accept = if post.stream { post.framing.media_type() } else { "application/json" };
         let request = self
@@ -181,13 +179,13 @@ impl Api {
         if status.as_u16() == 429 {
             hints.after = hints.after.or_else(|| rate::until_reset(facts));
         }
-        // The status alone says enough when its body cannot be read.
+        // If the body cannot be read, the status alone is enough.
         let body = self.read_up_to(post.label, response, ERROR_BYTES_MAX).await.unwrap_or_default();
         let error = ModelError::of_status(post.label, status.as_u16(), &String::from_utf8_lossy(&body));
         Err(Failed { error, hints, silent: false })
     }
 
-    /// Reads the stream until it says that it is done, or ends.
+    /// Reads the stream until its end marker or its end.
     async fn follow(
         &self,
         post: &Post<'_>,
@@ -203,7 +201,7 @@ impl Api {
         }
     }
 
-    /// The first bytes of an answer, or all of it.
+    /// Reads at most `bytes_max` bytes of an answer.
     async fn read_up_to(
         &self,
         label: &str,
@@ -257,19 +255,19 @@ impl Api {
     }
 }
 
-/// True for an answer in one piece, which some servers give although a stream was asked for.
+/// Returns true for an answer in one piece, which some servers send instead of a stream.
 fn is_whole(post: &Post<'_>, response: &Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let kind = kind.trim_start().to_ascii_lowercase();
     match post.framing {
         Framing::Sse if post.stream => kind.starts_with("application/json"),
         Framing::Sse => !kind.starts_with(post.framing.media_type()),
-        // One object on one line is a stream as well.
+        // One object on one line is also a stream.
         Framing::Ndjson => !post.stream,
     }
 }
 
-/// An error with what lies behind it: reqwest keeps "connection refused" some layers down.
+/// An error with its causes: reqwest hides "connection refused" several layers down.
 fn causes(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut at = error.source();

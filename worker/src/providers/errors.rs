@@ -1,29 +1,28 @@
-//! Failures of model calls: Dify's classes, and one form of message that names provider, class and cause.
+//! Failures of model calls: Dify's error classes, and messages that name provider, class and cause.
 
 use serde_json::Value as Json;
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::nodes::llm::usage::Tokens;
 
-/// Longest message of a provider that is passed on, in characters: enough for every real one, too short for the web
-/// page that a broken proxy answers with.
+/// Longest provider message that is passed on, in characters. Real messages are shorter; the web page of a broken proxy
+/// is longer.
 const DETAIL_CHARS_MAX: usize = 1000;
 
-/// Classes of failure under Dify's names; workflows branch on them.
+/// Error classes with Dify's names. Workflows branch on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// The provider could not be reached, or the reply broke off.
+    /// The provider was unreachable, or the reply broke off.
     Connection,
-    /// The provider is out of order.
+    /// The provider has a failure.
     ServerUnavailable,
-    /// Too many requests.
     RateLimit,
-    /// The key is wrong, or not good for this.
+    /// The key is wrong, or lacks a permission.
     Authorization,
-    /// The provider does not accept the request.
+    /// The provider rejects the request.
     BadRequest,
-    /// No profile or no key for this provider.
+    /// There is no profile or no key for this provider.
     NotInitialized,
-    /// Something is wrong with a value before anything is sent (Dify's `ValueError`).
+    /// A value is invalid before anything is sent (Dify's `ValueError`).
     Value,
 }
 
@@ -41,7 +40,7 @@ impl ErrorClass {
         }
     }
 
-    /// What the class says to people.
+    /// The class's message text.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Connection => "Connection Error",
@@ -55,82 +54,80 @@ impl ErrorClass {
     }
 }
 
-/// Why a model call failed.
+/// The failure of a model call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
-    /// Its class.
     pub class: ErrorClass,
     /// `[provider] class, cause`, without secrets.
     pub message: String,
-    /// Whether the same request may succeed later.
+    /// True when the same request may succeed later.
     pub retryable: bool,
-    /// What the provider says itself of sending it once more; whoever tries a call again goes by it, a node does not.
+    /// The provider's own hint about a retry (`x-should-retry`). Retries of the call follow it; a node's retries do
+    /// not.
     pub hint: Option<bool>,
-    /// How long the provider asked to wait, in milliseconds.
+    /// The wait the provider asked for, in milliseconds.
     pub retry_after_ms: Option<u64>,
-    /// What more is known of it.
     pub detail: Detail,
-    /// Tokens, as estimated, of a reply that broke off: what had come of it was paid for.
+    /// Estimated tokens of a reply that broke off, because they were paid for.
     pub lost: Tokens,
 }
 
-/// What more is known of a failure than its class.
+/// More information about a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Detail {
-    /// Nothing.
     #[default]
     None,
-    /// The status of the answer.
+    /// The HTTP status of the answer.
     Status(u16),
-    /// Nothing came in time.
+    /// No answer came in time.
     Late,
-    /// What came cannot be read.
+    /// The answer could not be parsed.
     Unreadable,
 }
 
 impl ModelError {
-    /// A failure of a class, with its cause.
+    /// Creates a failure with its class and cause.
     pub fn new(label: &str, class: ErrorClass, cause: &str) -> Self {
         let message = format!("[{label}] {}, {}", class.text(), cut(cause));
         let (detail, lost) = (Detail::None, Tokens::default());
         Self { class, message, retryable: false, hint: None, retry_after_ms: None, detail, lost }
     }
 
-    /// A value that cannot be sent, in exactly these words.
+    /// A value that cannot be sent, with exactly this message.
     pub fn value(message: impl Into<String>) -> Self {
         let (class, message) = (ErrorClass::Value, message.into());
         let (detail, lost) = (Detail::None, Tokens::default());
         Self { class, message, retryable: false, hint: None, retry_after_ms: None, detail, lost }
     }
 
-    /// An API that cannot do what is asked of it.
+    /// The API does not support the operation.
     pub fn lacking(label: &str, model: &str, what: &str) -> Self {
-        let cause = format!("the API behind the model {model} has no {what}");
+        let cause = format!("the API of the model {model} has no {what}");
         Self::new(label, ErrorClass::BadRequest, &cause)
     }
 
-    /// A reply that ended before its end.
+    /// The reply broke off before its end.
     pub fn broke_off(label: &str) -> Self {
         Self::new(label, ErrorClass::Connection, "the reply broke off before its end").passing()
     }
 
-    /// Whether the call is worth another try.
+    /// Returns true if the call is worth a retry.
     pub fn may_be_tried_again(&self) -> bool {
         self.hint.unwrap_or(self.retryable)
     }
 
-    /// The same, marked as passing.
+    /// Marks the failure as retryable.
     #[must_use]
     pub fn passing(mut self) -> Self {
         self.retryable = true;
         self
     }
 
-    /// An answer with a status other than success. `body` is whatever came with it.
+    /// An answer with an error status and its body.
     pub fn of_status(label: &str, status: u16, body: &str) -> Self {
         let parsed = match serde_json::from_str::<Json>(body) {
-            // Gemini's form of OpenAI's API has its errors in a list.
+            // Gemini's OpenAI-compatible API puts its error into a list.
             Ok(Json::Array(mut list)) if list.len() == 1 => list.swap_remove(0),
             Ok(parsed) => parsed,
             Err(_) => Json::Null,
@@ -142,14 +139,14 @@ impl ModelError {
         Self { retryable, detail: Detail::Status(status), ..Self::new(label, class, &cause) }
     }
 
-    /// An error object within a stream that began well.
+    /// An error object inside a stream that started successfully.
     pub fn in_stream(label: &str, body: &Json) -> Self {
         let detail = error_text(body).unwrap_or_else(|| body.to_string());
         let (class, retryable) = class_of_kind(body);
         Self { retryable, ..Self::new(label, class, &format!("the reply ended with an error: {detail}")) }
     }
 
-    /// The same failure without a secret that a provider may have repeated in its message.
+    /// Removes a secret that the provider may have repeated in its message.
     #[must_use]
     pub fn without(mut self, secret: &str) -> Self {
         if !secret.is_empty() {
@@ -177,7 +174,7 @@ fn class_of_status(status: u16, body: &Json) -> (ErrorClass, bool) {
         408 => (ErrorClass::Connection, true),
         409 => (ErrorClass::BadRequest, true),
         425 => (ErrorClass::ServerUnavailable, true),
-        // A used-up quota does not come back within a call.
+        // A used-up quota does not return during a call.
         429 => (ErrorClass::RateLimit, !mentions_kind(body, &["insufficient_quota"])),
         501 | 505 => (ErrorClass::ServerUnavailable, false),
         500.. => (ErrorClass::ServerUnavailable, true),
@@ -185,7 +182,7 @@ fn class_of_status(status: u16, body: &Json) -> (ErrorClass, bool) {
     }
 }
 
-/// What errors without a status of their own are called: OpenAI's names, Anthropic's, and statuses as codes.
+/// Names of errors without their own status: those of OpenAI and Anthropic, and statuses as codes.
 const KINDS: [(&[&str], ErrorClass, bool); 4] = [
     (&["insufficient_quota"], ErrorClass::RateLimit, false),
     (&["rate_limit_error", "rate_limit_exceeded", "429"], ErrorClass::RateLimit, true),
@@ -214,13 +211,13 @@ const KINDS: [(&[&str], ErrorClass, bool); 4] = [
     ),
 ];
 
-/// The class of an error that came without a status of its own. Of what nobody knows it is hoped that it passes.
+/// The class of an error without its own status. Unknown errors count as retryable.
 fn class_of_kind(body: &Json) -> (ErrorClass, bool) {
     let known = KINDS.iter().find(|(names, ..)| mentions_kind(body, names));
     known.map_or((ErrorClass::ServerUnavailable, true), |(_, class, retryable)| (*class, *retryable))
 }
 
-/// True when type or code of the error is one of these.
+/// Returns true if the error's type or code is one of these.
 fn mentions_kind(body: &Json, kinds: &[&str]) -> bool {
     let error = body.get("error").unwrap_or(body);
     ["type", "code"].iter().filter_map(|key| error.get(key)).any(|value| match value {
@@ -230,7 +227,7 @@ fn mentions_kind(body: &Json, kinds: &[&str]) -> bool {
     })
 }
 
-/// The text of an error in any of the shapes that OpenAI-compatible servers use.
+/// The text of an error, in any of the forms of OpenAI-compatible servers.
 fn error_text(body: &Json) -> Option<String> {
     let text = |value: &Json| match value {
         Json::String(text) => Some(text.clone()),

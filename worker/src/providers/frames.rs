@@ -1,19 +1,19 @@
-//! How a stream is cut into the texts of its objects.
+//! Splits a stream into the texts of its objects.
 
 use super::sse::StreamError;
 use super::{ndjson, sse};
 
-/// The form of a stream.
+/// The format of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// Server-sent events; `[DONE]` may end them.
     Sse,
-    /// An object a line.
+    /// One object per line.
     Ndjson,
 }
 
 impl Framing {
-    /// The media type that is asked for.
+    /// The media type to request.
     pub const fn media_type(self) -> &'static str {
         match self {
             Self::Sse => "text/event-stream",
@@ -21,7 +21,7 @@ impl Framing {
         }
     }
 
-    /// A decoder at the beginning of a stream.
+    /// Creates a decoder for a new stream.
     pub fn decoder(self) -> Decoder {
         match self {
             Self::Sse => Decoder::Sse(sse::Decoder::default()),
@@ -30,20 +30,18 @@ impl Framing {
     }
 }
 
-/// Takes bytes, gives texts.
+/// Turns bytes into texts.
 #[derive(Debug)]
 pub enum Decoder {
-    /// Of events.
     Sse(sse::Decoder),
-    /// Of lines.
     Ndjson(ndjson::Decoder),
 }
 
 impl Decoder {
-    /// Takes the next bytes, or the end of the stream, and adds every text that is complete to `texts`.
+    /// Takes the next bytes, or `None` at the end, and adds every complete text to `texts`.
     ///
     /// # Errors
-    /// [`StreamError`]; the stream cannot be read on.
+    /// [`StreamError`]; the stream cannot be continued.
     pub fn take(&mut self, bytes: Option<&[u8]>, texts: &mut Vec<String>) -> Result<(), StreamError> {
         match (self, bytes) {
             (Self::Sse(decoder), Some(bytes)) => decoder.feed(bytes, texts),

@@ -1,7 +1,7 @@
-//! Files of a prompt: from Dify's file objects to what is sent, a URL or bytes.
+//! Prepares the files of a prompt: turns Dify's file objects into URLs or bytes.
 //!
-//! A file that lies elsewhere can be left where it is (`multimodal_send = "url"`) if the API takes URLs; everything else is
-//! fetched, through the guard that all addresses of workflows pass. How an API spells a file is the provider's matter.
+//! A remote file can stay a URL (`multimodal_send = "url"`) if the API accepts URLs. Every other file is fetched,
+//! through the guard for all workflow addresses. Each provider writes files in its own format.
 
 use std::sync::Arc;
 
@@ -19,49 +19,43 @@ use crate::http::Http;
 use crate::http::read::{Largest, ReadError, read};
 use crate::nodes::http_request::send;
 
-/// A message whose files are at hand.
+/// A message with loaded files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SentMessage {
-    /// Who says it.
     pub role: Role,
-    /// What is said, in order.
+    /// The content, in order.
     pub parts: Vec<SentPart>,
-    /// The calls that the model asked for; only of an assistant.
+    /// The model's tool calls; only for an assistant message.
     pub tool_calls: Vec<ToolCall>,
-    /// The call that this is the result of; only of a tool.
+    /// The id of the call that this answers; only for a tool message.
     pub tool_call_id: Option<String>,
-    /// As in [`Message::verbatim`]; an API to which it means nothing passes over it.
+    /// As in [`Message::verbatim`]; other APIs ignore it.
     pub verbatim: Vec<Json>,
 }
 
 /// A part of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SentPart {
-    /// Words.
     Text(String),
-    /// A file.
     Media(Media),
 }
 
-/// A file that is sent.
+/// A file to send.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Media {
-    /// What it is.
     pub kind: MediaKind,
-    /// The extension of its name, without the dot.
+    /// The file extension, without the dot.
     pub format: String,
-    /// Its media type.
     pub mime_type: String,
-    /// Its name; may be empty.
+    /// The file name; may be empty.
     pub filename: String,
-    /// `high` or `low`; for pictures.
+    /// `high` or `low`, for pictures.
     pub detail: String,
-    /// What is sent of it.
     pub source: Source,
 }
 
 impl Media {
-    /// The bytes in base64; empty for a file that is sent as a URL.
+    /// The bytes in base64; empty for a file sent as a URL.
     pub fn base64(&self) -> String {
         match &self.source {
             Source::Url(_) => String::new(),
@@ -69,7 +63,7 @@ impl Media {
         }
     }
 
-    /// The URL, or all of it as a `data:` URL.
+    /// The URL, or the content as a `data:` URL.
     pub fn url_or_data(&self) -> String {
         match &self.source {
             Source::Url(url) => url.clone(),
@@ -79,7 +73,7 @@ impl Media {
 }
 
 impl SentMessage {
-    /// All its text, one piece behind the other (Dify).
+    /// All text parts joined (Dify).
     pub fn joined_text(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match part {
             SentPart::Text(text) => Some(text.as_str()),
@@ -88,7 +82,7 @@ impl SentMessage {
         texts.collect()
     }
 
-    /// Its files, in order.
+    /// The files, in order.
     pub fn media(&self) -> impl Iterator<Item = &Media> {
         self.parts.iter().filter_map(|part| match part {
             SentPart::Text(_) => None,
@@ -97,32 +91,32 @@ impl SentMessage {
     }
 }
 
-/// The ways to files.
+/// Access to files.
 #[derive(Debug, Clone)]
 pub struct Reach {
-    /// Through this client when they lie elsewhere.
+    /// The client for remote files.
     pub http: Arc<Http>,
-    /// In here when this system keeps them.
+    /// The storage of this system's files.
     pub files: Arc<dyn Files>,
 }
 
-/// How the files of one question are sent.
+/// Settings for sending the files of one question.
 #[derive(Clone, Copy)]
 pub struct Sending<'a> {
     /// The provider's name, for errors.
     pub label: &'a str,
-    /// Which kinds may stay where they are.
+    /// Returns true for kinds that may be sent as URLs.
     pub as_url: &'a (dyn Fn(MediaKind) -> bool + Sync),
-    /// Most bytes of all files that are fetched.
+    /// Most bytes of all fetched files together.
     pub bytes_max: u64,
-    /// The ways to files; none in a program that has no files.
+    /// Access to files; `None` in a program without files.
     pub reach: Option<&'a Reach>,
 }
 
-/// Makes the files of all messages ready to be sent.
+/// Loads the files of all messages.
 ///
 /// # Errors
-/// A file without an extension or a media type (Dify's `ValueError`), one that cannot be fetched, or too many bytes.
+/// A file without an extension or media type (Dify's `ValueError`), one that cannot be fetched, or too many bytes.
 pub async fn load(messages: Vec<Message>, sending: Sending<'_>) -> Result<Vec<SentMessage>, ModelError> {
     let mut left = sending.bytes_max;
     let mut sent = Vec::with_capacity(messages.len());
@@ -144,7 +138,7 @@ async fn load_file(part: &FilePart, sending: Sending<'_>, left: &mut u64) -> Res
     let format = text("extension").ok_or_else(|| ModelError::value("Missing file extension"))?;
     let mime_type = text("mime_type").ok_or_else(|| ModelError::value("Missing file mime_type"))?;
     let filename = text("filename").unwrap_or_default();
-    // A file that is kept here has no address that a provider could reach.
+    // A provider cannot reach a file in this system's storage.
     let remote = text("remote_url").or_else(|| text("url"));
     let remote = remote.filter(|_| text("transfer_method") == Some("remote_url"));
     let source = match remote {
@@ -175,14 +169,14 @@ async fn load_file(part: &FilePart, sending: Sending<'_>, left: &mut u64) -> Res
     })
 }
 
-/// Where a file lies.
+/// The location of a file.
 enum Place<'a> {
     Elsewhere(&'a str),
     Here(&'a str),
 }
 
 async fn bytes_of(place: Place<'_>, sending: Sending<'_>, max: u64) -> Result<Bytes, String> {
-    let Some(reach) = sending.reach else { return Err("there is no way to files here".into()) };
+    let Some(reach) = sending.reach else { return Err("this program cannot access files".into()) };
     let bytes_max = sending.bytes_max;
     let too_large = || format!("the files of the prompt have more than {bytes_max} bytes (files_bytes_max)");
     match place {
@@ -224,13 +218,13 @@ pub(super) mod tests {
     use tidemill_common::nodes::llm::ModelMode;
     use tidemill_common::value::JsonMap;
 
-    /// A message that is one text.
+    /// A message with one text.
     pub(crate) fn text(role: Role, text: &str) -> SentMessage {
         let parts = vec![SentPart::Text(text.to_owned())];
         SentMessage { role, parts, tool_calls: Vec::new(), tool_call_id: None, verbatim: Vec::new() }
     }
 
-    /// A file that holds `bytes`, or lies at a URL.
+    /// A file with `bytes`, or at a URL.
     pub(crate) fn media(kind: MediaKind, mime_type: &str, format: &str, url: Option<&str>) -> SentPart {
         SentPart::Media(Media {
             kind,
@@ -249,7 +243,7 @@ pub(super) mod tests {
         media(MediaKind::Document, "application/pdf", "pdf", None)
     }
 
-    /// A question that streams and says nothing else.
+    /// A streaming question with only these messages.
     pub(crate) fn request(messages: Vec<SentMessage>) -> ChatRequest {
         ChatRequest {
             label: "p".into(),

@@ -1,10 +1,10 @@
-//! Models behind their APIs: a workflow names a provider and a model, a profile says where that is and how to get in.
+//! Calls models through their APIs. A workflow names a provider and a model; a profile has the address and the key.
 //!
-//! In the order of a call: [`profile`] finds the profile, [`media`] fetches the files of the messages, one of [`openai`]
-//! (and [`azure`], which differs in its addresses), [`anthropic`] and [`ollama`] writes the request, [`api`] holds the
-//! conversation and [`frames`] cuts what comes into objects, of which the same provider makes a [`reply`]. [`errors`] gives
-//! every failure the class that workflows branch on, [`retry`] says which of them are tried again within one call, and
-//! [`rate`] reads what a provider says of its limits, which [`limiter`] holds all workers to.
+//! The modules in the order of a call: [`profile`] finds the profile, and [`media`] fetches the files of the messages.
+//! [`openai`] (with [`azure`], which has other addresses), [`anthropic`] or [`ollama`] writes the request. [`api`]
+//! sends it, [`frames`] splits the answer into objects, and the provider builds a [`reply`] from them. [`errors`] gives
+//! every failure the class that workflows branch on, and [`retry`] decides which are retried within one call. [`rate`]
+//! reads the provider's limits, and [`limiter`] enforces them across all workers.
 
 pub mod anthropic;
 pub mod api;
@@ -40,66 +40,66 @@ pub use media::SentMessage;
 pub use profile::{Model, Providers, ProvidersConfig, Question};
 pub use reply::{DeltaSink, ModelReply, RateFacts, RateWindow};
 
-/// One question to a model.
+/// A request to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatRequest {
-    /// The provider's name as errors show it, such as `openai`.
+    /// The provider's name in errors, such as `openai`.
     pub label: String,
-    /// The model's name as the API knows it.
+    /// The model's name in the API.
     pub model: String,
-    /// The conversation; at least one message. Files are at hand.
+    /// The conversation; at least one message. Files are loaded.
     pub messages: Vec<SentMessage>,
-    /// Further fields of the request; they cannot replace the ones that the provider sets itself.
+    /// More fields of the request. They cannot replace those the provider sets itself.
     pub params: JsonMap,
-    /// Texts that end the reply; empty: not sent.
+    /// Stop sequences; not sent if empty.
     pub stop: Vec<String>,
-    /// Tools that the model may call; empty: none, and nothing is said of tools.
+    /// Tools that the model may call; not sent if empty.
     pub tools: Vec<ToolSpec>,
-    /// How the model is asked: with messages, or with the one text of the only message.
+    /// Chat with messages, or completion of the only message's text.
     pub mode: ModelMode,
-    /// Whether the reply is to come in pieces.
+    /// True when the reply should be streamed.
     pub stream: bool,
-    /// Whether it is one of OpenAI's models that reason, which take other parameters; absent: its name decides.
+    /// True for OpenAI's reasoning models, which take other parameters. `None`: the name decides.
     pub reasoning: Option<bool>,
-    /// Tokens that prompt and reply may have together, for a server that has to be told.
+    /// Tokens of prompt and reply together, for a server that must be told.
     pub context_size: Option<u64>,
 }
 
-/// Texts as vectors, in the order of the texts, and the tokens that were counted.
+/// Vectors in the order of the texts, and the counted tokens.
 pub type Embeddings = (Vec<Vec<f32>>, Tokens);
-/// Places in the list of documents with their relevance from 0 to 1, best first, and the tokens that were counted.
+/// Indices of documents with their relevance from 0 to 1, best first, and the counted tokens.
 pub type Ranking = (Vec<(usize, f64)>, Tokens);
 
-/// An API that models are behind.
+/// An API that serves models.
 #[async_trait::async_trait]
 pub trait ModelProvider: fmt::Debug + Send + Sync {
-    /// Whether a file of this kind can be sent as the URL that it lies at.
+    /// Returns true if a file of this kind can be sent as a URL.
     fn takes_url(&self, kind: MediaKind) -> bool;
 
-    /// Asks and streams the reply: each piece of text goes to `on_delta` as it arrives. Tries again by itself as far as
-    /// [`retry`] allows, but never after a piece was handed on. Dropping the future ends the request.
+    /// Calls the model and streams the reply: each piece of text goes to `on_delta` as it arrives. Retries as far as
+    /// [`retry`] allows, but never after a piece was passed on. Dropping the future ends the request.
     ///
     /// # Errors
-    /// A [`ModelError`] whose class and text a workflow may see; it holds no secret.
+    /// A [`ModelError`] whose class and text a workflow may see; it contains no secret.
     async fn stream_chat(
         &self,
         request: &ChatRequest,
         on_delta: DeltaSink<'_>,
     ) -> Result<ModelReply, ModelError>;
 
-    /// The vectors of texts, all of them in one request.
+    /// Returns the vectors of texts with one request.
     ///
     /// # Errors
-    /// As [`ModelProvider::stream_chat`], and for an API that has none.
+    /// As [`ModelProvider::stream_chat`], and for an API without embeddings.
     async fn embed(&self, label: &str, model: &str, texts: &[String]) -> Result<Embeddings, ModelError> {
         let _ = texts;
         Err(ModelError::lacking(label, model, "embeddings"))
     }
 
-    /// The `top_n` documents that say most about a query.
+    /// Ranks documents and returns the `top_n` most relevant to a query.
     ///
     /// # Errors
-    /// As [`ModelProvider::stream_chat`], and for an API that has none.
+    /// As [`ModelProvider::stream_chat`], and for an API without rerank.
     async fn rerank(
         &self,
         label: &str,

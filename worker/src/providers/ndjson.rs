@@ -1,22 +1,22 @@
-//! Lines of JSON, decoded from network pieces of any size.
+//! Decodes lines of JSON from network pieces of any size.
 
 use super::sse::StreamError;
 
-/// Largest line that is taken, in bytes, as of an event.
+/// Largest line in bytes, the same as for an event.
 const LINE_BYTES_MAX: usize = super::sse::EVENT_BYTES_MAX;
 
-/// Takes bytes, gives lines.
+/// Turns bytes into lines.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    /// The line begun, without its end.
+    /// The current line, not yet complete.
     line: Vec<u8>,
 }
 
 impl Decoder {
-    /// Takes the next bytes and adds every line they complete to `lines`, but for empty ones.
+    /// Takes the next bytes and adds every completed non-empty line to `lines`.
     ///
     /// # Errors
-    /// [`StreamError`]; the stream cannot be read on.
+    /// [`StreamError`]; the stream cannot be continued.
     pub fn feed(&mut self, bytes: &[u8], lines: &mut Vec<String>) -> Result<(), StreamError> {
         let mut rest = bytes;
         while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
@@ -27,10 +27,10 @@ impl Decoder {
         self.push(rest)
     }
 
-    /// The stream has ended: the last line counts without its end.
+    /// Ends the stream. The last line counts even without its line end.
     ///
     /// # Errors
-    /// [`StreamError`] for a last line that cannot be read.
+    /// [`StreamError`] for an invalid last line.
     pub fn finish(&mut self, lines: &mut Vec<String>) -> Result<(), StreamError> {
         self.end_line(lines)
     }

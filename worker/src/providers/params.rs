@@ -1,14 +1,14 @@
-//! Parameters that several APIs spell in their own way.
+//! Parameters that APIs write in different ways.
 
 use serde_json::{Map, Value as Json};
 
 use super::errors::{ErrorClass, ModelError};
 
-/// Name of the answer that a schema describes (Dify's).
+/// The name of a structured answer (Dify's).
 pub(super) const ANSWER: &str = "llm_response";
 
-/// Takes the JSON schema of the answer out of the parameters, if one is asked for. Workflows hold it as JSON text in
-/// `json_schema` beside the word `json_schema` in `response_format` (Dify); without that word it means nothing.
+/// Removes the schema of a structured answer from the parameters and returns it. Workflows store it as JSON text in
+/// `json_schema` and set `response_format` to `json_schema` (Dify); without that the schema is ignored.
 pub(super) fn take_schema(label: &str, params: &mut Map<String, Json>) -> Result<Option<Json>, ModelError> {
     let schema = params.shift_remove("json_schema");
     if params.get("response_format").and_then(Json::as_str) != Some("json_schema") {
@@ -23,7 +23,7 @@ pub(super) fn take_schema(label: &str, params: &mut Map<String, Json>) -> Result
     }
 }
 
-/// The schema alone, out of the form `{"name": …, "schema": …}` that OpenAI wants.
+/// Unwraps a schema from OpenAI's form `{"name": …, "schema": …}`.
 pub(super) fn bare_schema(schema: Json) -> Json {
     match schema {
         Json::Object(mut map) if map.get("schema").is_some_and(Json::is_object) => {
@@ -33,7 +33,7 @@ pub(super) fn bare_schema(schema: Json) -> Json {
     }
 }
 
-/// The arguments of a call as an object, for APIs that take nothing else. What the model wrote may be no JSON.
+/// The arguments of a call as an object, for APIs that accept nothing else. The model may have written invalid JSON.
 pub(super) fn arguments_object(text: &str) -> Json {
     match serde_json::from_str(text) {
         Ok(object @ Json::Object(_)) => object,
@@ -43,7 +43,7 @@ pub(super) fn arguments_object(text: &str) -> Json {
     }
 }
 
-/// A text within an object; empty when it is not there.
+/// A text field of an object; empty if it is missing.
 pub(super) fn text<'a>(object: &'a Json, key: &str) -> &'a str {
     object.get(key).and_then(Json::as_str).unwrap_or("")
 }

@@ -1,4 +1,4 @@
-//! Pictures, sound and other files that a model makes: what a reply says of them, before anybody has kept them.
+//! Pictures, sound and other files in a model's reply, before they are stored.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,26 +8,24 @@ use tidemill_common::nodes::llm::message::MediaKind;
 use super::errors::ModelError;
 use super::source::Source;
 
-/// A file that is part of a reply.
+/// A file in a reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Produced {
-    /// Bytes of the reply's text before it.
+    /// The position in the reply's text, in bytes.
     pub at: usize,
-    /// What it is.
     pub kind: MediaKind,
-    /// Its media type; empty when the reply does not say.
+    /// The media type; empty if the reply has none.
     pub mime_type: String,
-    /// The extension of its name, without a dot; empty when the reply does not say.
+    /// The file extension without a dot; empty if the reply has none.
     pub format: String,
-    /// All of it, or where it lies.
     pub source: Source,
 }
 
 impl Produced {
-    /// A file at a URL, or in one (`data:`).
+    /// Creates a file from a URL or a `data:` URL.
     ///
     /// # Errors
-    /// It is nowhere, or not in base64; in Dify's words.
+    /// There is no URL, or its base64 is invalid. The messages are Dify's.
     pub fn at_url(kind: MediaKind, url: &str) -> Result<Self, ModelError> {
         let file = |mime_type: &str, source| Self {
             at: 0,
@@ -48,7 +46,7 @@ impl Produced {
         Ok(file(mime_type, Source::Bytes(decoded(data)?)))
     }
 
-    /// Sound that came as bytes.
+    /// Creates a sound file from bytes.
     pub fn sound(bytes: Bytes, format: &str) -> Self {
         let mime_type = match format {
             "wav" => "audio/wav",
@@ -69,10 +67,10 @@ impl Produced {
     }
 }
 
-/// Bytes out of base64, which must be exact.
+/// Decodes strict base64.
 ///
 /// # Errors
-/// In Dify's words.
+/// Invalid base64, with Dify's message.
 pub fn decoded(base64: &str) -> Result<Bytes, ModelError> {
     STANDARD.decode(base64).map(Bytes::from).map_err(|_| invalid())
 }

@@ -1,4 +1,4 @@
-//! What an answer's headers say of the limits that its caller is under: OpenAI's form and Anthropic's.
+//! Reads the rate limits in an answer's headers, in the forms of OpenAI and Anthropic.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::reply::{RateFacts, RateWindow};
 
 const MINUTE_MS: u64 = 60_000;
 
-/// Reads the headers; `now_unix_ms` is what a moment is compared with.
+/// Reads the headers. Times are compared with `now_unix_ms`.
 pub fn facts(headers: &HeaderMap, now_unix_ms: i64) -> RateFacts {
     let headers = Headers { headers, now_unix_ms };
     let first = |windows: [RateWindow; 3]| {
@@ -24,14 +24,13 @@ pub fn facts(headers: &HeaderMap, now_unix_ms: i64) -> RateFacts {
     }
 }
 
-/// How long until a limit that is used up is there again; none when none is known to be.
+/// The time until a used-up limit is reset; `None` if no limit is known to be used up.
 pub fn until_reset(facts: RateFacts) -> Option<Duration> {
     let used_up = [facts.requests, facts.tokens].into_iter().filter(|window| window.remaining == Some(0));
     used_up.filter_map(|window| window.reset_ms).max().map(Duration::from_millis)
 }
 
-/// What of it holds some time later: what is left grows all the time, so that all of it is there again at the reset; within a
-/// minute when nothing is said of that.
+/// Estimates the limits after some time. They refill steadily until the reset, or within a minute if no reset is known.
 pub fn aged(facts: RateFacts, ago: Duration) -> RateFacts {
     let ago_ms = u64::try_from(ago.as_millis()).unwrap_or(u64::MAX);
     let aged = |window: RateWindow| {
@@ -71,7 +70,7 @@ impl Headers<'_> {
         RateWindow { limit: count("limit"), remaining: count("remaining"), reset_ms: reset }
     }
 
-    /// A span (`6m0s`, `20ms`, `1.5`) or a moment (RFC 3339).
+    /// Parses a duration (`6m0s`, `20ms`, `1.5`) or a time (RFC 3339), in milliseconds from now.
     fn until(&self, text: &str) -> Option<u64> {
         if let Ok(moment) = chrono::DateTime::parse_from_rfc3339(text) {
             return Some(u64::try_from(moment.timestamp_millis() - self.now_unix_ms).unwrap_or(0));
@@ -81,7 +80,7 @@ impl Headers<'_> {
     }
 }
 
-/// Numbers with their units one behind the other; a number alone is seconds.
+/// Parses consecutive numbers with units; a number without a unit is seconds.
 fn span(text: &str) -> Option<Duration> {
     let (mut total, mut rest) = (0.0, text);
     while !rest.is_empty() {

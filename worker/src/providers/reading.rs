@@ -1,4 +1,4 @@
-//! What becomes of the objects of an answer: a reply that grows with each, or the one object itself.
+//! Readers of an answer's JSON objects: one builds a growing reply, the other keeps a single object.
 
 use serde_json::Value as Json;
 
@@ -7,52 +7,52 @@ use super::frames::{Decoder, Framing};
 use super::reply::{DeltaSink, Growing, ModelReply, RateFacts};
 use super::sse::StreamError;
 
-/// Takes the objects of an answer, over all tries of a call.
+/// Receives the objects of an answer, over all tries of a call.
 pub trait Reader: Send {
-    /// A try begins; what the last one brought is forgotten.
+    /// Starts a try and drops the result of the last one.
     fn begin(&mut self);
-    /// Takes the next object.
+    /// Reads the next object.
     ///
     /// # Errors
-    /// It is an error, or makes no sense here.
+    /// The object is an error, or is invalid here.
     fn take(&mut self, object: &Json) -> Result<(), ModelError>;
-    /// The stream has said that there is no more.
+    /// Notes that the server marked the end of the stream.
     fn done(&mut self);
-    /// The answer comes in one piece.
+    /// Notes that the answer comes in one piece.
     fn whole(&mut self) {}
-    /// Nothing more comes.
+    /// Ends the answer.
     ///
     /// # Errors
-    /// Something is missing.
+    /// The answer is incomplete.
     fn end(&mut self, rate: RateFacts) -> Result<(), ModelError>;
-    /// Whether something was handed on that cannot be taken back, in any try.
+    /// Returns true if any try passed text on, which cannot be taken back.
     fn handed_on(&self) -> bool;
 }
 
-/// What the objects of one API say of a reply.
+/// Interprets the objects of one API.
 pub trait Dialect: Send {
-    /// A try begins.
+    /// Starts a try.
     fn begin(&mut self);
-    /// Adds what an object says.
+    /// Adds the content of an object to the reply.
     ///
     /// # Errors
-    /// It is an error, or makes no sense here.
+    /// The object is an error, or is invalid here.
     fn take(&mut self, object: &Json, reply: &mut Growing<'_>) -> Result<(), ModelError>;
 }
 
-/// Reads a reply.
+/// Reads a reply in one dialect.
 pub struct ReplyReader<'a, D> {
     dialect: D,
     reply: Growing<'a>,
 }
 
 impl<'a, D: Dialect> ReplyReader<'a, D> {
-    /// Nothing is read yet.
+    /// Creates a reader before the first object.
     pub fn new(label: &'a str, dialect: D, on_delta: DeltaSink<'a>) -> Self {
         Self { dialect, reply: Growing::new(label, on_delta) }
     }
 
-    /// The reply, once it came to its end.
+    /// Returns the complete reply.
     pub fn into_reply(self) -> ModelReply {
         self.reply.into_reply()
     }
@@ -80,7 +80,7 @@ impl<D: Dialect> Reader for ReplyReader<'_, D> {
     }
 }
 
-/// Keeps the one object of an answer; null before it came.
+/// Keeps the only object of an answer; null until it arrives.
 #[derive(Debug, Default)]
 pub struct ObjectReader(pub Json);
 
@@ -101,7 +101,7 @@ impl Reader for ObjectReader {
     }
 }
 
-/// A stream on its way to a reader.
+/// Decodes a stream and passes its objects to a reader.
 #[derive(Debug)]
 pub struct Intake<'a> {
     label: &'a str,
@@ -110,19 +110,19 @@ pub struct Intake<'a> {
 }
 
 impl<'a> Intake<'a> {
-    /// The beginning of a stream; `label` is the provider's name, for errors.
+    /// Starts a stream; `label` is the provider's name, for errors.
     pub fn new(label: &'a str, framing: Framing) -> Self {
         Self { label, decoder: framing.decoder(), texts: Vec::new() }
     }
 
-    /// Takes the next bytes, or the end of the stream; true when there is nothing more to read.
+    /// Takes the next bytes, or `None` at the end. Returns true when the stream is complete.
     ///
     /// # Errors
-    /// The stream cannot be read on, or its reader refuses.
+    /// The stream is invalid, or the reader returns an error.
     pub fn take(&mut self, piece: Option<&[u8]>, reader: &mut dyn Reader) -> Result<bool, ModelError> {
         let decoded = self.decoder.take(piece, &mut self.texts);
         let is_over = piece.is_none();
-        // What came before something unreadable counts, in whatever pieces the network brought the two.
+        // Objects before an invalid part count, however the network split the bytes.
         for text in self.texts.drain(..) {
             if text.trim() == "[DONE]" {
                 reader.done();
@@ -132,7 +132,7 @@ impl<'a> Intake<'a> {
                 return Err(ModelError::broke_off(self.label));
             }
             if is_over && "[DONE]".starts_with(text.trim()) {
-                // The word for it broke off; whether the reply is complete is known without it.
+                // The end marker was cut off; the reader knows whether the reply is complete.
                 continue;
             }
             reader.take(&object(self.label, &text)?)?;
@@ -147,16 +147,16 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// Whether a text is the beginning of something in JSON, which is what a stream leaves that breaks off.
+/// Returns true if a text is incomplete JSON, as a broken stream leaves it.
 fn is_half(text: &str) -> bool {
     text.trim_start().starts_with('{')
         && serde_json::from_str::<Json>(text).is_err_and(|error| error.is_eof())
 }
 
-/// The object that a text holds.
+/// Parses a text as JSON.
 ///
 /// # Errors
-/// It is not JSON.
+/// The text is not JSON.
 pub fn object(label: &str, text: &str) -> Result<Json, ModelError> {
     serde_json::from_str(text).map_err(|_| {
         let shown: String = text.chars().take(80).collect();

@@ -1,6 +1,6 @@
-//! What the providers' documentation says goes over the wire, as files (`fixtures/`), read in whatever pieces a network may make
-//! of it. What has to come of each stands in its folder's `expected.json`: written by hand, from the file and the documentation,
-//! never from what the code made of it.
+//! Tests with recorded answers (`fixtures/`) that follow the providers' documentation, cut into arbitrary pieces. The
+//! expected results are in each folder's `expected.json`. They are written by hand from the file and the documentation,
+//! never from the code's output.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -27,33 +27,33 @@ use super::tests::{Told, read, read_request, timeless};
 use super::{ChatRequest, ModelProvider, ModelReply, RateFacts};
 
 const FOLDERS: [&str; 4] = ["openai", "azure", "anthropic", "ollama"];
-/// How often each file is cut into pieces of any size.
+/// The number of random cuts per file.
 const SCATTERINGS: u64 = 40;
 
-/// A row of `expected.json`: a file, how it is asked for, and what comes of it. What a row does not name is empty.
+/// A row of `expected.json`: a file, the kind of request, and the expected result. Unnamed fields are empty.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
     file: String,
-    /// `chat`, `completion`, `kept` (the model thinks and uses tools), `answer` (in a given form), `embeddings`, `rerank`.
+    /// `chat`, `completion`, `kept` (the model thinks and uses tools), `answer` (structured), `embeddings`, `rerank`.
     #[serde(rename = "as", default = "chat")]
     asked: String,
     #[serde(default = "success")]
     status: u16,
     #[serde(default)]
     headers: std::collections::BTreeMap<String, String>,
-    /// The pieces that are handed on.
+    /// The pieces that are passed on.
     #[serde(default)]
     deltas: Vec<String>,
-    /// The text without what was thought.
+    /// The text without reasoning.
     #[serde(default)]
     text: String,
     #[serde(default)]
     reasoning: String,
-    /// Id (null: one is made here), name, arguments.
+    /// Id (null: generated), name, arguments.
     #[serde(default)]
     calls: Vec<(Option<String>, String, String)>,
-    /// Of the prompt, of the reply.
+    /// Tokens of the prompt and of the reply.
     #[serde(default)]
     tokens: (u64, u64),
     #[serde(default)]
@@ -66,7 +66,7 @@ struct Case {
     ranking: Vec<(usize, f64)>,
     #[serde(default)]
     error: Option<Failing>,
-    /// How long the provider asks to wait.
+    /// The wait the provider asks for, in milliseconds.
     #[serde(default)]
     after_ms: Option<u64>,
 }
@@ -76,7 +76,7 @@ struct Case {
 struct Failing {
     /// The `error_type` of the node.
     class: String,
-    /// Whether it may pass.
+    /// True if it is retryable.
     again: bool,
     says: String,
 }
@@ -133,7 +133,7 @@ impl Case {
         self.check_calls(at, reply);
         assert_eq!((reply.tokens.prompt, reply.tokens.completion), self.tokens, "{at}");
         assert_eq!(reply.finish_reason, self.finish, "{at}");
-        // Of what comes in one piece nobody can say when it began.
+        // For an answer in one piece the time of the first token is unknown.
         assert_eq!(reply.first_token.is_some(), self.is_stream() && !deltas.is_empty(), "{at}");
     }
 
@@ -151,7 +151,7 @@ impl Case {
     }
 }
 
-/// Reads a file that comes in these pieces.
+/// Reads a file that arrives in these pieces.
 fn told<D: Dialect>(case: &Case, framing: Framing, dialect: D, pieces: &[&[u8]]) -> Told {
     if case.is_stream() {
         return read(framing, dialect, pieces);
@@ -171,7 +171,7 @@ fn told<D: Dialect>(case: &Case, framing: Framing, dialect: D, pieces: &[&[u8]])
     (deltas, reply)
 }
 
-/// The file in memory, as its API's reader takes it.
+/// Reads the file in memory with its API's reader.
 fn told_by(provider: &str, case: &Case, pieces: &[&[u8]]) -> Told {
     match provider {
         "ollama" => told(case, Framing::Ndjson, Lines, pieces),
@@ -183,7 +183,7 @@ fn told_by(provider: &str, case: &Case, pieces: &[&[u8]]) -> Told {
     }
 }
 
-/// The same bytes in other pieces, the same for the same seed.
+/// Cuts the bytes into pieces, the same for the same seed.
 fn scattered(bytes: &[u8], seed: u64) -> Vec<&[u8]> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = |below: usize| {
@@ -283,7 +283,7 @@ fn texts(count: usize) -> Vec<String> {
     (0..count).map(|at| format!("text {at}")).collect()
 }
 
-/// The question that is answered like that.
+/// The request that gets this answer.
 fn asking(case: &Case) -> ChatRequest {
     let schema = json!({"type": "object", "properties": {"harbour": {"type": "string"}}}).to_string();
     let params = match case.asked.as_str() {
@@ -344,7 +344,7 @@ async fn serve(case: &Case, pieces: Vec<&[u8]>) -> String {
         socket.set_nodelay(true).unwrap();
         read_request(&mut socket).await;
         for piece in pieces {
-            // Whoever has read enough may be gone.
+            // The client may have closed the connection after reading enough.
             if socket.write_all(&piece).await.is_err() {
                 return;
             }

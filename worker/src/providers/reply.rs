@@ -1,6 +1,6 @@
-//! A reply, and how it grows: the same for every provider, whatever the objects look like that it comes in.
+//! A growing reply, the same for every provider.
 //!
-//! Reasoning that comes apart goes into the text between `<think>` tags, as Dify has it.
+//! Reasoning that arrives separately goes into the text between `<think>` tags, as in Dify.
 
 use std::time::{Duration, Instant};
 
@@ -15,77 +15,75 @@ use super::produced::{Produced, decoded};
 use super::source::Source;
 use super::tool_calls::{Calls, Fragment};
 
-/// A reply, complete.
+/// A complete reply.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelReply {
-    /// All pieces of text together.
+    /// The whole text.
     pub text: String,
-    /// Files that it made, in order. Text from the first of them on was not handed on: where they lie in it is known when they
-    /// are kept.
+    /// Files the model made, in order. Text from the first file on was not passed on, because the files' addresses in
+    /// it are known only when they are stored.
     pub media: Vec<Produced>,
-    /// The calls that the model asks for, whole, in its order.
+    /// The complete tool calls, in the model's order.
     pub tool_calls: Vec<ToolCall>,
-    /// The whole reply in the API's own form, when it has to be sent back just as it is: see `Message::verbatim`.
+    /// The whole reply in the API's form, if it must be sent back unchanged; see `Message::verbatim`.
     pub verbatim: Vec<Json>,
-    /// The provider's own word for why the reply ended, such as `stop` or `length`; none when it gave none.
+    /// The provider's finish reason, such as `stop` or `length`; `None` if it gave none.
     pub finish_reason: Option<String>,
-    /// What the provider counted; where it does not count, nothing or what is estimated.
+    /// The provider's counts; if it does not count, zero or an estimate.
     pub tokens: Tokens,
-    /// They are estimated.
+    /// True if the tokens are estimated.
     pub estimated: bool,
-    /// From just before the request (of the try that succeeded) to the end of the reply.
+    /// Time from just before the successful request to the end of the reply.
     pub latency: Duration,
-    /// From just before the request to the first piece of text; none without text, and of a reply that came in one piece.
+    /// Time from just before the request to the first piece of text. `None` without text or for a reply in one piece.
     pub first_token: Option<Duration>,
-    /// What the answer said of the provider's limits.
+    /// The provider's limits as reported by the answer.
     pub rate: RateFacts,
 }
 
-/// What an answer says of the limits that its caller is under.
+/// The rate limits that an answer reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RateFacts {
-    /// Requests in a span of time.
+    /// Limit of requests per time span.
     pub requests: RateWindow,
-    /// Tokens in a span of time.
+    /// Limit of tokens per time span.
     pub tokens: RateWindow,
 }
 
-/// One limit; what the answer does not say is absent.
+/// One limit; unreported values are `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RateWindow {
-    /// How many there may be.
     pub limit: Option<u64>,
-    /// How many are left.
     pub remaining: Option<u64>,
-    /// Until all of them are left again, in milliseconds from the answer on.
+    /// Milliseconds from the answer until the limit is fully reset.
     pub reset_ms: Option<u64>,
 }
 
-/// Takes the pieces of a reply as they arrive, none of them empty.
+/// Receives the pieces of a reply as they arrive; none is empty.
 pub type DeltaSink<'a> = &'a mut (dyn FnMut(&str) + Send);
 
-/// A reply that is growing, over all tries of a call.
+/// A growing reply, over all tries of a call.
 pub struct Growing<'a> {
     label: &'a str,
     on_delta: DeltaSink<'a>,
     started: Instant,
     reply: ModelReply,
     calls: Calls,
-    /// Sound that comes in pieces, and its format.
+    /// The bytes of streamed sound, and its format.
     sound: Option<(Vec<u8>, String)>,
-    /// Bytes so far, arguments of calls included.
+    /// Bytes so far, including arguments of calls.
     bytes: usize,
-    /// The text stands within a block of reasoning.
+    /// True inside a block of reasoning.
     reasoning: bool,
-    /// The server said that there is no more.
+    /// True when the server marked the end.
     done: bool,
-    /// It comes in one piece.
+    /// True for an answer in one piece.
     whole: bool,
     handed_on: bool,
 }
 
 impl<'a> Growing<'a> {
-    /// Nothing yet.
+    /// Creates an empty reply.
     pub fn new(label: &'a str, on_delta: DeltaSink<'a>) -> Self {
         Self {
             label,
@@ -102,14 +100,14 @@ impl<'a> Growing<'a> {
         }
     }
 
-    /// A try begins; what the last one brought is forgotten.
+    /// Starts a try and drops the result of the last one.
     pub fn begin(&mut self) {
         (self.started, self.reply, self.calls) = (Instant::now(), ModelReply::default(), Calls::default());
         (self.bytes, self.reasoning, self.done, self.sound) = (0, false, false, None);
         self.whole = false;
     }
 
-    /// Whether a piece was handed on, in any try.
+    /// Returns true if any try passed a piece on.
     pub const fn handed_on(&self) -> bool {
         self.handed_on
     }
@@ -119,10 +117,10 @@ impl<'a> Growing<'a> {
         self.label
     }
 
-    /// A piece of what the model says.
+    /// Adds a piece of text.
     ///
     /// # Errors
-    /// The reply has become too large.
+    /// The reply is too large.
     pub fn text(&mut self, text: &str) -> Result<(), ModelError> {
         if text.is_empty() {
             return Ok(());
@@ -131,10 +129,10 @@ impl<'a> Growing<'a> {
         self.hand_on(opening, text)
     }
 
-    /// A piece of what the model thinks.
+    /// Adds a piece of reasoning.
     ///
     /// # Errors
-    /// The reply has become too large.
+    /// The reply is too large.
     pub fn thought(&mut self, thought: &str) -> Result<(), ModelError> {
         if thought.is_empty() {
             return Ok(());
@@ -143,10 +141,10 @@ impl<'a> Growing<'a> {
         self.hand_on(opening, thought)
     }
 
-    /// A file that the model made.
+    /// Adds a file that the model made.
     ///
     /// # Errors
-    /// The reply has become too large.
+    /// The reply is too large.
     pub fn media(&mut self, file: Produced) -> Result<(), ModelError> {
         if let Source::Bytes(bytes) = &file.source {
             self.room(bytes.len())?;
@@ -158,10 +156,10 @@ impl<'a> Growing<'a> {
         Ok(())
     }
 
-    /// A piece of sound in base64; all pieces are one file.
+    /// Adds a piece of base64 sound; all pieces form one file.
     ///
     /// # Errors
-    /// It is not base64, or the reply has become too large.
+    /// It is not base64, or the reply is too large.
     pub fn sound(&mut self, base64: &str, format: &str) -> Result<(), ModelError> {
         if base64.is_empty() {
             return Ok(());
@@ -172,55 +170,55 @@ impl<'a> Growing<'a> {
         Ok(())
     }
 
-    /// A piece of a call.
+    /// Adds a piece of a tool call.
     ///
     /// # Errors
-    /// It belongs to no call, or the reply has become too large.
+    /// It belongs to no call, or the reply is too large.
     pub fn call(&mut self, fragment: Fragment<'_>) -> Result<(), ModelError> {
         self.room(fragment.id.len() + fragment.name.len() + fragment.arguments.len())?;
-        // Else what is said in the next round of an agent would seem to be thought as well.
+        // Close the reasoning; otherwise the text of an agent's next round would count as reasoning too.
         if std::mem::take(&mut self.reasoning) {
             self.hand_on("\n</think>", "")?;
         }
         self.calls.take(fragment).map_err(ModelError::value)
     }
 
-    /// Keeps a part of the reply as the API has it, to be sent back like that.
+    /// Keeps a part of the reply in the API's form, to send it back unchanged.
     ///
     /// # Errors
-    /// The reply has become too large.
+    /// The reply is too large.
     pub fn keep(&mut self, part: Json) -> Result<(), ModelError> {
         self.room(json_size(&part))?;
         self.reply.verbatim.push(part);
         Ok(())
     }
 
-    /// The counts so far. Servers that count several times count from the beginning, so the last count holds.
+    /// The token counts. Each count of a server covers the whole reply, so the last one holds.
     pub const fn tokens(&mut self) -> &mut Tokens {
         &mut self.reply.tokens
     }
 
-    /// Why the reply ended; the first word holds.
+    /// Sets the finish reason; the first one holds.
     pub fn finish_reason(&mut self, reason: &str) {
         if !reason.is_empty() && self.reply.finish_reason.is_none() {
             self.reply.finish_reason = Some(reason.to_owned());
         }
     }
 
-    /// The server has said that there is no more.
+    /// Notes that the server marked the end.
     pub const fn done(&mut self) {
         self.done = true;
     }
 
-    /// The server answers in one piece.
+    /// Notes that the answer comes in one piece.
     pub const fn whole(&mut self) {
         self.whole = true;
     }
 
-    /// Nothing more comes.
+    /// Ends the reply.
     ///
     /// # Errors
-    /// The reply did not come to its end.
+    /// The reply is incomplete.
     pub fn end(&mut self, rate: RateFacts) -> Result<(), ModelError> {
         if !self.done && self.reply.finish_reason.is_none() {
             return Err(ModelError::broke_off(self.label));
@@ -235,7 +233,7 @@ impl<'a> Growing<'a> {
         Ok(())
     }
 
-    /// The reply, once it came to its end.
+    /// Returns the complete reply.
     pub fn into_reply(self) -> ModelReply {
         self.reply
     }

@@ -1,33 +1,33 @@
-//! When one model call is tried again by the client itself, and after how long.
+//! Decides when the client repeats a model call, and after which wait.
 //!
-//! This is apart from the node's own retries, which the workflow orders: here a request that did not get through is
-//! repeated a few times at most, and never once a piece of the reply was handed on. Calls of jobs are counted and waited
-//! for elsewhere ([`super::limiter`]), where a long wait holds no worker.
+//! These retries are separate from the node's retries in the workflow. A failed request is repeated a few times, but
+//! never after a piece of the reply was passed on. Calls of jobs are counted and delayed in [`super::limiter`] instead,
+//! where a long wait occupies no worker.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
 
-/// Longest wait that is taken within a call; who asks for more gets his error reported with the time, so that the
-/// engine can wait instead of a worker.
+/// Longest wait within a call. If the provider asks for more, the error is returned with that time, so that the engine
+/// waits instead of a worker.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// First wait without a hint; each further one is twice as long.
+/// First wait without a hint; each further one doubles.
 const WAIT_FIRST: Duration = Duration::from_millis(500);
 /// Longest wait without a hint.
 const WAIT_LONGEST: Duration = Duration::from_secs(8);
 
-/// What the headers of a failed answer say about trying again.
+/// Retry hints in the headers of a failed answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Hints {
-    /// `x-should-retry`, when it is there.
+    /// The header `x-should-retry`.
     pub retry: Option<bool>,
-    /// `retry-after-ms` or `retry-after`.
+    /// The header `retry-after-ms` or `retry-after`.
     pub after: Option<Duration>,
 }
 
 impl Hints {
-    /// Reads the headers; `now_unix_ms` is what a date in `retry-after` is compared with.
+    /// Reads the headers. A date in `retry-after` is compared with `now_unix_ms`.
     pub fn of(headers: &HeaderMap, now_unix_ms: i64) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
         let retry = text("x-should-retry").and_then(|value| value.parse().ok());
@@ -37,7 +37,7 @@ impl Hints {
     }
 }
 
-/// How long to wait before try number `tries + 1`; none: give up.
+/// Returns the wait before try number `tries + 1`, or `None` to give up.
 pub fn wait(tries: u32, retries_max: u32, retryable: bool, hints: Hints) -> Option<Duration> {
     if tries > retries_max || !hints.retry.unwrap_or(retryable) {
         return None;
@@ -49,13 +49,13 @@ pub fn wait(tries: u32, retries_max: u32, retryable: bool, hints: Hints) -> Opti
     }
 }
 
-/// How long to wait before try number `tries + 1` where nobody has asked for a time.
+/// Returns the wait before try number `tries + 1` without a hint.
 pub fn pause(tries: u32) -> Duration {
     let doubled = WAIT_FIRST.saturating_mul(1 << tries.saturating_sub(1).min(16));
     doubled.min(WAIT_LONGEST).mul_f64(jitter())
 }
 
-/// Between 0.75 and 1.25, so that clients that failed together do not come back together.
+/// A factor from 0.75 to 1.25, so that clients that failed together do not return together.
 fn jitter() -> f64 {
     let random = RandomState::new().build_hasher().finish() % 1000;
     0.75 + random as f64 / 2000.0

@@ -1,20 +1,20 @@
-//! Where the bytes of a file are that goes to a model or comes from one. Apart from how they are fetched, so that readers of
-//! replies need nothing of it (`fuzz/targets/model_stream.rs` builds them alone).
+//! The content of a file sent to or made by a model. It is separate from fetching, so that reply readers build without
+//! the network code (`fuzz/targets/model_stream.rs` builds them alone).
 
 use std::fmt;
 
 use bytes::Bytes;
 
-/// What is sent of a file.
+/// The content of a file.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Source {
-    /// Where it lies.
+    /// The file's address.
     Url(String),
-    /// All of it.
+    /// The file's bytes.
     Bytes(Bytes),
 }
 
-/// Of bytes only their number is shown.
+/// Shows only the number of bytes.
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,44 +1,44 @@
-//! Server-sent events, decoded from network pieces of any size.
+//! Decodes server-sent events from network pieces of any size.
 //!
-//! A piece may end in the middle of a line, of `\r\n` or of a character; only whole lines are turned into text.
-//! Comments are passed over. Of the fields, model APIs need `data` alone; a stream that can be taken up where it broke off
-//! has `id` and `retry` as well.
+//! A piece may end inside a line, a `\r
+//! ` or a character; only whole lines become text. Comments are ignored. Model APIs need only the field `data`;
+//! resumable streams also use `id` and `retry`.
 
-/// Largest event that is taken, in bytes; a reply in pieces never comes near it.
+/// Largest event in bytes; streamed replies are far smaller.
 pub(super) const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// A stream that is no stream of events.
+/// An invalid event stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StreamError {
-    /// A line or an event grew past the bound.
+    /// A line or an event exceeded the size limit.
     #[error("an event of the stream is larger than {EVENT_BYTES_MAX} bytes")]
     TooLarge,
-    /// A line is not UTF-8.
     #[error("a line of the stream is not UTF-8")]
     NotUtf8,
 }
 
-/// Takes bytes, gives events.
+/// Turns bytes into events.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    /// The line begun, without its end.
+    /// The current line, not yet complete.
     line: Vec<u8>,
-    /// The last byte was `\r`: a `\n` that follows belongs to it.
+    /// True when the last byte was `\r`; a following `
+    /// ` belongs to it.
     after_return: bool,
-    /// Data of the event begun; none before its first `data` line.
+    /// Data of the current event; `None` before its first `data` line.
     data: Option<String>,
     begun: bool,
-    /// Of the event begun, and of the last that was complete.
+    /// The id of the current event.
     id: Option<String>,
     last_id: Option<String>,
     retry_ms: Option<u64>,
 }
 
 impl Decoder {
-    /// Takes the next bytes and adds the data of every event they complete to `events`.
+    /// Takes the next bytes and adds the data of every completed event to `events`.
     ///
     /// # Errors
-    /// [`StreamError`]; the stream cannot be read on.
+    /// [`StreamError`]; the stream cannot be continued.
     pub fn feed(&mut self, bytes: &[u8], events: &mut Vec<String>) -> Result<(), StreamError> {
         for &byte in bytes {
             let after_return = std::mem::take(&mut self.after_return);
@@ -59,10 +59,10 @@ impl Decoder {
         Ok(())
     }
 
-    /// The stream has ended: an event without its blank line counts all the same, since some servers leave it out.
+    /// Ends the stream. The last event counts even without its blank line, which some servers omit.
     ///
     /// # Errors
-    /// [`StreamError`] for a last line that cannot be read.
+    /// [`StreamError`] for an invalid last line.
     pub fn finish(&mut self, events: &mut Vec<String>) -> Result<(), StreamError> {
         if !self.line.is_empty() {
             self.end_line(events)?;
@@ -71,12 +71,12 @@ impl Decoder {
         Ok(())
     }
 
-    /// The id of the last event that came whole, or of one before if it had none.
+    /// The id of the last complete event, or of an earlier one if that had none.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
-    /// How long to wait before the stream is asked for again, if it says so.
+    /// The wait before reconnecting, in milliseconds, if the stream sets one.
     pub const fn retry_ms(&self) -> Option<u64> {
         self.retry_ms
     }

@@ -1,4 +1,5 @@
-//! Streams that no well-behaved server sends; the well-behaved ones are tested against the mock of the `cli` crate.
+//! Tests of broken streams that only faulty servers send. Correct streams are tested against the mock of the `cli`
+//! crate.
 
 use std::time::Duration;
 
@@ -14,10 +15,10 @@ use super::openai::{Addresses, OpenAi};
 use super::reading::{Dialect, Intake, Reader, ReplyReader};
 use super::*;
 
-/// What comes of a stream: its pieces of text, and the reply.
+/// The result of reading a stream: the pieces of text, and the reply.
 pub(super) type Told = (Vec<String>, Result<ModelReply, ModelError>);
 
-/// Reads a stream that comes in these pieces.
+/// Reads a stream that arrives in these pieces.
 pub(super) fn read(framing: Framing, dialect: impl Dialect, pieces: &[&[u8]]) -> Told {
     let mut deltas = Vec::new();
     let mut on_delta = |piece: &str| deltas.push(piece.to_owned());
@@ -35,7 +36,7 @@ pub(super) fn read(framing: Framing, dialect: impl Dialect, pieces: &[&[u8]]) ->
     (deltas, reply)
 }
 
-/// Reads a stream cut at every place, and demands that all cuts tell the same.
+/// Reads a stream cut at every position and checks that all cuts give the same result.
 pub(super) fn read_however_cut<D: Dialect>(framing: Framing, dialect: impl Fn() -> D, stream: &str) -> Told {
     let bytes = stream.as_bytes();
     let told = read(framing, dialect(), &[bytes]);
@@ -48,7 +49,7 @@ pub(super) fn read_however_cut<D: Dialect>(framing: Framing, dialect: impl Fn() 
     told
 }
 
-/// The reply without what no two readings have in common.
+/// Removes the measured times, which differ between readings.
 pub(super) fn timeless(reply: ModelReply) -> ModelReply {
     ModelReply { latency: Duration::ZERO, first_token: reply.first_token.map(|_| Duration::ZERO), ..reply }
 }
@@ -56,7 +57,7 @@ pub(super) fn timeless(reply: ModelReply) -> ModelReply {
 const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 const SILENCE: &str = "<silence>";
 
-/// Answers one connection after another, each with its pieces of bytes.
+/// Accepts one connection per answer and sends its pieces.
 pub(super) async fn serve(answers: Vec<Vec<Vec<u8>>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
@@ -76,7 +77,7 @@ pub(super) async fn serve(answers: Vec<Vec<Vec<u8>>>) -> String {
     format!("http://{addr}/v1")
 }
 
-/// The head and the body of a request.
+/// Reads a request and returns its head and body.
 pub(super) async fn read_request(socket: &mut TcpStream) -> (String, String) {
     let mut bytes = Vec::new();
     loop {
@@ -102,7 +103,7 @@ fn delta(delta: serde_json::Value) -> String {
     event(&json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]}))
 }
 
-/// An API at an address.
+/// An API at a base URL.
 pub(super) fn api(base_url: String, retries_max: u32) -> Api {
     let mut headers = HeaderMap::new();
     headers.insert("authorization", HeaderValue::from_static("Bearer sk-secret"));
@@ -122,7 +123,7 @@ fn client(base_url: String, retries_max: u32) -> OpenAi {
     OpenAi::new(api(base_url, retries_max), Addresses::Plain, true)
 }
 
-/// Asks and gives the pieces, and the reply.
+/// Sends a request; returns the pieces and the reply.
 pub(super) async fn ask(client: &dyn ModelProvider) -> Told {
     let request = media::tests::request(vec![media::tests::text(Role::User, "hi")]);
     let mut pieces = Vec::new();
@@ -203,7 +204,7 @@ async fn what_breaks_a_stream_fails_the_call_and_keeps_what_came_before() {
             "worn out",
         ),
     ] {
-        // One more try is allowed, but not after text was handed on: a second connection would be served.
+        // One retry is allowed, but not after text was passed on: the server would accept a second connection.
         let answers =
             vec![vec![stream(&[text.clone(), ending.clone()])], vec![stream(std::slice::from_ref(&text))]];
         let (pieces, reply) = ask(&client(serve(answers).await, 2)).await;
@@ -269,7 +270,7 @@ async fn dropping_the_call_closes_the_connection() {
         let (mut socket, _) = listener.accept().await.unwrap();
         read_request(&mut socket).await;
         arrived.send(()).unwrap();
-        // Ends when the client closes; a client that does not would leave this waiting.
+        // Ends when the client closes the connection; otherwise it waits forever.
         let mut rest = [0; 1];
         socket.read(&mut rest).await.unwrap_or(0)
     });

@@ -1,16 +1,16 @@
-//! Tool calls that come in pieces. Servers number the pieces, or repeat the call's id, or do neither (Dify's rules).
+//! Assembles tool calls that arrive in pieces. Servers number the pieces, or repeat the call's id, or do neither
+//! (Dify's rules).
 
 use tidemill_common::nodes::llm::message::ToolCall;
 use uuid::Uuid;
 
-/// A piece of a call; what it does not say is empty.
+/// A piece of a call; missing texts are empty.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Fragment<'a> {
-    /// The call's number within the reply.
+    /// The call's number in the reply.
     pub index: Option<u64>,
-    /// The call's id.
     pub id: &'a str,
-    /// The tool.
+    /// The tool's name.
     pub name: &'a str,
     /// The next part of the arguments' text.
     pub arguments: &'a str,
@@ -20,15 +20,15 @@ pub struct Fragment<'a> {
 #[derive(Debug, Default)]
 pub struct Calls {
     calls: Vec<ToolCall>,
-    /// Which number means which call, the newest meaning last.
+    /// The call of each number; the newest entry comes last.
     numbers: Vec<(u64, usize)>,
 }
 
 impl Calls {
-    /// Adds a piece to the call that it belongs to.
+    /// Adds a piece to its call.
     ///
     /// # Errors
-    /// What is wrong with it: it names no call, and there is none yet.
+    /// The piece names no call, and there is none yet.
     pub fn take(&mut self, fragment: Fragment<'_>) -> Result<(), &'static str> {
         let at = match self.known(fragment) {
             Some(at) => at,
@@ -49,7 +49,7 @@ impl Calls {
         Ok(())
     }
 
-    /// The calls, each with an id: its own, or one that is made here.
+    /// Returns the calls; those without an id get one.
     pub fn into_calls(self) -> Vec<ToolCall> {
         let named = |call: ToolCall| match call.id.as_str() {
             "" => ToolCall { id: format!("chatcmpl-tool-{}", Uuid::new_v4().simple()), ..call },
@@ -64,7 +64,7 @@ impl Calls {
             return self.calls.iter().position(same).filter(|_| !fragment.id.is_empty());
         };
         let (_, at) = *self.numbers.iter().rev().find(|(number, _)| *number == index)?;
-        // Some servers give every call the number 0; another id with a name is another call all the same.
+        // Some servers give every call the number 0, so a different id with a name starts a new call.
         let call = &self.calls[at];
         let other = [fragment.id, fragment.name, &call.id].iter().all(|text| !text.is_empty());
         (!other || call.id == fragment.id).then_some(at)
@@ -105,7 +105,7 @@ mod tests {
                 ][..],
                 &[("a", "f", "{}"), ("b", "g", "{}")][..],
             ),
-            // The id and the name in every piece; an id that changes without a name.
+            // The id and name in every piece; an id that changes without a name.
             (&[(first, "a", "f", "1"), (first, "a", "f", "2")], &[("a", "f", "12")]),
             (&[(first, "a", "f", "1"), (first, "x", "", "2")], &[("a", "f", "12")]),
             // Every call has the number 0.

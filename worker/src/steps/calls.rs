@@ -1,14 +1,14 @@
-//! The names of steps that are calls of tools which a model asks for. The ids of calls are the model's: some servers number
-//! the calls of each reply anew, and some give all calls of a reply the same id.
+//! Names the journal entries of tool calls that a model requests. The model chooses the ids of its calls, and they may
+//! repeat: some servers restart the count in each reply, and some give all calls of a reply the same id.
 
 use std::collections::BTreeSet;
 
-/// The calls of one execution so far, by their steps.
+/// The journal keys of one execution's calls so far.
 #[derive(Debug, Default)]
 pub(crate) struct ToolSteps(BTreeSet<String>);
 
 impl ToolSteps {
-    /// The step of the next call. No two calls have the same one, and the same replies name the same steps.
+    /// Returns the key of the next call. Keys are unique, and the same replies give the same keys.
     pub(crate) fn next(&mut self, round: u64, id: &str) -> String {
         let first = [format!("tool:{id}"), format!("tool:{id}#{round}")];
         let more = (2_u64..).map(|nth| format!("tool:{id}#{round}.{nth}"));

@@ -1,8 +1,9 @@
-//! Steps of a job: what must not be done twice when the job is handed out again. A step begins with a mark in the run's
-//! journal and ends with its result there; the fact that tells of it is written with the result, or neither is.
+//! The journal of a job: it records calls that must not be repeated when the job is delivered again. An entry starts
+//! with a mark in the run's journal and ends with its result there. The result and the fact that reports it are written
+//! together or not at all.
 //!
-//! A job without steps pays nothing for this. A job that was taken away meanwhile learns it at its next step and ends
-//! there: none of these calls return then, the job's task is stopped.
+//! A job without entries has no extra cost. A job that the worker has lost learns that at its next entry: the call does
+//! not return, and the job's task is stopped.
 
 mod calls;
 mod waiting;
@@ -33,111 +34,107 @@ use crate::spill;
 pub(crate) use calls::ToolSteps;
 pub use waiting::{CallEnd, PauseEnd};
 
-/// The one field of what stands in the journal for a result that lies apart: the blob. No result of ours has it.
+/// The only field of a journal value that refers to a blob with the result. No result of the engine has this field.
 const APART: &str = "$apart";
 
-/// What tells of a call that it may have been made twice.
+/// The field that marks a call that may have been made twice.
 pub(crate) const DOUBLED: &str = "possible_duplicate";
-/// The step in which a call makes its input.
+/// The journal key of the entry in which a call builds its input.
 pub(crate) const INIT: &str = "init";
 
-/// How often the journal is asked that answers with nonsense.
+/// Most tries when the journal returns unusable answers.
 const NONSENSE_MAX: u32 = 3;
 
-/// What is known of a step when it is its turn.
+/// The state of a journal entry when it is begun.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Begun {
-    /// It was done before; this came of it, and it is told and charged already.
+    /// It was done before, with this result. Its events and cost are already reported.
     Known(Json),
-    /// It is to be done now.
+    /// It must be done now.
     Try(Try),
 }
 
-/// A try of a step.
+/// A try of a journal entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Try {
-    /// Its number, from 1. A job that is handed out again goes on with the try that was under way.
+    /// From 1. A job that is delivered again continues the open try.
     pub number: u32,
-    /// Somebody has begun this very try and not told what came of it.
+    /// True when an earlier worker began this try and recorded no result.
     pub possible_duplicate: bool,
-    /// Somebody has begun this very try, and perhaps put it down on purpose.
+    /// True when an earlier worker began this try, also if it was parked on purpose.
     pub was_begun: bool,
-    /// What its calls carry as `Idempotency-Key`, where the other side takes one.
+    /// The `Idempotency-Key` for its calls, where the other side accepts one.
     pub idempotency_key: String,
 }
 
 impl Try {
-    /// The one try of what has no journal.
+    /// The only try of a call without a journal.
     pub fn alone(key: &str) -> Self {
         Self { number: 1, possible_duplicate: false, was_begun: false, idempotency_key: key.to_owned() }
     }
 }
 
-/// What a step tells.
+/// The events and cost reported with a journal entry.
 #[derive(Debug, Clone, Default)]
 pub struct Told {
-    /// Events, in order.
     pub events: Vec<(StepEvent, JsonMap)>,
-    /// What it cost, and who spent it.
+    /// The cost and the spender.
     pub charge: Option<(Usage, Spender)>,
 }
 
-/// Who spent what a step cost.
+/// The spender of an entry's cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Spender {
-    /// A model: the provider as the workflow names it, the model's name.
+    /// A model: the provider's name in the workflow and the model's name.
     Model(String, String),
-    /// A run that was called.
+    /// A sub-workflow run.
     Run(RunId),
-    /// Whatever a tool had done.
+    /// Any other tool.
     Tool,
 }
 
 impl Spender {
-    /// Who has spent what a call of a tool cost: the run that it called, if it called one.
+    /// The spender of a tool call's cost: the run it called, if any.
     pub fn of_tool(run: Option<RunId>) -> Self {
         run.map_or(Self::Tool, Self::Run)
     }
 }
 
-/// The steps of one job. A node is given this with its attempt.
+/// The journal of one job. A node receives it with its attempt.
 pub struct Steps {
     hand: Hand,
     of: JournalOf,
     wait_max: Duration,
-    /// Set for the steps of a node that runs inside the job.
+    /// Set for a node that runs inside the job.
     inside: Option<Inside>,
-    /// Steps of the job that were under way when the node inside it began: it waits when that does.
+    /// Open entries of the job around an inner node; they wait when the inner node waits.
     around: Vec<(JournalOf, String)>,
-    /// What neither the journal nor events have in the clear.
+    /// Secrets to mask in the journal and in events.
     secrets: Secrets,
     begun: Mutex<Tries>,
-    /// What was paid for replies that broke off.
+    /// The cost of replies that broke off.
     wasted: Mutex<Option<Box<Wasted>>>,
 }
 
-/// Tries of steps that this has begun.
+/// The entries this journal has begun.
 #[derive(Default)]
 struct Tries {
-    /// Those without a result yet.
+    /// Entries without a result.
     open: Vec<String>,
-    /// Those whose call may have been made twice.
+    /// Entries whose call may have been made twice.
     doubled: Vec<String>,
 }
 
-/// A try of a node that runs inside a job: what is told of it is told as the child's.
+/// A try of a node that runs inside a job. Its reports carry the child's name.
 #[derive(Debug, Clone)]
 pub(crate) struct Inside {
-    /// The node.
     pub(crate) child: NodeId,
-    /// Which try of it.
     pub(crate) number: u32,
-    /// When it began.
     pub(crate) began: Timestamp,
 }
 
 impl Inside {
-    /// What happened to the child, as its job tells it.
+    /// Builds a report of the child.
     pub(crate) fn report(&self, what: ChildEvent) -> Report {
         Report::Child { started_at: self.began, child: self.child.clone(), number: self.number, what }
     }
@@ -161,17 +158,17 @@ impl Steps {
         Self { hand: hand.clone(), of, wait_max, inside: None, around, secrets, begun, wasted }
     }
 
-    /// Of a job that was given these secrets.
+    /// Sets the secrets that the job was given.
     pub(crate) fn hiding(self, secrets: Secrets) -> Self {
         Self { secrets, ..self }
     }
 
-    /// The secrets that the job was given.
+    /// Returns the secrets that the job was given.
     pub(crate) fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
-    /// The steps of a node that runs inside this job. `attempt` counts its tries over all attempts of its parent.
+    /// Returns the journal of a node inside this job. `attempt` counts its tries over all attempts of the parent.
     pub(crate) fn inside(&self, execution: ExecutionId, attempt: u32, inside: Inside) -> Self {
         let open = self.tries().open.clone();
         let around = open.into_iter().map(|step| (self.of.clone(), step)).collect();
@@ -181,7 +178,7 @@ impl Steps {
         Self { hand, of, wait_max, inside: Some(inside), around, secrets, begun, wasted }
     }
 
-    /// Begins a step. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
+    /// Begins a journal entry. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
     pub async fn begin(&self, step: &str) -> Begun {
         match self.ask(step, false).await {
             StepBegin::Begin { attempt, possible_duplicate, was_begun } => {
@@ -195,7 +192,7 @@ impl Steps {
                 match serde_json::from_str(&result) {
                     Ok(kept) => Begun::Known(self.secrets.opened(self.brought(step, kept).await)),
                     Err(error) => {
-                        // Written by nobody of ours.
+                        // The engine never writes such a value.
                         tracing::error!(run = %self.of.run, step, %error, "the journal has no result but something else");
                         self.lost().await
                     }
@@ -205,7 +202,7 @@ impl Steps {
         }
     }
 
-    /// Begins another try of a step whose try has failed.
+    /// Begins another try after a failed one.
     pub async fn again(&self, step: &str) -> Begun {
         match self.ask(step, true).await {
             StepBegin::Begin { attempt, .. } => Begun::Try(self.the_try(step, attempt, false)),
@@ -213,10 +210,10 @@ impl Steps {
         }
     }
 
-    /// What the journal has, with a result that lies apart in place of what stands for it.
+    /// Loads a result that is stored as a blob.
     async fn brought(&self, step: &str, kept: Json) -> Json {
         let only = kept.as_object().filter(|map| map.len() == 1);
-        // For one step it had another name before.
+        // The entry `call` used this older field name.
         let of_call = |map: &JsonMap| map.get("apart").filter(|_| step == "call").cloned();
         let apart = only.and_then(|map| map.get(APART).cloned().or_else(|| of_call(map)));
         let apart = apart.as_ref().and_then(Json::as_str);
@@ -224,16 +221,16 @@ impl Steps {
         let text = self.blob(&id).await;
         match text.as_deref().map(serde_json::from_str) {
             Some(Ok(result)) => result,
-            // It goes with its run, and whoever holds a job of a run that is gone learns it here.
+            // The blob is deleted with its run, so the job's run no longer exists.
             Some(Err(_)) | None => {
-                tracing::error!(run = %self.of.run, step, blob = %id, "a result that lies apart from the journal is gone");
+                tracing::error!(run = %self.of.run, step, blob = %id, "the blob of a journal entry is gone");
                 self.lost().await
             }
         }
     }
 
-    /// Keeps the result of a step; when this returns it will not be done again, and it is told and charged once.
-    /// `number` is that of the try that succeeded.
+    /// Records the result of an entry with its events and cost. After this returns the entry is never repeated.
+    /// `number` is the number of the successful try.
     pub async fn record(&self, step: &str, number: u32, result: &Json, told: Told) {
         let report = self.told(step, number, told);
         self.keep(step, result, report, &[]).await;
@@ -257,7 +254,7 @@ impl Steps {
         self.report(events, charge)
     }
 
-    /// As [`Self::record`], of a result that may be large: then it lies apart.
+    /// As [`Self::record`]; a large result is stored as a blob.
     pub async fn record_large(&self, step: &str, number: u32, result: Json, told: Told) {
         if json_size(&result) <= STEP_INLINE_BYTES_MAX {
             return self.record(step, number, &result, told).await;
@@ -272,7 +269,7 @@ impl Steps {
         self.keep(step, &kept, report, &[(id, text)]).await;
     }
 
-    /// As [`Self::record`], with whatever tells of it, and with large values that lie apart.
+    /// As [`Self::record`], with any report and with blobs.
     pub(crate) async fn keep(&self, step: &str, result: &Json, report: Report, blobs: &[(BlobId, String)]) {
         let (kind, fact) = (report.kind(), report.to_json(&self.hand.name));
         let result = match self.secrets.are_none() {
@@ -281,13 +278,13 @@ impl Steps {
         };
         let sizes: Vec<(BlobId, u64)> =
             blobs.iter().map(|(id, text)| (id.clone(), text.len() as u64)).collect();
-        // What was told of its beginning stands before its end.
+        // The report of an entry's start must come before its end.
         self.hand.core.lanes.of(self.of.shard).passed().await;
         crash::pass(Place::StepMade);
         let record = || self.jobs().record_step(&self.of, step, &result, (kind, &fact), &sizes);
         loop {
             if let Err(error) = spill::store(self.jobs(), self.of.shard, blobs).await {
-                tracing::error!(run = %self.of.run, step, %error, "a large value of a step cannot be stored; the job is left to others");
+                tracing::error!(run = %self.of.run, step, %error, "a blob of a journal entry cannot be stored; another worker runs the job");
                 return self.lost().await;
             }
             match self.until_answered(record).await {
@@ -311,24 +308,25 @@ impl Steps {
         }
     }
 
-    /// Tells something that needs no memory, before whatever is recorded later: it may be told again when the job is handed out again.
+    /// Sends events without a journal entry, before later entries are recorded. They are sent again when the job is
+    /// delivered again.
     pub fn tell(&self, events: Vec<(StepEvent, JsonMap)>) {
         let report = self.report(events, None);
         let lane = self.hand.core.lanes.of(self.of.shard);
         lane.report(self.of.run, report.kind(), report.to_json(&self.hand.name));
     }
 
-    /// How often a person is asked for what the input of a step lacks.
+    /// Most times a person is asked for missing input of one step.
     pub(crate) fn parameter_rounds_max(&self) -> u32 {
         self.hand.core.settings.parameter_rounds_max
     }
 
-    /// How long pieces of text are gathered.
+    /// Longest time for gathering pieces of text.
     pub(crate) fn chunk_gather(&self) -> Duration {
         self.hand.core.settings.chunk_gather
     }
 
-    /// Whether what is told now would have to wait.
+    /// Returns true if the lane's queue is long, so that a report would wait.
     pub(crate) fn lane_is_busy(&self) -> bool {
         self.hand.core.lanes.of(self.of.shard).is_busy()
     }
@@ -338,7 +336,7 @@ impl Steps {
         self.hand.core.settings.prompt_bytes_max
     }
 
-    /// The text of a blob of the shard; none when it is gone.
+    /// The text of a blob of this shard, or `None` when it is gone.
     pub(crate) async fn blob(&self, id: &BlobId) -> Option<String> {
         self.until_answered(|| self.jobs().load_blob(self.of.shard, id)).await
     }
@@ -352,7 +350,7 @@ impl Steps {
 
     fn the_try(&self, step: &str, number: u32, possible_duplicate: bool) -> Try {
         if possible_duplicate {
-            tracing::info!(run = %self.of.run, node = %self.hand.name.node, step, number, "a try goes on that was begun before; its call may be made twice");
+            tracing::info!(run = %self.of.run, node = %self.hand.name.node, step, number, "continuing a try of an earlier worker; its call may be made twice");
         }
         let mut tries = self.tries();
         if !tries.open.iter().any(|open| open == step) {
@@ -370,31 +368,31 @@ impl Steps {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what was paid for a reply that broke off: the end of the node tells it.
+    /// Adds the cost of a reply that broke off. It is reported with the node's end.
     pub(crate) fn waste(&self, provider: &str, model: &str, usage: Usage) {
         let mut wasted = self.wasted.lock().unwrap_or_else(PoisonError::into_inner);
         let usage = wasted.take().map_or_else(|| usage.clone(), |so_far| usage::sum(&so_far.usage, &usage));
         *wasted = Some(Box::new(Wasted { provider: provider.to_owned(), model: model.to_owned(), usage }));
     }
 
-    /// All of that, once.
+    /// Takes that cost.
     pub(crate) fn take_wasted(&self) -> Option<Box<Wasted>> {
         self.wasted.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Notes of a step that its call may have been made twice.
+    /// Notes that an entry's call may have been made twice.
     fn note_doubled(&self, step: &str) {
         if goes_outside(step) && !self.is_doubled(step) {
             self.tries().doubled.push(step.to_owned());
         }
     }
 
-    /// Whether the call of a step that was begun here, or found recorded, may have been made twice.
+    /// Returns true if the call of this entry may have been made twice.
     pub(crate) fn is_doubled(&self, step: &str) -> bool {
         self.tries().doubled.iter().any(|known| known == step)
     }
 
-    /// Shows in a record which calls may have been made twice.
+    /// Lists calls that may have been made twice in a record.
     pub(crate) fn show_doubled(&self, process_data: &mut JsonMap) {
         let doubled = std::mem::take(&mut self.tries().doubled);
         if !doubled.is_empty() {
@@ -412,7 +410,7 @@ impl Steps {
         &*self.hand.core.jobs
     }
 
-    /// Repeats a request until it is answered; all of them bear that.
+    /// Repeats a request until it is answered. All requests here can be repeated safely.
     async fn until_answered<T, F: Future<Output = Result<T, StoreError>>>(
         &self,
         request: impl Fn() -> F,
@@ -424,7 +422,7 @@ impl Steps {
                 Err(error) => {
                     nonsense += u32::from(!error.is_passing());
                     if nonsense >= NONSENSE_MAX {
-                        tracing::error!(run = %self.of.run, %error, "the journal cannot be used; the job is left to others");
+                        tracing::error!(run = %self.of.run, %error, "the journal cannot be used; another worker runs the job");
                         return self.lost().await;
                     }
                     tracing::warn!(run = %self.of.run, %error, "the journal does not answer");
@@ -434,14 +432,14 @@ impl Steps {
         }
     }
 
-    /// The job is not ours any more: its task is stopped here.
+    /// Stops the job's task, because this worker no longer owns the job.
     async fn lost<T>(&self) -> T {
         self.hand.core.held.lose(&self.hand.place, self.hand.number);
         std::future::pending().await
     }
 }
 
-/// Whether a step is a call to the outside, and no mark of what was told or asked.
+/// Returns true if the entry is an outside call, not just a mark of a sent event or a question.
 fn goes_outside(step: &str) -> bool {
     let beginnings = ["tool:", "explain:", "embed:", "rerank:"];
     step == "call"
@@ -450,7 +448,7 @@ fn goes_outside(step: &str) -> bool {
         || beginnings.iter().any(|of| step.starts_with(of))
 }
 
-/// Whether an event tells what came of a call.
+/// Returns true if the event reports the result of a tool call.
 fn ends_a_call(what: StepEvent) -> bool {
     what == StepEvent::ToolCallCompleted || what == StepEvent::ToolCallFailed
 }

@@ -1,5 +1,5 @@
-//! Asking somebody within a job: put down once, and the answer read as often as it is asked for. Calls that may have been made
-//! twice say so.
+//! Tests of pauses inside a job (parked once, answer readable any number of times) and of calls that may have been made
+//! twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ async fn a_question_puts_the_job_down_and_its_end_is_what_it_returns() {
     let jobs = FakeJobs::new();
     let steps = Steps::new(&hand(&jobs), execution(5));
     let asking = tokio::time::timeout(Duration::from_millis(200), steps.pause("tool:1", request())).await;
-    assert!(asking.is_err(), "the job is nobody's then");
+    assert!(asking.is_err(), "no worker holds the job then");
     let pause = id_in_job(&execution(5), "tool:1").to_string();
     let (kind, parked) =
         jobs.state().batches.iter().flatten().map(|done| (done.kind, done.body.clone())).next().unwrap();
@@ -82,11 +82,11 @@ async fn a_call_that_may_have_been_made_twice_says_so_to_whoever_reads_of_it() {
         let told = Told { events, charge: None };
         steps.record(step, the_try.number, &json!({"words": step}), told).await;
     }
-    // What is no call is begun again as often as one likes.
+    // A step without an outside call may be started again any number of times.
     assert_eq!(shown(&steps), Some(json!(["tool:a"])));
     let told: Vec<Json> = jobs.state().facts.iter().map(|(_, fact)| fact["events"][0][1].clone()).collect();
     assert_eq!(told, [json!({"possible_duplicate": true}), json!({}), json!({})]);
-    // Whoever takes the job up later reads it in the journal.
+    // A later worker reads the note in the journal.
     let later = Steps::new(&hand(&jobs), execution(5));
     for (step, known) in [
         ("tool:a", json!({"words": "tool:a"})),

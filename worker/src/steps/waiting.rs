@@ -1,5 +1,5 @@
-//! What a step waits for: a time to come, a run that it has called, somebody's answer. Short times are waited for here, all
-//! else in Redis: the job is put down, and lies in nobody's hands.
+//! Waits of a job: for a time, for a sub-workflow run, or for an answer. Short waits happen here. For any other the job
+//! is parked in Redis, and no worker holds it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,38 +19,38 @@ use crate::metrics;
 use crate::providers::Pace;
 use crate::spill;
 
-/// What a called run is given lies apart from this size on, in bytes of JSON.
+/// Largest input of a sub-workflow run that is stored inline, in bytes of JSON; larger input becomes a blob.
 const GIVEN_INLINE_BYTES_MAX: usize = limits::INLINE_BYTES_MAX;
 
-/// What came of a run that was called.
+/// The end of a sub-workflow run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallEnd {
-    /// It could not be made, for this reason.
+    /// It could not be started, for this reason.
     Refused(String),
-    /// It is over: the fields of its hash.
+    /// It has ended; these are the fields of its hash.
     Ended(HashMap<String, String>),
 }
 
-/// What came of asking somebody.
+/// The end of a pause.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PauseEnd {
-    /// Somebody has answered this, or the time is over and it was proposed for that case.
+    /// The answer of a person, or the default proposed for a timeout.
     Answered(Json),
-    /// Nobody has answered in time.
+    /// No answer came in time.
     Expired,
-    /// It was called off.
+    /// The pause was cancelled.
     Cancelled,
 }
 
 impl Steps {
-    /// Waits. What takes longer than `worker.job_wait_max_ms` is waited for in Redis: the job is put down, with the
-    /// reason where people look for it, and handed out again when its time has come; this does not return then, and
-    /// whoever takes the job up goes on behind its last recorded step.
+    /// Waits. For a wait longer than `worker.job_wait_max_ms` the job is parked in Redis with this reason and delivered
+    /// again when the time has come. Then this call does not return, and the next worker continues after the last
+    /// journal entry.
     pub async fn wait(&self, wait: Duration, reason: &str) {
         self.wait_as(wait, reason, self.inside.is_some()).await;
     }
 
-    /// As [`Self::wait`], for a node that runs inside this job: the job's own node has not begun, nor does it by this.
+    /// As [`Self::wait`], for a node inside this job. The job's own node does not count as started.
     pub(crate) async fn wait_for_child(&self, wait: Duration, reason: &str) {
         self.wait_as(wait, reason, true).await;
     }
@@ -67,16 +67,16 @@ impl Steps {
         std::future::pending().await
     }
 
-    /// Whether the job is put down for a wait of this length.
+    /// Returns true if the job is parked for a wait of this length.
     pub(crate) fn puts_down(&self, wait: Duration) -> bool {
         wait > self.wait_max
     }
 
-    /// What came of the run that this try of a step calls. The first time it is ordered, and while it is not over the job is
-    /// put down, to be handed out again when it is: this does not return then.
+    /// Returns the end of the sub-workflow run that this try of a journal entry calls. The first call orders the run.
+    /// Until it has ended the job is parked, and this call does not return.
     ///
     /// # Errors
-    /// What is given cannot be stored.
+    /// The input cannot be stored.
     pub async fn call(
         &self,
         step: &str,
@@ -91,7 +91,7 @@ impl Steps {
             Called::Ended(fields) => return Ok((run, CallEnd::Ended(fields))),
             Called::Gone => {
                 let reason = format!(
-                    "the called run {run} was removed before its result was read (scheduler.retention_seconds)"
+                    "the sub-workflow run {run} was removed before its result was read (scheduler.retention_seconds)"
                 );
                 return Ok((run, CallEnd::Refused(reason)));
             }
@@ -99,11 +99,11 @@ impl Steps {
             Called::Unknown => {
                 let (given, blobs) = set_apart(given);
                 let stored = spill::store(self.jobs(), self.of.shard, &blobs).await;
-                stored.map_err(|error| format!("what the workflow is given cannot be stored: {error}"))?;
+                stored.map_err(|error| format!("the input of the workflow cannot be stored: {error}"))?;
                 (Some(given), blobs)
             }
         };
-        tracing::debug!(run = %self.of.run, node = %self.hand.name.node, called = %run, app, "waits for a called run");
+        tracing::debug!(run = %self.of.run, node = %self.hand.name.node, called = %run, app, "waits for a sub-workflow run");
         metrics::PARKED.count();
         let call = Call { run, app: app.to_owned(), given };
         self.put_down().await;
@@ -111,19 +111,20 @@ impl Steps {
         std::future::pending().await
     }
 
-    /// Asks somebody. The first time the job is put down with the question, and this does not return: nobody holds anything
-    /// while the run waits. When it was answered, has expired or was called off the job is handed out again, as the same
-    /// attempt, and the same call returns what came of it, as often as it is made, in later attempts too. What is asked
-    /// once more needs another step.
+    /// Asks a person. The first call parks the job with the question and does not return; no worker is occupied while
+    /// the run waits. When the pause is answered, expired or cancelled, the job is delivered again as the same attempt.
+    /// The same call then returns the result, any number of times, also in later attempts. To ask again, use another
+    /// step.
     ///
-    /// In a run that nobody answers (`interactive: false`) the node fails; who can do without an answer asks the run's
-    /// choices first. With [`OnTimeout::Default`] the request's defaults are the answer when the time is over.
+    /// In a run without people (`interactive: false`) the node fails; a caller that can continue without an answer
+    /// checks the run's choices first. With [`OnTimeout::Default`] the request's defaults are the answer after the
+    /// timeout.
     ///
-    /// Whoever is asked sees secrets masked; an answer that repeats what was shown is made whole again by
-    /// [`tidemill_common::value::secrets::Secrets::unmasked`].
+    /// The question shows secrets masked. [`tidemill_common::value::secrets::Secrets::unmasked`] restores them in an
+    /// answer that repeats the shown text.
     pub async fn pause(&self, step: &str, request: PauseRequest) -> PauseEnd {
         if self.inside.is_some() {
-            // Nothing that runs inside a node waits for anybody.
+            // A node inside another never waits for a person.
             return PauseEnd::Cancelled;
         }
         let pause = id_in_job(&self.of.execution, step);
@@ -144,7 +145,7 @@ impl Steps {
         std::future::pending().await
     }
 
-    /// A question as it is seen: in the inbox, in events, by whoever is asked.
+    /// The question as the inbox, the events and the person see it, with secrets masked.
     fn shown(&self, request: PauseRequest) -> PauseRequest {
         let secrets = &self.secrets;
         if secrets.are_none() {
@@ -163,13 +164,13 @@ impl Steps {
         }
     }
 
-    /// Whether this try of a step has called a run.
+    /// Returns true if this try of a journal entry has called a run.
     pub(crate) async fn has_called(&self, step: &str, number: u32) -> bool {
         let run = self.of.run.called_by(&self.of.execution, step, number);
         self.until_answered(|| self.jobs().called(self.of.run, run)).await != Called::Unknown
     }
 
-    /// Notes of the steps under way that they do nothing but wait: going on with them is no repetition.
+    /// Marks the open journal entries as only waiting, so that continuing them does not count as a repetition.
     async fn put_down(&self) {
         let open = std::mem::take(&mut self.tries().open);
         for step in open {
@@ -181,7 +182,7 @@ impl Steps {
     }
 }
 
-/// What a run is given, as an order carries it, and the blob that it refers to when it is large.
+/// Stores the input of a run inline, or as a blob when it is large.
 fn set_apart(given: Json) -> (Stored, Vec<(BlobId, String)>) {
     let segment = Segment::infer(given);
     if json_size(&segment.value) <= GIVEN_INLINE_BYTES_MAX {

@@ -1,6 +1,6 @@
-//! A service that runs tools: whatever is not part of this program goes to `POST {endpoint}/{provider}/{tool}` with
-//! `{"parameters": {…}}` and comes back as messages; docs/tools.md has the whole of it. The service says what parameters a
-//! tool has under `GET {endpoint}/{provider}/{tool}/parameters`, if it can.
+//! Calls a service that runs tools. All tools without another source go to `POST {endpoint}/{provider}/{tool}` with
+//! `{"parameters": {…}}`, and the answer contains messages; see docs/tools.md. The service may describe a tool's
+//! parameters at `GET {endpoint}/{provider}/{tool}/parameters`.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -22,11 +22,11 @@ use crate::providers::sse::Decoder;
 
 /// Longest wait for the description of a tool.
 const DESCRIBE: Duration = Duration::from_secs(10);
-/// Descriptions that are remembered; beyond them all are forgotten, since no fleet uses so many.
+/// Most cached descriptions; beyond that the cache is emptied, because no fleet uses so many.
 const REMEMBERED_MAX: usize = 1000;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// See the module.
+/// The client of the tool service; see the module.
 pub struct Bridge {
     door: Door,
     endpoint: Url,
@@ -79,7 +79,7 @@ impl Bridge {
         let unavailable = |message: String| ToolError::unavailable(message).passing();
         let mut answer = self.door.send(request).await.map_err(|error| unavailable(self.silent(&error)))?;
         let status = answer.response.status();
-        // A service that has no such path does not tell; what is wrong with a request the call itself will say.
+        // A service without this path describes no tools. A wrong request will fail again at the call.
         if status.is_client_error() {
             return Ok(None);
         }
@@ -118,7 +118,7 @@ impl ToolRuntime for Bridge {
     }
 
     async fn list(&self, _: &str) -> Result<Vec<Declaration>, ToolError> {
-        // A service tells of one tool at a time; agents name theirs.
+        // A service describes one tool at a time; agents name their tools.
         Ok(Vec::new())
     }
 
@@ -169,8 +169,9 @@ impl Bridge {
             let retry_after_ms = after.and_then(|after| u64::try_from(after.as_millis()).ok());
             return Err(ToolError { retry_after_ms, ..error });
         }
-        let body: Json = serde_json::from_slice(&body)
-            .map_err(|error| read(format!("the tool service answered with what is no JSON: {error}")))?;
+        let body: Json = serde_json::from_slice(&body).map_err(|error| {
+            read(format!("the tool service answered with something that is not JSON: {error}"))
+        })?;
         let Some(messages) = body.get("messages").and_then(Json::as_array) else {
             return Err(read("the tool service answered without `messages`".into()));
         };
@@ -183,7 +184,7 @@ impl Bridge {
         Ok(())
     }
 
-    /// An answer in pieces: each event is a message.
+    /// Reads a streamed answer: each event is a message.
     async fn streamed(&self, mut answer: Answer, sink: MessageSink<'_>) -> Result<(), ToolError> {
         let read = |message: String| ToolError::new(Stage::Read, message);
         let (mut decoder, mut events, mut total) = (Decoder::default(), Vec::new(), 0);
@@ -204,7 +205,7 @@ impl Bridge {
                     return Ok(());
                 }
                 let event: Json = serde_json::from_str(&event).map_err(|error| {
-                    read(format!("the tool service sent an event that is no JSON: {error}"))
+                    read(format!("the tool service sent an event that is not JSON: {error}"))
                 })?;
                 if let Some(error) = event.get("error") {
                     return Err(read(error.as_str().map_or_else(|| error.to_string(), str::to_owned)));
@@ -218,7 +219,7 @@ impl Bridge {
     }
 }
 
-/// What a failed answer says.
+/// The message of a failed answer.
 fn said(status: u16, body: &[u8]) -> String {
     let told: Json = serde_json::from_slice(body).unwrap_or_default();
     let text = ["error", "message"].into_iter().find_map(|key| told.get(key).and_then(Json::as_str));

@@ -1,5 +1,5 @@
-//! The way out to servers that the operator has named. They may lie in a network of the operator's, so no guard stands
-//! here, and no proxy; redirects and time limits are those of [`crate::http`].
+//! Calls servers that the operator has named. They may be in the operator's network, so there is no guard and no proxy
+//! here. Redirects and time limits are those of [`crate::http`].
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::http::{Answer, Call, CallError, Http, HttpSettingError};
 
 /// Characters of an answer that an error shows.
 const SHOWN_CHARS_MAX: usize = 300;
-/// Shortest secret that is looked for in texts: a shorter one stands in many words.
+/// Shortest secret that is masked in texts; shorter ones appear in many words.
 const SECRET_CHARS_MIN: usize = 4;
 
-/// See the module.
+/// The client for the operator's servers; see the module.
 #[derive(Debug)]
 pub(crate) struct Door {
     http: Http,
@@ -29,9 +29,9 @@ pub(crate) struct Request<'a> {
     pub(crate) method: Method,
     pub(crate) url: &'a Url,
     pub(crate) headers: HeaderMap,
-    /// Empty: none.
+    /// Empty for no body.
     pub(crate) body: Bytes,
-    /// Longest silence.
+    /// Longest wait without any byte.
     pub(crate) silence: Duration,
 }
 
@@ -50,7 +50,7 @@ impl Door {
 
     pub(crate) async fn send(&self, request: Request<'_>) -> Result<Answer, CallError> {
         let Request { method, url, mut headers, body, silence } = request;
-        // What is read here is not unpacked.
+        // Bodies read here are not unpacked.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let private = headers.keys().cloned().collect();
         let bounds = &self.http.bounds;
@@ -67,7 +67,7 @@ impl Door {
     }
 }
 
-/// The whole body of an answer.
+/// Reads the whole body of an answer.
 pub(crate) async fn whole(answer: &mut Answer, max: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     while let Some(piece) = answer.piece().await.map_err(|error| error.to_string())? {
@@ -79,13 +79,13 @@ pub(crate) async fn whole(answer: &mut Answer, max: u64) -> Result<Vec<u8>, Stri
     Ok(bytes)
 }
 
-/// The type of an answer, without its parameters.
+/// The media type of an answer, without parameters.
 pub(crate) fn content_type(answer: &Answer) -> String {
     let text = answer.response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     text.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// What an error shows of an answer.
+/// The start of an answer, for an error message.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     match text.trim().char_indices().nth(SHOWN_CHARS_MAX) {
@@ -94,27 +94,27 @@ pub(crate) fn excerpt(bytes: &[u8]) -> String {
     }
 }
 
-/// A text of the other side, without what these headers keep secret: it may repeat what it was sent.
+/// Removes the secrets of these headers from a text of the server, which may repeat them.
 pub(crate) fn without_secrets(headers: &HeaderMap, text: String) -> String {
     let values =
         headers.values().filter(|value| value.is_sensitive()).filter_map(|value| value.to_str().ok());
-    // The key is the last word of `Bearer …` and its like.
+    // The key is the last word of `Bearer …` and similar values.
     let words = values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or(value)]);
     without(words, text)
 }
 
-/// A text without these secrets; those that are too short stay.
+/// Replaces these secrets in a text, except those that are too short.
 pub(crate) fn without<'a>(secrets: impl Iterator<Item = &'a str>, text: String) -> String {
     secrets.filter(|word| word.len() >= SECRET_CHARS_MIN).fold(text, |text, word| text.replace(word, "***"))
 }
 
-/// An address out of the settings; user and password in it become a header.
+/// Parses an address of the settings. It must not contain user and password.
 pub(crate) fn address(key: &str, text: &str) -> Result<Url, ToolSettingError> {
     let wrong =
         |reason: &str| ToolSettingError::new(key, format!("must be an http:// or https:// URL: {reason}"));
     let url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(wrong("it has another scheme, or no host"));
+        return Err(wrong("the scheme or the host is wrong"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(wrong("give user and password as a header"));
@@ -122,7 +122,7 @@ pub(crate) fn address(key: &str, text: &str) -> Result<Url, ToolSettingError> {
     Ok(url)
 }
 
-/// Headers out of the settings.
+/// Parses headers of the settings.
 pub(crate) fn headers<'a>(
     key: &str,
     given: impl Iterator<Item = (&'a String, Hidden)>,
@@ -130,7 +130,7 @@ pub(crate) fn headers<'a>(
     let mut headers = HeaderMap::new();
     for (name, value) in given {
         let wrong = |reason: &str| ToolSettingError::new(key, format!("{name}: {reason}"));
-        let parsed: HeaderName = name.parse().map_err(|_| wrong("is no name of a header"))?;
+        let parsed: HeaderName = name.parse().map_err(|_| wrong("is not a valid header name"))?;
         headers.insert(parsed, secret(&value.0).ok_or_else(|| wrong("its value cannot be sent"))?);
     }
     Ok(headers)
@@ -145,7 +145,7 @@ pub(crate) fn bearer(headers: &mut HeaderMap, key: &str, text: &str) -> Result<(
     Ok(())
 }
 
-/// A header's value that no log shows.
+/// A header value that logs do not show.
 pub(crate) fn secret(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(text).ok()?;
     value.set_sensitive(true);

@@ -1,54 +1,52 @@
-//! Why a tool brought nothing, and what a node says then.
+//! Failures of tool calls, and the messages a node reports for them.
 
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::nodes::tool::ErrorType;
 
-/// How far a call came; Dify has other words at each stage.
+/// The stage a call reached. Dify's messages differ by stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// There is no way to the tool.
+    /// The tool was not found.
     Resolve,
-    /// The call was not taken.
+    /// The call was not accepted.
     Invoke,
-    /// What came back cannot be read.
+    /// The answer could not be read.
     Read,
-    /// The tool itself says that it failed.
+    /// The tool itself reported a failure.
     Tool,
 }
 
-/// See the module.
+/// The failure of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolError {
-    /// How far it came.
     pub stage: Stage,
-    /// What happened.
     pub message: String,
-    /// Whether another try could help.
+    /// True if a retry could help.
     pub retryable: bool,
-    /// How long the other side asked to wait, in milliseconds.
+    /// The wait the server asked for, in milliseconds.
     pub retry_after_ms: Option<u64>,
 }
 
 impl ToolError {
-    /// An error that another try will not mend.
+    /// Creates an error that a retry would not fix.
     pub fn new(stage: Stage, message: impl Into<String>) -> Self {
         Self { stage, message: message.into(), retryable: false, retry_after_ms: None }
     }
-    /// There is no way to the tool.
+    /// The tool was not found.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(Stage::Resolve, message)
     }
-    /// The same, and it may pass.
+    /// Marks the error as retryable.
     pub fn passing(self) -> Self {
         Self { retryable: true, ..self }
     }
-    /// What a status says of another try.
+    /// Sets whether a retry could help, by the HTTP status.
     pub fn by_status(self, status: u16) -> Self {
         Self { retryable: status >= 500 || matches!(status, 408 | 425 | 429), ..self }
     }
 
-    /// It as the node's failure.
+    /// Converts it to the node's failure.
     pub fn failure(self, provider_name: &str) -> NodeFailure {
         let Self { stage, message, retryable, retry_after_ms } = self;
         let (class, message) = match stage {
@@ -67,14 +65,12 @@ impl ToolError {
 #[derive(Debug, thiserror::Error)]
 #[error("setting tools.{key}: {reason}")]
 pub struct ToolSettingError {
-    /// Which.
     pub key: String,
-    /// What is wrong with it.
     pub reason: String,
 }
 
 impl ToolSettingError {
-    /// See the type.
+    /// Creates the error.
     pub fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { key: key.into(), reason: reason.into() }
     }

@@ -1,10 +1,9 @@
-//! The ways to tools: who has a tool, what it says of itself, and how it is called. Tool nodes and agents come here with a
-//! tool's name and get [`Tool`]; what a way is (this program, a service, an OpenAPI document, an MCP server) only its file
-//! knows.
+//! Finds and calls tools. Tool nodes and agents look up a tool's name and get a [`Tool`]. Each source of tools has its
+//! own module.
 //!
-//! In the order in which a name is looked up: [`openapi`] and [`mcp`] for the providers that the settings name, [`workflow`]
-//! for apps of this namespace, [`builtin`] for what is part of this program, [`bridge`] for all else, if there is one. [`door`] is the way out to
-//! servers that the operator has named.
+//! The lookup order: [`openapi`] and [`mcp`] for the providers in the settings, [`workflow`] for apps of this
+//! namespace, [`builtin`] for built-in tools, [`bridge`] for all others, if a service is set. [`door`] calls servers
+//! that the operator has named.
 
 pub mod bridge;
 pub mod builtin;
@@ -36,62 +35,57 @@ use workflow::Workflows;
 
 pub use error::{Stage, ToolError, ToolSettingError};
 
-/// A tool, as workflows name it.
+/// A tool's name in a workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolName<'a> {
-    /// The kind of its provider.
     pub kind: ProviderKind,
-    /// The provider's id.
     pub provider_id: &'a str,
-    /// The provider's name.
     pub provider_name: &'a str,
-    /// The tool's name.
     pub tool: &'a str,
 }
 
-/// What a call is given.
+/// The input of a call.
 #[derive(Clone, Copy)]
 pub struct ToolCall<'a> {
-    /// The arguments by name, under the declared types.
+    /// The arguments by name, converted to their declared types.
     pub arguments: &'a JsonMap,
-    /// Whose files its files are.
+    /// The run that owns the call's files.
     pub run: &'a RunId,
-    /// The guarded way out, for addresses that a document chose.
+    /// The guarded client, for addresses that a document chose.
     pub http: &'a Http,
-    /// Where files lie.
     pub files: &'a dyn Files,
     /// The same for every try of this call.
     pub idempotency_key: &'a str,
-    /// Whether servers that nobody knows get the key too (`tidemill.idempotency_key` of the node).
+    /// True if unknown servers get the key too (`tidemill.idempotency_key` of the node).
     pub sends_key: bool,
-    /// The step of the job that the call is, and its try; none where nothing is remembered.
+    /// The journal entry of the call and its try; `None` without a journal.
     pub step: Option<(&'a Steps, &'a str, u32)>,
-    /// The parameters that the tool is known to have.
+    /// The tool's known parameters.
     pub known: Known<'a>,
 }
 
-/// Takes messages as they come.
+/// Receives messages as they arrive.
 pub type MessageSink<'a> = &'a mut (dyn FnMut(Message) + Send);
 
-/// One way to tools.
+/// A source of tools.
 #[async_trait::async_trait]
 pub trait ToolRuntime: Send + Sync {
-    /// What the tool says of itself; none when it does not tell, and then everything that it is given is a parameter.
+    /// Returns the tool's declaration, or `None` if the source has none; then every argument is a parameter.
     ///
     /// # Errors
-    /// There is no such tool, or nobody who could say so.
+    /// The tool does not exist, or its source does not answer.
     async fn parameters(&self, tool: &ToolName<'_>) -> Result<Option<Declaration>, ToolError>;
 
-    /// All tools of the provider, for agents; empty where they cannot be told.
+    /// Lists all tools of the provider, for agents. Empty if the source cannot list them.
     ///
     /// # Errors
     /// As [`ToolRuntime::parameters`].
     async fn list(&self, provider_id: &str) -> Result<Vec<Declaration>, ToolError>;
 
-    /// Calls the tool. Messages go to `sink` as they come. Dropping the future ends the call.
+    /// Calls the tool. Messages go to `sink` as they arrive. Dropping the future ends the call.
     ///
     /// # Errors
-    /// What went wrong, and at which stage.
+    /// The failure and its stage.
     async fn invoke(
         &self,
         tool: &ToolName<'_>,
@@ -100,29 +94,27 @@ pub trait ToolRuntime: Send + Sync {
     ) -> Result<(), ToolError>;
 }
 
-/// Why a secret is no argument.
+/// The message for a secret in the arguments.
 const NO_SECRETS: &str =
-    "a secret cannot be handed to another workflow; give that one an environment variable of its own";
+    "a secret cannot be passed to another workflow; define it as an environment variable of that workflow";
 
 /// A tool that can be called.
 pub struct Tool<'a> {
-    /// What it is called.
     pub name: ToolName<'a>,
-    /// What it says of itself.
     pub declaration: Option<Declaration>,
     runtime: &'a dyn ToolRuntime,
 }
 
 impl Tool<'_> {
-    /// Its parameters, if it tells them.
+    /// Its parameters, if it declares them.
     pub fn known(&self) -> Option<Known<'_>> {
         self.declaration.as_ref().map(Declaration::known)
     }
 
-    /// The arguments under the declared types, for callers whose arguments come from a model.
+    /// Converts arguments to their declared types, for callers whose arguments come from a model.
     ///
     /// # Errors
-    /// What Dify says of a value that cannot have the type.
+    /// Dify's message for a value that cannot be converted.
     pub fn cast(&self, mut arguments: JsonMap) -> Result<JsonMap, String> {
         let known = self.known().unwrap_or(Known::NOTHING);
         for (name, value) in &mut arguments {
@@ -133,10 +125,11 @@ impl Tool<'_> {
         Ok(arguments)
     }
 
-    /// Calls it; see [`ToolRuntime::invoke`].
+    /// Calls the tool; see [`ToolRuntime::invoke`].
     ///
     /// # Errors
-    /// As there, and for a secret among the arguments of a workflow: they would lie in the open as another run's inputs.
+    /// As there, and for a secret among the arguments of a workflow, because it would be stored unmasked as another
+    /// run's input.
     pub async fn invoke(&self, call: ToolCall<'_>, sink: MessageSink<'_>) -> Result<(), ToolError> {
         let secrets = call.step.map(|(steps, ..)| steps.secrets());
         if self.name.kind == ProviderKind::Workflow && secrets.is_some_and(|all| all.are_in(call.arguments)) {
@@ -146,7 +139,7 @@ impl Tool<'_> {
     }
 }
 
-/// All ways to tools.
+/// All sources of tools.
 pub struct Tools {
     bridge: Option<Bridge>,
     builtin: Option<Builtin>,
@@ -156,7 +149,8 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// The ways that the settings describe. Documents are read now; servers, and documents that a manifest names, are asked when they are needed.
+    /// Creates the sources from the settings. Documents are read now. Servers, and documents that a manifest names, are
+    /// first contacted when needed.
     ///
     /// # Errors
     /// A setting that cannot be used.
@@ -183,26 +177,26 @@ impl Tools {
         })
     }
 
-    /// With apps that say of themselves what is kept there.
+    /// Adds the store with the declarations of apps.
     #[must_use]
     pub fn with_apps_in(self, jobs: Arc<dyn Jobs>) -> Self {
         Self { workflows: self.workflows.map(|workflows| workflows.kept_in(jobs)), ..self }
     }
 
-    /// The tool of a name, with what it says of itself.
+    /// Finds a tool with its declaration.
     ///
     /// # Errors
-    /// Nobody has it, or nobody answers.
+    /// No source has the tool, or its source does not answer.
     pub async fn find<'a>(&'a self, name: ToolName<'a>) -> Result<Tool<'a>, ToolError> {
         let runtime = self.runtime(&name)?;
         let declaration = runtime.parameters(&name).await?;
         Ok(Tool { name, declaration, runtime })
     }
 
-    /// All tools of a provider, for agents.
+    /// Lists all tools of a provider, for agents.
     ///
     /// # Errors
-    /// Nobody has the provider, or nobody answers.
+    /// No source has the provider, or its source does not answer.
     pub async fn list(&self, provider: &ToolName<'_>) -> Result<Vec<Declaration>, ToolError> {
         self.runtime(provider)?.list(provider.provider_id).await
     }

@@ -1,5 +1,5 @@
-//! Apps of this namespace as tools: the published workflow runs as a run of its own, and its outputs are what the tool
-//! answers. Nobody waits for it: see [`Steps::call`].
+//! Apps of this namespace as tools: the published workflow runs as a sub-workflow run, and its outputs are the tool's
+//! answer. No worker waits for it: see [`Steps::call`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,17 +20,17 @@ use super::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime};
 use crate::backoff::Backoff;
 use crate::steps::{CallEnd, Steps};
 
-/// Forms that are remembered; beyond them all are forgotten.
+/// Most cached declarations; beyond that the cache is emptied.
 const REMEMBERED_MAX: usize = 1000;
 
-/// What apps say of themselves, and when they were asked.
+/// The declarations of apps, and when each was read.
 type Described = HashMap<String, (Instant, Option<Declaration>)>;
 
-/// See the module.
+/// Workflows as tools; see the module.
 pub struct Workflows {
-    /// Where the apps are; none: they are called and not described.
+    /// The store with the apps; without it apps are called but have no declaration.
     jobs: Option<Arc<dyn Jobs>>,
-    /// How long a form is believed.
+    /// Lifetime of a cached declaration.
     believed: Duration,
     described: Mutex<Described>,
 }
@@ -48,7 +48,8 @@ impl Workflows {
         self.described.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What an app's published version says of itself; none for one that is not there: its call says so.
+    /// Reads the declaration of an app's published version; `None` if the app does not exist, which its call will
+    /// report.
     async fn ask(jobs: &dyn Jobs, app: &str) -> Result<Option<Declaration>, ToolError> {
         let mut backoff = Backoff::default();
         let found = loop {
@@ -73,7 +74,7 @@ impl Workflows {
     }
 }
 
-/// What stands for a secret of the called workflow.
+/// Stands for a secret of the called workflow.
 const MASK: &str = "********************";
 
 #[async_trait::async_trait]
@@ -89,7 +90,7 @@ impl ToolRuntime for Workflows {
         if described.len() >= REMEMBERED_MAX {
             described.clear();
         }
-        // One that is not there yet is looked for again.
+        // An app that does not exist yet is looked up again next time.
         if declared.is_some() {
             described.insert(tool.provider_id.to_owned(), (Instant::now(), declared.clone()));
         }
@@ -120,7 +121,7 @@ impl ToolRuntime for Workflows {
             return Err(ToolError::new(Stage::Tool, error));
         }
         let mut outputs = opened(&fields, steps).await?;
-        // The called run goes first, and its files with it.
+        // The sub-workflow run is deleted before its caller, with its files.
         for value in outputs.values_mut() {
             match value {
                 Json::Array(items) => {
@@ -136,8 +137,8 @@ impl ToolRuntime for Workflows {
     }
 }
 
-/// What the run is given: arguments of type `system-files` are its files, and so are files under a name that is not in
-/// its form, where it takes any (Dify).
+/// Builds the inputs of the run. Arguments of type `system-files` become its files. So do files under a name outside of
+/// its form, if it accepts files (Dify).
 fn given(arguments: &JsonMap, known: Known<'_>) -> Json {
     let (mut inputs, mut files) = (JsonMap::new(), Vec::new());
     let takes_files = known.parameters.iter().any(|one| one.ty == ParameterType::SystemFiles);
@@ -169,18 +170,18 @@ fn is_file(value: &Json) -> bool {
     value.get(FILE_IDENTITY_KEY).and_then(Json::as_str) == Some(FILE_IDENTITY)
 }
 
-/// Why there is no result.
+/// Returns the reason if the run has no result.
 fn error(fields: &HashMap<String, String>) -> Option<String> {
     let status = fields.get("status").and_then(|name| RunStatus::from_name(name));
     match status {
         Some(RunStatus::Succeeded | RunStatus::PartialSucceeded) => None,
         other => Some(fields.get("error").cloned().unwrap_or_else(|| {
-            format!("the called run ended as {}", other.map_or("nobody knows what", RunStatus::name))
+            format!("the sub-workflow run ended as {}", other.map_or("unknown", RunStatus::name))
         })),
     }
 }
 
-/// What the run cost. It tells the sum of its tokens alone, which Dify takes for tokens out.
+/// The cost of the run. A run reports only the sum of its tokens, which Dify counts as completion tokens.
 fn usage(fields: &HashMap<String, String>) -> Usage {
     let tokens: u64 = fields.get("tokens").and_then(|text| text.parse().ok()).unwrap_or(0);
     let text = |key: &str, default: &str| fields.get(key).map_or(default, String::as_str).to_owned();
@@ -198,10 +199,10 @@ fn usage(fields: &HashMap<String, String>) -> Usage {
     Usage::from_record(record.as_object().cloned().unwrap_or_default())
 }
 
-/// The run's outputs, with what lies apart.
+/// Loads the run's outputs, including blobs.
 async fn opened(fields: &HashMap<String, String>, steps: &Steps) -> Result<JsonMap, ToolError> {
     let unreadable = |reason: String| {
-        ToolError::new(Stage::Read, format!("the outputs of the called run cannot be read: {reason}"))
+        ToolError::new(Stage::Read, format!("the outputs of the sub-workflow run cannot be read: {reason}"))
     };
     let stored: JsonMap = match fields.get("outputs") {
         Some(text) => serde_json::from_str(text).map_err(|error| unreadable(error.to_string()))?,
@@ -242,7 +243,7 @@ async fn open(value: Json, steps: &Steps) -> Result<Json, String> {
     })
 }
 
-/// A file that the called run has kept becomes one of the caller.
+/// Copies a stored file of the sub-workflow run to the caller's run.
 async fn take_over(value: &mut Json, call: &ToolCall<'_>) -> Result<(), ToolError> {
     let text = |key: &str| value.get(key).and_then(Json::as_str);
     if text(FILE_IDENTITY_KEY) != Some(FILE_IDENTITY) || text("transfer_method") != Some("tool_file") {
@@ -250,7 +251,7 @@ async fn take_over(value: &mut Json, call: &ToolCall<'_>) -> Result<(), ToolErro
     }
     let Some(reference) = text("reference").map(str::to_owned) else { return Ok(()) };
     let failed = |reason: String| {
-        ToolError::new(Stage::Read, format!("a file of the called run cannot be kept: {reason}"))
+        ToolError::new(Stage::Read, format!("a file of the sub-workflow run cannot be copied: {reason}"))
     };
     let bytes = call.files.read(&reference, call.http.bounds.file_bytes_max).await;
     let kept = call.files.keep(call.run, bytes.map_err(|error| failed(error.to_string()))?).await;
@@ -258,7 +259,7 @@ async fn take_over(value: &mut Json, call: &ToolCall<'_>) -> Result<(), ToolErro
     Ok(())
 }
 
-/// The messages of Dify, in its order.
+/// Sends the messages in Dify's order.
 fn answer(outputs: JsonMap, sink: MessageSink<'_>) {
     for value in outputs.values() {
         let several = value.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -336,7 +337,7 @@ mod tests {
         assert_eq!(error(&fields("succeeded", None)), None);
         assert_eq!(error(&fields("partial-succeeded", None)), None);
         assert_eq!(error(&fields("failed", Some("boom"))), Some("boom".into()));
-        assert_eq!(error(&fields("stopped", None)), Some("the called run ended as stopped".into()));
+        assert_eq!(error(&fields("stopped", None)), Some("the sub-workflow run ended as stopped".into()));
     }
 
     #[test]

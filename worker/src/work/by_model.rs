@@ -1,4 +1,5 @@
-//! A question to the user that a model answers instead (`execution: llm`): asked within the job, and the reply is the answer.
+//! Lets a model answer a question to the user (`execution: llm`). The model is asked within the job, and its reply is
+//! the answer.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
@@ -13,10 +14,10 @@ use crate::calls::ask;
 use crate::core::now;
 use crate::steps::{Begun, Told};
 
-/// The step in which the model is asked.
+/// The journal key of the call to the model.
 const STEP: &str = "llm:1";
 
-/// The stage.
+/// The stage that lets a model answer.
 pub(super) struct Answering;
 
 #[async_trait::async_trait]
@@ -29,8 +30,8 @@ impl Stage for Answering {
         let result = match asking.answer(by).await {
             Ok(result) => result,
             Err(failure) => {
-                let told = asking.told(json!({"reason": failure.message}));
-                asking.tell("failed", vec![(StepEvent::UserInteractionFailed, told)]).await;
+                let report_data = asking.report_data(json!({"reason": failure.message}));
+                asking.tell("failed", vec![(StepEvent::UserInteractionFailed, report_data)]).await;
                 NodeResult::failed(failure)
             }
         };
@@ -38,11 +39,11 @@ impl Stage for Answering {
     }
 }
 
-/// A question that a model is asked.
+/// A question to a model.
 struct Asking<'a> {
     cx: &'a WorkContext<'a>,
     data: &'a UserInteractionData,
-    /// Its id in events and outputs.
+    /// The question's id in events and outputs.
     id: String,
     prompt: String,
 }
@@ -55,7 +56,7 @@ impl<'a> Asking<'a> {
 
     async fn answer(&self, by: &ByModel) -> Result<NodeResult, NodeFailure> {
         let began = now();
-        let asked = self.told(json!({
+        let asked = self.report_data(json!({
             "operation_type": self.data.operation(), "interaction_type": self.data.interaction.name(),
             "prompt": self.prompt, "timeout": null, "context_data": {"profile_id": by.profile},
         }));
@@ -65,8 +66,8 @@ impl<'a> Asking<'a> {
         let model = model.map_err(|error| error.failure())?;
         let messages = ask::messages("", &self.prompt);
         let reply = model.ask(self.cx.steps, STEP, messages, by.parameters.clone(), &mut |_| {}).await?;
-        let responded = self.told(json!({"input_data": reply.text}));
-        let processed = self.told(json!({"operation_type": self.data.operation(), "results": {}}));
+        let responded = self.report_data(json!({"input_data": reply.text}));
+        let processed = self.report_data(json!({"operation_type": self.data.operation(), "results": {}}));
         let events = vec![
             (StepEvent::UserInteractionResponded, responded),
             (StepEvent::UserInteractionProcessed, processed),
@@ -87,18 +88,18 @@ impl<'a> Asking<'a> {
         })
     }
 
-    fn told(&self, what: Json) -> JsonMap {
-        let mut told = JsonMap::from_iter([("interaction_id".to_owned(), self.id.as_str().into())]);
-        told.extend(what.as_object().cloned().unwrap_or_default());
-        told
+    fn report_data(&self, what: Json) -> JsonMap {
+        let mut report_data = JsonMap::from_iter([("interaction_id".to_owned(), self.id.as_str().into())]);
+        report_data.extend(what.as_object().cloned().unwrap_or_default());
+        report_data
     }
 
-    /// Tells once in an attempt, whoever dies meanwhile.
+    /// Sends events once per attempt, even if a worker dies meanwhile.
     async fn tell(&self, what: &str, events: Vec<(StepEvent, JsonMap)>) {
         let step = format!("interaction:{what}:{}", self.cx.name.number);
         if let Begun::Try(the_try) = self.cx.steps.begin(&step).await {
-            let told = Told { events, charge: None };
-            self.cx.steps.record(&step, the_try.number, &Json::Null, told).await;
+            let report_data = Told { events, charge: None };
+            self.cx.steps.record(&step, the_try.number, &Json::Null, report_data).await;
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The nodes inside a node: run one after the other before it, each with its own record, its own text and its own place in
-//! the ledger. A try that has failed and an end are kept in the journal, so that a job that is handed out again repeats
-//! no child that has ended and counts on from the tries that were made.
+//! Runs the nodes inside a node, one after the other, before the node itself. Each has its own record, text and costs.
+//! The journal keeps failed tries and ends. So a job that is delivered again repeats no child that has ended, and
+//! continues the count of tries.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use crate::progress::{SharedProgress, telling};
 use crate::spill::{Spilled, spill};
 use crate::steps::{Begun, Inside, Try};
 
-/// The stage.
+/// The stage that runs the inner nodes.
 pub(super) struct Children;
 
 #[async_trait::async_trait]
@@ -49,7 +49,7 @@ impl Stage for Children {
     }
 }
 
-/// Shows in the node's record which of its children are extractions.
+/// Lists the extractions among the children in the node's record.
 fn note_extractions(cx: &mut WorkContext<'_>, children: &[NodeIx]) {
     let is_extraction = |ix: &&NodeIx| matches!(kind_of(cx, **ix), Some(ChildKind::Extraction(_)));
     let ids = children.iter().filter(is_extraction).map(|ix| json!(cx.graph.node(*ix).id.as_str()));
@@ -59,7 +59,7 @@ fn note_extractions(cx: &mut WorkContext<'_>, children: &[NodeIx]) {
     }
 }
 
-/// Gives the node the inputs that say what stands for nothing.
+/// Sets the node's inputs; an input with a null variable gets its default, or fails the node.
 fn feed(cx: &mut WorkContext<'_>) -> Result<(), NodeFailure> {
     let inputs = cx.node().work.as_ref().map(|work| work.inputs.clone()).unwrap_or_default();
     for input in inputs {
@@ -85,7 +85,7 @@ fn kind_of<'a>(cx: &'a WorkContext<'_>, child: NodeIx) -> Option<&'a ChildKind> 
     cx.graph.node(child).child.as_deref().map(|child| &child.kind)
 }
 
-/// Runs a child to its end, or finds it there. An error is the failure of its parent.
+/// Runs a child to its end, or takes its recorded end. An error is the failure of the parent.
 async fn run(cx: &mut WorkContext<'_>, child: NodeIx) -> Result<(), NodeFailure> {
     let graph = cx.graph.clone();
     let id = &graph.node(child).id;
@@ -112,12 +112,12 @@ async fn run(cx: &mut WorkContext<'_>, child: NodeIx) -> Result<(), NodeFailure>
     }
 }
 
-/// What is left of the wait behind a try, when it is recorded that it has failed.
+/// Returns the rest of the wait after a try that is recorded as failed.
 async fn failed_once(cx: &WorkContext<'_>, key: &str, number: u32) -> Option<Duration> {
     let Begun::Known(kept) = cx.steps.begin(&failure_key(key, number)).await else { return None };
     let due = kept.get("due").and_then(Json::as_i64).map(Timestamp::from_micros);
     let wait = Duration::from_millis(kept.get("wait_ms").and_then(Json::as_u64).unwrap_or(0));
-    // No clock can make it wait longer than it would have.
+    // A clock difference must not make the wait longer than planned.
     Some(due.map_or(wait, |due| wait.min(Duration::from_secs_f64(due.seconds_since(now()).max(0.0)))))
 }
 
@@ -125,7 +125,7 @@ fn failure_key(key: &str, number: u32) -> String {
     format!("{key}:failed:{number}")
 }
 
-/// The child has ended before: its outputs are as they were kept.
+/// Takes the recorded outputs of a child that has ended before.
 async fn known(cx: &mut WorkContext<'_>, child: NodeIx, mut kept: Json) -> Result<(), NodeFailure> {
     let graph = cx.graph.clone();
     let id = graph.node(child).id.as_str();
@@ -142,7 +142,7 @@ async fn known(cx: &mut WorkContext<'_>, child: NodeIx, mut kept: Json) -> Resul
     cx.variables.put_kept(id, outputs, &*jobs, shard).await
 }
 
-/// One try. Nothing when the child has ended; else how long to wait before the next one.
+/// Runs one try. Returns `None` when the child has ended, else the wait before the next try.
 async fn one_try(
     cx: &mut WorkContext<'_>,
     child: NodeIx,
@@ -157,7 +157,7 @@ async fn one_try(
     let streams = cx.frame.is_root() && graph.is_streamed(node);
     let progress = progress_of(cx.hand, (&graph, node), executor, streams).of_child(inside.clone());
     let progress = SharedProgress::new(progress);
-    // Counted over the attempts of the parent, so that no try has the name of another.
+    // Count over all attempts of the parent, so that no two tries have the same name.
     let number = cx.name.number.saturating_sub(1).saturating_add(the_try.number);
     let steps = cx.steps.inside(execution, number, inside.clone());
     let name = AttemptName { run: cx.name.run, execution, number };
@@ -194,7 +194,7 @@ async fn one_try(
         result = NodeResult::failed(NodeFailure::new("VirtualNodeExecutionError", message));
     }
     if the_try.possible_duplicate && executor.is_some_and(Executor::goes_outside) {
-        // A child that notes its calls has said which; of any other it is the one that it makes.
+        // A child with a journal of calls has already noted which. Any other child has only one call.
         let doubled = || json!(["call"]);
         result.process_data.entry("possible_duplicates").or_insert_with(doubled);
     }
@@ -250,7 +250,7 @@ async fn one_try(
     Ok(None)
 }
 
-/// Whether the node goes on with default values where an extraction has failed.
+/// Returns true if the node continues with default values when an extraction has failed.
 fn is_replaced(cx: &WorkContext<'_>) -> bool {
     matches!(cx.node().error_strategy, Some(ErrorStrategy::DefaultValue(_)))
 }
@@ -259,7 +259,7 @@ fn default_of(of: &Extraction) -> Segment {
     of.default_value.clone().map_or_else(|| Segment::string(""), Segment::infer)
 }
 
-/// Shows in the node's record which extraction failed.
+/// Notes a failed extraction in the node's record.
 fn note_error(cx: &mut WorkContext<'_>, id: &str, error_type: &str, message: &str) {
     let error = json!({"child_id": id, "error_type": error_type, "message": message});
     match cx.process_data.entry("extraction_errors").or_insert_with(|| json!([])) {
@@ -268,18 +268,18 @@ fn note_error(cx: &mut WorkContext<'_>, id: &str, error_type: &str, message: &st
     }
 }
 
-/// The run's options, of a run that nobody answers: inside another a node waits for nobody.
+/// The run's options with `interactive` off, because a node inside another never waits for a person.
 fn unattended(options: &RunOptions) -> RunOptions {
     let choices = Choices { interactive: false, ..options.choices().into_owned() };
     RunOptions { choices: Some(Box::new(choices)), ..options.clone() }
 }
 
-/// What the failure of a child is to its parent.
+/// Converts the failure of a child to the failure of its parent.
 fn failure_of_parent(id: &str, error: &str) -> NodeFailure {
     NodeFailure::new("VirtualNodeExecutionError", format!("Virtual node {id} execution failed: {error}"))
 }
 
-/// How long to wait before the next try, if there is one.
+/// Returns the wait before the next try, or `None` if there is no further try.
 fn next_try(
     cx: &WorkContext<'_>,
     execution: &ExecutionId,

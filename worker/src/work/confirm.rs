@@ -1,5 +1,5 @@
-//! Leave to begin: somebody is asked before the node's own call is made, with what it would be made of. Whoever refuses ends
-//! the node: it leaves by its handle for that, or the run is stopped.
+//! Asks a person for approval before the node's call, and shows the call's input. A refusal ends the node: it leaves by
+//! its handle for refusals, or the run is stopped.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::graph::{Confirm, Node};
@@ -19,13 +19,13 @@ use crate::calls::run::{INPUT, STEP_NODE, refused};
 use crate::calls::tell::Status;
 use crate::steps::{Begun, PauseEnd, Steps, Told};
 
-/// The step that asks; its answer is found under it.
+/// The journal key of the question and its answer.
 const STEP: &str = "confirm";
-/// A value above this size is cut where it is shown, in bytes of JSON.
+/// Larger values are cut in the question, in bytes of JSON.
 const SHOWN_BYTES_MAX: usize = 4096;
 const SHOWN_CHARS: usize = 1000;
 
-/// The stage.
+/// The stage that asks for approval.
 pub(super) struct Confirming;
 
 #[async_trait::async_trait]
@@ -34,7 +34,7 @@ impl Stage for Confirming {
         if cx.node().work.as_ref().is_none_or(|work| work.confirm.is_none()) {
             return Flow::On;
         }
-        // Who cannot say what would be done is given no leave to do it.
+        // Without a known input there is nothing to approve, so the node ends here.
         let input = match input_of(cx).await {
             Ok(input) => input,
             Err(end) => return Flow::End(end),
@@ -50,8 +50,8 @@ impl Stage for Confirming {
     }
 }
 
-/// Returns when somebody has given leave; an error is how the node ends without it. `input` is what the call would be made
-/// of, fit to be seen.
+/// Returns when a person has approved. An error is the node's result without approval. `input` is the call's input with
+/// secrets masked.
 pub(crate) async fn leave(
     node: &Node,
     confirm: &Confirm,
@@ -79,27 +79,27 @@ pub(crate) async fn leave(
         PauseEnd::Answered(answer) if is_approved(&answer) => return Ok(()),
         PauseEnd::Answered(answer) => {
             let comment = answer.get("comment").and_then(Json::as_str).unwrap_or_default();
-            format!("node {} was not given leave to begin{}", node.id, behind(comment))
+            format!("node {} was not approved{}", node.id, suffix(comment))
         }
-        PauseEnd::Expired | PauseEnd::Cancelled => format!("node {} was called off before it began", node.id),
+        PauseEnd::Expired | PauseEnd::Cancelled => format!("node {} was cancelled before it began", node.id),
     };
-    let told = event(node, attempt, "cancelled", json!({"reason": reason}));
-    tell_once(steps, "confirm:cancelled", StepEvent::StepCancel, told).await;
+    let report = event(node, attempt, "cancelled", json!({"reason": reason}));
+    tell_once(steps, "confirm:cancelled", StepEvent::StepCancel, report).await;
     Err(Box::new(called_off(reason)))
 }
 
-fn behind(comment: &str) -> String {
+fn suffix(comment: &str) -> String {
     if comment.is_empty() { String::new() } else { format!(": {comment}") }
 }
 
 async fn tell_once(steps: &Steps, step: &str, what: StepEvent, data: JsonMap) {
     if let Begun::Try(the_try) = steps.begin(step).await {
-        let told = Told { events: vec![(what, data)], charge: None };
-        steps.record(step, the_try.number, &Json::Null, told).await;
+        let report = Told { events: vec![(what, data)], charge: None };
+        steps.record(step, the_try.number, &Json::Null, report).await;
     }
 }
 
-/// The envelope that events of a step have.
+/// The common fields of a step's events.
 fn event(node: &Node, attempt: u32, status: &str, content: Json) -> JsonMap {
     let fields = [
         ("step_id", json!(node.id)),
@@ -113,8 +113,8 @@ fn event(node: &Node, attempt: u32, status: &str, content: Json) -> JsonMap {
     fields.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
 }
 
-/// What the call would be made of: the input of a step and the parameters of a tool, missing values filled in; of any other
-/// node what it will read. An error is how a step ends that cannot begin.
+/// Returns the input of the call: of a step or tool its parameters with missing values filled in, of any other node the
+/// variables it will read. An error is the result of a step that cannot start.
 async fn input_of(cx: &mut WorkContext<'_>) -> Result<JsonMap, Box<NodeResult>> {
     let graph = cx.graph.clone();
     if let Some(input) = made(&cx.variables) {
@@ -133,7 +133,7 @@ async fn input_of(cx: &mut WorkContext<'_>) -> Result<JsonMap, Box<NodeResult>> 
             let init = prepared.teller.event(StepEvent::StepInit, Status::Init, json!(prepared.record()));
             let input = prepared.input;
             tell_once(cx.steps, "confirm:init", init.0, init.1).await;
-            // What was seen is what is done.
+            // Run exactly the input that was shown.
             let whole = Stored::Inline(Segment::infer(Json::Object(input.clone())));
             cx.variables.put(STEP_NODE, INPUT, whole, None);
             Ok(input)
@@ -155,7 +155,7 @@ async fn input_of(cx: &mut WorkContext<'_>) -> Result<JsonMap, Box<NodeResult>> 
     }
 }
 
-/// What the node will read, but for what the run keeps of its own: the conversation and what was done before.
+/// The variables the node will read, without the run's own ones such as the conversation.
 fn read(cx: &WorkContext<'_>) -> JsonMap {
     let mentions = cx.node().mentions.iter().filter(|(node, _)| !node.starts_with('#'));
     let found = mentions.filter_map(|(node, name)| match cx.variables.variable(node, name) {
@@ -165,7 +165,7 @@ fn read(cx: &WorkContext<'_>) -> JsonMap {
     found.collect()
 }
 
-/// The same, fit to be seen: secrets masked, large values cut.
+/// Prepares the input for display: secrets masked, large values cut.
 fn shown(input: JsonMap, steps: &Steps) -> JsonMap {
     let cut = |value: Json| match json_size(&value) {
         0..=SHOWN_BYTES_MAX => value,
@@ -174,6 +174,6 @@ fn shown(input: JsonMap, steps: &Steps) -> JsonMap {
             format!("{}…", text.chars().take(SHOWN_CHARS).collect::<String>()).into()
         }
     };
-    // Masked first: of a secret that is cut nothing would be found.
+    // Mask before cutting: half a secret would not be found.
     steps.secrets().hidden_in(input).into_iter().map(|(name, value)| (name, cut(value))).collect()
 }

@@ -1,5 +1,5 @@
-//! The end of a node that has come to it otherwise than through its stages: it was answered or called off while nobody had
-//! it, or its time is over. What came of it is known; only its hooks are to be told.
+//! Sends the after-hooks of a node whose end did not pass its stages: it was answered or cancelled while no worker held
+//! it, or its time limit passed. The result is already known; only the hooks remain.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use super::WorkContext;
 use super::hooks::{self, Way};
 use crate::variables::JobVariables;
 
-/// Tells the hooks. What comes back says whether they could be told; the rest of the end is kept elsewhere.
+/// Sends the hook events. The result says only whether that succeeded; the node's end is stored elsewhere.
 pub(super) async fn tell(cx: &mut WorkContext<'_>, ended: EndedBefore, way: Way) -> NodeResult {
     let EndedBefore { failed, error, outputs } = ended;
     let outputs = match values(cx, outputs).await {
         Ok(outputs) => outputs,
         Err(failure) => return NodeResult::failed(failure),
     };
-    // The class of the failure is no hook's business.
+    // Hooks do not see the failure's type.
     let failure = failed.then(|| NodeFailure::new("", error));
     let mut result = NodeResult { outputs, failure, ..NodeResult::default() };
     hooks::ended(cx, &mut result, way).await;
@@ -33,10 +33,10 @@ pub(super) async fn tell(cx: &mut WorkContext<'_>, ended: EndedBefore, way: Way)
     }
 }
 
-/// Longest time for the hooks behind an attempt whose own time is over; soon after it the engine would end the attempt.
+/// Longest time for hooks after the attempt's own time limit. Soon after that the engine ends the attempt.
 const LATE_MAX: Duration = Duration::from_secs(1);
 
-/// Tells the hooks that the time of the attempt is over. What becomes of them changes nothing: the attempt has failed.
+/// Sends the after-hooks of a timed-out attempt. Their result is ignored, because the attempt has already failed.
 pub(super) async fn out_of_time(mut cx: WorkContext<'_>, result: &NodeResult) {
     let error = result.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
     let core = &cx.hand.core;
@@ -47,12 +47,11 @@ pub(super) async fn out_of_time(mut cx: WorkContext<'_>, result: &NodeResult) {
     };
     if !matches!(timeout(LATE_MAX, telling).await, Ok(Ok(_))) {
         let node = &cx.hand.name.node;
-        tracing::warn!(run = %cx.hand.run, %node, "hooks could not be told that the node's time is over");
+        tracing::warn!(run = %cx.hand.run, %node, "hooks of a node that timed out could not be sent");
     }
 }
 
-/// Those of a job's inputs that its hooks mention behind its end, and its secrets: what has to be at hand to tell them. None
-/// when there are no such hooks.
+/// Returns the inputs the after-hooks mention, and all secrets. `None` without such hooks.
 pub(super) fn needed(
     node: &Node,
     inputs: &[(String, String, Stored)],
@@ -65,7 +64,7 @@ pub(super) fn needed(
     hooks.has(HookType::After).then(|| inputs.iter().filter(is_needed).cloned().collect())
 }
 
-/// The values of outputs, large ones loaded; a secret as it is shown.
+/// Loads the values of outputs. Secrets are masked.
 async fn values(
     cx: &WorkContext<'_>,
     outputs: Vec<(String, Stored)>,

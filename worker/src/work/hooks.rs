@@ -1,5 +1,5 @@
-//! Events that the workflow's author has defined, told before the node begins and behind its end. Each is a step of the
-//! job, so that a job that is handed out again tells none of them twice.
+//! Sends the hook events that the workflow's author has defined before a node starts and after it has ended. Each has a
+//! journal entry, so a job that is delivered again sends none twice.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::machine::events::StepEvent;
@@ -10,23 +10,23 @@ use tidemill_common::value::JsonMap;
 use super::{Flow, Stage, WorkContext};
 use crate::steps::{Begun, Told};
 
-/// The stage.
+/// The stage that sends hook events.
 pub(super) struct Hooks;
 
-/// On which way a node came to the end that its hooks are told of. What was told on one way is told on another all the same:
-/// whoever told it may be gone, and the node has come to another end.
+/// The way a node reached the end reported to its hooks. An event sent for one way is sent again for another: the
+/// earlier worker may be gone, and the node has reached a different end.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Way {
     /// Through its stages.
     Own,
-    /// While nobody had it.
+    /// While no worker held the job.
     Kept,
-    /// Its time is over.
+    /// By its time limit.
     OutOfTime,
 }
 
 impl Way {
-    /// What stands behind the key of a step.
+    /// The suffix of the journal key.
     const fn mark(self) -> &'static str {
         match self {
             Self::Own => "",
@@ -47,14 +47,14 @@ impl Stage for Hooks {
     }
 
     async fn after(&self, cx: &mut WorkContext<'_>, result: &mut NodeResult) {
-        // What waits has no end yet.
+        // A waiting node has not ended.
         if result.pause.is_none() {
             ended(cx, result, Way::Own).await;
         }
     }
 }
 
-/// Tells the hooks behind the end of a node. A hook that fails makes its node fail.
+/// Sends the events of hooks after the end of a node. A failing hook fails its node.
 pub(super) async fn ended(cx: &WorkContext<'_>, result: &mut NodeResult, way: Way) {
     let outputs = result.outputs.iter().map(|(name, value)| (name.clone(), value.value.clone()));
     let failure = result.failure.as_ref();
@@ -81,7 +81,7 @@ async fn tell(
     let word = if hook_type == HookType::Before { "before" } else { "after" };
     for hook in work.hooks.of(hook_type) {
         let place = hook.place;
-        // A further attempt has an end of its own.
+        // Each attempt has its own end.
         let attempt = cx.name.number;
         let mark = way.mark();
         let key = match hook_type {

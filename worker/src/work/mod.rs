@@ -1,11 +1,11 @@
-//! A node's job where more belongs to it than the node's own call: stages before and behind it, in one fixed order. A node
+//! Runs a node's job that has more than the node's own call: stages before and after the call, in a fixed order. A node
 //! without [`Work`](tidemill_common::graph::Work) never comes here.
 //!
-//! A stage may add to what the node reads ([`WorkContext::variables`]) and to what its record shows, end the node without
-//! its own call, or put the job down. Whoever takes a job up again goes through all stages anew: what a stage must not
-//! do twice it does as a step of the job ([`Steps`]), under a key that says which.
+//! A stage may add variables ([`WorkContext::variables`]) and record data, end the node without its call, or park the
+//! job. A worker that takes the job up again runs all stages again. So a stage does what must not be repeated as a
+//! journal entry ([`Steps`]) with its own key.
 //!
-//! Adding a stage: a file beside these, and its row in [`STAGES`].
+//! To add a stage, add a file here and a row in [`STAGES`].
 
 mod by_model;
 mod children;
@@ -33,57 +33,56 @@ use crate::progress::{SharedProgress, telling};
 use crate::steps::Steps;
 use crate::variables::JobVariables;
 
-/// The stages in their order: before the call from the first to the last, behind it from the last to the first.
+/// The stages: before the call they run in this order, after it in reverse.
 static STAGES: &[&dyn Stage] =
     &[&hooks::Hooks, &children::Children, &slot::Slot, &confirm::Confirming, &by_model::Answering];
 
 /// A part of a job besides the node's own call.
 #[async_trait::async_trait]
 pub(crate) trait Stage: Sync {
-    /// What comes before the call.
+    /// Runs before the call.
     async fn before(&self, cx: &mut WorkContext<'_>) -> Flow {
         let _ = cx;
         Flow::On
     }
-    /// What comes behind it, whether it went well or not, and also where a stage has ended the node without it.
+    /// Runs after the call, also when it failed or when a stage ended the node without it.
     async fn after(&self, cx: &mut WorkContext<'_>, result: &mut NodeResult) {
         let _ = (cx, result);
     }
 }
 
-/// Whether the job goes on.
+/// Tells the job to continue or to end.
 pub(crate) enum Flow {
-    /// With the next stage.
+    /// Continue with the next stage.
     On,
-    /// Not: this is what the node came to.
+    /// End the node with this result, without its call.
     End(Box<NodeResult>),
 }
 
-/// What stages work with.
+/// The context of the stages.
 pub(crate) struct WorkContext<'a> {
     pub(crate) hand: &'a Hand,
     pub(crate) graph: &'a Arc<Graph>,
     pub(crate) ix: NodeIx,
-    /// The frame of the node.
     pub(crate) frame: &'a FramePath,
     pub(crate) options: &'a RunOptions,
     pub(crate) name: AttemptName,
-    /// What the node will read; what stages make is put here.
+    /// The variables the node will read; stages add to them.
     pub(crate) variables: JobVariables,
-    /// The steps of the job.
+    /// The job's journal.
     pub(crate) steps: &'a Steps,
-    /// What the node's record will show besides what its call shows.
+    /// Data the stages add to the node's record.
     pub(crate) process_data: JsonMap,
 }
 
 impl WorkContext<'_> {
-    /// The node whose job it is.
+    /// Returns the node of the job.
     pub(crate) fn node(&self) -> &Node {
         self.graph.node(self.ix)
     }
 }
 
-/// One attempt of a node with work around it.
+/// Runs one attempt of a node with stages.
 pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx) {
     let node = graph.node(ix);
     let limit = limit_of(&hand, node);
@@ -136,7 +135,7 @@ pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx)
         }
         Err(_) => return finish(&hand, node, in_vain().await, &options, None).await,
     };
-    // What came before is told; the node itself begins now.
+    // The stages before are reported; the node itself starts now.
     let own = Hand { started_at: now(), ..hand.clone() };
     let executor = executor_of(node.kind);
     let progress = SharedProgress::new(progress_of(&own, (&graph, node), executor, streams));
@@ -162,7 +161,7 @@ pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx)
     finish(&own, node, ended, &options, Some(&progress)).await;
 }
 
-/// Puts into a record what the stages have to show.
+/// Adds the stages' data to the record.
 fn show(result: &mut NodeResult, process_data: JsonMap) {
     for (key, value) in process_data {
         result.process_data.entry(key).or_insert(value);

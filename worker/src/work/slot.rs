@@ -1,8 +1,8 @@
-//! Missing input of a node, looked for before its call: the schema's defaults first, then a model, then, where somebody is
-//! there, a person. The node itself does not begin before nothing is missing.
+//! Fills missing input of a node before its call: first from the schema's defaults, then by a model, then, in an
+//! interactive run, by asking a person. The node starts only when nothing is missing.
 //!
-//! It is told as a node of its own inside the job; what it cost is that node's. What was found is put where the call finds
-//! it: a step and a tool take it as their input, any other node reads it as variables of that inner node.
+//! The filling is reported as a separate node inside the job, which also carries its cost. A step or a tool takes the
+//! values as its input; any other node reads them as variables of that inner node.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,7 +37,7 @@ use crate::spill::spill;
 use crate::steps::{Begun, Inside, Try};
 use crate::tools::ToolName;
 
-/// The stage.
+/// The stage that fills missing input.
 pub(super) struct Slot;
 
 #[async_trait::async_trait]
@@ -60,7 +60,7 @@ impl Stage for Slot {
     }
 }
 
-/// What is to be filled, and for whom.
+/// The input to fill and its context.
 struct Wanted {
     schema: Schema,
     input: JsonMap,
@@ -68,7 +68,7 @@ struct Wanted {
     secrets: Secrets,
     language: Language,
     profile: Option<String>,
-    /// The node whose input it is.
+    /// Reports events of the node whose input it is.
     teller: Teller,
 }
 
@@ -105,7 +105,7 @@ async fn fill(cx: &mut WorkContext<'_>, graph: &Arc<Graph>, child: NodeIx) -> Re
     Ok(())
 }
 
-/// What a step reaches.
+/// The environment of a step's call.
 pub(super) fn around<'a>(cx: &'a WorkContext<'_>, graph: &'a Graph) -> Around<'a> {
     let outside = &cx.hand.core.outside;
     Around {
@@ -123,7 +123,7 @@ pub(super) fn around<'a>(cx: &'a WorkContext<'_>, graph: &'a Graph) -> Around<'a
     }
 }
 
-/// Of a step: its call's. A call that is not found says so itself when the step runs.
+/// Builds the input of a step from its call. If the call is not found, the step itself reports that when it runs.
 async fn of_step(
     cx: &WorkContext<'_>,
     graph: &Arc<Graph>,
@@ -152,7 +152,7 @@ async fn of_step(
     }))
 }
 
-/// How a step ends whose call makes no input of its parameters.
+/// The result of a step whose parameters give no valid input.
 pub(super) fn cannot_begin(
     prepared: &Prepared<'_>,
     data: &StepData,
@@ -164,7 +164,7 @@ pub(super) fn cannot_begin(
     Box::new(refused(data, around, &CallError { message, data: data_shown, ..error }))
 }
 
-/// The tool of a node.
+/// The name of a node's tool.
 pub(super) fn name_of(data: &ToolData) -> ToolName<'_> {
     ToolName {
         kind: data.provider_type,
@@ -174,7 +174,7 @@ pub(super) fn name_of(data: &ToolData) -> ToolName<'_> {
     }
 }
 
-/// Of a tool: the parameters that it declares.
+/// Builds the input of a tool from its declared parameters.
 async fn of_tool(
     cx: &WorkContext<'_>,
     graph: &Arc<Graph>,
@@ -194,7 +194,7 @@ async fn of_tool(
     Ok(Some(wanted))
 }
 
-/// Of any other node: what it says of its input, and its parameters.
+/// Builds the input of any other node from its input schema and parameters.
 fn of_any(
     cx: &WorkContext<'_>,
     graph: &Arc<Graph>,
@@ -243,7 +243,7 @@ fn compiled(cx: &WorkContext<'_>, teller: &Teller, source: Json) -> Result<Schem
     })
 }
 
-/// Looks for what is missing, or takes what was found before. Says why no model was of help.
+/// Asks a model for missing values, or takes the recorded answer. Returns the reason if no model helped.
 async fn search(
     cx: &mut WorkContext<'_>,
     graph: &Arc<Graph>,
@@ -287,7 +287,7 @@ async fn one_search(
     let number = cx.name.number.saturating_sub(1).saturating_add(the_try.number);
     let steps = cx.steps.inside(execution, number, inside.clone());
     let teller = Teller {
-        // It is no step of the workflow: its id is its own, and the same whoever does it again.
+        // It is not a step of the workflow, so it gets its own id. The id stays the same when the job is repeated.
         id: Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{execution}/slot").as_bytes()).to_string(),
         name: FILLING.of(wanted.language).to_owned(),
         description: FILLING_DESCRIPTION.of(wanted.language).to_owned(),
@@ -343,7 +343,7 @@ fn searching<'a>(
     }
 }
 
-/// Asks a person for the rest.
+/// Asks a person for the remaining values.
 async fn ask(
     cx: &WorkContext<'_>,
     wanted: &Wanted,

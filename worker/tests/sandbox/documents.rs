@@ -1,4 +1,4 @@
-//! Documents that take a process of their own, with real helpers.
+//! Tests of documents that need a separate process, with real helpers.
 
 use std::io::Write;
 
@@ -43,7 +43,7 @@ async fn bounds_end_the_process_and_not_the_worker() {
     let bomb = archive(&[("content.xml", &vec![b' '; 40 << 20])]);
     let unpacked = reader(&small).read(Format::Odt, bomb).await;
     assert_eq!(unpacked, Err(DocumentError::Memory(64 << 20)));
-    // Within the bound on unpacked bytes, but as a tree many times as large.
+    // It is within the limit on unpacked bytes, but its tree is many times larger.
     let tree = reader(&small).read(Format::Odt, odt(&"<a/>".repeat(3 << 20))).await;
     assert_eq!(tree, Err(DocumentError::Memory(64 << 20)));
     let hasty = DocumentsConfig { timeout_ms: 1, ..DocumentsConfig::default() };

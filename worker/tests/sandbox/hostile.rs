@@ -1,4 +1,4 @@
-//! Code that tries what it must not: each attempt fails with an error that says what happened, and the sandbox serves on.
+//! Tests of hostile code: each attempt fails with an error that explains it, and the sandbox continues to serve.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use wait::until;
 
 use super::*;
 
-/// A few lines with `main` around them.
+/// Wraps a few lines in `main`.
 fn body(lines: &str) -> String {
     let indented: Vec<String> = lines.lines().map(|line| format!("    {line}")).collect();
     format!(
@@ -238,7 +238,7 @@ async fn memory_output_and_scratch_are_bounded() {
         let error = fails(&sandbox, &body(attempt)).await;
         assert!(error.contains(wanted), "{attempt}: {error}");
     }
-    // Complaints are cut, and hold nobody up.
+    // Error output is cut and does not block the program.
     let much = body("for n in range(100): print('e' * 100000, file=sys.stderr)\nraise ValueError('last')");
     let error = fails(&sandbox, &much).await;
     assert!(error.contains("ValueError: last") && error.len() < 200_000, "{}", error.len());
@@ -280,7 +280,7 @@ async fn executions_side_by_side_do_not_see_each_other() {
     assert_eq!(victim, Ok(json!({"r": ["secret"]})));
 }
 
-/// Processes whose command line has the text.
+/// The processes whose command line contains the text.
 fn processes(text: &str) -> Vec<u32> {
     let all = std::fs::read_dir("/proc")
         .unwrap()
@@ -294,7 +294,7 @@ fn processes(text: &str) -> Vec<u32> {
 
 #[tokio::test]
 async fn a_cancelled_execution_is_gone() {
-    // A number that stands in the command line of these helpers alone.
+    // A number that appears only in the command lines of these helpers.
     let mark = 1_000_003 + u64::from(std::process::id());
     let sandbox =
         sandbox(&CodeConfig { scratch_bytes_max: mark, timeout_ms: 60_000, ..CodeConfig::default() });
@@ -323,11 +323,11 @@ async fn a_helper_that_dies_is_replaced() {
     serves(&sandbox).await;
 }
 
-/// Waiting without luck.
+/// Waits for conditions with a bound.
 mod wait {
     use std::time::{Duration, Instant};
 
-    /// Waits for a condition, half a minute at most.
+    /// Waits for a condition, at most half a minute.
     pub(super) async fn until(what: &str, met: impl Fn() -> bool) {
         let begun = Instant::now();
         while !met() {

@@ -1,4 +1,4 @@
-//! JavaScript in its confined helper.
+//! Tests of JavaScript in its confined helper.
 
 use super::*;
 

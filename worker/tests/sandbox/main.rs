@@ -1,5 +1,6 @@
-//! The sandbox with real helpers: what code may do, what it may not, and that the worker goes on whatever it tried. The
-//! helpers are the worker's own program, confined as in production; the settings are the defaults unless a test says so.
+//! Tests of the sandbox with real helpers: allowed and forbidden actions, and that the worker survives every attempt.
+//! The helpers are the worker's own program, confined as in production, with default settings unless a test says
+//! otherwise.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod documents;
@@ -17,12 +18,12 @@ use tidemill_common::nodes::code::{CodeLanguage, result};
 use tidemill_sandbox::helper::Host;
 use tidemill_sandbox::{BuiltIn, CodeError, CodeRunner, Program};
 
-/// A sandbox by the settings.
+/// Creates a sandbox with these settings.
 fn sandbox(config: &CodeConfig) -> BuiltIn {
     BuiltIn::new(config, Some(Host::at(env!("CARGO_BIN_EXE_tidemill-worker"))))
 }
 
-/// What `main` returned.
+/// Returns the result of `main`.
 async fn returns(
     sandbox: &BuiltIn,
     language: CodeLanguage,
@@ -38,7 +39,7 @@ async fn python(sandbox: &BuiltIn, code: &str) -> Result<Json, String> {
     returns(sandbox, CodeLanguage::Python, code, json!({})).await
 }
 
-/// The error of code that must fail; then that the sandbox serves on.
+/// Returns the error of failing code, and checks that the sandbox continues to serve.
 async fn fails(sandbox: &BuiltIn, code: &str) -> String {
     let error = python(sandbox, code).await.expect_err(code);
     serves(sandbox).await;
@@ -49,6 +50,6 @@ async fn serves(sandbox: &BuiltIn) {
     assert_eq!(python(sandbox, "def main(): return {'it': 'serves'}").await, Ok(json!({"it": "serves"})));
 }
 
-/// Settings under which nobody waits long for what does not end.
+/// Settings with a short time limit.
 static HASTY: LazyLock<CodeConfig> =
     LazyLock::new(|| CodeConfig { timeout_ms: 3_000, ..CodeConfig::default() });

@@ -1,4 +1,4 @@
-//! Whole nodes: values in, checked outputs or a typed failure out (TC-N-005).
+//! Tests of whole nodes: values in, checked outputs or a typed failure out (TC-N-005).
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use tidemill_worker::nodes::code::CodeNodes;
 
 use super::*;
 
-/// `start.x` and nothing else.
+/// Has only the variable `start.x`.
 struct Start(Segment);
 
 impl Variables for Start {

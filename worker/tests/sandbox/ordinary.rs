@@ -1,4 +1,4 @@
-//! What ordinary code expects to work.
+//! Tests of features that ordinary code expects.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! How fast a trivial function is: `cargo test -p tidemill-worker --test sandbox speed -- --ignored --nocapture`.
+//! Measures the time of a trivial function: `cargo test -p tidemill-worker --test sandbox speed -- --ignored
+//! --nocapture`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

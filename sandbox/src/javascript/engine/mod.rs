@@ -1,4 +1,4 @@
-//! One execution of JavaScript: a runtime and a context of its own, which end with it.
+//! One execution of JavaScript, in its own runtime and context.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -12,12 +12,12 @@ use tidemill_common::nodes::code::result::MARK;
 use crate::frame::{COMPLAINT_BYTES_MAX, Verdict};
 
 const PRELUDE: &str = include_str!("prelude.js");
-/// What is called when the user's code is there, as Dify calls it: `undefined` and promises give what they give there.
+/// Calls the user's code as Dify does, so that `undefined` and promises give the same results.
 const CALL: &str = "(function (inputs) { return JSON.stringify(main(JSON.parse(inputs))); })";
-/// Bytes of stack of the engine; the thread has several times as much.
+/// Stack size of the engine in bytes; the thread has several times as much.
 const STACK_BYTES: usize = 1 << 20;
 
-/// What an execution may use.
+/// The limits of an execution.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) time: Duration,
@@ -25,7 +25,7 @@ pub(super) struct Limits {
     pub(super) output_bytes: usize,
 }
 
-/// What an execution leaves.
+/// The result of an execution.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) verdict: Verdict,
@@ -33,14 +33,14 @@ pub(super) struct Ended {
     pub(super) stderr: String,
 }
 
-/// What is printed, and why the execution is to be broken off.
+/// The printed output, and the reasons to stop the execution.
 #[derive(Debug, Default)]
 struct Printed {
     stdout: RefCell<String>,
     stderr: RefCell<String>,
     too_much: Cell<bool>,
     too_long: Cell<bool>,
-    /// Promises that were rejected, and that nobody has looked at yet.
+    /// Rejected promises without a handler so far.
     unhandled: Cell<i64>,
     rejection: RefCell<String>,
 }
@@ -92,7 +92,7 @@ fn run(code: &str, inputs: &str, limits: Limits, printed: &Rc<Printed>) -> Resul
         }
     }
     if printed.unhandled.get() > 0 {
-        // As Node: nobody looked at the failure of a promise, so it is one of the program.
+        // As in Node: an unhandled rejection fails the program.
         return Err(printed.rejection.take());
     }
     Ok(())
@@ -145,7 +145,7 @@ fn write(printed: &Printed, to_errors: bool, text: &str, bytes_max: usize) -> Re
     Ok(())
 }
 
-/// What was thrown, as Node shows it: name, message, where.
+/// The thrown value as Node shows it: name, message, stack.
 fn complaint(error: CaughtError<'_>) -> String {
     match error {
         CaughtError::Exception(exception) => of_exception(&exception),

@@ -1,4 +1,4 @@
-// What code finds beside the language itself: a console. There is no host behind it: no files, no network, no timers.
+// The only host object for code: a console. There are no files, no network and no timers.
 (function (print) {
   "use strict";
   const shown = (value) => {

@@ -1,4 +1,4 @@
-//! What JavaScript finds, and how it ends. Without confinement, which is the helper's.
+//! Tests of the JavaScript environment and of ends of executions, without confinement, which is the helper's task.
 
 use super::*;
 

@@ -110,7 +110,7 @@ async fn a_job_of_a_newer_version_waits_for_a_newer_worker() {
     cluster.redis.cli(&["XADD", jobs, id, "run", &run, "job", &newer]);
 
     let worker = cluster.worker().await;
-    until_held_up(&worker, "left to a newer worker").await;
+    until_held_up(&worker, "returned for a newer worker").await;
     assert_eq!(client.node_is(&run, "llm", "queued").await["attempt"], 1, "its node has not failed");
     assert_eq!(cluster.redis.cli(&["XLEN", "tm:{0}:dead"]), "0");
 }

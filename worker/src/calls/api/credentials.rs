@@ -1,4 +1,4 @@
-//! What a service wants its calls to carry, and where that must not be seen.
+//! Adds a service's credentials to its calls, and hides them in answers.
 
 use std::time::{Duration, Instant};
 
@@ -15,46 +15,46 @@ use crate::calls::Calls;
 use crate::calls::hide::Hide;
 use crate::tools::door::{Request, secret, whole};
 
-/// The header that carries a token.
+/// The header of a token.
 const ACCESS_TOKEN: HeaderName = HeaderName::from_static("access-token");
 /// Longest wait for a token.
 const TOKEN_WAIT: Duration = Duration::from_secs(30);
-/// A token is used no longer than until so long before its end.
+/// A token is not used in this last part of its lifetime.
 const TOKEN_MARGIN: Duration = Duration::from_secs(30);
-/// How long a token lasts that does not say.
+/// The lifetime of a token that states none.
 const TOKEN_LASTS: Duration = Duration::from_secs(300);
 
-/// All that a call carries, at hand.
+/// The opened credentials of a call.
 #[derive(Default)]
 pub(super) struct Credentials {
     headers: Vec<(String, String)>,
     cookies: Vec<(String, String)>,
     query: Vec<(String, String)>,
     token: Option<String>,
-    /// The service whose token it is, if it was given one for a time.
+    /// The service of a temporary token.
     given_to: Option<String>,
 }
 
-/// A token that a server has given.
+/// A token from a token server.
 #[derive(Clone)]
 pub(in crate::calls) struct Token {
     text: String,
     until: Instant,
-    /// What it was asked with; another one when the service was changed.
+    /// The settings used to get it. If they changed, the token is not reused.
     asked_with: Oidc,
 }
 
 impl Credentials {
-    /// Those of a service.
+    /// Loads the credentials of a service.
     ///
     /// # Errors
-    /// A variable that is not set, a token that is not given.
+    /// A variable that is not set, or a token that the server refuses.
     pub(super) async fn of(calls: &Calls, id: &str, service: &ServiceConfig) -> Result<Self, CallError> {
-        let whose = format!("the service {id}");
+        let owner = format!("the service {id}");
         let value = |credential: &Credential| {
             let value = match (&credential.value, &credential.value_env) {
                 (Some(value), _) => value.0.clone(),
-                (None, Some(name)) => variable(calls, name, &whose)?,
+                (None, Some(name)) => variable(calls, name, &owner)?,
                 (None, None) => String::new(),
             };
             Ok((credential.name.clone(), value))
@@ -65,7 +65,7 @@ impl Credentials {
             None => (None, None),
             Some(oidc) => match (&oidc.token, &oidc.token_env) {
                 (Some(token), _) => (Some(token.0.clone()), None),
-                (None, Some(name)) => (Some(variable(calls, name, &whose)?), None),
+                (None, Some(name)) => (Some(variable(calls, name, &owner)?), None),
                 (None, None) => (Some(given(calls, id, oidc).await?), Some(id.to_owned())),
             },
         };
@@ -73,10 +73,10 @@ impl Credentials {
         Ok(Self { headers, cookies, query, token, given_to })
     }
 
-    /// Puts them into a request; answers with the headers that are for its host alone.
+    /// Adds the credentials to a request. Returns the headers that must be sent only to its host.
     ///
     /// # Errors
-    /// One that cannot be sent.
+    /// A credential that cannot be sent.
     pub(super) fn put(&self, url: &mut Url, headers: &mut HeaderMap) -> Result<Vec<HeaderName>, CallError> {
         let unsendable = |name: &str| {
             CallError::of(
@@ -109,26 +109,26 @@ impl Credentials {
         Ok(private)
     }
 
-    /// Forgets a token that is not taken any more.
+    /// Drops a token the server no longer accepts.
     pub(super) fn forget(&self, calls: &Calls) {
         if let Some(id) = &self.given_to {
             calls.tokens().remove(id);
         }
     }
 
-    /// Finds them in what is said: a server may repeat what it was sent.
+    /// Hides the credentials in texts, because a server may repeat them.
     pub(super) fn hide(&self) -> Hide {
         let values = self.headers.iter().chain(&self.cookies).chain(&self.query).map(|(_, value)| value);
         Hide::of(values.chain(&self.token).cloned())
     }
 }
 
-fn variable(calls: &Calls, name: &str, whose: &str) -> Result<String, CallError> {
-    let found = calls.variable(name, whose);
+fn variable(calls: &Calls, name: &str, owner: &str) -> Result<String, CallError> {
+    let found = calls.variable(name, owner);
     found.map_err(|error| CallError { error_type: SERVICE_METADATA.into(), ..error })
 }
 
-/// What asks for a token.
+/// The form that requests a token.
 fn form(oidc: &Oidc, client_secret: &str) -> String {
     let mut form = Serializer::new(String::new());
     form.append_pair("grant_type", "client_credentials");
@@ -140,7 +140,7 @@ fn form(oidc: &Oidc, client_secret: &str) -> String {
     form.finish()
 }
 
-/// A token that lasts, or a new one.
+/// Returns a valid cached token, or requests a new one.
 async fn given(calls: &Calls, id: &str, oidc: &Oidc) -> Result<String, CallError> {
     let known = calls.tokens().get(id).cloned();
     if let Some(token) = known.filter(|token| token.asked_with == *oidc && token.until > Instant::now()) {
@@ -171,13 +171,14 @@ async fn given(calls: &Calls, id: &str, oidc: &Oidc) -> Result<String, CallError
             .await
             .map_err(|error| wrong(error).passing())?;
         if !status.is_success() {
-            // What it says may repeat the secret.
+            // The answer may repeat the secret.
             let error = wrong(format!("the server answers with status {}", status.as_u16()));
             return Err(if status.is_server_error() { error.passing() } else { error });
         }
-        serde_json::from_slice::<Json>(&bytes).map_err(|_| wrong("the server answers with no JSON".into()))
+        serde_json::from_slice::<Json>(&bytes)
+            .map_err(|_| wrong("the server does not answer with JSON".into()))
     };
-    let late = |_| wrong(format!("none within {} s", TOKEN_WAIT.as_secs())).passing();
+    let late = |_| wrong(format!("no answer within {} s", TOKEN_WAIT.as_secs())).passing();
     let said = tokio::time::timeout(TOKEN_WAIT, asking).await.map_err(late)??;
     let text = said["access_token"].as_str().filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| wrong("the answer has no access_token".into()))?.to_owned();

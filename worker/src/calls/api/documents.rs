@@ -1,4 +1,4 @@
-//! OpenAPI documents of services: kept with the service, or fetched from where it says.
+//! Loads the OpenAPI documents of services: stored with the service, or fetched from a URL.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,23 +18,23 @@ use crate::tools::openapi::document;
 
 /// Longest wait for a document.
 const WAIT: Duration = Duration::from_secs(30);
-/// How long a document that was fetched is used.
+/// Lifetime of a fetched document in the cache.
 const LASTS: Duration = Duration::from_secs(300);
 
-/// A document that was read.
+/// A cached document.
 #[derive(Clone)]
 pub(in crate::calls) struct Document {
     of: Arc<Json>,
-    /// Of which version of the service.
+    /// The version of its service.
     version: u64,
-    /// Until when, if it was fetched.
+    /// The end of its validity, if it was fetched.
     until: Option<Instant>,
 }
 
-/// The document of a service.
+/// Returns the document of a service.
 ///
 /// # Errors
-/// It has none, or it cannot be had or read.
+/// The service has none, or it cannot be fetched or read.
 pub(super) async fn document(
     calls: &Calls,
     id: &str,
@@ -60,7 +60,7 @@ pub(super) async fn document(
     let read = Document { of: of.clone(), version: service.version, until };
     let mut documents = calls.documents();
     if documents.len() >= CATALOG_ENTRIES_MAX {
-        // Of services that were removed meanwhile, mostly; the others are read again.
+        // Most entries are of removed services; the others are read again.
         documents.clear();
     }
     documents.insert(id.to_owned(), read);
@@ -90,6 +90,6 @@ async fn fetched(
         whole(&mut answer, calls.config.answer_bytes_max).await
     };
     let done = tokio::time::timeout(WAIT, fetching).await;
-    let done = done.unwrap_or_else(|_| Err(format!("not there within {} s", WAIT.as_secs())));
+    let done = done.unwrap_or_else(|_| Err(format!("no answer within {} s", WAIT.as_secs())));
     done.map_err(|reason| wrong(reason).passing())
 }

@@ -1,7 +1,8 @@
-//! `API`: an HTTP interface is called, and what it answers as JSON is the output.
+//! `API`: calls an HTTP API; its JSON answer is the output.
 //!
-//! [`operation`] reads what a service's document says of a call, [`request`] makes the request of the input, [`credentials`] adds what the service wants, [`response`] says what an answer
-//! means. Credentials go to the server that they were kept for and nowhere else, and are looked for in all that it says.
+//! [`operation`] reads the service's document, [`request`] builds the request, [`credentials`] adds the service's
+//! credentials, and [`response`] reads the answer. Credentials go only to the server they belong to, and are hidden in
+//! all its answers.
 
 mod credentials;
 mod documents;
@@ -30,11 +31,11 @@ use crate::http::watch::Waits;
 use crate::http::{CallError as HttpError, Http};
 use crate::nodes::http_request::text::decoded;
 
-/// The class of a service that is not there or cannot be used.
+/// The error type of a service that does not exist or cannot be used.
 const SERVICE_METADATA: &str = "ServiceMetadataError";
-/// The class of a server that is not reached.
+/// The error type of a failed connection.
 const CONNECTION: &str = "ApiConnectionError";
-/// The class of a server that does not answer in time.
+/// The error type of a timeout.
 const TIMEOUT: &str = "ApiTimeoutError";
 
 pub(super) struct Api;
@@ -80,8 +81,7 @@ impl Call for Api {
         if let Some(name) = given {
             let of_library = cx.library.and_then(|library| library.service_id.as_deref());
             let Some(id) = params.get("service_id").and_then(Json::as_str).or(of_library) else {
-                let message =
-                    format!("the operation {name:?} is one of a service, and none is named (service_id)");
+                let message = format!("the operation {name:?} needs a service: set service_id");
                 return Err(CallError::of(SERVICE_METADATA, message));
             };
             let document = documents::document(cx.calls, id, &service(cx.calls, id).await?).await?;
@@ -101,18 +101,18 @@ impl Call for Api {
     }
 }
 
-/// What a call reaches.
+/// The environment of a call.
 #[derive(Clone)]
 struct Means<'a> {
     calls: &'a Calls,
     http: &'a Http,
     /// The service of the library node.
     service: Option<&'a str>,
-    /// What it carries as `Idempotency-Key`, if anything.
+    /// The `Idempotency-Key` of the call, if any.
     key: Option<String>,
 }
 
-/// Calls, and gives the code and what was answered.
+/// Makes the call and returns the status and the answer.
 async fn perform(means: Means<'_>, input: &JsonMap) -> Result<JsonMap, CallError> {
     let draft = Draft::read(input)?;
     let id = input.get("service_id").and_then(Json::as_str).or(means.service);
@@ -145,7 +145,7 @@ async fn service(calls: &Calls, id: &str) -> Result<Version<ServiceConfig>, Call
     })
 }
 
-/// Sends, and takes the answer in.
+/// Sends the request and reads the answer.
 async fn send(
     means: Means<'_>,
     draft: &Draft,
@@ -196,7 +196,7 @@ fn seconds(time: Duration) -> f64 {
     time.as_secs_f64()
 }
 
-/// No answer.
+/// The error of a call without an answer.
 fn away(error: &HttpError, may_repeat: bool) -> CallError {
     let message = format!("the API does not answer: {error}");
     let error = match error {

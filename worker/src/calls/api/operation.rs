@@ -1,7 +1,7 @@
-//! An operation that a service's OpenAPI document describes: which request it is, and what it takes.
+//! Reads an operation from a service's OpenAPI document: its request and its parameters.
 //!
-//! A step names it by its `operationId`, or by method and path (`get /weather/{city}`). Where it is (`path`, `query`, `headers`,
-//! `body`) its parameters stand under their names, so that what the document requires of them can be looked for.
+//! A step names it by its `operationId`, or by method and path (`get /weather/{city}`). The parameters are grouped by
+//! place (`path`, `query`, `headers`, `body`), so that missing required ones can be filled.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::step::CallError;
@@ -11,11 +11,11 @@ use super::SERVICE_METADATA;
 use super::request::CONTENT_TYPES;
 use crate::tools::openapi::document::{METHODS, resolved};
 
-/// How deep a schema is read.
+/// Deepest level of a schema that is read.
 const LEVELS_MAX: usize = 64;
-/// Most parts that the schemas of an operation may have, their references followed.
+/// Most parts of an operation's schemas, with references resolved.
 const PARTS_MAX: usize = 10_000;
-/// How many operations an error names.
+/// Most operations an error lists.
 const NAMED_MAX: usize = 20;
 
 /// An operation, ready for use.
@@ -23,18 +23,18 @@ const NAMED_MAX: usize = 20;
 pub(super) struct Operation {
     method: String,
     path: String,
-    /// Of the body, if there is one.
+    /// The content type of the body, if there is one.
     content_type: Option<String>,
-    /// Schemas of `path`, `query`, `headers` and `body`, as far as it has them.
+    /// The schemas of `path`, `query`, `headers` and `body`, if present.
     places: JsonMap,
-    /// Those of them in which something must be.
+    /// The places with required fields.
     required: Vec<String>,
 }
 
-/// Finds an operation in the document of a service.
+/// Finds an operation in a service's document.
 ///
 /// # Errors
-/// There is none of this name, or it cannot be called.
+/// The operation does not exist, or cannot be called.
 pub(super) fn find(document: &Json, service: &str, name: &str) -> Result<Operation, CallError> {
     let wrong = |reason: String| CallError::of(SERVICE_METADATA, format!("service {service}: {reason}"));
     let mut known = Vec::new();
@@ -55,7 +55,7 @@ pub(super) fn find(document: &Json, service: &str, name: &str) -> Result<Operati
     Err(wrong(format!("its OpenAPI document has no operation {name:?}; it has {}{more}", known.join(", "))))
 }
 
-/// Whether these are the same method and path.
+/// Returns true if both name the same method and path.
 fn is_same(known: &str, name: &str) -> bool {
     let Some((method, path)) = name.trim().split_once(char::is_whitespace) else { return false };
     known.split_once(' ') == Some((&*method.to_ascii_lowercase(), path.trim()))
@@ -84,7 +84,7 @@ fn read<'a>(
             }
             _ => continue,
         };
-        // The operation's own stands over what all operations of its path have.
+        // The operation's parameter replaces the one of its path.
         parameters.retain(|(other, known, _)| (*other, *known) != (place, name));
         parameters.push((place, name, one));
     }
@@ -110,13 +110,13 @@ fn read<'a>(
         }
     }
     let mut content_type = None;
-    // Other methods have none.
+    // Other methods have no body.
     let takes_body = matches!(method, "post" | "put" | "patch");
     if let Some(body) = given.get("requestBody").filter(|_| takes_body).map(|body| resolved(document, body)) {
         let content = body.get("content").and_then(Json::as_object);
         let found = content.into_iter().flatten().find(|(name, _)| is_sent(name));
         let Some((name, of)) = found else {
-            return Err(format!("{method} {path} takes none of {}", CONTENT_TYPES.join(", ")));
+            return Err(format!("{method} {path} accepts none of {}", CONTENT_TYPES.join(", ")));
         };
         content_type = Some(name.clone());
         let schema = of.get("schema").map(|schema| whole.of(schema, 0)).transpose()?;
@@ -133,16 +133,16 @@ fn is_sent(content_type: &str) -> bool {
     CONTENT_TYPES.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// Makes schemas whole.
+/// Resolves references in schemas.
 struct Whole<'a> {
     document: &'a Json,
-    /// The references that are being followed.
+    /// The references being followed.
     within: Vec<&'a str>,
     parts: usize,
 }
 
 impl<'a> Whole<'a> {
-    /// A schema without references, in the words of draft 7. Nothing is said of what holds itself, or lies too deep.
+    /// Returns a schema without references, as JSON Schema draft 7. Recursive and too deep parts are left open.
     fn of(&mut self, schema: &'a Json, level: usize) -> Result<Json, String> {
         self.parts += 1;
         if self.parts > PARTS_MAX {
@@ -164,7 +164,7 @@ impl<'a> Whole<'a> {
                                 .map(|(name, field)| Ok((name.clone(), self.of(field, level + 1)?)));
                             Json::Object(fields.collect::<Result<_, String>>()?)
                         }
-                        // Words about values, not schemas.
+                        // These keywords contain values, not schemas.
                         ("default" | "enum" | "const" | "example" | "examples", value) => value.clone(),
                         (_, value) => self.of(value, level + 1)?,
                     };
@@ -185,7 +185,7 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// What OpenAPI 3.0 says in other words.
+/// Converts the keywords of OpenAPI 3.0 that differ.
 fn draft7(schema: &mut JsonMap) {
     for (flag, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         match schema.get(flag) {
@@ -206,7 +206,8 @@ fn draft7(schema: &mut JsonMap) {
 }
 
 impl Operation {
-    /// The input with what the document says of the request; what must hold something is there, so that it can be filled.
+    /// Adds the document's method, path and content type to the input, and empty objects for required places, so that
+    /// they can be filled.
     pub(super) fn complete(&self, input: &mut JsonMap) {
         input.insert("url".into(), self.path.clone().into());
         input.insert("method".into(), self.method.clone().into());
@@ -221,7 +222,7 @@ impl Operation {
         }
     }
 
-    /// The schema of an input, with what this operation takes.
+    /// Adds the operation's parameters to the general schema of the input.
     pub(super) fn schema(&self, mut general: Json) -> Json {
         if let Some(properties) = general.get_mut("properties").and_then(Json::as_object_mut) {
             properties.extend(self.places.clone());
@@ -283,7 +284,7 @@ mod tests {
         let error = find(&document(), "svc", "nope").unwrap_err();
         assert_eq!(error.error_type, "ServiceMetadataError");
         assert!(error.message.contains("forecast, post /weather/{city}"), "{error}");
-        for (name, part) in [("put /odd", "takes none of"), ("get /odd", "cookie sid")] {
+        for (name, part) in [("put /odd", "accepts none of"), ("get /odd", "cookie sid")] {
             let error = find(&document(), "svc", name).unwrap_err();
             assert!(error.message.contains(part), "{error}");
         }

@@ -1,4 +1,4 @@
-//! From the input of an `API` call to the request that is sent. Pure.
+//! Builds the request from the input of an `API` call. Pure.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use super::credentials::Credentials;
 use crate::http::Call;
 use crate::http::watch::Waits;
 
-/// Longest time for an answer, in seconds, unless the node says.
+/// Default time limit for an answer, in seconds.
 pub(super) const TIMEOUT_SECONDS: u64 = 300;
-/// What can be unpacked.
+/// Accepted content encodings.
 const PACKINGS: HeaderValue = HeaderValue::from_static("gzip, deflate");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// What is to be sent, without address and credentials.
+/// A request without address and credentials.
 #[derive(Debug)]
 pub(super) struct Draft {
     method: Method,
@@ -52,14 +52,14 @@ impl ContentType {
     ];
 }
 
-/// The content types, by name.
+/// The names of the content types.
 pub(super) const CONTENT_TYPES: [&str; 3] =
     [ContentType::ALL[0].0, ContentType::ALL[1].0, ContentType::ALL[2].0];
 
-/// Looks at what can be known of an input before values that are missing are looked for.
+/// Checks an input before its missing values are filled.
 ///
 /// # Errors
-/// What cannot be used.
+/// An invalid value.
 pub(super) fn check(input: &JsonMap) -> Result<(), CallError> {
     let given = |key: &str| input.get(key).filter(|value| !value.is_null());
     if let Some(timeout) = given("timeout").filter(|timeout| !is_timeout(timeout)) {
@@ -140,13 +140,13 @@ impl Draft {
         })
     }
 
-    /// Whether it does no harm to send it twice.
+    /// Returns true if sending the request twice does no harm.
     pub(super) fn may_repeat(&self) -> bool {
         self.idempotent || matches!(self.method, Method::GET | Method::PUT | Method::DELETE)
     }
 }
 
-/// The url with the parameters of its path, where it has places for them in braces.
+/// Replaces the path parameters in braces with their values.
 fn with_path(url: &str, path: &JsonMap) -> Result<String, CallError> {
     let mut url = url.to_owned();
     for (name, value) in path {
@@ -155,7 +155,7 @@ fn with_path(url: &str, path: &JsonMap) -> Result<String, CallError> {
             Json::String(text) => text.clone(),
             other => other.to_string(),
         };
-        // However these are written, a URL takes them for a step upwards; and nothing would be another path.
+        // A URL treats dots as steps in the path, even when escaped; an empty text would give another path.
         if matches!(text.as_str(), "" | "." | "..") {
             return Err(CallError::new(format!("path.{name} cannot be {text:?}")));
         }
@@ -165,7 +165,8 @@ fn with_path(url: &str, path: &JsonMap) -> Result<String, CallError> {
     Ok(url)
 }
 
-/// Where it goes. A path is one of the service's server; an address must be one, so that nobody else gets its credentials.
+/// Returns the URL of the request. A path belongs to the service's server. A full URL must be on that server too, so
+/// that no other server gets the credentials.
 pub(super) fn address(draft: &Draft, service: Option<(&str, &str)>) -> Result<Url, CallError> {
     let is_whole = draft.url.contains("://");
     let text = match (service, is_whole) {
@@ -212,7 +213,7 @@ pub(super) fn address(draft: &Draft, service: Option<(&str, &str)>) -> Result<Ur
     Ok(url)
 }
 
-/// The texts of a value: each of a list, none of null.
+/// Calls `take` for the texts of a value: each item of a list, none for null.
 fn each_text(value: &Json, take: &mut dyn FnMut(&str)) {
     match value {
         Json::Null => {}
@@ -222,7 +223,7 @@ fn each_text(value: &Json, take: &mut dyn FnMut(&str)) {
     }
 }
 
-/// The request.
+/// Builds the request.
 pub(super) fn call(
     draft: &Draft,
     mut url: Url,

@@ -1,4 +1,4 @@
-//! What an answer means. Pure.
+//! Reads an answer. Pure.
 
 use reqwest::header::HeaderMap;
 use serde_json::{Value as Json, json};
@@ -6,13 +6,13 @@ use tidemill_common::nodes::step::CallError;
 
 use crate::providers::retry::Hints;
 
-/// Codes with which a call has succeeded.
+/// Statuses of a successful call.
 const SUCCESS: [u16; 16] = [200, 201, 202, 203, 204, 205, 206, 207, 208, 226, 301, 302, 303, 304, 307, 308];
 
-/// The code and what was answered.
+/// Returns the status and the answer.
 ///
 /// # Errors
-/// The code says that it did not succeed, or the body is no JSON.
+/// The status is not a success, or the body is not JSON.
 pub(super) fn read(code: u16, body: &str, accept_text: bool) -> Result<(u16, Json), CallError> {
     if !SUCCESS.contains(&code) {
         let error = CallError::of("ApiStatusError", format!("the API answers with status {code}"));
@@ -26,7 +26,7 @@ pub(super) fn read(code: u16, body: &str, accept_text: bool) -> Result<(u16, Jso
         Err(_) if accept_text => Ok((code, body.into())),
         Err(error) => {
             let message = format!(
-                "the API answers with something that is no JSON ({error}); accept_text takes it as text"
+                "the API answers with something that is not JSON ({error}); accept_text takes it as text"
             );
             let error = CallError::of("ApiResponseNotJson", message);
             Err(error.with(json!({"http_code": code, "api_response_data": body})))
@@ -34,7 +34,7 @@ pub(super) fn read(code: u16, body: &str, accept_text: bool) -> Result<(u16, Jso
     }
 }
 
-/// How long the server asks to wait, in milliseconds.
+/// The wait the server asks for, in milliseconds.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<u64> {
     let after = Hints::of(headers, chrono::Utc::now().timestamp_millis()).after?;
     u64::try_from(after.as_millis()).ok()

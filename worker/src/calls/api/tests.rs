@@ -1,4 +1,4 @@
-//! `API` against a server that notes what it was sent.
+//! Tests of `API` with a server that records its requests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,10 +20,10 @@ const MARKER: &str = "marker-never-to-be-seen";
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<Request>>>);
 
-/// A request as it came.
+/// A received request.
 type Request = (Method, Uri, HeaderMap, String);
 
-/// Answers as its path says: `/404/gone` is 404 with `gone`; `/echo` is what came; `/token` is a token.
+/// Answers by path: `/404/gone` returns 404 with `gone`, `/echo` the request's body, `/token` a token.
 async fn answer(
     State(seen): State<Seen>,
     method: Method,

@@ -1,4 +1,4 @@
-//! A Call that is reached over HTTP: `POST {url}` with the operation as JSON.
+//! A Call over HTTP: `POST {url}` with the operation as JSON.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a Call answers `exec` with: a line a piece. Pure.
+//! Reads a Call's answer to `exec`: one piece per line. Pure.
 
 use serde_json::Value as Json;
 use tidemill_common::nodes::step::{CallError, Chunk};
@@ -9,7 +9,7 @@ use super::TYPE_ERROR;
 /// Characters of a line that an error shows.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// Makes pieces of bytes as they come.
+/// Converts bytes to pieces.
 pub(super) struct Reader {
     id: String,
     held: Vec<u8>,
@@ -21,7 +21,7 @@ impl Reader {
         Self { id: id.to_owned(), held: Vec::new(), line_bytes_max }
     }
 
-    /// Takes what has come.
+    /// Takes the next bytes.
     pub(super) fn take(&mut self, bytes: &[u8], out: &mut dyn FnMut(Chunk)) -> Result<(), CallError> {
         let mut rest = bytes;
         while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
@@ -34,7 +34,7 @@ impl Reader {
         self.fits(self.held.len())
     }
 
-    /// Nothing more comes: what is left is the last line.
+    /// Ends the answer; the rest is the last line.
     pub(super) fn end(&mut self, out: &mut dyn FnMut(Chunk)) -> Result<(), CallError> {
         let line = std::mem::take(&mut self.held);
         self.line(&line, out)
@@ -64,7 +64,7 @@ impl Reader {
             _ => {
                 let shown: String = String::from_utf8_lossy(line).chars().take(SHOWN_CHARS_MAX).collect();
                 let message = format!(
-                    "the Call {} sends a line that is no piece: {shown} (a piece is {{\"type\": \"text\" | \"data\", \
+                    "the Call {} sends a line that is not a piece: {shown} (a piece is {{\"type\": \"text\" | \"data\", \
                      \"content\": …}})",
                     self.id
                 );
@@ -75,7 +75,7 @@ impl Reader {
     }
 }
 
-/// An error that a Call tells of: `err_msg` and `data`.
+/// An error reported by a Call: `err_msg` and `data`.
 pub(super) fn raised(id: &str, said: &Json) -> CallError {
     let message = said.get("err_msg").and_then(Json::as_str).filter(|text| !text.is_empty());
     let message = message.map_or_else(|| format!("the Call {id} failed and does not say why"), str::to_owned);

@@ -1,5 +1,5 @@
-//! Calls that are registered: each is told of by its manifest and reached over HTTP or as a program. It is asked with one
-//! object an operation (`{"operation": "init" | "exec" | "after_exec", …}`); `exec` answers line by line.
+//! Registered Calls: a manifest describes each, and it is reached over HTTP or as a program. Each operation is one JSON
+//! object (`{"operation": "init" | "exec" | "after_exec", …}`). `exec` answers line by line.
 
 mod http;
 mod lines;
@@ -18,24 +18,24 @@ use self::lines::Reader;
 use super::hide::Hide;
 use super::{Call, CallContext, CallInfo, Calls, ChunkSink};
 
-/// The class of what is no piece.
+/// The error type of an invalid piece.
 const TYPE_ERROR: &str = "TypeError";
 
-/// A Call that is registered.
+/// A registered Call.
 #[derive(Debug)]
 pub(super) struct Custom {
     pub(super) id: Arc<str>,
     pub(super) manifest: Manifest,
 }
 
-/// One operation to be asked for.
+/// A request for one operation.
 struct Asked<'a> {
     id: &'a str,
     body: Json,
     calls: &'a Calls,
     /// The same for every delivery of an attempt.
     key: String,
-    /// Secrets of the transport.
+    /// The secrets of the transport.
     hide: &'a Hide,
 }
 
@@ -68,7 +68,7 @@ impl Call for Custom {
         let body = json!({
             "operation": Operation::Init.name(), "call_vars": variables(cx), "params": params
         });
-        // It is a step of its own, with a key of its own: what answers one operation must not stand for another.
+        // It has its own journal entry and key, so that the answers of two operations cannot be confused.
         self.init_by(cx.calls, cx.key.to_owned(), body).await
     }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
@@ -76,7 +76,7 @@ impl Call for Custom {
     }
 }
 
-/// What a Call is told of the run.
+/// The run's variables sent to a Call.
 fn variables(cx: CallContext<'_>) -> Json {
     let background = cx.background;
     let sys = |name: &str| {
@@ -153,7 +153,7 @@ impl Custom {
         self.ask(Asked { id: &self.id, body, calls, key, hide: &hide }, &mut |_| Ok(())).await
     }
 
-    /// Asks for an operation; what is answered goes to `take` as it comes.
+    /// Requests an operation; the answer goes to `take` as it arrives.
     async fn ask(&self, asked: Asked<'_>, take: Take<'_>) -> Result<(), CallError> {
         let (calls, id, hide) = (asked.calls, asked.id, asked.hide);
         let most = Duration::from_secs(calls.config.seconds_max);
@@ -199,7 +199,7 @@ impl Custom {
     }
 }
 
-/// Takes what is answered, piece by piece.
+/// Receives the answer, piece by piece.
 type Take<'a> = &'a mut (dyn FnMut(&[u8]) -> Result<(), CallError> + Send);
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! A Call that is a program: it is started for each operation, reads it from its standard input to the end, answers on its
-//! standard output and ends with 0. What it says besides goes to the log.
+//! A Call as a program. It is started for each operation, reads the operation from standard input, answers on standard
+//! output and exits with 0. Its standard error goes to the log.
 //!
-//! It is not confined: it runs as the worker does. So a worker starts only programs that its own settings name.
+//! The program is not sandboxed: it runs with the worker's rights. So a worker starts only programs named in its own
+//! settings.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -14,11 +15,11 @@ use tokio::process::Command;
 use super::{Asked, Take};
 use crate::calls::kept::VALUE_ERROR;
 
-/// Handed on of the worker's environment, without which programs hardly start.
+/// Variables of the worker's environment that most programs need.
 const PASSED: [&str; 3] = ["PATH", "HOME", "LANG"];
-/// Bytes that are read at a time.
+/// Bytes per read.
 const READ_BYTES: usize = 16 * 1024;
-/// Most bytes of what a program says besides that are told.
+/// Most logged bytes of a program's standard error.
 const LOG_BYTES_MAX: usize = 4096;
 
 pub(super) async fn ask(
@@ -56,7 +57,7 @@ pub(super) async fn ask(
     };
     let line = format!("{body}\n");
     let writing = async {
-        // One that does not read what it is asked may have its reasons; it is told by how it ends.
+        // A program may ignore its input; its exit code decides.
         let _ = stdin.write_all(line.as_bytes()).await;
         drop(stdin);
         Ok(())
@@ -79,20 +80,20 @@ pub(super) async fn ask(
             take(&buffer[..count])?;
         }
     };
-    // Who sends nonsense is not waited for: dropped, it is killed.
+    // Do not wait after an invalid answer: dropping the program kills it.
     let ((), (), said) = tokio::try_join!(reading, writing, besides(&mut stderr))?;
     if !said.is_empty() {
         let said = hide.text(&String::from_utf8_lossy(&said));
-        tracing::info!(call = %id, said, "a program of a Call has said something besides");
+        tracing::info!(call = %id, said, "a program of a Call wrote to standard error");
     }
     let ended = child.wait().await.map_err(|error| failed(format!("is lost: {error}")))?;
     if ended.success() {
         return Ok(());
     }
-    Err(failed(format!("ended with {ended}; what it said besides is in the worker's log")))
+    Err(failed(format!("ended with {ended}; its standard error is in the worker's log")))
 }
 
-/// The beginning of what a program says besides; all of it is read, so that it is not held up.
+/// Returns the start of a program's standard error. All of it is read, so that the program is not blocked.
 async fn besides(stderr: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, CallError> {
     let (mut buffer, mut kept) = (vec![0; READ_BYTES], Vec::new());
     while let Ok(count @ 1..) = stderr.read(&mut buffer).await {

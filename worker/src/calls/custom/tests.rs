@@ -1,4 +1,4 @@
-//! Registered Calls, over HTTP and as programs.
+//! Tests of registered Calls over HTTP and as programs.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
@@ -48,7 +48,7 @@ async fn exec(custom: &Custom, calls: &Calls, input: Json) -> Result<Vec<Chunk>,
 
 type Seen = Arc<Mutex<Vec<(Json, HeaderMap)>>>;
 
-/// Answers with the lines of the input; with a status of the input, if it has one.
+/// Answers with the lines of the input, and with its status, if any.
 async fn answer(State(seen): State<Seen>, headers: HeaderMap, body: String) -> impl IntoResponse {
     let body: Json = serde_json::from_str(&body).unwrap();
     seen.lock().unwrap().push((body.clone(), headers));
@@ -123,7 +123,7 @@ async fn a_call_that_is_away_may_be_tried_again_and_one_that_refuses_not() {
     assert!(exec(&gone, &calls, json!({})).await.unwrap_err().retryable);
 }
 
-/// A program that answers as it is told.
+/// A program that answers as its input says.
 fn program(folder: &tempfile::TempDir) -> String {
     let file = folder.path().join("greet.py");
     let text = r#"#!/usr/bin/env python3
@@ -133,7 +133,7 @@ if asked["operation"] == "init":
     print(json.dumps({"input": {"greeting": asked["params"]["who"]}}))
 elif asked["operation"] == "exec":
     given = asked["input"]
-    print("said besides", os.environ.get("TOKEN"), file=sys.stderr)
+    print("standard error", os.environ.get("TOKEN"), file=sys.stderr)
     for word in given.get("words", []):
         print(json.dumps({"type": "text", "content": word}), flush=True)
     if given.get("nonsense"):

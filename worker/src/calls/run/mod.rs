@@ -1,5 +1,5 @@
-//! A step: its input is told, its call is made, its pieces are handed on as they come, and of what they come to the outputs,
-//! the record and the history are made. An error is told as well, and is the node's.
+//! Runs a step: sends its input as an event, makes the call, passes its pieces on, and builds outputs, record and
+//! history. An error is also sent as an event and fails the node.
 
 mod once;
 pub(crate) mod said;
@@ -26,14 +26,14 @@ use crate::core::now;
 use crate::providers::DeltaSink;
 use crate::steps::Steps;
 
-/// The namespace of what the stages before a step have made of its input; see [`INPUT`].
+/// The namespace of input built by earlier stages; see [`INPUT`].
 pub(crate) const STEP_NODE: &str = "#step";
-/// The variable in it: the input as it is to be used, missing values filled in.
+/// The variable with the final input, missing values filled in.
 pub(crate) const INPUT: &str = "input";
-/// The output that names the branch of a call that chooses.
+/// The output that names the branch of a call that chooses one.
 const BRANCH_ID: &str = "branch_id";
 
-/// Runs the node. A failure is part of the result. Dropping the future ends the call.
+/// Runs the node. A failure is part of the result. Dropping the future stops the call.
 pub(crate) async fn run(data: &StepData, around: Around<'_>, on_delta: DeltaSink<'_>) -> NodeResult {
     let mut result = match prepare(data, around).await {
         Ok(prepared) => step(prepared, data, around, on_delta).await,
@@ -45,7 +45,7 @@ pub(crate) async fn run(data: &StepData, around: Around<'_>, on_delta: DeltaSink
     result
 }
 
-/// Runs a step that was prepared.
+/// Runs a prepared step.
 async fn step(
     mut prepared: Prepared<'_>,
     data: &StepData,
@@ -60,7 +60,7 @@ async fn step(
     let shown = prepared.secrets.masked_map(&prepared.input);
     let seen = bounded(shown.clone());
     tell(around.steps, teller.event(StepEvent::StepInput, Status::Running, json!(seen)));
-    // A call that asks models, and does nothing else outside, has kept what they said.
+    // Calls that only ask models have recorded the models' replies.
     let called = match prepared.found.call.is_kept() {
         true => once::once(&mut prepared, around.steps, on_delta).await,
         false => call(&prepared, around.steps, on_delta).await,
@@ -94,8 +94,8 @@ async fn step(
             if prepared.possible_duplicate {
                 record.insert("extra_data".into(), json!({"possible_duplicate": true}));
             }
-            let told = if prepared.to_user() { called.said.as_str() } else { "" };
-            let runtime = kept(runtime, around, told, seconds(began), took);
+            let user_text = if prepared.to_user() { called.said.as_str() } else { "" };
+            let runtime = kept(runtime, around, user_text, seconds(began), took);
             let effects = Effects { messages: Vec::new(), runtime, history: vec![record] };
             let handle = handle(&prepared, around, &outputs);
             NodeResult { outputs, handle, effects: Some(Box::new(effects)), ..result }
@@ -112,13 +112,12 @@ async fn step(
     }
 }
 
-/// Tells that a step is there: which call it is, before anything is looked for or done. Whoever looks for missing input has
-/// told it already.
+/// Sends the event that a step starts and which call it is. The stage that fills missing input has already sent it.
 pub(crate) fn begun(steps: &Steps, prepared: &Prepared<'_>) {
     tell(steps, prepared.teller.event(StepEvent::StepInit, Status::Init, json!(prepared.record())));
 }
 
-/// By which handle the node leaves: a call that chooses names one in `branch_id`, which counts where an edge has it.
+/// The outgoing handle: the one in `branch_id` if the call chooses and an edge has it.
 fn handle(prepared: &Prepared<'_>, around: Around<'_>, outputs: &[(String, Segment)]) -> String {
     let chosen = outputs.iter().find(|(name, _)| name == BRANCH_ID && prepared.found.call.chooses());
     let chosen = chosen.and_then(|(_, segment)| segment.value.as_str());
@@ -129,12 +128,12 @@ fn handle(prepared: &Prepared<'_>, around: Around<'_>, outputs: &[(String, Segme
     }
 }
 
-/// What a call came to.
+/// The result of a call.
 struct Called {
     gathered: Gathered,
-    /// All text that it has brought, also what an object took the place of.
+    /// All text it returned, including text that an object replaced.
     said: String,
-    /// How long it took.
+    /// Its duration.
     seconds: f64,
 }
 
@@ -169,17 +168,17 @@ fn value_of((name, segment): &(String, Segment)) -> (String, Json) {
     (name.clone(), segment.value.clone())
 }
 
-/// Whether an output is the whole object over again.
+/// Returns true if an output repeats the whole object.
 fn is_whole(name: &str, gathered: &Gathered) -> bool {
     name == "output" && matches!(gathered, Gathered::Data(map) if !map.contains_key("output"))
 }
 
-/// What the run keeps of the step: what the call wants kept, what the user was told, and how long it took. The last two
-/// stand under the execution, so that one that is done again takes its own place.
-fn kept(mut runtime: JsonMap, around: Around<'_>, told: &str, began: f64, took: Took) -> JsonMap {
+/// The values the run keeps of the step: the call's own values, the text sent to the user, and the duration. The last
+/// two are stored under the execution, so that a repetition replaces them.
+fn kept(mut runtime: JsonMap, around: Around<'_>, user_text: &str, began: f64, took: Took) -> JsonMap {
     let execution = around.name.execution.to_string();
-    if !told.is_empty() {
-        runtime.insert("answers".into(), json!({execution.clone(): told}));
+    if !user_text.is_empty() {
+        runtime.insert("answers".into(), json!({execution.clone(): user_text}));
     }
     runtime.insert("time".into(), json!(began));
     runtime.insert("durations".into(), json!({execution: took.seconds}));
@@ -187,7 +186,7 @@ fn kept(mut runtime: JsonMap, around: Around<'_>, told: &str, began: f64, took: 
     runtime
 }
 
-/// A step that has not begun: there is no call, or it cannot be made.
+/// The result of a step that did not start: its call does not exist or cannot be made.
 pub(crate) fn refused(data: &StepData, around: Around<'_>, error: &CallError) -> NodeResult {
     let teller = Teller {
         id: around.node.id.as_str().to_owned(),
@@ -199,7 +198,8 @@ pub(crate) fn refused(data: &StepData, around: Around<'_>, error: &CallError) ->
     failed(NodeResult::default(), &teller, around.steps, error, json!({}), Took::default())
 }
 
-/// A step that has failed: told with an empty output, and kept in the history, where the view of steps passes it over.
+/// The result of a failed step: reported with an empty output and kept in the history, where the view of steps skips
+/// it.
 pub(crate) fn failed(
     result: NodeResult,
     teller: &Teller,

@@ -1,5 +1,5 @@
-//! A call as a step of its job: begun with a mark, kept with what came of it, and not made again by whoever takes the job up.
-//! A call that has failed leaves nothing but its mark, so that another try may be made.
+//! Makes a call with a journal entry, so that a later worker takes the recorded result. A failed call leaves only its
+//! mark, so that another try is possible.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::Usage;
@@ -11,10 +11,10 @@ use crate::calls::tell::tell;
 use crate::providers::DeltaSink;
 use crate::steps::{Begun, Steps, Told};
 
-/// The step's key.
+/// The journal key.
 const STEP: &str = "call";
 
-/// Makes the call, or takes what came of it before: its text goes to `on_delta` and to the user whole then.
+/// Makes the call, or takes its recorded result. Recorded text goes to `on_delta` and the user at once.
 pub(super) async fn once(
     prepared: &mut Prepared<'_>,
     steps: &Steps,
@@ -31,14 +31,14 @@ pub(super) async fn once(
     Ok(called)
 }
 
-/// What is kept of a call that went well.
+/// The recorded value of a successful call.
 fn kept(called: &Called, prepared: &Prepared<'_>) -> Json {
     let (usage, runtime, outputs) = prepared.made.seen();
     let mut kept = match &called.gathered {
         Gathered::Text(text) => json!({"text": text}),
         Gathered::Data(map) => json!({"data": map}),
     };
-    // Most calls have said what they brought.
+    // Most calls have sent exactly their result as text.
     if !matches!(&called.gathered, Gathered::Text(text) if *text == called.said) {
         kept["said"] = json!(called.said);
     }
@@ -54,7 +54,7 @@ fn kept(called: &Called, prepared: &Prepared<'_>) -> Json {
     kept
 }
 
-/// The same call again, out of the journal.
+/// Rebuilds a call's result from the journal.
 fn replayed(kept: &Json, prepared: &mut Prepared<'_>, steps: &Steps, on_delta: DeltaSink<'_>) -> Called {
     let text = |key: &str| kept.get(key).and_then(Json::as_str).map(str::to_owned);
     let map = |key: &str| kept.get(key).and_then(Json::as_object).cloned();

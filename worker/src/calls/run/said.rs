@@ -1,5 +1,5 @@
-//! What a step says to the user while it runs. As with all that streams the first piece after a quiet time goes out at once, and
-//! the following ones are gathered for at most `worker.chunk_gather_ms`, longer while the lane is busy.
+//! Sends a step's text to the user while it runs. The first piece after a quiet time is sent at once. Later pieces are
+//! gathered for at most `worker.chunk_gather_ms`, or longer while the lane is busy.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -14,12 +14,12 @@ use crate::calls::tell::{Teller, tell};
 use crate::growing::Growing;
 use crate::steps::Steps;
 
-/// Text that is not held back any longer, however busy the lane is.
+/// More pending text than this is sent even when the lane is busy.
 const PENDING_BYTES_MAX: usize = 64 * 1024;
-/// How long a timer sleeps that nobody has set yet.
+/// The sleep of a timer that is not set.
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// See the module.
+/// The text of one step; see the module.
 pub(crate) struct Said<'a> {
     steps: &'a Steps,
     teller: &'a Teller,
@@ -38,7 +38,7 @@ impl<'a> Said<'a> {
         Self { steps, teller, gather: steps.chunk_gather(), pending: Mutex::default() }
     }
 
-    /// Takes a piece.
+    /// Adds a piece.
     pub(crate) fn push(&self, text: &str) {
         let now = Instant::now();
         let mut pending = self.lock();
@@ -51,17 +51,17 @@ impl<'a> Said<'a> {
         }
     }
 
-    /// Tells what is pending; nothing follows it at once.
+    /// Sends all pending text, because no more follows soon.
     pub(crate) fn flush(&self) {
         let mut pending = self.lock();
         pending.text.end();
         self.send(&mut pending, Instant::now());
     }
 
-    /// Does something that says pieces; all of them are told when it is done.
+    /// Runs `work`, which adds pieces, and sends all of them until it is done.
     pub(crate) async fn of<T>(&self, work: impl Future<Output = T>) -> T {
         let done = tokio::select! {
-            // The work first: what it says is looked at in the same turn.
+            // The work comes first: the same poll then sees its pieces.
             biased;
             done = work => done,
             never = self.tell() => match never {},
@@ -80,7 +80,7 @@ impl<'a> Said<'a> {
                         if pending.text.ready() == 0 {
                             return Poll::Pending;
                         }
-                        // The lane was busy when it began.
+                        // The lane was busy when the text began.
                         pending.last = Some(Instant::now());
                         continue;
                     };

@@ -1,4 +1,4 @@
-//! Steps whose calls are scripts: what is told, what comes out, what is kept.
+//! Tests of steps with scripted calls: their events, outputs and history.
 
 use std::sync::{Arc, Mutex};
 
@@ -25,7 +25,7 @@ use crate::held::Place;
 use crate::steps::Steps;
 use crate::variables::JobVariables;
 
-/// A call that brings what it was told to, and notes what it was given.
+/// A call that returns scripted pieces and records its inputs.
 #[derive(Default)]
 struct Script {
     chunks: Vec<Chunk>,
@@ -63,10 +63,10 @@ fn data(value: Json) -> Chunk {
     Chunk::Data(value.as_object().unwrap().clone())
 }
 
-/// What came of a step.
+/// The result of a step.
 struct Came {
     result: NodeResult,
-    /// Type and data of everything that was told, in order.
+    /// Type and data of all events, in order.
     told: Vec<(String, Json)>,
     streamed: String,
     script: Arc<Script>,
@@ -122,12 +122,12 @@ fn library(known: Json) -> LibraryNode {
     }
 }
 
-/// Runs a node whose call is a script; without one, the call that it names.
+/// Runs a node with a scripted call; without a script, with the call it names.
 async fn came(node: Json, script: Option<Script>, library: Option<LibraryNode>, inputs: Json) -> Came {
     came_to(&FakeJobs::new(), node, script, library, inputs).await
 }
 
-/// The same, with what these jobs know.
+/// As [`came`], with this store.
 async fn came_to(
     jobs: &Arc<FakeJobs>,
     node: Json,

@@ -1,4 +1,4 @@
-//! Outputs under the types that the schema of the output declares, and the check of those that must fit it.
+//! Applies the types of the output's schema, and checks outputs that must match it.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::step::CallError;
@@ -7,10 +7,10 @@ use tidemill_common::value::{JsonMap, Segment, SegmentType};
 
 use super::value_of;
 
-/// The class of an error of output that does not fit.
+/// The error type of an output that does not match.
 const OUTPUT_MISMATCH: &str = "OutputSchemaMismatch";
 
-/// Gives outputs the types that the schema declares, where their values are of them; `is_strict`: else it is an error.
+/// Gives outputs their declared types where the values match. With `is_strict` a mismatch is an error.
 pub(super) fn typed(
     mut outputs: Vec<(String, Segment)>,
     schema: Json,
@@ -33,8 +33,8 @@ pub(super) fn typed(
     Ok(outputs)
 }
 
-/// The type that is declared, if the value is of it and does not show it by itself: what a list is a list of, and whether
-/// a number has a fraction.
+/// Returns the declared type, if the value matches and does not show the type itself: the item type of a list, or
+/// whether a number has a fraction.
 fn type_of(declared: &Json, value: &Json) -> Option<SegmentType> {
     match (named(declared)?, value) {
         ("number", Json::Number(_)) => Some(SegmentType::Float),
@@ -52,7 +52,7 @@ fn type_of(declared: &Json, value: &Json) -> Option<SegmentType> {
     }
 }
 
-/// The type that a schema names; of several the first that says something.
+/// The type a schema names; in a list the first one other than null.
 fn named(schema: &Json) -> Option<&str> {
     match schema.get("type")? {
         Json::Array(types) => types.iter().filter_map(Json::as_str).find(|ty| *ty != "null"),
@@ -75,7 +75,7 @@ mod tests {
             (json!({"type": "array"}), json!(["a"]), SegmentType::ArrayAny),
             (json!({"type": "number"}), json!(7), SegmentType::Float),
             (json!({"type": "integer"}), json!(7), SegmentType::Integer),
-            // What is not of the type keeps its own.
+            // A value that does not match keeps its own type.
             (list("string"), json!([1]), SegmentType::ArrayNumber),
             (json!({"type": "number"}), json!("7"), SegmentType::String),
             (json!({}), json!([]), SegmentType::ArrayAny),

@@ -1,5 +1,4 @@
-//! A statement that a model writes: it is told the question and the tables, and what it answers is looked at as any other
-//! statement is.
+//! Lets a model write a statement from the question and the tables. The statement is checked like any other.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::calls::DatabaseType;
@@ -13,7 +12,7 @@ use super::statement::Prepared;
 use super::{Asked, CallContext};
 use crate::calls::{Calls, ask};
 
-/// Most columns of all tables that a model is told of.
+/// Most columns, over all tables, in the prompt.
 const COLUMNS_MAX: u64 = 2000;
 
 const SYSTEM: Text = Text {
@@ -29,7 +28,7 @@ const WRITING: Text = Text {
          listed tables and columns only. Answer with the SQL alone and explain nothing.",
 };
 
-/// The statement that the model writes for the question.
+/// Returns the statement that the model writes for the question.
 pub(super) async fn sql(cx: CallContext<'_>, input: &JsonMap, asked: &Asked) -> Result<String, CallError> {
     if asked.question.is_empty() {
         return Err(invalid("there is no question to write a statement for (mode: generate)", ""));
@@ -46,10 +45,10 @@ pub(super) async fn sql(cx: CallContext<'_>, input: &JsonMap, asked: &Asked) -> 
     Ok(written(&reply.text).to_owned())
 }
 
-/// The statement in a reply: in its first fenced block, or the whole of it; what a model thinks aloud is none of it.
+/// Extracts the statement from a reply: its first fenced block, or the whole text. Reasoning is removed.
 fn written(reply: &str) -> &str {
-    let said = reply.rsplit_once("</think>").map_or(reply, |(_, said)| said).trim();
-    let Some((_, fenced)) = said.split_once("```") else { return said };
+    let text = reply.rsplit_once("</think>").map_or(reply, |(_, text)| text).trim();
+    let Some((_, fenced)) = text.split_once("```") else { return text };
     let inner = fenced.split_once("```").map_or(fenced, |(inner, _)| inner);
     // The first line of a block may name its language.
     match inner.split_once('\n') {
@@ -58,7 +57,7 @@ fn written(reply: &str) -> &str {
     }
 }
 
-/// The tables and their columns, a line each.
+/// Lists the tables with their columns, one per line.
 pub(super) async fn tables(calls: &Calls, asked: &Asked) -> Result<String, CallError> {
     let (sql, values) = catalogue(asked.source.database_type, &asked.tables);
     let statement = Prepared::read(&sql, asked.source.database_type, true);
@@ -68,7 +67,9 @@ pub(super) async fn tables(calls: &Calls, asked: &Asked) -> Result<String, CallE
     let columns = database::run(asked.place(&room), &statement, &values, bounds).await;
     let columns = columns.map_err(|trouble| match trouble {
         database::Trouble::Bound(_) => invalid(
-            format!("a model is told of at most {COLUMNS_MAX} columns: name the tables that matter in table_name_list"),
+            format!(
+                "the prompt can list at most {COLUMNS_MAX} columns: name the needed tables in table_name_list"
+            ),
             "",
         ),
         other => asked.without_password(failed(other, &sql, true)),
@@ -80,7 +81,7 @@ pub(super) async fn tables(calls: &Calls, asked: &Asked) -> Result<String, CallE
     Ok(listed(&columns.rows))
 }
 
-/// The question for columns, and its values. Without names, those of the user's own schemas are meant.
+/// The query for columns, with its values. Without table names it covers the user's own schemas.
 fn catalogue(database: DatabaseType, tables: &[String]) -> (String, Vec<Json>) {
     let named = |column: &str| match tables.len() {
         0 => String::new(),

@@ -1,7 +1,8 @@
-//! `SQL`: a database is asked, with a statement that is given, one that a model writes, or by a service that does both.
+//! `SQL`: queries a database with a given statement, with one a model writes, or through a service that does both.
 //!
-//! [`statement`] looks at a statement before anybody runs it, [`database`] runs it, [`generate`] has a model write one,
-//! [`service`] asks a service. Nothing here shows a password: what a database or a service says is searched for it.
+//! [`statement`] checks a statement before it runs, [`database`] runs it, [`generate`] lets a model write one, and
+//! [`service`] calls a service. Answers of databases and services are searched for the password, so that it is never
+//! shown.
 
 mod database;
 mod generate;
@@ -26,13 +27,13 @@ use super::hide::Hide;
 use super::kept::VALUE_ERROR;
 use super::{Call, CallContext, CallInfo, Calls, ChunkSink, info};
 
-/// The class of a statement that does not only read.
+/// The error type of a statement that does more than read.
 const NOT_READ_ONLY: &str = "SqlNotReadOnly";
-/// The class of what is no statement.
+/// The error type of an invalid statement.
 const INVALID: &str = "SqlInvalid";
-/// The class of what a database refuses.
+/// The error type of a statement the database refuses.
 const EXECUTION_FAILED: &str = "SqlExecutionFailed";
-/// The class of a result that is too large, or too late.
+/// The error type of a result that is too large or too late.
 const LIMIT_EXCEEDED: &str = "SqlLimitExceeded";
 
 pub(super) struct Sql;
@@ -113,7 +114,7 @@ fn text<'a>(input: &'a JsonMap, key: &str) -> Option<&'a str> {
     input.get(key).and_then(Json::as_str).filter(|text| !text.trim().is_empty())
 }
 
-/// What is asked, and whom.
+/// The checked input of a call.
 struct Asked {
     source: DatasourceConfig,
     id: String,
@@ -156,7 +157,7 @@ impl Asked {
         })
     }
 
-    /// Finds the password in what is said.
+    /// Hides the password in texts.
     fn hide(&self) -> Hide {
         Hide::of(self.password.clone())
     }
@@ -180,7 +181,7 @@ async fn given(calls: &Calls, asked: &Asked, input: &JsonMap) -> Result<JsonMap,
     query(calls, asked, sql, bind).await
 }
 
-/// Runs a statement whose values are in `bind`.
+/// Runs a statement with the values in `bind`.
 async fn query(calls: &Calls, asked: &Asked, sql: &str, bind: &JsonMap) -> Result<JsonMap, CallError> {
     let most = calls.config.sql_statement_bytes_max;
     if sql.len() > most {

@@ -1,4 +1,4 @@
-//! What a step is told: the output of a statement, or its error. Pure.
+//! Converts a statement's result or error to the output of the step. Pure.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::step::CallError;
@@ -8,7 +8,7 @@ use super::database::{Outcome, Trouble};
 use super::statement::Refused;
 use super::{EXECUTION_FAILED, INVALID, LIMIT_EXCEEDED, NOT_READ_ONLY};
 
-/// The output.
+/// Builds the output.
 pub(super) fn data(sql: &str, outcome: Outcome) -> JsonMap {
     let mut data = JsonMap::new();
     data.insert("result".into(), Json::Array(outcome.rows));
@@ -19,12 +19,12 @@ pub(super) fn data(sql: &str, outcome: Outcome) -> JsonMap {
     data
 }
 
-/// What is no statement.
+/// The error of an invalid statement.
 pub(super) fn invalid(message: impl Into<String>, sql: &str) -> CallError {
     CallError::of(INVALID, message).with(json!({"sql": sql}))
 }
 
-/// A statement that is not run.
+/// The error of a refused statement.
 pub(super) fn refused(reason: &Refused, sql: &str) -> CallError {
     let class = match reason {
         Refused::Invalid(_) => INVALID,
@@ -33,17 +33,17 @@ pub(super) fn refused(reason: &Refused, sql: &str) -> CallError {
     CallError::of(class, reason.to_string()).with(json!({"sql": sql}))
 }
 
-/// A statement that was run, or was to be. Another try may help when the connection failed and nothing can have been done.
+/// The error of a statement that failed. A retry may help if the connection failed and nothing can have been changed.
 pub(super) fn failed(trouble: Trouble, sql: &str, reads: bool) -> CallError {
-    let of = |class: &str, message: String, said: &str| {
-        CallError::of(class, message).with(json!({"sql": sql, "db_error": said}))
+    let of = |class: &str, message: String, detail: &str| {
+        CallError::of(class, message).with(json!({"sql": sql, "db_error": detail}))
     };
     match trouble {
-        Trouble::Connection(said) => {
-            let error = of(EXECUTION_FAILED, format!("the database does not answer: {said}"), &said);
+        Trouble::Connection(detail) => {
+            let error = of(EXECUTION_FAILED, format!("the database does not answer: {detail}"), &detail);
             if reads { error.passing() } else { error }
         }
-        Trouble::Refused(said) => of(EXECUTION_FAILED, format!("the database refuses: {said}"), &said),
-        Trouble::Bound(said) => of(LIMIT_EXCEEDED, said.clone(), &said),
+        Trouble::Refused(detail) => of(EXECUTION_FAILED, format!("the database refuses: {detail}"), &detail),
+        Trouble::Bound(detail) => of(LIMIT_EXCEEDED, detail.clone(), &detail),
     }
 }

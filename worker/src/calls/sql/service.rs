@@ -1,7 +1,7 @@
-//! A text-to-SQL service: it is told the question, the connection and the tables, writes a statement and runs it.
+//! A text-to-SQL service: it receives the question, the connection and the tables, writes a statement and runs it.
 //!
-//! The service runs the statement before anybody here has seen it: that it only reads is for the rights of the datasource's
-//! user to say. A statement that does more is an error all the same.
+//! The service runs the statement before the worker sees it. So only the rights of the datasource's user can prevent
+//! writes. A statement that writes is still reported as an error.
 
 use std::time::Duration;
 
@@ -60,13 +60,14 @@ async fn reply(calls: &Calls, asked: &Asked) -> Result<Json, CallError> {
         let status = answer.response.status();
         let bytes = whole(&mut answer, config.answer_bytes_max).await.map_err(away)?;
         if !status.is_success() {
-            let said = format!("the text-to-SQL service answers {}: {}", status.as_u16(), excerpt(&bytes));
+            let detail = format!("the text-to-SQL service answers {}: {}", status.as_u16(), excerpt(&bytes));
             return Err(
-                CallError::of(EXECUTION_FAILED, said.clone()).with(json!({"sql": "", "db_error": said}))
+                CallError::of(EXECUTION_FAILED, detail.clone()).with(json!({"sql": "", "db_error": detail}))
             );
         }
-        serde_json::from_slice(&bytes)
-            .map_err(|_| invalid(format!("the text-to-SQL service answers no JSON: {}", excerpt(&bytes)), ""))
+        serde_json::from_slice(&bytes).map_err(|_| {
+            invalid(format!("the text-to-SQL service does not answer with JSON: {}", excerpt(&bytes)), "")
+        })
     };
     let late = || {
         let message = format!(
@@ -77,19 +78,19 @@ async fn reply(calls: &Calls, asked: &Asked) -> Result<Json, CallError> {
     tokio::time::timeout(silence, asking).await.map_err(|_| late())?
 }
 
-/// What a reply says.
+/// Reads a reply.
 fn read(reply: &Json, asked: &Asked) -> Result<JsonMap, CallError> {
     let result = &reply["result"];
     let sql = result["sql"].as_str().unwrap_or_default();
-    let said =
+    let detail =
         ["message", "msg", "error"].into_iter().find_map(|key| reply[key].as_str()).unwrap_or_default();
     if sql.trim().is_empty() {
-        return Err(invalid(format!("no valid statement was generated{}", behind(said)), ""));
+        return Err(invalid(format!("no valid statement was generated{}", suffix(detail)), ""));
     }
     if reply["code"].as_i64() != Some(200) {
         let error =
-            CallError::of(EXECUTION_FAILED, format!("the statement could not be run{}", behind(said)));
-        return Err(error.with(json!({"sql": sql, "db_error": said})));
+            CallError::of(EXECUTION_FAILED, format!("the statement could not be run{}", suffix(detail)));
+        return Err(error.with(json!({"sql": sql, "db_error": detail})));
     }
     if asked.read_only
         && let Err(reason @ Refused::NotReadOnly(_)) = Prepared::read(sql, asked.source.database_type, true)
@@ -116,6 +117,6 @@ fn read(reply: &Json, asked: &Asked) -> Result<JsonMap, CallError> {
     Ok(data)
 }
 
-fn behind(said: &str) -> String {
-    if said.is_empty() { String::new() } else { format!(": {said}") }
+fn suffix(detail: &str) -> String {
+    if detail.is_empty() { String::new() } else { format!(": {detail}") }
 }

@@ -1,7 +1,7 @@
-//! A statement before anybody runs it: that it is one, that it only reads, and where values go into it. Pure.
+//! Checks a statement before it runs: it must be a single one and read-only, and its value placeholders are found.
+//! Pure.
 //!
-//! The database is told again that nothing may be written (its transaction, or its file, is opened for reading); what is
-//! refused here never reaches it.
+//! The database also prevents writes (read-only transaction or file). A statement refused here never reaches it.
 
 use std::ops::ControlFlow;
 use std::thread;
@@ -13,7 +13,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use tidemill_common::calls::DatabaseType;
 
-/// Functions that do something, or read what is no table, though they stand in a query.
+/// Functions with side effects, or that read more than tables, although they may appear in a query.
 const DOING: [&str; 27] = [
     "benchmark",
     "dblink",
@@ -43,36 +43,36 @@ const DOING: [&str; 27] = [
     "setval",
     "sleep",
 ];
-/// A tree of the longest statement is as deep as it is long where operators follow each other; who walks it needs room.
+/// Stack size for parsing: with many operators the syntax tree is as deep as the statement is long.
 const STACK_BYTES: usize = 256 * 1024 * 1024;
-/// Most operators and key words of a statement; each may be a level of its tree. Values, names and commas do not count.
+/// Most operators and keywords of a statement; each may be a level of its tree. Values, names and commas do not count.
 const OPERATORS_MAX: usize = 8_192;
 
-/// A statement that may be sent.
+/// A checked statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Prepared {
-    /// The statement in pieces: between two of them a value stands.
+    /// The text between the values.
     pieces: Vec<String>,
-    /// The values between the pieces, by their names.
+    /// The names of the values between the pieces.
     pub(super) names: Vec<String>,
-    /// Whether it is a query: it gives rows and does nothing else.
+    /// True for a query, which only returns rows.
     pub(super) reads: bool,
     database: DatabaseType,
 }
 
-/// Why a statement is not sent.
+/// Reasons why a statement is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
-    /// It is none, or more than one.
+    /// It is not a single valid statement.
     #[error("{0}")]
     Invalid(String),
-    /// It does not only read.
+    /// It does more than read.
     #[error("only a single statement that reads may be run (read_only): {0}")]
     NotReadOnly(String),
 }
 
 impl Prepared {
-    /// Reads a statement of a database. A value goes where `:name` stands. `read_only`: it must be a query.
+    /// Parses a statement. `:name` marks a value. With `read_only` it must be a query.
     pub(super) fn read(sql: &str, database: DatabaseType, read_only: bool) -> Result<Self, Refused> {
         let (pieces, names) = cut(sql, database)?;
         let mut prepared = Self { pieces, names, reads: false, database };
@@ -81,7 +81,7 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// As it is sent, with a mark of the database's own for each value.
+    /// The statement with the database's own placeholders.
     pub(super) fn text(&self) -> String {
         let database = self.database;
         self.text_with(|at| match database {
@@ -91,7 +91,7 @@ impl Prepared {
         })
     }
 
-    /// The same with other marks; places are counted from 1.
+    /// The statement with other placeholders, numbered from 1.
     pub(super) fn text_with(&self, mark: impl Fn(usize) -> String) -> String {
         let mut text = String::new();
         for (at, piece) in self.pieces.iter().enumerate() {
@@ -112,12 +112,12 @@ fn dialect(database: DatabaseType) -> &'static dyn Dialect {
     }
 }
 
-/// Cuts a statement where values go; what follows its last semicolon is left out.
+/// Splits a statement at its values. Text after the last semicolon is dropped.
 fn cut(sql: &str, database: DatabaseType) -> Result<(Vec<String>, Vec<String>), Refused> {
-    let invalid = |reason: String| Refused::Invalid(format!("this is no SQL: {reason}"));
-    // The server would run what stands in it, and every parser passes over it.
+    let invalid = |reason: String| Refused::Invalid(format!("this is not valid SQL: {reason}"));
+    // The server would run the content of such comments, but every parser ignores it.
     if sql.contains("/*!") || sql.contains("/*M!") {
-        return Err(invalid("comments that are run (/*! … */) are not taken".into()));
+        return Err(invalid("comments that are run (/*! … */) are not allowed".into()));
     }
     let tokens = Tokenizer::new(dialect(database), sql).tokenize_with_location();
     let tokens = tokens.map_err(|error| invalid(error.to_string()))?;
@@ -156,7 +156,7 @@ fn cut(sql: &str, database: DatabaseType) -> Result<(Vec<String>, Vec<String>), 
     Ok((pieces, names))
 }
 
-/// Whether the tree of a statement may have a level more for this.
+/// Returns true if a token may add a level to the syntax tree.
 fn may_nest(token: &Token) -> bool {
     match token {
         Token::Word(word) => word.keyword != Keyword::NoKeyword,
@@ -169,7 +169,7 @@ fn is_last(tokens: &[TokenWithSpan]) -> bool {
     tokens.iter().all(|here| matches!(here.token, Token::SemiColon | Token::Whitespace(_)))
 }
 
-/// Bytes of places that are told by line and column; they are asked for in order.
+/// Converts line and column positions, given in order, to byte offsets.
 struct Places<'a> {
     sql: &'a str,
     byte: usize,
@@ -192,7 +192,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Does it on a thread with room for a deep tree, which may be as deep as the statement is long.
+/// Runs `work` on a thread with a large stack for a deep syntax tree.
 fn with_room<T: Send>(work: impl FnOnce() -> Result<T, Refused> + Send) -> Result<T, Refused> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("sql".into()).stack_size(STACK_BYTES);
@@ -205,10 +205,10 @@ fn with_room<T: Send>(work: impl FnOnce() -> Result<T, Refused> + Send) -> Resul
     })
 }
 
-/// Whether the statement is a query.
+/// Returns true if the statement is a query.
 fn look(sql: &str, database: DatabaseType, read_only: bool) -> Result<bool, Refused> {
     let statements = Parser::parse_sql(dialect(database), sql)
-        .map_err(|error| Refused::Invalid(format!("this is no SQL: {error}")))?;
+        .map_err(|error| Refused::Invalid(format!("this is not valid SQL: {error}")))?;
     let [statement] = &statements[..] else {
         return Err(match (statements.len(), read_only) {
             (0, _) => Refused::Invalid("there is no statement".into()),
@@ -224,7 +224,7 @@ fn look(sql: &str, database: DatabaseType, read_only: bool) -> Result<bool, Refu
     }
 }
 
-/// What a statement does besides reading, if it does anything.
+/// Describes what a statement does besides reading, if anything.
 fn does(statement: &Statement, sql: &str, database: DatabaseType) -> Option<String> {
     let first = |text: String| text.split_whitespace().next().unwrap_or_default().to_uppercase();
     if !matches!(statement, Statement::Query(_)) {
@@ -245,7 +245,7 @@ fn does(statement: &Statement, sql: &str, database: DatabaseType) -> Option<Stri
     None
 }
 
-/// Finds what does something within a query.
+/// Finds side effects inside a query.
 struct Doing {
     depth: usize,
 }
@@ -331,7 +331,7 @@ mod tests {
             "set role admin",
         ] {
             let refused = read(sql, Postgres).unwrap_err();
-            // What the parser does not know is not run either.
+            // Statements unknown to the parser are refused too.
             let known = !sql.starts_with("do ");
             assert!(!known || matches!(refused, Refused::NotReadOnly(_)), "{sql}: {refused}");
         }

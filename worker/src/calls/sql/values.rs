@@ -1,10 +1,10 @@
-//! Between JSON and what databases know.
+//! Converts between JSON and database values.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value as Json;
 
-/// A value as every database takes it.
+/// A value that every database accepts.
 #[derive(Debug, PartialEq)]
 pub(super) enum Plain {
     Null,
@@ -15,7 +15,7 @@ pub(super) enum Plain {
 }
 
 impl Plain {
-    /// Lists and objects are texts of JSON; so is an integer that has more digits than a column.
+    /// Converts a JSON value. Lists and objects become JSON texts, and so does an integer too large for a column.
     pub(super) fn of(value: &Json) -> Self {
         match value {
             Json::Null => Self::Null,
@@ -31,7 +31,7 @@ impl Plain {
     }
 }
 
-/// Bytes: a text if they are one, else base64.
+/// Converts bytes to a text: UTF-8 if possible, else base64.
 pub(super) fn bytes_text(bytes: Vec<u8>) -> Json {
     match String::from_utf8(bytes) {
         Ok(text) => text.into(),

@@ -1,4 +1,4 @@
-//! A dataset in memory, as of one version of it. What did not change from one version to the next is shared.
+//! One version of a dataset in memory. Versions share their unchanged documents.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,50 +8,46 @@ use tidemill_common::wire::knowledge::{DocumentRecord, SegmentRecord};
 
 use super::words::Words;
 
-/// Segments that are loaded at a time.
+/// Segments loaded per request.
 const PAGE: u64 = 256;
-/// Bytes of a segment besides its texts and its vector.
+/// Bytes of a segment besides its texts and vector.
 const SEGMENT_BYTES: u64 = 400;
 
-/// See the module.
+/// The index of one dataset version; see the module.
 pub struct Index {
-    /// The version.
     pub version: u64,
-    /// When the dataset was made: one that was made anew may have the versions of the one before.
+    /// The dataset's creation time. A recreated dataset may reuse version numbers.
     pub created_at: i64,
-    /// Its documents.
     pub documents: Vec<Document>,
-    /// Numbers of a vector; none: it has none.
+    /// The length of its vectors; `None` without vectors.
     pub dimension: Option<usize>,
-    /// How often segments had been found when it was loaded.
+    /// The hit count of segments at loading time.
     pub hits: HashMap<String, u64>,
 }
 
 /// A document.
 pub struct Document {
-    /// What is known of it.
     pub record: DocumentRecord,
-    /// What it holds.
     pub content: Arc<Content>,
 }
 
-/// What a document holds; never changes.
+/// The content of a document; it never changes.
 pub struct Content {
-    /// Its segments, by position.
+    /// In the order of their positions.
     pub segments: Vec<SegmentRecord>,
-    /// Their words.
+    /// The words of the segments.
     pub words: Words,
     vectors: Vec<f32>,
     dimension: usize,
 }
 
 impl Index {
-    /// About how many bytes of memory it takes.
+    /// The approximate memory use in bytes.
     pub fn bytes(&self) -> u64 {
         self.documents.iter().map(|it| least_bytes(&it.record) + it.content.words.bytes()).sum()
     }
 
-    /// Fields of its documents' metadata, sorted.
+    /// The metadata fields of its documents, sorted.
     pub fn fields(&self) -> Vec<String> {
         let names = self.documents.iter().flat_map(|it| it.record.doc_metadata.keys().cloned());
         let mut names: Vec<String> = names.collect();
@@ -62,19 +58,19 @@ impl Index {
 }
 
 impl Content {
-    /// The vector of a segment; empty where there is none.
+    /// The vector of a segment; empty if it has none.
     pub fn vector(&self, segment: usize) -> &[f32] {
         let from = segment * self.dimension;
         self.vectors.get(from..from + self.dimension).unwrap_or(&[])
     }
 }
 
-/// What a document takes at least, before its words are known.
+/// The least memory of a document in bytes, before its words are known.
 pub fn least_bytes(record: &DocumentRecord) -> u64 {
     record.bytes + record.segments.saturating_mul(u64::from(record.dimension) * 4 + SEGMENT_BYTES)
 }
 
-/// Loads a document; none when it was replaced or removed meanwhile.
+/// Loads a document; `None` if it was replaced or removed meanwhile.
 pub async fn load(
     store: &dyn KnowledgeBases,
     dataset: &str,
@@ -101,7 +97,7 @@ pub async fn load(
         }
         from += PAGE;
     }
-    // Words take a while.
+    // Splitting into words takes a while.
     let made = tokio::task::spawn_blocking(move || {
         let texts = segments.iter().map(super::shown).collect::<Vec<String>>();
         let words = Words::new(texts.iter().map(String::as_str));

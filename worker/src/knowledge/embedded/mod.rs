@@ -1,8 +1,8 @@
-//! Knowledge bases whose documents are in the store. A worker keeps what it searches in memory ([`shelf`], [`index`]) until
-//! there is something new; documents that a filter does not want are left out before the search.
+//! Knowledge bases with documents in the store. A worker caches the searched indexes in memory ([`shelf`], [`index`])
+//! until they change. Documents excluded by a filter are skipped before the search.
 //!
-//! By meaning every vector is compared (an exact scan: memory is what bounds a dataset, and so the time); by words BM25
-//! finds ([`words`]), and what question and passage share ranks ([`keywords`]).
+//! The semantic search compares every vector (an exact scan: memory limits a dataset, and so the time). The full-text
+//! search uses BM25 ([`words`]), and the keyword search ranks by words shared with the question ([`keywords`]).
 
 pub mod index;
 pub mod shelf;
@@ -20,22 +20,22 @@ use super::{Asked, Knowledge, KnowledgeError, SearchSettings};
 use index::Index;
 use shelf::Shelf;
 
-/// Most segments whose words are compared one by one, beyond those that are asked for.
+/// Most extra segments whose words are compared one by one, beyond the requested number.
 const COMPARED_MAX: usize = 50;
 
-/// See the module.
+/// A dataset in the store; see the module.
 pub struct Embedded {
     shelf: Arc<Shelf>,
     record: DatasetRecord,
 }
 
-/// What is to be found.
+/// The input of a search.
 struct Wanted {
     query: String,
-    /// The question's vector, if the method needs one.
+    /// The question's vector; empty if the method needs none.
     vector: Vec<f32>,
     method: SearchMethod,
-    /// Of each document, whether it may be found.
+    /// For each document: true if it may be found.
     documents: Vec<bool>,
     count: usize,
     vector_weight: f64,
@@ -45,7 +45,7 @@ struct Wanted {
 type Found = (usize, usize, f64);
 
 impl Embedded {
-    /// The dataset of this record.
+    /// Creates the dataset of a record.
     pub fn new(shelf: Arc<Shelf>, record: DatasetRecord) -> Self {
         Self { shelf, record }
     }
@@ -55,7 +55,7 @@ impl Embedded {
         KnowledgeError { class: ErrorType::Retrieval, message, retryable }
     }
 
-    /// Without vectors only words are left (Dify).
+    /// Without vectors only the keyword search remains (Dify).
     fn method(&self) -> SearchMethod {
         match (self.record.indexing_technique, &self.record.embedding) {
             (Technique::HighQuality, Some(_)) => {
@@ -65,7 +65,7 @@ impl Embedded {
         }
     }
 
-    /// The vector of a question, by the model that the documents' are of.
+    /// The question's vector, from the model of the documents' vectors.
     async fn vector(&self, asked: Asked<'_>) -> Result<Vec<f32>, KnowledgeError> {
         let Some(name) = &self.record.embedding else { return Ok(Vec::new()) };
         let step = format!("embed:{}", self.record.id);
@@ -102,7 +102,7 @@ impl Embedded {
         })
     }
 
-    /// Ranked by the dataset's own model; without one that can be asked, as they are (Dify).
+    /// Ranks passages with the dataset's model; without a usable model their order stays (Dify).
     async fn ranked(
         &self,
         asked: Asked<'_>,
@@ -179,7 +179,7 @@ impl Knowledge for Embedded {
     }
 }
 
-/// A segment as passages show it; questions with answers in Dify's form.
+/// A segment as passages show it; a question with an answer in Dify's form.
 fn shown(segment: &SegmentRecord) -> String {
     match &segment.answer {
         Some(answer) => format!("question:{} \nanswer:{answer}", segment.content),
@@ -187,7 +187,7 @@ fn shown(segment: &SegmentRecord) -> String {
     }
 }
 
-/// The best segments, the best first.
+/// Returns the best segments, the best first.
 fn find(index: &Index, wanted: &Wanted) -> Vec<Found> {
     match wanted.method {
         SearchMethod::SemanticSearch => best(by_meaning(index, wanted), wanted.count),
@@ -234,7 +234,7 @@ fn by_words(index: &Index, wanted: &Wanted) -> Vec<Found> {
     enabled.map(|hit| (hit.document, hit.segment, hit.score)).collect()
 }
 
-/// Scored anew: a share of meaning, and the rest by the words that question and segment have in common.
+/// Scores candidates by a share of vector similarity, and the rest by words shared with the question.
 fn compared(index: &Index, wanted: &Wanted, candidates: Vec<Found>, meaning: f64) -> Vec<Found> {
     let text = |found: &Found| shown(&index.documents[found.0].content.segments[found.1]);
     let texts: Vec<String> = candidates.iter().map(text).collect();
@@ -247,7 +247,7 @@ fn compared(index: &Index, wanted: &Wanted, candidates: Vec<Found>, meaning: f64
     candidates.into_iter().zip(words).map(scored).collect()
 }
 
-/// The best ones, of equals the first.
+/// Returns the best; ties keep their order.
 fn best(mut found: Vec<Found>, count: usize) -> Vec<Found> {
     let order = |a: &Found, b: &Found| b.2.total_cmp(&a.2).then((a.0, a.1).cmp(&(b.0, b.1)));
     if count < found.len() && count > 0 {

@@ -1,6 +1,6 @@
-//! The indexes that a worker has in memory. Before each search the store is asked for the version of the dataset, which is
-//! one short request; what changed is loaded, the rest stays. Together they keep within `knowledge.index_bytes_max`: what
-//! was not searched for longest goes first.
+//! The cache of dataset indexes in a worker's memory. Each search first asks the store for the dataset's version with a
+//! short request, and loads only what changed. All indexes together stay within `knowledge.index_bytes_max`; the least
+//! recently searched one is evicted.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,49 +14,49 @@ use tidemill_common::wire::knowledge::DatasetRecord;
 use super::index::{Document, Index, least_bytes, load};
 use crate::knowledge::KnowledgeError;
 
-/// How often a dataset is loaded anew that changes while it is loaded.
+/// Most loads of a dataset that changes while it is loaded.
 const LOADS_MAX: u32 = 10;
-/// How long what was found is gathered before it is counted in the store.
+/// Time for gathering hits before they are counted in the store.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// The index cache; see the module.
 pub struct Shelf {
     jobs: Arc<dyn Jobs>,
     bytes_max: u64,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
-    /// Counts searches: a clock for what was not searched for longest.
+    /// The number of searches so far, used as a clock for evictions.
     searches: AtomicU64,
-    /// Segments that were found and not counted yet, by dataset.
+    /// Uncounted hits by dataset and segment.
     found: Arc<Mutex<Found>>,
 }
 
 type Found = HashMap<String, HashMap<String, u64>>;
 
-/// A place for an index.
+/// A slot for one index.
 #[derive(Default)]
 struct Slot {
-    /// Held while it is loaded, so that it is loaded once.
+    /// Locked while loading, so that an index is loaded once.
     index: tokio::sync::Mutex<Option<Arc<Index>>>,
     bytes: AtomicU64,
     used: AtomicU64,
 }
 
 impl Shelf {
-    /// An empty one over this store.
+    /// Creates an empty cache for this store.
     pub fn new(jobs: Arc<dyn Jobs>, bytes_max: u64) -> Self {
         let (slots, searches) = (Mutex::default(), AtomicU64::new(0));
         Self { jobs, bytes_max, slots, searches, found: Arc::default() }
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn store(&self) -> &dyn KnowledgeBases {
         self.jobs.knowledge()
     }
 
-    /// The index of a dataset as it is now.
+    /// Returns the current index of a dataset.
     ///
     /// # Errors
-    /// The store cannot be read; the dataset takes too much memory.
+    /// The store cannot be read, or the dataset needs too much memory.
     pub async fn index(&self, dataset: &DatasetRecord) -> Result<Arc<Index>, KnowledgeError> {
         let slot = self.slots().entry(dataset.id.clone()).or_default().clone();
         slot.used.store(self.searches.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -106,7 +106,7 @@ impl Shelf {
                 let Some(content) = content else { break };
                 index.documents.push(Document { record, content });
             }
-            // Otherwise a document was replaced while it was read.
+            // Otherwise a document was replaced during the load.
             if index.documents.len() == wanted {
                 self.check_size(dataset, index.bytes())?;
                 index.hits = self.store().hits(&dataset.id).await?;
@@ -134,7 +134,7 @@ impl Shelf {
         Err(KnowledgeError { class: ErrorType::Retrieval, message, retryable: false })
     }
 
-    /// Forgets what was not searched for longest, until all fit; `keep` stays.
+    /// Evicts the least recently searched indexes until all fit; `keep` stays.
     fn make_room(&self, keep: &str) {
         let mut slots = self.slots();
         let mut total: u64 = slots.values().map(|slot| slot.bytes.load(Ordering::Relaxed)).sum();
@@ -146,20 +146,19 @@ impl Shelf {
                 return;
             }
             let Some(slot) = slots.get(&id) else { continue };
-            // One that is being loaded is about to be used.
+            // A locked index is being loaded and will be used next.
             if slot.index.try_lock().is_ok() {
                 total -= slot.bytes.load(Ordering::Relaxed).min(total);
                 slots.remove(&id);
                 tracing::debug!(
                     dataset = id,
-                    "knowledge base forgotten, to be loaded again when it is searched"
+                    "knowledge base evicted from memory; the next search loads it again"
                 );
             }
         }
     }
 
-    /// Notes what was found. It is counted in the store a little later, many at once; a worker that dies before takes it
-    /// with it.
+    /// Notes hits. They are counted in the store a little later, many at once; a worker that dies before loses them.
     pub fn found(&self, dataset: &str, segments: impl Iterator<Item = String>) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = found.is_empty();
@@ -174,7 +173,7 @@ impl Shelf {
                 for (dataset, hits) in gathered {
                     let hits: Vec<(String, u64)> = hits.into_iter().collect();
                     if let Err(error) = jobs.knowledge().count_hits(&dataset, &hits).await {
-                        tracing::debug!(dataset, %error, "what was found is not counted");
+                        tracing::debug!(dataset, %error, "hits cannot be counted");
                     }
                 }
             });

@@ -1,4 +1,4 @@
-//! Searches in the store's documents: by every method, filtered, replaced, and within the memory that there is.
+//! Tests of searches in stored documents: every method, filters, replaced documents, and the memory limit.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::knowledge::tests::Service;
 use crate::providers::limiter::Turns;
 use crate::providers::{Providers, ProvidersConfig};
 
-/// A vector whose direction is one of three matters.
+/// A unit vector in one of three directions.
 fn vector(matter: [f32; 3]) -> Vec<f32> {
     vectors::unit(matter.to_vec())
 }
@@ -96,7 +96,7 @@ async fn search(
     search_in(&FakeJobs::new(), &providers(service), datasets, query, filters).await
 }
 
-/// A search of a job whose steps are these.
+/// Searches as part of a job with this journal.
 async fn search_in(
     jobs: &Arc<FakeJobs>,
     providers: &Providers,
@@ -113,7 +113,7 @@ fn texts(passages: &[Passage]) -> Vec<&str> {
     passages.iter().map(|passage| passage.content.as_str()).collect()
 }
 
-/// A service whose question's vector is about the first matter, with a little of the second.
+/// A service whose question vector points mostly in the first direction, and a little in the second.
 async fn service() -> Service {
     let answer = r#"{"data": [{"index": 0, "embedding": [2, 1, 0]}], "usage": {"prompt_tokens": 1, "total_tokens": 1}}"#;
     let ranking = r#"{"results": [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.2}], "usage": {"total_tokens": 3}}"#;
@@ -149,7 +149,7 @@ async fn each_method_finds_what_it_is_for() {
         assert_eq!(texts(&found), expected, "{method:?}");
         assert!(found.iter().all(|it| (0.0..=1.0001).contains(&it.order())), "{found:?}");
     }
-    // Both count: what has the word and is near enough comes first when words weigh most.
+    // Both count: with a high word weight, a near segment with the word comes first.
     let words = Retrieval {
         search_method: Some(SearchMethod::HybridSearch),
         vector_weight: 0.1,
@@ -180,7 +180,7 @@ async fn passages_say_all_of_their_segment_and_document() {
         (&json!(1), &json!(2))
     );
     assert_eq!(passage.key.as_ref(), Some(&made[0].index_node_id));
-    // It is counted a moment later.
+    // The hit is counted a moment later.
     let mut hits = library.store.hits("k").await.unwrap();
     while hits.is_empty() {
         tokio::task::yield_now().await;
@@ -311,7 +311,7 @@ async fn a_search_pays_each_model_once_by_its_name_and_whoever_takes_the_job_up_
     let spent: Vec<_> = charged.iter().map(|(_, who, tokens)| (who.as_str(), *tokens)).collect();
     assert_eq!(spent, [("p:e", 1), ("p:r", 3)]);
     assert!(charged[0].0 == "embed:k/1" && charged[1].0.starts_with("rerank:k:"), "{charged:?}");
-    // Places among other texts are others.
+    // With other texts the indices have another meaning.
     library.add("c", "2", json!({}), &[("dogs bark", FIRST)]).await;
     search_in(&jobs, &providers, &datasets, "q", None).await.unwrap();
     assert_eq!(service.paths(), ["/v1/embeddings", "/v1/rerank", "/v1/rerank"]);

@@ -1,4 +1,4 @@
-//! The strategy `function_calling`: the model calls tools by its own means, and is told what they answered, until it calls
+//! The strategy `function_calling`: the model calls tools through its API and receives their results, until it calls
 //! none or its rounds are used up.
 
 use serde_json::json;
@@ -10,10 +10,10 @@ use tidemill_common::value::JsonMap;
 
 use super::rounds::Rounds;
 
-/// Makes the rounds.
+/// Runs the rounds.
 ///
 /// # Errors
-/// What the model's API reports; a tool's failure is none.
+/// An error of the model's API. A failing tool is not an error.
 pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Message>) -> Result<(), String> {
     let mut messages = prompt::opening(&given.instruction, history, &given.query);
     let (last, sees) = (given.iterations_max, rounds.facts().has("vision"));
@@ -22,17 +22,17 @@ pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Mes
             prompt::without_files(&mut messages);
         }
         let log = rounds.line(&format!("round:{round}"), format!("ROUND {round}"), None);
-        let said = rounds.ask(round, messages.clone(), rounds.specs(), &mut str::to_owned, &log).await?;
-        if said.tool_calls.is_empty() {
-            let data = json!({"output": {"llm_response": said.text, "tool_responses": []}});
+        let reply = rounds.ask(round, messages.clone(), rounds.specs(), &mut str::to_owned, &log).await?;
+        if reply.tool_calls.is_empty() {
+            let data = json!({"output": {"llm_response": reply.text, "tool_responses": []}});
             rounds.tell(log.done(data, JsonMap::new()));
             return Ok(());
         }
         rounds.say("\n");
-        messages.push(said.message());
-        let mut responses = Vec::with_capacity(said.tool_calls.len());
-        for call in &said.tool_calls {
-            // There is no round left in which the model could make use of it.
+        messages.push(reply.message());
+        let mut responses = Vec::with_capacity(reply.tool_calls.len());
+        for call in &reply.tool_calls {
+            // No round is left in which the model could use the result.
             let words = if round == last && last > 1 {
                 rounds.too_late(round, call, &log)
             } else {
@@ -48,7 +48,7 @@ pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Mes
             messages.push(Message::tool_result(call.id.clone(), words));
         }
         messages.extend(rounds.instructions().into_iter().map(|text| Message::text(Role::User, text)));
-        let data = json!({"output": {"llm_response": said.text, "tool_responses": responses}});
+        let data = json!({"output": {"llm_response": reply.text, "tool_responses": responses}});
         rounds.tell(log.done(data, JsonMap::new()));
     }
     Ok(())

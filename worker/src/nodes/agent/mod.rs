@@ -1,6 +1,6 @@
-//! The `agent` node: rounds of a model that calls tools. What is said and read is made in `tidemill-common`; here the
-//! rounds are made, each of their calls a step of the job: an agent that is killed between any two of them goes on behind
-//! the last one that was recorded, and asks and pays for none of them again.
+//! The `agent` node: a model that calls tools in rounds. `tidemill-common` builds the messages and reads the replies;
+//! this module makes the calls. Each call has a journal entry, so an agent continues after the last recorded call and
+//! pays for none twice.
 
 mod function_calling;
 mod react;
@@ -32,34 +32,31 @@ use crate::steps::Steps;
 use crate::tools::Tools;
 use rounds::Rounds;
 
-/// Tokens of history that an agent is told at most (Dify's default where the model does not say more).
+/// Most tokens of history in the prompt (Dify's default if the model states no limit).
 const HISTORY_TOKENS_MAX: u64 = 2000;
 
-/// What the node uses of the worker.
+/// The node's access to the worker.
 #[derive(Clone, Copy)]
 pub struct Means<'a> {
-    /// Models.
     pub providers: &'a Providers,
-    /// The ways to tools.
     pub tools: &'a Tools,
-    /// The guarded way out.
+    /// The guarded client.
     pub http: &'a Http,
-    /// Where files lie.
     pub files: &'a dyn Files,
-    /// Whose files they are.
+    /// The run that owns the files.
     pub run: &'a RunId,
-    /// The execution: its steps have their names in it.
+    /// Part of the names of its journal entries.
     pub execution: ExecutionId,
-    /// What must not be done twice.
+    /// The job's journal.
     pub steps: &'a Steps,
-    /// Takes pieces of outputs as they come.
+    /// Receives pieces of outputs as they arrive.
     pub on_piece: PieceSink<'a>,
-    /// Tools that may be called without asking; none: all of them.
+    /// Tools that need no approval; `None` if no tool needs one.
     pub auto_approved: Option<&'a [Arc<str>]>,
 }
 
-/// Runs the node. A failure is part of the result; so is what was spent until then. Every variable that the node mentions
-/// must be at hand. Dropping the future ends whatever is under way.
+/// Runs the node. A failure is part of the result, with the cost until then. All variables the node mentions must be
+/// loaded. Dropping the future stops all running calls.
 pub async fn run(
     data: &AgentData,
     node: &Node,
@@ -113,12 +110,12 @@ pub async fn run(
     }
 }
 
-/// Dify gives such failures no class.
+/// Dify gives such failures no error type.
 fn failed(result: NodeResult, what: &str, why: &str) -> NodeResult {
     NodeResult { failure: Some(NodeFailure::new("", format!("{what}: {why}"))), ..result }
 }
 
-/// The conversation so far; the window holds however it is switched, and a missing one is none (Dify).
+/// The conversation so far, limited to the memory window. A missing conversation is empty (Dify).
 fn history(
     data: &AgentData,
     variables: &dyn Variables,

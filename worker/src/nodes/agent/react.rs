@@ -1,4 +1,4 @@
-//! The strategy `ReAct`: the model writes what it would do, it is done, and the model is told what came of it.
+//! The strategy `ReAct`: the model names an action as text, the worker runs it and sends back the result.
 
 use serde_json::json;
 use tidemill_common::nodes::agent::parameters::Given;
@@ -10,13 +10,13 @@ use tidemill_common::value::JsonMap;
 
 use super::rounds::Rounds;
 
-/// The one provider that takes no such stop (Dify).
+/// The one provider that does not accept this stop sequence (Dify).
 const WITHOUT_STOP: &str = "wenxin";
 
-/// Makes the rounds. What the model thinks is told as it comes, its answer once, at the end.
+/// Runs the rounds. The model's reasoning is streamed; its answer is sent once, at the end.
 ///
 /// # Errors
-/// What the model's API reports; a tool's failure is none.
+/// An error of the model's API. A failing tool is not an error.
 pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Message>) -> Result<(), String> {
     let specs = rounds.specs();
     let provider = given.model.provider.rsplit('/').next().unwrap_or_default();

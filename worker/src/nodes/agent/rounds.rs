@@ -1,4 +1,5 @@
-//! What the strategies share: the model, the tools, the log, and the two kinds of steps that rounds consist of.
+//! The parts shared by both strategies: the model, the tools, the log, and the two kinds of journal entries of a round
+//! (model calls and tool calls).
 
 use std::time::Instant;
 
@@ -36,7 +37,7 @@ use crate::tools::{Tool, ToolCall as Call, ToolName};
 
 /// A tool that the model may call.
 struct Ready<'a> {
-    /// As the author has it.
+    /// The tool as configured by the author.
     given: AgentTool,
     tool: Tool<'a>,
     spec: ToolSpec,
@@ -51,19 +52,19 @@ pub(super) struct Rounds<'a> {
     params: Params,
     tools: Vec<Ready<'a>>,
     pub(super) logs: Logs,
-    /// What the model calls cost together.
+    /// The total cost of the model calls.
     spent: Option<Usage>,
-    /// What was paid for a reply that was of no use, with which the rounds end.
+    /// The cost of an unusable reply that ended the rounds.
     wasted: Option<Usage>,
-    /// The text of the node so far.
+    /// The node's text so far.
     spoken: Spoken<'a>,
-    /// Files and variables that tools made.
+    /// Files and variables from tools.
     collected: Collected,
-    /// Steps that were tool calls.
+    /// The journal keys of tool calls.
     called: ToolSteps,
-    /// What people who gave leave to call tools want the model to be told besides.
+    /// Instructions to the model from people who approved tool calls.
     instructions: Vec<String>,
-    /// Whether the model was asked in this round, or the journal.
+    /// True if the model was called in this round, false if the reply came from the journal.
     is_new: bool,
 }
 
@@ -106,40 +107,40 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// What is known of the model.
+    /// The facts about the model.
     pub(super) fn facts(&self) -> ModelFacts {
         self.model.facts()
     }
 
-    /// The tools as the model is told of them.
+    /// The tool descriptions for the model.
     pub(super) fn specs(&self) -> Vec<ToolSpec> {
         self.tools.iter().map(|tool| tool.spec.clone()).collect()
     }
 
-    /// What a tool asks the model for, by name.
+    /// The names of a tool's parameters for the model.
     pub(super) fn parameters_of(&self, tool: &str) -> Vec<String> {
         let tool = self.tools.iter().find(|known| known.spec.name == tool);
         let properties = tool.and_then(|tool| tool.spec.parameters.get("properties")?.as_object());
         properties.map(|map| map.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// Texts that end a reply.
+    /// The stop sequences.
     pub(super) fn stop(&mut self) -> &mut Vec<String> {
         &mut self.params.stop
     }
 
-    /// Says something to whoever reads the answer.
+    /// Adds text to the answer.
     pub(super) fn say(&mut self, text: &str) {
         self.spoken.say(text);
     }
 
-    /// What people want the model to be told since this was asked.
+    /// Takes the instructions from people since the last call.
     pub(super) fn instructions(&mut self) -> Vec<String> {
         std::mem::take(&mut self.instructions)
     }
 
-    /// A line of the log that begins. Whoever does what it speaks of tells it then: of what is known from the journal it
-    /// was told before, and would seem to be under way again.
+    /// Begins a line of the log. The caller sends it only for new work: a result from the journal was already reported,
+    /// and would appear to run again.
     pub(super) fn line(&mut self, place: &str, label: String, parent: Option<&AgentLog>) -> AgentLog {
         let log = AgentLog::begun(&self.means.execution, place, label);
         let log = parent.map_or_else(|| log.clone(), |parent| log.clone().below(parent));
@@ -147,7 +148,7 @@ impl<'a> Rounds<'a> {
         log
     }
 
-    /// Tells a line of the log.
+    /// Sends a line of the log.
     pub(super) fn tell(&mut self, log: AgentLog) {
         let event = self.event(&log);
         self.note(log);
@@ -164,7 +165,7 @@ impl<'a> Rounds<'a> {
         (StepEvent::AgentLog, log.event(&self.means.execution, self.node.id.as_str()))
     }
 
-    /// A line without secrets. They are masked before anything is cut: half a secret would be found no more.
+    /// Masks secrets in a line. Mask before cutting: half a secret would not be found.
     fn hidden(&self, log: AgentLog) -> AgentLog {
         let secrets = self.means.steps.secrets();
         AgentLog {
@@ -174,13 +175,13 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// A text of an event.
+    /// A text for an event, masked and bounded.
     fn shown(&self, text: &str) -> String {
         Room::of_a_line().text(&self.means.steps.secrets().masked(text.to_owned()))
     }
 
-    /// Asks the model, or takes what it said before. `tells` makes of the pieces of its text what is told as they come; a reply
-    /// from the journal is told as well, since whoever reads does not know what the worker before has told.
+    /// Asks the model, or takes the recorded reply. `tells` converts pieces of the reply's text to the text that is
+    /// streamed. A recorded reply is streamed again, because the reader does not know what an earlier worker has sent.
     pub(super) async fn ask(
         &mut self,
         round: u64,
@@ -219,10 +220,10 @@ impl<'a> Rounds<'a> {
             tools,
             mode: tidemill_common::nodes::llm::ModelMode::Chat,
         };
-        let mut came = false;
+        let mut has_piece = false;
         let spoken = &mut self.spoken;
         let mut on_delta = |text: &str| {
-            came = true;
+            has_piece = true;
             spoken.say(&tells(text));
         };
         let answer = match self.model.within(self.means.steps, &step).ask(question, &mut on_delta).await {
@@ -247,7 +248,7 @@ impl<'a> Rounds<'a> {
                 return Err(message);
             }
         };
-        self.say(&tells(if came { placed.rest() } else { &placed.text }));
+        self.say(&tells(if has_piece { placed.rest() } else { &placed.text }));
         let usage = bill(&self.model, &reply);
         let Placed { text, files, .. } = placed;
         let said = Said { text, tool_calls: reply.tool_calls, files, verbatim: reply.verbatim };
@@ -256,23 +257,23 @@ impl<'a> Rounds<'a> {
         let event = self.event(&log);
         let charge = (usage.clone(), Spender::Model(self.provider.clone(), self.model.name().to_owned()));
         let result = said.to_json(&usage);
-        let told = Told { events: vec![event], charge: Some(charge) };
-        self.means.steps.record(&step, the_try.number, &result, told).await;
+        let report = Told { events: vec![event], charge: Some(charge) };
+        self.means.steps.record(&step, the_try.number, &result, report).await;
         self.note(log);
         self.spend(usage);
         said.files.iter().for_each(|file| self.collected.keep(file.clone()));
         Ok(said)
     }
 
-    /// A call behind the last round, which is not made: the model is told so.
+    /// Refuses a call after the last round, and tells the model.
     pub(super) fn too_late(&mut self, round: u64, call: &ToolCall, parent: &AgentLog) -> String {
         let step = self.called.next(round, &call.id);
         let line = self.line(&step, format!("CALL {}", call.name), Some(parent));
         self.told_without(line, call, prompt::limit_reached(round, &call.name))
     }
 
-    /// Calls a tool, or takes what it answered before; answers what the model is told of it. What goes wrong is told to the
-    /// model, too.
+    /// Calls a tool, or takes the recorded answer. Returns the text for the model; failures are also texts for the
+    /// model.
     pub(super) async fn call(&mut self, round: u64, call: &ToolCall, parent: &AgentLog) -> String {
         let step = self.called.next(round, &call.id);
         let log = self.line(&step, format!("CALL {}", call.name), Some(parent));
@@ -308,7 +309,7 @@ impl<'a> Rounds<'a> {
             Begun::Try(the_try) => the_try,
         };
         let (began, clock) = (now(), Instant::now());
-        // A workflow's end was waited for in nobody's hands: that it began was told before.
+        // No worker held the job while the workflow ran, and its start was already reported.
         let is_workflow = self.tools[at].given.kind == ProviderKind::Workflow;
         let is_told = is_workflow && self.means.steps.has_called(&step, the_try.number).await;
         if !is_told {
@@ -319,30 +320,30 @@ impl<'a> Rounds<'a> {
         let metadata = self.doubled(&step, self.times(began, clock));
         let (event, log) = match &answered.error {
             None => {
-                let mut told = self.told_call(call, &arguments);
-                told.insert("result".into(), json!(self.shown(&answered.words)));
-                told.insert("execution_time".into(), json!(seconds(clock)));
+                let mut report = self.told_call(call, &arguments);
+                report.insert("result".into(), json!(self.shown(&answered.words)));
+                report.insert("execution_time".into(), json!(seconds(clock)));
                 let log = log.done(answered.data(call), metadata);
-                ((StepEvent::ToolCallCompleted, told), log)
+                ((StepEvent::ToolCallCompleted, report), log)
             }
             Some(error) => {
-                let mut told = self.told_call(call, &arguments);
-                told.insert("error".into(), json!(self.shown(error)));
+                let mut report = self.told_call(call, &arguments);
+                report.insert("error".into(), json!(self.shown(error)));
                 let log = log.with(answered.data(call)).failed(error.clone(), metadata);
-                ((StepEvent::ToolCallFailed, told), log)
+                ((StepEvent::ToolCallFailed, report), log)
             }
         };
         let events = vec![event, self.event(&log)];
         let charge = answered.spent.clone().map(|(usage, run)| (usage, Spender::of_tool(run)));
-        let told = Told { events, charge };
-        self.means.steps.record_large(&step, the_try.number, answered.to_json(), told).await;
+        let report = Told { events, charge };
+        self.means.steps.record_large(&step, the_try.number, answered.to_json(), report).await;
         self.note(log);
         answered.files.iter().for_each(|file| self.collected.keep(file.clone()));
         answered.spent.into_iter().for_each(|(usage, _)| self.spend(usage));
         answered.words
     }
 
-    /// Leave to call a tool, where the run asks somebody for it.
+    /// Asks for approval of a tool call, if the run requires it.
     async fn leave(&self, at: usize, step: &str, call: &ToolCall) -> Leave {
         let Means { steps, auto_approved, .. } = self.means;
         let tool = &self.tools[at];
@@ -392,7 +393,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// A call that was never made: the model is told why.
+    /// Records a call that was not made, and tells the model why.
     fn told_without(&mut self, log: AgentLog, call: &ToolCall, words: String) -> String {
         if self.is_new {
             self.tell(log.clone());
@@ -405,14 +406,14 @@ impl<'a> Rounds<'a> {
 
     fn told_call(&self, call: &ToolCall, arguments: &JsonMap) -> JsonMap {
         let arguments = self.means.steps.secrets().hidden_in(arguments.clone());
-        let told = json!({
+        let report = json!({
             "node_id": self.node.id.as_str(),
             "tool_id": call.name,
             "tool_name": call.name,
             "tool_call_id": call.id,
             "arguments": Room::of_a_line().map(&arguments),
         });
-        told.as_object().cloned().unwrap_or_default()
+        report.as_object().cloned().unwrap_or_default()
     }
 
     fn spend(&mut self, usage: Usage) {
@@ -422,18 +423,18 @@ impl<'a> Rounds<'a> {
         });
     }
 
-    /// What all calls cost.
+    /// The total cost.
     pub(super) fn usage(&self) -> Usage {
         self.spent.clone().unwrap_or_else(|| usage::bill(Tokens::default(), None, Timing::default()))
     }
 
-    /// What was paid for a reply that was of no use.
+    /// The cost of an unusable reply.
     pub(super) fn wasted(&mut self) -> Option<Box<Wasted>> {
         let (provider, model) = (self.provider.clone(), self.model.name().to_owned());
         self.wasted.take().map(|usage| Box::new(Wasted { provider, model, usage }))
     }
 
-    /// The metadata of a call that may have been made twice say so.
+    /// Marks the metadata of a call that may have been made twice.
     fn doubled(&self, step: &str, mut metadata: JsonMap) -> JsonMap {
         if self.means.steps.is_doubled(step) {
             metadata.insert(DOUBLED.into(), true.into());
@@ -441,7 +442,7 @@ impl<'a> Rounds<'a> {
         metadata
     }
 
-    /// Metadata of a line: when, and what it cost.
+    /// Metadata of a line: times and cost.
     fn cost(&self, began: Option<(Timestamp, Instant)>, usage: &Usage) -> JsonMap {
         let mut metadata = began.map(|(at, clock)| self.times(at, clock)).unwrap_or_default();
         metadata.insert("provider".into(), json!(self.provider));
@@ -449,7 +450,7 @@ impl<'a> Rounds<'a> {
         metadata
     }
 
-    /// Metadata of a line: when.
+    /// Metadata of a line: times.
     pub(super) fn times(&self, began: Timestamp, clock: Instant) -> JsonMap {
         let elapsed = seconds(clock);
         JsonMap::from_iter([
@@ -477,14 +478,14 @@ impl<'a> Rounds<'a> {
     }
 }
 
-/// What came of a call.
+/// The result of a call.
 struct Answered {
-    /// For the model.
+    /// The text for the model.
     words: String,
-    /// File objects, kept.
+    /// File objects; the files are stored.
     files: Vec<Json>,
     error: Option<String>,
-    /// What it cost, and the run that spent it.
+    /// The cost, and the run that spent it.
     spent: Option<(Usage, Option<RunId>)>,
 }
 
@@ -517,7 +518,7 @@ impl Answered {
     }
 }
 
-/// Parameters of an agent's model are filled in with the agent's own.
+/// The parameters of an agent's model use no variables of the graph.
 struct Nothing;
 
 impl Variables for Nothing {

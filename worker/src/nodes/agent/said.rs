@@ -1,29 +1,29 @@
-//! What a model said in a round, and how the journal keeps it.
+//! A model's reply in one round, and its form in the journal.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::llm::Role;
 use tidemill_common::nodes::llm::message::{Message, ToolCall};
 
-/// What a model said in a round.
+/// A model's reply in one round.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Said {
     pub(super) text: String,
     pub(super) tool_calls: Vec<ToolCall>,
-    /// Files that it made: file objects.
+    /// Files the model made, as file objects.
     pub(super) files: Vec<Json>,
-    /// All of it as its API wants it back; see `Message::verbatim`.
+    /// The reply in the API's form; see `Message::verbatim`.
     pub(super) verbatim: Vec<Json>,
 }
 
 impl Said {
-    /// As a message of the conversation.
+    /// Converts it to a message of the conversation.
     pub(super) fn message(&self) -> Message {
         let (tool_calls, verbatim) = (self.tool_calls.clone(), self.verbatim.clone());
         Message { tool_calls, verbatim, ..Message::text(Role::Assistant, self.text.clone()) }
     }
 
-    /// As the journal keeps it, with what it cost. Lists that are empty are left out.
+    /// Converts it to its journal form with the cost. Empty lists are left out.
     pub(super) fn to_json(&self, usage: &Usage) -> Json {
         let calls: Vec<Json> = self
             .tool_calls
@@ -39,7 +39,7 @@ impl Said {
         known
     }
 
-    /// Reads what the journal keeps; none for what is no reply.
+    /// Reads the journal form; `None` if it is not a reply.
     pub(super) fn read(known: &Json) -> Option<(Self, Usage)> {
         let text = |value: &Json, key: &str| value.get(key).and_then(Json::as_str).map(str::to_owned);
         let list = |key: &str| known.get(key).and_then(Json::as_array).cloned().unwrap_or_default();
@@ -77,7 +77,7 @@ mod tests {
             let known = said.to_json(&usage);
             assert_eq!(Said::read(&known).unwrap().0, *said, "{known}");
         }
-        // As it was kept before there were files and thoughts.
+        // The journal form before files and reasoning existed.
         let old = json!({"text": "a", "tool_calls": [{"id": "c", "name": "f", "arguments": "{"}], "usage": {"total_tokens": 3}});
         assert_eq!(plain.to_json(&usage), old);
         assert_eq!(full.message().verbatim, [signed]);

@@ -1,4 +1,4 @@
-//! What an agent says, as it is told while it comes and as the node has it in the end: thoughts in their tags, or apart.
+//! An agent's text while it streams and at the end, with reasoning in its tags or separate.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,28 +7,28 @@ use tidemill_common::nodes::llm::reasoning::{self, Filter, Piece};
 
 use crate::executor::{PieceSink, ThoughtSink};
 
-/// The output that it goes to.
+/// The name of the output.
 const OUTPUT: &str = "text";
 
-/// See the module.
+/// An agent's text; see the module.
 pub(super) struct Spoken<'a> {
-    /// All of it, thoughts in their tags.
+    /// The whole text, with reasoning in its tags.
     text: String,
-    /// Takes thoughts out of what is told, where they are wanted apart.
+    /// Removes reasoning from the streamed text, if it is wanted separately.
     filter: Option<Filter>,
     on_piece: PieceSink<'a>,
-    /// In a lock only so that it may be shared with whoever holds this; nobody waits for it.
+    /// The lock only makes the sink shareable; it is never contended.
     on_thought: Mutex<ThoughtSink<'a>>,
 }
 
 impl<'a> Spoken<'a> {
-    /// Nothing yet.
+    /// Creates an empty text.
     pub(super) fn new(format: ReasoningFormat, on_piece: PieceSink<'a>, on_thought: ThoughtSink<'a>) -> Self {
         let filter = (format == ReasoningFormat::Separated).then(Filter::default);
         Self { text: String::new(), filter, on_piece, on_thought: Mutex::new(on_thought) }
     }
 
-    /// Says something more.
+    /// Adds text.
     pub(super) fn say(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -44,7 +44,7 @@ impl<'a> Spoken<'a> {
         }
     }
 
-    /// The text and the thoughts of the node, once what was held back is told.
+    /// Sends the rest, and returns the node's text and its reasoning.
     pub(super) fn end(&mut self) -> (String, String) {
         let text = std::mem::take(&mut self.text);
         let Self { filter, on_piece, on_thought, .. } = self;
@@ -72,7 +72,7 @@ fn tell(piece: Piece<'_>, on_piece: PieceSink<'_>, on_thought: ThoughtSink<'_>) 
 mod tests {
     use super::*;
 
-    /// What is told of these pieces, and what the node has in the end.
+    /// Returns the streamed text, the streamed reasoning, and the final result for these pieces.
     fn spoken(format: ReasoningFormat, pieces: &[&str]) -> (String, String, (String, String)) {
         let told = Mutex::new(String::new());
         let on_piece = |_: &str, text: &str| told.lock().unwrap().push_str(text);

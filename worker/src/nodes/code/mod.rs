@@ -1,6 +1,6 @@
-//! The `code` node: inputs out of variables, a sandbox that runs the code, outputs out of what it printed.
+//! The `code` node: takes inputs from variables, runs the code in a sandbox, and reads outputs from what it printed.
 //!
-//! Which sandbox is a setting: a dify-sandbox ([`remote`]) or the one that is built in (`tidemill-sandbox`).
+//! The settings choose the sandbox: a dify-sandbox service ([`remote`]) or the built-in one (`tidemill-sandbox`).
 
 mod program;
 mod remote;
@@ -13,17 +13,18 @@ use tidemill_common::value::{Segment, Variables};
 use tidemill_sandbox::helper::Host;
 use tidemill_sandbox::{BuiltIn, CodeRunner, Program, State};
 
-/// Dify's class of everything that goes wrong while code runs.
+/// Dify's error type of all failures while code runs.
 const EXECUTION_ERROR: &str = "CodeExecutionError";
 
-/// What code nodes need of a worker: where code runs, and how large its results may be.
+/// The sandbox of a worker, and the limits of its results.
 pub struct CodeNodes {
     runner: Box<dyn CodeRunner>,
     limits: CodeLimits,
 }
 
 impl CodeNodes {
-    /// By the settings. Nothing is started before it is needed; a sandbox that cannot run code says so then.
+    /// Creates the sandbox from the settings. Nothing is started before it is needed; a sandbox that cannot run reports
+    /// that then.
     pub fn new(config: &CodeConfig) -> Self {
         let runner: Box<dyn CodeRunner> = if config.endpoint.is_empty() {
             Box::new(BuiltIn::new(config, Host::this_program()))
@@ -33,26 +34,26 @@ impl CodeNodes {
         Self { runner, limits: config.into() }
     }
 
-    /// With a sandbox of the caller's.
+    /// Uses the caller's sandbox.
     pub fn with(runner: Box<dyn CodeRunner>, limits: CodeLimits) -> Self {
         Self { runner, limits }
     }
 
-    /// What an operator should know of it.
+    /// The state, for operators.
     pub fn state(&self) -> State {
         self.runner.state()
     }
 
-    /// Tries what code needs; answers what an operator should know.
+    /// Tests whether code can run, and returns the state for operators.
     ///
     /// # Errors
-    /// Why code nodes fail here, as they would say it.
+    /// The reason code nodes fail here, with the same text as the node's failure.
     pub async fn ready(&self) -> Result<String, String> {
         self.runner.ready().await.map_err(|error| error.to_string())
     }
 
-    /// Runs a node. A failure is part of the result, with the inputs unless it escaped the node (as on Dify). Dropping the
-    /// future ends the code.
+    /// Runs a node. A failure is part of the result, with the inputs unless it escaped the node (as in Dify). Dropping
+    /// the future stops the code.
     pub async fn run(&self, data: &CodeData, variables: &(dyn Variables + Send + Sync)) -> NodeResult {
         let inputs = match data.inputs(variables) {
             Ok(inputs) => inputs,
@@ -77,7 +78,7 @@ impl CodeNodes {
 }
 
 fn failed(inputs: Vec<(String, Segment)>, failure: NodeFailure) -> NodeResult {
-    // An exception that escapes a node takes the record of its inputs with it.
+    // An exception that escapes a node loses the record of its inputs.
     let escaped = failure.error_type == NodeFailure::escaped("").error_type;
     let inputs = if escaped { Vec::new() } else { inputs };
     NodeResult { inputs, ..NodeResult::failed(failure) }

@@ -1,15 +1,15 @@
-//! The program that a dify-sandbox is sent: the user's code, then what calls it. The inputs are in it as base64, so that no
-//! value can be read as code.
+//! Builds the program for a dify-sandbox: the user's code and the code that calls it. The inputs are embedded as
+//! base64, so that no value can be read as code.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tidemill_common::nodes::code::{CodeLanguage, filled};
 use tidemill_sandbox::Program;
 
-/// The language as the service calls it, and the program.
+/// Returns the service's name of the language, and the program.
 pub(super) fn program(program: Program<'_>) -> (&'static str, String) {
     let inputs = STANDARD.encode(program.inputs);
-    // Dify fills one template, so that the user's code is searched for the placeholder as well.
+    // Dify fills a single template, so placeholders in the user's code are replaced too.
     let code = filled(program.code, || inputs.clone());
     match program.language {
         CodeLanguage::Python => ("python3", format!("{code}\n{}", python(&inputs))),

@@ -1,4 +1,4 @@
-//! The client of a dify-sandbox: one request an execution, and Dify's words for what can go wrong with it.
+//! A client of a dify-sandbox service: one request per execution, with Dify's error messages.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tidemill_common::config::CodeConfig;
 use tidemill_common::hidden::HiddenUrl;
 use tidemill_sandbox::{CodeError, CodeRunner, Program, State};
 
-/// See the module.
+/// The client; see the module.
 pub(super) struct Remote {
     client: Result<reqwest::Client, String>,
     url: HiddenUrl,
@@ -17,7 +17,7 @@ pub(super) struct Remote {
     read_timeout: Duration,
 }
 
-/// What the service answers with.
+/// The service's answer.
 #[derive(Deserialize)]
 struct Answer {
     code: i64,
@@ -27,7 +27,7 @@ struct Answer {
     data: Option<Ran>,
 }
 
-/// What came of the program.
+/// The output of the program.
 #[derive(Deserialize)]
 struct Ran {
     #[serde(default)]
@@ -57,7 +57,7 @@ impl Remote {
         let request = client
             .post(self.url.as_str())
             .header("X-Api-Key", &self.api_key)
-            // The client counts from the first byte sent to the last one read.
+            // The limit covers the time from the first byte sent to the last byte read.
             .timeout(self.write_timeout + self.read_timeout)
             .json(&body);
         let response = request.send().await?;
@@ -115,14 +115,14 @@ fn outcome(status: u16, body: &str) -> Result<String, CodeError> {
 }
 
 fn client(config: &CodeConfig) -> Result<reqwest::Client, String> {
-    // The first call decides for the process; that another one came first is no harm.
+    // The first call sets the default for the process. Later calls fail, which is harmless.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
         .connect_timeout(Duration::from_secs(config.connect_timeout_s))
         .read_timeout(Duration::from_secs(config.read_timeout_s))
         .redirect(reqwest::redirect::Policy::none());
     if config.endpoint.starts_with("http://") {
-        // A server without TLS can be used on a machine without certificates.
+        // Plain HTTP also works on a machine without certificates.
         builder = builder.tls_certs_only([]);
     } else if !config.ssl_verify {
         builder = builder.tls_danger_accept_invalid_certs(true);
@@ -130,7 +130,7 @@ fn client(config: &CodeConfig) -> Result<reqwest::Client, String> {
     builder.build().map_err(|error| format!("the client of code.endpoint does not start: {error:?}"))
 }
 
-/// An error with what led to it; the client's own text leaves that out.
+/// An error with its causes, which the client's own text omits.
 fn causes(error: &reqwest::Error) -> String {
     let mut text = error.to_string();
     let mut next = std::error::Error::source(error);

@@ -1,4 +1,4 @@
-//! The bytes of a file: from its URL through the guarded client, or from where this system keeps files.
+//! Loads the bytes of a file, from its URL through the guarded client or from the file storage.
 
 use serde_json::Value as Json;
 use tidemill_common::files::Files;
@@ -7,7 +7,7 @@ use crate::http::Http;
 use crate::http::read::{Largest, ReadError, read};
 use crate::nodes::http_request::send;
 
-/// The content of a file, if it has at most `max` bytes. The error is what the node fails with.
+/// Returns the content of a file of at most `max` bytes. The error is the failure of the node.
 pub(super) async fn fetch(file: &Json, max: u64, http: &Http, files: &dyn Files) -> Result<Vec<u8>, String> {
     let text = |key: &str| file.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
     if text("transfer_method") == Some("remote_url") {

@@ -1,5 +1,5 @@
-//! The `document-extractor` node: files are fetched here and read by `tidemill-sandbox`, or by an Unstructured service
-//! ([`unstructured`]) if there is one and nothing here reads them as well.
+//! The `document-extractor` node. It fetches files, and `tidemill-sandbox` reads them. An Unstructured service
+//! ([`unstructured`]), if configured, reads some formats instead.
 
 mod fetch;
 mod unstructured;
@@ -17,7 +17,7 @@ use tidemill_sandbox::helper::Host;
 use crate::http::Http;
 use unstructured::Unstructured;
 
-/// What document extractors need of a worker.
+/// The document readers of a worker.
 pub struct DocumentNodes {
     reader: DocumentReader,
     service: Option<Unstructured>,
@@ -25,7 +25,7 @@ pub struct DocumentNodes {
 }
 
 impl DocumentNodes {
-    /// By the settings. Nothing is started before it is needed.
+    /// Creates the readers from the settings. Nothing is started before it is needed.
     pub fn new(config: &Config) -> Self {
         Self::hosted(config, Host::this_program())
     }
@@ -39,7 +39,7 @@ impl DocumentNodes {
         }
     }
 
-    /// Runs the node; one file that cannot be read fails it. Dropping the future ends the work.
+    /// Runs the node. A single unreadable file fails it. Dropping the future stops the work.
     pub async fn run(
         &self,
         data: &DocumentExtractorData,
@@ -55,7 +55,7 @@ impl DocumentNodes {
         for file in &documents.files {
             match self.text_of(file, http, files).await {
                 Ok(text) => texts.push(text),
-                // Dify gives these failures no class.
+                // Dify gives these failures no error type.
                 Err(message) => return NodeResult { failure: Some(NodeFailure::new("", message)), ..record },
             }
         }
@@ -63,7 +63,7 @@ impl DocumentNodes {
     }
 
     async fn text_of(&self, file: &Json, http: &Http, files: &dyn Files) -> Result<String, String> {
-        // Before the file is fetched: what nobody reads is not worth the way.
+        // Check the format before fetching the file.
         let format = Format::of_file(file)?;
         let service = self.service.as_ref().filter(|_| is_for_service(format));
         if format == Format::Doc && service.is_none() {
@@ -78,7 +78,8 @@ impl DocumentNodes {
     }
 }
 
-/// Whether the service, if there is one, reads it: as on Dify, and mails of Outlook, which nothing here reads.
+/// Returns true if the service, when configured, reads this format: as in Dify, and Outlook mails, which the worker
+/// cannot read.
 const fn is_for_service(format: Format) -> bool {
     match format {
         Format::Doc | Format::Ppt | Format::Pptx | Format::Epub | Format::Odt | Format::Msg => true,

@@ -24,7 +24,7 @@ impl Variables for Given {
     }
 }
 
-/// A server with a file, and an Unstructured that tells what it was given.
+/// A server with a file, and an Unstructured service that returns what it received.
 async fn server() -> String {
     let service = |headers: HeaderMap, body: Bytes| async move {
         let key = headers.get("unstructured-api-key").and_then(|key| key.to_str().ok()).unwrap_or_default();

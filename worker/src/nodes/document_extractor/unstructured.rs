@@ -1,5 +1,5 @@
-//! The client of an Unstructured service, which reads documents that nothing here does. The operator names it, so it may
-//! lie in a network of the operator's.
+//! A client of an Unstructured service, for document formats the worker cannot read. The operator names the service, so
+//! it may be in the operator's network.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tidemill_common::hidden::HiddenUrl;
 use tidemill_common::nodes::document_extractor::Format;
 use uuid::Uuid;
 
-/// What Dify cuts off the address: many settings hold the whole of it.
+/// The path that Dify removes from the address, because many settings contain it.
 const PATH: &str = "/general/v0/general";
 
-/// See the module.
+/// The client; see the module.
 pub(super) struct Unstructured {
     client: Result<reqwest::Client, String>,
     url: HiddenUrl,
@@ -21,7 +21,7 @@ pub(super) struct Unstructured {
     text_bytes_max: u64,
 }
 
-/// A piece of the document, as the service sees it.
+/// A piece of the document.
 #[derive(Deserialize)]
 struct Piece {
     #[serde(default)]
@@ -40,7 +40,7 @@ impl Unstructured {
         }
     }
 
-    /// The texts of the document's pieces, one a line.
+    /// Returns the texts of the document's pieces, one per line.
     pub(super) async fn read(&self, format: Format, file: &Json, bytes: Vec<u8>) -> Result<String, String> {
         let client = self.client.as_ref().map_err(String::clone)?;
         let boundary = Uuid::new_v4().simple().to_string();
@@ -67,7 +67,7 @@ impl Unstructured {
                 self.url.masked()
             ));
         }
-        // The pieces come with much beside their text.
+        // The answer has much more than the text, so its limit is higher.
         let most = usize::try_from(self.text_bytes_max.saturating_mul(8)).unwrap_or(usize::MAX);
         let mut body = Vec::new();
         while let Some(piece) = answer.chunk().await.map_err(failed)? {
@@ -79,13 +79,13 @@ impl Unstructured {
             }
         }
         let pieces: Vec<Piece> = serde_json::from_slice(&body)
-            .map_err(|error| format!("the service's answer cannot be understood: {error}"))?;
+            .map_err(|error| format!("the service's answer cannot be parsed: {error}"))?;
         let texts: Vec<String> = pieces.into_iter().map(|piece| piece.text).collect();
         Ok(texts.join("\n"))
     }
 }
 
-/// A name by which the service knows the format.
+/// A file name whose extension tells the service the format.
 fn filename(format: Format, file: &Json) -> String {
     let given = file.get("filename").and_then(Json::as_str).unwrap_or_default();
     let given: String = given.chars().filter(|c| !c.is_control() && *c != '"').collect();
@@ -104,13 +104,13 @@ fn form(boundary: &str, filename: &str, bytes: Vec<u8>) -> Vec<u8> {
 }
 
 fn client(base: &str, config: &DocumentsConfig) -> Result<reqwest::Client, String> {
-    // The first call decides for the process; that another one came first is no harm.
+    // The first call sets the default for the process. Later calls fail, which is harmless.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
         .timeout(Duration::from_secs(config.unstructured_seconds))
         .redirect(reqwest::redirect::Policy::none());
     if base.starts_with("http://") {
-        // A server without TLS can be used on a machine without certificates.
+        // Plain HTTP also works on a machine without certificates.
         builder = builder.tls_certs_only([]);
     }
     builder

@@ -1,5 +1,5 @@
-//! The address of a request, or what Dify's client says of one that cannot be called. What it finds wrong with the text
-//! itself escapes the node; what fails as a call would is a failure of the request.
+//! Builds the address of a request, with the errors of Dify's client for invalid ones. An error in the text itself
+//! escapes the node; any other is a failure of the request.
 
 use reqwest::Url;
 use tidemill_common::failure::NodeFailure;
@@ -10,13 +10,13 @@ use url::ParseError;
 /// Most characters of an address.
 const CHARS_MAX: usize = 65_536;
 
-/// The address with its params and without its fragment.
+/// Returns the address with its params and without its fragment.
 pub(super) fn url(head: &draft::Head) -> Result<Url, NodeFailure> {
     let text = &head.url;
     if text.chars().count() > CHARS_MAX {
         return Err(NodeFailure::escaped("URL too long"));
     }
-    // The parser would leave line ends and tabs out without a word.
+    // The parser would silently drop line ends and tabs.
     if let Some((at, found)) = text.chars().enumerate().find(|(_, c)| c.is_ascii_control()) {
         let shown = repr_text(found.encode_utf8(&mut [0; 4]));
         let message = format!("Invalid non-printable ASCII character in URL, {shown} at position {at}.");
@@ -46,16 +46,16 @@ fn unreadable(text: &str, error: ParseError) -> NodeFailure {
         ParseError::InvalidPort if port(authority).parse::<i64>().is_err() => {
             NodeFailure::escaped(format!("Invalid port: {}", repr_text(port(authority))))
         }
-        // Another crate's, and open.
+        // The enum of another crate, which may grow.
         _ => ErrorType::Request.failure(message),
     }
 }
 
-/// What stands behind the host.
+/// The text after the host.
 fn port(authority: &str) -> &str {
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let behind = host.rsplit_once(']').map_or(host, |(_, behind)| behind);
-    behind.split_once(':').map_or("", |(_, port)| port)
+    let after_host = host.rsplit_once(']').map_or(host, |(_, after_host)| after_host);
+    after_host.split_once(':').map_or("", |(_, port)| port)
 }
 
 #[cfg(test)]

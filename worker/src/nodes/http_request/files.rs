@@ -1,4 +1,4 @@
-//! The body as bytes: texts as they are, files fetched from where they lie, forms with their boundaries.
+//! Builds the body as bytes: texts, fetched files, and multipart forms.
 
 use bytes::Bytes;
 use serde_json::Value as Json;
@@ -12,11 +12,11 @@ use crate::http::read::{Largest, ReadError, read};
 
 /// A body, ready to be sent.
 pub(crate) struct Assembled {
-    /// One behind the other.
+    /// The parts in order.
     pub(crate) parts: Vec<Bytes>,
-    /// The type of a form, with its boundary.
+    /// The content type of a form, with its boundary.
     pub(crate) content_type: Option<String>,
-    /// The files in it, as they are shown.
+    /// The files in it, as the record shows them.
     pub(super) shown: Vec<ShownFile>,
 }
 
@@ -65,7 +65,7 @@ fn form(fields: &[(String, String)], files: Vec<(ShownFile, Bytes)>) -> Assemble
         if let Some(filename) = &file.filename {
             head.push_str(&format!("; filename=\"{}\"", quoted(filename)));
         }
-        // A type with a line break in it would be a header of its own.
+        // A media type with a line break could add a header.
         let mime_type = file.mime_type.replace(['\r', '\n'], "");
         head.push_str(&format!("\r\nContent-Type: {mime_type}\r\n\r\n"));
         parts.push(std::mem::take(&mut head).into());
@@ -78,12 +78,12 @@ fn form(fields: &[(String, String)], files: Vec<(ShownFile, Bytes)>) -> Assemble
     Assembled { parts, content_type: Some(format!("multipart/form-data; boundary={boundary}")), shown }
 }
 
-/// A name within quotes, escaped as browsers do it.
+/// A quoted name, escaped as browsers do it.
 fn quoted(name: &str) -> String {
     name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// The content of a file: from its URL if it has one, else from where this system keeps files.
+/// Loads a file, from its URL if it has one, else from the file storage.
 async fn fetch(file: &Json, left: u64, means: Means<'_>) -> Result<Bytes, NodeFailure> {
     let text = |key: &str| file.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
     let named = text("filename").unwrap_or("without a name");

@@ -1,17 +1,17 @@
-//! The headers of a request, or what Dify's client says of those that cannot be sent.
+//! Builds the headers of a request, with the errors of Dify's client for invalid ones.
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::nodes::http_request::{ErrorType, draft};
 use tidemill_common::value::pyrepr::repr_text;
 
-/// Headers that frame a message: they are the client's affair, and in other hands a way to smuggle requests.
+/// Headers that frame a message. Only the client may set them; otherwise they allow request smuggling.
 const FRAMING: [&str; 6] =
     ["content-length", "transfer-encoding", "connection", "upgrade", "te", "proxy-authorization"];
 
-/// All headers that the workflow names, but those of framing.
+/// Returns the workflow's headers, without those that frame a message.
 pub(super) fn headers(head: &draft::Head) -> Result<HeaderMap, NodeFailure> {
-    // Dify's client puts all of them into bytes before it looks at any of them.
+    // Dify's client encodes all headers before it checks any.
     for (name, value) in &head.headers {
         ascii(name)?;
         ascii(value)?;
@@ -20,14 +20,14 @@ pub(super) fn headers(head: &draft::Head) -> Result<HeaderMap, NodeFailure> {
     for (name, value) in &head.headers {
         let parsed: HeaderName = name.parse().map_err(|_| illegal("name", name))?;
         if !FRAMING.contains(&parsed.as_str()) {
-            // Spellings that differ in case are two headers to Dify, and both are sent.
+            // Dify treats names that differ in case as two headers, and sends both.
             headers.append(parsed, sendable(value)?);
         }
     }
     Ok(headers)
 }
 
-/// A value as it is sent. The text of a failure shows it, as on Dify; secrets in it are masked like in all texts.
+/// Checks a value. As in Dify, the error shows it; secrets in it are masked as in all texts.
 pub(super) fn sendable(value: &str) -> Result<HeaderValue, NodeFailure> {
     ascii(value)?;
     let is_blank = |end: Option<char>| matches!(end, Some(' ' | '\t'));
@@ -37,12 +37,12 @@ pub(super) fn sendable(value: &str) -> Result<HeaderValue, NodeFailure> {
     HeaderValue::from_str(value).map_err(|_| illegal("value", value))
 }
 
-/// The text is ASCII: Python's bytes of it look like the text.
+/// The text is ASCII here, so Python's bytes look like the text.
 fn illegal(what: &str, text: &str) -> NodeFailure {
     ErrorType::Request.failure(format!("Illegal header {what} b{}", repr_text(text)))
 }
 
-/// Refuses what is not ASCII, in Python's words.
+/// Refuses non-ASCII text, with Python's message.
 fn ascii(text: &str) -> Result<(), NodeFailure> {
     let Some(start) = text.chars().position(|c| !c.is_ascii()) else { return Ok(()) };
     let run: Vec<char> = text.chars().skip(start).take_while(|c| !c.is_ascii()).collect();

@@ -1,5 +1,5 @@
-//! The `http-request` node: request, call, answer. What is sent and shown is made in `tidemill-common`, the call is
-//! [`crate::http`]'s.
+//! The `http-request` node: request, call, answer. `tidemill-common` builds the request and the record; [`crate::http`]
+//! makes the call.
 
 mod address;
 pub(crate) mod files;
@@ -22,21 +22,20 @@ use crate::http::read::{self, Largest, ReadError, header_text};
 use crate::http::{Answer, Http};
 use crate::providers::retry::Hints;
 
-/// What the node uses of the worker.
+/// The node's access to the worker.
 #[derive(Clone, Copy)]
 pub struct Means<'a> {
-    /// The way out.
+    /// The client.
     pub http: &'a Http,
-    /// Where files lie.
     pub files: &'a dyn Files,
-    /// Whose files they are.
+    /// The run that owns the files.
     pub run: &'a RunId,
-    /// The key of this attempt, if its calls are to carry one.
+    /// The attempt's idempotency key, if its calls should carry one.
     pub idempotency_key: Option<&'a str>,
 }
 
-/// Runs the node. A failure is part of the result, with what was to be sent if that much was known. Every variable that
-/// the node mentions must be at hand. Dropping the future ends the call.
+/// Runs the node. A failure is part of the result, with the request if it was built. All variables the node mentions
+/// must be loaded. Dropping the future stops the call.
 pub async fn run(
     data: &HttpRequestData,
     node: &Node,
@@ -55,13 +54,13 @@ pub async fn run(
     };
     match ended.await {
         Ok(result) => NodeResult { process_data, ..result },
-        // What escapes a node on Dify takes nothing along.
+        // A failure that escapes a node in Dify has no record.
         Err(failure) if failure.error_type == ESCAPED => NodeResult::failed(failure),
         Err(failure) => NodeResult { process_data, failure: Some(failure), ..NodeResult::default() },
     }
 }
 
-/// The class that [`NodeFailure::escaped`] gives.
+/// The error type of [`NodeFailure::escaped`].
 const ESCAPED: &str = "WorkflowNodeError";
 
 /// A request, ready to be sent.
@@ -82,7 +81,7 @@ async fn prepare(
     Ok((Prepared { head, body }, shown))
 }
 
-/// Sixteen small letters of no meaning.
+/// Sixteen random lower-case letters.
 fn letters() -> String {
     Uuid::new_v4().as_bytes().iter().map(|byte| char::from(b'a' + byte % 26)).collect()
 }
@@ -127,7 +126,7 @@ fn unread(error: ReadError, url: &str) -> NodeFailure {
                 Class::File => "http.file_bytes_max",
                 Class::Text => "http.text_bytes_max",
             };
-            // Dify's text has no room for the setting's name.
+            // Dify's message does not name the setting, so it is logged.
             tracing::info!(setting, max, size, "an answer is over its limit");
             response::too_large(class, max, size)
         }
@@ -135,7 +134,7 @@ fn unread(error: ReadError, url: &str) -> NodeFailure {
     }
 }
 
-/// Keeps an answer as a file; the answer is the file object that stands for it.
+/// Stores an answer as a file and returns its file object.
 async fn kept(bytes: Vec<u8>, mime_type: String, means: Means<'_>) -> Result<Json, NodeFailure> {
     let size = bytes.len();
     let reference = means.files.keep(means.run, bytes.into()).await;

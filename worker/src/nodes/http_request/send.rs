@@ -1,4 +1,4 @@
-//! From a prepared request to an answer, or to the failure that Dify would report.
+//! Sends a prepared request and returns the answer, or the failure that Dify would report.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use super::{Means, Prepared};
 use crate::http::watch::Waits;
 use crate::http::{Answer, Call, CallError, Http};
 
-/// What is sent as `Accept-Encoding` unless the workflow says otherwise: what can be unpacked.
+/// The default `Accept-Encoding`: the encodings that can be unpacked.
 const PACKINGS: HeaderValue = HeaderValue::from_static("gzip, deflate");
 
-/// The name under which the key of an attempt is sent.
+/// The header of an attempt's idempotency key.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 pub(super) async fn send(
@@ -36,12 +36,12 @@ pub(super) async fn send(
     Ok(answer)
 }
 
-/// A file that lies elsewhere, by its URL.
+/// Fetches a remote file by its URL.
 pub(crate) async fn get(url: &str, http: &Http) -> Result<Answer, NodeFailure> {
     let parsed =
-        Url::parse(url).map_err(|error| NodeFailure::escaped(format!("{url:?} is no URL: {error}")))?;
+        Url::parse(url).map_err(|error| NodeFailure::escaped(format!("{url:?} is not a URL: {error}")))?;
     if !matches!(parsed.scheme(), "http" | "https") {
-        return Err(NodeFailure::escaped(format!("{url:?} is no http:// or https:// URL")));
+        return Err(NodeFailure::escaped(format!("{url:?} is not an http:// or https:// URL")));
     }
     let bounds = &http.bounds;
     let call = Call {
@@ -56,7 +56,7 @@ pub(crate) async fn get(url: &str, http: &Http) -> Result<Answer, NodeFailure> {
     http.send(call).await.map_err(|error| NodeFailure::escaped(failed(error, url).message))
 }
 
-/// The failure of a call that brought no answer.
+/// The failure of a call without an answer.
 pub(super) fn failed(error: CallError, url: &str) -> NodeFailure {
     match error {
         CallError::Blocked(reason) => NodeFailure::escaped(format!("{} {reason}", blocked(url))),
@@ -130,13 +130,13 @@ fn method(written: &str) -> Result<Method, NodeFailure> {
     }
 }
 
-/// User and password of an address go into a header, as Dify's client does it.
+/// Moves user and password from the address to a header, as Dify's client does.
 fn credentials_of(url: &mut Url) -> Option<String> {
     if url.username().is_empty() && url.password().is_none() {
         return None;
     }
     let decoded = |text: &str| {
-        // As a key of a form, but for the signs that mean something in forms alone.
+        // Decodes like a form key, except for characters with a meaning only in forms.
         let text = text.replace('+', "%2B").replace('&', "%26");
         url::form_urlencoded::parse(text.as_bytes())
             .next()
@@ -144,7 +144,7 @@ fn credentials_of(url: &mut Url) -> Option<String> {
             .unwrap_or_default()
     };
     let pair = format!("{}:{}", decoded(url.username()), decoded(url.password().unwrap_or_default()));
-    // These cannot fail for an address with a host.
+    // These cannot fail for a URL with a host.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     Some(format!("Basic {}", STANDARD.encode(pair)))

@@ -1,4 +1,4 @@
-//! The node against a server on this machine.
+//! Tests of the node with a local server.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::nodes::desk::Values;
 
-/// A server and what it was sent, in order: headers and body.
+/// A server and its received requests in order: headers and body.
 struct Server {
     base: String,
     seen: Arc<Mutex<Vec<(HeaderMap, String)>>>,
@@ -44,7 +44,7 @@ async fn server() -> Server {
     Server { base, seen }
 }
 
-/// One run of a node with these changes.
+/// The parts for runs of a node.
 struct Setting {
     http: Http,
     files: Folder,

@@ -1,10 +1,10 @@
-//! The bytes of an answer as text.
+//! Decodes the bytes of an answer as text.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
-/// The text: by its declared charset, else UTF-8 if it is that, else what it most likely is. Bytes that mean nothing
-/// become replacement characters.
+/// Decodes by the declared charset, else as UTF-8 if valid, else by the most likely encoding. Invalid bytes become
+/// replacement characters.
 pub(crate) fn decoded(bytes: Vec<u8>, charset: Option<&str>) -> String {
     let declared = charset.map(|label| Encoding::for_label(label.as_bytes()).unwrap_or(UTF_8));
     let bytes = match (declared, String::from_utf8(bytes)) {
@@ -18,7 +18,7 @@ pub(crate) fn decoded(bytes: Vec<u8>, charset: Option<&str>) -> String {
         detector.feed(&bytes, true);
         detector.guess(None, Utf8Detection::Deny)
     });
-    // In UTF-16 the mark at the beginning says which byte comes first; elsewhere it is text, as for Python.
+    // In UTF-16 the byte order mark selects the byte order; in other encodings it is text, as in Python.
     if encoding == UTF_16LE || encoding == UTF_16BE {
         return encoding.decode(&bytes).0.into_owned();
     }

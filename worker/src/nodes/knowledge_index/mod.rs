@@ -1,9 +1,8 @@
-//! The `knowledge-index` node: chunks become segments, get their vectors where the dataset has some, and are published
-//! together.
+//! The `knowledge-index` node: chunks become segments, get vectors if the dataset has them, and are published together.
 //!
-//! What is done is in the store at once, under the name of this execution: a worker that takes the job up finds segments and
-//! vectors as the one before has left them, and goes on behind the last batch. Another run for the same document that was
-//! ordered later wins, whichever ends first.
+//! Intermediate results are stored at once under the name of this execution. So a later worker finds the segments and
+//! vectors so far and continues after the last batch. If several runs index the same document, the one ordered last
+//! wins, whichever ends first.
 
 use serde_json::json;
 use tidemill_common::failure::NodeFailure;
@@ -27,10 +26,10 @@ use crate::knowledge::Datasets;
 use crate::providers::{Model, Providers};
 use crate::steps::{Begun, Spender, Steps, Told};
 
-/// Segments that one step gets vectors for.
+/// Segments per embedding request and journal entry.
 const BATCH: usize = 64;
 
-/// What the node needs of its worker.
+/// The node's access to the worker.
 pub(super) struct Means<'a> {
     pub(super) providers: &'a Providers,
     pub(super) knowledge: &'a Datasets,
@@ -94,7 +93,7 @@ impl Indexing<'_> {
         let known = patiently(|| self.store.documents(&dataset.id)).await?.documents;
         let before = known.iter().find(|it| it.id == self.order.document);
         if let Some(done) = before.filter(|it| it.generation == self.generation) {
-            // The worker before could publish it and say no more.
+            // An earlier worker published it but did not report the result.
             return Ok(self.outputs(&dataset, done));
         }
         let made = self.segments(&dataset)?;
@@ -140,7 +139,7 @@ impl Indexing<'_> {
         match patiently(|| self.store.publish_document(&dataset.id, &record, &self.run)).await? {
             Published::Published | Published::Before => Ok(self.outputs(&dataset, &record)),
             Published::NotNewest => Err(superseded()),
-            Published::Gone => Err(failure("its segments were put too long ago and are gone: add it again")),
+            Published::Gone => Err(failure("its segments have expired: add the document again")),
         }
     }
 
@@ -172,13 +171,13 @@ impl Indexing<'_> {
         }
     }
 
-    /// From here on no run that was ordered before publishes this document.
+    /// After this no run that was ordered earlier can publish this document.
     async fn begin(&self) -> Result<(), NodeFailure> {
         let record = self.record(IndexingState::Indexing, 0, "");
         if self.order.noted_run.as_ref() == Some(&self.run) {
             return self.check(&record).await;
         }
-        // A pipeline's, or one that is tried once more in another run: it counts from when it gets here, once.
+        // A run of a pipeline, or a retry in another run: its order is set once, when it gets here.
         match self.means.steps.begin("begin").await {
             Begun::Known(_) => self.check(&record).await,
             Begun::Try(the_try) => {
@@ -195,7 +194,7 @@ impl Indexing<'_> {
         if noted { Ok(()) } else { Err(superseded()) }
     }
 
-    /// Gets and keeps the vectors of segments; answers how many numbers one has.
+    /// Computes and stores the vectors of segments. Returns the length of a vector.
     async fn embed(&mut self, embedding: &ModelName, made: &[SegmentRecord]) -> Result<u32, NodeFailure> {
         let model = self.means.providers.model(&embedding.provider, &embedding.model).await?;
         let mut dimension = None;
@@ -211,9 +210,9 @@ impl Indexing<'_> {
                     let (dimension, spent) = self.embed_batch(&model, &step, batch).await?;
                     let who = Spender::Model(embedding.provider.clone(), embedding.model.clone());
                     let charge = (spent.clone(), who);
-                    let told = Told { events: Vec::new(), charge: Some(charge) };
+                    let report = Told { events: Vec::new(), charge: Some(charge) };
                     let result = json!({"usage": spent.record, "dimension": dimension});
-                    self.means.steps.record(&step, the_try.number, &result, told).await;
+                    self.means.steps.record(&step, the_try.number, &result, report).await;
                     (dimension, spent)
                 }
             };
@@ -262,15 +261,15 @@ impl Indexing<'_> {
         }
     }
 
-    /// Says how it stands, as well as can be.
+    /// Notes the progress, if the store answers.
     async fn note(&self, state: IndexingState, done: u64, error: &str) {
         let record = self.record(state, done, error);
         if let Err(error) = self.store.note_indexing(&self.dataset, &self.order.document, &record).await {
-            tracing::debug!(%error, "how a document stands is not noted");
+            tracing::debug!(%error, "the progress of a document cannot be noted");
         }
     }
 
-    /// Dify's.
+    /// The outputs, as in Dify.
     fn outputs(&self, dataset: &DatasetRecord, document: &DocumentRecord) -> Outputs {
         let values = [
             ("dataset_id", json!(dataset.id)),
@@ -286,10 +285,12 @@ impl Indexing<'_> {
 }
 
 fn superseded() -> NodeFailure {
-    failure("another version of this document was added meanwhile, or it was removed; this one is not kept")
+    failure(
+        "another version of this document was added meanwhile, or it was removed; this version is discarded",
+    )
 }
 
-/// Asks until the store answers.
+/// Repeats a request until the store answers.
 async fn patiently<T, F: Future<Output = Result<T, StoreError>>>(
     ask: impl Fn() -> F,
 ) -> Result<T, NodeFailure> {

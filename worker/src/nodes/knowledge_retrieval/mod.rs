@@ -1,5 +1,5 @@
-//! The `knowledge-retrieval` node: which datasets are searched, the searches, and what becomes of what they find. All that
-//! needs no network is in `tidemill-common`.
+//! The `knowledge-retrieval` node: selects and searches datasets, then filters and ranks the results. The parts without
+//! network are in `tidemill-common`.
 
 use futures_util::StreamExt;
 use serde_json::Value as Json;
@@ -21,8 +21,8 @@ use crate::knowledge::models::Models;
 use crate::knowledge::{Asked, Dataset, Datasets};
 use crate::providers::Question;
 
-/// Runs the node. A failure is part of the result. Every variable that the node mentions must be at hand. Dropping the
-/// future ends the searches.
+/// Runs the node. A failure is part of the result. All variables the node mentions must be loaded. Dropping the future
+/// stops the searches.
 pub async fn run(
     data: &KnowledgeRetrievalData,
     node: &Node,
@@ -52,7 +52,7 @@ pub async fn run(
                 ..result
             }
         }
-        // What was asked before it failed is paid for.
+        // Model calls before the failure are charged.
         Err(failure) => NodeResult { failure: Some(failure), usage: Some(usage), ..result },
     }
 }
@@ -83,7 +83,7 @@ impl Retrieval<'_> {
             (RetrievalMode::Multiple, _, Some(config)) => {
                 self.multiple(config, &found, filters.as_ref(), datasets.searches_max).await
             }
-            // What a mode needs has been checked.
+            // The configuration was already checked for the mode's settings.
             (RetrievalMode::Single, None, _) | (RetrievalMode::Multiple, _, None) => Ok(Vec::new()),
         }
     }
@@ -92,7 +92,7 @@ impl Retrieval<'_> {
         Asked { query: self.query, filters, models: self.models }
     }
 
-    /// Filters that a model would make are none when it cannot be helped: the search is what is wanted (Dify).
+    /// Returns the filters. If a model cannot build them, the search runs unfiltered (Dify).
     async fn filters(&self, datasets: &[&Dataset]) -> Option<Filters> {
         let given = self.data.filters.as_ref();
         match (self.data.filtering, &self.data.filter_model) {
@@ -109,7 +109,7 @@ impl Retrieval<'_> {
                     }
                 }
                 let fields: Vec<&str> = known.iter().map(String::as_str).collect();
-                // Nothing that a model could say would count.
+                // A reply of the model could not match any field.
                 if fields.is_empty() {
                     return None;
                 }
@@ -121,7 +121,7 @@ impl Retrieval<'_> {
         }
     }
 
-    /// One dataset, which a model chooses where there are several. Its failure is the node's.
+    /// Searches one dataset, chosen by a model if there are several. Its failure fails the node.
     async fn single(
         &self,
         config: &ModelConfig,
@@ -148,7 +148,7 @@ impl Retrieval<'_> {
         chosen.map(|at| datasets[at])
     }
 
-    /// What a model says; none when it cannot be asked or fails, which is passed over here (Dify).
+    /// Returns the model's reply. `None` if it cannot be called or fails, which is ignored here (Dify).
     async fn ask(&self, step: &str, config: &ModelConfig, messages: Vec<Message>) -> Option<String> {
         let question = Question {
             messages,
@@ -160,9 +160,9 @@ impl Retrieval<'_> {
         match self.models.ask(step, config, question).await {
             Ok(said) => Some(said),
             Err(error) => {
-                // The text may repeat the question, which the log does not show.
+                // The error may contain the question, which must not be logged.
                 let error_type = NodeFailure::from(error).error_type;
-                tracing::warn!(node = %self.node.id, model = config.name, error_type, "a model did not help to search");
+                tracing::warn!(node = %self.node.id, model = config.name, error_type, "a model call for the search failed");
                 None
             }
         }
@@ -179,8 +179,8 @@ impl Retrieval<'_> {
         let method = rank::method(config, &indexings)?;
         let asked = self.asked(filters);
         let searches = datasets.iter().map(|one| async move { (*one, one.search(asked).await) });
-        // In the order of the datasets, so that the same finds give the same result; all of them, so that no call of a model is
-        // broken off that will be paid for.
+        // Keep the datasets' order, so that equal results are deterministic. Run all to the end, because model calls
+        // are charged even if interrupted.
         let searches = futures_util::stream::iter(searches.collect::<Vec<_>>()).buffered(searches_max);
         let mut passages = Vec::new();
         for (dataset, found) in searches.collect::<Vec<_>>().await {
@@ -188,7 +188,7 @@ impl Retrieval<'_> {
                 Ok(found) => passages.extend(found),
                 Err(error) if dataset.strict => return Err(error.into()),
                 Err(error) => {
-                    tracing::warn!(node = %self.node.id, %error, "a dataset cannot be searched; it is passed over");
+                    tracing::warn!(node = %self.node.id, %error, "a dataset cannot be searched; it is skipped");
                 }
             }
         }
@@ -201,7 +201,7 @@ impl Retrieval<'_> {
         }
     }
 
-    /// Without a model that can be asked, passages stay as they are, all of them (Dify).
+    /// Ranks with a model. Without a usable model all passages stay in order (Dify).
     async fn ranked_by_model(
         &self,
         config: &MultipleConfig,

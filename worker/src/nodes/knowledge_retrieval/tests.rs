@@ -1,4 +1,4 @@
-//! The node against services and models on this machine.
+//! Tests of the node with local services and models.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::providers::Providers;
 const A: &str = r#"{"records": [{"content": "apes", "score": 0.2, "title": "A1"}, {"content": "both", "score": 0.3, "title": "A2"}]}"#;
 const B: &str = r#"{"records": [{"content": "bees", "score": 0.9, "title": "B1"}, {"content": "both", "score": 0.7, "title": "B2"}]}"#;
 
-/// A reply of a model, streamed, of 5 and 7 tokens.
+/// A streamed model reply of 5 prompt tokens and 7 completion tokens.
 fn said(text: &str) -> String {
     let piece = json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": "stop"}]});
     let usage = json!({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 7}});
@@ -37,12 +37,12 @@ fn single() -> Json {
     json!({"retrieval_mode": "single", "single_retrieval_config": {"model": model()}})
 }
 
-/// Runs a node with these changes over these datasets.
+/// Runs a node with these changes and datasets.
 async fn run_node(service: &Service, changes: Json, datasets: &Datasets) -> NodeResult {
     run_job(&FakeJobs::new(), service, changes, datasets).await
 }
 
-/// The same, as the job whose steps are these.
+/// As [`run_node`], with this store.
 async fn run_job(jobs: &Arc<FakeJobs>, service: &Service, changes: Json, datasets: &Datasets) -> NodeResult {
     let mut data = json!({
         "type": "knowledge-retrieval", "title": "K", "query_variable_selector": ["start", "q"],
@@ -118,7 +118,7 @@ async fn all_datasets_are_searched_and_equal_texts_are_one() {
     assert_eq!(result.process_data["usage"]["total_tokens"], json!(0));
     assert_eq!(result.metadata["total_tokens"], json!(0));
     assert_eq!(service.paths(), ["/a/retrieval", "/b/retrieval"]);
-    // The first ones in the order of the datasets; then they are sorted.
+    // The first passages in the datasets' order are taken, then sorted.
     let first = json!({"multiple_retrieval_config": {"top_k": 2, "reranking_enable": false}});
     assert_eq!(contents(&run_node(&service, first, &both(&service)).await), ["both", "apes"]);
 }
@@ -144,7 +144,7 @@ async fn weights_and_models_rank_what_several_datasets_found() {
     let seen = service.seen();
     let (_, _, asked) = seen.iter().find(|(path, ..)| path == "/v1/rerank").unwrap();
     assert_eq!((&asked["documents"], &asked["top_n"]), (&json!(["apes", "both", "bees"]), &json!(2)));
-    // A model that is not set leaves them all; one that fails fails the node.
+    // Without a model all passages stay; a failing model fails the node.
     assert_eq!(contents(&run_node(&service, by("nobody"), &all).await).len(), 3);
     let result = run_node(&service, by("p"), &all).await;
     assert_eq!(failure(&result).0, "InvokeRateLimitError");
@@ -190,11 +190,11 @@ async fn a_model_chooses_one_dataset_and_is_paid() {
     assert_eq!(result.usage.as_ref().unwrap().total_tokens, 12);
     assert_eq!(result.metadata["total_tokens"], json!(12));
     assert_eq!(service.paths(), ["/b/retrieval", path]);
-    // It names none; it fails.
+    // A reply without a dataset finds nothing.
     let result = run_node(&service, single(), &all).await;
     assert!(contents(&result).is_empty() && result.metadata["total_tokens"] == json!(12));
     assert!(contents(&run_node(&service, single(), &all).await).is_empty());
-    // With one dataset it is not asked.
+    // With a single dataset the model is not called.
     let before = service.seen().len();
     let mut only = single();
     only["dataset_ids"] = json!(["a", "ghost"]);
@@ -260,7 +260,7 @@ async fn what_goes_wrong_with_automatic_filters_or_the_choice_of_a_dataset_is_pa
     assert_eq!(contents(&run_node(&service, automatic.clone(), &all).await), ["bees", "both", "apes"]);
     let router = json!({"retrieval_mode": "single", "single_retrieval_config": {"model": unknown}});
     assert!(contents(&run_node(&service, router, &all).await).is_empty());
-    // A dataset that cannot say what fields it has, as its index is too large; nor can it be searched.
+    // A dataset that cannot list its fields, because its index is too large, and cannot be searched either.
     let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
     let record = DatasetRecord { id: "a".into(), ..DatasetRecord::default() };
     assert!(store.put_dataset(&record, true).await.unwrap());

@@ -1,28 +1,28 @@
-//! What came of a call of a tool: as the journal keeps it, as the model is told of it, as outputs show it.
+//! The result of a tool call, in its forms for the journal, the model and the outputs.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::machine::events::StepEvent;
 use tidemill_common::nodes::llm::message::{Message, ToolCall};
 use tidemill_common::value::JsonMap;
 
-/// What came of a call.
+/// The result of a tool call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Called {
     /// The model's id of the call.
     pub(super) id: String,
-    /// The tool.
+    /// The tool's name.
     pub(super) name: String,
     pub(super) arguments: Json,
-    /// What it said.
+    /// The tool's text.
     pub(super) words: String,
-    /// File objects, kept.
+    /// File objects; the files are stored.
     pub(super) files: Vec<Json>,
-    /// What went wrong: its kind and its text.
+    /// The error's type and text.
     pub(super) error: Option<(String, String)>,
-    /// Somebody refused it.
+    /// True if a person refused the call.
     pub(super) rejected: bool,
     pub(super) seconds: f64,
-    /// Whether it may have been made twice.
+    /// True if the call may have been made twice.
     pub(super) possible_duplicate: bool,
 }
 
@@ -39,7 +39,7 @@ impl Called {
         Self { rejected: true, ..Self::failed("ToolRejected", why.to_owned()) }
     }
 
-    /// What the model is told.
+    /// The text for the model.
     pub(super) fn content(&self) -> String {
         match &self.error {
             Some((_, message)) if self.rejected => json!({"error": message, "rejected": true}).to_string(),
@@ -48,12 +48,12 @@ impl Called {
         }
     }
 
-    /// As a message of the conversation.
+    /// Converts it to a message of the conversation.
     pub(super) fn message(&self) -> Message {
         Message::tool_result(self.id.clone(), self.content())
     }
 
-    /// As `tool_results` shows it.
+    /// The entry in `tool_results`.
     pub(super) fn output(&self) -> Json {
         let mut shown = json!({
             "tool_call_id": self.id,
@@ -81,7 +81,7 @@ impl Called {
         shown
     }
 
-    /// How it is told, over what was told of its beginning.
+    /// The event of its end; `about` has the fields of the start event.
     pub(super) fn event(&self, mut about: JsonMap) -> (StepEvent, JsonMap) {
         match &self.error {
             None => {
@@ -96,7 +96,7 @@ impl Called {
         }
     }
 
-    /// As the journal keeps it.
+    /// Converts it to its journal form.
     pub(super) fn to_json(&self) -> Json {
         let mut known = json!({"words": self.words, "arguments": self.arguments, "seconds": self.seconds});
         if !self.files.is_empty() {
@@ -113,7 +113,7 @@ impl Called {
         known
     }
 
-    /// Reads what the journal keeps of a call.
+    /// Reads the journal form.
     pub(super) fn read(known: &Json, call: &ToolCall) -> Self {
         let flag = |key: &str| known.get(key).and_then(Json::as_bool).unwrap_or(false);
         let error = known.get("error").and_then(Json::as_array).map(|parts| {

@@ -1,5 +1,4 @@
-//! The list of messages that the node speaks in: what is visible of it goes before the prompt, and what is said is added
-//! to it with the node's end.
+//! The node's message list: its visible part precedes the prompt, and new messages are added when the node ends.
 
 use serde_json::Value as Json;
 use tidemill_common::nodes::llm::Role;
@@ -9,7 +8,7 @@ use tidemill_common::nodes::llm::profile::Conversation;
 use tidemill_common::nodes::llm::record::{Secrets, tool_call};
 use tidemill_common::objects;
 
-/// A message of a list as models are sent it; a file that no model takes is left out.
+/// Converts a message of the list for the model. Files no model accepts are left out.
 pub(super) fn sent(message: &objects::Message) -> Message {
     let file = |file: &Json| files::part(file.as_object().cloned()?, DETAIL_DEFAULT).ok();
     let mut parts = vec![Part::Text(message.words())];
@@ -32,7 +31,7 @@ pub(super) fn sent(message: &objects::Message) -> Message {
     }
 }
 
-/// A message as a list keeps it; secrets are masked.
+/// Converts a message for the list, with secrets masked.
 pub(super) fn kept(message: &Message, secrets: &Secrets) -> objects::Message {
     let calls: Vec<Json> = message.tool_calls.iter().map(tool_call).collect();
     objects::Message {
@@ -42,7 +41,7 @@ pub(super) fn kept(message: &Message, secrets: &Secrets) -> objects::Message {
     }
 }
 
-/// What was said as a list keeps it. The answer has the role that the node wants for it.
+/// Converts the new messages for the list. The answer gets the role the node sets.
 pub(super) fn said(
     messages: &[Message],
     secrets: &Secrets,

@@ -1,4 +1,4 @@
-//! What the node's failures are called, and what is told of them besides.
+//! The node's failures, with their error types and additional data.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
@@ -7,7 +7,7 @@ use tidemill_common::nodes::llm::profile::{CallErrorType, LLM_ERROR, NOT_FOUND, 
 use crate::providers::profile::ProfileError;
 use crate::providers::{Detail, ErrorClass, ModelError};
 
-/// A failure, and what is told of it besides its text and its type.
+/// A failure with additional data.
 #[derive(Debug, Clone)]
 pub(super) struct Failed {
     pub(super) failure: NodeFailure,
@@ -21,19 +21,19 @@ impl From<NodeFailure> for Failed {
 }
 
 impl Failed {
-    /// Something of the node cannot be used; another try finds it the same.
+    /// The node's configuration or input is invalid; a retry would not help.
     pub(super) fn validation(message: impl Into<String>) -> Self {
         NodeFailure::new(VALIDATION, message).into()
     }
 
-    /// A call that failed.
+    /// The failure of a call.
     pub(super) fn of_call(error: ModelError, provider: &str, model: &str) -> Self {
         let kind = kind_of(&error);
         let status = match error.detail {
             Detail::Status(status) => Some(status),
             Detail::None | Detail::Late | Detail::Unreadable => None,
         };
-        // A used-up quota does not come back within a run.
+        // A used-up quota does not return during a run.
         let is_over = error.class == ErrorClass::RateLimit && !error.retryable;
         let failure = NodeFailure {
             message: format!("LLM call failed: {}", error.message),
@@ -41,16 +41,16 @@ impl Failed {
             retryable: kind.may_pass(status) && !is_over,
             retry_after_ms: error.retry_after_ms,
         };
-        Self { failure, data: Some(told(kind, provider, model, status)) }
+        Self { failure, data: Some(error_data(kind, provider, model, status)) }
     }
 
-    /// A reply that asks for more than it may.
+    /// A reply that exceeds a limit.
     pub(super) fn of_reply(message: String, provider: &str, model: &str) -> Self {
-        let data = told(CallErrorType::Validation, provider, model, None);
+        let data = error_data(CallErrorType::Validation, provider, model, None);
         Self { failure: NodeFailure::new(LLM_ERROR, message), data: Some(data) }
     }
 
-    /// No profile to ask.
+    /// There is no usable profile.
     pub(super) fn of_profile(error: ProfileError) -> Self {
         match error {
             ProfileError::NotFound { .. } => NodeFailure::new(NOT_FOUND, error.to_string()).into(),
@@ -58,18 +58,18 @@ impl Failed {
         }
     }
 
-    /// As the record tells it.
+    /// Converts the failure for the record.
     pub(super) fn to_json(&self) -> Json {
         let NodeFailure { message, error_type, retryable, .. } = &self.failure;
-        let mut told = json!({"error_type": error_type, "message": message, "retryable": retryable});
+        let mut error_data = json!({"error_type": error_type, "message": message, "retryable": retryable});
         if let Some(data) = &self.data {
-            told["data"] = data.clone();
+            error_data["data"] = data.clone();
         }
-        told
+        error_data
     }
 }
 
-fn told(kind: CallErrorType, provider: &str, model: &str, status: Option<u16>) -> Json {
+fn error_data(kind: CallErrorType, provider: &str, model: &str, status: Option<u16>) -> Json {
     json!({"type": kind.name(), "provider": provider, "model": model, "status_code": status})
 }
 

@@ -1,5 +1,5 @@
-//! The tools of one execution: what the model is told of them, and its calls, each a step of the job. What goes wrong with a
-//! call is its result; whether the node fails with it is decided elsewhere.
+//! The tools of one execution: their descriptions for the model, and their calls, each with a journal entry. A failing
+//! call is a result; another module decides whether it fails the node.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,20 +27,18 @@ use crate::nodes::tool::files;
 use crate::steps::{Begun, Spender, Steps, Told, Try};
 use crate::tools::{Tool, ToolCall as Call, ToolName, Tools};
 
-/// What tools reach.
+/// The environment of tools.
 #[derive(Clone, Copy)]
 pub struct Reach<'a> {
-    /// The ways to them.
     pub tools: &'a Tools,
-    /// The guarded way out.
+    /// The guarded client.
     pub http: &'a Http,
-    /// Where files lie.
     pub files: &'a dyn Files,
-    /// Whose files they are.
+    /// The run that owns the files.
     pub run: &'a RunId,
-    /// What must not be done twice.
+    /// The job's journal.
     pub steps: &'a Steps,
-    /// Tools that may be called without asking; none: all of them.
+    /// Tools that need no approval; `None` if no tool needs one.
     pub auto_approved: Option<&'a [Arc<str>]>,
 }
 
@@ -84,20 +82,20 @@ impl<'a> Kit<'a> {
         Ok(Self { node, reach, tools })
     }
 
-    /// The tools as the model is told of them.
+    /// The tool descriptions for the model.
     pub(super) fn specs(&self) -> Vec<ToolSpec> {
         self.tools.iter().map(|tool| tool.spec.clone()).collect()
     }
 
-    /// Makes the calls of a reply, each as the step of its name; results are in the order of the calls. Where a failure
-    /// fails the node, nothing is called behind it.
+    /// Runs the calls of a reply, each with the journal key in its pair. The results are in the order of the calls. If
+    /// failures fail the node, no call runs after a failed one.
     pub(super) async fn call_all(
         &self,
         batch: &str,
         calls: &[(String, ToolCall)],
         how: &Calling,
     ) -> (Vec<Called>, Vec<String>) {
-        // Whoever is asked puts the job down, so all are asked before anything is called.
+        // Asking for approval parks the job, so ask for all calls before the first one runs.
         let (mut leaves, mut instructions) = (Vec::with_capacity(calls.len()), Vec::new());
         for (step, call) in calls {
             let leave = self.leave(step, call).await;
@@ -105,7 +103,7 @@ impl<'a> Kit<'a> {
             leaves.push(leave);
         }
         let calls: Vec<_> = calls.iter().zip(&leaves).collect();
-        // Whoever calls a workflow puts the job down, which must not lose what goes on beside it.
+        // Calling a workflow parks the job, which would interrupt parallel calls.
         let waits = |call: &ToolCall| {
             self.find(&call.name).is_some_and(|tool| tool.given.kind == ProviderKind::Workflow)
         };
@@ -123,7 +121,7 @@ impl<'a> Kit<'a> {
         (called, instructions)
     }
 
-    /// Whether a call may be made; somebody is asked, if the run wants that.
+    /// Asks for approval of a call, if the run requires it.
     async fn leave(&self, step: &str, call: &ToolCall) -> Leave {
         let Some(tool) = self.find(&call.name) else { return Leave::default() };
         let id = id_of(tool.given);
@@ -135,7 +133,7 @@ impl<'a> Kit<'a> {
         self.tools.iter().find(|tool| tool.spec.name == name)
     }
 
-    /// Makes a call, or takes what came of it before.
+    /// Makes a call, or takes its recorded result.
     async fn call(&self, batch: &str, step: &str, call: &ToolCall, leave: &Leave) -> Called {
         let edited =
             leave.edited.as_ref().map(|edited| ToolCall { arguments: edited.to_string(), ..call.clone() });
@@ -147,7 +145,7 @@ impl<'a> Kit<'a> {
         let clock = Instant::now();
         let tool = self.find(&call.name);
         let arguments = arguments(tool, call);
-        // A workflow's end was waited for in nobody's hands: that it began was told before.
+        // No worker held the job while the workflow ran, and its start was already reported.
         let is_workflow = tool.is_some_and(|tool| tool.given.kind == ProviderKind::Workflow);
         let is_told = is_workflow && self.reach.steps.has_called(step, the_try.number).await;
         let shown = arguments.as_ref().map_or_else(|_| call.arguments.as_str().into(), |map| json!(map));
@@ -171,13 +169,13 @@ impl<'a> Kit<'a> {
         called.seconds = (clock.elapsed().as_secs_f64() * 1000.0).round() / 1000.0;
         called.possible_duplicate = the_try.possible_duplicate;
         let events = vec![called.event(about)];
-        let told = Told { events, charge: spent };
-        self.reach.steps.record_large(step, the_try.number, called.to_json(), told).await;
+        let report = Told { events, charge: spent };
+        self.reach.steps.record_large(step, the_try.number, called.to_json(), report).await;
         called
     }
 
     fn about(&self, batch: &str, call: &ToolCall, tool: Option<&Ready<'_>>, arguments: &Json) -> JsonMap {
-        let told = json!({
+        let report = json!({
             "node_id": self.node.id.as_str(),
             "tool_id": tool.map_or_else(|| call.name.clone(), |tool| id_of(tool.given)),
             "tool_name": call.name,
@@ -186,7 +184,7 @@ impl<'a> Kit<'a> {
             "batch_id": batch,
             "arguments": arguments,
         });
-        told.as_object().cloned().unwrap_or_default()
+        report.as_object().cloned().unwrap_or_default()
     }
 
     async fn invoke(
@@ -232,12 +230,12 @@ impl<'a> Kit<'a> {
     }
 }
 
-/// `provider/tool`.
+/// The tool's id, `provider/tool`.
 fn id_of(tool: &AgentTool) -> String {
     format!("{}/{}", tool.provider, tool.name)
 }
 
-/// The arguments of a call under the types that the tool declares, or why they cannot be used.
+/// The arguments converted to the tool's types, or the reason they are invalid.
 fn arguments(tool: Option<&Ready<'_>>, call: &ToolCall) -> Result<JsonMap, String> {
     let Some(tool) = tool else { return Ok(JsonMap::new()) };
     prompt::arguments(tool.given, &call.arguments).and_then(|arguments| tool.tool.cast(arguments))

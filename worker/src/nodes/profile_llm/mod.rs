@@ -1,9 +1,9 @@
-//! `llm` in its profile form: the profile's model is asked the node's prompt, and tools that it calls are called, all of
-//! it in steps of the job: whoever takes the job up again goes on behind the last one that was recorded.
+//! The `llm` node in its profile form: calls the profile's model with the node's prompt, and runs its tool calls. Each
+//! call has a journal entry, so a later worker continues after the last recorded one.
 //!
-//! `talk` holds the rounds, `kit` the tools and `approval` the leave to call them, `conversation` what was said before,
-//! `reply` and `called` what came of a question and of a call, `outcome` the history, `failed` what failures are called.
-//! Where a person stands in for the model, `relay` asks them.
+//! `talk` runs the rounds, `kit` the tools, and `approval` asks for approvals. `conversation` converts messages,
+//! `reply` and `called` are the results of model and tool calls, `outcome` writes the history, and `failed` defines the
+//! failures. `relay` asks a person instead of a model.
 
 mod called;
 mod conversation;
@@ -32,24 +32,23 @@ use talk::Talk;
 
 pub use kit::Reach;
 
-/// What the node uses of the worker.
+/// The node's access to the worker.
 pub struct Means<'a> {
-    /// Models.
     pub providers: &'a Providers,
-    /// What its tools reach, and the steps of the job.
+    /// The environment of its tools, and the job's journal.
     pub reach: Reach<'a>,
-    /// The execution: pauses have their names in it.
+    /// Part of the ids of pauses.
     pub execution: ExecutionId,
     /// Longest prompt, in bytes.
     pub prompt_bytes_max: usize,
-    /// Takes what the model says, piece by piece.
+    /// Receives the model's text, piece by piece.
     pub on_delta: DeltaSink<'a>,
-    /// Takes what it thinks, where the node wants that apart.
+    /// Receives the reasoning, if the node wants it separately.
     pub on_thought: ThoughtSink<'a>,
 }
 
-/// Runs the node. A failure is part of the result; so is what was spent until then. Every variable that the node mentions
-/// must be at hand. Dropping the future ends whatever is under way.
+/// Runs the node. A failure is part of the result, with the cost until then. All variables the node mentions must be
+/// loaded. Dropping the future stops all running calls.
 pub async fn run<'a>(
     data: &'a ProfileData,
     node: &'a Node,
@@ -86,14 +85,14 @@ pub async fn run<'a>(
     talk.into_result(result, &prompt, ended)
 }
 
-/// Who is asked, for the record.
+/// Adds the profile to the record.
 fn note(result: &mut NodeResult, profile: &NamedModel) {
     for (key, value) in [("profile_id", json!(profile.id)), ("profile_version", json!(profile.version))] {
         result.process_data.insert(key.into(), value);
     }
 }
 
-/// The prompt with its variables filled in.
+/// Renders the prompt.
 fn prompt(data: &ProfileData, variables: &dyn Variables, bytes_max: usize) -> Result<String, Failed> {
     let prompt = data.prompt.render(&data.names, variables);
     let prompt = prompt.map_err(|error| Failed::validation(error.to_string()))?;

@@ -5,17 +5,17 @@ use tidemill_common::value::JsonMap;
 
 use super::talk::Ended;
 
-/// What was asked.
+/// The question.
 pub(super) struct Asked<'a> {
     pub(super) profile_id: Json,
-    /// The prompt, its secrets masked.
+    /// The prompt with secrets masked.
     pub(super) prompt: String,
-    /// What the provider has counted.
+    /// The usage the provider counted.
     pub(super) usage: Option<Json>,
     pub(super) calls: &'a [Json],
 }
 
-/// The record: what was asked and answered, or what went wrong.
+/// Builds the record: the question with its answer or error.
 pub(super) fn history(asked: &Asked<'_>, ended: &Ended) -> JsonMap {
     let mut details = json!({"profileId": asked.profile_id, "prompt": asked.prompt, "usage": asked.usage});
     match ended {

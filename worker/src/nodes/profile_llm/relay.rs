@@ -1,4 +1,4 @@
-//! A person in a model's place: what a model would be asked is shown to somebody, whose answer stands as the reply.
+//! A person instead of a model: the person sees the request, and their answer is the reply.
 
 use std::sync::Arc;
 
@@ -25,12 +25,12 @@ use crate::core::now;
 use crate::nodes::llm::no_bill;
 use crate::steps::{Begun, PauseEnd, Steps, Told};
 
-/// How long a person has when the profile does not say, in milliseconds.
+/// Default time for the answer, in milliseconds.
 const TIMEOUT_MS: u64 = 300_000;
-/// The step that a person's answer is.
+/// The journal key of the person's answer.
 const STEP: &str = "human_relay";
 
-/// Who is asked, and what for.
+/// The question to a person.
 pub(super) struct Person<'a> {
     pub(super) data: &'a ProfileData,
     pub(super) node: &'a Node,
@@ -42,7 +42,7 @@ pub(super) struct Person<'a> {
 }
 
 impl Person<'_> {
-    /// Waits for the answer, with nobody holding the job, and ends the node with it.
+    /// Parks the job until the answer comes, then ends the node with it.
     pub(super) async fn answers(self, mut result: NodeResult, prompt: &str) -> NodeResult {
         if self.node.child.is_some() {
             let why =
@@ -57,7 +57,7 @@ impl Person<'_> {
         shown.push(Message::text(Role::User, prompt));
         let count = shown.len();
         let messages = record::prompts(&shown, ModelMode::Chat, &self.secrets);
-        // Told once, however often the job is handed out.
+        // Sent once, however often the job is delivered.
         let asked = json!({"prompt": masked, "message_count": count, "timeout": timeout});
         let asked_at =
             self.tell_once("asked", vec![(StepEvent::HumanRelayRequested, self.about(asked))]).await;
@@ -111,11 +111,11 @@ impl Person<'_> {
         self.tell_once("failed", vec![(StepEvent::HumanRelayFailed, told)]).await;
     }
 
-    /// Tells events, and says when they were told (µs).
+    /// Sends events once, and returns the time they were sent (µs).
     async fn tell_once(&self, part: &str, events: Vec<(StepEvent, JsonMap)>) -> i64 {
         let (steps, step, at) = (self.steps, format!("{STEP}:{part}"), now().micros());
         match steps.begin(&step).await {
-            // An earlier version did not keep it.
+            // An earlier version did not record the time.
             Begun::Known(told) => told.as_i64().unwrap_or(at),
             Begun::Try(the_try) => {
                 steps.record(&step, the_try.number, &json!(at), Told { events, charge: None }).await;
@@ -124,12 +124,12 @@ impl Person<'_> {
         }
     }
 
-    /// The role under which the answer is kept.
+    /// The role of the answer in the message list.
     fn role(&self) -> Role {
         self.data.conversation.as_ref().map_or(Role::Assistant, |conversation| conversation.output_as)
     }
 
-    /// The answer stands as a model's.
+    /// Builds the result with the answer as a model's reply.
     fn ended(self, result: NodeResult, prompt: &str, content: String) -> NodeResult {
         let reply = Reply {
             text: content.clone(),

@@ -1,4 +1,4 @@
-//! What a model said in a round, and how the journal keeps it.
+//! A model's reply in one round, and its form in the journal.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::Usage;
@@ -6,40 +6,40 @@ use tidemill_common::nodes::llm::Role;
 use tidemill_common::nodes::llm::message::{Message, ToolCall};
 use tidemill_common::nodes::llm::record::tool_call;
 
-/// What a model said in a round.
+/// A model's reply in one round.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reply {
     pub(super) text: String,
     pub(super) tool_calls: Vec<ToolCall>,
-    /// Files that it made: file objects.
+    /// Files the model made, as file objects.
     pub(super) files: Vec<Json>,
-    /// All of it as its API wants it back; see `Message::verbatim`.
+    /// The reply in the API's form; see `Message::verbatim`.
     pub(super) verbatim: Vec<Json>,
     pub(super) finish_reason: Option<String>,
-    /// What it cost; estimated where the provider has not counted.
+    /// The cost; estimated if the provider did not count.
     pub(super) usage: Usage,
-    /// Whether the provider may have been asked twice for it.
+    /// True if the model may have been called twice for it.
     pub(super) possible_duplicate: bool,
 }
 
 impl Reply {
-    /// As a message of the conversation.
+    /// Converts it to a message of the conversation.
     pub(super) fn message(&self) -> Message {
         let (tool_calls, verbatim) = (self.tool_calls.clone(), self.verbatim.clone());
         Message { tool_calls, verbatim, ..Message::text(Role::Assistant, self.text.clone()) }
     }
 
-    /// Its calls as outputs show them.
+    /// The tool calls, as the outputs show them.
     pub(super) fn calls(&self) -> impl Iterator<Item = Json> {
         self.tool_calls.iter().map(tool_call)
     }
 
-    /// Whether the provider has counted what it cost.
+    /// Returns true if the provider counted the cost.
     pub(super) fn is_counted(&self) -> bool {
         self.usage.record.get("estimated") != Some(&Json::Bool(true))
     }
 
-    /// As the journal keeps it. What is empty is left out.
+    /// Converts it to its journal form, without empty values.
     pub(super) fn to_json(&self) -> Json {
         let mut known = json!({"text": self.text, "usage": self.usage.record});
         for (key, list) in [
@@ -60,7 +60,7 @@ impl Reply {
         known
     }
 
-    /// Reads what the journal keeps; none for what is no reply.
+    /// Reads the journal form; `None` if it is not a reply.
     pub(super) fn read(known: &Json) -> Option<Self> {
         let text = |value: &Json, key: &str| value.get(key).and_then(Json::as_str).map(str::to_owned);
         let list = |key: &str| known.get(key).and_then(Json::as_array).cloned().unwrap_or_default();

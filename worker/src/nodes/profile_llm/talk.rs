@@ -1,5 +1,5 @@
-//! The rounds of one execution: a question to the model, calls of the tools that it asks for, and, where the node wants it,
-//! their results back to the model.
+//! Runs the rounds of one execution: calls the model, runs its tool calls, and returns their results to the model if
+//! the node wants that.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
@@ -33,36 +33,36 @@ pub(super) struct Talk<'a> {
     data: &'a ProfileData,
     node: &'a Node,
     model: Box<Model>,
-    /// The provider as the profile names it.
+    /// The provider's name in the profile.
     provider: String,
     mode: ToolMode,
     secrets: Secrets,
     means: Means<'a>,
     params: Params,
     specs: Vec<ToolSpec>,
-    /// What is visible of the list of messages.
+    /// The visible part of the message list.
     before: Vec<objects::Message>,
-    /// What was said since, the prompt first.
+    /// The new messages, beginning with the prompt.
     said: Vec<Message>,
-    /// What was sent first, for the record.
+    /// The first request, for the record.
     prompts: Vec<Message>,
     calls: Vec<Json>,
     called: Vec<Called>,
-    /// Steps of calls so far.
+    /// The journal keys of calls so far.
     steps: ToolSteps,
     spent: Option<Usage>,
-    /// What the provider has counted of it.
+    /// The part of the cost that the provider counted.
     counted: Option<Usage>,
     duplicates: Vec<String>,
-    /// What was paid for a reply that was of no use, with which the rounds end.
+    /// The cost of an unusable reply that ended the rounds.
     wasted: Option<Usage>,
 }
 
-/// How the rounds ended.
+/// The result of the rounds.
 pub(super) type Ended = Result<Reply, Failed>;
 
 impl<'a> Talk<'a> {
-    /// Nothing is asked yet.
+    /// Creates the rounds before the first request.
     pub(super) fn new(
         data: &'a ProfileData,
         node: &'a Node,
@@ -93,7 +93,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Asks until the model has answered.
+    /// Runs rounds until the model has answered.
     pub(super) async fn run(&mut self, prompt: &str) -> Ended {
         let kit = Kit::new(&self.data.tools, self.node, self.means.reach).await?;
         self.specs = kit.specs();
@@ -129,7 +129,7 @@ impl<'a> Talk<'a> {
         Err(Failed::validation("the model was never asked"))
     }
 
-    /// Makes the calls of a reply, and adds them to what the model is told next.
+    /// Runs the calls of a reply and adds their results to the messages.
     async fn call_all(
         &mut self,
         kit: &Kit<'_>,
@@ -164,22 +164,22 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Messages as they are sent: a model without calls is told of tools in words.
+    /// Prepares messages for sending. A model without native tool calls gets the tools as text.
     fn sent(&self, messages: Vec<Message>) -> Vec<Message> {
         if self.mode == ToolMode::FunctionCall || self.specs.is_empty() {
             return messages;
         }
-        let told = Message::text(Role::System, text_calls::instructions(&self.specs, self.mode));
-        [told].into_iter().chain(text_calls::as_text(messages, self.mode)).collect()
+        let tools = Message::text(Role::System, text_calls::instructions(&self.specs, self.mode));
+        [tools].into_iter().chain(text_calls::as_text(messages, self.mode)).collect()
     }
 
-    /// Whether text is told while it comes: not where what comes may be no part of the answer.
+    /// Returns true if text is streamed as it arrives; false if the text may not be part of the answer.
     fn is_live(&self) -> bool {
         let may_go_on = self.data.calling.rounds_max > 0 || self.mode != ToolMode::FunctionCall;
         self.data.stream && (self.specs.is_empty() || !may_go_on)
     }
 
-    /// Asks the model, or takes what it said before.
+    /// Asks the model, or takes the recorded reply.
     async fn ask(&mut self, round: u64, messages: &[Message]) -> Ended {
         let step = format!("llm:{round}");
         let steps = self.means.reach.steps;
@@ -219,21 +219,21 @@ impl<'a> Talk<'a> {
             possible_duplicate: the_try.possible_duplicate,
         };
         let by = Spender::Model(self.provider.clone(), self.model.name().to_owned());
-        let told = Told { events: Vec::new(), charge: Some((reply.usage.clone(), by)) };
-        steps.record(&step, the_try.number, &reply.to_json(), told).await;
+        let report = Told { events: Vec::new(), charge: Some((reply.usage.clone(), by)) };
+        steps.record(&step, the_try.number, &reply.to_json(), report).await;
         self.tell(&reply, false);
         self.take(&step, &reply);
         Ok(reply)
     }
 
-    /// Sends a question; what comes is told while it comes, if it is.
+    /// Sends a request, and streams the reply if the node does so.
     async fn answer(&mut self, step: &str, question: Question) -> Result<(ModelReply, Placed), Failed> {
         let (is_live, is_split) = (self.is_live(), self.data.reasoning == ReasoningFormat::Separated);
         let Means { on_delta, on_thought, reach, .. } = &mut self.means;
         let mut filter = Filter::default();
-        let mut came = false;
+        let mut has_piece = false;
         let mut push = |text: &str| {
-            came = true;
+            has_piece = true;
             match (is_live, is_split) {
                 (false, _) => {}
                 (true, false) => on_delta(text),
@@ -269,17 +269,17 @@ impl<'a> Talk<'a> {
                 self.wasted = lost(&self.model, &error);
                 let mut failed = Failed::of_call(error, &self.provider, self.model.name());
                 failed.failure.message = self.secrets.masked(&failed.failure.message);
-                if streams && came {
-                    let told = json!({"node_id": self.node.id.as_str(), "error": failed.failure.message});
-                    let told = told.as_object().cloned().unwrap_or_default();
-                    reach.steps.tell(vec![(StepEvent::LlmStreamError, told)]);
+                if streams && has_piece {
+                    let report = json!({"node_id": self.node.id.as_str(), "error": failed.failure.message});
+                    let report = report.as_object().cloned().unwrap_or_default();
+                    reach.steps.tell(vec![(StepEvent::LlmStreamError, report)]);
                 }
                 Err(failed)
             }
         }
     }
 
-    /// Tells the text of a reply that was not told while it came, if it is the answer.
+    /// Sends the text of a reply that was not streamed, if it is the answer.
     fn tell(&mut self, reply: &Reply, is_known: bool) {
         let is_answer = reply.tool_calls.is_empty() || self.data.calling.rounds_max == 0;
         if !self.data.stream || !is_answer || self.is_live() && !is_known {
@@ -291,7 +291,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// What is said and what is thought, as far as the node wants them apart.
+    /// Splits text and reasoning, if the node wants them separately.
     fn split(&self, text: &str) -> (String, String) {
         match self.data.reasoning {
             ReasoningFormat::Tagged => (text.to_owned(), String::new()),
@@ -302,7 +302,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Counts a reply.
+    /// Adds the cost of a reply.
     fn take(&mut self, step: &str, reply: &Reply) {
         let sum = |all: &mut Option<Usage>| {
             *all =
@@ -317,9 +317,9 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// What the node leaves: outputs, and what is added to the list of messages and to the history.
+    /// Builds the node's result: outputs, and additions to the message list and the history.
     pub(super) fn into_result(mut self, result: NodeResult, prompt: &str, ended: Ended) -> NodeResult {
-        // The calls have been made: what is left of them is for people.
+        // The calls have been made; the rest is only shown to people.
         let shown = self.means.reach.steps.secrets();
         self.calls = self.calls.into_iter().map(|call| shown.hidden(call)).collect();
         let asked = outcome::Asked {

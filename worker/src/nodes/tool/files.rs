@@ -1,4 +1,4 @@
-//! Files of an answer: bytes are kept, references are looked at, objects stay.
+//! Handles the files of an answer: bytes are stored, references are checked, file objects stay.
 
 use serde_json::Value as Json;
 use tidemill_common::failure::NodeFailure;

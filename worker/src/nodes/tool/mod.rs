@@ -1,7 +1,7 @@
-//! The `tool` node: a way to the tool, its arguments, one call, its messages. Arguments and outputs are made in
-//! `tidemill-common`, the ways are in [`crate::tools`].
+//! The `tool` node: finds the tool, builds its arguments, calls it once, and reads its messages. `tidemill-common`
+//! builds arguments and outputs; [`crate::tools`] finds and calls tools.
 //!
-//! The call is a step of the job: a job that is handed out again does not make it twice.
+//! The call has a journal entry, so a job that is delivered again does not repeat it.
 
 pub(in crate::nodes) mod files;
 mod record;
@@ -24,28 +24,26 @@ use crate::steps::{Begun, Spender, Steps, Told, Try};
 use crate::tools::{Stage, Tool, ToolCall, ToolError, ToolName, Tools};
 use record::Recorded;
 
-/// The step that is the call.
+/// The journal key of the call.
 const CALL: &str = "call";
 
-/// What the node uses of the worker.
+/// The node's access to the worker.
 #[derive(Clone, Copy)]
 pub struct Means<'a> {
-    /// The ways to tools.
     pub tools: &'a Tools,
-    /// The guarded way out.
+    /// The guarded client.
     pub http: &'a Http,
-    /// Where files lie.
     pub files: &'a dyn Files,
-    /// Whose files they are.
+    /// The run that owns the files.
     pub run: &'a RunId,
-    /// What must not be done twice; none: nothing is remembered.
+    /// The job's journal; `None` if nothing is recorded.
     pub steps: Option<&'a Steps>,
-    /// Takes pieces of outputs as they come.
+    /// Receives pieces of outputs as they arrive.
     pub on_piece: PieceSink<'a>,
 }
 
-/// Runs the node. A failure is part of the result, with the arguments if they were known. Every variable that the node
-/// mentions must be at hand. Dropping the future ends the call.
+/// Runs the node. A failure is part of the result, with the arguments if they were built. All variables the node
+/// mentions must be loaded. Dropping the future stops the call.
 pub async fn run(
     data: &ToolData,
     node: &Node,
@@ -67,7 +65,7 @@ pub async fn run(
     };
     let noted = data.declared.as_deref().map(Known::just);
     let declared = match data.provider_type {
-        // The form of the run that is made looks at its values itself.
+        // The called workflow's start form checks the values itself.
         ProviderKind::Workflow => noted,
         _ => tool.known().or(noted),
     };
@@ -79,7 +77,7 @@ pub async fn run(
     let found = node.work.is_some().then(|| looked_for(data, variables)).flatten();
     let filled = match found.map_or_else(|| parameters::filled(data, declared, variables), Ok) {
         Ok(filled) => filled,
-        // What escapes a node on Dify takes nothing along.
+        // A failure that escapes a node in Dify has no record.
         Err(failure) => return NodeResult::failed(failure),
     };
     let result = NodeResult { inputs: filled.shown, ..result };
@@ -100,7 +98,7 @@ pub async fn run(
     }
 }
 
-/// The parameters with those that were looked for because they were missing, where that was done.
+/// The parameters with the missing ones filled by an earlier stage, if that ran.
 fn looked_for(data: &ToolData, variables: &dyn Variables) -> Option<parameters::Filled> {
     let found = variables.found(&[STEP_NODE.to_owned(), INPUT.to_owned()])?;
     let values = found.value.as_object()?.clone();
@@ -116,7 +114,7 @@ fn looked_for(data: &ToolData, variables: &dyn Variables) -> Option<parameters::
     Some(parameters::Filled { shown: shown.collect(), values })
 }
 
-/// The result with what the call cost; calls without tokens are not spoken of, as on Dify.
+/// Adds the cost to the result. A call without tokens is not reported, as in Dify.
 fn charged(mut result: NodeResult, usage: Option<Usage>) -> NodeResult {
     if let Some(usage) = usage.filter(|usage| usage.total_tokens > 0) {
         result.metadata.extend(usage::metadata(&usage));
@@ -125,20 +123,20 @@ fn charged(mut result: NodeResult, usage: Option<Usage>) -> NodeResult {
     result
 }
 
-/// As [`charged`], of a call that was not recorded: here alone it is told what a run was called for and has wasted.
+/// As [`charged`], for a failed call, which is not recorded: also reports tokens that a sub-workflow run wasted.
 fn charged_in_vain(result: NodeResult, usage: Option<Usage>) -> NodeResult {
-    let told = usage.clone().filter(Usage::is_any);
+    let reported = usage.clone().filter(Usage::is_any);
     let result = charged(result, usage);
-    NodeResult { usage: result.usage.or(told), ..result }
+    NodeResult { usage: result.usage.or(reported), ..result }
 }
 
-/// Why there are no outputs.
+/// Reasons for a call without outputs.
 enum Broken {
     Tool(ToolError),
     Node(NodeFailure),
 }
 
-/// Calls the tool, or takes what is known of a call that was made before. Of one that failed it is told what it cost.
+/// Calls the tool, or takes the recorded result. Also returns the cost of a failed call.
 async fn call(
     tool: &Tool<'_>,
     arguments: &JsonMap,
@@ -151,7 +149,7 @@ async fn call(
     (called, spent.map(|(usage, _)| usage))
 }
 
-/// What a call cost, and the run that spent it.
+/// The cost of a call, and the run that spent it.
 type Spent = Option<(Usage, Option<RunId>)>;
 
 async fn call_or_recall(
@@ -185,8 +183,8 @@ async fn call_or_recall(
     let recorded = call_once(tool, arguments, declared, node, means, &the_try, spent).await?;
     let charge = spent.clone().map(|(usage, run)| (usage, Spender::of_tool(run)));
     let charge = charge.filter(|(usage, _)| usage.is_any());
-    let told = Told { charge, ..Told::default() };
-    steps.record_large(CALL, the_try.number, recorded.to_json(), told).await;
+    let reported = Told { charge, ..Told::default() };
+    steps.record_large(CALL, the_try.number, recorded.to_json(), reported).await;
     Ok(recorded)
 }
 
@@ -235,7 +233,7 @@ async fn call_once(
     let files = files::kept(std::mem::take(&mut collected.files), means.run, means.http, means.files)
         .await
         .map_err(Broken::Node)?;
-    // As on Dify: whoever reads a variable of a tool is told of its end, also when it did not come in pieces.
+    // As in Dify, readers of a tool's variable receive its end, even if it was not streamed.
     for name in collected.variable_names() {
         (means.on_piece)(name, "");
     }

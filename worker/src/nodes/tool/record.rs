@@ -1,4 +1,4 @@
-//! The outputs of a call as the journal keeps them.
+//! The outputs of a call as the journal stores them.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::Usage;
@@ -7,14 +7,14 @@ use tidemill_common::value::{Segment, SegmentType};
 
 use crate::executor::PieceSink;
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Recorded {
-    /// The outputs; their files are kept.
+    /// The outputs; their files are stored.
     pub(super) outputs: Vec<(String, Segment)>,
-    /// Which of them came in pieces.
+    /// The names of streamed outputs.
     pub(super) streamed: Vec<String>,
-    /// What the call cost, if it says so.
+    /// The cost, if the tool reports one.
     pub(super) usage: Option<Usage>,
 }
 
@@ -43,7 +43,7 @@ impl Recorded {
         })
     }
 
-    /// Tells the texts again that came in pieces: who calls does not know what the worker before it has told.
+    /// Sends the streamed texts again, because the reader does not know what an earlier worker has sent.
     pub(super) fn tell(&self, on_piece: PieceSink<'_>) {
         for (name, value) in &self.outputs {
             match value.value.as_str() {

@@ -1,4 +1,4 @@
-//! The node against services on this machine: what is sent, what comes of it, and what is not done twice.
+//! Tests of the node with local services: requests, results, and calls that must not be repeated.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -28,7 +28,7 @@ use crate::hand::Hand;
 use crate::held::Place;
 use crate::nodes::desk::Values;
 
-/// A request as the service saw it.
+/// A received request.
 #[derive(Clone)]
 struct Seen {
     path: String,
@@ -39,7 +39,7 @@ struct Seen {
 /// An answer: status, type, body.
 type Answer = (u16, &'static str, String);
 
-/// A service that answers calls with these, one behind the other, and has one description of parameters for every tool.
+/// A service with scripted answers, and one description of parameters for all tools.
 struct Service {
     base: String,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -73,7 +73,7 @@ fn messages(messages: Json) -> Answer {
     (200, "application/json", json!({"messages": messages}).to_string())
 }
 
-/// What came of a run of the node.
+/// The result of a run of the node.
 struct Ran {
     result: NodeResult,
     pieces: Vec<String>,
@@ -203,7 +203,7 @@ async fn what_a_tool_declares_decides_over_its_parameters() {
     let told = service(Some(declared.clone()), vec![messages(json!([]))]).await;
     run_node(&told.base, json!({"tool_parameters": parameters}), None).await;
     assert_eq!(told.seen.lock().unwrap()[0].body, json!({"parameters": {"n": 5, "x": null}}));
-    // What the editor noted counts for a service that does not tell.
+    // The editor's schemas count for a service that describes no parameters.
     let silent = service(None, vec![messages(json!([]))]).await;
     let noted = json!({"tool_parameters": parameters, "paramSchemas": declared});
     run_node(&silent.base, noted, None).await;
@@ -344,10 +344,10 @@ async fn what_failed_is_called_again_and_a_large_answer_is_not() {
     assert_eq!(run_node(&service.base, json!({}), Some(&jobs)).await.output("text"), json!(large));
     assert_eq!(service.seen.lock().unwrap().len(), 2, "what is known is not asked for again");
     let kept = jobs.state().journal.values().map(String::len).max();
-    assert!(kept.is_some_and(|bytes| bytes < 100), "the answer lies apart: {kept:?}");
+    assert!(kept.is_some_and(|bytes| bytes < 100), "the answer is a blob: {kept:?}");
 }
 
-/// A run of the node that calls the app `greeter` as a tool.
+/// Runs a node that calls the app `greeter` as a tool.
 async fn call_workflow(jobs: &Arc<FakeJobs>, changes: Json) -> Ran {
     let mut node = json!({"provider_type": "workflow", "provider_id": "greeter", "provider_name": "Greeter"});
     for (name, value) in changes.as_object().unwrap() {
@@ -386,7 +386,7 @@ async fn a_called_workflow_answers_with_its_outputs_and_its_cost() {
     assert_eq!(ran.result.metadata["total_tokens"], 7);
     let usage = ran.result.usage.as_ref().unwrap();
     assert_eq!((usage.total_tokens, usage.total_price.as_str()), (7, "0.5"));
-    // Done again it is taken from the journal, with what it cost.
+    // A repetition takes result and cost from the journal.
     jobs.state().called.clear();
     let again = call_workflow(&jobs, json!({})).await;
     assert_eq!((again.output("hi"), again.result.usage.unwrap().total_tokens), (json!("Ünal"), 7));
@@ -417,7 +417,7 @@ async fn a_call_is_put_down_with_its_order_and_ordered_once() {
         let changes = json!({"tool_parameters": parameters, "paramSchemas": declared});
         let working = call_workflow(&jobs, changes);
         let done = tokio::time::timeout(Duration::from_millis(200), working).await;
-        assert!(done.is_err(), "the job is nobody's then");
+        assert!(done.is_err(), "no worker holds the job then");
         let state = jobs.state();
         let (kind, parked) =
             state.batches.iter().flatten().map(|done| (done.kind, done.body.clone())).next().unwrap();

@@ -1,4 +1,4 @@
-//! Single parts of a message, as blocks.
+//! Writes the parts of a message as blocks.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::llm::message::{MediaKind, ToolCall};
@@ -7,8 +7,8 @@ use crate::providers::media::{Media, SentMessage, SentPart, Source};
 use crate::providers::params::arguments_object;
 use crate::providers::{ErrorClass, ModelError};
 
-/// The blocks of a user's or the model's message. Texts of nothing but space are refused by the API, so they are left
-/// out. What the model thought and signed goes back as it came, and all that it said around it.
+/// The blocks of a user's or the model's message. The API refuses texts of only whitespace, so they are left out. A
+/// message with signed reasoning is sent back unchanged.
 pub(super) fn blocks(label: &str, message: &SentMessage) -> Result<Vec<Json>, ModelError> {
     if !message.verbatim.is_empty() {
         return Ok(message.verbatim.clone());

@@ -1,4 +1,4 @@
-//! The JSON body of a request.
+//! Writes the JSON body of a request to Anthropic.
 
 use serde_json::{Map, Value as Json, json};
 use tidemill_common::nodes::llm::message::ToolSpec;
@@ -7,15 +7,15 @@ use super::turns::{self, Conversation};
 use crate::providers::params::{ANSWER, bare_schema, take_schema};
 use crate::providers::{ChatRequest, ModelError};
 
-/// Longest reply, in tokens, when neither the workflow nor the profile (`max_tokens_default`) says one: the API wants a
-/// number, and all its models take this one.
+/// Longest reply in tokens when neither the workflow nor the profile (`max_tokens_default`) sets one. The API requires
+/// a number, and all its models accept this one.
 const MAX_TOKENS: u64 = 4096;
-/// Tokens to think with when a workflow switches thinking on and says no number; the least that the API takes.
+/// Tokens for thinking when a workflow enables it without a number; the API's minimum.
 const THINKING_TOKENS: u64 = 1024;
-/// What the client sets itself.
+/// Fields the client sets itself.
 const OWN: [&str; 7] =
     ["model", "messages", "system", "stream", "stop_sequences", "max_tokens_to_sample", "thinking_budget"];
-/// Parameters of other APIs, which this one refuses. A profile may serve a workflow that was written for another provider.
+/// Parameters of other APIs that this one refuses. The workflow may be written for another provider.
 const FOREIGN: [&str; 9] = [
     "presence_penalty",
     "frequency_penalty",
@@ -28,13 +28,13 @@ const FOREIGN: [&str; 9] = [
     "user",
 ];
 
-/// A request.
+/// A written request.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) body: String,
-    /// Whether the answer comes as the call of a tool that is named [`ANSWER`].
+    /// True when the answer is a call of the tool named [`ANSWER`].
     pub(super) answers_with_tool: bool,
-    /// Whether the model may think and call tools: then it is to be given back what it thought.
+    /// True when the model may think and call tools; then its reasoning must be sent back.
     pub(super) thinks_with_tools: bool,
 }
 
@@ -73,8 +73,8 @@ pub(super) fn write(request: &ChatRequest) -> Result<Written, ModelError> {
     Ok(Written { body: Json::Object(body).to_string(), answers_with_tool, thinks_with_tools })
 }
 
-/// Workflows switch thinking on with a truth value (Dify); the API wants an object, a temperature of 1, and more tokens
-/// than there are to think with.
+/// Workflows enable thinking with a boolean (Dify). The API wants an object, a temperature of 1, and more tokens than
+/// the thinking budget.
 fn thinking(body: &mut Map<String, Json>, budget: u64, thoughts_lost: bool) {
     match body.get("thinking") {
         Some(Json::Bool(true)) => {
@@ -85,8 +85,8 @@ fn thinking(body: &mut Map<String, Json>, budget: u64, thoughts_lost: bool) {
             body.shift_remove("thinking");
         }
     }
-    // In the middle of using tools a model that always thinks has to have begun with a thought, and to see it again. Models
-    // that think when they see fit bear a beginning without.
+    // During tool use, a model with forced thinking must have started with reasoning and must see it again. Models with
+    // adaptive thinking may start without.
     if thoughts_lost && body.get("thinking").is_some_and(|thinking| thinking["type"] == "enabled") {
         body.shift_remove("thinking");
     }
@@ -101,8 +101,8 @@ fn thinking(body: &mut Map<String, Json>, budget: u64, thoughts_lost: bool) {
     }
 }
 
-/// The tools. An answer of a given form is the call of one more tool, which the model has to call unless it may need
-/// others before, or thinks, which goes together with no compulsion.
+/// Adds the tools. A structured answer is a call of one extra tool. The model must call it, unless it may need other
+/// tools first, or thinks, because thinking does not allow forced calls.
 fn tools(body: &mut Map<String, Json>, offered: &[ToolSpec], schema: Option<Json>) {
     let mut written: Vec<Json> = offered.iter().map(write_tool).collect();
     if let Some(schema) = schema {
@@ -117,7 +117,7 @@ fn tools(body: &mut Map<String, Json>, offered: &[ToolSpec], schema: Option<Json
         return;
     }
     body.insert("tools".into(), Json::Array(written));
-    // The other APIs' words for the same.
+    // Translate the other APIs' values.
     let choice = match body.get("tool_choice").and_then(Json::as_str) {
         Some("required") => json!({"type": "any"}),
         Some(word) => json!({"type": word}),

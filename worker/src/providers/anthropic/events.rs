@@ -1,4 +1,4 @@
-//! From the events of a stream, or from the one message of an answer without a stream, to a reply.
+//! Reads the events of a stream, or the one message of an answer without a stream, into a reply.
 
 use serde_json::Value as Json;
 
@@ -9,24 +9,24 @@ use crate::providers::reading::Dialect;
 use crate::providers::reply::Growing;
 use crate::providers::tool_calls::Fragment;
 
-/// Reads the events. Those that nobody knows are passed over, as the API asks of its clients.
+/// Reads the events. Unknown events are ignored, as the API requires.
 #[derive(Debug, Clone)]
 pub struct Events {
-    /// Whether the call of the tool [`ANSWER`] is the answer.
+    /// True when the call of the tool [`ANSWER`] is the answer.
     answers_with_tool: bool,
-    /// Number of the block that is the answer.
+    /// The index of the answer's block.
     answer: Option<u64>,
-    /// Numbers of the calls. What the API's own tools are given comes in the same kind of pieces.
+    /// The indices of calls. Input of the API's own tools arrives in the same kind of pieces.
     calls: Vec<u64>,
-    /// Numbers of the calls whose arguments have not begun.
+    /// The indices of calls without arguments so far.
     without_arguments: Vec<u64>,
     counted: Counted,
-    /// The blocks as they came, where they will have to be sent back.
+    /// The original blocks, if they must be sent back.
     kept: Option<Kept>,
 }
 
 impl Events {
-    /// Nothing is read yet.
+    /// Creates a reader before the first event.
     pub const fn new(answers_with_tool: bool) -> Self {
         Self {
             answers_with_tool,
@@ -38,7 +38,7 @@ impl Events {
         }
     }
 
-    /// The same, that also keeps the blocks as they came.
+    /// Also keeps the original blocks if `keeps` is true.
     #[must_use]
     pub(in crate::providers) fn keeping(self, keeps: bool) -> Self {
         Self { kept: keeps.then(Kept::default), ..self }
@@ -52,7 +52,7 @@ impl Events {
             "text" => reply.text(text(block, "text")),
             "thinking" => reply.thought(text(block, "thinking")),
             "tool_use" => self.begin_call(index, block, reply),
-            // What was thought and is not to be seen, and what servers of the API do by themselves.
+            // Redacted reasoning, and tools that the server runs itself.
             _ => Ok(()),
         }
     }
@@ -104,7 +104,7 @@ impl Events {
         reply.call(Fragment { index: Some(index), arguments, ..Fragment::default() })
     }
 
-    /// A call without arguments has none, which as JSON is an empty object.
+    /// A call without arguments gets an empty JSON object.
     fn end_block(&mut self, index: u64, reply: &mut Growing<'_>) -> Result<(), ModelError> {
         if let Some(block) = self.kept.as_mut().and_then(|kept| kept.end(index)) {
             reply.keep(block)?;
@@ -114,7 +114,7 @@ impl Events {
 
     fn stop_reason(&self, holder: &Json, reply: &mut Growing<'_>) {
         let reason = text(holder, "stop_reason");
-        // The tool was ours, not the workflow's: to the workflow the answer has simply come to its end.
+        // The tool is internal, so for the workflow the answer simply ended.
         let ours = self.answer.is_some() && reason == "tool_use";
         reply.finish_reason(if ours { "end_turn" } else { reason });
     }
@@ -154,7 +154,7 @@ impl Dialect for Events {
     }
 }
 
-/// Tokens in, by where they came from. Tokens that the provider had kept, or keeps now, are tokens in as well.
+/// Input tokens by origin. Tokens read from or written to the cache count as input too.
 #[derive(Debug, Clone, Copy)]
 struct Counted {
     input: u64,
@@ -163,8 +163,8 @@ struct Counted {
 }
 
 impl Counted {
-    /// Takes counts over. They are from the beginning on, so the last one holds, of each by itself: what is null or not there is
-    /// as it was.
+    /// Updates the counts. Each reported count covers the whole reply, so the last one holds; a missing or null count
+    /// stays as it was.
     fn count(&mut self, holder: &Json, reply: &mut Growing<'_>) {
         let usage = holder.get("usage").unwrap_or(&Json::Null);
         let number = |key: &str| usage.get(key).and_then(Json::as_u64);

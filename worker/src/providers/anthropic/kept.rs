@@ -1,30 +1,30 @@
-//! The blocks of a reply as they came, for a model that thinks while it uses tools: it has to be given back what it thought
-//! and signed, unchanged and in its place.
+//! Keeps the original blocks of a reply. A model that thinks while it uses tools must get its signed reasoning back,
+//! unchanged and in place.
 
 use serde_json::{Value as Json, json};
 
 use crate::providers::params::{ANSWER, text};
 
-/// The blocks that are kept, in the order in which they began; each with its number.
+/// The open blocks by index, in the order they began.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Kept {
     open: Vec<(u64, Json)>,
-    /// Arguments of the call that is being written, as text.
+    /// The arguments of the current call, as text.
     arguments: String,
 }
 
 impl Kept {
-    /// A block begins.
+    /// Begins a block.
     pub(super) fn begin(&mut self, index: u64, block: &Json) {
         let ours = matches!(text(block, "type"), "text" | "thinking" | "redacted_thinking" | "tool_use");
-        // The answer of a given form is called for by a tool that the conversation does not know.
+        // The conversation does not know the internal tool of a structured answer.
         if ours && text(block, "name") != ANSWER {
             self.open.push((index, block.clone()));
             self.arguments.clear();
         }
     }
 
-    /// A block goes on.
+    /// Adds to a block.
     pub(super) fn add(&mut self, index: u64, delta: &Json) {
         let Some((_, block)) = self.open.iter_mut().find(|(open, _)| *open == index) else { return };
         for key in ["text", "thinking", "signature"] {
@@ -36,7 +36,7 @@ impl Kept {
         self.arguments.push_str(text(delta, "partial_json"));
     }
 
-    /// A block is complete; none for one that says nothing, which the API would refuse.
+    /// Completes a block. Returns `None` for an empty one, which the API would refuse.
     pub(super) fn end(&mut self, index: u64) -> Option<Json> {
         let at = self.open.iter().position(|(open, _)| *open == index)?;
         let (_, mut block) = self.open.remove(at);
@@ -49,7 +49,7 @@ impl Kept {
     }
 }
 
-/// Whether a block is something that the model thought.
+/// Returns true if a block is reasoning.
 pub(super) fn is_thought(block: &Json) -> bool {
     matches!(text(block, "type"), "thinking" | "redacted_thinking")
 }

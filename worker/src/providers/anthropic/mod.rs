@@ -1,8 +1,7 @@
 //! A client of Anthropic's API, `POST {base_url}/v1/messages`.
 //!
-//! `body` writes the request, `turns` the conversation in it, `blocks` single parts; `events` reads what comes back, `kept`
-//! keeps of it what has to be sent back unchanged.
-//! The API has neither embeddings nor rerank.
+//! `body` writes the request, `turns` its conversation, and `blocks` the parts of messages. `events` reads the answer,
+//! and `kept` keeps the parts that must be sent back unchanged. The API has neither embeddings nor rerank.
 
 mod blocks;
 mod body;
@@ -19,25 +18,25 @@ use super::{ChatRequest, DeltaSink, ModelError, ModelProvider, ModelReply};
 
 pub use events::Events;
 
-/// Where Anthropic itself is.
+/// Anthropic's own address.
 pub const BASE_URL: &str = "https://api.anthropic.com";
-/// The version of the API that is spoken, unless a profile names another (`api_version`).
+/// The API version, unless a profile sets another (`api_version`).
 pub const VERSION: &str = "2023-06-01";
 
-/// The client.
+/// A client of Anthropic.
 #[derive(Debug, Clone)]
 pub struct Anthropic {
     api: Api,
 }
 
 impl Anthropic {
-    /// A client of an API.
+    /// Creates a client of an API.
     pub const fn new(api: Api) -> Self {
         Self { api }
     }
 }
 
-/// The address without the `/v1` that people write behind it, as other APIs want it.
+/// The base URL without the `/v1` that users append for other APIs.
 pub fn endpoint(base_url: &str) -> &str {
     base_url.strip_suffix("/v1").unwrap_or(base_url)
 }
@@ -61,7 +60,7 @@ impl ModelProvider for Anthropic {
         let post = Post { label, url, body: written.body.into(), framing: Framing::Sse, stream };
         self.api.converse(&post, &mut reader).await?;
         let mut reply = reader.into_reply();
-        // What was not thought about can be written anew.
+        // Without reasoning the reply can be written again from its parts.
         if !reply.verbatim.iter().any(kept::is_thought) {
             reply.verbatim.clear();
         }

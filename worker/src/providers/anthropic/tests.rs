@@ -1,4 +1,4 @@
-//! Requests as the API wants them, and streams as it sends them, cut at every place.
+//! Tests of written requests, and of streams cut at every position.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::llm::Role;
@@ -170,7 +170,7 @@ fn used(id: &str) -> Json {
     json!({"type": "tool_use", "id": id, "name": "f", "input": {"a": 1}})
 }
 
-/// A model that has thought, said something and called.
+/// A model that reasoned, wrote text and called a tool.
 fn thinking_call(id: &str) -> SentMessage {
     let verbatim = vec![thought("s"), words("I look."), used(id)];
     SentMessage { verbatim, ..call(id) }
@@ -186,7 +186,7 @@ fn what_was_thought_is_sent_back_as_it_came_and_thinking_goes_on() {
     let body = amid(vec![thinking_call("c"), result("c", "42")], on());
     assert_eq!(body["messages"][1]["content"], json!([thought("s"), words("I look."), used("c")]));
     assert_eq!((&body["thinking"]["type"], body.get("temperature")), (&json!("enabled"), None));
-    // Only what the turn began with has to be a thought: a model may call again without one.
+    // Only the start of the turn must be reasoning; later calls need none.
     let twice = vec![thinking_call("c"), result("c", "42"), call("d"), result("d", "43")];
     assert_eq!(amid(twice, on())["thinking"]["type"], "enabled");
     // A new question is a new turn.

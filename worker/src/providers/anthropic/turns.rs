@@ -1,4 +1,4 @@
-//! A conversation in the form that the API wants: instructions apart, user and model in turn, the user first.
+//! Arranges a conversation as the API wants it: instructions separate, user and model alternating, the user first.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::llm::Role;
@@ -8,23 +8,22 @@ use super::kept::is_thought;
 use crate::providers::ModelError;
 use crate::providers::media::SentMessage;
 
-/// What stands in for the user's words before a conversation that begins with the model's: history may begin in the
-/// middle.
+/// The user text before a conversation that begins with the model, because history may begin in the middle.
 const EARLIER: &str = "(the conversation goes on)";
 
-/// A conversation.
+/// An arranged conversation.
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
-    /// All instructions; empty when there are none.
+    /// All instructions; empty if there are none.
     pub(super) system: String,
-    /// The turns, written.
+    /// The written messages.
     pub(super) messages: Vec<Json>,
-    /// Whether the model is in the middle of using tools, that is: it has called and is given the results, without a thought at
-    /// the beginning: it did not think then, or another API's model began.
+    /// True when the model is between tool calls and results, but its turn began without reasoning: it did not think
+    /// then, or a model of another API began.
     pub(super) thoughts_lost: bool,
 }
 
-/// Puts a conversation in order.
+/// Arranges a conversation.
 pub(super) fn arrange(label: &str, messages: &[SentMessage]) -> Result<Conversation, ModelError> {
     let mut system: Vec<String> = Vec::new();
     let mut turns: Vec<Turn> = Vec::new();
@@ -39,7 +38,7 @@ pub(super) fn arrange(label: &str, messages: &[SentMessage]) -> Result<Conversat
     system.retain(|text| !text.trim().is_empty());
     trim_end(&mut turns);
     if turns.is_empty() {
-        // Instructions alone are what the user says: a conversation has to begin with somebody.
+        // Instructions alone become the user's text, because a conversation must begin with a user.
         let text = std::mem::take(&mut system).join("\n");
         Turn::add(&mut turns, USER, vec![text_block(if text.is_empty() { EARLIER } else { &text })]);
     }
@@ -51,7 +50,7 @@ pub(super) fn arrange(label: &str, messages: &[SentMessage]) -> Result<Conversat
     Ok(Conversation { system: system.join("\n"), messages, thoughts_lost })
 }
 
-/// Rounds of calls and results are one turn of the model to the API, so only what it began with counts.
+/// For the API, all rounds of calls and results are one turn of the model, so only its start counts.
 fn thoughts_lost(turns: &[Turn]) -> bool {
     let rounds = turns.iter().rev().take_while(|turn| turn.role == ASSISTANT || turn.has_results());
     let first = rounds.filter(|turn| turn.role == ASSISTANT).last();
@@ -62,7 +61,7 @@ fn thoughts_lost(turns: &[Turn]) -> bool {
 const USER: &str = "user";
 const ASSISTANT: &str = "assistant";
 
-/// All that one side says before the other.
+/// Consecutive messages of one side.
 struct Turn {
     role: &'static str,
     blocks: Vec<Json>,
@@ -81,7 +80,7 @@ impl Turn {
         self.blocks.iter().any(is_result)
     }
 
-    /// Results come first: the API wants them right behind the calls.
+    /// Results come first: the API wants them directly after the calls.
     fn written(mut self) -> Json {
         self.blocks.sort_by_key(|block| !is_result(block));
         json!({"role": self.role, "content": self.blocks})
@@ -92,7 +91,7 @@ fn is_result(block: &Json) -> bool {
     block["type"] == "tool_result"
 }
 
-/// A last message of the model is the beginning of its reply, which must not end in space.
+/// A last message of the model is the start of its reply and must not end in whitespace.
 fn trim_end(turns: &mut [Turn]) {
     let Some(last) = turns.last_mut().filter(|turn| turn.role == ASSISTANT) else { return };
     if let Some(Json::String(text)) = last.blocks.last_mut().and_then(|block| block.get_mut("text")) {

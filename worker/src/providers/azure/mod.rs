@@ -1,24 +1,24 @@
-//! What is different about OpenAI's API on Azure: models are behind deployments, and those have addresses of their own.
+//! The differences of OpenAI's API on Azure: models are deployments with their own addresses.
 //!
-//! Everything else is [`super::openai`]'s: a first object without choices, objects that only tell what a content filter
-//! thinks, and a prompt that the filter refuses (400) need nothing of their own.
+//! [`super::openai`] handles the rest: a first object without choices, objects with only content filter results, and
+//! prompts refused by the filter (400).
 
 use std::collections::BTreeMap;
 
-/// First version of the API that takes `stream_options`.
+/// First API version that accepts `stream_options`.
 const STREAM_USAGE_SINCE: &str = "2024-09-01";
 
-/// Where models are.
+/// The addresses of models.
 #[derive(Debug, Clone, Default)]
 pub struct Deployments {
-    /// The version that is sent with every request, such as `2024-10-21`; absent: the `v1` API, which needs none.
+    /// The version sent with every request, such as `2024-10-21`; `None` for the `v1` API, which needs none.
     pub api_version: Option<String>,
-    /// The deployment of a model; a model that is not in here is deployed under its own name.
+    /// The deployment of a model; other models are deployed under their own names.
     pub names: BTreeMap<String, String>,
 }
 
 impl Deployments {
-    /// Where an operation of a model is, and the name of its deployment.
+    /// The address of a model's operation, and the name of its deployment.
     pub fn address<'a>(&'a self, base_url: &str, operation: &str, model: &'a str) -> (String, &'a str) {
         let deployment = self.names.get(model).map_or(model, String::as_str);
         let url = match &self.api_version {
@@ -31,13 +31,13 @@ impl Deployments {
         (url, deployment)
     }
 
-    /// Whether `stream_options` is known there.
+    /// Returns true if the API accepts `stream_options`.
     pub fn stream_usage(&self) -> bool {
         self.api_version.as_deref().is_none_or(|version| version >= STREAM_USAGE_SINCE)
     }
 }
 
-/// The endpoint, in whichever of its forms people copy it from Azure's pages.
+/// The endpoint, in any form that Azure's pages show.
 pub fn endpoint(base_url: &str) -> &str {
     let base = base_url.trim_end_matches('/');
     let base = base.strip_suffix("/openai/v1").unwrap_or(base);

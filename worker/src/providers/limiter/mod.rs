@@ -1,8 +1,8 @@
-//! Turns at models that have limits, which all workers share: who has none waits, and what a provider says of its limits
-//! holds for everybody.
+//! Enforces model limits across all workers. A call to a model with limits needs a turn: a permit from the store.
+//! Without a turn it waits. The limits that a provider reports apply to all workers.
 //!
-//! A model without limits asks the store about nothing but its failures: how often a call has failed is counted there, since
-//! its job may be put down in between and taken up elsewhere.
+//! For a model without limits the store only counts failures, because the job may be parked between tries and continue
+//! in another worker.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -23,28 +23,28 @@ mod resting;
 
 pub use resting::Resting;
 
-/// After so long without a sign of life a call is forgotten; it is renewed three times as often.
+/// The lease of a turn. It is renewed three times as often.
 const LEASE: Duration = Duration::from_secs(60);
-/// How long a model rests that refuses and does not say for how long.
+/// Rest of a model whose refusal names no time.
 const REST_UNSAID: Duration = Duration::from_secs(5);
-/// How often the store is asked that answers with nonsense; then the call is made without a turn.
+/// Most tries when the store returns unusable answers; then the call runs without a turn.
 const NONSENSE_MAX: u32 = 3;
 
-/// What waits for a call's turn.
+/// Waits on behalf of a call.
 #[async_trait::async_trait]
 pub trait Pace: Send + Sync {
-    /// The attempt that asks; the same when its job is handed out again.
+    /// The name of the attempt; the same when its job is delivered again.
     fn attempt(&self) -> String;
-    /// Waits, and says why where people look for it. Need not return: somebody may ask anew later on.
+    /// Waits and records the reason. It may never return; the call may then be made again later.
     async fn wait(&self, wait: Duration, reason: &str);
 }
 
-/// Where turns are taken.
+/// The store of turns.
 #[derive(Clone)]
 pub struct Turns(pub Arc<dyn Jobs>);
 
 impl Turns {
-    /// How often a call to somebody else than a model has failed, now included; counted where all workers see it.
+    /// Counts a failure of a call to something other than a model, and returns the count across all workers.
     pub async fn failed(&self, account: &str, call: &str) -> u32 {
         let buckets = [LimitBucket { account: account.into(), model: None, bounds: LimitBounds::default() }];
         let (lasted, left) = (None, LimitLeft::NOTHING_SAID);
@@ -71,60 +71,60 @@ impl fmt::Debug for Turns {
 #[derive(Debug, Clone)]
 pub struct Limited {
     turns: Turns,
-    /// The model's, then the one that all models of the profile share, if there is one.
+    /// The model's own limit, then the limit shared by all models of the profile, if any.
     buckets: Arc<[LimitBucket]>,
-    /// How often a call may be refused because of limits.
+    /// Most refusals of a call because of limits.
     refusals_max: u32,
-    /// Tries of a call after the first, where it failed otherwise.
+    /// Most retries of a call after other failures.
     retries_max: u32,
-    /// Whether it has a table; without one turns are taken only while it rests.
+    /// True if it has a limits table. Without one a call needs a turn only while the model rests.
     bounded: bool,
     resting: Arc<Resting>,
 }
 
-/// A call of a job on its way to a model, over all its turns in one worker.
+/// A job's call to a model, over all its turns in one worker.
 pub struct Trying<'a> {
     limited: &'a Limited,
     pace: &'a dyn Pace,
     call: String,
     tokens: u64,
-    /// How often nothing came in time; that is worth one more try, not several.
+    /// The number of timeouts. They are worth one retry, not several.
     silences: u32,
 }
 
-/// A call's turn. Dropped, it is given back.
+/// The turn of a call. It is given back when dropped.
 #[derive(Debug)]
 pub struct Turn<'a> {
     limited: &'a Limited,
     call: String,
-    /// Tokens that it is taken to need.
+    /// Estimated tokens of the call.
     tokens: u64,
     began: Instant,
-    /// Nothing is to be given back.
+    /// True when there is nothing to give back.
     over: bool,
 }
 
-/// What comes of a turn.
+/// The result of a call with a turn.
 #[derive(Debug)]
 pub enum Ended<T> {
-    /// The call is over.
+    /// The call has ended.
     Over(Result<T, ModelError>),
-    /// It has failed, and is to be made again after this time, when it has another turn.
+    /// The call failed and must be repeated after this wait, with a new turn.
     Again(Duration, ModelError),
 }
 
-/// What an answer says that limits are set right by.
+/// Facts from an answer that adjust the limits.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Spent {
-    /// What was counted; zero for a server that does not count.
+    /// The counted tokens; zero if the server does not count.
     pub tokens: Tokens,
-    /// What is left, as of now.
+    /// The remaining limits of the provider.
     pub rate: RateFacts,
 }
 
 impl Limited {
-    /// The limits of a model of an account. Without a table nothing is bounded but how often a call is tried:
-    /// `retries_max` times after the first.
+    /// Creates the limits of a model of an account. Without a table only the tries of a call are limited: `retries_max`
+    /// after the first.
     pub fn new(
         turns: &Turns,
         account: &str,
@@ -139,7 +139,7 @@ impl Limited {
             bounds: limits.map_or_else(LimitBounds::default, LimitsConfig::bounds),
         };
         let first = of_model.or(of_all);
-        // The model's own is there in any case: it is what rests.
+        // The model's own bucket always exists, because it holds the rest.
         let mut buckets = vec![bucket(Some(model), of_model)];
         if of_all.is_some_and(|limits| limits.bounds() != LimitBounds::default()) {
             buckets.push(bucket(None, of_all));
@@ -149,7 +149,7 @@ impl Limited {
         Self { turns, buckets: buckets.into(), refusals_max, retries_max, bounded: first.is_some(), resting }
     }
 
-    /// A call of a job that is taken to need so many tokens. It waits as the job does.
+    /// Prepares a call with an estimate of its tokens. It waits as the job does.
     pub fn trying<'a>(&'a self, pace: &'a dyn Pace, call: &str, tokens: u64) -> Trying<'a> {
         Trying { limited: self, pace, call: format!("{}/{call}", pace.attempt()), tokens, silences: 0 }
     }
@@ -158,7 +158,7 @@ impl Limited {
         self.buckets.first().and_then(|bucket| bucket.model.as_deref()).unwrap_or_default()
     }
 
-    fn whose(&self, bucket: usize) -> String {
+    fn model_label(&self, bucket: usize) -> String {
         let bucket = &self.buckets[bucket.min(self.buckets.len() - 1)];
         let profile = bucket.account.split('/').next().unwrap_or_default();
         match &bucket.model {
@@ -168,23 +168,23 @@ impl Limited {
     }
 
     fn reason(&self, bound: LimitBound, bucket: usize) -> String {
-        let whose = self.whose(bucket);
+        let model_label = self.model_label(bucket);
         let bucket = &self.buckets[bucket.min(self.buckets.len() - 1)];
         match bound {
             LimitBound::Requests => {
-                format!("{whose}: no more than {} requests a minute", bucket.bounds.requests_per_minute)
+                format!("{model_label}: no more than {} requests a minute", bucket.bounds.requests_per_minute)
             }
             LimitBound::Tokens => {
-                format!("{whose}: no more than {} tokens a minute", bucket.bounds.tokens_per_minute)
+                format!("{model_label}: no more than {} tokens a minute", bucket.bounds.tokens_per_minute)
             }
             LimitBound::Concurrency => {
-                format!("{whose}: no more than {} calls at the same time", bucket.bounds.concurrency)
+                format!("{model_label}: no more than {} calls at the same time", bucket.bounds.concurrency)
             }
-            LimitBound::Rest => format!("{whose}: its provider asks to wait"),
+            LimitBound::Rest => format!("{model_label}: its provider asks to wait"),
         }
     }
 
-    /// Until the store answers. One that cannot be made sense of does not hold the call up.
+    /// Takes a turn and repeats until the store answers. After unusable answers the call runs without a turn.
     async fn take(&self, call: &str, tokens: u64) -> LimitTaken {
         let (mut backoff, mut nonsense) = (Backoff::default(), 0);
         let take = TakeLimit { buckets: &self.buckets, call, tokens, lease: LEASE };
@@ -193,7 +193,7 @@ impl Limited {
                 Ok(taken) => return taken,
                 Err(error) => {
                     nonsense += u32::from(!error.is_passing());
-                    tracing::warn!(model = self.model(), %error, "no turn can be taken at the model");
+                    tracing::warn!(model = self.model(), %error, "cannot get a turn at the model");
                     if nonsense >= NONSENSE_MAX {
                         return LimitTaken::Taken;
                     }
@@ -221,7 +221,7 @@ impl Trying<'_> {
         }
     }
 
-    /// What the call ends with, unless it is to be made again; then this has waited for as long as it must.
+    /// Returns the result of the call, or `None` after waiting when it must be repeated.
     pub async fn over<T>(&mut self, ended: Ended<T>) -> Option<Result<T, ModelError>> {
         let (wait, error) = match ended {
             Ended::Over(answer) => return Some(answer),
@@ -233,7 +233,7 @@ impl Trying<'_> {
         }
         tracing::warn!(%error, wait_ms = wait.as_millis(), "model call failed, trying again");
         if !wait.is_zero() {
-            let reason = format!("{}: a call has failed and is made again", self.limited.whose(0));
+            let reason = format!("{}: a call failed and is repeated", self.limited.model_label(0));
             self.pace.wait(wait, &reason).await;
         }
         None
@@ -241,7 +241,7 @@ impl Trying<'_> {
 }
 
 impl Turn<'_> {
-    /// Waits for the answer and keeps the turn meanwhile.
+    /// Waits for the answer and renews the turn meanwhile.
     pub async fn during<T>(&self, answer: impl Future<Output = T>) -> T {
         if self.over {
             return answer.await;
@@ -259,7 +259,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Tells the limits what came of the call. `partly`: a piece of the answer was handed on, so it cannot be made again.
+    /// Reports the result to the limits. `partly` means that a piece of the answer was passed on, so the call cannot be
+    /// repeated.
     pub async fn end<T>(
         mut self,
         answer: Result<T, ModelError>,
@@ -299,20 +300,20 @@ impl Turn<'_> {
             so_far = limited.turns.0.give_limit(failed).await.unwrap_or_else(not_given);
         }
         if !limit && !partly {
-            // Refusals have a bound of their own.
+            // Refusals have a separate limit.
             let account = limited.buckets.first().map_or("", |bucket| &*bucket.account);
             so_far = limited.turns.failed(account, &format!("{}/failed", self.call)).await;
         }
         if !rest.is_zero() {
             limited.resting.note(limited.model(), rest);
             metrics::MODEL_RESTS.count_of(limited.model());
-            tracing::info!(model = limited.model(), rest_ms = rest.as_millis(), so_far, %error, "the model rests");
+            tracing::info!(model = limited.model(), rest_ms = rest.as_millis(), so_far, %error, "calls to the model pause");
         }
         let tries_max = if limit { limited.refusals_max } else { limited.retries_max };
         if partly || so_far > tries_max {
             return Ended::Over(Err(error));
         }
-        // What rests is waited for at its next turn, behind those that wait already.
+        // A resting model is waited for at the next turn, after calls that already wait.
         let wait = if rests.is_some() { Duration::ZERO } else { retry::pause(so_far) };
         Ended::Again(wait, error)
     }
@@ -330,7 +331,7 @@ impl Turn<'_> {
         }
     }
 
-    /// In the background: nothing waits for it, and a lease that ends says the same.
+    /// Runs in the background: no call waits for it, and an expiring lease has the same effect.
     fn tell(&self, gift: GiveLimit<'_>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (limited, call) = (self.limited.clone(), self.call.clone());
@@ -351,16 +352,16 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// How long a model rests after a failure that may pass: as long as its provider asks for; and one with limits also where
-/// it is refused because of them and nothing is said.
+/// The rest after a retryable failure: the time the provider asks for. A model with limits also rests when it is
+/// refused because of them without a time.
 fn rest_after(error: &ModelError, bounded: bool) -> Option<Duration> {
-    let said = error.retry_after_ms.filter(|ms| *ms > 0).map(Duration::from_millis);
-    said.or_else(|| (bounded && error.class == ErrorClass::RateLimit).then_some(REST_UNSAID))
+    let requested = error.retry_after_ms.filter(|ms| *ms > 0).map(Duration::from_millis);
+    requested.or_else(|| (bounded && error.class == ErrorClass::RateLimit).then_some(REST_UNSAID))
 }
 
-/// A refusal that cannot be counted is the last: otherwise nothing would end it.
+/// A refusal that cannot be counted ends the call; otherwise it could repeat forever.
 fn not_given(error: StoreError) -> u32 {
-    tracing::warn!(%error, "a turn at a model cannot be given back; its lease runs out");
+    tracing::warn!(%error, "a turn at a model cannot be given back; its lease expires");
     u32::MAX
 }
 
@@ -368,8 +369,8 @@ fn difference(a: u64, b: u64) -> i64 {
     i64::try_from(i128::from(a) - i128::from(b)).unwrap_or(i64::MAX)
 }
 
-/// How long a model rests after an answer that says that nothing is left: until the next call would be let through, where
-/// what is left grows all the time, as OpenAI and Anthropic have it.
+/// The rest after an answer that reports nothing left: until the next call would be allowed, assuming the limit refills
+/// steadily, as with OpenAI and Anthropic.
 fn rest(rate: RateFacts, tokens: u64) -> Duration {
     let until = |window: RateWindow, need: u64| match (window.remaining, window.reset_ms) {
         (Some(0), Some(reset_ms)) => {

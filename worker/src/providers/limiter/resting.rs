@@ -1,17 +1,17 @@
-//! Which models without limits of their own were asked by their providers to wait: as long as they do, this worker lets their
-//! calls take turns as those of a limited model, instead of having each of them refused.
+//! Remembers models without limits whose provider asked to wait. Meanwhile this worker makes their calls take turns,
+//! like those of a model with limits, so that they are not all refused.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidemill_common::limits::MODEL_REST_MAX_MS;
 
-/// Models of one connection that rest, with the end of their rest.
+/// The resting models of one connection, each with the end of its rest.
 #[derive(Debug, Default)]
 pub struct Resting(Mutex<Vec<(Box<str>, Instant)>>);
 
 impl Resting {
-    /// Whether a model rests.
+    /// Returns true if a model rests.
     pub fn has(&self, model: &str) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.is_empty() {
@@ -22,7 +22,7 @@ impl Resting {
         all.iter().any(|(name, _)| **name == *model)
     }
 
-    /// A model rests for so long from now on.
+    /// Lets a model rest for this time from now on.
     pub fn note(&self, model: &str, rest: Duration) {
         let until = Instant::now() + rest.min(Duration::from_millis(MODEL_REST_MAX_MS));
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Turns at models over the store in memory, whose clock the tests move, and servers that refuse.
+//! Tests of turns at models with the in-memory store, whose clock the tests move, and servers that refuse.
 
 use std::sync::Mutex;
 
@@ -15,7 +15,7 @@ use super::*;
 use crate::providers::tests::serve;
 use crate::providers::{Model, ModelReply, Providers, Question};
 
-/// Notes why it is to wait, and moves the clock on by that.
+/// Records the reason of each wait and moves the clock by its length.
 struct Moving<'a> {
     name: &'static str,
     clock: &'a ManualClock,
@@ -42,7 +42,7 @@ impl Pace for Moving<'_> {
     }
 }
 
-/// Notes why it is to wait, and is never heard of again.
+/// Records the reason of each wait and never returns, like a parked job.
 #[derive(Default)]
 struct Parked(Mutex<Vec<(u64, String)>>);
 
@@ -62,7 +62,7 @@ fn shared() -> (Arc<ManualClock>, Arc<MemoryStore>) {
     (clock.clone(), Arc::new(MemoryStore::new(clock)))
 }
 
-/// The model `m` as a worker of its own has it.
+/// The model `m` as a separate worker sees it.
 fn model(store: &Arc<MemoryStore>, base_url: &str, settings: Json) -> Model {
     let tables = json!({"p": {"base_url": base_url, "api_key": "k", "models": {"m": settings}}});
     let providers = Providers::new(&serde_json::from_value(tables).unwrap(), &|_| None).unwrap();
@@ -111,7 +111,7 @@ async fn a_model_that_refuses_is_left_alone_by_all_workers_until_it_is_due() {
     }
     let why = "the model m of p: its provider asks to wait".to_owned();
     assert_eq!(*parked.0.lock().unwrap(), [(30_000, why.clone())]);
-    // A request now would take the next answer of the server, and the clock would stand still.
+    // A request now would consume the server's next answer, and the clock would not move.
     let second = Moving::new("second", &clock);
     assert_eq!(ask(&other, &second).await.unwrap().text, "ok");
     assert_eq!(second.waits(), [(30_000, why)]);
@@ -150,7 +150,7 @@ async fn a_used_up_quota_is_not_waited_for() {
 async fn calls_wait_for_their_turn_and_tokens_are_counted_as_they_were() {
     let (clock, store) = shared();
     let url = serve(vec![reply(""), reply("")]).await;
-    // Four tokens short of two replies.
+    // Four tokens fewer than two replies need.
     let settings =
         json!({"max_tokens_default": 1, "limits": {"tokens_per_minute": 60, "requests_per_minute": 600}});
     let model = model(&store, &url, settings);
@@ -158,7 +158,7 @@ async fn calls_wait_for_their_turn_and_tokens_are_counted_as_they_were() {
     ask(&model, &pace).await.unwrap();
     let second = Moving::new("b", &clock);
     until_given(&store).await;
-    // 20 of 60 are left, so this one goes; what it takes is a debt.
+    // 20 of 60 are left, so this call may run and leaves a debt.
     ask(&model, &second).await.unwrap();
     until_given(&store).await;
     let third = Moving::new("c", &clock);
@@ -181,7 +181,7 @@ async fn what_a_provider_says_is_left_is_all_that_any_worker_has() {
     assert_eq!(second.waits(), [(100, "the model m of p: no more than 600 requests a minute".to_owned())]);
 }
 
-/// What a call took is told in the background.
+/// Waits until the background task has reported a call's cost.
 async fn until_given(_: &Arc<MemoryStore>) {
     for _ in 0..20 {
         tokio::task::yield_now().await;
@@ -250,7 +250,7 @@ async fn a_model_without_limits_is_waited_for_as_a_job_waits() {
         }
         let why = "the model m of p: its provider asks to wait".to_owned();
         assert_eq!(*parked.0.lock().unwrap(), [(30_000, why.clone())], "{status}");
-        // Others of this worker learn it, and do not ask in vain.
+        // Other calls of this worker learn of the wait and send no request.
         let second = Moving::new("second", &clock);
         assert_eq!(ask(&model, &second).await.unwrap().text, "ok");
         assert_eq!(second.waits(), [(30_000, why)], "{status}");
@@ -262,7 +262,7 @@ async fn tries_of_a_model_without_limits_are_counted_over_all_workers() {
     let (clock, store) = shared();
     let long = || failure(503, "retry-after: 7\r\n");
     let url = serve(vec![failure(500, ""), long(), long(), reply("")]).await;
-    // Each handing-out of the job is at another worker, which knows nothing of the one before.
+    // Each delivery of the job goes to a new worker, which does not know the earlier one.
     for waits in [vec![7000], vec![7000]] {
         let parked = Parked::default();
         let elsewhere = model(&store, &url, json!({}));
@@ -282,7 +282,7 @@ async fn tries_of_a_model_without_limits_are_counted_over_all_workers() {
     panic!("the third failure is one too many (max_retries)");
 }
 
-/// Sleeps through short waits by moving the clock, and parks for long ones.
+/// Passes short waits by moving the clock, and parks for long ones.
 struct Patient<'a> {
     parked: &'a Parked,
     clock: &'a ManualClock,

@@ -1,4 +1,4 @@
-//! The JSON body of a request.
+//! Writes the JSON body of a request to Ollama.
 
 use serde_json::{Map, Value as Json, json};
 use tidemill_common::nodes::llm::Role;
@@ -8,9 +8,9 @@ use crate::providers::media::SentMessage;
 use crate::providers::params::{arguments_object, bare_schema, take_schema};
 use crate::providers::{ChatRequest, ErrorClass, ModelError};
 
-/// Parameters that stand beside the messages; all others are options of the model.
+/// Parameters on the top level of the body; all others are model options.
 const BESIDE: [&str; 3] = ["format", "keep_alive", "think"];
-/// What the client sets itself, and what is no option: the choice of a tool is the model's alone.
+/// Fields the client sets itself, and `tool_choice`, which Ollama does not have.
 const OWN: [&str; 6] = ["model", "messages", "stream", "stream_options", "response_format", "tool_choice"];
 
 /// Writes the body.
@@ -26,7 +26,7 @@ pub(super) fn write(request: &ChatRequest) -> Result<String, ModelError> {
     let format = params.get("response_format").and_then(Json::as_str);
     match schema {
         Some(schema) => body.insert("format".into(), schema),
-        // Dify's words for any JSON; `text` is the usual.
+        // Dify's names for any JSON; `text` is the default.
         None if matches!(format, Some("json_object" | "JSON" | "json")) => {
             body.insert("format".into(), json!("json"))
         }
@@ -80,7 +80,7 @@ fn write_message(label: &str, message: &SentMessage, all: &[SentMessage]) -> Res
         let call = |call: &ToolCall| json!({"function": {"name": call.name, "arguments": arguments_object(&call.arguments)}});
         written["tool_calls"] = message.tool_calls.iter().map(call).collect();
     }
-    // Results are told apart by the tool's name, since calls have no ids here.
+    // Results are matched by tool name, because calls have no ids here.
     if let Some(id) = message.tool_call_id.as_ref().filter(|_| message.role == Role::Tool) {
         let mut calls = all.iter().flat_map(|message| &message.tool_calls);
         if let Some(call) = calls.find(|call| call.id == *id) {

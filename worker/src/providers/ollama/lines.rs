@@ -1,4 +1,4 @@
-//! From the lines of a stream, or from the one object of an answer without a stream, to a reply.
+//! Reads the lines of a stream, or the one object of an answer without a stream, into a reply.
 
 use serde_json::Value as Json;
 use tidemill_common::nodes::llm::message::MediaKind;
@@ -11,7 +11,7 @@ use crate::providers::reading::Dialect;
 use crate::providers::reply::Growing;
 use crate::providers::tool_calls::Fragment;
 
-/// Reads the lines; each says all that is to be known of it.
+/// Reads lines; each line is self-contained, so this has no state.
 #[derive(Debug, Clone, Copy)]
 pub struct Lines;
 
@@ -33,7 +33,7 @@ impl Dialect for Lines {
             take_call(call, reply)?;
         }
         if object.get("done").and_then(Json::as_bool) == Some(true) {
-            // A prompt that the server still had in mind is not counted.
+            // A prompt in the server's cache is not counted.
             let count = |key: &str| object.get(key).and_then(Json::as_u64).unwrap_or(0);
             *reply.tokens() = Tokens { prompt: count("prompt_eval_count"), completion: count("eval_count") };
             reply.finish_reason(text(object, "done_reason"));
@@ -43,7 +43,7 @@ impl Dialect for Lines {
     }
 }
 
-/// A call comes whole. Servers give it an id, or it gets one here.
+/// Adds a complete call. A call without an id gets one later.
 fn take_call(call: &Json, reply: &mut Growing<'_>) -> Result<(), ModelError> {
     let function = call.get("function").unwrap_or(&Json::Null);
     let arguments = match function.get("arguments") {

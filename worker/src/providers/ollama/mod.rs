@@ -1,7 +1,7 @@
-//! A client of Ollama's own API, `POST {base_url}/api/chat` and `/api/embed`. (It also speaks OpenAI's, but there the size
-//! of its window cannot be set, and it cuts longer prompts without a word.)
+//! A client of Ollama's native API: `POST {base_url}/api/chat` and `/api/embed`. (Its OpenAI-compatible API cannot set
+//! the context window, and silently cuts longer prompts.)
 //!
-//! `body` writes the request, `lines` reads what comes back. There is no rerank.
+//! `body` writes the request, `lines` reads the answer. There is no rerank.
 
 mod body;
 mod lines;
@@ -17,23 +17,23 @@ use super::{ChatRequest, DeltaSink, Embeddings, ErrorClass, ModelError, ModelPro
 
 pub use lines::Lines;
 
-/// Where Ollama listens unless told otherwise.
+/// Ollama's default address.
 pub const BASE_URL: &str = "http://127.0.0.1:11434";
 
-/// The client.
+/// A client of Ollama.
 #[derive(Debug, Clone)]
 pub struct Ollama {
     api: Api,
 }
 
 impl Ollama {
-    /// A client of an API.
+    /// Creates a client of an API.
     pub const fn new(api: Api) -> Self {
         Self { api }
     }
 }
 
-/// The address without the `/v1` or `/api` that people write behind it.
+/// The base URL without the `/v1` or `/api` that users often append.
 pub fn endpoint(base_url: &str) -> &str {
     ["/v1", "/api"].iter().find_map(|end| base_url.strip_suffix(end)).unwrap_or(base_url)
 }

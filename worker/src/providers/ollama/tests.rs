@@ -1,4 +1,4 @@
-//! Requests as the API wants them, and streams as it sends them, cut at every place.
+//! Tests of written requests, and of streams cut at every position.
 
 use tidemill_common::nodes::llm::Role;
 use tidemill_common::nodes::llm::message::{ToolCall, ToolSpec};
@@ -102,7 +102,7 @@ fn a_stream_becomes_a_reply() {
     assert_eq!(deltas, ["<think>\nhm", "\n</think>größe"]);
     assert_eq!((reply.tokens.prompt, reply.tokens.completion), (3, 4));
     assert_eq!(reply.finish_reason.as_deref(), Some("stop"));
-    // A prompt that is still in mind is not counted, and old servers give no reason.
+    // A cached prompt is not counted, and old servers give no finish reason.
     let reply = told(&[json!({"message": {"content": "x"}, "done": true})]).1.unwrap();
     assert_eq!((reply.tokens.prompt, reply.finish_reason), (0, None));
 }

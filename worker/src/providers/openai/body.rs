@@ -1,4 +1,4 @@
-//! The JSON body of a chat or completion request.
+//! Writes the JSON body of a chat or completion request.
 
 use serde_json::{Map, Value as Json, json};
 use tidemill_common::nodes::llm::message::{ToolCall, ToolSpec};
@@ -10,9 +10,9 @@ use crate::providers::media::{SentMessage, SentPart};
 use crate::providers::params::{ANSWER, take_schema};
 use crate::providers::{ChatRequest, ModelError};
 
-/// Fields that the client sets itself.
+/// Fields the client sets itself.
 const OWN: [&str; 5] = ["model", "messages", "prompt", "stream", "stream_options"];
-/// What models that reason take none of.
+/// Parameters that reasoning models refuse.
 const SAMPLING: [&str; 7] = [
     "temperature",
     "top_p",
@@ -23,8 +23,7 @@ const SAMPLING: [&str; 7] = [
     "logit_bias",
 ];
 
-/// Writes the body; `model` is the name that goes into it. What the client sets itself wins over parameters of the same
-/// name.
+/// Writes the body; `model` is the name in it. Fields the client sets win over parameters of the same name.
 pub(super) fn write(
     request: &ChatRequest,
     model: &str,
@@ -66,19 +65,19 @@ pub(super) fn write(
     Ok(Json::Object(body).to_string())
 }
 
-/// Whether sound is asked for in a format that comes as a whole: the API streams no other than `pcm16`.
+/// Returns true if the requested sound format cannot be streamed: the API streams only `pcm16`.
 pub(super) fn is_whole_sound(params: &JsonMap) -> bool {
     let format = params.get("audio").and_then(|audio| audio.get("format")?.as_str());
     format.is_some_and(|format| format != "pcm16")
 }
 
-/// Which parameters a model takes.
+/// The set of parameters a model accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Usual,
-    /// Models that reason, as the profile says.
+    /// Reasoning models, as set in the profile.
     Reasoning,
-    /// OpenAI's o-series, which calls instructions a developer's.
+    /// OpenAI's o-series, whose instructions have the role `developer`.
     OSeries,
 }
 
@@ -125,7 +124,7 @@ fn write_message(label: &str, message: &SentMessage, class: Class) -> Result<Jso
     Ok(written)
 }
 
-/// A text where there is nothing else: some servers take no lists, and some no null.
+/// The content as a plain text if possible, because some servers accept no lists and some no null.
 fn content(label: &str, message: &SentMessage) -> Result<Json, ModelError> {
     if message.media().next().is_none() {
         return Ok(json!(message.joined_text()));
@@ -150,7 +149,7 @@ fn write_tool(tool: &ToolSpec) -> Json {
     })
 }
 
-/// Workflows hold `response_format` as a word and `json_schema` as JSON text beside it (Dify); the API wants one
+/// Workflows store `response_format` as a word with `json_schema` as JSON text beside it (Dify); the API wants one
 /// object.
 fn response_format(label: &str, body: &mut Map<String, Json>) -> Result<(), ModelError> {
     let schema = take_schema(label, body)?;
@@ -163,8 +162,8 @@ fn response_format(label: &str, body: &mut Map<String, Json>) -> Result<(), Mode
     Ok(())
 }
 
-/// A schema as the API wants it, with a name. For some models Dify sends the schema alone, which their own APIs take; behind
-/// this one it would be refused.
+/// A schema with a name, as the API wants it. For some models Dify sends the bare schema, which their own APIs accept;
+/// this API would refuse it.
 fn named_schema(schema: Json) -> Json {
     match schema {
         Json::Object(mut map)
@@ -227,7 +226,7 @@ mod tests {
                 json!({"response_format": "json_schema", "json_schema": "{\"schema\":{}}"}),
                 json!({"type": "json_schema", "json_schema": {"schema": {}, "name": "llm_response"}}),
             ),
-            // As Dify has it for models with gemini in their name and providers with ollama in theirs.
+            // Dify does this for models with "gemini" in the name and providers with "ollama" in the name.
             (
                 json!({"response_format": "json_schema", "json_schema": "{\"type\":\"object\",\"schema\":{}}"}),
                 json!({"type": "json_schema", "json_schema": {

@@ -1,7 +1,7 @@
-//! From the objects of a chat or completion stream to one reply.
+//! Reads the objects of a chat or completion stream into a reply.
 //!
-//! Servers differ: usage may come last, with the finish, or with every object; a server that does not stream sends one
-//! object with `message` where the others have `delta`. All of that ends in the same reply.
+//! Servers differ: usage may come last, with the finish reason, or with every object. A server that does not stream
+//! sends one object with `message` instead of `delta`. All variants give the same reply.
 
 use serde_json::Value as Json;
 use tidemill_common::nodes::llm::message::MediaKind;
@@ -15,15 +15,15 @@ use crate::providers::reading::Dialect;
 use crate::providers::reply::Growing;
 use crate::providers::tool_calls::Fragment;
 
-/// Reads the objects; each says all that is to be known of it.
+/// Reads the objects; each is self-contained.
 #[derive(Debug, Clone, Default)]
 pub struct Chunks {
-    /// The format of sound, as it was asked for.
+    /// The requested sound format.
     sound: String,
 }
 
 impl Chunks {
-    /// A reader of what answers a request with these parameters.
+    /// Creates a reader for the answer to a request with these parameters.
     pub fn of(params: &JsonMap) -> Self {
         Self { sound: params.get("audio").map(|audio| text(audio, "format").to_owned()).unwrap_or_default() }
     }
@@ -42,11 +42,11 @@ impl Dialect for Chunks {
             *reply.tokens() =
                 Tokens { prompt: count("prompt_tokens"), completion: count("completion_tokens") };
         }
-        // Only the first choice counts; some servers send objects without any.
+        // Only the first choice counts; some servers send objects without choices.
         let first = |choice: &&Json| choice.get("index").and_then(Json::as_u64).unwrap_or(0) == 0;
         let choices = object.get("choices").and_then(Json::as_array);
         let Some(choice) = choices.and_then(|choices| choices.iter().find(first)) else { return Ok(()) };
-        // Completions have their text right here.
+        // Completions have their text here.
         reply.text(text(choice, "text"))?;
         if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
             self.take_delta(delta, reply)?;
@@ -69,20 +69,20 @@ impl Chunks {
             }
             Some(Json::Null | Json::Bool(_) | Json::Number(_) | Json::Object(_)) | None => {}
         }
-        // Pictures stand beside the content, where servers have them.
+        // Some servers send pictures beside the content.
         for part in delta.get("images").and_then(Json::as_array).into_iter().flatten() {
             take_part(part, reply)?;
         }
         if let Some(audio) = delta.get("audio").filter(|audio| audio.is_object()) {
-            // What is heard is also written.
+            // Spoken text also arrives as a transcript.
             reply.text(text(audio, "transcript"))?;
             reply.sound(text(audio, "data"), &self.sound)?;
         }
-        // A model that refuses says so in words of its own.
+        // A refusal has its own text field.
         reply.text(text(delta, "refusal"))?;
         for call in delta.get("tool_calls").and_then(Json::as_array).into_iter().flatten() {
             let function = call.get("function").unwrap_or(&Json::Null);
-            // Some servers send the arguments as the object that they stand for.
+            // Some servers send the arguments as an object.
             let object = function.get("arguments").filter(|it| it.is_object()).map(Json::to_string);
             reply.call(Fragment {
                 index: call.get("index").and_then(Json::as_u64),
@@ -95,7 +95,7 @@ impl Chunks {
     }
 }
 
-/// A part of a content: a text, or a file that the model made. Kinds that nobody knows are passed over.
+/// Adds a content part: a text, or a file that the model made. Unknown kinds are ignored.
 fn take_part(part: &Json, reply: &mut Growing<'_>) -> Result<(), ModelError> {
     let url = |key: &str| match part.get(key) {
         Some(Json::String(url)) => url.clone(),

@@ -1,7 +1,7 @@
-//! A client of the OpenAI-compatible API: chat, completions, embeddings, rerank. Azure's differs in its addresses.
+//! A client of OpenAI-compatible APIs: chat, completions, embeddings, rerank. Azure only has other addresses.
 //!
-//! `body` writes a chat request, `parts` the files in it, `chunks` reads the stream, `vectors` does embeddings and
-//! rerank. The conversation itself is [`super::api`]'s.
+//! `body` writes a chat request, `parts` the files in it, `chunks` reads the stream, and `vectors` handles embeddings
+//! and rerank. [`super::api`] sends the requests.
 
 mod body;
 mod chunks;
@@ -19,31 +19,31 @@ use super::{ChatRequest, DeltaSink, Embeddings, ModelError, ModelProvider, Model
 
 pub use chunks::Chunks;
 
-/// The client.
+/// A client of an OpenAI-compatible API.
 #[derive(Debug, Clone)]
 pub struct OpenAi {
     api: Api,
     addresses: Addresses,
-    /// Whether to ask for token counts (`stream_options`); some servers refuse the field.
+    /// True to request token counts (`stream_options`); some servers refuse the field.
     stream_usage: bool,
 }
 
-/// Where operations of the API are.
+/// The addresses of the API's operations.
 #[derive(Debug, Clone)]
 pub enum Addresses {
-    /// `{base_url}/{operation}`; the base usually ends in `/v1`.
+    /// `{base_url}/{operation}`; the base URL usually ends in `/v1`.
     Plain,
-    /// Azure's.
+    /// Azure's deployments.
     Azure(Deployments),
 }
 
 impl OpenAi {
-    /// A client of an API.
+    /// Creates a client of an API.
     pub const fn new(api: Api, addresses: Addresses, stream_usage: bool) -> Self {
         Self { api, addresses, stream_usage }
     }
 
-    /// Where an operation of a model is, and the name that the model has there.
+    /// The address of a model's operation, and the model's name there.
     fn address<'a>(&'a self, operation: &str, model: &'a str) -> (String, &'a str) {
         let base = self.api.base_url();
         match &self.addresses {

@@ -1,4 +1,4 @@
-//! Files as parts of a message.
+//! Writes files as parts of a message.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::llm::message::MediaKind;
@@ -6,7 +6,7 @@ use tidemill_common::nodes::llm::message::MediaKind;
 use crate::providers::media::{Media, Source};
 use crate::providers::{ErrorClass, ModelError};
 
-/// The part. Documents and sound can only be sent as they are; a video has the form that vendors agree on.
+/// The part of a file. Documents and sound can only be sent as bytes; video uses the format common among vendors.
 pub(super) fn part(label: &str, media: &Media) -> Result<Json, ModelError> {
     match media.kind {
         MediaKind::Image => Ok(
@@ -35,7 +35,7 @@ fn bytes_of(label: &str, media: &Media) -> Result<String, ModelError> {
     }
 }
 
-/// The API's name of a format of sound.
+/// The API's name of a sound format.
 fn audio_format(media: &Media) -> &str {
     match media.mime_type.as_str() {
         "audio/mpeg" | "audio/mp3" => "mp3",

@@ -1,4 +1,4 @@
-//! Streams as servers send them, cut at every place.
+//! Tests of streams cut at every position.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::llm::message::ToolCall;
@@ -41,7 +41,7 @@ fn usage(prompt: u64, completion: u64) -> Json {
 #[test]
 fn a_stream_becomes_a_reply() {
     let (deltas, reply) = told(&[
-        // Azure begins like this, and tells later what its filter thinks.
+        // Azure begins like this, and later sends content filter results.
         event(&json!({"choices": [], "prompt_filter_results": [{"prompt_index": 0}]})),
         delta(json!({"role": "assistant", "content": ""})),
         ": keep-alive\r\n\r\n".into(),
@@ -166,7 +166,7 @@ fn pictures_and_sound_are_files_of_the_reply() {
         done(),
     ]);
     let reply = reply.unwrap();
-    // From the first file on nothing is told: where it will lie is not known yet.
+    // From the first file on no text is passed on, because the file's address is not known yet.
     assert_eq!((deltas, reply.text.as_str()), (vec!["See: ".to_owned()], "See:  and hear. La"));
     let files: Vec<_> =
         reply.media.iter().map(|file| (file.at, file.kind, file.mime_type.as_str(), &file.source)).collect();

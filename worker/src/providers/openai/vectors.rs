@@ -1,4 +1,4 @@
-//! Embeddings and rerank: what is asked, and what the answers hold.
+//! Requests and answers for embeddings and rerank.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ pub(super) fn embed_body(model: &str, texts: &[String]) -> Json {
     json!({"model": model, "input": texts, "encoding_format": "float"})
 }
 
-/// The vectors in the order of the texts, whatever order they come in.
+/// Returns the vectors in the order of the texts, whatever their order in the answer.
 pub(super) fn read_embeddings(label: &str, answer: &Json, count: usize) -> Result<Embeddings, ModelError> {
     fail_on_error(label, answer)?;
     let items = answer.get("data").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
@@ -21,7 +21,7 @@ pub(super) fn read_embeddings(label: &str, answer: &Json, count: usize) -> Resul
         let slot =
             vectors.get_mut(index).ok_or_else(|| unusable(label, "a vector of a text that was not sent"))?;
         let vector = item.get("embedding").and_then(vector);
-        *slot = Some(vector.ok_or_else(|| unusable(label, "a vector that is none"))?);
+        *slot = Some(vector.ok_or_else(|| unusable(label, "an invalid vector"))?);
     }
     let vectors: Option<Vec<Vec<f32>>> = vectors.into_iter().collect();
     let vectors = vectors.ok_or_else(|| unusable(label, "fewer vectors than texts"))?;
@@ -35,8 +35,8 @@ pub(super) fn rerank_body(model: &str, query: &str, documents: &[String], top_n:
     })
 }
 
-/// The places with their scores, best first. Scores beyond 0 to 1 are bent into it, all of them, so that their order
-/// stays.
+/// Returns the indices with their scores, best first. If scores lie outside of 0 to 1, all are mapped into it, which
+/// keeps their order.
 pub(super) fn read_ranking(
     label: &str,
     answer: &Json,
@@ -62,7 +62,7 @@ pub(super) fn read_ranking(
     Ok((ranking, ranking_tokens(answer)))
 }
 
-/// Where the services that rank say what they counted: those after OpenAI's fashion, and Cohere.
+/// The token counts of rerank services: those like OpenAI, and Cohere.
 fn ranking_tokens(answer: &Json) -> Tokens {
     const PLACES: [&str; 4] = [
         "/usage/prompt_tokens",
@@ -74,7 +74,7 @@ fn ranking_tokens(answer: &Json) -> Tokens {
     Tokens { prompt: prompt.unwrap_or(0), completion: 0 }
 }
 
-/// Numbers, or the bytes of numbers (32 bits, smallest byte first) in base64.
+/// Parses a vector: numbers, or base64 of 32-bit little-endian floats.
 fn vector(value: &Json) -> Option<Vec<f32>> {
     match value {
         Json::Array(numbers) => numbers.iter().map(|number| number.as_f64().map(|it| it as f32)).collect(),
@@ -123,7 +123,7 @@ mod tests {
         for (answer, said) in [
             (json!({}), "fewer vectors"),
             (json!({"data": [{"embedding": [1]}, {"embedding": [1]}]}), "not sent"),
-            (json!({"data": [{"embedding": "abc"}]}), "a vector that is none"),
+            (json!({"data": [{"embedding": "abc"}]}), "an invalid vector"),
             (json!({"error": {"message": "busy"}}), "busy"),
         ] {
             let error = read_embeddings("p", &answer, 1).unwrap_err();

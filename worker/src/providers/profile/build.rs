@@ -1,4 +1,4 @@
-//! From a table as it is written to a client: addresses and headers by the kind of API, keys, prices.
+//! Builds clients from provider tables: addresses and headers per API type, keys, prices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::providers::azure::{self, Deployments};
 use crate::providers::ollama::{self, Ollama};
 use crate::providers::openai::{Addresses, OpenAi};
 
-/// Least length of a word in a header that may be a key; shorter ones stand in too many errors by chance.
+/// Shortest word in a header that may be a key. Shorter words also appear in many errors by chance.
 const HEADER_SECRET_BYTES_MIN: usize = 12;
 
 impl Connection {
-    /// The connection of a table; the error says what is wrong with it.
+    /// Builds the connection of a table. The error says what is wrong with the table.
     pub(super) fn new(
         table: &ProviderConfig,
         environment: &dyn Fn(&str) -> Option<String>,
@@ -78,7 +78,7 @@ impl Connection {
         Ok(Self { client, key_mark, models, files, resting, table: table.clone(), is_read: true })
     }
 
-    /// One that cannot be used, and why; every call says so.
+    /// A connection that cannot be used; every call returns the reason.
     pub(super) fn broken(reason: String) -> Self {
         let files = FilesSending { send: MediaSend::default(), bytes_max: FILES_BYTES_MAX };
         let (key_mark, models, resting) = (String::new(), BTreeMap::new(), Arc::default());
@@ -110,14 +110,14 @@ fn client(table: &ProviderConfig, api: Api) -> Arc<dyn ModelProvider> {
     }
 }
 
-/// The key, and the values of headers that are long enough for one: some gateways take their keys there.
+/// The key, and long words in headers, because some gateways take their keys there.
 fn secrets(key: Option<String>, headers: &BTreeMap<String, Secret>) -> Vec<String> {
     let words = headers.values().flat_map(|value| value.0.split_whitespace());
     let long = words.filter(|word| word.len() >= HEADER_SECRET_BYTES_MIN).map(str::to_owned);
     key.into_iter().chain(long).collect()
 }
 
-/// Eight digits that tell one key from another.
+/// Eight hex digits that identify a key.
 fn mark(key: &str) -> String {
     Sha256::digest(key).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -131,7 +131,7 @@ fn usual_address(kind: ProviderKind) -> Result<&'static str, String> {
     }
 }
 
-/// The address that a client puts its paths behind.
+/// The base URL before the client's paths.
 fn endpoint(kind: ProviderKind, base_url: &str) -> &str {
     match kind {
         ProviderKind::OpenaiCompatible => base_url,
@@ -141,7 +141,7 @@ fn endpoint(kind: ProviderKind, base_url: &str) -> &str {
     }
 }
 
-/// The headers that a kind of API wants, the key among them; the profile's own win over them.
+/// The headers an API type needs, including the key; the table's own headers win.
 fn usual_headers(table: &ProviderConfig, key: Option<&str>) -> Result<HeaderMap, String> {
     let mut all = Vec::new();
     if let Some(key) = key {
@@ -161,14 +161,14 @@ fn usual_headers(table: &ProviderConfig, key: Option<&str>) -> Result<HeaderMap,
 }
 
 fn http_client(base_url: &str, connect_timeout_ms: u64) -> Result<reqwest::Client, String> {
-    // The first call decides for the process; that another one came first is no harm.
+    // The first call sets the default for the process. Later calls fail, which is harmless.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
         .connect_timeout(Duration::from_millis(connect_timeout_ms))
-        // A redirected request would carry prompts and headers to somewhere nobody configured.
+        // A redirect would send prompts and headers to a server that is not configured.
         .redirect(reqwest::redirect::Policy::none());
     if base_url.starts_with("http://") {
-        // A server without TLS can be used on a machine without certificates.
+        // Plain HTTP also works on a machine without certificates.
         builder = builder.tls_certs_only([]);
     }
     builder.build().map_err(|error| format!("cannot be used, the HTTP client does not start: {error:?}"))

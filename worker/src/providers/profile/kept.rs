@@ -1,5 +1,5 @@
-//! Providers and profiles in Redis, as this worker knows them, and the profiles of its settings before them: read when a node first asks a model, and again when their
-//! version has changed. What has not changed keeps its client.
+//! Caches the providers and profiles from Redis, combined with the profiles of the settings. They are read at the first
+//! call to a model, and again when their version changed. Unchanged entries keep their clients.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,17 +19,17 @@ use super::lookup::{self, Found};
 type Tables = BTreeMap<String, Arc<Connection>>;
 type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// The way to what is kept.
+/// The cache of providers and profiles.
 pub struct Kept {
     jobs: Arc<dyn Jobs>,
     key: Option<SealingKey>,
     environment: Environment,
-    /// Profiles of the settings, which come before those in Redis.
+    /// Profiles of the settings; they come before those in Redis.
     settings: ProfilesConfig,
-    /// How old what is known may be.
+    /// The longest age of the cached state.
     refresh: Duration,
     known: Mutex<Option<Known>>,
-    /// Held by who looks whether something changed, so that one does for all.
+    /// Held while checking for changes, so that one task checks for all.
     looking: tokio::sync::Mutex<()>,
 }
 
@@ -39,11 +39,11 @@ struct Known {
     looked_at: Instant,
 }
 
-/// What is kept, as of one version.
+/// The entries of one version.
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
     version: u64,
-    /// By their ids, with the version of each.
+    /// By id, with the version of each.
     pub(super) providers: BTreeMap<String, (u64, Arc<Connection>)>,
     pub(super) profiles: BTreeMap<String, KeptProfile>,
     pub(super) default_profile: Option<String>,
@@ -52,34 +52,34 @@ pub(super) struct Shelf {
 /// A profile, ready for use.
 #[derive(Debug, Clone)]
 pub(super) struct KeptProfile {
-    /// 0: it stands in the settings.
+    /// 0 for a profile of the settings.
     pub(super) version: u64,
-    /// As it is written, or why that cannot be read.
+    /// The profile, or the reason it cannot be read.
     pub(super) profile: Result<Arc<ProfileConfig>, String>,
-    /// What it is over, or why there is nothing.
+    /// The profile's provider, or the reason there is none.
     pub(super) under: Result<Under, String>,
 }
 
-/// What a profile is over.
+/// The provider of a profile.
 #[derive(Debug, Clone)]
 pub(super) enum Under {
-    /// A provider as it is, by the name that it was found under.
+    /// An existing provider, unchanged, by the name it was found under.
     Provider(String),
-    /// A connection of its own, made of this one if it is over a provider.
+    /// The profile's own connection, and the provider's connection it is based on, if any.
     Own(Arc<Connection>, Option<Arc<Connection>>),
-    /// Somebody who answers.
+    /// A person who answers.
     Person,
 }
 
 impl KeptProfile {
-    /// Whether it stands in the worker's settings; versions in Redis begin with 1.
+    /// Returns true for a profile of the worker's settings. Versions in Redis begin at 1.
     pub(super) fn is_of_settings(&self) -> bool {
         self.version == 0
     }
 }
 
 impl Kept {
-    /// What is kept beside the jobs, at most `refresh` old. Secrets open with `key`; `environment` knows variables of the
+    /// Creates a cache that is at most `refresh` old. `key` opens secrets; `environment` reads variables of the
     /// process.
     pub fn new(
         jobs: Arc<dyn Jobs>,
@@ -93,25 +93,25 @@ impl Kept {
         Self { jobs, key, environment: Arc::new(set), settings, refresh, known, looking }
     }
 
-    /// The same, behind the profiles of the worker's settings.
+    /// Adds the profiles of the worker's settings, which come first.
     #[must_use]
     pub fn after(self, settings: ProfilesConfig) -> Self {
         Self { settings, ..self }
     }
 
-    /// What is kept. Redis is asked when what is known is too old, and then for no more than whether something changed. While
-    /// it does not answer, what is known stays. `newest`: it is asked in any case.
+    /// Returns the cached state. When it is too old, or with `newest`, asks Redis for changes. If Redis does not
+    /// answer, the cached state stays.
     ///
     /// # Errors
-    /// Nothing is known yet, and Redis does not answer.
+    /// Nothing is cached and Redis does not answer.
     pub(super) async fn shelf(&self, tables: &Tables, newest: bool) -> Result<Arc<Shelf>, StoreError> {
-        let asked = Instant::now();
+        let started = Instant::now();
         if let Some(fresh) = self.fresh().filter(|_| !newest) {
             return Ok(fresh);
         }
         let _looking = self.looking.lock().await;
-        // Somebody else may have looked while this one waited.
-        if let Some(Known { shelf, .. }) = self.known().filter(|known| known.looked_at > asked) {
+        // Another task may have checked while this one waited.
+        if let Some(Known { shelf, .. }) = self.known().filter(|known| known.looked_at > started) {
             return Ok(shelf);
         }
         if let Some(fresh) = self.fresh().filter(|_| !newest) {
@@ -123,7 +123,7 @@ impl Kept {
             (Ok(shelf), _) => (shelf, began),
             (Err(error), Some(before)) => {
                 tracing::warn!(%error, "providers in Redis cannot be read, those that are known are used");
-                // From now on, so that not everybody waits for the same silence.
+                // Count from now, so that not every caller waits for the same timeout.
                 (before, Instant::now())
             }
             (Err(error), None) => return Err(error),
@@ -188,7 +188,7 @@ impl Kept {
         made.unwrap_or_else(Connection::broken)
     }
 
-    /// `before` is the same version of it, over what was there then.
+    /// `before` is the same version, built from the earlier providers.
     fn profile(
         &self,
         entry: &CatalogEntry,
@@ -243,10 +243,10 @@ impl Kept {
         }
     }
 
-    /// The provider with what the profile has of its own.
+    /// Builds the profile's own connection from its provider.
     fn own(&self, profile: &ProfileConfig, base: Found<'_>) -> Result<Under, String> {
         let Found { name, connection: base, .. } = base;
-        // Of one that cannot be read the address is unknown as well: nothing may go to the usual one in its place.
+        // If the table cannot be read, its address is unknown too. Nothing may be sent to the default address instead.
         if let (Err(reason), false) = (&base.client, base.is_read) {
             return Err(format!("its provider {name} cannot be used: {reason}"));
         }

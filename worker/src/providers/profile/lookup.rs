@@ -1,4 +1,4 @@
-//! Which provider is meant by the name that a workflow uses.
+//! Finds the provider for a name in a workflow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,20 +6,20 @@ use std::sync::Arc;
 use super::kept::Shelf;
 use super::{Connection, DEFAULT_PROVIDER, Providers};
 
-/// Where a provider stands.
+/// The place where a provider is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In the worker's settings, or its environment.
+    /// The worker's settings or environment.
     Settings,
-    /// In Redis.
+    /// Redis.
     Kept,
-    /// In Redis, as what a profile has of its own.
+    /// A profile in Redis with its own connection.
     Profile,
-    /// In the worker's settings, likewise.
+    /// A profile in the worker's settings with its own connection.
     SettingsProfile,
 }
 
-/// A provider that was found.
+/// The provider found for a name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found<'a> {
     pub(super) name: &'a str,
@@ -28,7 +28,7 @@ pub(super) struct Found<'a> {
 }
 
 impl Providers {
-    /// The first provider that matches; in each step one of the settings wins over one in Redis.
+    /// Returns the first match. In each step a provider of the settings wins over one in Redis.
     pub(super) fn find<'a>(&'a self, shelf: &'a Shelf, provider: &str, model: &str) -> Option<Found<'a>> {
         let serving = |wanted: Option<&str>| {
             first(self, shelf, &|_, connection| {
@@ -61,7 +61,7 @@ fn first<'a>(
     })
 }
 
-/// The provider of a profile: by its very name, in any spelling. One of the settings wins here, too; there is no default.
+/// Finds a profile's provider by its exact name, ignoring case. The settings win here too; there is no default.
 pub(super) fn exactly<'a>(
     tables: &'a BTreeMap<String, Arc<Connection>>,
     kept: &'a BTreeMap<String, (u64, Arc<Connection>)>,
@@ -74,7 +74,8 @@ pub(super) fn exactly<'a>(
     all.iter().find(|found| found.name == id).or_else(|| all.iter().find(same)).copied()
 }
 
-/// Dify writes `openai` for `langgenius/openai/openai` (and `google` for `langgenius/gemini/google`).
+/// Compares provider names: Dify writes `openai` for `langgenius/openai/openai` (and `google` for
+/// `langgenius/gemini/google`).
 pub(super) fn same_provider(a: &str, b: &str) -> bool {
     let full = |id: &str| match id {
         "google" => "langgenius/gemini/google".to_owned(),

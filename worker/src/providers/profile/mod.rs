@@ -1,11 +1,11 @@
-//! Which API stands behind a provider that a workflow names, and what is known of its models.
+//! Finds the API of a provider that a workflow names, and the facts about its models.
 //!
-//! A workflow only says `langgenius/openai/openai` and `gpt-4o`. Where that is, three places know: tables
-//! `[providers.NAME]` of the worker's settings, providers that are kept in Redis, and `OPENAI_BASE_URL` and `OPENAI_API_KEY`
-//! in the worker's environment. Keys stay in here.
+//! A workflow says only `langgenius/openai/openai` and `gpt-4o`. The connection comes from one of three places: tables
+//! `[providers.NAME]` of the worker's settings, providers in Redis, or `OPENAI_BASE_URL` and `OPENAI_API_KEY` in the
+//! worker's environment. Keys do not leave this module.
 //!
-//! `build` makes clients of what is written, `lookup` finds the one that is meant, `kept` knows what is in Redis, `named`
-//! finds profiles, `model` is what nodes ask.
+//! `build` creates clients, `lookup` finds the right one, `kept` caches the providers in Redis, `named` finds profiles,
+//! and `model` is what nodes call.
 
 mod build;
 mod kept;
@@ -38,62 +38,61 @@ pub use tidemill_common::providers::{
 };
 pub use within::Within;
 
-/// The provider that serves whatever no other one serves.
+/// The provider for all models no other provider serves.
 pub const DEFAULT_PROVIDER: &str = "default";
-/// Where OpenAI itself is.
+/// OpenAI's own address.
 pub const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
 
 /// A table that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("[providers.{name}] {reason}")]
 pub struct TableError {
-    /// The table.
     pub name: String,
-    /// What is wrong, and what to do.
+    /// The fault and its fix.
     pub reason: String,
 }
 
-/// Every provider, ready for use.
+/// All providers, ready for use.
 #[derive(Debug)]
 pub struct Providers {
-    /// Those of the settings, and the one of the environment.
+    /// Those of the settings and of the environment.
     tables: BTreeMap<String, Arc<Connection>>,
     /// Those in Redis.
     kept: Option<Kept>,
-    /// The ways to files of prompts.
+    /// Access to the files of prompts.
     reach: Option<Arc<Reach>>,
-    /// Where calls take their turns and are counted.
+    /// The store that limits and counts calls.
     turns: Option<Turns>,
 }
 
-/// A provider with its client, whose pool of connections stays warm as long as this is held.
+/// A provider with its client. The client's connection pool lives as long as this.
 #[derive(Debug)]
 struct Connection {
-    /// The client, or what is missing for one.
+    /// The client, or the reason there is none.
     client: Result<Clients, String>,
-    /// Tells its key from others, and does not tell the key; empty without one.
+    /// Identifies the key without revealing it; empty without a key.
     key_mark: String,
-    /// What is known of its models, prices as numbers.
+    /// The settings of its models, with parsed prices.
     models: BTreeMap<String, (ModelSettings, Option<Pricing>)>,
     files: FilesSending,
-    /// Which of its models were asked to wait.
+    /// Models that were asked to wait.
     resting: Arc<Resting>,
-    /// As it is written.
+    /// The table as written.
     table: ProviderConfig,
-    /// Whether that could be read.
+    /// False when the table could not be read.
     is_read: bool,
 }
 
-/// The ways to an API.
+/// The clients of one API.
 #[derive(Debug, Clone)]
 struct Clients {
-    /// Tries again and waits by itself.
+    /// Retries and waits itself.
     usual: Arc<dyn ModelProvider>,
-    /// Reports every failure: jobs count and wait for themselves, and all workers learn that a model refuses.
+    /// Reports every failure at once: the job counts tries and waits, and all workers learn of a refusal.
     reporting: Arc<dyn ModelProvider>,
 }
 
-/// How files of prompts are sent.
+/// Settings for sending the files of prompts.
 #[derive(Debug, Clone, Copy)]
 struct FilesSending {
     send: MediaSend,
@@ -101,12 +100,12 @@ struct FilesSending {
 }
 
 impl Providers {
-    /// Builds the providers of a configuration. `environment` looks up a variable of the process: keys named by
-    /// `api_key_env`, and `OPENAI_BASE_URL` and `OPENAI_API_KEY`, of which either makes a default provider where the
+    /// Builds the providers of a configuration. `environment` reads variables of the process: keys named by
+    /// `api_key_env`, and `OPENAI_BASE_URL` and `OPENAI_API_KEY`. Either of these two creates a default provider if the
     /// configuration has none.
     ///
     /// # Errors
-    /// A table that cannot be used. A key that is missing is no error here, but of the call that needs it.
+    /// A table that cannot be used. A missing key is reported only by the call that needs it.
     pub fn new(
         config: &ProvidersConfig,
         environment: &dyn Fn(&str) -> Option<String>,
@@ -129,40 +128,40 @@ impl Providers {
         Ok(Self { tables, kept: None, reach: None, turns: None })
     }
 
-    /// The same, with ways to the files of prompts; without them a prompt that has files fails.
+    /// Adds access to the files of prompts. Without it a prompt with files fails.
     #[must_use]
     pub fn reaching(self, reach: Reach) -> Self {
         Self { reach: Some(Arc::new(reach)), ..self }
     }
 
-    /// The same, with a place where turns at models with limits are taken, and tries counted; without it limits do not hold,
-    /// and calls wait where they are made.
+    /// Adds the store for turns at models with limits and for counting tries. Without it limits have no effect, and
+    /// calls wait inside the worker.
     #[must_use]
     pub fn taking_turns(self, turns: Turns) -> Self {
         Self { turns: Some(turns), ..self }
     }
 
-    /// The same, with providers and profiles that are kept in Redis.
+    /// Adds the providers and profiles in Redis.
     #[must_use]
     pub fn keeping(self, kept: Kept) -> Self {
         Self { kept: Some(kept), ..self }
     }
 
-    /// The model that a workflow names; see [`Providers::model`].
+    /// Returns the model that a workflow names; see [`Providers::model`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Providers::model`].
     pub async fn resolve(&self, model: &ModelConfig) -> Result<Model, ModelError> {
         self.model(&model.provider, &model.name).await
     }
 
-    /// A model of a provider, both by the names that workflows use. First match: a provider that serves exactly this
-    /// model, one that serves the name, one of this name, one of its last part, the default; in each case one of the
-    /// settings before one in Redis. `profile/ID` is the profile of this id. Whoever holds the model keeps what it began
-    /// with.
+    /// Returns a model of a provider, both by their workflow names. The first match wins: a provider that serves
+    /// exactly this model, one that serves the provider's name, one with this name, one with its last part, the
+    /// default. In each case the settings win over Redis. `profile/ID` is the profile with this id. Later changes do
+    /// not affect the returned model.
     ///
     /// # Errors
-    /// `ProviderTokenNotInitError`, with what to set; Redis, when it has to be asked and does not answer.
+    /// `ProviderTokenNotInitError` with instructions, or an error of Redis if it is needed and does not answer.
     pub async fn model(&self, provider: &str, name: &str) -> Result<Model, ModelError> {
         let label = last_part(provider);
         let mut shelf = self.shelf(label, false).await?;
@@ -195,7 +194,7 @@ impl Providers {
         }
     }
 
-    /// What is known of Redis.
+    /// Returns the cached state of Redis.
     async fn shelf(&self, label: &str, newest: bool) -> Result<Arc<Shelf>, ModelError> {
         let Some(kept) = &self.kept else { return Ok(Arc::default()) };
         kept.shelf(&self.tables, newest).await.map_err(|error| {
@@ -204,7 +203,7 @@ impl Providers {
         })
     }
 
-    /// A model of a provider that was found.
+    /// Builds the model of a found provider.
     fn model_at(
         &self,
         found: Found<'_>,

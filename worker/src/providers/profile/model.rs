@@ -1,4 +1,4 @@
-//! A model that nodes can ask: the client of its profile, and what the profile knows of it.
+//! A model that nodes can call: the client of its provider and the known facts about the model.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,59 +17,57 @@ use crate::providers::limiter::Limited;
 use crate::providers::media::{self, Reach, Sending};
 use crate::providers::{ChatRequest, DeltaSink, Embeddings, ModelError, ModelProvider, ModelReply, Ranking};
 
-/// Characters that a token is taken to have where texts are cut to a model's size: what English has. Of scripts that have
-/// fewer too much is sent, which a server then cuts itself, or refuses.
+/// Assumed characters per token when texts are cut to a model's size; right for English. For scripts with fewer
+/// characters per token too much is sent, and the server cuts or refuses it.
 pub(super) const TOKEN_CHARS: u64 = 4;
 
-/// What workflows call the longest reply, by the provider that they were written for.
+/// Names that providers use for the longest reply.
 pub(super) const REPLY_LIMITS: [&str; 4] =
     ["max_tokens", "max_completion_tokens", "max_tokens_to_sample", "num_predict"];
 
-/// A model that can be asked.
+/// A model that nodes can call.
 #[derive(Debug, Clone)]
 pub struct Model {
-    /// What is known of it.
     pub settings: ModelSettings,
-    /// What its tokens cost.
+    /// The price of its tokens.
     pub pricing: Option<Pricing>,
     pub(super) client: Arc<dyn ModelProvider>,
     pub(super) label: String,
     pub(super) name: String,
     pub(super) files: FilesSending,
     pub(super) reach: Option<Arc<Reach>>,
-    /// Parameters of each call, of which those of a question win.
+    /// Parameters of each call; those of a question win.
     pub(super) parameters: Arc<JsonMap>,
-    /// What bounds it, if anything does.
+    /// The limits of its calls, if any.
     pub(super) limited: Option<Limited>,
-    /// The profile that stands in place of a provider.
+    /// Set when a profile replaces the provider.
     pub(super) of_profile: Option<OfProfile>,
 }
 
-/// What a model is known by where a profile stands in place of a provider.
+/// The identity of a model whose provider is a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfProfile {
-    /// The profile.
+    /// The profile's id.
     pub id: String,
-    /// Its version; 0 of one in the worker's settings.
+    /// The profile's version; 0 for a profile in the worker's settings.
     pub version: u64,
-    /// The provider that it names.
+    /// The provider the profile names.
     pub provider: String,
-    /// The model that is asked.
     pub model: String,
 }
 
-/// What a model is asked.
+/// A question to a model.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// The conversation; at least one message.
     pub messages: Vec<Message>,
-    /// Parameters of the call and texts that end the reply.
+    /// Parameters of the call and stop sequences.
     pub params: Params,
     /// Tools that the model may call.
     pub tools: Vec<ToolSpec>,
-    /// With messages, or with the one text of the only message; the profile may know better.
+    /// Chat, or completion of the only message's text; the profile may override it.
     pub mode: ModelMode,
-    /// Whether the reply is to come in pieces.
+    /// True when the reply should be streamed.
     pub stream: bool,
 }
 
@@ -86,32 +84,32 @@ impl From<&Prompt> for Question {
 }
 
 impl Model {
-    /// Its limits.
+    /// Returns its limits.
     #[cfg(test)]
     pub(crate) fn limited_for_tests(&self) -> &Limited {
         self.limited.as_ref().expect("it has limits")
     }
 
-    /// Its name, as the workflow has it.
+    /// The model's name in the workflow.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The profile, where one stands in place of its provider.
+    /// The profile, if one replaces the provider.
     pub fn of_profile(&self) -> Option<&OfProfile> {
         self.of_profile.as_ref()
     }
 
-    /// What is known of it that decides how it is asked.
+    /// The facts that decide how the model is called.
     pub fn facts(&self) -> ModelFacts {
         ModelFacts { features: self.settings.features.clone(), context_size: self.settings.context_size }
     }
 
-    /// Asks; see [`ModelProvider::stream_chat`]. Files of the messages are fetched before. Of a model for embeddings the
-    /// reply is the vector of the last message, as JSON.
+    /// Calls the model; see [`ModelProvider::stream_chat`]. Files of the messages are fetched first. For an embedding
+    /// model the reply is the vector of the last message, as JSON.
     ///
     /// # Errors
-    /// A file that cannot be sent, and what the provider reports.
+    /// A file that cannot be sent, or an error of the provider.
     pub async fn ask(&self, question: Question, on_delta: DeltaSink<'_>) -> Result<ModelReply, ModelError> {
         if self.is_for_embeddings() {
             let (text, began) = (vector::text_of(&question), Instant::now());
@@ -121,12 +119,12 @@ impl Model {
         self.client.stream_chat(&request, on_delta).await
     }
 
-    /// Whether it makes vectors of what it is asked.
+    /// Returns true for an embedding model.
     pub(super) fn is_for_embeddings(&self) -> bool {
         self.settings.mode == Some(AskedWith::Embedding)
     }
 
-    /// What the provider is sent, files at hand.
+    /// Builds the request to the provider, with its files loaded.
     pub(super) async fn request(&self, question: Question) -> Result<ChatRequest, ModelError> {
         let Question { messages, params, tools, mode, stream } = question;
         let as_url = |kind: MediaKind| self.files.send == MediaSend::Url && self.client.takes_url(kind);
@@ -150,11 +148,11 @@ impl Model {
         })
     }
 
-    /// Vectors of texts, in their order; in as many requests as the model needs. Texts longer than the model takes are
-    /// cut. The tokens are those of all requests.
+    /// Returns vectors of texts in their order, with as many requests as needed. Texts that are too long for the model
+    /// are cut. The tokens are the sum of all requests.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// An error of the provider.
     pub async fn embed(&self, texts: &[String]) -> Result<Embeddings, ModelError> {
         let mut all = (Vec::with_capacity(texts.len()), Tokens::default());
         for batch in self.batches(texts) {
@@ -163,7 +161,7 @@ impl Model {
         Ok(all)
     }
 
-    /// Texts as requests take them: not too many at once, none too long.
+    /// Splits and cuts texts to fit into requests.
     pub(super) fn batches(&self, texts: &[String]) -> impl Iterator<Item = Vec<String>> {
         let chars_max = self.settings.context_size.map_or(u64::MAX, |size| size.saturating_mul(TOKEN_CHARS));
         let chars_max = usize::try_from(chars_max).unwrap_or(usize::MAX);
@@ -183,11 +181,11 @@ impl Model {
         tokens.completion = tokens.completion.saturating_add(counted.completion);
     }
 
-    /// Places of the `top_n` documents that say most about a query, with their relevance from 0 to 1, best first; and the
-    /// tokens that were counted.
+    /// Returns the indices of the `top_n` most relevant documents with their relevance from 0 to 1, best first, and the
+    /// counted tokens.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// An error of the provider.
     pub async fn rerank(
         &self,
         query: &str,

@@ -1,4 +1,4 @@
-//! Profiles: models with parameters that are known by an id.
+//! Profiles: models with parameters, known by an id.
 
 use std::sync::Arc;
 
@@ -11,71 +11,64 @@ use super::lookup::{self, Found, Place, last_part};
 use super::{Model, Providers, not_initialized};
 use crate::providers::ModelError;
 
-/// Ids that stand for the default profile, unless a profile is called so.
+/// Ids of the default profile, unless a profile has such an id.
 const DEFAULT_IDS: [&str; 3] = ["", "default", "DEFAULT"];
 
 /// A profile, ready for use.
 #[derive(Debug)]
 pub struct NamedModel {
-    /// Its id.
     pub id: String,
-    /// Another one with each change; 0 of one in the worker's settings.
+    /// Changes with each update; 0 for a profile in the worker's settings.
     pub version: u64,
-    /// What it says.
     pub profile: Arc<ProfileConfig>,
-    /// Who answers.
     pub stands: Stands,
 }
 
-/// Who answers where a profile is asked.
+/// The responder behind a profile.
 #[derive(Debug)]
 pub enum Stands {
-    /// A model, which adds the parameters of the profile to every call.
+    /// A model; every call gets the profile's parameters.
     Model(Box<Model>),
-    /// A person, in place of a model.
+    /// A person instead of a model.
     Person,
 }
 
-/// Why there is no profile to ask.
+/// Reasons why a profile cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// It is neither in the settings nor in Redis.
     #[error("LLM Profile not found: {id}")]
-    NotFound {
-        /// As it was asked for.
-        id: String,
-    },
-    /// It is there and cannot be used, or Redis does not answer.
+    NotFound { id: String },
+    /// It exists but cannot be used, or Redis does not answer.
     #[error(transparent)]
     Unusable(#[from] ModelError),
 }
 
 impl NamedModel {
-    /// Parameters of each call.
+    /// The parameters of each call.
     pub fn parameters(&self) -> &JsonMap {
         &self.profile.parameters
     }
-    /// How tools are called.
+    /// The way tools are called.
     pub fn tool_mode(&self) -> ToolMode {
         self.profile.tool_mode
     }
 }
 
 impl Providers {
-    /// The profile of an id, one of the settings before one in Redis; without one, or for `default`, the default profile
-    /// of the settings, else of the namespace. Whoever holds it keeps
-    /// what it began with.
+    /// Returns a profile by id; the settings come before Redis. An empty id or `default` is the default profile of the
+    /// settings, else of the namespace. Later changes do not affect the returned profile.
     ///
     /// # Errors
-    /// As [`ProfileError`] says.
+    /// See [`ProfileError`].
     pub async fn profile(&self, id: &str) -> Result<NamedModel, ProfileError> {
         self.profile_with(id, "").await
     }
 
-    /// The same, with another model of the profile's provider; an empty name is the profile's own.
+    /// As [`Self::profile`], with another model of the profile's provider. An empty name means the profile's own model.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Self::profile`].
     pub async fn profile_with(&self, id: &str, model: &str) -> Result<NamedModel, ProfileError> {
         let mut shelf = self.shelf(id, false).await?;
         if find(&shelf, id).is_none() {
@@ -92,12 +85,12 @@ impl Providers {
     }
 }
 
-/// The id, where a profile stands in place of a provider.
+/// The profile id in a provider name `profile/ID`.
 pub(super) fn asked_for(provider: &str) -> Option<&str> {
     provider.strip_prefix(PROFILE_PREFIX)
 }
 
-/// The model of a profile, or another one of the same provider.
+/// Returns the model of a profile, or another model of the same provider.
 pub(super) fn model(providers: &Providers, shelf: &Shelf, id: &str, name: &str) -> Result<Model, ModelError> {
     let not_found = || not_initialized(name, &format!("LLM Profile not found: {id}"));
     let (id, kept) = find(shelf, id).ok_or_else(not_found)?;

@@ -1,4 +1,4 @@
-//! What a model for embeddings answers where a question is asked of it: the vector of the last message, as JSON.
+//! The reply of an embedding model to a question: the vector of the last message, as JSON.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use tidemill_common::nodes::llm::message::Part;
 use super::model::Question;
 use crate::providers::{DeltaSink, Embeddings, ModelReply};
 
-/// The text that a vector is made of.
+/// The text of the last message.
 pub(super) fn text_of(question: &Question) -> String {
     let parts = question.messages.last().map(|message| message.parts.as_slice()).unwrap_or_default();
     let texts = parts.iter().filter_map(|part| match part {
@@ -17,7 +17,7 @@ pub(super) fn text_of(question: &Question) -> String {
     texts.collect()
 }
 
-/// The reply; the text is handed on in one piece.
+/// Builds the reply; its text is passed on in one piece.
 pub(super) fn reply((vectors, tokens): Embeddings, began: Instant, on_delta: DeltaSink<'_>) -> ModelReply {
     let vector = vectors.into_iter().next().unwrap_or_default();
     let text = serde_json::to_string(&vector).unwrap_or_default();

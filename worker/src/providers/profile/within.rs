@@ -1,4 +1,4 @@
-//! A model as jobs ask it: with its turn, if it has limits, and with tries that wait as jobs do.
+//! Calls of a model by jobs: with a turn, if the model has limits, and with waits in which the job can be parked.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use super::vector;
 use crate::providers::limiter::{Pace, Spent};
 use crate::providers::{DeltaSink, Embeddings, ModelError, ModelReply, Ranking};
 
-/// A model, and the call of a job that asks it.
+/// A model for one call of a job.
 pub struct Within<'a> {
     model: &'a Model,
     pace: &'a dyn Pace,
@@ -19,16 +19,16 @@ pub struct Within<'a> {
 }
 
 impl Model {
-    /// The model for a call of a job. `call` is unique within the node's attempt: `llm`, `llm:1`, `embed`, ….
+    /// The model for one call of a job. `call` is unique within the node's attempt: `llm`, `llm:1`, `embed`, ….
     pub const fn within<'a>(&'a self, pace: &'a dyn Pace, call: &'a str) -> Within<'a> {
         Within { model: self, pace, call }
     }
 }
 
 impl Within<'_> {
-    /// As [`Model::ask`]. A model with limits is asked when it is the call's turn; any model again after a failure that may
-    /// pass. That may be elsewhere and later, see [`Pace::wait`]. Where the provider counts nothing, the reply has the tokens
-    /// that it is taken to have; and so has the failure of one that broke off.
+    /// As [`Model::ask`]. A call to a model with limits waits for its turn, and any call is repeated after a retryable
+    /// failure. The repetition may happen later in another worker, see [`Pace::wait`]. If the provider counts no
+    /// tokens, the reply has estimated ones, and so has the failure of a reply that broke off.
     ///
     /// # Errors
     /// As [`Model::ask`].
@@ -55,7 +55,7 @@ impl Within<'_> {
         }
     }
 
-    /// As [`Self::ask`], with what the provider counts.
+    /// As [`Self::ask`], with only the provider's own token counts.
     async fn ask_counted(
         &self,
         question: Question,
@@ -85,7 +85,7 @@ impl Within<'_> {
         }
     }
 
-    /// As [`Model::embed`]; each of its requests has its turn.
+    /// As [`Model::embed`]; each request has its own turn.
     ///
     /// # Errors
     /// As [`Model::embed`].
@@ -134,7 +134,7 @@ impl Within<'_> {
         }
     }
 
-    /// Tokens that a question will take, the longest reply included, as providers count while they do not know.
+    /// Estimates the tokens of a question and its longest reply, as providers reserve them in advance.
     fn estimate(&self, question: &Question) -> u64 {
         let texts = question.messages.iter().flat_map(|message| &message.parts);
         let chars: usize = texts

@@ -1,4 +1,4 @@
-//! The provider `maths`: an expression of numbers, with Python's rules, in the words of Dify's.
+//! The provider `maths`: evaluates an expression by Python's rules, with Dify's messages.
 
 use tidemill_common::nodes::tool::{Declaration, Form, Parameter, ParameterType};
 use tidemill_common::value::JsonMap;
@@ -82,7 +82,7 @@ fn evaluate(text: &str) -> Result<Number, String> {
     if reader.rest.is_empty() { Ok(value) } else { Err(format!("{:?} is not understood", reader.rest)) }
 }
 
-/// What of an expression is not read yet.
+/// The unread rest of an expression.
 struct Reader<'a> {
     rest: &'a str,
     depth: usize,
@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
         if is_whole {
             return number.parse().map(Whole).map_err(|_| TOO_LARGE.into());
         }
-        number.parse().map(Real).map_err(|_| format!("{number:?} is no number"))
+        number.parse().map(Real).map_err(|_| format!("{number:?} is not a number"))
     }
 }
 
@@ -225,7 +225,7 @@ fn divisor(a: Number, b: Number) -> Result<f64, String> {
     if b.real() == 0.0 { Err(BY_ZERO.into()) } else { Ok(a.real() / b.real()) }
 }
 
-/// Division without a rest, and the rest: towards minus infinity, as in Python.
+/// Integer division and its remainder, rounded towards minus infinity as in Python.
 fn divided(
     a: Number,
     b: Number,

@@ -1,4 +1,4 @@
-//! Tools that are part of this program, one file a provider.
+//! Built-in tools, one file per provider.
 
 mod maths;
 mod time;
@@ -11,21 +11,21 @@ use tidemill_common::value::pyrepr::str_of;
 
 use super::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime};
 
-/// See the module.
+/// The built-in tools; see the module.
 pub struct Builtin;
 
-/// A provider: its name, its tools, and what runs one of them.
+/// A provider: its name, its tools, and the function that runs them.
 struct Provider {
     name: &'static str,
     tools: fn() -> Vec<Declaration>,
     run: Run,
 }
 
-/// What runs a tool. An error is what the tool says.
+/// The way a tool runs. An error is the tool's message.
 enum Run {
-    /// Out of its arguments alone.
+    /// Computes from its arguments only.
     Here(fn(&str, &JsonMap) -> Result<String, String>),
-    /// Over the guarded way out.
+    /// Calls the web through the guard.
     Web,
 }
 
@@ -36,7 +36,7 @@ const PROVIDERS: &[Provider] = &[
 ];
 
 impl Builtin {
-    /// Whether a provider is here: by its name, or as Dify's marketplace has it (`langgenius/time/time`).
+    /// Returns true for a built-in provider, by its name or its marketplace id (`langgenius/time/time`).
     pub(super) fn has(&self, provider_id: &str) -> bool {
         provider(provider_id).is_some()
     }
@@ -49,7 +49,7 @@ fn provider(id: &str) -> Option<&'static Provider> {
     })
 }
 
-/// A text argument: what is missing or empty is the default.
+/// A text argument. A missing or empty one is the default.
 fn text(arguments: &JsonMap, name: &str, default: &str) -> String {
     match arguments.get(name) {
         None | Some(Json::Null) => default.to_owned(),

@@ -1,4 +1,4 @@
-//! The provider `time`: the clock, and conversions between zones, in the words of Dify's.
+//! The provider `time`: the clock and time zone conversions, with Dify's messages.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use tidemill_common::value::pyrepr::repr_text;
 
 use super::text;
 
-/// How times are written and read.
+/// The format of times.
 const FORMAT: &str = "%Y-%m-%d %H:%M:%S";
 const FORMAT_WITH_ZONE: &str = "%Y-%m-%d %H:%M:%S %Z";
 const SHANGHAI: &str = "Asia/Shanghai";
@@ -93,7 +93,7 @@ pub(super) fn run(tool: &str, arguments: &JsonMap) -> Result<String, String> {
             let zone = zone(&text(arguments, "timezone", SHANGHAI))?;
             let given = text(arguments, "timestamp", "");
             let seconds = given.trim().parse::<f64>().ok().filter(|seconds| seconds.is_finite());
-            // The cast saturates, and what is far out of range is no time.
+            // The cast saturates, and a value far out of range is not a valid time.
             let time = seconds.and_then(|seconds| DateTime::from_timestamp(seconds.floor() as i64, 0));
             let time = time.ok_or_else(|| format!("Invalid timestamp: {given}"))?;
             Ok(time.with_timezone(&zone).format(FORMAT).to_string())
@@ -120,8 +120,8 @@ fn zone(name: &str) -> Result<Tz, String> {
     name.parse().map_err(|_| format!("Invalid timezone: {}", repr_text(name)))
 }
 
-/// A local time. One that comes twice is the later, one that never comes is counted on from before the gap: the standard
-/// time in both cases, as Dify's library has it.
+/// Parses a local time. An ambiguous time is the later one, and a skipped one is counted from before the gap: standard
+/// time in both cases, as in Dify's library.
 fn local(text: &str, zone: Tz) -> Result<DateTime<Tz>, String> {
     let wrong = || format!("time data {} does not match format {}", repr_text(text), repr_text(FORMAT));
     let naive = NaiveDateTime::parse_from_str(text.trim(), FORMAT).map_err(|_| wrong())?;

@@ -1,4 +1,4 @@
-//! The provider `webscraper`: the text of a page of the web, fetched through the guard that all addresses of workflows pass.
+//! The provider `webscraper`: the text of a web page, fetched through the guard for all workflow addresses.
 
 use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderValue, USER_AGENT};
@@ -12,7 +12,7 @@ use crate::http::read::{Largest, kind_of, read};
 use crate::http::watch::Waits;
 use crate::http::{Call, Http};
 
-/// What servers are told who asks, when the node does not say (Dify's words).
+/// The default `User-Agent` (Dify's).
 const AGENT: &str = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) \
                      Chrome/100.0.1000.0 Safari/537.36";
 
@@ -50,10 +50,13 @@ pub(super) async fn run(arguments: &JsonMap, http: &Http) -> Result<String, Stri
     }
     let summary = text(arguments, "generate_summary", "false");
     if !matches!(summary.to_ascii_lowercase().as_str(), "false" | "0" | "no") {
-        return Err("generate_summary needs a model, which tools of this program have not: give the page to an llm node".into());
+        return Err(
+            "generate_summary needs a model, which built-in tools do not have: pass the page to an llm node"
+                .into(),
+        );
     }
     let address = Url::parse(&url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    let address = address.ok_or_else(|| format!("{url:?} is no http:// or https:// URL"))?;
+    let address = address.ok_or_else(|| format!("{url:?} is not an http:// or https:// URL"))?;
     let agent = text(arguments, "user_agent", AGENT);
     let agent = HeaderValue::from_str(&agent).map_err(|_| "the user_agent cannot be sent".to_owned())?;
     let bounds = &http.bounds;
@@ -95,7 +98,7 @@ mod tests {
     use tidemill_common::config::HttpConfig;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    /// What is said of a page whose server answers like this; and its request.
+    /// Returns the tool's text for a page with this answer, and the received request.
     async fn said(status: &str, kind: &str, body: &str, more: Json) -> (Result<String, String>, String) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/a", listener.local_addr().unwrap());
@@ -140,7 +143,7 @@ mod tests {
         let http = Http::new(&HttpConfig::default()).unwrap();
         for (arguments, expected) in [
             (json!({}), Ok("Please input url")),
-            (json!({"url": "file:///etc/passwd"}), Err("is no http:// or https:// URL")),
+            (json!({"url": "file:///etc/passwd"}), Err("is not an http:// or https:// URL")),
             (json!({"url": "http://127.0.0.1:1/"}), Err("is a loopback address")),
             (json!({"url": "http://h/", "generate_summary": true}), Err("generate_summary needs a model")),
         ] {

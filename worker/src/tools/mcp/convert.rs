@@ -1,4 +1,4 @@
-//! Between MCP and tools: schemas become parameters, results become messages, as Dify has them.
+//! Converts between MCP and tools: schemas to parameters, and results to messages, as in Dify.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,15 +8,15 @@ use tidemill_common::nodes::tool::{Declaration, Form, Message, Parameter, Parame
 use tidemill_common::value::JsonMap;
 use tidemill_common::value::pyrepr::repr;
 
-/// Fields by which a bill is known.
+/// Fields that identify a usage object.
 const TOKENS: [&str; 3] = ["total_tokens", "prompt_tokens", "completion_tokens"];
-/// How deep in `_meta` a bill is looked for.
+/// Deepest level of `_meta` searched for usage.
 const META_DEPTH_MAX: usize = 16;
 
-/// Type of a resource that does not say.
+/// The default media type of a resource.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
-/// A tool of `tools/list`; none for what has no name.
+/// Converts a tool of `tools/list`; `None` if it has no name.
 pub fn declaration(tool: &Json) -> Option<Declaration> {
     let schema = tool.get("inputSchema");
     let properties = schema.and_then(|schema| schema.get("properties")).and_then(Json::as_object);
@@ -59,13 +59,13 @@ fn parameter(name: &str, schema: &Json, required: bool) -> Parameter {
     }
 }
 
-/// The arguments of a call, without those that say nothing.
+/// Removes empty arguments.
 pub fn arguments(given: &JsonMap) -> JsonMap {
     let says = |value: &Json| !value.is_null() && value.as_str().is_none_or(|text| !text.trim().is_empty());
     given.iter().filter(|(_, value)| says(value)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The messages of a result. That the tool says it failed (`isError`) changes nothing, as on Dify.
+/// Converts a result to messages. Its failure flag (`isError`) is ignored, as in Dify.
 ///
 /// # Errors
 /// Content that cannot be read.
@@ -87,7 +87,7 @@ pub fn messages(result: &Json, has_output_schema: bool) -> Result<Vec<Message>, 
     Ok(messages)
 }
 
-/// What is said of the cost of a call: `usage`, `metadata.usage`, or an object with numbers of tokens, wherever it is.
+/// Finds the usage of a call: `usage`, `metadata.usage`, or any object with token counts.
 fn usage_in(value: &Json, depth: usize) -> Option<&JsonMap> {
     let inside = |value| usage_in(value, depth - 1);
     match value {
@@ -137,7 +137,7 @@ fn content(item: &Json, messages: &mut Vec<Message>) -> Result<(), String> {
     Ok(())
 }
 
-/// A text that is JSON becomes that.
+/// Adds a text, or its objects if it is JSON.
 fn text(said: &str, messages: &mut Vec<Message>) {
     let trimmed = said.trim();
     let enclosed = |open, close| trimmed.starts_with(open) && trimmed.ends_with(close);

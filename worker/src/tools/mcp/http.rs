@@ -1,6 +1,5 @@
-//! MCP over one URL: each message is a POST, answered by JSON or by a stream of events, within a session if the server
-//! wants one. A stream that breaks off is taken up behind its last event, if its events have ids: the question is not asked
-//! again.
+//! MCP over one URL: each message is a POST, answered by JSON or an event stream, within a session if the server uses
+//! one. A broken stream is resumed after its last event, if its events have ids; the request is not sent again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,37 +24,37 @@ use crate::tools::door::{Door, Request, address, content_type, excerpt, headers,
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
-/// How often a stream is asked for again that brings nothing new.
+/// Most requests to resume a stream without new events.
 const RESUMES_MAX: u32 = 5;
-/// How long to wait before that, when the server does not say.
+/// Wait before resuming, if the server sets none.
 const RESUME_WAIT: Duration = Duration::from_secs(1);
 
-/// Where a server is, and what every request to it has.
+/// The address of a server, and the common parts of all requests.
 #[derive(Debug)]
 pub(super) struct Address {
     pub(super) door: Door,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
-    /// Longest silence, but of tools.
+    /// Longest silence, except for tool calls.
     pub(super) silence: Duration,
     pub(super) answer_bytes_max: u64,
 }
 
-/// See the module.
+/// An MCP server with one URL; see the module.
 pub(super) struct StreamableHttp {
     at: Address,
     session: Mutex<Option<Arc<Session>>>,
     last_id: AtomicU64,
 }
 
-/// What came of reading a stream.
+/// The result of reading a stream.
 enum Read {
     Result(Result<Json, McpError>),
-    /// It is over, without a result; why.
+    /// The stream ended without a result, for this reason.
     Over(String),
 }
 
-/// What was agreed on.
+/// The negotiated session.
 #[derive(Debug)]
 struct Session {
     id: Option<HeaderValue>,
@@ -63,7 +62,7 @@ struct Session {
 }
 
 impl Address {
-    /// Out of `[tools.mcp.ID]`.
+    /// Builds the address from `[tools.mcp.ID]`.
     pub(super) fn new(
         id: &str,
         config: &McpConfig,
@@ -76,7 +75,7 @@ impl Address {
         let mut all = headers(&key("headers"), given)?;
         for (name, of) in &config.headers_env {
             let value = variable(of).ok_or_else(|| {
-                let reason = format!("there is no variable {of} in the environment");
+                let reason = format!("the environment variable {of} is not set");
                 ToolSettingError::new(key("headers_env"), reason)
             })?;
             all.extend(headers(&key("headers_env"), std::iter::once((name, Hidden(value))))?);
@@ -90,7 +89,7 @@ impl Address {
         })
     }
 
-    /// An error without what the headers keep secret.
+    /// Removes the headers' secrets from an error.
     pub(super) fn hidden(&self, error: McpError) -> McpError {
         error.worded(|text| without_secrets(&self.headers, text))
     }
@@ -101,7 +100,7 @@ impl StreamableHttp {
         Self { at, session: Mutex::new(None), last_id: AtomicU64::new(0) }
     }
 
-    /// The session; a new one if there is none.
+    /// Returns the session, creating one if there is none.
     async fn session(&self) -> Result<Arc<Session>, McpError> {
         let mut session = self.session.lock().await;
         if let Some(known) = &*session {
@@ -118,7 +117,7 @@ impl StreamableHttp {
         Ok(new)
     }
 
-    /// Lets go of a session that the server does not know any more, unless another has done so.
+    /// Drops a session the server no longer knows, unless another task has done so.
     async fn forget(&self, old: &Arc<Session>) {
         let mut session = self.session.lock().await;
         if session.as_ref().is_some_and(|known| Arc::ptr_eq(known, old)) {
@@ -130,7 +129,7 @@ impl StreamableHttp {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// What every request of a session has.
+    /// The headers of every request in a session.
     fn headers(&self, session: Option<&Session>) -> HeaderMap {
         let mut headers = self.at.headers.clone();
         if let Some(session) = session {
@@ -166,13 +165,13 @@ impl StreamableHttp {
         }
         if status.as_u16() == 401 {
             return Err(McpError::Broken(
-                "the server wants to know who calls (401); set headers_env or headers".into(),
+                "the server requires credentials (401); set headers_env or headers".into(),
             ));
         }
         let body = whole(&mut answer, self.at.answer_bytes_max).await.unwrap_or_default();
-        // Some servers refuse in the language itself.
-        let told = serde_json::from_slice::<Json>(&body).map(|body| incoming(&body)).unwrap_or_default();
-        for one in told {
+        // Some servers refuse with a JSON-RPC error.
+        let parsed = serde_json::from_slice::<Json>(&body).map(|body| incoming(&body)).unwrap_or_default();
+        for one in parsed {
             if let Incoming::Answer { result: Err(error), .. } = one {
                 return Err(error);
             }
@@ -181,7 +180,7 @@ impl StreamableHttp {
         Err(if status.is_server_error() { McpError::Unreachable(message) } else { McpError::Broken(message) })
     }
 
-    /// The result of a request out of whatever comes.
+    /// Reads the result of a request from any kind of answer.
     async fn result(
         &self,
         session: Option<&Session>,
@@ -193,10 +192,10 @@ impl StreamableHttp {
         if content_type(answer) != "text/event-stream" {
             let body = whole(answer, self.at.answer_bytes_max).await.map_err(broken)?;
             let body = serde_json::from_slice(&body)
-                .map_err(|error| broken(format!("the server's answer is no JSON: {error}")))?;
+                .map_err(|error| broken(format!("the server's answer is not JSON: {error}")))?;
             return match self.look(session, &body, id, silence).await? {
                 Some(result) => result,
-                None => Err(broken("the server's answer answers something else".into())),
+                None => Err(broken("the server answered another request".into())),
             };
         }
         let (mut total, mut resumed) = (0, 0);
@@ -208,7 +207,7 @@ impl StreamableHttp {
                 Read::Result(result) => return result,
                 Read::Over(why) => why,
             };
-            // A stream whose events have ids goes on behind the last one that came.
+            // A stream whose events have ids is resumed after the last received event.
             if let Some(id) = decoder.last_id() {
                 (last_id, resumed) = (Some(id.to_owned()), 0);
             }
@@ -217,7 +216,7 @@ impl StreamableHttp {
             };
             resumed += 1;
             let wait = decoder.retry_ms().map_or(RESUME_WAIT, Duration::from_millis).min(silence);
-            tracing::debug!(why, last, resumed, "an MCP server's stream is asked for again");
+            tracing::debug!(why, last, resumed, "resuming the stream of an MCP server");
             tokio::time::sleep(wait).await;
             *answer = match self.resume(session, last, silence).await? {
                 Some(answer) => answer,
@@ -226,7 +225,7 @@ impl StreamableHttp {
         }
     }
 
-    /// Reads a stream up to the result, or to its end.
+    /// Reads a stream up to the result or its end.
     async fn read(
         &self,
         session: Option<&Session>,
@@ -254,7 +253,7 @@ impl StreamableHttp {
                 return Err(broken(format!("the answer has more than {max} bytes (tools.answer_bytes_max)")));
             }
             for event in events.drain(..) {
-                // Servers keep a stream alive by events without content.
+                // Servers send events without content to keep a stream alive.
                 let Ok(body) = serde_json::from_str::<Json>(&event) else { continue };
                 if let Some(result) = self.look(session, &body, id, silence).await? {
                     return Ok(Read::Result(result));
@@ -266,8 +265,8 @@ impl StreamableHttp {
         }
     }
 
-    /// Asks for the rest of a stream. Nothing is done by that, so it may be asked for often. None when the server has no such
-    /// thing.
+    /// Requests the rest of a stream. This has no side effect, so it may be repeated. `None` if the server cannot
+    /// resume.
     async fn resume(
         &self,
         session: Option<&Session>,
@@ -286,7 +285,7 @@ impl StreamableHttp {
         Ok(streams.then_some(answer))
     }
 
-    /// Looks at a message; what the server asks is answered at once.
+    /// Handles a message; requests of the server are answered at once.
     async fn look(
         &self,
         session: Option<&Session>,
@@ -321,7 +320,7 @@ impl StreamableHttp {
             let id = self.next_id();
             let body = request(id, method, params);
             let mut answer = match self.post(Some(&session), &body, silence).await {
-                // The server has not looked at it, so nothing is done twice.
+                // The server has not processed it, so repeating is safe.
                 Err(McpError::Expired) if !is_second => {
                     is_second = true;
                     self.forget(&session).await;

@@ -1,8 +1,8 @@
 //! Tools of MCP servers.
 //!
-//! [`protocol`] is the language: requests, answers, and what a server may ask in between. [`http`], [`sse`] and [`stdio`] carry
-//! it (one URL, two as in the oldest version, or a program of the operator's), [`convert`] makes messages and declarations of what comes back. A server is
-//! met when it is first needed, and anew when it has forgotten us.
+//! [`protocol`] builds and reads messages. [`http`], [`sse`] and [`stdio`] transport them (one URL, two URLs as in the
+//! oldest version, or a program). [`convert`] converts declarations and results. The first call connects to a server,
+//! and again after the server has lost the session.
 
 pub mod convert;
 mod http;
@@ -25,17 +25,17 @@ use protocol::McpError;
 use sse::TwoUrls;
 use stdio::Program;
 
-/// Most pages of a list of tools, so that a server that never ends is one that fails.
+/// Most pages of a tool list, so that an endless list fails.
 const PAGES_MAX: usize = 100;
 
-/// How messages get there and back.
+/// Transports messages.
 #[async_trait::async_trait]
 trait Transport: Send + Sync {
-    /// Sends a request and waits for its answer; `silence` is the longest time in which nothing comes.
+    /// Sends a request and waits for its answer. `silence` is the longest time without any byte.
     async fn request(&self, method: &str, params: Json, silence: Duration) -> Result<Json, McpError>;
 }
 
-/// See the module.
+/// An MCP server; see the module.
 pub struct McpServer {
     id: String,
     transport: Box<dyn Transport>,
@@ -46,7 +46,7 @@ pub struct McpServer {
 }
 
 impl McpServer {
-    /// The server of `[tools.mcp.ID]`; it is not met yet.
+    /// Creates the server of `[tools.mcp.ID]` without connecting.
     ///
     /// # Errors
     /// A setting that cannot be used.
@@ -62,7 +62,7 @@ impl McpServer {
         let transport: Box<dyn Transport> = match (config.url.is_empty(), config.command.is_empty()) {
             (false, true) => {
                 let at = Address::new(id, config, http, answer_bytes_max, variable)?;
-                // As Dify tells the two apart.
+                // Dify distinguishes the two transports this way.
                 match at.url.path().trim_end_matches('/').ends_with("/sse") {
                     true => Box::new(TwoUrls::new(at, Duration::from_secs(config.read_seconds))),
                     false => Box::new(StreamableHttp::new(at)),
@@ -88,13 +88,13 @@ impl McpServer {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All tools as they are believed to be, if anything is.
+    /// The cached list of tools, if it is recent enough.
     fn believed(&self) -> Option<Vec<Declaration>> {
         let listed = self.listed();
         listed.as_ref().filter(|(at, _)| at.elapsed() < self.believed).map(|(_, tools)| tools.clone())
     }
 
-    /// All tools as the server says now.
+    /// Asks the server for its tools now.
     async fn tools(&self) -> Result<Vec<Declaration>, ToolError> {
         let tools = self.ask().await.map_err(|error| {
             let message = format!("Failed to connect to MCP server: {error} (tools.mcp.\"{}\")", self.id);
@@ -128,7 +128,7 @@ impl ToolRuntime for McpServer {
         if let Some(known) = self.believed().and_then(among) {
             return Ok(Some(known));
         }
-        // It may have come since.
+        // The tool may have been added since.
         let found = among(self.tools().await?);
         let missing = || ToolError::unavailable(format!("MCP server {} has no tool {}", self.id, tool.tool));
         found.map(Some).ok_or_else(missing)

@@ -1,39 +1,34 @@
-//! JSON-RPC as MCP speaks it.
+//! The JSON-RPC messages of MCP.
 
 use serde_json::{Value as Json, json};
 
-/// The version that is offered.
+/// The offered protocol version.
 pub const VERSION: &str = "2025-06-18";
-/// The versions that are understood.
+/// The supported protocol versions.
 pub const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// Why a request has no answer. None of them shows a header.
+/// Reasons why a request failed. None of them shows a header.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum McpError {
-    /// The server is not there.
+    /// The server cannot be reached.
     #[error("{0}")]
     Unreachable(String),
-    /// What it says makes no sense, or it broke off.
+    /// The server sent an invalid message, or the connection broke off.
     #[error("{0}")]
     Broken(String),
-    /// It did not answer in so many seconds.
+    /// No answer within this number of seconds.
     #[error("no answer within {0} s")]
     Silent(u64),
-    /// It says no.
+    /// The server refused the request.
     #[error("{message} (code {code})")]
-    Refused {
-        /// Its code.
-        code: i64,
-        /// Its words.
-        message: String,
-    },
-    /// It does not know the session any more.
+    Refused { code: i64, message: String },
+    /// The server no longer knows the session.
     #[error("the server has forgotten the session twice")]
     Expired,
 }
 
 impl McpError {
-    /// Whether another try could help.
+    /// Returns true if a retry could help.
     pub const fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::Expired => true,
@@ -41,7 +36,7 @@ impl McpError {
         }
     }
 
-    /// The same, its words changed.
+    /// Changes the text of the error.
     #[must_use]
     pub fn worded(self, change: impl Fn(String) -> String) -> Self {
         match self {
@@ -53,17 +48,12 @@ impl McpError {
     }
 }
 
-/// What a server sends.
+/// A message from a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Incoming {
-    /// The answer to a request of ours.
-    Answer {
-        /// Which.
-        id: u64,
-        /// What came of it.
-        result: Result<Json, McpError>,
-    },
-    /// A request of its own, and what is answered.
+    /// The answer to a request.
+    Answer { id: u64, result: Result<Json, McpError> },
+    /// A request from the server, with its answer.
     Request {
         /// The whole answer.
         answer: Json,
@@ -72,17 +62,17 @@ pub enum Incoming {
     Other,
 }
 
-/// A request.
+/// Builds a request.
 pub fn request(id: u64, method: &str, params: &Json) -> Json {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-/// A message that wants no answer.
+/// Builds a message that needs no answer.
 pub fn notification(method: &str) -> Json {
     json!({"jsonrpc": "2.0", "method": method})
 }
 
-/// What is sent first. No abilities of ours are told, so that a server asks nothing of us.
+/// The first message. It announces no capabilities, so that the server sends no requests.
 pub fn introduction() -> Json {
     json!({
         "protocolVersion": VERSION,
@@ -91,10 +81,10 @@ pub fn introduction() -> Json {
     })
 }
 
-/// The version that a server has chosen.
+/// The version the server has chosen.
 ///
 /// # Errors
-/// It is none that is understood.
+/// The version is not supported.
 pub fn chosen_version(result: &Json) -> Result<String, McpError> {
     let version = result.get("protocolVersion").and_then(Json::as_str).unwrap_or_default();
     if VERSIONS.contains(&version) {
@@ -105,7 +95,7 @@ pub fn chosen_version(result: &Json) -> Result<String, McpError> {
     )))
 }
 
-/// Reads a message, or a list of them.
+/// Reads a message or a list of messages.
 pub fn incoming(value: &Json) -> Vec<Incoming> {
     match value {
         Json::Array(all) => all.iter().map(one).collect(),
@@ -126,7 +116,7 @@ fn one(value: &Json) -> Incoming {
 }
 
 fn result(value: &Json) -> Result<Json, McpError> {
-    // Some servers say that there is none.
+    // Some servers send a null error with a success.
     match value.get("error").filter(|error| !error.is_null()) {
         None => Ok(value.get("result").cloned().unwrap_or_default()),
         Some(error) => {
@@ -136,7 +126,7 @@ fn result(value: &Json) -> Result<Json, McpError> {
     }
 }
 
-/// What is said to a server that asks: it must hear something, or it waits for ever.
+/// The answer to a server's request. Without an answer the server would wait forever.
 fn answer_to(method: &str, id: &Json) -> Json {
     let result = match method {
         "ping" => json!({}),

@@ -1,5 +1,5 @@
-//! MCP as its first version had it: a stream of events that stays open brings all answers, and first of all the second URL,
-//! to which messages are posted.
+//! The first version of the MCP transport: an open event stream delivers all answers. Its first event names a second
+//! URL, to which messages are posted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,21 +19,21 @@ use crate::http::Answer;
 use crate::providers::sse::Decoder;
 use crate::tools::door::Request;
 
-/// What is said when the stream is gone.
+/// The message when the stream has ended.
 const ENDED: &str = "the server has closed its stream of events";
 
-/// See the module.
+/// An MCP server with two URLs; see the module.
 pub(super) struct TwoUrls {
     at: Arc<Address>,
-    /// Longest silence of the stream; behind it the next request opens another.
+    /// Longest silence of the stream; after that the next request opens another.
     stream_silence: Duration,
     open: Mutex<Option<Arc<Open>>>,
 }
 
-/// A stream that is open.
+/// An open stream.
 struct Open {
     at: Arc<Address>,
-    /// Where messages go.
+    /// The URL for messages.
     messages: Url,
     waiting: Arc<Waiting>,
     listening: JoinHandle<()>,
@@ -50,7 +50,7 @@ impl TwoUrls {
         Self { at: Arc::new(at), stream_silence, open: Mutex::new(None) }
     }
 
-    /// The stream, opened and introduced; anew if it has ended.
+    /// Returns the open stream, opened again if it has ended.
     async fn open(&self) -> Result<Arc<Open>, McpError> {
         let mut open = self.open.lock().await;
         if let Some(known) = &*open
@@ -85,12 +85,12 @@ impl TwoUrls {
         };
         let first = tokio::time::timeout(self.at.silence, first).await;
         let first =
-            first.map_err(|_| McpError::Unreachable("the server does not say where to post".into()))??;
+            first.map_err(|_| McpError::Unreachable("the server sent no URL for messages".into()))??;
         let messages =
-            url.join(&first).map_err(|error| McpError::Broken(format!("{first:?} is no URL: {error}")))?;
-        // Headers that prove who calls go nowhere else.
+            url.join(&first).map_err(|error| McpError::Broken(format!("{first:?} is not a URL: {error}")))?;
+        // The credentials in the headers must not reach another server.
         if messages.origin() != url.origin() {
-            return Err(McpError::Broken(format!("the server wants messages at another place, {first:?}")));
+            return Err(McpError::Broken(format!("the server wants messages at another address, {first:?}")));
         }
         let waiting = Arc::new(Waiting::new(ENDED));
         let listening = listen(self.at.clone(), messages.clone(), waiting.clone(), answer, decoder, events);
@@ -119,7 +119,7 @@ async fn listen(
             let Ok(body) = serde_json::from_str::<Json>(&event) else { continue };
             for answer in waiting.take_in(&body) {
                 if let Err(error) = post(&at, &messages, &answer).await {
-                    tracing::debug!(%error, "an MCP server does not take an answer");
+                    tracing::debug!(%error, "an MCP server refuses an answer");
                 }
             }
         }
@@ -152,7 +152,7 @@ async fn send(at: &Address, request: Request<'_>) -> Result<Answer, McpError> {
 #[async_trait::async_trait]
 impl Transport for TwoUrls {
     async fn request(&self, method: &str, params: Json, silence: Duration) -> Result<Json, McpError> {
-        let asked = async { self.open().await?.ask(method, &params, silence).await };
-        asked.await.map_err(|error| self.at.hidden(error))
+        let answered = async { self.open().await?.ask(method, &params, silence).await };
+        answered.await.map_err(|error| self.at.hidden(error))
     }
 }

@@ -1,6 +1,6 @@
-//! MCP with a program of the operator's: a line a message, in by its standard input, out by its standard output; what it
-//! says besides goes to the log. The program is started when it is needed, serves all calls, and ends with the worker; one that
-//! does not answer any more is ended and started anew. What its environment keeps secret is in no error and no log.
+//! MCP with a program as the server: one message per line, through its standard input and output; its standard error
+//! goes to the log. The program is started when needed, serves all calls, and ends with the worker. If it stops
+//! answering, it is killed and started again. Secrets of its environment appear in no error and no log.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -21,41 +21,41 @@ use super::protocol::{McpError, chosen_version, introduction, notification};
 use super::waiting::Waiting;
 use crate::tools::door::without;
 
-/// Handed on of the worker's environment, without which programs hardly start.
+/// Variables of the worker's environment that most programs need.
 const PASSED: [&str; 3] = ["PATH", "HOME", "LANG"];
-/// What is said of a program that is gone.
+/// The message when the program has ended.
 const ENDED: &str = "the program has ended; its log is in the worker's";
-/// Longest line of a program's log that is told, in bytes.
+/// Longest logged line of the program, in bytes.
 const LOG_LINE_MAX: u64 = 4096;
 
-/// See the module.
+/// An MCP server as a program; see the module.
 pub(super) struct Program {
     id: Arc<str>,
     command: Vec<String>,
     environment: BTreeMap<String, String>,
-    /// What it is given of its own, which may be keys; longest first, so that none is left in part.
+    /// Values set for this program, which may be keys. Longest first, so that no part of one remains.
     secrets: Arc<[String]>,
     silence: Duration,
-    /// The longest that any call may wait.
+    /// The longest wait of any call.
     silence_max: Duration,
     line_bytes_max: u64,
     running: Mutex<Option<Arc<Running>>>,
 }
 
-/// A program that runs. Dropped, it is killed.
+/// A running program. Dropping it kills the program.
 struct Running {
     shared: Arc<Shared>,
     _child: Child,
     tasks: [JoinHandle<()>; 3],
 }
 
-/// What the one who reads and those who ask have in common.
+/// State shared by the reading task and the callers.
 struct Shared {
-    /// Lines for the program. Whoever asks may go at any time, and half a line would spoil all that follow, so another
-    /// task writes.
+    /// Lines for the program. A separate task writes them, because a caller may be dropped at any time and a
+    /// half-written line would break all later ones.
     lines: mpsc::Sender<String>,
     waiting: Waiting,
-    /// Since when somebody waits and nothing was heard.
+    /// The start of the current silence while a caller waits.
     quiet_since: StdMutex<Instant>,
 }
 
@@ -75,7 +75,7 @@ impl Program {
         let found = |name: &String| variable(name).map(|value| (name.clone(), value));
         let mut own: BTreeMap<String, String> = config.pass_env.iter().filter_map(found).collect();
         own.extend(config.env.iter().map(|(name, value)| (name.clone(), value.0.clone())));
-        // A key of several lines is told line by line.
+        // A key of several lines appears in the log line by line.
         let mut secrets: Vec<String> =
             own.values().flat_map(|value| value.lines().chain([value.as_str()])).map(str::to_owned).collect();
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -95,7 +95,7 @@ impl Program {
         }
     }
 
-    /// The program, started and introduced; anew if it has ended.
+    /// Returns the running program, started again if it has ended.
     async fn running(&self) -> Result<Arc<Running>, McpError> {
         let mut running = self.running.lock().await;
         if let Some(known) = &*running
@@ -160,18 +160,18 @@ impl Shared {
         *self.quiet_since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Whether a program that has left a question of this silence unanswered is taken to hang: nothing at all has come
-    /// meanwhile, and nobody waits who is allowed to wait longer. Many programs serve one call after the other.
+    /// Returns true if a program hangs that left a question unanswered for `silence`: nothing arrived meanwhile, and no
+    /// other caller may wait longer. Many programs serve one call at a time.
     fn hangs(&self, silence: Duration, silence_max: Duration) -> bool {
         let quiet = self.quiet_since.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
         quiet >= silence_max || (quiet >= silence && self.waiting.is_idle())
     }
 }
 
-/// Writes lines until the program takes no more.
+/// Writes lines until the program accepts no more.
 async fn write(mut stdin: ChildStdin, mut lines: mpsc::Receiver<String>) {
     while let Some(line) = lines.recv().await {
-        // Whoever listens sees that it has ended.
+        // The listening task notices the end.
         if stdin.write_all(line.as_bytes()).await.is_err() || stdin.flush().await.is_err() {
             return;
         }
@@ -185,19 +185,19 @@ async fn listen(id: Arc<str>, shared: Arc<Shared>, stdout: ChildStdout, line_byt
         match line(&mut lines, line_bytes_max).await {
             Ok(Some(text)) => {
                 let Ok(body) = serde_json::from_slice::<Json>(&text) else {
-                    // Many programs greet people there.
-                    tracing::debug!(server = %id, "an MCP server said something that is no message");
+                    // Many programs print a greeting there.
+                    tracing::debug!(server = %id, "an MCP server printed a line that is not a message");
                     continue;
                 };
                 shared.heard();
                 for answer in shared.waiting.take_in(&body) {
-                    // Whoever writes has ended only if the program has.
+                    // The writing task ends only with the program.
                     drop(shared.say(&answer));
                 }
             }
             Ok(None) => break,
             Err(error) => {
-                tracing::warn!(server = %id, %error, "an MCP server cannot be listened to");
+                tracing::warn!(server = %id, %error, "an MCP server cannot be read");
                 break;
             }
         }
@@ -206,7 +206,7 @@ async fn listen(id: Arc<str>, shared: Arc<Shared>, stdout: ChildStdout, line_byt
     shared.waiting.close();
 }
 
-/// The next line, if it is not too long.
+/// Reads the next line, up to the size limit.
 async fn line(lines: &mut BufReader<ChildStdout>, max: u64) -> std::io::Result<Option<Vec<u8>>> {
     let mut text = Vec::new();
     let read = lines.take(max.saturating_add(1)).read_until(b'\n', &mut text).await?;
@@ -221,13 +221,13 @@ async fn line(lines: &mut BufReader<ChildStdout>, max: u64) -> std::io::Result<O
     Ok(Some(text))
 }
 
-/// Tells what the program says besides.
+/// Logs the program's standard error.
 async fn log(id: Arc<str>, stderr: ChildStderr, secrets: Arc<[String]>) {
     let mut lines = BufReader::new(stderr);
     let mut text = Vec::new();
     while let Ok(1..) = (&mut lines).take(LOG_LINE_MAX).read_until(b'\n', &mut text).await {
-        let said = hidden(&secrets, String::from_utf8_lossy(&text).into_owned());
-        tracing::info!(server = %id, said = said.trim_end(), "an MCP server says");
+        let output = hidden(&secrets, String::from_utf8_lossy(&text).into_owned());
+        tracing::info!(server = %id, output = output.trim_end(), "an MCP server says");
         text.clear();
     }
 }
@@ -239,23 +239,23 @@ fn hidden(secrets: &[String], text: String) -> String {
 impl Program {
     async fn ask(&self, method: &str, params: Json, silence: Duration) -> Result<Json, McpError> {
         let running = self.running().await?;
-        let asked = running.shared.ask(method, &params, silence).await;
-        if matches!(asked, Err(McpError::Silent(_))) && running.shared.hangs(silence, self.silence_max) {
-            tracing::warn!(server = %self.id, "an MCP server does not answer; it is ended, and started anew for the next call");
+        let answered = running.shared.ask(method, &params, silence).await;
+        if matches!(answered, Err(McpError::Silent(_))) && running.shared.hangs(silence, self.silence_max) {
+            tracing::warn!(server = %self.id, "an MCP server does not answer; it is killed and started again for the next call");
             running.shared.waiting.close();
             let mut known = self.running.lock().await;
             if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &running)) {
                 *known = None;
             }
         }
-        asked
+        answered
     }
 }
 
 #[async_trait::async_trait]
 impl Transport for Program {
     async fn request(&self, method: &str, params: Json, silence: Duration) -> Result<Json, McpError> {
-        let asked = self.ask(method, params, silence).await;
-        asked.map_err(|error| error.worded(|text| hidden(&self.secrets, text)))
+        let answered = self.ask(method, params, silence).await;
+        answered.map_err(|error| error.worded(|text| hidden(&self.secrets, text)))
     }
 }

@@ -1,4 +1,4 @@
-//! Servers on this machine: over HTTP with all that may happen to a session, and a program.
+//! Tests with local servers: over HTTP with all that can happen to a session, and a program.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -19,13 +19,13 @@ use tidemill_common::nodes::tool::Known;
 use super::*;
 use crate::http::Http;
 
-/// What a scripted server does with a request that is none of the greeting.
+/// The scripted reaction of a server to a request after the handshake.
 enum Play {
     /// Answers with JSON.
     Json(Json),
     /// Answers with events; `ID` stands for the request's id.
     Events(&'static str),
-    /// Does not know the session.
+    /// Reports the session as unknown.
     Forget,
     /// Answers with a status.
     Status(u16),
@@ -59,7 +59,7 @@ fn of(config: &McpConfig) -> McpServer {
     McpServer::new("s", config, &tidemill_common::config::HttpConfig::default(), 1 << 20, &variable).unwrap()
 }
 
-/// A stream that is asked for again: whose, behind which event.
+/// A request to resume a stream: its id and the last event.
 fn go_on(seen: &Mutex<Seen>, headers: &HeaderMap) -> Response {
     let mut seen = seen.lock().unwrap();
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
@@ -217,7 +217,7 @@ async fn failures_say_what_the_server_says() {
         ),
         (
             Play::Status(401),
-            "Failed to invoke tool: the server wants to know who calls (401); set headers_env or headers",
+            "Failed to invoke tool: the server requires credentials (401); set headers_env or headers",
             false,
         ),
     ] {
@@ -238,8 +238,8 @@ async fn a_server_that_is_not_there_is_no_way_to_its_tools() {
     assert!(error.retryable && error.stage == Stage::Resolve);
 }
 
-/// A server as a program. It asks something before it answers, greets people where only messages belong, and ends when
-/// it is told to.
+/// A server as a program. It asks a question before it answers, prints greetings to its standard output, and ends on
+/// request.
 const PROGRAM: &str = r#"
 import json, os, sys
 def say(message):
@@ -307,7 +307,8 @@ async fn a_program_that_hangs_is_started_anew_for_the_next_call() {
 #[tokio::test]
 async fn what_the_environment_of_a_program_keeps_secret_is_in_no_error_and_no_log() {
     let lines = Arc::new(Mutex::new(Vec::new()));
-    // Of a single one, what another test's thread logs first is taken to interest nobody: that thread has none.
+    // With a single subscriber, tracing caches that nothing is interested in a log line first seen on another test's
+    // thread.
     let _another = tracing::Dispatch::new(Lines(Arc::default()));
     let _logged = tracing::subscriber::set_default(Lines(lines.clone()));
     let env = [("OWN".to_owned(), Hidden("s3cret-of-ours".into()))].into();
@@ -321,7 +322,7 @@ async fn what_the_environment_of_a_program_keeps_secret_is_in_no_error_and_no_lo
     assert!(lines.contains("the key is ***") && !lines.contains("s3cret"), "{lines}");
 }
 
-/// Keeps the fields of what is logged.
+/// Collects the fields of log lines.
 struct Lines(Arc<Mutex<Vec<String>>>);
 
 impl tracing::Subscriber for Lines {
@@ -355,7 +356,7 @@ async fn a_program_that_says_nothing_is_not_waited_for_longer_than_allowed() {
     assert!(error.message.contains("does not start"), "{error}");
 }
 
-/// A server of the first version: `/sse` brings what is answered to messages at `/messages`.
+/// A server of the first protocol version: `/sse` streams the answers to messages at `/messages`.
 async fn server_with_two_urls() -> McpServer {
     use axum::body::Body;
     use axum::routing::get;

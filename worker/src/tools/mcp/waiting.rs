@@ -1,4 +1,4 @@
-//! Who waits for which answer, where answers come by another way than the questions went.
+//! Matches answers to waiting callers, for transports where answers arrive separately from requests.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,13 +12,13 @@ use super::protocol::{Incoming, McpError, incoming, request};
 
 type Answers = HashMap<u64, oneshot::Sender<Result<Json, McpError>>>;
 
-/// See the module.
+/// The waiting callers; see the module.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// None once no more answers come.
+    /// `None` once no more answers arrive.
     answers: Mutex<Option<Answers>>,
     last_id: AtomicU64,
-    /// What is said then.
+    /// The error message after the end.
     ended: &'static str,
 }
 
@@ -31,12 +31,12 @@ impl Waiting {
         self.lock().is_some()
     }
 
-    /// Whether nobody waits.
+    /// Returns true if no caller waits.
     pub(super) fn is_idle(&self) -> bool {
         self.lock().as_ref().is_none_or(HashMap::is_empty)
     }
 
-    /// Nobody waits in vain from now on.
+    /// Ends all waits; later calls fail at once.
     pub(super) fn close(&self) {
         *self.lock() = None;
     }
@@ -45,7 +45,7 @@ impl Waiting {
         McpError::Unreachable(self.ended.into())
     }
 
-    /// Asks by `send` and waits for what [`Waiting::take_in`] brings.
+    /// Sends a request with `send` and waits for its answer from [`Waiting::take_in`].
     pub(super) async fn ask<F: Future<Output = Result<(), McpError>>>(
         &self,
         method: &str,
@@ -65,14 +65,14 @@ impl Waiting {
         }
     }
 
-    /// Hands answers to whoever waits; what the server asks is returned with its answer.
+    /// Passes answers to their callers. Returns the answers to the server's own requests.
     pub(super) fn take_in(&self, body: &Json) -> Vec<Json> {
         let mut answers = Vec::new();
         for one in incoming(body) {
             match one {
                 Incoming::Answer { id, result } => {
                     if let Some(waiting) = self.take(id) {
-                        // Whoever asked may have gone.
+                        // The caller may be gone.
                         drop(waiting.send(result));
                     }
                 }
@@ -92,7 +92,7 @@ impl Waiting {
     }
 }
 
-/// A question that is withdrawn when nobody waits any more.
+/// A request that is withdrawn when its caller stops waiting.
 struct Expected<'a> {
     waiting: &'a Waiting,
     id: u64,

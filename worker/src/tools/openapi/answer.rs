@@ -1,4 +1,4 @@
-//! From an answer to messages: JSON objects, texts, files.
+//! Converts an answer to messages: JSON objects, texts, files.
 
 use serde_json::Value as Json;
 use tidemill_common::nodes::http_request::response::Class;

@@ -1,4 +1,4 @@
-//! From an OpenAPI document to tools, by Dify's rules: names, parameters and their types.
+//! Converts an OpenAPI document to tools, by Dify's rules: names, parameters and their types.
 
 use reqwest::Method;
 use serde_json::{Value as Json, json};
@@ -10,68 +10,58 @@ use url::Url;
 
 use super::swagger;
 
-/// The methods that are looked at, in this order.
+/// The supported methods, in order.
 pub(crate) const METHODS: [&str; 8] = ["get", "post", "put", "patch", "delete", "head", "options", "trace"];
 
-/// What is said of everything else, in Dify's words.
+/// Dify's message for any other document.
 pub(super) const ONLY_OPENAPI: &str = "Only openapi is supported now.";
 
-/// Where a parameter goes.
+/// The place of a parameter in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// In the path.
     Path,
-    /// In the query.
     Query,
-    /// In a header.
     Header,
-    /// In a cookie.
     Cookie,
 }
 
-/// A parameter that is not part of the body.
+/// A parameter outside of the body.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outer {
-    /// Its name.
     pub name: String,
-    /// Where it goes.
     pub place: Place,
-    /// Whether it must be there.
     pub required: bool,
-    /// What it is when it is not given.
+    /// The value when none is given.
     pub default: Option<Json>,
 }
 
 /// The body of an operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Body {
-    /// The first media type that it may have; the only one that is used.
+    /// The operation's first media type; the only one used.
     pub media_type: String,
-    /// Its properties by name, as schemas.
+    /// The schemas of its properties, by name.
     pub properties: JsonMap,
-    /// Properties that must be there.
+    /// The names of required properties.
     pub required: Vec<String>,
 }
 
-/// An operation, as a tool.
+/// An operation as a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Operation {
-    /// What it says of itself.
     pub declaration: Declaration,
-    /// The method.
     pub method: Method,
-    /// Server and path; parameters of the path in braces.
+    /// Server and path, with path parameters in braces.
     pub url: String,
-    /// Parameters that are not part of the body.
+    /// Parameters outside of the body.
     pub outer: Vec<Outer>,
-    /// The body, if it has one.
     pub body: Option<Body>,
 }
 
-/// A document, YAML or JSON, as one of OpenAPI 3.
+/// Parses a YAML or JSON document as OpenAPI 3.
 ///
 /// # Errors
-/// Why it is not one, in Dify's words where there are some.
+/// The reason it is not such a document, in Dify's words if Dify has some.
 pub(crate) fn parsed(text: &[u8]) -> Result<Json, String> {
     let mut document = read_plain(text).map_err(|problem| problem.message)?;
     if swagger::is_one(&document) {
@@ -87,15 +77,16 @@ pub(crate) fn parsed(text: &[u8]) -> Result<Json, String> {
     Ok(document)
 }
 
-/// Reads a document. `server` stands over those of the document.
+/// Reads the operations of a document. `server` overrides the document's servers.
 ///
 /// # Errors
-/// Why it is not one, in Dify's words where there are some.
+/// The reason it cannot be used, in Dify's words if Dify has some.
 pub fn read(text: &[u8], server: Option<&str>) -> Result<Vec<Operation>, String> {
     let document = parsed(text)?;
     let listed = document.pointer("/servers/0/url").and_then(Json::as_str);
     let server = server.or(listed).ok_or("No server found in the openapi yaml.")?.trim_end_matches('/');
-    Url::parse(server).map_err(|error| format!("the server {server:?} is no URL: {error}; set `server`"))?;
+    Url::parse(server)
+        .map_err(|error| format!("the server {server:?} is not a URL: {error}; set `server`"))?;
     let paths =
         document.get("paths").and_then(Json::as_object).ok_or("No paths found in the openapi yaml.")?;
     let mut operations = Vec::new();
@@ -128,7 +119,7 @@ fn operation(
         let schema = resolved(document, one.get("schema").unwrap_or(&Json::Null));
         let required = one.get("required").and_then(Json::as_bool).unwrap_or(false);
         let described = text(one, "description").or_else(|| text(schema, "description"));
-        // The operation's own stands over what all operations of its path have.
+        // The operation's parameter replaces the one of its path.
         outer.retain(|known| (known.place, known.name.as_str()) != (place, name));
         parameters.retain(|known| known.name != name);
         outer.push(Outer { name: name.into(), place, required, default: schema.get("default").cloned() });
@@ -157,7 +148,7 @@ fn operation(
     Operation { declaration, method, url: format!("{server}{path}"), outer, body }
 }
 
-/// The name of an operation that has none.
+/// Builds the name of an unnamed operation.
 fn name_of(path: &str, method: &str) -> String {
     let kept: String = path.chars().filter(|c| c.is_ascii_alphanumeric() || "_-".contains(*c)).collect();
     format!("{}_{method}", if kept.is_empty() { "<root>" } else { &kept })
@@ -185,10 +176,10 @@ fn body_of(document: &Json, body: &Json) -> Option<Body> {
     Some(Body { media_type: media_type.clone(), properties, required })
 }
 
-/// Follows a `$ref` within the document; what leads nowhere stays.
+/// Follows a `$ref` inside the document. A broken reference is returned as it is.
 pub(crate) fn resolved<'a>(document: &'a Json, value: &'a Json) -> &'a Json {
     let mut at = value;
-    // A chain of references is short; one that is long is a circle.
+    // Real chains of references are short; a long one is a cycle.
     for _ in 0..16 {
         let Some(reference) = at.get("$ref").and_then(Json::as_str) else { return at };
         let Some(next) = reference.strip_prefix('#').and_then(|path| document.pointer(path)) else {
@@ -223,7 +214,7 @@ fn parameter(name: &str, schema: &Json, required: bool, description: Option<&str
 }
 
 fn type_of(schema: &Json) -> ParameterType {
-    // Of a list of types the first that says something.
+    // In a list of types the first one other than null counts.
     let named = match schema.get("type") {
         Some(Json::Array(types)) => types.iter().filter_map(Json::as_str).find(|ty| *ty != "null"),
         other => other.and_then(Json::as_str),
@@ -239,7 +230,7 @@ fn type_of(schema: &Json) -> ParameterType {
     }
 }
 
-/// Whether a schema is that of a file.
+/// Returns true for the schema of a file.
 pub(super) fn is_file(schema: &Json) -> bool {
     text(schema, "type") == Some("string") && text(schema, "format") == Some("binary")
 }

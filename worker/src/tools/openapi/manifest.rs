@@ -1,6 +1,6 @@
-//! A plugin's manifest, which names the document of its API instead of being one. Dify fetches it when the tools are registered;
-//! here it is fetched when one of them is first needed and then kept for as long as the worker runs, so that a server which is away for a
-//! moment keeps no worker from starting. It goes through the guard: the manifest chose the address.
+//! A plugin's manifest, which names the document of its API. Dify fetches that document when the tools are registered.
+//! Here it is fetched when one of the tools is first used, and kept while the worker runs, so that an unavailable
+//! server does not stop a worker from starting. The request passes the guard, because the manifest chose the address.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::tools::door::whole;
 /// The operations of a document that a manifest names.
 pub(super) struct Named {
     url: Url,
-    /// Stands over the servers of the document.
+    /// Overrides the document's servers.
     server: Option<String>,
     http: Http,
     bytes_max: u64,
@@ -29,10 +29,11 @@ pub(super) struct Named {
 }
 
 impl Named {
-    /// What a manifest names; none for what is no manifest. `wait` is the longest for the document (`read_seconds` of the API).
+    /// Reads a manifest. Returns `None` if the text is not a manifest. `wait` is the longest wait for the document
+    /// (`read_seconds` of the API).
     ///
     /// # Errors
-    /// It names something else than a document of OpenAPI at a URL.
+    /// It does not name an OpenAPI document at a URL.
     pub(super) fn of(
         text: &[u8],
         server: Option<&str>,
@@ -51,16 +52,16 @@ impl Named {
         }))
     }
 
-    /// The operations. Whoever fails to get them leaves it to the next to try.
+    /// Returns the operations. After a failure the next caller tries again.
     ///
     /// # Errors
-    /// The document cannot be had, which may pass, or cannot be used.
+    /// The document cannot be fetched, which may be temporary, or cannot be used.
     pub(super) async fn operations(&self) -> Result<&[Operation], ToolError> {
         let named =
             |why: String| format!("the document {}, which the plugin's manifest names: {why}", self.url);
         let reading = async || {
             let text = tokio::time::timeout(self.wait, self.fetched()).await;
-            let late = || format!("not there within {} s (read_seconds of the API)", self.wait.as_secs());
+            let late = || format!("no answer within {} s (read_seconds of the API)", self.wait.as_secs());
             let text = text.unwrap_or_else(|_| Err(late()));
             let text = text.map_err(|why| ToolError::unavailable(named(why)).passing())?;
             document::read(&text, self.server.as_deref()).map_err(|why| ToolError::unavailable(named(why)))
@@ -73,7 +74,7 @@ impl Named {
         let call = Call {
             method: Method::GET,
             url: self.url.clone(),
-            // It is read as it comes.
+            // The answer is not unpacked here.
             headers: HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static("identity"))]),
             body: Vec::new(),
             private: Vec::new(),
@@ -89,7 +90,7 @@ impl Named {
     }
 }
 
-/// The URL of the document that a manifest names; none for what is no manifest, or cannot be read.
+/// The URL of the document a manifest names; `None` if the text is not a manifest or cannot be read.
 fn document_of(text: &[u8]) -> Result<Option<Url>, String> {
     let Ok(manifest) = read_plain(text) else { return Ok(None) };
     let is_document = ["openapi", "swagger"].iter().any(|key| manifest.get(*key).is_some());
@@ -98,8 +99,8 @@ fn document_of(text: &[u8]) -> Result<Option<Url>, String> {
     match url.filter(|_| !is_document) {
         None => Ok(None),
         Some(_) if kind.is_some_and(|kind| kind != "openapi") => Err(ONLY_OPENAPI.into()),
-        Some(url) => Url::parse(url)
-            .map(Some)
-            .map_err(|error| format!("the document {url:?}, which the manifest names, is no URL: {error}")),
+        Some(url) => Url::parse(url).map(Some).map_err(|error| {
+            format!("the document {url:?}, which the manifest names, is not a URL: {error}")
+        }),
     }
 }

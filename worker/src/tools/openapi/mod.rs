@@ -1,8 +1,8 @@
-//! Custom API tools: an OpenAPI document whose operations are tools.
+//! Custom API tools: the operations of an OpenAPI document are tools.
 //!
-//! In the order of a call: [`document`] reads the document once (`swagger` brings older ones into its form, `manifest` fetches what a plugin's
-//! manifest names), [`request`] puts a call together, [`answer`] makes
-//! messages of what comes back. Calls go out through the guard: the document chose the address.
+//! The modules in the order of a call: [`document`] reads the document once (`swagger` converts older documents,
+//! `manifest` fetches the document of a plugin's manifest), [`request`] builds the request, and [`answer`] converts the
+//! answer to messages. Calls pass the guard, because the document chose the address.
 
 pub mod answer;
 pub mod document;
@@ -25,25 +25,25 @@ use document::Operation;
 use manifest::Named;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// What can be unpacked.
+/// Accepted content encodings.
 const PACKINGS: HeaderValue = HeaderValue::from_static("gzip, deflate");
 
-/// How a call says who calls.
+/// The credentials of calls.
 enum Credentials {
     None,
     Header(HeaderName, HeaderValue),
     Query(String, String),
 }
 
-/// What can be called.
+/// The source of operations.
 enum Operations {
-    /// The settings name the document.
+    /// Read from the document in the settings.
     Read(Vec<Operation>),
-    /// The settings name a manifest, which names the document.
+    /// From a manifest in the settings, which names the document.
     Named(Box<Named>),
 }
 
-/// See the module.
+/// A custom API provider; see the module.
 pub struct OpenApi {
     operations: Operations,
     credentials: Credentials,
@@ -52,11 +52,11 @@ pub struct OpenApi {
 }
 
 impl OpenApi {
-    /// Reads the document, or the manifest that names it, and the credentials. `fetching` is how documents are fetched, and the most bytes
-    /// that are read of one.
+    /// Reads the document or manifest, and the credentials. `fetching` has the HTTP settings and the largest document
+    /// in bytes.
     ///
     /// # Errors
-    /// A setting, or a document, that cannot be used.
+    /// A setting or document that cannot be used.
     pub(super) fn new(
         id: &str,
         config: &ApiConfig,
@@ -78,9 +78,8 @@ impl OpenApi {
         };
         let key = match config.api_key_env.as_str() {
             "" => config.api_key_value.0.clone(),
-            name => variable(name).ok_or_else(|| {
-                wrong("api_key_env", format!("there is no variable {name} in the environment"))
-            })?,
+            name => variable(name)
+                .ok_or_else(|| wrong("api_key_env", format!("the environment variable {name} is not set")))?,
         };
         if config.auth_type != AuthType::None && key.is_empty() {
             return Err(wrong("api_key_value", "Missing api_key_value".into()));
@@ -89,8 +88,9 @@ impl OpenApi {
             AuthType::None => Credentials::None,
             AuthType::ApiKeyHeader => {
                 let name = &config.api_key_header;
-                let parsed =
-                    name.parse().map_err(|_| wrong("api_key_header", format!("{name:?} is no header")))?;
+                let parsed = name
+                    .parse()
+                    .map_err(|_| wrong("api_key_header", format!("{name:?} is not a valid header name")))?;
                 let value = secret(&config.api_key_header_prefix.before(&key));
                 Credentials::Header(
                     parsed,
@@ -158,7 +158,7 @@ impl OpenApi {
         })
     }
 
-    /// A text of the other side, without the key that it may repeat.
+    /// Removes the key from a text of the server, which may repeat it.
     fn without_key(&self, text: &str) -> String {
         let key = match &self.credentials {
             Credentials::None => None,

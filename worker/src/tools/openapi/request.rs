@@ -1,4 +1,4 @@
-//! From arguments to a request, as Dify's custom tools put it together.
+//! Builds a request from arguments, as Dify's custom tools do.
 
 use bytes::Bytes;
 use reqwest::Url;
@@ -15,21 +15,19 @@ use crate::nodes::http_request::Means;
 use crate::nodes::http_request::files;
 use crate::tools::ToolCall;
 
-/// A request without its credentials.
+/// A request without credentials.
 #[derive(Debug)]
 pub struct Assembled {
-    /// Where to.
     pub url: Url,
-    /// All headers.
     pub headers: HeaderMap,
     /// The body in parts.
     pub body: Vec<Bytes>,
 }
 
-/// Puts the request together; files are fetched.
+/// Builds the request and fetches its files.
 ///
 /// # Errors
-/// What is missing, or cannot be sent.
+/// A missing argument, or a value that cannot be sent.
 pub async fn assemble(operation: &Operation, call: ToolCall<'_>) -> Result<Assembled, String> {
     let (url, mut headers) = head(operation, call.arguments)?;
     let mut parts = Vec::new();
@@ -47,7 +45,7 @@ pub async fn assemble(operation: &Operation, call: ToolCall<'_>) -> Result<Assem
     Ok(Assembled { url, headers, body: parts })
 }
 
-/// Path, query, headers and cookies.
+/// Builds path, query, headers and cookies.
 fn head(operation: &Operation, arguments: &JsonMap) -> Result<(Url, HeaderMap), String> {
     let mut path = operation.url.clone();
     let (mut query, mut headers, mut cookies) = (Vec::new(), HeaderMap::new(), Vec::new());
@@ -60,7 +58,7 @@ fn head(operation: &Operation, arguments: &JsonMap) -> Result<(Url, HeaderMap), 
         };
         let text = plain(value);
         match one.place {
-            // However these are written, a URL takes them for a step upwards.
+            // A URL treats these as steps in the path, even when escaped.
             Place::Path if matches!(text.as_str(), "." | "..") => {
                 return Err(format!("parameter {} of the path cannot be {text:?}", one.name));
             }
@@ -72,7 +70,7 @@ fn head(operation: &Operation, arguments: &JsonMap) -> Result<(Url, HeaderMap), 
             },
             Place::Header => {
                 let name: HeaderName =
-                    one.name.parse().map_err(|_| format!("{:?} is no header", one.name))?;
+                    one.name.parse().map_err(|_| format!("{:?} is not a valid header name", one.name))?;
                 let value =
                     HeaderValue::from_str(&text).map_err(|_| format!("header {name} cannot be sent"))?;
                 headers.insert(name, value);
@@ -80,7 +78,7 @@ fn head(operation: &Operation, arguments: &JsonMap) -> Result<(Url, HeaderMap), 
             Place::Cookie => cookies.push(format!("{}={}", one.name, escaped(&text))),
         }
     }
-    let mut url = Url::parse(&path).map_err(|error| format!("{path:?} is no URL: {error}"))?;
+    let mut url = Url::parse(&path).map_err(|error| format!("{path:?} is not a URL: {error}"))?;
     if !query.is_empty() {
         url.query_pairs_mut().extend_pairs(query);
     }
@@ -91,7 +89,7 @@ fn head(operation: &Operation, arguments: &JsonMap) -> Result<(Url, HeaderMap), 
     Ok((url, headers))
 }
 
-/// A value as text: JSON's words for truth values, since no server knows Python's.
+/// Converts a value to text. Booleans use JSON's words, because servers do not know Python's.
 fn plain(value: &Json) -> String {
     match value {
         Json::String(text) => text.clone(),
@@ -100,12 +98,12 @@ fn plain(value: &Json) -> String {
     }
 }
 
-/// A text as one segment of a path.
+/// Escapes a text as one segment of a path.
 fn escaped(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
 }
 
-/// The properties of the body.
+/// Collects the properties of the body.
 fn values(operation: &Operation, body: &Body, arguments: &JsonMap) -> Result<JsonMap, String> {
     let mut values = JsonMap::new();
     for (name, schema) in &body.properties {
@@ -124,7 +122,7 @@ fn values(operation: &Operation, body: &Body, arguments: &JsonMap) -> Result<Jso
     Ok(values)
 }
 
-/// A value under its schema; one that cannot be it stays as it is.
+/// Converts a value to its schema's type. An unsuitable value stays as it is.
 fn convert(schema: &Json, value: &Json) -> Json {
     if let Some(any) = schema.get("anyOf").and_then(Json::as_array) {
         return any.iter().find_map(|one| strictly(one, value)).unwrap_or_else(|| value.clone());
@@ -153,10 +151,10 @@ fn strictly(schema: &Json, value: &Json) -> Option<Json> {
             }
             Json::Null | Json::Bool(_) | Json::Array(_) | Json::Object(_) => None,
         },
-        // A file stays one.
+        // A file stays a file.
         "string" if is_file(schema) => Some(value.clone()),
         "string" => Some(Json::String(str_of(value).into_owned())),
-        // As on Dify: the text "false" is not empty, and so is true.
+        // As in Dify: the text "false" is not empty, so it is true.
         "boolean" => Some(Json::Bool(!Segment::infer(value.clone()).is_falsy())),
         "null" => (value.is_null() || value == "null").then_some(Json::Null),
         kind @ ("array" | "object") => {
@@ -171,7 +169,7 @@ fn strictly(schema: &Json, value: &Json) -> Option<Json> {
     }
 }
 
-/// The body, with its type unless whoever sends it makes that.
+/// The body with its content type, unless the sender creates that.
 fn content(body: &Body, values: JsonMap) -> (Option<String>, Content) {
     let media_type = body.media_type.clone();
     let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

@@ -1,19 +1,19 @@
-//! Documents of Swagger 2, the version before OpenAPI 3, in the newer form: where the server is, bodies apart from parameters,
-//! schemas of parameters in one place. References stay: they are followed within the document.
+//! Converts Swagger 2 documents, the version before OpenAPI 3, to the newer form: server address, bodies separate from
+//! parameters, parameter schemas in one place. References are kept and followed later.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::value::JsonMap;
 
 use super::document::{METHODS, resolved};
 
-/// What a parameter says of its value; in OpenAPI 3 that is its schema.
+/// Fields of a parameter that belong to its schema in OpenAPI 3.
 const OF_SCHEMA: [&str; 6] = ["type", "format", "items", "enum", "default", "description"];
-// Media types of a form with files, of one without, and of a body of which nothing is said.
+// Media types: a form with files, a form without, and the default body.
 const MULTIPART: &str = "multipart/form-data";
 const FORM: &str = "application/x-www-form-urlencoded";
 const JSON: &str = "application/json";
 
-/// Whether a document is one of Swagger 2.
+/// Returns true for a Swagger 2 document.
 pub(super) fn is_one(document: &Json) -> bool {
     match document.get("swagger") {
         Some(Json::String(version)) => version.starts_with('2'),
@@ -22,7 +22,7 @@ pub(super) fn is_one(document: &Json) -> bool {
     }
 }
 
-/// The document as one of OpenAPI 3.
+/// Converts a document to OpenAPI 3.
 pub(super) fn converted(mut document: Json) -> Json {
     let server = server(&document);
     let before = document.clone();
@@ -36,7 +36,7 @@ pub(super) fn converted(mut document: Json) -> Json {
     document
 }
 
-/// The server, if its host is said: the first scheme, `https` where none is named.
+/// The server, if the document names a host. Uses the first HTTP scheme, or `https` if there is none.
 fn server(document: &Json) -> Option<String> {
     let text = |at: &str| document.pointer(at).and_then(Json::as_str);
     let host = text("/host")?;
@@ -76,9 +76,9 @@ fn with_schema(mut parameter: Json) -> Json {
 }
 
 fn schema_of(parameter: &Json) -> Json {
-    let said = OF_SCHEMA.iter().filter_map(|key| Some(((*key).to_owned(), parameter.get(*key)?.clone())));
-    let mut schema = JsonMap::from_iter(said);
-    // A file is a text of bytes in the newer form.
+    let fields = OF_SCHEMA.iter().filter_map(|key| Some(((*key).to_owned(), parameter.get(*key)?.clone())));
+    let mut schema = JsonMap::from_iter(fields);
+    // OpenAPI 3 describes a file as a binary string.
     if schema.get("type").and_then(Json::as_str) == Some("file") {
         schema.insert("type".into(), json!("string"));
         schema.insert("format".into(), json!("binary"));
@@ -86,7 +86,7 @@ fn schema_of(parameter: &Json) -> Json {
     Json::Object(schema)
 }
 
-/// The body: the one parameter that is it, or a form of those that stand in one.
+/// The body: the one body parameter, or a form of the form parameters.
 fn body(document: &Json, operation: &Json, parameters: &[Json]) -> Option<Json> {
     let consumes = [operation, document].into_iter().find_map(|at| at.get("consumes")?.as_array());
     let first = |wanted: &[&str]| {
@@ -169,7 +169,7 @@ definitions:
         assert_eq!((form.media_type.as_str(), &form.required), (MULTIPART, &vec!["photo".to_owned()]));
         let types: Vec<_> = photo.declaration.parameters.iter().map(|one| one.ty).collect();
         assert_eq!(types, [ParameterType::File, ParameterType::String]);
-        // The settings say where it is when the document does not, or over it.
+        // The settings give the server when the document has none, or override it.
         let elsewhere = read(PETS.as_bytes(), Some("https://here/v1")).unwrap();
         assert_eq!(elsewhere[2].url, "https://here/v1/photos");
     }

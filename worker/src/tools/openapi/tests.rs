@@ -1,4 +1,4 @@
-//! Documents as tools, and calls of them against a server on this machine.
+//! Tests of documents as tools, and of calls to a local server.
 
 use std::sync::{Arc, Mutex};
 
@@ -295,7 +295,7 @@ async fn the_guard_stands_before_addresses_of_documents() {
     assert!(!error.retryable && error.message.contains("127.0.0.1"), "{error}");
 }
 
-/// What a manifest names, where its server has the document from the second request on.
+/// Loads the document of a manifest whose server has it from the second request on.
 async fn of_manifest(
     kind: &str,
     http: &HttpConfig,
@@ -365,7 +365,7 @@ fn what_cannot_be_used_names_the_setting() {
         ("openapi: 3.1", "No server found in the openapi yaml."),
         ("openapi: 3.0.0", "No server found in the openapi yaml."),
         ("openapi: 3.0.0\nservers: [{url: 'http://x'}]", "No paths found in the openapi yaml."),
-        ("openapi: 3.0.0\nservers: [{url: /v1}]", "the server \"/v1\" is no URL"),
+        ("openapi: 3.0.0\nservers: [{url: /v1}]", "the server \"/v1\" is not a URL"),
     ] {
         let error = document::read(document.as_bytes(), None).unwrap_err();
         assert!(error.starts_with(reason), "{error}");
@@ -374,7 +374,7 @@ fn what_cannot_be_used_names_the_setting() {
     let unset = ApiConfig { api_key_env: "NOBODY".into(), ..ApiConfig::default() };
     for (config, expected) in [
         (missing, "setting tools.api.\"pets\".api_key_value: Missing api_key_value"),
-        (unset, "setting tools.api.\"pets\".api_key_env: there is no variable NOBODY in the environment"),
+        (unset, "setting tools.api.\"pets\".api_key_env: the environment variable NOBODY is not set"),
     ] {
         let error = api("http://x", config).map(drop).unwrap_err();
         assert_eq!(error.to_string(), expected);

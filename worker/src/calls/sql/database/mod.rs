@@ -1,5 +1,5 @@
-//! Running one statement: a connection, a transaction that may only read, rows within their bounds. One file a database; a
-//! connection is made for each statement and ends with it, so that nothing of it is left to the next.
+//! Runs one statement: opens a connection, starts a read-only transaction, reads the rows within limits. One file per
+//! database. Each statement has its own connection, so nothing remains for the next one.
 
 mod mysql;
 mod postgres;
@@ -18,16 +18,16 @@ use tokio::sync::Semaphore;
 
 use super::statement::Prepared;
 
-/// Where to, with the password at hand.
+/// A datasource with its opened password.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) source: &'a DatasourceConfig,
     pub(super) password: Option<&'a str>,
-    /// Bounds how many connections there are at the same time.
+    /// Limits the number of connections at the same time.
     pub(super) room: &'a Arc<Semaphore>,
 }
 
-/// What of a result is taken.
+/// Limits of a result.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     pub(super) rows: u64,
@@ -35,27 +35,27 @@ pub(super) struct Bounds {
     pub(super) time: Duration,
 }
 
-/// What came of a statement.
+/// The result of a statement.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Outcome {
-    /// Rows, each an object by the names of its columns.
+    /// Each row is an object by column names.
     pub(super) rows: Vec<Json>,
-    /// How many rows a statement has changed that does not only read.
+    /// The number of changed rows, for a statement that writes.
     pub(super) changed: Option<u64>,
 }
 
-/// Why nothing came of it.
+/// Reasons why a statement failed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// The server was not reached, or went away: another try could help.
+    /// The connection failed. A retry could help.
     Connection(String),
-    /// The database refuses.
+    /// The database refused the statement.
     Refused(String),
-    /// A bound was met: which, with its setting.
+    /// A limit was exceeded; the text names the setting.
     Bound(String),
 }
 
-/// Runs a statement; `values` are those of its names, in order.
+/// Runs a statement; `values` are the values of its names, in order.
 pub(super) async fn run(
     place: Place<'_>,
     statement: &Prepared,
@@ -63,7 +63,7 @@ pub(super) async fn run(
     bounds: Bounds,
 ) -> Result<Outcome, Trouble> {
     let work = async {
-        // It is never closed.
+        // The semaphore is never closed.
         let _room = place.room.acquire().await;
         match place.source.database_type {
             DatabaseType::Postgres => postgres::run(place, statement, values, bounds).await,
@@ -86,7 +86,7 @@ fn out_of_time(bounds: Bounds) -> Trouble {
     Trouble::Bound(format!("there was no result within {seconds} s (calls.sql_seconds_max, timeout)"))
 }
 
-/// Rows that have come so far.
+/// The rows so far.
 struct Intake {
     rows: Vec<Json>,
     bytes: u64,
@@ -97,7 +97,7 @@ impl Intake {
     fn new(bounds: Bounds) -> Self {
         Self { rows: Vec::new(), bytes: 0, bounds }
     }
-    /// Takes a row that is `bytes` long as JSON, by what is known before it is made.
+    /// Takes a row. `bytes` is its size as JSON, known before the row is built.
     fn take(&mut self, bytes: usize, row: impl FnOnce() -> Result<JsonMap, String>) -> Result<(), Trouble> {
         let Bounds { rows, bytes: most, .. } = self.bounds;
         if self.rows.len() as u64 >= rows {
@@ -116,7 +116,7 @@ impl Intake {
     }
 }
 
-/// Takes all that a statement gives: rows, as `object` reads them, and how many it has changed, as `changes` counts them.
+/// Reads all results: rows with `object`, and the number of changed rows with `changes`.
 async fn take_all<D, R>(
     mut given: BoxStream<'_, Result<Either<D, R>, sqlx::Error>>,
     bounds: Bounds,
@@ -137,7 +137,7 @@ async fn take_all<D, R>(
     Ok((intake.rows, changed))
 }
 
-/// What the library reports, in the words of the database where they are its own.
+/// Converts an error of the library. Errors of the database keep their own text.
 fn trouble(error: &sqlx::Error) -> Trouble {
     use sqlx::Error;
     match error {
@@ -162,10 +162,11 @@ fn trouble(error: &sqlx::Error) -> Trouble {
     }
 }
 
-/// Codes of statements that a server has stopped because they took too long: of PostgreSQL, of MariaDB.
+/// Codes of statements stopped by a timeout: PostgreSQL, MariaDB.
 const STOPPED: [&str; 2] = ["57014", "70100"];
 
-/// Codes of servers that are starting, ending or full: SQLSTATE of PostgreSQL and MySQL, of SQLite busy and locked.
+/// Codes of temporary failures: the SQLSTATE of starting, stopping or full PostgreSQL and MySQL servers; SQLite busy
+/// and locked.
 fn is_passing(code: &str) -> bool {
     code.len() == 5 && code.starts_with("08")
         || ["57P01", "57P02", "57P03", "53300", "5", "6"].contains(&code)

@@ -19,7 +19,7 @@ pub(super) async fn run(
 ) -> Result<Outcome, Trouble> {
     let mut connection = connect(place).await.map_err(|error| trouble(&error))?;
     let done = within(&mut connection, statement, values, bounds).await;
-    // It is of no use any more, whatever comes of this.
+    // The connection is no longer needed, so an error here does not matter.
     let _ = connection.close().await;
     done
 }
@@ -38,7 +38,7 @@ async fn connect(place: Place<'_>) -> Result<MySqlConnection, sqlx::Error> {
         .username(source.username.as_deref().unwrap_or_default())
         .database(&source.database)
         .ssl_mode(tls)
-        // The server's own modes: a statement means what it means elsewhere.
+        // Keep the server's own SQL modes, so that a statement behaves as in other clients.
         .pipes_as_concat(false)
         .no_engine_substitution(false);
     let options = match place.password {
@@ -54,7 +54,7 @@ async fn within(
     values: &[Json],
     bounds: Bounds,
 ) -> Result<Outcome, Trouble> {
-    // The server ends by itself what nobody waits for any more; MySQL knows the first, MariaDB the second.
+    // The server stops a statement after the time limit. MySQL knows the first variable, MariaDB the second.
     for limit in [
         format!("SET SESSION max_execution_time = {}", bounds.time.as_millis()),
         format!("SET SESSION max_statement_time = {}", bounds.time.as_secs_f64()),
@@ -91,7 +91,7 @@ fn object(row: &MySqlRow) -> Result<JsonMap, String> {
     columns.map(|(at, column)| Ok((column.name().to_owned(), value(row, at)?))).collect()
 }
 
-/// A value under the type of its column. Decimals are texts, so that none of their digits is lost.
+/// A value by its column's type. Decimals are texts, to keep all digits.
 fn value(row: &MySqlRow, at: usize) -> Result<Json, String> {
     let wrong = |error: sqlx::Error| error.to_string();
     let raw = row.try_get_raw(at).map_err(wrong)?;
@@ -136,7 +136,7 @@ enum Kind {
     Text,
 }
 
-/// How a column's type is read.
+/// Maps a column's type to the way it is read.
 fn kind(name: &str) -> Kind {
     match name {
         "BOOLEAN" => Kind::Bool,

@@ -1,5 +1,5 @@
-//! PostgreSQL. The server writes each row as JSON itself, so that values of every type come as it would show them, and a query
-//! that stands within another can do nothing but read.
+//! PostgreSQL. The server writes each row as JSON, so values of every type look as the server shows them. A query
+//! inside another query can only read.
 
 use futures_util::TryStreamExt;
 use serde_json::Value as Json;
@@ -21,7 +21,7 @@ pub(super) async fn run(
 ) -> Result<Outcome, Trouble> {
     let mut connection = connect(place).await.map_err(|error| trouble(&error))?;
     let done = within(&mut connection, statement, values, bounds).await;
-    // It is of no use any more, whatever comes of this.
+    // The connection is no longer needed, so an error here does not matter.
     let _ = connection.close().await;
     done
 }
@@ -52,7 +52,7 @@ async fn within(
     bounds: Bounds,
 ) -> Result<Outcome, Trouble> {
     let begin = if statement.reads { "BEGIN READ ONLY" } else { "BEGIN" };
-    // The server ends by itself what nobody waits for any more.
+    // The server stops a statement after the time limit.
     let limit = format!("SET LOCAL statement_timeout = {}", bounds.time.as_millis());
     for text in [begin.to_owned(), limit] {
         connection.execute(AssertSqlSafe(text)).await.map_err(|error| trouble(&error))?;
@@ -87,7 +87,7 @@ async fn within(
     Ok(Outcome { rows: intake.rows, changed: None })
 }
 
-/// What a statement that does not only read gives: rows as far as they are texts and numbers that JSON has.
+/// Runs a statement that writes. Its returned rows may contain only texts and numbers.
 async fn written(
     connection: &mut PgConnection,
     query: sqlx::query::Query<'_, sqlx::Postgres, sqlx::postgres::PgArguments>,
@@ -98,7 +98,7 @@ async fn written(
     Ok(Outcome { rows, changed: Some(changed) })
 }
 
-/// A row of what such a statement returns.
+/// Reads a returned row.
 fn returned(row: &PgRow) -> Result<JsonMap, String> {
     let value = |at: usize| {
         row.try_get::<Option<i64>, _>(at)
@@ -109,14 +109,14 @@ fn returned(row: &PgRow) -> Result<JsonMap, String> {
             .or_else(|_| row.try_get::<Option<String>, _>(at).map(Json::from))
             .map_err(|_| {
                 let of = row.column(at).type_info();
-                format!("what is returned has the type {}: cast it to text", of.name())
+                format!("a returned column has the type {}: cast it to text", of.name())
             })
     };
     let columns = row.columns().iter().enumerate();
     columns.map(|(at, column)| Ok((column.name().to_owned(), value(at)?))).collect()
 }
 
-/// What types the server wants values to have, as a cast names them.
+/// The types the server expects for the values, as names for a cast.
 async fn types(connection: &mut PgConnection, text: &str) -> Result<Vec<String>, Trouble> {
     let prepared = connection.prepare(AssertSqlSafe(text.to_owned()).into_sql_str()).await;
     let prepared = prepared.map_err(|error| trouble(&error))?;
@@ -124,7 +124,7 @@ async fn types(connection: &mut PgConnection, text: &str) -> Result<Vec<String>,
     Ok(types.iter().map(|of| cast_name(of.name())).collect())
 }
 
-/// A type as a cast names it. Some names stand for a type of one letter there.
+/// The name of a type in a cast. Some names mean a one-letter type there.
 fn cast_name(name: &str) -> String {
     let (name, list) = name.strip_suffix("[]").map_or((name, ""), |name| (name, "[]"));
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -138,7 +138,7 @@ fn cast_name(name: &str) -> String {
     name + list
 }
 
-/// A value as the server reads it.
+/// A value in the server's text form.
 fn text_of(value: &Json, is_list: bool) -> Option<String> {
     match value {
         Json::Null => None,
@@ -148,7 +148,7 @@ fn text_of(value: &Json, is_list: bool) -> Option<String> {
     }
 }
 
-/// A list as PostgreSQL writes lists.
+/// A list in PostgreSQL's array syntax.
 fn list_of(items: &[Json]) -> String {
     let item = |item: &Json| match item {
         Json::Null => "NULL".to_owned(),
@@ -162,7 +162,7 @@ fn list_of(items: &[Json]) -> String {
 }
 
 fn object(text: &str) -> Result<JsonMap, String> {
-    serde_json::from_str(text).map_err(|error| format!("a row is no JSON: {error}"))
+    serde_json::from_str(text).map_err(|error| format!("a row is not JSON: {error}"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! SQLite: a file on this machine. It is opened for reading unless the statement writes; what takes too long is stopped in
-//! the middle.
+//! SQLite: a local file. It is opened read-only unless the statement writes. A statement that takes too long is
+//! interrupted.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use super::{Bounds, Outcome, Place, Trouble, out_of_time, take_all, trouble};
 use crate::calls::sql::statement::Prepared;
 use crate::calls::sql::values::{Plain, bytes_text};
 
-/// How many instructions of SQLite's machine pass between two looks at the clock.
+/// SQLite instructions between two checks of the time limit.
 const LOOK_EVERY: i32 = 10_000;
 
 pub(super) async fn run(
@@ -34,7 +34,7 @@ pub(super) async fn run(
         handle.set_progress_handler(LOOK_EVERY, move || began.elapsed() < bounds.time);
     }
     let done = within(&mut connection, statement, values, bounds).await;
-    // It is of no use any more, whatever comes of this.
+    // The connection is no longer needed, so an error here does not matter.
     let _ = connection.close().await;
     match done {
         Err(Trouble::Refused(_)) if began.elapsed() >= bounds.time => Err(out_of_time(bounds)),
@@ -68,7 +68,7 @@ fn object(row: &SqliteRow) -> Result<JsonMap, String> {
     columns.map(|(at, column)| Ok((column.name().to_owned(), value(row, at)?))).collect()
 }
 
-/// A value under the type that it has, whatever its column says.
+/// A value by its own type; SQLite columns may hold any type.
 fn value(row: &SqliteRow, at: usize) -> Result<Json, String> {
     let wrong = |error: sqlx::Error| error.to_string();
     let raw = row.try_get_raw(at).map_err(wrong)?;

@@ -1,4 +1,4 @@
-//! `SQL` over a file of SQLite, and over a PostgreSQL and a MariaDB of its own.
+//! Tests of `SQL` with a SQLite file and private PostgreSQL and MariaDB servers.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl Bench {
     }
 }
 
-/// A port that nobody listens at.
+/// A free port.
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address").port()
 }

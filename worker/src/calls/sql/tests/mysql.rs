@@ -1,5 +1,5 @@
-//! Against a real MariaDB, which speaks MySQL's protocol: a private server in a folder of its own, which ends with the test.
-//! `make setup` installs its programs; where they are missing the test says so and passes.
+//! Tests with a real MariaDB, which uses MySQL's protocol: a private server in its own folder that ends with the test.
+//! `make setup` installs it; without it the test prints a note and passes.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -14,7 +14,7 @@ use crate::calls::sql::generate;
 
 const PASSWORD: &str = "marker-of-a-password";
 
-/// A server that ends when this is dropped.
+/// A server that ends when dropped.
 struct Server {
     mariadb: Child,
     port: u16,
@@ -23,22 +23,22 @@ struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that is gone already needs nothing.
+        // The server may have ended already.
         let _ = self.mariadb.kill();
         let _ = self.mariadb.wait();
     }
 }
 
-/// A program, in the path or where distributions have those of servers.
+/// Finds a program in the path or in the usual folders of servers.
 fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let elsewhere = ["/usr/sbin", "/usr/libexec", "/usr/local/sbin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(elsewhere).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// The program that makes a folder for the server, and the server; none when they are not installed.
+/// The program that creates the server's folder, and the server; `None` if they are not installed.
 fn programs() -> Option<(PathBuf, PathBuf)> {
-    // Debian has a program that the first one needs in a package apart.
+    // Debian puts a helper of the first one into a separate package.
     program("my_print_defaults")?;
     Some((program("mariadb-install-db")?, program("mariadbd")?))
 }
@@ -49,7 +49,7 @@ impl Server {
         let data = format!("--datadir={}", folder.path().join("data").display());
         let is_root =
             std::fs::metadata("/proc/self").is_ok_and(|of| std::os::unix::fs::MetadataExt::uid(&of) == 0);
-        // The server refuses to run as root unless it is told to.
+        // The server refuses to run as root without this flag.
         let user = is_root.then_some("--user=root");
         let mut command = Command::new(install);
         command.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", &data]);
@@ -136,7 +136,7 @@ async fn se_a17_mysql_is_asked_in_a_transaction_that_only_reads() {
         assert!(!error.retryable && error.error_type.starts_with("Sql"), "{sql}: {error:?}");
         assert_ne!(error.error_type, "SqlExecutionFailed", "{sql}: the server is not asked");
     }
-    // What no parser sees, the transaction refuses.
+    // The transaction refuses writes the parser cannot see.
     let error = bench.refused(json!({"sql": "select changes()"})).await;
     assert_eq!(error.error_type, "SqlExecutionFailed");
     assert!(error.message.contains("READ ONLY transaction"), "{error}");

@@ -1,5 +1,5 @@
-//! Against a real PostgreSQL: a private server in a folder of its own, which ends with the test. Its programs are looked for
-//! in `PATH` and where Debian has them; `make setup` installs them.
+//! Tests with a real PostgreSQL: a private server in its own folder that ends with the test. Its programs are searched
+//! in `PATH` and in Debian's folder; `make setup` installs them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,7 +14,7 @@ use crate::calls::sql::generate;
 
 const PASSWORD: &str = "marker-of-a-password";
 
-/// A server that ends when this is dropped.
+/// A server that ends when dropped.
 struct Server {
     postgres: Child,
     port: u16,
@@ -23,7 +23,7 @@ struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that is gone already needs nothing.
+        // The server may have ended already.
         let _ = self.postgres.kill();
         let _ = self.postgres.wait();
     }
@@ -38,7 +38,7 @@ fn program(name: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("{name} is missing: `make setup` installs PostgreSQL"))
 }
 
-/// A program as somebody who is not root: the server refuses to run as root.
+/// Runs a program without root rights, because the server refuses to run as root.
 fn humble(name: &str) -> Command {
     let is_root =
         std::fs::metadata("/proc/self").is_ok_and(|of| std::os::unix::fs::MetadataExt::uid(&of) == 0);
@@ -144,7 +144,7 @@ async fn se_a17_postgres_is_asked_in_a_transaction_that_only_reads() {
         let error = bench.refused(json!({"sql": sql})).await;
         assert_eq!((error.error_type.as_str(), error.retryable), ("SqlNotReadOnly", false), "{sql}");
     }
-    // What no parser sees, the transaction refuses.
+    // The transaction refuses writes the parser cannot see.
     let error = bench.refused(json!({"sql": "select changes()"})).await;
     assert_eq!(error.error_type, "SqlExecutionFailed");
     assert!(error.message.contains("read-only transaction"), "{error}");

@@ -1,4 +1,4 @@
-//! A text-to-SQL service: what it is told, and what becomes of what it says.
+//! Tests of a text-to-SQL service: the request, and the handling of its answer.
 
 use std::sync::{Arc, Mutex};
 

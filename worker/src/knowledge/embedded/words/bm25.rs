@@ -1,49 +1,48 @@
-//! BM25, with the constants and the arithmetic that Lucene made common: how much a word counts, and the length of a text in
-//! one byte.
+//! BM25 scores with the constants and arithmetic of Lucene. A text's length is stored in one byte.
 
-/// How soon repeating a word stops to count.
+/// Saturation of repeated words.
 const K1: f32 = 1.2;
-/// How much the length of a text counts, from 0 to 1.
+/// Influence of the text length, from 0 to 1.
 const B: f32 = 0.75;
-/// Lengths up to here and a bit more are exact; longer ones keep four significant bits.
+/// Lengths up to about this value are exact; longer ones keep four significant bits.
 const EXACT: u32 = 24;
 
-/// The length of a text, rounded down to what a byte can hold.
+/// The length of a text, rounded down to a value that fits in a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Length(u8);
 
-/// How much one word of a question counts.
+/// The weight of one word of a question.
 pub(super) struct Weight {
     rarity: f32,
     average: f32,
 }
 
 impl Weight {
-    /// For a word that `holding` of `all` texts have; a text has `average` words.
+    /// Creates the weight of a word in `holding` of `all` texts with `average` words each.
     pub(super) fn new(holding: u64, all: u64, average: f32) -> Self {
         let ratio = ((all - holding) as f32 + 0.5) / (holding as f32 + 0.5);
         Self { rarity: (1.0 + ratio).ln() * (1.0 + K1), average }
     }
 
-    /// The score of a text of this length that has the word so many times.
+    /// The score of a text of this length that has the word `times` times.
     pub(super) fn score(&self, times: u32, length: Length) -> f32 {
         let norm = K1 * (1.0 - B + B * length.words() as f32 / self.average);
         self.rarity * (times as f32 / (times as f32 + norm))
     }
 
-    /// The score of a text that is the word without end.
+    /// The highest possible score: a text that repeats the word endlessly.
     pub(super) fn limit(&self) -> f32 {
         self.score(u32::MAX, Length(0))
     }
 }
 
 impl Length {
-    /// Of so many words.
+    /// Rounds a number of words.
     pub fn of(words: u32) -> Self {
         let Some(beyond) = words.checked_sub(EXACT).filter(|beyond| *beyond >= 8) else {
             return Self(words as u8);
         };
-        // So the sum below is 255 at most.
+        // This keeps the sum below at most 255.
         let beyond = beyond.min(i32::MAX as u32);
         let shift = beyond.ilog2() - 3;
         Self((EXACT + (shift + 1) * 8 + (beyond >> shift & 7)) as u8)

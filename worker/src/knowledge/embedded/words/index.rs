@@ -1,4 +1,4 @@
-//! The words of a document: for each word the segments that have it, packed. Built once, then only read.
+//! The word index of a document: for each word the segments that contain it, packed. Built once, then only read.
 
 use std::collections::HashMap;
 
@@ -6,64 +6,63 @@ use tidemill_common::nodes::knowledge_retrieval::keywords::{each, is_unspaced};
 
 use super::bm25::Length;
 
-/// Longest word that is kept, in bytes: more is no word that somebody asks for.
+/// Longest indexed word, in bytes; longer ones are never searched for.
 const WORD_BYTES_MAX: usize = 65_530;
 
 /// The words of a document's segments.
 ///
-/// Words stand in one text, sorted, and their lists in one row of bytes: a document takes a few allocations, not some for
-/// each word. A list holds two numbers for each segment (how many segments it lies after the one before, and how often it
-/// has the word), each in seven bits a byte.
+/// All words are in one sorted text, and all lists in one byte array, so a document needs few allocations. A list has
+/// two numbers per segment: the distance to the previous segment, and the count of the word. Each is encoded with seven
+/// bits per byte.
 #[derive(Default)]
 pub struct Words {
     text: String,
     lists: Vec<u8>,
     /// In the order of their words.
     entries: Vec<Entry>,
-    /// Of each segment.
+    /// The length of each segment.
     lengths: Vec<Length>,
     total: u64,
 }
 
-/// Where a word and its list end.
+/// The ends of a word and its list.
 struct Entry {
     text_end: usize,
     list_end: usize,
     segments: u64,
 }
 
-/// The segments that have a word, in their order.
+/// The segments with a word, in order.
 pub struct List<'a> {
-    /// How many they are.
     pub segments: u64,
     bytes: &'a [u8],
     lengths: &'a [Length],
     next: usize,
 }
 
-/// A segment that has the word.
+/// A segment with the word.
 pub struct Holding {
-    /// Its place in the document.
+    /// The segment's index in the document.
     pub segment: usize,
-    /// How often it has the word.
+    /// The count of the word.
     pub times: u32,
-    /// Its length in words.
+    /// The segment's length in words.
     pub length: Length,
 }
 
-/// A list while it grows.
+/// A list while it is built.
 #[derive(Default)]
 struct Growing {
     bytes: Vec<u8>,
     segments: u64,
-    /// The segment that is read, and how often it has the word so far.
+    /// The current segment and the word's count in it so far.
     last: usize,
     times: u32,
     next: usize,
 }
 
 impl Words {
-    /// The words of these segments.
+    /// Indexes the words of these segments.
     pub fn new<'a>(segments: impl Iterator<Item = &'a str>) -> Self {
         let mut lists: HashMap<String, Growing> = HashMap::new();
         let mut made = Self::default();
@@ -96,23 +95,23 @@ impl Words {
         made
     }
 
-    /// How many segments there are.
+    /// The number of segments.
     pub fn segments(&self) -> u64 {
         self.lengths.len() as u64
     }
 
-    /// How many words they have together.
+    /// The number of words in all segments.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// How many bytes of memory it takes.
+    /// The memory use in bytes.
     pub fn bytes(&self) -> u64 {
         let of_entries = self.entries.len() * size_of::<Entry>();
         (size_of::<Self>() + self.text.len() + self.lists.len() + of_entries + self.lengths.len()) as u64
     }
 
-    /// The segments of a word; none where no segment has it.
+    /// The segments with a word, or `None` if there are none.
     pub fn list(&self, word: &str) -> Option<List<'_>> {
         let mut places = 0..self.entries.len();
         while !places.is_empty() {
@@ -151,7 +150,7 @@ impl Iterator for List<'_> {
 }
 
 impl Growing {
-    /// Once more in this segment, which is the last one or a later one.
+    /// Counts the word in this segment, which is the current or a later one.
     fn add(&mut self, segment: usize) {
         if segment != self.last {
             self.close();
@@ -160,7 +159,7 @@ impl Growing {
         self.times = self.times.saturating_add(1);
     }
 
-    /// Nothing more comes of the last segment.
+    /// Writes the current segment to the list.
     fn close(&mut self) {
         if self.times > 0 {
             put_number(&mut self.bytes, (self.last - self.next) as u64);

@@ -1,10 +1,10 @@
-//! Finds the texts that share words with a question, and ranks them: BM25 over an index in memory.
+//! Finds texts that share words with a question and ranks them with BM25 over an index in memory.
 //!
-//! Words are those of [`keywords`]: runs of letters and digits, and pairs of characters in scripts without spaces; a single
-//! such character is found as well. Each document has its own index, which is built once and never changes. So a document
-//! that is replaced leaves the others as they are, and a search does not read a document that the filter excludes. How rare
-//! a word is, is counted over all documents. A score is a share of the score that a text could reach at most, one that
-//! repeats every word of the question without end: it is between 0 and 1, and datasets can be compared by it.
+//! [`keywords`] splits texts into words: runs of letters and digits, and pairs of characters in scripts without spaces;
+//! a single such character is also found. Each document has its own immutable index. So replacing a document does not
+//! affect others, and a search skips documents that the filter excludes. A word's rarity is counted over all documents.
+//! A score is divided by the highest score a text could reach, so it is between 0 and 1 and comparable between
+//! datasets.
 
 mod bm25;
 mod index;
@@ -16,31 +16,31 @@ use tidemill_common::nodes::knowledge_retrieval::keywords::keywords;
 use bm25::Weight;
 pub use index::Words;
 
-/// A segment that was found.
+/// A segment found by a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit {
-    /// Its document's place in the list that was searched.
+    /// The document's index in the searched list.
     pub document: usize,
-    /// Its own place in the document.
+    /// The segment's index in the document.
     pub segment: usize,
-    /// How well it fits, the better the higher.
+    /// From 0 to 1; higher is better.
     pub score: f64,
 }
 
-/// The segments of wanted documents that share words with the question, the best first; of equals the first one.
+/// Returns the segments of wanted documents that share words with the question, the best first; ties keep their order.
 pub fn search(query: &str, documents: &[&Words], is_wanted: impl Fn(usize) -> bool) -> Vec<Hit> {
     let all: u64 = documents.iter().map(|words| words.segments()).sum();
     let length: u64 = documents.iter().map(|words| words.total()).sum();
     let average = length as f32 / all.max(1) as f32;
     let mut scores: HashMap<(usize, usize), f64> = HashMap::new();
     let mut reachable = 0.0;
-    let mut asked: Vec<String> = keywords(query).into_iter().collect();
+    let mut terms: Vec<String> = keywords(query).into_iter().collect();
     // Floating-point sums depend on their order.
-    asked.sort_unstable();
-    for word in asked {
+    terms.sort_unstable();
+    for word in terms {
         let found = documents.iter().enumerate().filter_map(|(at, words)| Some((at, words.list(&word)?)));
         let lists: Vec<_> = found.collect();
-        // A word that no text has says nothing about any of them.
+        // A word that no text contains does not affect the ranking.
         if lists.is_empty() {
             continue;
         }

@@ -1,11 +1,11 @@
-//! What words find: over several documents, in scripts without spaces, and within bounds.
+//! Tests of the word search: over several documents, in scripts without spaces, and within limits.
 
 use serde::Deserialize;
 
 use super::bm25::Length;
 use super::*;
 
-/// Two hundred questions about 48 documents, and what tantivy 0.27 found: its ranking is the measure.
+/// Two hundred questions about 48 documents with the results of tantivy 0.27, whose ranking is the reference.
 #[derive(Deserialize)]
 struct Recorded {
     documents: Vec<Vec<String>>,
@@ -15,11 +15,11 @@ struct Recorded {
 #[derive(Deserialize)]
 struct Query {
     query: String,
-    /// Documents that are not searched.
+    /// Documents excluded from the search.
     left_out: Vec<usize>,
-    /// `document.segment` of all that is found, the best first.
+    /// `document.segment` of all hits, the best first.
     found: String,
-    /// Scores of the first five, to six places.
+    /// Scores of the first five hits, to six decimals.
     scores: Vec<f64>,
 }
 
@@ -72,7 +72,7 @@ fn scores_are_the_same_however_segments_are_spread_over_documents() {
     let scores = |hits: Vec<Hit>| hits.into_iter().map(|hit| hit.score).collect::<Vec<f64>>();
     let apart: Vec<&[&str]> = texts.chunks(1).collect();
     assert_eq!(scores(hits("red fox", &[&texts])), scores(hits("red fox", &apart)));
-    // By hand: 4 segments of 12 words; each word is in two, so both are worth the same.
+    // Calculated by hand: 4 segments with 12 words; each word is in two, so both have the same weight.
     let share = |times: f64, length: f64| times / (times + 1.2 * (0.25 + 0.75 * length / 3.0));
     let expected = [share(1.0, 2.0), share(2.0, 5.0) / 2.0, share(1.0, 5.0) / 2.0];
     for (score, expected) in scores(hits("red fox", &[&texts])).into_iter().zip(expected) {

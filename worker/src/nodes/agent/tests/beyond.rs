@@ -1,4 +1,4 @@
-//! What an agent is given besides its question, what it gives besides its text, and a model that is not always there.
+//! Tests of further inputs and outputs of an agent, and of a model that fails at times.
 
 use super::*;
 use crate::fake::{charges, until};
@@ -9,7 +9,7 @@ fn found() -> Json {
     json!([{"type": "text", "text": "It is on the table."}])
 }
 
-/// Roles and texts of a request; what is not text by its kind.
+/// Roles and texts of a request, with a placeholder for other parts.
 fn conversation(request: &Json) -> Vec<(String, String)> {
     let text = |content: &Json| match content {
         Json::Array(parts) => {
@@ -22,7 +22,7 @@ fn conversation(request: &Json) -> Vec<(String, String)> {
     messages.iter().map(|it| (it["role"].as_str().unwrap().to_owned(), text(&it["content"]))).collect()
 }
 
-/// Two turns of a chat; the first had a picture.
+/// Two turns of a chat; the first has a picture.
 fn chat() -> Json {
     let picture = json!({
         "dify_model_identity": "__dify__file__", "type": "image", "transfer_method": "remote_url",
@@ -125,7 +125,7 @@ async fn files_that_tools_and_the_model_make_are_outputs() {
             .collect();
         assert_eq!(named, [("image", "image/png"), ("image", "image/jpeg")], "{strategy:?}: {files:#}");
         assert!(desk.told(1).contains("Generated file a.png."), "{strategy:?}: {}", desk.told(1));
-        // Whoever does the job again has them from the journal.
+        // A repetition takes them from the journal.
         let again = Setup::of(strategy).run(&desk, &jobs).await;
         assert_eq!((again.output("files"), again.text()), (files, ran.text()), "{strategy:?}");
         assert_eq!((desk.asked().len(), desk.called().len()), (2, 1), "{strategy:?}");
@@ -138,7 +138,7 @@ async fn a_model_that_writes_what_it_would_do_is_stopped_before_it_makes_up_an_a
         (Strategy::ReAct, "acme", json!({}), json!(["Observation"])),
         (Strategy::ReAct, "acme", json!({"stop": ["END"]}), json!(["END", "Observation"])),
         (Strategy::ReAct, "acme", json!({"stop": ["Observation"]}), json!(["Observation"])),
-        // The one provider that takes no such stop.
+        // The one provider that does not accept this stop sequence.
         (Strategy::ReAct, "langgenius/wenxin/wenxin", json!({}), Json::Null),
         (Strategy::FunctionCalling, "acme", json!({}), Json::Null),
         (Strategy::FunctionCalling, "acme", json!({"stop": ["END"]}), json!(["END"])),
@@ -147,7 +147,7 @@ async fn a_model_that_writes_what_it_would_do_is_stopped_before_it_makes_up_an_a
         Setup { provider, params: params.clone(), ..Setup::of(strategy) }.run(&desk, &FakeJobs::new()).await;
         let asked = &desk.asked()[0];
         assert_eq!(asked["stop"], stop, "{strategy:?} {provider} {params}");
-        // What it may call it is told in its own way.
+        // Each strategy describes the tools in its own way.
         assert_eq!(asked.get("tools").is_some(), strategy == Strategy::FunctionCalling, "{strategy:?}");
     }
 }
@@ -172,7 +172,7 @@ async fn a_model_that_fails_after_a_paid_round_fails_the_node_which_keeps_what_w
         let charged: Vec<(String, u64)> =
             charges(&jobs).into_iter().map(|(_, who, tokens)| (who, tokens)).collect();
         assert_eq!(charged, [("acme:m".to_owned(), TOKENS)], "{strategy:?}");
-        // Done again it goes on where it failed, and asks and calls nothing that is known.
+        // A repetition continues after the failure and repeats no recorded call.
         let again = Setup::of(strategy).run(&desk, &jobs).await;
         assert!(again.text().ends_with("Yes."), "{strategy:?}: {}", again.text());
         assert_eq!((desk.asked().len(), desk.called().len()), (3, 1), "{strategy:?}");
@@ -193,7 +193,7 @@ async fn a_model_that_cannot_stream_its_calls_is_asked_for_them_whole() {
         let cut = ["Look", "ing.", "\n", "Here ", "it is."];
         assert_eq!(ran.pieces, if streams { &cut[..] } else { &whole[..] }, "{features:?}");
     }
-    // What is only written streams whatever is known of the model.
+    // Text-only answers stream for every model.
     let desk = desk(vec![answers(Strategy::ReAct, "Yes.")], vec![]).await;
     Setup { features: &[], ..Setup::of(Strategy::ReAct) }.run(&desk, &FakeJobs::new()).await;
     assert_eq!(desk.asked()[0]["stream"], true);

@@ -1,5 +1,4 @@
-//! The node against a model and a tool on this machine, that say what a test wants one behind the other: what is asked, what is
-//! called, and what comes of it where not all goes well.
+//! Tests of the node with a scripted local model and tool: requests, calls, and results after failures.
 
 mod beyond;
 mod rounds;
@@ -17,7 +16,7 @@ use crate::fake::{FakeJobs, execution, run_id, steps};
 use crate::nodes::desk::{Desk, Reply, TOKENS, Values, desk, says};
 
 const STRATEGIES: [Strategy; 2] = [Strategy::FunctionCalling, Strategy::ReAct];
-/// The model wants to call a tool with arguments that are this text, in the way of a strategy.
+/// A model reply that calls a tool with this argument text, in the form of a strategy.
 fn wants(strategy: Strategy, tool: &str, arguments: &str) -> Reply {
     match strategy {
         Strategy::FunctionCalling => Reply::Says {
@@ -32,7 +31,7 @@ fn wants(strategy: Strategy, tool: &str, arguments: &str) -> Reply {
     }
 }
 
-/// The model answers, in the way of a strategy.
+/// A model reply with an answer, in the form of a strategy.
 fn answers(strategy: Strategy, text: &str) -> Reply {
     match strategy {
         Strategy::FunctionCalling => says(text),
@@ -40,7 +39,7 @@ fn answers(strategy: Strategy, text: &str) -> Reply {
     }
 }
 
-/// What came of a run of the node.
+/// The result of a run of the node.
 struct Ran {
     result: NodeResult,
     pieces: Vec<String>,
@@ -56,7 +55,7 @@ impl Ran {
         assert_eq!(self.result.failure, None);
         self.output("text").as_str().unwrap().to_owned()
     }
-    /// Lines of the log with this label: status and error of each.
+    /// The log lines with this label: status and error of each.
     fn lines(&self, label: &str) -> Vec<(String, String)> {
         let log = self.result.metadata["agent_log"].as_array().unwrap();
         let text = |line: &Json, key: &str| line[key].as_str().unwrap_or_default().to_owned();
@@ -65,13 +64,13 @@ impl Ran {
     }
 }
 
-/// A node, and what is known of its model.
+/// A node, and the facts about its model.
 struct Setup {
     strategy: Strategy,
     provider: &'static str,
     params: Json,
     features: &'static [&'static str],
-    /// Parameters and fields of the node that replace the usual ones.
+    /// Parameters and fields that replace the defaults.
     parameters: Json,
     fields: Json,
     variables: Json,

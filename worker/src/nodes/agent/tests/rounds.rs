@@ -1,4 +1,4 @@
-//! How many rounds there are, and what becomes of what a model cannot be given.
+//! Tests of the number of rounds, and of calls that cannot be made.
 
 use super::*;
 
@@ -24,7 +24,7 @@ async fn in_the_last_round_no_tool_is_called_and_it_is_said_why() {
                 let line = |status: &str, error: &str| (status.to_owned(), error.to_owned());
                 assert_eq!(ran.lines("CALL find"), [line("success", ""), line("error", WORDS)]);
             }
-            // The limit is the answer.
+            // The limit message is the answer.
             Strategy::ReAct => assert_eq!(ran.text(), format!("Looking.\nLooking.\n{WORDS}")),
         }
         assert_eq!(ran.pieces.concat(), ran.text(), "{strategy:?}");

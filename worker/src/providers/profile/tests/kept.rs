@@ -1,4 +1,4 @@
-//! Providers and profiles that are kept in Redis.
+//! Tests of providers and profiles in Redis.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn key() -> SealingKey {
     SealingKey::from_passphrase("a passphrase")
 }
 
-/// What is kept, and a worker with these tables in its settings.
+/// A store, and a worker with these tables in its settings.
 fn worker(tables: Json) -> (Arc<FakeJobs>, Providers) {
     worker_with(tables, Some(key()))
 }
@@ -39,7 +39,7 @@ fn worker_with(tables: Json, key: Option<SealingKey>) -> (Arc<FakeJobs>, Provide
     (jobs, providers.keeping(kept))
 }
 
-/// Keeps an entry, as a scheduler does.
+/// Stores an entry, as a scheduler does.
 fn keep(jobs: &FakeJobs, kind: CatalogKind, id: &str, object: Json) {
     jobs.keep(kind, id, object, &key());
 }
@@ -48,7 +48,7 @@ fn at(url: &str) -> Json {
     json!({"base_url": url})
 }
 
-/// The account that limits count for: it names the provider that was found.
+/// The account for limits, which names the provider found.
 async fn served_by(providers: &Providers, provider: &str) -> String {
     let shelf = providers.shelf(provider, false).await.unwrap();
     let found = providers.find(&shelf, provider, "m").unwrap();
@@ -65,7 +65,7 @@ fn question(params: Json) -> Question {
     }
 }
 
-/// A server that hears one request, and what it hears.
+/// A server that receives one request and returns it.
 async fn listener() -> (String, tokio::task::JoinHandle<(String, Json)>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -286,7 +286,7 @@ async fn a_profile_that_is_not_there_and_one_that_a_person_answers_are_told() {
     drop(jobs);
 }
 
-/// A worker with profiles in its settings, over a provider there or in Redis.
+/// A worker with profiles in its settings, for a provider there or in Redis.
 fn worker_of_profiles(profiles: Json, default: &str) -> (Arc<FakeJobs>, Providers) {
     let jobs = FakeJobs::new();
     let tables = serde_json::from_value(json!({"acme": at("http://acme/v1")})).unwrap();

@@ -120,7 +120,7 @@ fn no_form_of_a_profile_shows_its_keys() {
     }
 }
 
-/// What a server hears of a question to the model `m` of a profile: the head, and the body.
+/// Returns the head and body a server receives for a question to model `m`.
 async fn heard(mut table: Json, params: Json, mode: ModelMode) -> (String, Json) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     table["base_url"] =
