@@ -3,7 +3,6 @@
 //! In the order of a call: [`commands`] reads the arguments and has one file per verb; a verb asks a scheduler through
 //! `client`, or brings its own (`stack`: a private Redis, `local`: scheduler and workers in this process, kept in a
 //! `data_folder`); `output` says on the terminal, in plain lines or in JSON what came of it.
-#![warn(missing_docs)]
 
 mod client;
 pub mod commands;

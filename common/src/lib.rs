@@ -5,7 +5,6 @@
 //! each fact changes; the store ([`store`]) saves and transports the result in the formats of [`wire`].
 //!
 //! Everything outside the feature `runtime` is pure: no I/O, no clock, no async runtime.
-#![warn(missing_docs)]
 
 #[cfg(feature = "runtime")]
 pub mod calls;

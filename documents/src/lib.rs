@@ -3,7 +3,6 @@
 //! Nothing here reads files, calls out or keeps time. What a document may unpack to and how deep it may nest is bounded; how
 //! long a parser may take and what it may use is the business of the process that runs it, since the parsers of PDF and
 //! tables are others' work. [`extract`] is the one door; what users should know is in `docs/nodes/document-extractor.md`.
-#![warn(missing_docs)]
 
 mod csv;
 mod decode;

@@ -7,7 +7,6 @@
 //! Confinement needs Linux; on other systems the built-in sandbox refuses to run.
 //!
 //! Documents that need a third-party parser ([`documents`]) are also read in such processes, one per document.
-#![warn(missing_docs)]
 // Some modules above are private; the text is for readers of the code.
 #![allow(rustdoc::private_intra_doc_links)]
 

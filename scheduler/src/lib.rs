@@ -2,7 +2,6 @@
 //!
 //! In the order a run travels: [`api`] and [`submit`] take it in, [`shards`] says who owns it, [`drive`] turns the wheel
 //! ([`batch`] decides, the store commits), [`repair`] finds what got lost, [`retention`] lets go of what is over, [`api`] tells.
-#![warn(missing_docs)]
 
 pub mod api;
 pub mod app;

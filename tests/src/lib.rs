@@ -22,7 +22,6 @@
 //! builds the programs, [`process`] holds one), [`client`] and [`sse`] talk to it, [`wait`] waits without luck, [`check`]
 //! says what must have come out. For the long campaigns there are [`fleet`] (processes that come back, each behind a
 //! [`proxy`]), [`patient`] (a client that does not mind), [`story`] (what happened) and [`checker`]; [`frozen`] keeps what an older version has left. Nothing here is used outside tests: what goes wrong panics with what was seen.
-#![warn(missing_docs)]
 #![allow(clippy::print_stderr, reason = "a failed test tells what its processes said")]
 
 pub mod binaries;

@@ -10,7 +10,6 @@
 //! - [`spill`] stores large values, and [`lanes`] sends the results in batches.
 //!
 //! Meanwhile [`heartbeat`] renews the held jobs on its own thread, and [`cancel`] stops cancelled ones.
-#![warn(missing_docs)]
 // The modules above are private; the text is for readers of the code.
 #![allow(rustdoc::private_intra_doc_links)]
 

@@ -47,6 +47,7 @@ pub enum DatabaseType {
 }
 
 impl DatabaseType {
+    /// The name in settings and in Redis.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Postgres => "postgres",

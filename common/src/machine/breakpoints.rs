@@ -21,6 +21,10 @@ pub(super) fn ended(cx: &mut Step<'_>, node: NodeIx) {
         .map(|(at, breakpoint)| (at, breakpoint.command.clone()))
         .collect();
     for (at, command) in due {
+        // A stop has ended the run: no event may follow its last one.
+        if cx.run.status.is_over() {
+            return;
+        }
         cx.run.control.fired.insert(at);
         cx.out.control = true;
         match command {

@@ -14,6 +14,7 @@ mod conversations;
 mod deadlines;
 mod deploy;
 mod derived;
+mod documented;
 mod encrypted;
 mod events;
 mod knowledge;
