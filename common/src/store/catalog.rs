@@ -26,6 +26,7 @@ pub enum CatalogKind {
 }
 
 impl CatalogKind {
+    /// All kinds.
     pub const ALL: [Self; 6] =
         [Self::Provider, Self::Profile, Self::Library, Self::Call, Self::Service, Self::Datasource];
 

@@ -48,6 +48,7 @@ pub enum SearchMethod {
 }
 
 impl SearchMethod {
+    /// All methods.
     pub const ALL: [Self; 4] =
         [Self::SemanticSearch, Self::FullTextSearch, Self::HybridSearch, Self::KeywordSearch];
 
