@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use crate::providers::{Secret, check};
 
+/// A datasource: a database and the credentials for it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DatasourceConfig {
@@ -47,7 +48,7 @@ pub enum DatabaseType {
 }
 
 impl DatabaseType {
-    /// The name in settings and in Redis.
+    /// The name in settings and messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Postgres => "postgres",

@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use crate::dsl::read_plain;
 use crate::providers::{Secret, check};
 
+/// A service: a server and the credentials for it.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServiceConfig {

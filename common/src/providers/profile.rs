@@ -26,6 +26,7 @@ pub const PROFILE_PROVIDERS: [&str; 8] = [
 /// Known to other systems, not supported here.
 const REFUSED: [&str; 2] = ["OPENAI_RESPONSE", "GEMINI_NATIVE"];
 
+/// A named model with parameters and, perhaps, its own connection.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ProfileConfig {

@@ -26,7 +26,7 @@ pub enum CatalogKind {
 }
 
 impl CatalogKind {
-    /// All kinds, in the order in which they are read.
+    /// All kinds.
     pub const ALL: [Self; 6] =
         [Self::Provider, Self::Profile, Self::Library, Self::Call, Self::Service, Self::Datasource];
 

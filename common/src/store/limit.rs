@@ -55,7 +55,7 @@ pub enum LimitBound {
 }
 
 impl LimitBound {
-    /// All of them.
+    /// All limits.
     pub const ALL: [Self; 4] = [Self::Requests, Self::Tokens, Self::Concurrency, Self::Rest];
 
     /// The name in the store's replies and in metrics.

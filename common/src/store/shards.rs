@@ -99,6 +99,7 @@ pub enum CommitError {
 /// (WATCH).
 #[async_trait]
 pub trait Owner: Send {
+    /// The claim on which this ownership rests.
     fn claim(&self) -> &Claim;
     /// Writes a complete commit or nothing.
     async fn commit(&mut self, commit: &Commit) -> Result<(), CommitError>;

@@ -96,7 +96,7 @@ pub mod kind {
     pub const PARENT_ANSWERED: &str = "parent_answered";
     /// A run continues from another run's state.
     pub const IMPORT: &str = "import";
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [&str; 23] = [
         START,
         STARTED,

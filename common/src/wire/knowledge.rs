@@ -48,7 +48,7 @@ pub enum SearchMethod {
 }
 
 impl SearchMethod {
-    /// All of them.
+    /// All methods.
     pub const ALL: [Self; 4] =
         [Self::SemanticSearch, Self::FullTextSearch, Self::HybridSearch, Self::KeywordSearch];
 

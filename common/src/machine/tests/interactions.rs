@@ -164,7 +164,7 @@ fn a_loop_has_variables_of_its_own_and_without_one_there_is_none() {
     play.start().say("q", json!(3));
     assert_eq!(play.run.status, RunStatus::Failed);
     assert!(
-        play.run.error.as_deref().is_some_and(|error| error.contains("lies in none")),
+        play.run.error.as_deref().is_some_and(|error| error.contains("is not in a loop")),
         "{:?}",
         play.run.error
     );

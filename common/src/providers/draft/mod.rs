@@ -13,6 +13,7 @@ use crate::value::JsonMap;
 /// Longest id, in characters.
 const ID_CHARS_MAX: usize = 128;
 
+/// A checked entry, ready to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
     /// The stored fields.
