@@ -10,7 +10,8 @@ use tidemill_tests::wait::{LONG, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::{System, system};
+use super::super::{System, system};
+use super::may_hold_values;
 
 /// JSON writes it otherwise, and its slash lies in base64 elsewhere than in the alphabet of addresses.
 const SECRET: &str = "CANARY-\"0123/456789\"-ÄB";
@@ -114,7 +115,7 @@ async fn started(settings: &[(&str, &str)], model: &tidemill::mock_llm::Running)
     let always = [
         ("http.allow", "127.0.0.1"),
         ("scheduler.secret_key", "a secret key of the tests"),
-        ("log.level", "debug,hyper=info,h2=info"),
+        ("log.level", "trace"),
     ];
     system(&[&always, settings].concat(), model).await
 }
@@ -131,26 +132,9 @@ fn shows_nothing(what: &str, text: &str) {
     }
 }
 
-/// Keys in which variables lie, or travel: docs/redis.md names them.
-fn may_hold_values(key: &str) -> bool {
-    let (first, last) = (key.split(':').nth(2), key.rsplit(':').next());
-    matches!(first, Some("inbox" | "jobs" | "blob")) || matches!(last, Some("state" | "collected"))
-}
-
-fn dump(redis: &Redis, key: &str) -> String {
-    match redis.cli(&["TYPE", key]).as_str() {
-        "string" => redis.cli(&["GET", key]),
-        "hash" => redis.cli(&["HGETALL", key]),
-        "stream" => redis.cli(&["XRANGE", key, "-", "+"]),
-        "list" => redis.cli(&["LRANGE", key, "0", "-1"]),
-        "zset" => redis.cli(&["ZRANGE", key, "0", "-1"]),
-        _ => redis.cli(&["SMEMBERS", key]),
-    }
-}
-
-fn redis_shows_nothing(redis: &Redis) {
-    for key in redis.cli(&["--scan"]).lines().filter(|key| !may_hold_values(key)) {
-        shows_nothing(key, &dump(redis, key));
+async fn redis_shows_nothing(redis: &Redis) {
+    for entry in redis.everything().await.iter().filter(|entry| !may_hold_values(entry)) {
+        shows_nothing(&format!("{} {}", entry.key, entry.field), &entry.text);
     }
 }
 
@@ -216,7 +200,7 @@ async fn what_is_made_from_a_secret_reaches_the_next_node_and_no_reader() {
     ] {
         shows_nothing(&path, &client.get(&path).await.text);
     }
-    redis_shows_nothing(&system.cluster.redis);
+    redis_shows_nothing(&system.cluster.redis).await;
     logs_show_nothing(&system);
 }
 
@@ -240,7 +224,7 @@ async fn a_snapshot_names_secrets_and_the_run_made_from_it_has_them() {
     let snapshot = client.get(&format!("/api/v1/runs/{run}/snapshot")).await;
     assert_eq!((snapshot.status, &snapshot.body["secrets"]), (200, &json!("named")), "{}", snapshot.text);
     shows_nothing("a snapshot", &snapshot.text);
-    redis_shows_nothing(&system.cluster.redis);
+    redis_shows_nothing(&system.cluster.redis).await;
 
     let other = client.post("/api/v1/runs/import", &snapshot.body).await;
     assert_eq!(other.status, 201, "{}", other.text);
