@@ -26,10 +26,8 @@ pub(super) fn text(target: &Target, workflows: &[Workflow], apps: &[AppOfFile]) 
 fn curl(target: &Target, workflow: &Workflow, app: &AppOfFile) -> String {
     let inputs = example_inputs(workflow);
     let (path, key, body) = if workflow.is_chat() || app.key.is_empty() {
-        let mut body = json!({"app": app.id, "inputs": inputs, "user": "me"});
-        if workflow.is_chat() {
-            body["sys"] = json!({"query": "Hello", "files": []});
-        }
+        let sys = if workflow.is_chat() { json!({"query": "Hello", "files": []}) } else { json!({}) };
+        let body = json!({"app": app.id, "inputs": inputs, "sys": sys, "user": "me"});
         ("/api/v1/runs", &target.key, body)
     } else {
         let body = json!({"inputs": inputs, "response_mode": "blocking", "user": "me"});

@@ -1,6 +1,7 @@
 //! Secrets of every kind that must not be seen: a test plants them, lets things fail that use them, and then reads all that
 //! people can read: logs at `trace`, answers of both APIs, what commands print, metrics, and every key of Redis.
 
+mod cases;
 mod dead;
 mod derived;
 mod nodes;

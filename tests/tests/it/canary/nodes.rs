@@ -12,8 +12,8 @@ use tidemill_tests::redis::Entry;
 use tidemill_tests::wait::{LONG, until};
 
 use super::super::library::keep;
-use super::workflows::{self, DERIVED_PART, DIRECT_PART, NEVER_FAIL};
-use super::{Canary, Shown, may_hold_values, mirror};
+use super::workflows::{DERIVED_PART, DIRECT_PART, NEVER_FAIL};
+use super::{Canary, Shown, cases, may_hold_values, mirror};
 
 /// What is part of every secret that is not a workflow's.
 const FLEET_PART: &str = "fleet0123456789";
@@ -147,7 +147,7 @@ fn entries(mirror: &str, shout: &str) -> [(&'static str, &'static str, Json); 8]
 
 /// Runs all cases to their ends, each of which is what it ought to be; the runs.
 async fn fail(client: &Client, mirror: &str, shown: &mut Shown) -> Vec<String> {
-    let cases = workflows::all(DEAD, mirror);
+    let cases = cases::all(DEAD, mirror);
     let mut runs = Vec::new();
     for case in &cases {
         runs.push(client.submit(&case.body).await);
@@ -174,7 +174,7 @@ async fn fail(client: &Client, mirror: &str, shown: &mut Shown) -> Vec<String> {
         let told = if NEVER_FAIL.contains(wire) { &seen } else { &failed };
         assert!(
             told.contains(*wire),
-            "no run is about {wire}: give it a case in workflows.rs, or a place in NEVER_FAIL"
+            "no run is about {wire}: give it a case in cases.rs, or a place in NEVER_FAIL"
         );
     }
     runs
@@ -182,7 +182,7 @@ async fn fail(client: &Client, mirror: &str, shown: &mut Shown) -> Vec<String> {
 
 /// Runs some of them as apps over Dify's interface, and reads what that says.
 async fn as_dify(client: &Client, mirror: &str, shown: &mut Shown) {
-    for case in workflows::all(DEAD, mirror) {
+    for case in cases::all(DEAD, mirror) {
         if !["llm", "code", "http-request", "http-request/basic", "agent", "iteration", "end"]
             .contains(&case.name)
         {
