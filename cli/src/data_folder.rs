@@ -46,6 +46,7 @@ pub(crate) struct Address {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AppOfFile {
     pub(crate) id: String,
+    /// Empty once it was revoked.
     pub(crate) key: String,
 }
 

@@ -7,5 +7,6 @@ fn main() -> ExitCode {
     if let Some(code) = tidemill_sandbox::helper::run_if_asked() {
         return code;
     }
+    tidemill_common::telemetry::start_panics();
     tidemill::commands::main()
 }

@@ -115,6 +115,20 @@ pub fn masked_url(url: &str) -> String {
     }
 }
 
+/// What a reader of JSON or TOML says is wrong, without the value that it does not like: that may be a secret, or made from
+/// one, and nobody knows it yet.
+pub fn without_value(error: &str) -> String {
+    let named = [("invalid type: ", true), ("invalid value: ", true), ("unknown variant ", false)];
+    let found = named.into_iter().find_map(|(begin, kind)| Some((error.find(begin)? + begin.len(), kind)));
+    let Some((at, names_kind)) = found else { return error.to_owned() };
+    let (before, rest) = error.split_at(at);
+    // A value may say the same; what the reader says comes behind it.
+    let Some(end) = rest.rfind(", expected ") else { return before.trim_end().to_owned() };
+    let kind =
+        if names_kind { rest.split(['"', '`', ',']).next().unwrap_or_default().trim_end() } else { MASK };
+    format!("{before}{kind}{}", &rest[end..])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,6 +143,29 @@ mod tests {
         let command = |words: &[&str]| HiddenCommand(words.iter().map(|word| (*word).into()).collect());
         assert_eq!(format!("{:?}", command(&["npx", "--key", "hush"])), r#"["npx", "***"]"#);
         assert_eq!(format!("{:?} {:?}", command(&["npx"]), command(&[])), r#"["npx"] []"#);
+    }
+
+    #[test]
+    fn an_error_of_a_reader_does_not_show_the_value() {
+        for (error, shown) in [
+            (
+                "invalid type: string \"hu, expected sh\", expected u64 at line 1 column 4",
+                "invalid type: string, expected u64 at line 1 column 4",
+            ),
+            (
+                "a.b: invalid type: integer `17`, expected a string",
+                "a.b: invalid type: integer, expected a string",
+            ),
+            (
+                "invalid value: map, expected map with a single key",
+                "invalid value: map, expected map with a single key",
+            ),
+            ("unknown variant `hush`, expected `a` or `b`", "unknown variant ***, expected `a` or `b`"),
+            ("unknown field `a`, expected `b`", "unknown field `a`, expected `b`"),
+            ("expected value at line 1 column 1", "expected value at line 1 column 1"),
+        ] {
+            assert_eq!(without_value(error), shown);
+        }
     }
 
     #[test]

@@ -14,7 +14,8 @@ use tidemill_common::machine::changes::Changes;
 use tidemill_common::machine::fact::JobLost;
 use tidemill_common::machine::run::{Hashing, RunHead};
 use tidemill_common::machine::{Fact, Moment, RunState, step, step_into};
-use tidemill_common::store::{Commit, Dead, RawFact};
+use tidemill_common::store::{Commit, Dead, RawFact, withheld};
+use tidemill_common::telemetry;
 use tidemill_common::value::secrets::Secrets;
 use tidemill_common::wire;
 use tidemill_common::wire::commit::RunWrite;
@@ -156,7 +157,7 @@ pub fn decide(
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| step_into(run, fact, moment, ordered))) {
             return Err(Panicked {
                 touched: rooms.runs().chain([id]).collect(),
-                reason: panic_text(&*panic),
+                reason: telemetry::said(&*panic).into(),
             });
         }
         jobs += ordered.jobs.len() as u64;
@@ -304,7 +305,8 @@ fn bury_job(batch: &mut Batch, input: &Input, run: RunId, reason: &str) {
     }
     tracing::error!(%run, node, reason, "a job is given up on");
     metrics::counter!(crate::metrics::DEAD.name).increment(1);
-    let dead = Dead::new("job", run.to_string(), reason, format!("{} {}", fact.kind, fact.body));
+    let content = format!("{} {}", fact.kind, withheld(&fact.body));
+    let dead = Dead::new("job", run.to_string(), reason, content);
     let frame = text("frame").map(FramePath::from).unwrap_or_default();
     batch.commit.dead.push(dead.at(frame, NodeId::from(node)));
 }
@@ -316,12 +318,14 @@ fn is_given_up(class: Option<&str>, error: Option<&str>) -> bool {
         || is_of(EngineErrorType::Engine) && error.is_some_and(|error| error.starts_with(JOB_REFUSED))
 }
 
-/// Keeps it for people to see, without the secrets of its workflow where that can be read.
+/// Keeps it for people to see, without the secrets of its workflow; where that cannot be read, without what could be one.
 fn give_up(batch: &mut Batch, input: &Input, reason: &str, hidden: Option<&Secrets>) {
     let (what, run, content) = match input {
         Input::Fact(fact) => {
-            let body = fact.body.to_string();
-            let body = hidden.map_or_else(|| body.clone(), |hidden| hidden.hidden_json(body.clone(), 1));
+            let body = match hidden {
+                Some(hidden) => hidden.hidden_json(fact.body.to_string(), 1),
+                None => withheld(&fact.body),
+            };
             ("fact", fact.run_text(), format!("{} {body}", fact.kind))
         }
         Input::Timer(member) => {
@@ -330,9 +334,9 @@ fn give_up(batch: &mut Batch, input: &Input, reason: &str, hidden: Option<&Secre
         }
         Input::Lost(run, lost) => ("job", run.to_string(), lost.entry.to_string()),
     };
+    let reason = hidden.map_or_else(|| reason.to_owned(), |hidden| hidden.masked(reason.to_owned()));
     tracing::error!(what, run, reason, "given up on");
     metrics::counter!(crate::metrics::DEAD.name).increment(1);
-    let reason = hidden.map_or_else(|| reason.to_owned(), |hidden| hidden.masked(reason.to_owned()));
     batch.commit.dead.push(Dead::new(what, run, reason, content));
 }
 
@@ -359,11 +363,6 @@ pub fn end_by_defect(
         Err(_) => cache.remove(&id),
     }
     batch
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a step panicked".into())
 }
 
 /// The runs that inputs are about and the cache lacks, each once. One that has ended is wanted only where something may have
@@ -446,6 +445,21 @@ workflow:
         let batch = decided(&[Input::Fact(fact)], &mut cache, &mut Changed::default(), 1).expect("no panic");
         let [letter] = &batch.commit.dead[..] else { panic!("one letter: {:?}", batch.commit.dead) };
         assert!(letter.content.contains("tok sk-012************89"), "{letter:?}");
+    }
+
+    #[test]
+    fn a_letter_about_a_run_whose_workflow_cannot_be_read_shows_no_text_of_it() {
+        let body = json!({"node": "n", "attempt": 1, "error": "no tok sk-0123456789"}).to_string();
+        let fact = RawFact::read(EntryId::new(5, 0), wire::fact::kind::FAILED, &run(1).to_string(), body);
+        let gone = Gone { reason: "it has no workflow".into(), rest: Some(AtRest::default()) };
+        for gone in [Gone { rest: None, ..gone.clone() }, gone] {
+            let (mut cache, gone) = (RunCache::new(1024), HashMap::from([(run(1), gone)]));
+            let (fact, now) = ([Input::Fact(fact.clone())], Timestamp::from_millis(0));
+            let batch =
+                decide(&fact, &mut cache, &mut Changed::default(), &gone, 1, now).expect("nothing panics");
+            let [letter] = &batch.commit.dead[..] else { panic!("one letter: {:?}", batch.commit.dead) };
+            assert_eq!(letter.content, r#"failed {"node":"n","attempt":1,"error":"(withheld)"}"#);
+        }
     }
 
     /// A cache with runs of this status.

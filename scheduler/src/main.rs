@@ -29,6 +29,7 @@ struct Arguments {
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    telemetry::start_panics();
     let arguments = Arguments::parse();
     let flags = [("redis.url", arguments.redis_url), ("scheduler.listen", arguments.listen)];
     let flags = flags.into_iter().filter_map(|(key, value)| Some((key.to_string(), value?))).collect();

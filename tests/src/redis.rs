@@ -29,6 +29,17 @@ pub struct Redis {
     encrypted: Option<u16>,
 }
 
+/// What a key holds: all of it, or a field of a hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// The field; empty unless it is a hash.
+    pub field: String,
+    /// What is there, the field's name included.
+    pub text: String,
+}
+
 impl Redis {
     /// Starts an empty one.
     ///
@@ -192,6 +203,46 @@ impl Redis {
         command.query_async(&mut connection).await.unwrap_or_else(|e| panic!("{words:?}: {e}"))
     }
 
+    /// All that it holds, of keys of every type.
+    ///
+    /// # Panics
+    /// When it does not answer, or has a key of a type that is not known here.
+    pub async fn everything(&self) -> Vec<Entry> {
+        let keys: Vec<String> = self.ask(&["KEYS", "*"]).await;
+        let client = redis::Client::open(self.url()).expect("an address");
+        let connection = client.get_multiplexed_async_connection().await;
+        let mut connection = connection.expect("a server that answers takes connections");
+        let mut all = Vec::new();
+        for key in keys {
+            let ty: String =
+                redis::cmd("TYPE").arg(&key).query_async(&mut connection).await.expect("it answers");
+            let words: &[&str] = match ty.as_str() {
+                // It has gone meanwhile.
+                "none" => continue,
+                "string" => &["GET"],
+                "hash" => &["HGETALL"],
+                "stream" => &["XRANGE", "-", "+"],
+                "list" => &["LRANGE", "0", "-1"],
+                "zset" => &["ZRANGE", "0", "-1", "WITHSCORES"],
+                "set" => &["SMEMBERS"],
+                other => panic!("{key} is of type {other}"),
+            };
+            let mut command = redis::cmd(words[0]);
+            command.arg(&key).arg(&words[1..]);
+            let value: redis::Value = command.query_async(&mut connection).await.expect("it answers");
+            let texts = texts_of(&value);
+            match ty.as_str() {
+                "hash" => all.extend(texts.chunks(2).map(|pair| Entry {
+                    key: key.clone(),
+                    field: pair[0].clone(),
+                    text: pair.join(" "),
+                })),
+                _ => all.push(Entry { key, field: String::new(), text: texts.join("\n") }),
+            }
+        }
+        all
+    }
+
     fn log(&self) -> PathBuf {
         let files = std::fs::read_dir(self.folder.path().join("appendonlydir")).expect("it writes one");
         let path = files.filter_map(Result::ok).map(|file| file.path());
@@ -215,6 +266,15 @@ impl Redis {
             }
         })
         .await
+    }
+}
+
+/// All texts of an answer, in their order.
+fn texts_of(value: &redis::Value) -> Vec<String> {
+    match value {
+        redis::Value::BulkString(bytes) => vec![String::from_utf8_lossy(bytes).into_owned()],
+        redis::Value::Array(items) => items.iter().flat_map(texts_of).collect(),
+        other => vec![format!("{other:?}")],
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use tidemill_common::crash;
 use tidemill_common::failure::{EngineErrorType, JOB_REFUSED};
 use tidemill_common::ids::{FramePath, NodeId, RunId};
-use tidemill_common::store::{Completion, Dead, Delivered};
+use tidemill_common::store::{Completion, Dead, Delivered, withheld};
 use tidemill_common::wire::WireError;
 use tidemill_common::wire::fact::kind;
 use tidemill_common::wire::job::{self, Job};
@@ -72,12 +72,14 @@ fn refuse(
     tracing::error!(run, entry = %place.entry, reason, "a job cannot be read");
     core.held.insert(place.clone(), number, None, permit);
     let reason = format!("{JOB_REFUSED}: {reason}");
+    // What cannot be read does not say for certain whose secrets are in it.
+    let kept = withheld(&body);
     match attributed(run, &body) {
         Some(job) => {
             let hand = Hand::new(core.clone(), place, number, &job, now());
-            hand.give_up(EngineErrorType::Engine, reason, body);
+            hand.give_up(EngineErrorType::Engine, reason, kept);
         }
-        None => discard(core, place, number, run, reason, body),
+        None => discard(core, place, number, run, reason, kept),
     }
 }
 

@@ -15,6 +15,7 @@ use tidemill_common::graph::{Graph, Node, NodeIx};
 use tidemill_common::limits;
 use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::{Deferred, EvaluationLimits, NodeResult, Phase, evaluate, evaluate_phase};
+use tidemill_common::telemetry;
 use tidemill_common::value::{Selector, Stored};
 use tidemill_common::wire::job::Job;
 
@@ -395,12 +396,8 @@ fn failed(failure: NodeFailure) -> Spilled {
 
 fn panicked(hand: &Hand, panic: &(dyn Any + Send)) -> Spilled {
     metrics::PANICS.count();
-    let panic_text = panic.downcast_ref::<&str>().copied();
-    let panic_text =
-        panic_text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-    let node = &hand.name.node;
-    // For the log only: a panic message may contain a value.
-    tracing::error!(run = %hand.run, %node, panic_text, "the worker panicked while running a node");
+    let (node, said) = (&hand.name.node, telemetry::said(panic));
+    tracing::error!(run = %hand.run, %node, said, "the worker panicked while running a node");
     let message =
         format!("the worker panicked while running node {node}, which is a bug; its log has details");
     failed(NodeFailure::new(EngineErrorType::WorkerPanic.name(), message))

@@ -30,6 +30,7 @@ mod hand;
 mod health;
 pub mod heartbeat;
 mod held;
+mod hide;
 pub mod http;
 pub mod knowledge;
 mod lanes;

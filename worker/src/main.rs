@@ -11,7 +11,7 @@ use tidemill_common::config::{Config, LogConfig};
 use tidemill_common::crash;
 use tidemill_common::store::redis::RedisStore;
 use tidemill_common::store::{Jobs, Runs, StoreError};
-use tidemill_common::telemetry::{complain, start_logs, start_metrics};
+use tidemill_common::telemetry::{complain, start_logs, start_metrics, start_panics};
 use tidemill_worker::StartError;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -24,6 +24,7 @@ fn main() -> ExitCode {
     if let Some(code) = tidemill_sandbox::helper::run_if_asked() {
         return code;
     }
+    start_panics();
     let sources = flags::Flags::parse().sources();
     let log = sources.log();
     if let Err(error) = crash::arm_by_environment() {

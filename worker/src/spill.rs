@@ -78,7 +78,7 @@ pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes:
         passing: failed && failure.retryable,
         retry_hint: failure.retry_after_ms,
         updates,
-        pause: result.pause,
+        pause: result.pause.map(|asked| Box::new(asked.hiding(&secrets))),
         effects: result.effects.map(|effects| veiled(effects, &secrets)),
         durations: None,
         rounds: Vec::new(),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tidemill_common::crash::{self, Place};
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::ids::ShardId;
-use tidemill_common::store::StoreError;
+use tidemill_common::store::{StoreError, withheld};
 use tidemill_common::wire::job::Job;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -142,6 +142,9 @@ pub(crate) async fn give_up(hand: Hand, job: Job, body: String) {
         format!("node {} was delivered {times} times and no worker returned a result", hand.name.node);
     tracing::error!(run = %hand.run, node = %hand.name.node, times, "job given up");
     let graph = hand.core.graphs.get(hand.place.shard, &job.graph).await;
-    let body = graph.map_or(body.clone(), |graph| graph.hidden.hidden_json(body, 1));
+    let body = match graph {
+        Ok(graph) => graph.hidden.hidden_json(body, 1),
+        Err(_) => withheld(&body),
+    };
     hand.give_up(EngineErrorType::WorkerLost, reason, body);
 }

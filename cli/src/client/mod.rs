@@ -162,6 +162,15 @@ impl Client {
         }
     }
 
+    /// Whether an app's key opens it.
+    pub(crate) async fn opens(&self, key: &str) -> Result<bool, ClientError> {
+        match self.json(self.http.get(format!("{}/v1/info", self.base)).bearer_auth(key)).await {
+            Ok(_) => Ok(true),
+            Err(ClientError::Refused { status: 401, .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Submits a run once, whatever happens to the connection; gives its id.
     pub(crate) async fn submit(&self, body: &Json) -> Result<String, ClientError> {
         let key = uuid::Uuid::new_v4().to_string();

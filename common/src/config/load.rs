@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::{Config, ConfigError, LogConfig, LogFormat, environment};
+use crate::hidden::without_value;
 use crate::limits::KEY_CHARS_MIN;
 use crate::telemetry;
 
@@ -73,7 +74,7 @@ impl Config {
         let config: Self = table.try_into().map_err(|e: toml::de::Error| ConfigError::Value {
             key: "?".into(),
             origin: file.clone(),
-            reason: e.message().to_string(),
+            reason: without_value(e.message()),
         })?;
         let of = |keys: &str| keys.split(", ").find_map(|key| origins.get(key).copied()).unwrap_or(&file);
         config.check(of)?;
@@ -150,7 +151,17 @@ impl Config {
 fn read_file(path: &Path) -> Result<Table, ConfigError> {
     let text =
         std::fs::read_to_string(path).map_err(|source| ConfigError::File { path: path.into(), source })?;
-    text.parse().map_err(|e: toml::de::Error| ConfigError::Toml { path: path.into(), reason: e.to_string() })
+    text.parse()
+        .map_err(|e: toml::de::Error| ConfigError::Toml { path: path.into(), reason: placed(&text, &e) })
+}
+
+/// What is wrong and where; the line itself may hold a key.
+fn placed(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let Some(before) = before else { return without_value(error.message()) };
+    let (line, column) =
+        (before.matches('\n').count() + 1, before.chars().rev().take_while(|c| *c != '\n').count() + 1);
+    format!("{} at line {line}, column {column}", without_value(error.message()))
 }
 
 fn check_keys(table: &Table, known: &Table, origin: &str) -> Result<(), ConfigError> {
@@ -251,6 +262,23 @@ mod tests {
         )
         .unwrap();
         assert_eq!((config.redis.url.as_str(), config.run.max_steps), ("redis://b", 7));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_said_without_its_values() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tidemill.toml");
+        for (text, says) in [
+            ("[tools]\napi_key = hush-1\n", "at line 2, column 11"),
+            ("[tools]\napi_key = \"hush-1\n", "at line 2, column"),
+            ("[tools]\napi_key = [\"hush-1\"]\n", "expected a string"),
+            ("[worker]\npermits = \"hush-1\"\n", "invalid type: string, expected"),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let sources = Sources { file: Some(file.clone()), ..Sources::default() };
+            let error = Config::load(&sources).unwrap_err().to_string();
+            assert!(error.contains(says) && !error.contains("hush"), "{text}: {error}");
+        }
     }
 
     #[test]

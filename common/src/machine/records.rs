@@ -118,7 +118,7 @@ pub(super) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
         error: failure.as_ref().map(|f| graph.hidden.masked(f.message.clone())).unwrap_or_default(),
         error_type: failure.map(|f| f.error_type).unwrap_or_default(),
         updates,
-        pause: result.pause,
+        pause: result.pause.map(|asked| Box::new(asked.hiding(&graph.hidden))),
         effects: result.effects.map(|effects| veiled(&graph, effects)),
         durations: None,
         rounds: Vec::new(),

@@ -50,7 +50,15 @@ fn in_json(value: &mut Json, replace: Replace<'_>) {
             }
         }
         Json::Array(items) => items.iter_mut().for_each(|item| in_json(item, replace)),
-        Json::Object(map) => in_map(map, replace),
+        Json::Object(map) => {
+            // These names are not ours, but of whoever made the value.
+            let changes = map.keys().any(|name| replace(name).is_some());
+            if changes {
+                let all = std::mem::take(map).into_iter();
+                *map = all.map(|(name, value)| (replace(&name).unwrap_or(name), value)).collect();
+            }
+            in_map(map, replace);
+        }
         Json::Null | Json::Bool(_) | Json::Number(_) => {}
     }
 }
@@ -67,7 +75,10 @@ mod tests {
         let message = Message { tool_calls: Some(call), ..Message::text(Role::User, "a secret") };
         let effects = Effects {
             runtime: JsonMap::from_iter([("facts".to_string(), json!(["secret"]))]),
-            history: vec![JsonMap::from_iter([("input_data".to_string(), json!({"x": "secret"}))])],
+            history: vec![JsonMap::from_iter([(
+                "input_data".to_string(),
+                json!({"x": "secret", "a secret": 1}),
+            )])],
             ..Effects::appending("main", vec![message])
         };
         let veiled =

@@ -1,9 +1,12 @@
 //! Dead letters: jobs that no worker could finish, and facts and timers that cannot be applied. They are kept
 //! for people to read and to retry.
 
+use serde_json::Value as Json;
+
 use crate::ids::{EntryId, FramePath, NodeId, RunId, ShardId};
 use crate::limits;
 use crate::machine::run::RunStatus;
+use crate::value::JsonMap;
 
 /// A dead letter to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +22,27 @@ pub struct Dead {
     pub is_whole: bool,
     /// The node of a job.
     pub place: Option<(FramePath, NodeId)>,
+}
+
+/// What stands in a letter for what nobody may see.
+const WITHHELD: &str = "(withheld)";
+/// Fields of a body that say where it belongs.
+const PLACES: [&str; 9] =
+    ["node", "type", "frame", "graph", "queue", "execution", "job", "holder", "error_type"];
+
+/// A body whose workflow cannot be read: nobody knows what in it is secret, so it shows where it belongs, its numbers and
+/// the names of its fields.
+pub fn withheld(body: &str) -> String {
+    let Ok(map) = serde_json::from_str::<JsonMap>(body) else { return WITHHELD.into() };
+    let shown = |(name, value): (String, Json)| {
+        let stays = match &value {
+            Json::Null | Json::Bool(_) | Json::Number(_) => true,
+            Json::String(_) => PLACES.contains(&&*name),
+            Json::Array(_) | Json::Object(_) => false,
+        };
+        (name, if stays { value } else { WITHHELD.into() })
+    };
+    Json::Object(map.into_iter().map(shown).collect()).to_string()
 }
 
 impl Dead {
@@ -170,6 +194,14 @@ mod tests {
         for wrong in ["", "3", "3-17", "x-17-2", "3-17-x", "99999-1-1", "-17-2"] {
             assert!(wrong.parse::<DeadId>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_body_whose_secrets_are_unknown_shows_only_its_place() {
+        let body = r#"{"node":"n","attempt":2,"error_type":"E","error":"no hush","inputs":{"hush":["hush"]},"streams":true}"#;
+        let shown = r#"{"node":"n","attempt":2,"error_type":"E","error":"(withheld)","inputs":"(withheld)","streams":true}"#;
+        assert_eq!(withheld(body), shown);
+        assert_eq!((withheld("hush"), withheld("[\"hush\"]")), ("(withheld)".into(), "(withheld)".into()));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub use conversation::{
     ConversationChange, ConversationRef, ConversationsBy, Entered, Entering, FIELDS_LISTED,
     ListConversations, ListedConversation, Rated, Rating, Settling,
 };
-pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
+pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack, withheld};
 pub use following::Following;
 pub use jobs::{Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs};
 pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};

@@ -2,6 +2,7 @@
 
 pub mod fields;
 mod metrics;
+mod panics;
 
 use std::io::IsTerminal;
 
@@ -10,6 +11,7 @@ use tracing_subscriber::EnvFilter;
 use crate::config::{LogConfig, LogFormat};
 
 pub use self::metrics::start_metrics;
+pub use self::panics::{said, start_panics};
 
 /// The levels of log lines.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];

@@ -33,6 +33,8 @@ pub mod value;
 
 use serde_json::Value as Json;
 
+use crate::hidden::without_value;
+
 /// The newest version that this process reads.
 pub const VERSION: u32 = 3;
 /// From this version on, a node's end may be stored before its hooks have run. Runs and jobs that use it
@@ -64,7 +66,7 @@ pub enum WireError {
 
 impl WireError {
     pub(crate) fn malformed(what: &'static str, reason: impl std::fmt::Display) -> Self {
-        Self::Malformed { what, reason: reason.to_string() }
+        Self::Malformed { what, reason: without_value(&reason.to_string()) }
     }
 }
 

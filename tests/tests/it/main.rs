@@ -13,7 +13,6 @@ mod control;
 mod conversations;
 mod deadlines;
 mod deploy;
-mod derived;
 mod documented;
 mod encrypted;
 mod events;

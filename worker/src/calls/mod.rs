@@ -10,7 +10,6 @@ mod custom;
 mod empty;
 pub(crate) mod explain;
 mod facts;
-mod hide;
 mod kept;
 mod llm;
 pub(crate) mod params;

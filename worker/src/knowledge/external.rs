@@ -15,11 +15,12 @@ use tidemill_common::nodes::knowledge_retrieval::{ErrorType, Passage};
 
 use super::models::Models;
 use super::{Asked, Knowledge, KnowledgeError, SearchSettings};
+use crate::hide::Hide;
 use crate::http::{Answer, CallError};
 use crate::providers::Pace as _;
 use crate::providers::limiter::Turns;
 use crate::providers::retry::{Hints, pause};
-use crate::tools::door::{Door, Request, address, bearer, excerpt, without_secrets};
+use crate::tools::door::{Door, Request, address, bearer, excerpt};
 
 /// Longest single wait; after it the service is tried again.
 const WAIT_MAX: Duration = Duration::from_millis(MODEL_REST_MAX_MS);
@@ -162,7 +163,7 @@ impl External {
         let message = format!("knowledge base {name:?} ([knowledge.datasets.\"{id}\"]): {}", failed.reason);
         KnowledgeError {
             class: failed.class,
-            message: without_secrets(&self.headers, message),
+            message: Hide::of_request(&self.headers, &self.url).text(&message),
             retryable: failed.retries_max.is_some(),
         }
     }

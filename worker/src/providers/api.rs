@@ -251,7 +251,7 @@ impl Api {
     }
 
     fn masked(&self, error: ModelError) -> ModelError {
-        self.settings.secrets.iter().fold(error, |error, secret| error.without(secret))
+        error.without(&self.settings.secrets)
     }
 }
 

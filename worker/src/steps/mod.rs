@@ -345,7 +345,10 @@ impl Steps {
         if self.secrets.are_none() {
             return events;
         }
-        events.into_iter().map(|(what, data)| (what, self.secrets.hidden_in(data))).collect()
+        // The names of what is told are ours, those within may be anybody's.
+        let below = |value| self.secrets.hidden_below(value, 0);
+        let hidden = |data: JsonMap| data.into_iter().map(|(name, value)| (name, below(value))).collect();
+        events.into_iter().map(|(what, data)| (what, hidden(data))).collect()
     }
 
     fn the_try(&self, step: &str, number: u32, possible_duplicate: bool) -> Try {

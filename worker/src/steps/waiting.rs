@@ -141,27 +141,8 @@ impl Steps {
         tracing::debug!(run = %self.of.run, node = %self.hand.name.node, %pause, kind, "waits for an answer");
         metrics::PARKED.count();
         self.put_down().await;
-        self.hand.park_for_answer(Asked { pause, step: step.into(), request: self.shown(request) });
+        self.hand.park_for_answer(Asked { pause, step: step.into(), request: request.hiding(&self.secrets) });
         std::future::pending().await
-    }
-
-    /// The question as the inbox, the events and the person see it, with secrets masked.
-    fn shown(&self, request: PauseRequest) -> PauseRequest {
-        let secrets = &self.secrets;
-        if secrets.are_none() {
-            return request;
-        }
-        PauseRequest {
-            content: secrets.masked(request.content),
-            message: secrets.masked(request.message),
-            inputs: secrets.hidden(request.inputs),
-            actions: secrets.hidden(request.actions),
-            defaults: secrets.hidden(request.defaults),
-            schema: secrets.hidden(request.schema),
-            options: secrets.hidden(request.options),
-            details: secrets.hidden_in(request.details),
-            ..request
-        }
     }
 
     /// Returns true if this try of a journal entry has called a run.

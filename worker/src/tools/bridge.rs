@@ -14,8 +14,9 @@ use tidemill_common::config::{ToolsConfig, masked_url};
 use tidemill_common::nodes::llm::usage::told;
 use tidemill_common::nodes::tool::{Declaration, Message, Parameter};
 
-use super::door::{Door, Request, address, bearer, content_type, excerpt, headers, whole, without_secrets};
+use super::door::{Door, Request, address, bearer, content_type, excerpt, headers, whole};
 use super::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime, ToolSettingError};
+use crate::hide::Hide;
 use crate::http::{Answer, CallError};
 use crate::providers::retry::Hints;
 use crate::providers::sse::Decoder;
@@ -62,6 +63,11 @@ impl Bridge {
         url
     }
 
+    /// Finds the secrets of the settings in what is said.
+    fn hide(&self) -> Hide {
+        Hide::of_request(&self.headers, &self.endpoint)
+    }
+
     fn silent(&self, error: &CallError) -> String {
         let endpoint = masked_url(self.endpoint.as_str());
         format!("the tool service {endpoint} (tools.endpoint) does not answer: {error}")
@@ -85,7 +91,7 @@ impl Bridge {
         }
         let body = whole(&mut answer, self.answer_bytes_max).await.map_err(unavailable)?;
         if !status.is_success() {
-            return Err(unavailable(without_secrets(&self.headers, said(status.as_u16(), &body))));
+            return Err(unavailable(self.hide().text(&said(status.as_u16(), &body))));
         }
         let body: Json = serde_json::from_slice(&body).unwrap_or_default();
         Ok(body.get("parameters").and_then(Json::as_array).map(|list| Declaration {
@@ -130,7 +136,7 @@ impl ToolRuntime for Bridge {
     ) -> Result<(), ToolError> {
         self.call(tool, call, sink)
             .await
-            .map_err(|error| ToolError { message: without_secrets(&self.headers, error.message), ..error })
+            .map_err(|error| ToolError { message: self.hide().text(&error.message), ..error })
     }
 }
 

@@ -15,8 +15,6 @@ use crate::http::{Answer, Call, CallError, Http, HttpSettingError};
 
 /// Characters of an answer that an error shows.
 const SHOWN_CHARS_MAX: usize = 300;
-/// Shortest secret that is masked in texts; shorter ones appear in many words.
-const SECRET_CHARS_MIN: usize = 4;
 
 /// The client for the operator's servers; see the module.
 #[derive(Debug)]
@@ -94,20 +92,6 @@ pub(crate) fn excerpt(bytes: &[u8]) -> String {
     }
 }
 
-/// Removes the secrets of these headers from a text of the server, which may repeat them.
-pub(crate) fn without_secrets(headers: &HeaderMap, text: String) -> String {
-    let values =
-        headers.values().filter(|value| value.is_sensitive()).filter_map(|value| value.to_str().ok());
-    // The key is the last word of `Bearer …` and similar values.
-    let words = values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or(value)]);
-    without(words, text)
-}
-
-/// Replaces these secrets in a text, except those that are too short.
-pub(crate) fn without<'a>(secrets: impl Iterator<Item = &'a str>, text: String) -> String {
-    secrets.filter(|word| word.len() >= SECRET_CHARS_MIN).fold(text, |text, word| text.replace(word, "***"))
-}
-
 /// Parses an address of the settings. It must not contain user and password.
 pub(crate) fn address(key: &str, text: &str) -> Result<Url, ToolSettingError> {
     let wrong =
@@ -158,6 +142,7 @@ mod tests {
 
     #[test]
     fn what_a_server_repeats_of_a_secret_is_hidden() {
+        let url = Url::parse("http://host/").unwrap();
         let given =
             [("x-key".to_owned(), Hidden("s3cret".into())), ("x-short".to_owned(), Hidden("a".into()))];
         let mut headers = headers("k", given.iter().map(|(name, value)| (name, value.clone()))).unwrap();
@@ -168,7 +153,7 @@ mod tests {
             ("Bearer hush hush", "***"),
             ("wants application/json", "wants application/json"),
         ] {
-            assert_eq!(without_secrets(&headers, text.into()), shown);
+            assert_eq!(crate::hide::Hide::of_request(&headers, &url).text(text), shown);
         }
         assert!(!format!("{headers:?}").contains("s3cret"));
     }

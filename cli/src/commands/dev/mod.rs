@@ -94,10 +94,17 @@ async fn publish_all(
     for workflow in workflows {
         let path = workflow.path.canonicalize().unwrap_or_else(|_| workflow.path.clone());
         let path = path.display().to_string();
-        let before = match known.get(&path) {
+        let mut before = match known.get(&path) {
             Some(app) if client.has_app(&app.id).await? => Some(app.clone()),
             Some(_) | None => None,
         };
+        // Whoever has revoked a key does not want to see it again, nor another one in its place.
+        if let Some(app) = &mut before
+            && !app.key.is_empty()
+            && !client.opens(&app.key).await?
+        {
+            app.key.clear();
+        }
         let answer =
             client.publish(&workflow.text, before.as_ref().map(|app| app.id.as_str()), false).await?;
         let text = |name: &str| answer[name].as_str().map(String::from);

@@ -13,7 +13,9 @@ pub(super) fn text(target: &Target, workflows: &[Workflow], apps: &[AppOfFile]) 
     let mut text = format!("Tidemill runs at {}\nadmin key  {}\n", target.url, target.key);
     for (workflow, app) in workflows.iter().zip(apps) {
         let (name, file) = (one_line(&workflow.name()), workflow.path.display());
-        text.push_str(&format!("\n{name}  ({file})\n  app  {}\n  key  {}\n", app.id, app.key));
+        let revoked = format!("revoked; `tidemill keys add {}` makes another", app.id);
+        let key = if app.key.is_empty() { &revoked } else { &app.key };
+        text.push_str(&format!("\n{name}  ({file})\n  app  {}\n  key  {key}\n", app.id));
         text.push_str(&format!("  {}\n", curl(target, workflow, app)));
     }
     text.push_str("\nCtrl-C stops it; `tidemill ps` beside it lists runs\n");
@@ -23,9 +25,9 @@ pub(super) fn text(target: &Target, workflows: &[Workflow], apps: &[AppOfFile]) 
 /// A line for the shell that runs the app.
 fn curl(target: &Target, workflow: &Workflow, app: &AppOfFile) -> String {
     let inputs = example_inputs(workflow);
-    let (path, key, body) = if workflow.is_chat() {
-        let body =
-            json!({"app": app.id, "inputs": inputs, "sys": {"query": "Hello", "files": []}, "user": "me"});
+    let (path, key, body) = if workflow.is_chat() || app.key.is_empty() {
+        let sys = if workflow.is_chat() { json!({"query": "Hello", "files": []}) } else { json!({}) };
+        let body = json!({"app": app.id, "inputs": inputs, "sys": sys, "user": "me"});
         ("/api/v1/runs", &target.key, body)
     } else {
         let body = json!({"inputs": inputs, "response_mode": "blocking", "user": "me"});
@@ -91,6 +93,15 @@ Chat  (examples/chat.yml)
 Ctrl-C stops it; `tidemill ps` beside it lists runs
 "#;
         assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn an_app_whose_key_was_revoked_is_run_with_the_admin_key() {
+        let target = Target { url: "http://h".into(), key: "admin-1".into() };
+        let app = AppOfFile { id: "a1".into(), key: String::new() };
+        let said = text(&target, &[workflow("hello.yml")], &[app]);
+        assert!(said.contains("  key  revoked; `tidemill keys add a1` makes another\n"), "{said}");
+        assert!(said.contains("curl http://h/api/v1/runs -H 'Authorization: Bearer admin-1'"), "{said}");
     }
 
     #[test]

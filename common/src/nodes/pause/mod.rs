@@ -14,6 +14,7 @@ use serde_json::Value as Json;
 use super::NodeResult;
 use crate::failure::NodeFailure;
 use crate::value::JsonMap;
+use crate::value::secrets::Secrets;
 
 /// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -135,6 +136,26 @@ impl PauseRequest {
     /// A request of this kind for an answer that fits a schema.
     pub fn asking(kind: PauseKind, prompt: impl Into<String>, schema: Json) -> Self {
         Self { kind, content: prompt.into(), schema, ..Self::default() }
+    }
+
+    /// Returns the request as people may see it. The run uses the masked texts as well: a default that holds a secret
+    /// is a masked text, whether or not somebody sends it back.
+    #[must_use]
+    pub fn hiding(self, secrets: &Secrets) -> Self {
+        if secrets.are_none() {
+            return self;
+        }
+        Self {
+            content: secrets.masked(self.content),
+            message: secrets.masked(self.message),
+            inputs: secrets.hidden(self.inputs),
+            actions: secrets.hidden(self.actions),
+            defaults: secrets.hidden(self.defaults),
+            schema: secrets.hidden(self.schema),
+            options: secrets.hidden(self.options),
+            details: secrets.hidden_in(self.details),
+            ..self
+        }
     }
 
     /// The longest wait.

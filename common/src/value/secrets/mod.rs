@@ -74,6 +74,16 @@ impl Secrets {
         Self::of(secrets.filter(is_long))
     }
 
+    /// Texts that are no variables of a workflow, such as keys of the settings. Nothing of them is shown, and they are not
+    /// for keeping: they have no names.
+    pub fn unnamed<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
+        let texts = texts.filter(|text| !text.is_empty()).enumerate();
+        let secret = |(at, text): (usize, &str)| {
+            Arc::new(Secret { name: at.to_string().into(), spellings: spellings(text), mask: "***".into() })
+        };
+        Self(texts.map(secret).collect())
+    }
+
     fn add(&mut self, name: Arc<str>, plain: &str) {
         if self.0.iter().all(|one| one.name != name) {
             let secret = Secret { name, spellings: spellings(plain), mask: mask(plain) };
@@ -100,14 +110,15 @@ impl Secrets {
         }
     }
 
-    /// Returns the text with every secret masked.
+    /// Returns the text with every secret masked, including one that is cut off at the end or before a `…`.
     pub fn masked(&self, text: String) -> String {
-        if !self.is_within(&text) {
+        let found = self.found_or_cut(&text);
+        if found.is_empty() {
             return text;
         }
         let mut out = String::with_capacity(text.len());
         let mut done = 0;
-        for found in self.found(&text) {
+        for found in found {
             out.push_str(&text[done..found.from]);
             out.push_str(&found.secret.mask);
             done = found.to;
@@ -169,11 +180,12 @@ impl Secrets {
 
     /// True when a JSON text may contain a secret. False positives are possible.
     pub fn may_be_in_json(&self, text: &str) -> bool {
-        // A JSON text inside a JSON text is escaped twice.
+        // A JSON text inside a JSON text is escaped twice. The end of a secret may have been cut off.
         self.0.iter().flat_map(|secret| &secret.spellings).any(|spelling| {
-            text.contains(spelling.as_str())
-                || spelling.contains(|letter: char| letter == '"' || letter == '\\' || letter.is_control())
-                    && text.contains(&spelling::as_json(spelling))
+            let begin = spelling.char_indices().nth(CHARS_MIN).map_or(&**spelling, |(at, _)| &spelling[..at]);
+            text.contains(begin)
+                || begin.contains(|letter: char| letter == '"' || letter == '\\' || letter.is_control())
+                    && text.contains(&spelling::as_json(begin))
         })
     }
 

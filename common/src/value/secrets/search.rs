@@ -2,7 +2,10 @@
 
 use std::cmp::Reverse;
 
-use super::{Secret, Secrets};
+use super::{CHARS_MIN, Secret, Secrets};
+
+/// Stands where a text was cut that is too long to be shown whole.
+const CUT: char = '…';
 
 /// A range of a text that holds a secret, or several that overlap.
 pub(super) struct Found<'a> {
@@ -20,6 +23,40 @@ impl Secrets {
 
     /// Finds all ranges with secrets, in order.
     pub(super) fn found(&self, text: &str) -> Vec<Found<'_>> {
+        if self.is_within(text) { merged(self.each_found(text)) } else { Vec::new() }
+    }
+
+    /// The same, and the beginnings of secrets behind which the text was cut.
+    pub(super) fn found_or_cut(&self, text: &str) -> Vec<Found<'_>> {
+        let cut = self.cut_off(text);
+        if cut.is_empty() {
+            return self.found(text);
+        }
+        let mut all = self.each_found(text);
+        all.extend(cut);
+        merged(all)
+    }
+
+    /// Beginnings of secrets at the end of a text and where it was cut. Those with few letters are no secret yet.
+    fn cut_off(&self, text: &str) -> Vec<Found<'_>> {
+        let ends = text.match_indices(CUT).map(|(at, _)| at).chain(std::iter::once(text.len()));
+        let at = |to: usize| {
+            let each = self.0.iter().flat_map(|secret| secret.spellings.iter().map(move |one| (secret, one)));
+            each.filter_map(move |(secret, spelling)| {
+                let longest = begun(&text[..to], spelling);
+                let from = to - longest;
+                (text[from..to].chars().nth(CHARS_MIN - 1).is_some()).then_some(Found {
+                    from,
+                    to,
+                    secret,
+                    longest,
+                })
+            })
+        };
+        if self.0.is_empty() { Vec::new() } else { ends.flat_map(at).collect() }
+    }
+
+    fn each_found(&self, text: &str) -> Vec<Found<'_>> {
         let mut all: Vec<Found<'_>> = Vec::new();
         for secret in &self.0 {
             for spelling in &secret.spellings {
@@ -32,20 +69,7 @@ impl Secrets {
                 all.extend(each);
             }
         }
-        all.sort_by_key(|found| (found.from, Reverse(found.to)));
-        let mut parts: Vec<Found<'_>> = Vec::with_capacity(all.len());
-        for found in all {
-            match parts.last_mut() {
-                Some(last) if found.from < last.to => {
-                    last.to = last.to.max(found.to);
-                    if found.longest > last.longest {
-                        (last.secret, last.longest) = (found.secret, found.longest);
-                    }
-                }
-                _ => parts.push(found),
-            }
-        }
-        parts
+        all
     }
 
     /// Finds the first secret in a text, the longest of those that begin there: returns its position, the
@@ -72,6 +96,24 @@ impl Secrets {
             .find(|found| found.from < end && end < found.to)
             .map_or(end, |found| found.from)
     }
+}
+
+/// Returns the parts in order, with overlapping ones joined.
+fn merged(mut all: Vec<Found<'_>>) -> Vec<Found<'_>> {
+    all.sort_by_key(|found| (found.from, Reverse(found.to)));
+    let mut parts: Vec<Found<'_>> = Vec::with_capacity(all.len());
+    for found in all {
+        match parts.last_mut() {
+            Some(last) if found.from < last.to => {
+                last.to = last.to.max(found.to);
+                if found.longest > last.longest {
+                    (last.secret, last.longest) = (found.secret, found.longest);
+                }
+            }
+            _ => parts.push(found),
+        }
+    }
+    parts
 }
 
 /// Iterates over the positions of a spelling in a text, including overlapping ones.
@@ -126,6 +168,27 @@ mod tests {
         assert_eq!(known.masked("abcdefgh-12gh-12345678".into()), "abcdef************12gh-123************78");
         let own = secrets(&["aaaaaaaaa"]);
         assert_eq!(own.masked(format!("b{}b", "a".repeat(12))), "baaaaaa************aab");
+    }
+
+    #[test]
+    fn a_secret_is_masked_where_a_text_was_cut_within_it() {
+        let known = secrets(&["sk-0123456789", "short"]);
+        for (text, shown) in [
+            ("bad key sk-01234567", "bad key sk-012************89"),
+            ("bad key sk-01234567… (cut)", "bad key sk-012************89… (cut)"),
+            (
+                "sk-01234… sk-0123456789 sk-01234",
+                "sk-012************89… sk-012************89 sk-012************89",
+            ),
+            ("sk-0123", "sk-0123"),
+            ("sk-01234 and more", "sk-01234 and more"),
+            ("shor", "shor"),
+        ] {
+            assert_eq!(known.masked(text.into()), shown);
+            let (json, as_json) =
+                (serde_json::json!([text]).to_string(), serde_json::json!([shown]).to_string());
+            assert_eq!(known.hidden_json(json, 1), as_json);
+        }
     }
 
     #[test]

@@ -8,7 +8,9 @@ use crate::value::pyrepr::repr_text;
 
 /// Returns the spellings of a secret, without duplicates and always in the same order: literal, as Python's
 /// `repr` and as JSON. For a secret that is long enough also: as ASCII-only JSON, as JSON with escaped
-/// slashes, percent-encoded as in URLs and forms, and in base64 at any offset of the encoded text.
+/// slashes, percent-encoded as in URLs and forms, in base64 at any offset of the encoded text, as JSON inside
+/// JSON, and as in a URL that is percent-encoded only where necessary. Journals refer to a spelling by its
+/// position, so append new ones.
 pub fn spellings(plain: &str) -> Vec<String> {
     let mut all = vec![plain.to_owned()];
     add(&mut all, without_quotes(&repr_text(plain)));
@@ -23,6 +25,14 @@ pub fn spellings(plain: &str) -> Vec<String> {
     for before in 0..3 {
         add(&mut all, in_base64(&STANDARD_NO_PAD, before, plain.as_bytes()));
         add(&mut all, in_base64(&URL_SAFE_NO_PAD, before, plain.as_bytes()));
+    }
+    // A server that repeats a request in its error does that: what was sent is JSON, so is the error, and so is what shows it.
+    let twice = as_json(&as_json(plain));
+    add(&mut all, as_json(&twice));
+    add(&mut all, twice);
+    for address in [in_address(plain, false), in_address(plain, true)] {
+        add(&mut all, as_json(&address));
+        add(&mut all, address);
     }
     all
 }
@@ -63,6 +73,24 @@ fn percent_encoded(plain: &str, space: &str) -> String {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'-' | b'~' => out.push(byte.into()),
             b' ' => out.push_str(space),
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
+}
+
+/// Encodes only what a URL must encode, as WHATWG says: in its path or in its query.
+fn in_address(plain: &str, in_path: bool) -> String {
+    let mut out = String::with_capacity(plain.len());
+    for byte in plain.bytes() {
+        match byte {
+            b'\\' if in_path => out.push('/'),
+            b'?' | b'`' | b'{' | b'}' | b'^' if in_path => out.push_str(&format!("%{byte:02X}")),
+            b'"' | b'#' | b'<' | b'>' => out.push_str(&format!("%{byte:02X}")),
+            b'\'' if !in_path => out.push_str("%27"),
+            // URL parsers drop these.
+            b'\t' | b'\n' | b'\r' => {}
+            b'!'..=b'~' => out.push(byte.into()),
             other => out.push_str(&format!("%{other:02X}")),
         }
     }
@@ -111,6 +139,8 @@ mod tests {
             "a\\/\\\"b c\u{e9}defgh",
             "a%2F%22b%20c%C3%A9defgh",
             "a%2F%22b+c%C3%A9defgh",
+            "a/%22b%20c%C3%A9defgh",
+            "a/\\\\\\\"b c\u{e9}defgh",
         ] {
             assert!(known.iter().any(|known| known == one), "{one}: {known:?}");
         }

@@ -12,7 +12,7 @@ use url::form_urlencoded::Serializer;
 
 use super::SERVICE_METADATA;
 use crate::calls::Calls;
-use crate::calls::hide::Hide;
+use crate::hide::Hide;
 use crate::tools::door::{Request, secret, whole};
 
 /// The header of a token.

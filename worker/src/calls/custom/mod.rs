@@ -13,10 +13,11 @@ use tidemill_common::calls::{Manifest, Operation, Transport};
 use tidemill_common::language::Language;
 use tidemill_common::nodes::step::{CallError, Chunk};
 use tidemill_common::value::JsonMap;
+use tidemill_common::value::secrets::Secrets;
 
 use self::lines::Reader;
-use super::hide::Hide;
 use super::{Call, CallContext, CallInfo, Calls, ChunkSink};
+use crate::hide::{Hide, queried};
 
 /// The error type of an invalid piece.
 const TYPE_ERROR: &str = "TypeError";
@@ -37,6 +38,8 @@ struct Asked<'a> {
     key: String,
     /// The secrets of the transport.
     hide: &'a Hide,
+    /// Those of the workflow, which is told of in the log as well.
+    secrets: &'a Secrets,
 }
 
 #[async_trait::async_trait]
@@ -69,10 +72,10 @@ impl Call for Custom {
             "operation": Operation::Init.name(), "call_vars": variables(cx), "params": params
         });
         // It has its own journal entry and key, so that the answers of two operations cannot be confused.
-        self.init_by(cx.calls, cx.key.to_owned(), body).await
+        self.init_by(cx.calls, cx.key.to_owned(), body, cx.steps.secrets()).await
     }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
-        self.exec_by(cx.calls, cx.key.to_owned(), input, out).await
+        self.exec_by(cx.calls, cx.key.to_owned(), input, (cx.steps.secrets(), out)).await
     }
 }
 
@@ -105,9 +108,15 @@ fn variables(cx: CallContext<'_>) -> Json {
 }
 
 impl Custom {
-    async fn init_by(&self, calls: &Calls, key: String, body: Json) -> Result<JsonMap, CallError> {
+    async fn init_by(
+        &self,
+        calls: &Calls,
+        key: String,
+        body: Json,
+        secrets: &Secrets,
+    ) -> Result<JsonMap, CallError> {
         let (mut whole, hide) = (Vec::new(), self.hide(calls)?);
-        let asked = Asked { id: &self.id, body, calls, key, hide: &hide };
+        let asked = Asked { id: &self.id, body, calls, key, hide: &hide, secrets };
         self.ask(asked, &mut |piece| {
             whole.extend_from_slice(piece);
             Ok(())
@@ -131,7 +140,7 @@ impl Custom {
         calls: &Calls,
         key: String,
         input: JsonMap,
-        out: ChunkSink<'_>,
+        (secrets, out): (&Secrets, ChunkSink<'_>),
     ) -> Result<(), CallError> {
         let body = json!({"operation": Operation::Exec.name(), "input": input});
         let mut reader = Reader::new(&self.id, calls.config.line_bytes_max);
@@ -142,7 +151,7 @@ impl Custom {
                 Chunk::Data(data) => Chunk::Data(hide.map(&data)),
             });
         };
-        let asked = Asked { id: &self.id, body, calls, key: key.clone(), hide: &hide };
+        let asked = Asked { id: &self.id, body, calls, key: key.clone(), hide: &hide, secrets };
         self.ask(asked, &mut |piece| reader.take(piece, &mut take)).await?;
         reader.end(&mut take)?;
         if !self.manifest.has(Operation::AfterExec) {
@@ -150,7 +159,7 @@ impl Custom {
         }
         let body = json!({"operation": Operation::AfterExec.name(), "input": input});
         let key = format!("{key}:{}", Operation::AfterExec.name());
-        self.ask(Asked { id: &self.id, body, calls, key, hide: &hide }, &mut |_| Ok(())).await
+        self.ask(Asked { id: &self.id, body, calls, key, hide: &hide, secrets }, &mut |_| Ok(())).await
     }
 
     /// Requests an operation; the answer goes to `take` as it arrives.
@@ -186,16 +195,16 @@ impl Custom {
 
     /// The secrets of its transport.
     fn hide(&self, calls: &Calls) -> Result<Hide, CallError> {
-        let (kept, named) = match &self.manifest.transport {
-            Some(Transport::Http { headers, headers_env, .. }) => (headers, headers_env),
-            Some(Transport::Process { env, env_from, .. }) => (env, env_from),
+        let (kept, named, url) = match &self.manifest.transport {
+            Some(Transport::Http { url, headers, headers_env }) => (headers, headers_env, url.as_str()),
+            Some(Transport::Process { env, env_from, .. }) => (env, env_from, ""),
             None => return Ok(Hide::default()),
         };
         let mut secrets: Vec<String> = kept.values().map(|value| value.0.clone()).collect();
         for name in named.values() {
             secrets.push(calls.variable(name, &format!("the Call {}", self.id))?);
         }
-        Ok(Hide::of(secrets))
+        Ok(Hide::of(secrets.into_iter().chain(queried(url))))
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) async fn ask(
     (env, env_from): (&BTreeMap<String, Secret>, &BTreeMap<String, String>),
     take: Take<'_>,
 ) -> Result<(), CallError> {
-    let Asked { id, body, calls, key, hide } = asked;
+    let Asked { id, body, calls, key, hide, secrets } = asked;
     let Some((program, arguments)) = command.split_first() else {
         return Err(CallError::of(VALUE_ERROR, format!("the Call {id} names no program")));
     };
@@ -83,7 +83,7 @@ pub(super) async fn ask(
     // Do not wait after an invalid answer: dropping the program kills it.
     let ((), (), said) = tokio::try_join!(reading, writing, besides(&mut stderr))?;
     if !said.is_empty() {
-        let said = hide.text(&String::from_utf8_lossy(&said));
+        let said = secrets.masked(hide.text(&String::from_utf8_lossy(&said)));
         tracing::info!(call = %id, said, "a program of a Call wrote to standard error");
     }
     let ended = child.wait().await.map_err(|error| failed(format!("is lost: {error}")))?;

@@ -42,7 +42,8 @@ fn custom(transport: Json) -> Custom {
 async fn exec(custom: &Custom, calls: &Calls, input: Json) -> Result<Vec<Chunk>, CallError> {
     let mut chunks = Vec::new();
     let input = input.as_object().cloned().unwrap();
-    custom.exec_by(calls, "key".into(), input, &mut |chunk| chunks.push(chunk)).await?;
+    let secrets = Secrets::default();
+    custom.exec_by(calls, "key".into(), input, (&secrets, &mut |chunk| chunks.push(chunk))).await?;
     Ok(chunks)
 }
 
@@ -80,7 +81,7 @@ async fn se_34_a_call_over_http_makes_its_input_and_sends_pieces() {
         json!({"type": "http", "url": url, "headers": {"X-Key": MARKER}, "headers_env": {"X-Other": "GREET_KEY"}}),
     );
     let body = json!({"operation": "init", "params": {"who": "you"}});
-    let input = greet.init_by(&calls, "key".into(), body).await.unwrap();
+    let input = greet.init_by(&calls, "key".into(), body, &Secrets::default()).await.unwrap();
     assert_eq!(Json::Object(input), json!({"greeting": "you"}));
     let lines = format!(
         "{{\"type\":\"text\",\"content\":\"Hello \"}}\n{{\"type\":\"text\",\"content\":\"{MARKER}\"}}\n{{\"type\":\"data\",\"content\":{{\"a\":1}}}}\n"
@@ -104,7 +105,10 @@ async fn se_a11_a_call_that_sends_42_is_a_type_error() {
     let greet = custom(json!({"type": "http", "url": url}));
     let error = exec(&greet, &calls, json!({"lines": "42\n"})).await.unwrap_err();
     assert_eq!((error.error_type.as_str(), error.retryable), ("TypeError", false));
-    let error = greet.init_by(&calls, "key".into(), json!({"operation": "other"})).await.unwrap_err();
+    let error = greet
+        .init_by(&calls, "key".into(), json!({"operation": "other"}), &Secrets::default())
+        .await
+        .unwrap_err();
     assert_eq!(error.error_type, "TypeError");
 }
 
@@ -162,7 +166,7 @@ async fn se_34_a_program_is_a_call_where_the_worker_allows_it() {
     let (_, calls) = calls(vec![file]);
     let body = json!({"operation": "init", "params": {"who": "you"}});
     assert_eq!(
-        Json::Object(greet.init_by(&calls, "key".into(), body).await.unwrap()),
+        Json::Object(greet.init_by(&calls, "key".into(), body, &Secrets::default()).await.unwrap()),
         json!({"greeting": "you"})
     );
     let chunks = exec(&greet, &calls, json!({"words": ["a", "b"]})).await.unwrap();

@@ -23,9 +23,9 @@ use tidemill_common::value::JsonMap;
 use self::database::{Bounds, Place};
 use self::outcome::{data, failed, invalid, refused};
 use self::statement::Prepared;
-use super::hide::Hide;
 use super::kept::VALUE_ERROR;
 use super::{Call, CallContext, CallInfo, Calls, ChunkSink, info};
+use crate::hide::Hide;
 
 /// The error type of a statement that does more than read.
 const NOT_READ_ONLY: &str = "SqlNotReadOnly";

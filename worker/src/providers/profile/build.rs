@@ -55,7 +55,7 @@ impl Connection {
                     retries_max: table.max_retries.unwrap_or(RETRIES_MAX),
                     answer_bytes_max: table.answer_bytes_max.unwrap_or(VALUE_BYTES_MAX),
                     base_url: endpoint(kind, &base_url).to_owned(),
-                    secrets: secrets(secret, &table.headers),
+                    secrets: secrets(secret, &table.headers, &base_url),
                 };
                 let api = Api::new(http, settings);
                 let usual = client(table, api.clone());
@@ -110,9 +110,11 @@ fn client(table: &ProviderConfig, api: Api) -> Arc<dyn ModelProvider> {
     }
 }
 
-/// The key, and long words in headers, because some gateways take their keys there.
-fn secrets(key: Option<String>, headers: &BTreeMap<String, Secret>) -> Vec<String> {
+/// The key, and long words in headers and in the address's query, because some gateways take their keys there.
+fn secrets(key: Option<String>, headers: &BTreeMap<String, Secret>, base_url: &str) -> Vec<String> {
+    let query = base_url.split_once('?').map_or("", |(_, query)| query);
     let words = headers.values().flat_map(|value| value.0.split_whitespace());
+    let words = words.chain(query.split(['&', '=', '#']));
     let long = words.filter(|word| word.len() >= HEADER_SECRET_BYTES_MIN).map(str::to_owned);
     key.into_iter().chain(long).collect()
 }

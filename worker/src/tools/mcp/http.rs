@@ -16,10 +16,11 @@ use tokio::sync::Mutex;
 
 use super::Transport;
 use super::protocol::{Incoming, McpError, chosen_version, incoming, introduction, notification, request};
+use crate::hide::Hide;
 use crate::http::{Answer, CallError};
 use crate::providers::sse::Decoder;
 use crate::tools::ToolSettingError;
-use crate::tools::door::{Door, Request, address, content_type, excerpt, headers, whole, without_secrets};
+use crate::tools::door::{Door, Request, address, content_type, excerpt, headers, whole};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -89,9 +90,10 @@ impl Address {
         })
     }
 
-    /// Removes the headers' secrets from an error.
+    /// Removes the settings' secrets from an error.
     pub(super) fn hidden(&self, error: McpError) -> McpError {
-        error.worded(|text| without_secrets(&self.headers, text))
+        let hide = Hide::of_request(&self.headers, &self.url);
+        error.worded(|text| hide.text(&text))
     }
 }
 

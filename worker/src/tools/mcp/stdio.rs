@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use super::Transport;
 use super::protocol::{McpError, chosen_version, introduction, notification};
 use super::waiting::Waiting;
-use crate::tools::door::without;
+use crate::hide::Hide;
 
 /// Variables of the worker's environment that most programs need.
 const PASSED: [&str; 3] = ["PATH", "HOME", "LANG"];
@@ -33,8 +33,8 @@ pub(super) struct Program {
     id: Arc<str>,
     command: Vec<String>,
     environment: BTreeMap<String, String>,
-    /// Values set for this program, which may be keys. Longest first, so that no part of one remains.
-    secrets: Arc<[String]>,
+    /// Values set for this program, which may be keys.
+    hide: Arc<Hide>,
     silence: Duration,
     /// The longest wait of any call.
     silence_max: Duration,
@@ -76,9 +76,8 @@ impl Program {
         let mut own: BTreeMap<String, String> = config.pass_env.iter().filter_map(found).collect();
         own.extend(config.env.iter().map(|(name, value)| (name.clone(), value.0.clone())));
         // A key of several lines appears in the log line by line.
-        let mut secrets: Vec<String> =
+        let secrets: Vec<String> =
             own.values().flat_map(|value| value.lines().chain([value.as_str()])).map(str::to_owned).collect();
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         let mut environment: BTreeMap<String, String> =
             PASSED.iter().filter_map(|name| found(&(*name).to_owned())).collect();
         environment.extend(own);
@@ -87,7 +86,7 @@ impl Program {
             id: id.into(),
             command: config.command.0.clone(),
             environment,
-            secrets: secrets.into(),
+            hide: Arc::new(Hide::of(secrets)),
             silence,
             silence_max: silence.max(Duration::from_secs(config.read_seconds)),
             line_bytes_max,
@@ -133,7 +132,7 @@ impl Program {
         let tasks = [
             tokio::spawn(write(stdin, written)),
             tokio::spawn(listen(self.id.clone(), shared.clone(), stdout, self.line_bytes_max)),
-            tokio::spawn(log(self.id.clone(), stderr, self.secrets.clone())),
+            tokio::spawn(log(self.id.clone(), stderr, self.hide.clone())),
         ];
         Ok(Running { shared, _child: child, tasks })
     }
@@ -222,18 +221,14 @@ async fn line(lines: &mut BufReader<ChildStdout>, max: u64) -> std::io::Result<O
 }
 
 /// Logs the program's standard error.
-async fn log(id: Arc<str>, stderr: ChildStderr, secrets: Arc<[String]>) {
+async fn log(id: Arc<str>, stderr: ChildStderr, hide: Arc<Hide>) {
     let mut lines = BufReader::new(stderr);
     let mut text = Vec::new();
     while let Ok(1..) = (&mut lines).take(LOG_LINE_MAX).read_until(b'\n', &mut text).await {
-        let output = hidden(&secrets, String::from_utf8_lossy(&text).into_owned());
+        let output = hide.text(&String::from_utf8_lossy(&text));
         tracing::info!(server = %id, output = output.trim_end(), "an MCP server says");
         text.clear();
     }
-}
-
-fn hidden(secrets: &[String], text: String) -> String {
-    without(secrets.iter().map(String::as_str), text)
 }
 
 impl Program {
@@ -256,6 +251,6 @@ impl Program {
 impl Transport for Program {
     async fn request(&self, method: &str, params: Json, silence: Duration) -> Result<Json, McpError> {
         let answered = self.ask(method, params, silence).await;
-        answered.map_err(|error| error.worded(|text| hidden(&self.secrets, text)))
+        answered.map_err(|error| error.worded(|text| self.hide.text(&text)))
     }
 }

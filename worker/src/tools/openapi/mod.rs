@@ -19,6 +19,7 @@ use tidemill_common::nodes::tool::config::{ApiConfig, AuthType};
 
 use super::door::{address, secret};
 use super::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime, ToolSettingError};
+use crate::hide::Hide;
 use crate::http::watch::Waits;
 use crate::http::{Call, CallError};
 use document::Operation;
@@ -162,15 +163,10 @@ impl OpenApi {
     fn without_key(&self, text: &str) -> String {
         let key = match &self.credentials {
             Credentials::None => None,
-            Credentials::Header(_, value) => {
-                value.to_str().ok().map(|value| value.rsplit(' ').next().unwrap_or(value).to_owned())
-            }
+            Credentials::Header(_, value) => value.to_str().ok().map(str::to_owned),
             Credentials::Query(_, value) => Some(value.clone()),
         };
-        match key {
-            Some(key) if !key.is_empty() => text.replace(&key, "***"),
-            Some(_) | None => text.to_owned(),
-        }
+        Hide::of(key).text(text)
     }
 }
 

@@ -10,15 +10,13 @@ use tidemill_tests::wait::{LONG, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::{System, system};
+use super::super::{System, system};
+use super::{Canary, may_hold_values};
 
 /// JSON writes it otherwise, and its slash lies in base64 elsewhere than in the alphabet of addresses.
 const SECRET: &str = "CANARY-\"0123/456789\"-ÄB";
 /// Of it what every spelling of it must not show.
 const PLAIN: &str = "0123/456789";
-/// In base64 wherever it stands.
-const BASE64: [&str; 3] = ["MDEyMy80NTY3OD", "AxMjMvNDU2Nzg5", "wMTIzLzQ1Njc4O"];
-
 /// A server that repeats what it was sent. It ends with its runtime.
 async fn echo() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -114,43 +112,20 @@ async fn started(settings: &[(&str, &str)], model: &tidemill::mock_llm::Running)
     let always = [
         ("http.allow", "127.0.0.1"),
         ("scheduler.secret_key", "a secret key of the tests"),
-        ("log.level", "debug,hyper=info,h2=info"),
+        ("log.level", "trace"),
     ];
     system(&[&always, settings].concat(), model).await
 }
 
 #[track_caller]
 fn shows_nothing(what: &str, text: &str) {
-    let parts = [PLAIN].into_iter().chain(BASE64);
-    for part in parts {
-        if let Some(at) = text.find(part) {
-            let (from, to) =
-                (text.floor_char_boundary(at.saturating_sub(300)), text.ceil_char_boundary(at + 40));
-            panic!("{what} shows a secret: … {} …", &text[from..to]);
-        }
-    }
+    let around = Canary::of(PLAIN).seen_in(text).map(str::to_owned);
+    assert_eq!(around, None, "{what} shows a secret");
 }
 
-/// Keys in which variables lie, or travel: docs/redis.md names them.
-fn may_hold_values(key: &str) -> bool {
-    let (first, last) = (key.split(':').nth(2), key.rsplit(':').next());
-    matches!(first, Some("inbox" | "jobs" | "blob")) || matches!(last, Some("state" | "collected"))
-}
-
-fn dump(redis: &Redis, key: &str) -> String {
-    match redis.cli(&["TYPE", key]).as_str() {
-        "string" => redis.cli(&["GET", key]),
-        "hash" => redis.cli(&["HGETALL", key]),
-        "stream" => redis.cli(&["XRANGE", key, "-", "+"]),
-        "list" => redis.cli(&["LRANGE", key, "0", "-1"]),
-        "zset" => redis.cli(&["ZRANGE", key, "0", "-1"]),
-        _ => redis.cli(&["SMEMBERS", key]),
-    }
-}
-
-fn redis_shows_nothing(redis: &Redis) {
-    for key in redis.cli(&["--scan"]).lines().filter(|key| !may_hold_values(key)) {
-        shows_nothing(key, &dump(redis, key));
+async fn redis_shows_nothing(redis: &Redis) {
+    for entry in redis.everything().await.iter().filter(|entry| !may_hold_values(entry)) {
+        shows_nothing(&format!("{} {}", entry.key, entry.field), &entry.text);
     }
 }
 
@@ -216,7 +191,7 @@ async fn what_is_made_from_a_secret_reaches_the_next_node_and_no_reader() {
     ] {
         shows_nothing(&path, &client.get(&path).await.text);
     }
-    redis_shows_nothing(&system.cluster.redis);
+    redis_shows_nothing(&system.cluster.redis).await;
     logs_show_nothing(&system);
 }
 
@@ -240,7 +215,7 @@ async fn a_snapshot_names_secrets_and_the_run_made_from_it_has_them() {
     let snapshot = client.get(&format!("/api/v1/runs/{run}/snapshot")).await;
     assert_eq!((snapshot.status, &snapshot.body["secrets"]), (200, &json!("named")), "{}", snapshot.text);
     shows_nothing("a snapshot", &snapshot.text);
-    redis_shows_nothing(&system.cluster.redis);
+    redis_shows_nothing(&system.cluster.redis).await;
 
     let other = client.post("/api/v1/runs/import", &snapshot.body).await;
     assert_eq!(other.status, 201, "{}", other.text);

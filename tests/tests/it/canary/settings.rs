@@ -6,6 +6,8 @@ use tidemill_tests::cluster::Cluster;
 use tidemill_tests::flow::Flow;
 use tidemill_tests::wait::{LONG, until};
 
+use super::{Canary, Shown};
+
 /// What every secret below begins with.
 const CANARY: &str = "canary";
 
@@ -48,15 +50,6 @@ base_url = "http://127.0.0.1:1"
 api_key = "canary-profile-key"
 "#;
 
-/// The places of `text` where a secret stands, each with what is around it.
-fn found(what: &str, text: &str) -> Vec<String> {
-    let around = |at: usize| {
-        let from = text.floor_char_boundary(at.saturating_sub(120));
-        &text[from..text.ceil_char_boundary((at + 60).min(text.len()))]
-    };
-    text.match_indices(CANARY).map(|(at, _)| format!("{what}: …{}…", around(at))).collect()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_of_the_settings_is_logged_or_shown_whatever_fails() {
     let cluster = Cluster::start(&[("log.level", "trace")], None).await;
@@ -66,7 +59,7 @@ async fn no_secret_of_the_settings_is_logged_or_shown_whatever_fails() {
     let (scheduler, worker) = (cluster.scheduler_with(&config).await, cluster.worker_with(&config).await);
     let client = scheduler.client();
 
-    let mut shown = Vec::new();
+    let mut shown = Shown::default();
     for (kind, mut data) in [
         (
             "llm",
@@ -96,15 +89,17 @@ async fn no_secret_of_the_settings_is_logged_or_shown_whatever_fails() {
         let flow = Flow::new("start -> n -> answer").with("n", data);
         let run = client.start(&flow, &[]).await;
         let told = client.follow(&run, None).await.to_the_end().await;
-        shown.push((format!("events of {kind}"), format!("{:?}", told.events)));
-        shown.push((format!("run of {kind}"), client.ended(&run).await.to_string()));
+        shown.add(format!("events of {kind}"), format!("{:?}", told.events));
+        shown.add(format!("run of {kind}"), client.ended(&run).await.to_string());
     }
-    let metrics = reqwest::get(format!("http://{}/metrics", scheduler.address)).await.expect("it is served");
-    shown.push(("metrics".into(), metrics.text().await.expect("it is text")));
-    let mut doctor = cluster.command("tidemill");
-    doctor.args(["doctor"]).args(config);
-    let mut doctor = cluster.spawn("doctor", doctor);
-    until("doctor to end", LONG, async || doctor.end().ok_or_else(|| doctor.tail())).await;
+    shown.lists(&client).await;
+    let broken = cluster.logs().join("broken.toml");
+    std::fs::write(&broken, "[tools]\napi_key = canary-without-quotes\n").expect("it can be written");
+    let broken = ["doctor", "--config", broken.to_str().expect("temporary paths are text")];
+    let away = ["doctor", "--redis-url", "redis://canary-user:canary-password@127.0.0.1:1"];
+    for arguments in [&["doctor", config[0], config[1]][..], &broken, &away] {
+        shown.command(&cluster, &scheduler.address, arguments).await;
+    }
     // What cannot start says so, with the settings at hand.
     let mut wrong = cluster.command("tidemill-worker");
     wrong
@@ -114,15 +109,8 @@ async fn no_secret_of_the_settings_is_logged_or_shown_whatever_fails() {
     let mut wrong = cluster.spawn("wrong", wrong);
     until("it to give up", LONG, async || wrong.end().ok_or_else(|| wrong.tail())).await;
     assert!(wrong.said().contains("log.level"), "{}", wrong.said());
-    for (name, process) in [
-        ("scheduler", &scheduler.process),
-        ("worker", &worker.process),
-        ("doctor", &doctor),
-        ("wrong", &wrong),
-    ] {
-        shown.push((format!("log of {name}"), process.said()));
-    }
     assert!(worker.process.said().contains("\"TRACE\""), "it logs at trace");
-    let found: Vec<String> = shown.iter().flat_map(|(what, text)| found(what, text)).collect();
-    assert!(found.is_empty(), "{} places:\n{}", found.len(), found[..found.len().min(20)].join("\n"));
+    shown.logs(&cluster);
+    shown.redis(&cluster.redis, |_| false).await;
+    shown.has_none_of(&[&Canary::of(CANARY)]);
 }
