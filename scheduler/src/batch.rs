@@ -330,9 +330,9 @@ fn give_up(batch: &mut Batch, input: &Input, reason: &str, hidden: Option<&Secre
         }
         Input::Lost(run, lost) => ("job", run.to_string(), lost.entry.to_string()),
     };
+    let reason = hidden.map_or_else(|| reason.to_owned(), |hidden| hidden.masked(reason.to_owned()));
     tracing::error!(what, run, reason, "given up on");
     metrics::counter!(crate::metrics::DEAD.name).increment(1);
-    let reason = hidden.map_or_else(|| reason.to_owned(), |hidden| hidden.masked(reason.to_owned()));
     batch.commit.dead.push(Dead::new(what, run, reason, content));
 }
 
