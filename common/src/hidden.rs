@@ -9,13 +9,16 @@ use serde::{Deserialize, Serialize};
 
 /// The text shown instead of a secret.
 const MASK: &str = "***";
+/// Schemes of URLs whose path is not a secret: the number of a database, a folder, a prefix in a bucket.
+const PATHS_SHOWN: [&str; 5] = ["redis", "rediss", "unix", "file", "s3"];
 
 /// A secret. `Debug` shows only whether it is empty, and there is no `Display`.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Hidden(pub String);
 
-/// A URL that may contain a password or a key. `Debug` hides the part before the host, and the query.
+/// A URL that may contain a password or a key. `Debug` hides the part before the host, the path of a web
+/// address, and the query.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct HiddenUrl(pub String);
@@ -99,8 +102,23 @@ impl HiddenUrl {
     }
 }
 
-/// Masks a URL: hides the part between `://` and `@`, the query and the fragment.
+/// Masks a URL: hides the part between `://` and `@`, the query and the fragment. It also hides the path of a
+/// web address, because some services have their key there.
 pub fn masked_url(url: &str) -> String {
+    let shown = without_users(url);
+    let Some((scheme, rest)) = shown.split_once("://").filter(|(scheme, _)| !PATHS_SHOWN.contains(scheme))
+    else {
+        return shown;
+    };
+    let (before, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
+    match before.split_once('/') {
+        Some((host, path)) if !path.is_empty() => format!("{scheme}://{host}/{MASK}{query}"),
+        Some(_) | None => shown,
+    }
+}
+
+/// Hides the part before the host, the query and the fragment.
+fn without_users(url: &str) -> String {
     let (address, rest) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
     let query = if rest.len() > 1 { format!("{}{MASK}", &rest[..1]) } else { String::new() };
     match (address.find("://"), url.rfind('@')) {
@@ -169,14 +187,22 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_shown_without_its_users_and_without_its_query() {
+    fn a_url_is_shown_without_its_users_its_query_and_the_path_of_a_web_address() {
         for (url, shown) in [
             ("redis://127.0.0.1:6379/5", "redis://127.0.0.1:6379/5"),
             ("redis://user:pw@host:1", "redis://***@host:1"),
             ("redis://:p@w@host:1/2", "redis://***@host:1/2"),
             ("redis://:p?w#x@host:1", "redis://***"),
-            ("https://host/path?key=hush", "https://host/path?***"),
-            ("https://u:pw@host/path?key=hush#f", "https://***@host/path?***"),
+            ("https://host/hush?key=hush", "https://host/***?***"),
+            ("https://u:pw@host/hush?key=hush#f", "https://***@host/***?***"),
+            ("https://host:8/hush/sse", "https://host:8/***"),
+            ("https://u@host/hush", "https://***@host/***"),
+            ("https://host/", "https://host/"),
+            ("rediss://host:1/2", "rediss://host:1/2"),
+            ("s3://bucket/prefix", "s3://bucket/prefix"),
+            ("file:///a/folder", "file:///a/folder"),
+            ("unix:///run/redis.sock", "unix:///run/redis.sock"),
+            ("ws://host/hush", "ws://host/***"),
             ("https://host/#hush", "https://host/#***"),
             ("user:pw@host", "***@host"),
             ("host:6379", "host:6379"),

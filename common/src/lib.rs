@@ -24,6 +24,8 @@ pub mod language;
 pub mod limits;
 pub mod machine;
 #[cfg(feature = "runtime")]
+pub mod mistakes;
+#[cfg(feature = "runtime")]
 pub mod networks;
 pub mod nodes;
 pub mod objects;

@@ -213,6 +213,12 @@ pub const SIDE_CONNECTIONS_MAX: usize = 64;
 /// Longest time for the head of a request, in milliseconds (`header_timeout_ms`): a head is one packet or
 /// two.
 pub const HEADER_TIMEOUT_MS: u64 = 10_000;
+/// Largest head of a request, in bytes; a longer one is answered with 431. Proxies and clients send a few KiB.
+/// Each connection may hold as much without a key.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Most connections of a listener that wait to be accepted: all clients may return at once after a restart. The
+/// system may have a lower limit (`net.core.somaxconn`).
+pub const LISTEN_BACKLOG: u32 = 4096;
 /// Longest idle time of a connection between two requests, in seconds (`idle_seconds`). It is longer than the
 /// 60 to 90 of most proxies and clients, since the client should be the side that closes.
 pub const IDLE_SECONDS: u64 = 120;

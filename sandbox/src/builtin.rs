@@ -96,12 +96,14 @@ impl CodeRunner for BuiltIn {
     }
 
     async fn ready(&self) -> Result<String, CodeError> {
+        // Test this each time, because a disk may fill up or a mount may change.
+        if self.refusal.is_none() {
+            scratch::try_out(&self.shared.config).map_err(|error| CodeError(error.to_string()))?;
+        }
         let text = self.state().text;
         if self.refusal.is_some() {
             return Ok(text);
         }
-        // Test this each time, because a disk may fill up or a mount may change.
-        scratch::try_out(&self.shared.config).map_err(|error| CodeError(error.to_string()))?;
         let has_python = self.python.is_there();
         let helpers = || async {
             self.javascript.run(TRIAL).await?;
@@ -118,6 +120,11 @@ impl CodeRunner for BuiltIn {
     }
 
     fn state(&self) -> State {
+        if self.refusal.is_none()
+            && let Err(error) = scratch::try_out(&self.shared.config)
+        {
+            return State { sound: false, text: error.to_string() };
+        }
         let (sound, text) = match (&self.refusal, self.weaker) {
             (Some(refusal), _) => (false, format!("code nodes are refused: {refusal}")),
             (None, Some(missing)) => (

@@ -1,14 +1,15 @@
 //! The parent folder of execution folders (`code.scratch_folder`), and errors when it cannot be used.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
 use tempfile::TempDir;
 use tidemill_common::nodes::code::CodeConfig;
 
 /// The folder for written files cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "code nodes have no folder to work in: {doing} in {} fails: {error}; give the worker a folder that it may write to there, or name another one in code.scratch_folder (now {setting})",
+    "code nodes have no folder to work in: {doing} in {} fails: {error}; give the worker a folder there that it may write to and code.sandbox_uid may enter, or name another one in code.scratch_folder (now {setting})",
     .parent.display()
 )]
 pub(crate) struct ScratchError {
@@ -33,14 +34,32 @@ pub(crate) fn make(config: &CodeConfig) -> Result<TempDir, ScratchError> {
     Ok(folder)
 }
 
-/// Creates such a folder, writes a file in it, and deletes both.
+/// Creates such a folder, writes a file in it, reads it as the sandbox's user, and deletes both.
 ///
 /// # Errors
 /// One of these steps fails.
 pub(crate) fn try_out(config: &CodeConfig) -> Result<(), ScratchError> {
     let folder = make(config)?;
-    let written = std::fs::write(folder.path().join("tried"), "a worker asked whether it may write here");
-    written.map_err(|error| failed(config, "writing a file", error))
+    let file = folder.path().join("tried");
+    let written = std::fs::write(&file, "a worker asked whether it may write here");
+    written.map_err(|error| failed(config, "writing a file", error))?;
+    read_as_user(config, &file).map_err(|error| failed(config, "reading a file as code.sandbox_uid", error))
+}
+
+/// Reads a file as `code.sandbox_uid`, because root may enter folders that this user may not. Only a thread that
+/// then ends gets the rights of this user.
+fn read_as_user(config: &CodeConfig, file: &Path) -> std::io::Result<()> {
+    if !nix::unistd::geteuid().is_root() {
+        return Ok(());
+    }
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            setfsgid(Gid::from_raw(config.sandbox_gid));
+            setfsuid(Uid::from_raw(config.sandbox_uid));
+            std::fs::read(file).map(drop)
+        });
+        reading.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that tried it panicked")))
+    })
 }
 
 fn failed(config: &CodeConfig, doing: &'static str, error: std::io::Error) -> ScratchError {
@@ -63,6 +82,8 @@ fn parent(config: &CodeConfig) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -78,10 +99,27 @@ mod tests {
 
     #[test]
     fn what_was_tried_leaves_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let scratch_folder = folder.path().display().to_string();
-        let config = CodeConfig { scratch_folder, ..CodeConfig::default() };
+        let (folder, config) = folder_of_mode(0o755);
         try_out(&config).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_only_root_may_enter_is_named_with_the_sandbox_user() {
+        // Only root has a sandbox user that differs from its own.
+        if !nix::unistd::geteuid().is_root() {
+            return;
+        }
+        let (folder, config) = folder_of_mode(0o700);
+        let error = try_out(&config).unwrap_err().to_string();
+        assert!(error.contains("code.sandbox_uid") && error.contains("Permission denied"), "{error}");
+        assert!(error.contains(&folder.path().display().to_string()), "{error}");
+    }
+
+    fn folder_of_mode(mode: u32) -> (TempDir, CodeConfig) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        let scratch_folder = folder.path().display().to_string();
+        (folder, CodeConfig { scratch_folder, ..CodeConfig::default() })
     }
 }

@@ -68,7 +68,7 @@ impl Doors {
 
 async fn listen(address: &str, setting: &'static str) -> Result<(TcpListener, SocketAddr), StartError> {
     let failed = |source| StartError::Listen { setting, address: address.into(), source };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let listener = serve::listen(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     Ok((listener, bound))
 }

@@ -9,6 +9,7 @@ use tidemill_common::config::{Config, variable};
 use tidemill_common::crash::{self, Place};
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::files::{self, Files, FilesError};
+use tidemill_common::mistakes;
 use tidemill_common::open_files::{self, Need};
 use tidemill_common::providers::{ProfileTableError, ProfilesConfig};
 use tidemill_common::serve::{self, Door, PROBE_CONNECTIONS};
@@ -286,7 +287,7 @@ async fn listen(listen: &str) -> Result<Option<TcpListener>, StartError> {
     if listen.is_empty() {
         return Ok(None);
     }
-    let bound = TcpListener::bind(listen).await;
+    let bound = serve::listen(listen).await;
     bound.map(Some).map_err(|source| StartError::Listen { listen: listen.into(), source })
 }
 
@@ -296,7 +297,7 @@ fn providers(config: &Config) -> Result<Providers, StartError> {
         let read = table
             .clone()
             .try_into()
-            .map_err(|error| StartError::Providers { name: name.clone(), reason: error.to_string() })?;
+            .map_err(|error| StartError::Providers { name: name.clone(), reason: mistakes::field(&error) })?;
         tables.insert(name.clone(), read);
     }
     Ok(Providers::new(&ProvidersConfig(tables), &variable)?)

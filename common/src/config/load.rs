@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::{Config, ConfigError, LogConfig, LogFormat, environment};
-use crate::hidden::without_value;
 use crate::limits::KEY_CHARS_MIN;
-use crate::telemetry;
+use crate::{mistakes, telemetry};
 
 /// The sources of settings.
 #[derive(Debug, Clone, Default)]
@@ -71,12 +70,14 @@ impl Config {
             set(&mut table, &known, key, text, "a flag")?;
             origins.insert(key.clone(), "a flag");
         }
-        let config: Self = table.try_into().map_err(|e: toml::de::Error| ConfigError::Value {
-            key: "?".into(),
-            origin: file.clone(),
-            reason: without_value(e.message()),
-        })?;
         let of = |keys: &str| keys.split(", ").find_map(|key| origins.get(key).copied()).unwrap_or(&file);
+        let config: Self = table.try_into().map_err(|error: toml::de::Error| {
+            let key = mistakes::place(&error);
+            // The wrong value may be deeper than the setting.
+            let setting: Vec<&str> = key.splitn(3, '.').take(2).collect();
+            let origin = of(&setting.join(".")).to_owned();
+            ConfigError::Value { key, origin, reason: mistakes::without_value(error.message()) }
+        })?;
         config.check(of)?;
         Ok(config)
     }
@@ -152,16 +153,7 @@ fn read_file(path: &Path) -> Result<Table, ConfigError> {
     let text =
         std::fs::read_to_string(path).map_err(|source| ConfigError::File { path: path.into(), source })?;
     text.parse()
-        .map_err(|e: toml::de::Error| ConfigError::Toml { path: path.into(), reason: placed(&text, &e) })
-}
-
-/// What is wrong and where; the line itself may hold a key.
-fn placed(text: &str, error: &toml::de::Error) -> String {
-    let before = error.span().and_then(|span| text.get(..span.start));
-    let Some(before) = before else { return without_value(error.message()) };
-    let (line, column) =
-        (before.matches('\n').count() + 1, before.chars().rev().take_while(|c| *c != '\n').count() + 1);
-    format!("{} at line {line}, column {column}", without_value(error.message()))
+        .map_err(|error| ConfigError::Toml { path: path.into(), reason: mistakes::syntax(&text, &error) })
 }
 
 fn check_keys(table: &Table, known: &Table, origin: &str) -> Result<(), ConfigError> {
@@ -193,18 +185,16 @@ fn set(table: &mut Table, known: &Table, key: &str, text: &str, origin: &str) ->
         return Err(ConfigError::Unknown { key: key.into(), origin: origin.into(), nearest: None });
     };
     let default = known.get(section).and_then(|s| s.get(name));
-    let wrong = |reason: String| ConfigError::Value { key: key.into(), origin: origin.into(), reason };
+    let wrong =
+        |reason: &str| ConfigError::Value { key: key.into(), origin: origin.into(), reason: reason.into() };
     let value = match default {
         Some(Value::String(_)) => Value::String(text.into()),
         Some(Value::Integer(_)) => {
-            Value::Integer(text.trim().parse().map_err(|_| wrong(format!("{text:?} is not a whole number")))?)
+            Value::Integer(text.trim().parse().map_err(|_| wrong("it is not a whole number"))?)
         }
         Some(Value::Boolean(_)) => Value::Boolean(
             // Dify writes `True`.
-            text.trim()
-                .to_lowercase()
-                .parse()
-                .map_err(|_| wrong(format!("{text:?} is neither true nor false")))?,
+            text.trim().to_lowercase().parse().map_err(|_| wrong("it is neither true nor false"))?,
         ),
         Some(Value::Array(_)) => {
             Value::Array(text.split(',').map(|p| Value::String(p.trim().into())).collect())
@@ -301,6 +291,32 @@ mod tests {
         assert_eq!(error, "setting code.memory_bytes_max in TIDEMILL_CODE_MEMORY_BYTES_MAX: at least 64 MiB");
         let error = refused(&[("TIDEMILL_SCHEDULER_SHARD_LEASE_MS", "1")], &[]);
         assert!(error.contains("shard_lease_ms in TIDEMILL_SCHEDULER_SHARD_LEASE_MS: "), "{error}");
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_is_refused_by_its_name_and_its_source() {
+        let error = load(&[("TIDEMILL_LOG_FORMAT", "loud")], &[]).unwrap_err().to_string();
+        assert!(error.starts_with("setting log.format in TIDEMILL_LOG_FORMAT: unknown variant"), "{error}");
+        let error = load(&[], &[("redis.timeout_ms", "-1")]).unwrap_err().to_string();
+        assert_eq!(error, "setting redis.timeout_ms in a flag: invalid value: integer, expected u64");
+        let error = load(&[("TIDEMILL_WORKER_PERMITS", "hush")], &[]).unwrap_err().to_string();
+        assert_eq!(error, "setting worker.permits in TIDEMILL_WORKER_PERMITS: it is not a whole number");
+
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("own.toml");
+        std::fs::write(&file, "[tools.mcp.one]\ncommand = \"npx --token hush\"\n").unwrap();
+        let of_file = |environment: &[(&str, &str)]| {
+            let environment = environment.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+            Config::load(&Sources { file: Some(file.clone()), environment, flags: Vec::new() })
+        };
+        let (error, file_shown) = (of_file(&[]).unwrap_err().to_string(), file.display());
+        let told = "invalid type: string, expected a sequence";
+        assert_eq!(error, format!("setting tools.mcp.one.command in {file_shown}: {told}"));
+        // A value in the environment replaces the wrong one of the file.
+        std::fs::write(&file, "[scheduler]\nadmin_key = 1234567890123456\n").unwrap();
+        let error = of_file(&[]).unwrap_err().to_string();
+        assert!(error.contains("setting scheduler.admin_key") && !error.contains("1234567"), "{error}");
+        assert!(of_file(&[("TIDEMILL_ADMIN_KEY", "an admin key of enough")]).is_ok());
     }
 
     #[test]

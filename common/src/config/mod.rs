@@ -240,7 +240,7 @@ mod tests {
             secret_key = "hush-secret"
             [files]
             url = "s3://bucket"
-            endpoint = "https://hush:hush@minio:9000"
+            endpoint = "https://hush:hush@minio:9000/hush"
             access_key_id = "hush-id"
             secret_access_key = "hush-secret"
             [http]
@@ -248,7 +248,7 @@ mod tests {
             proxy_http = "http://hush@proxy:1"
             proxy_https = "http://hush:x@proxy:1"
             [code]
-            endpoint = "http://sandbox/?key=hush"
+            endpoint = "http://sandbox/hush?key=hush"
             api_key = "hush"
             [documents]
             unstructured_url = "https://hush@service/"
@@ -261,7 +261,7 @@ mod tests {
             server = "https://hush@api/"
             api_key_value = "hush"
             [tools.mcp.two]
-            url = "https://mcp/sse?key=hush"
+            url = "https://mcp/hush/sse?key=hush"
             headers = { Authorization = "hush" }
             [tools.mcp.three]
             command = ["npx", "--token", "hush"]

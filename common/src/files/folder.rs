@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::{Files, FilesError, RUNS, is_reference, new_reference};
+use crate::hidden::masked_url;
 use crate::ids::RunId;
 
 /// Files in a folder. The folder is created on first use: a worker without files needs none.
@@ -26,7 +27,7 @@ impl Folder {
             Some(("file", path)) if path.starts_with('/') => path,
             None | Some(_) => {
                 let reason = "it is neither a folder, file:///folder nor s3://bucket/prefix".to_owned();
-                return Err(FilesError::Url { url: url.to_owned(), reason });
+                return Err(FilesError::Url { url: masked_url(url), reason });
             }
         };
         Ok(Self { path: path.into() })

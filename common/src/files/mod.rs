@@ -30,6 +30,7 @@ pub enum FilesError {
     /// The setting is invalid.
     #[error("files.url {url:?} cannot be used: {reason}")]
     Url {
+        /// Masked.
         url: String,
         /// The problem, and what to set.
         reason: String,
@@ -126,7 +127,7 @@ mod tests {
             ("s3://bucket", "S3"),
             ("s3://bucket/a/prefix/", "S3"),
             ("s3://", "files.url \"s3://\" cannot be used"),
-            ("ftp://x/y", "files.url \"ftp://x/y\" cannot be used"),
+            ("ftp://u:hush@x/y", "files.url \"ftp://***@x/***\" cannot be used"),
         ] {
             assert!(kind(url).starts_with(begin), "{url}: {}", kind(url));
         }

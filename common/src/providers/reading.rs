@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 
 use super::{ProfileConfig, ProviderConfig};
 use crate::dsl::suggest::nearest;
+use crate::mistakes;
 use crate::value::JsonMap;
 
 /// Reads a provider.
@@ -30,7 +31,7 @@ pub fn profile_of(object: JsonMap) -> Result<ProfileConfig, String> {
 /// The problem with the file.
 pub fn table_in(text: &str, is_toml: bool, section: &str, id: &str) -> Result<JsonMap, String> {
     let whole: Json = if is_toml {
-        toml::from_str(text).map_err(|error| error.to_string())?
+        toml::from_str(text).map_err(|error| mistakes::syntax(text, &error))?
     } else {
         crate::dsl::read_plain(text.as_bytes()).map_err(|problem| problem.to_string())?
     };
@@ -62,7 +63,8 @@ pub(super) fn camel_case(object: JsonMap) -> JsonMap {
 /// # Errors
 /// The invalid part, with the most similar valid name.
 pub(crate) fn read<T: DeserializeOwned>(object: JsonMap) -> Result<T, String> {
-    serde_json::from_value(Json::Object(object)).map_err(|error| meant(&error.to_string()))
+    serde_json::from_value(Json::Object(object))
+        .map_err(|error| meant(&mistakes::without_value(&error.to_string())))
 }
 
 /// Adds the most similar valid word to a message that lists the valid words.

@@ -27,6 +27,7 @@ use tower::Service;
 use super::phase::{Cut, Happening, Phase};
 use super::seats::Seat;
 use super::{Peer, metrics};
+use crate::limits::HEAD_BYTES_MAX;
 
 /// The paths that are answered even above the limit of connections.
 pub(super) const PROBES: [&str; 3] = ["/livez", "/readyz", "/metrics"];
@@ -42,7 +43,8 @@ pub(super) async fn run(
 ) {
     let socket = TokioIo::new(Watched { stream, seat: seat.clone() });
     let service = service_fn(|request| answer(request, peer, seat.clone(), router.clone()));
-    let mut connection = pin!(http1::Builder::new().serve_connection(socket, service));
+    let mut http = http1::Builder::new();
+    let mut connection = pin!(http.max_buf_size(HEAD_BYTES_MAX).serve_connection(socket, service));
     let mut alarm = pin!(sleep_until(Instant::now()));
     let mut is_stopping = false;
     let cut = loop {

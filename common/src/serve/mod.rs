@@ -20,12 +20,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, lookup_host};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 pub use self::metrics::describe;
 use self::seats::{Room, Seats};
+use crate::limits::LISTEN_BACKLOG;
 
 /// Connections served above the limit when no other is idle, only for `/livez`, `/readyz` and `/metrics`: a
 /// busy process must not be taken for dead.
@@ -61,6 +62,29 @@ pub struct Door {
 /// The client address of a request's connection; an extension of each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
+
+/// Listens on `host:port`. Up to [`LISTEN_BACKLOG`] connections may wait to be accepted.
+///
+/// # Errors
+/// The host is unknown, or no address of it can be used; the last reason.
+pub async fn listen(address: &str) -> std::io::Result<TcpListener> {
+    let mut failed = None;
+    for address in lookup_host(address).await? {
+        match listen_at(address) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => failed = Some(error),
+        }
+    }
+    Err(failed.unwrap_or_else(|| Error::new(ErrorKind::InvalidInput, "the host has no address")))
+}
+
+fn listen_at(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A process that starts again gets the port that it had a moment ago.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(LISTEN_BACKLOG)
+}
 
 /// Serves until `stop` is ready, then accepts no more connections, and returns when all requests in progress
 /// are answered.

@@ -16,7 +16,8 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{Door, Limits, Peer, serve};
+use super::{Door, Limits, Peer, listen, serve};
+use crate::limits::HEAD_BYTES_MAX;
 
 /// Longer than any expected wait.
 const LONG: Duration = Duration::from_secs(30);
@@ -158,6 +159,56 @@ async fn an_idle_connection_is_cut_and_one_whose_body_does_not_come() {
     half.send("POST /body HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nabc").await;
     idle.sees_the_end().await;
     half.sees_the_end().await;
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_long_is_refused_before_it_is_whole_and_a_long_body_is_taken() {
+    let server = Server::start(PATIENT).await;
+    let mut endless = server.connect().await;
+    endless.send("GET / HTTP/1.1\r\nhost: x\r\nx-long: ").await;
+    let answer = async {
+        // It may be closed while this writes.
+        for _ in 0..2 * HEAD_BYTES_MAX / 1024 {
+            if endless.0.write_all(&[b'a'; 1024]).await.is_err() {
+                break;
+            }
+        }
+        let mut answer = Vec::new();
+        let _ = endless.0.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let answer = timeout(LONG, answer).await.expect("the server does not wait for its end");
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+
+    let mut usual = server.connect().await;
+    let long = "a".repeat(HEAD_BYTES_MAX / 2);
+    usual.send(&format!("GET / HTTP/1.1\r\nhost: x\r\nx-long: {long}\r\n\r\n")).await;
+    usual.reads("here").await;
+    let body = "b".repeat(20 * HEAD_BYTES_MAX);
+    usual
+        .send(&format!("POST /body HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len()))
+        .await;
+    usual.reads(&body.len().to_string()).await;
+}
+
+#[tokio::test]
+async fn many_connections_may_wait_to_be_taken() {
+    /// More than a listener of the standard library lets wait.
+    const WAITING: usize = 300;
+    let room = std::fs::read_to_string("/proc/sys/net/core/somaxconn").ok();
+    if room.and_then(|room| room.trim().parse::<usize>().ok()).is_some_and(|room| room < WAITING) {
+        return;
+    }
+    let listener = listen("localhost:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..WAITING {
+        // Where there is no room the system is silent for a second, then for more and more.
+        let connected = timeout(Duration::from_millis(900), TcpStream::connect(address)).await;
+        waiting.push(connected.expect("there is room").unwrap());
+    }
+    assert!(listen(&address.to_string()).await.is_err(), "it is taken");
+    assert!(listen("no port").await.is_err());
 }
 
 #[tokio::test]

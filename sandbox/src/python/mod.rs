@@ -93,7 +93,7 @@ impl Python {
             return self.another_slot(interpreter).await;
         }
         // Without a folder no interpreter can work, so installing another one would not help.
-        drop(self.scratch()?);
+        scratch::try_out(&self.shared.config).map_err(|error| CodeError(error.to_string()))?;
         let mut reasons = Vec::new();
         for file in discover::candidates(&self.shared.config.python) {
             match self.try_out(&file).await {

@@ -1,6 +1,7 @@
 //! The steps of `docs/operations.md` for back-up and restore, as they stand there, taken under load: what was in flight when
 //! the back-up was made goes on in the restored Redis and ends right.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -61,7 +62,8 @@ async fn backed_up_and_restored(back_up: &str, restore: &str) {
     let mut blocks = steps(restore, &backup.path().join("tidemill"), data.path(), port).into_iter();
     let script = blocks.next().expect("steps that start a server");
     let (before, server) = script.trim_end().rsplit_once('\n').expect("steps of several lines");
-    let script = format!("set -eu\n{before}\nexec {server}");
+    let own = own_user(data.path());
+    let script = format!("set -eu\n{before}\nexec {own}{server}");
     let redis = Redis::start_by(&script, data, port).await;
     assert_eq!(redis.cli(&["CONFIG", "GET", "appendonly"]), "appendonly\nyes", "as the shipped file says");
     for block in blocks {
@@ -81,6 +83,20 @@ async fn backed_up_and_restored(back_up: &str, restore: &str) {
     let remains = Remains::of(&cluster.redis).await;
     assert!(remains.jobs.values().all(|left| *left == (0, 0)), "{remains:#?}");
     assert!(remains.open_runs.is_empty() && remains.dead.is_empty(), "{remains:#?}");
+}
+
+/// If root follows the steps, the folder belongs to Redis' user, as with Debian's package, and the last server runs as
+/// that user. Returns the prefix of its command.
+fn own_user(data: &Path) -> String {
+    if std::fs::metadata(data).expect("the folder is there").uid() != 0 {
+        return String::new();
+    }
+    let is_there =
+        |user: &&str| Command::new("id").arg(user).output().is_ok_and(|said| said.status.success());
+    let user = ["redis", "nobody"].into_iter().find(is_there).expect("a user who is not root");
+    let given = Command::new("chown").arg(user).arg(data).status();
+    assert!(given.is_ok_and(|status| status.success()), "root may give a folder to {user}");
+    format!("setpriv --reuid={user} --regid=$(id -g {user}) --clear-groups ")
 }
 
 /// A fleet under load, backed up, and killed with its Redis a moment later.
@@ -204,9 +220,13 @@ fn steps(heading: &str, backup: &Path, data: &Path, port: u16) -> Vec<String> {
     let section = section.unwrap_or_else(|| panic!("{} has no {heading:?}", path.display()));
     let section = section.split("\n#").next().expect("a text begins with something");
     let blocks = section.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    // Only root may be able to read the workspace.
+    let readable = data.join("redis.conf");
+    std::fs::copy(workspace().join("deploy/redis.conf"), &readable).expect("it can be copied");
     let mine = |block: &str| {
         let block = block.replace("/backup/tidemill", &backup.to_string_lossy());
         let block = block.replace("/var/lib/redis", &data.to_string_lossy());
+        let block = block.replace("deploy/redis.conf", &readable.to_string_lossy());
         let block = block.replace("redis-cli ", &format!("redis-cli -p {port} "));
         block.replace("redis-server \"$CONF\"", &format!("redis-server \"$CONF\" --port {port}"))
     };

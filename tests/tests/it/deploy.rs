@@ -29,3 +29,35 @@ fn the_containers_have_longer_to_stop_than_the_programs_take() {
         assert!(given > grace, "{service}: {given} s for a grace of {grace} s");
     }
 }
+
+/// A client could otherwise choose the address that its wrong keys are counted for.
+#[test]
+fn schedulers_trust_only_the_network_of_the_balancer_and_it_removes_the_header_of_clients() {
+    let text = |file: &str| std::fs::read_to_string(workspace().join("deploy").join(file)).unwrap();
+    let compose = text("compose.yaml");
+    let network = "\"${SUBNET:-172.30.87.0/24}\"";
+    assert!(compose.contains(&format!("- subnet: {network}")), "the network is fixed");
+    assert!(compose.contains(&format!("TIDEMILL_SCHEDULER_TRUSTED_PROXIES: {network}")), "and trusted");
+    let file = workspace().join("deploy/tidemill.toml");
+    let config = Config::load(&Sources { file: Some(file), ..Sources::default() }).unwrap();
+    // The images contain this file, and elsewhere there may be no balancer.
+    assert!(config.scheduler.trusted_proxies.is_empty(), "{:?}", config.scheduler.trusted_proxies);
+    let balancer = text("haproxy.cfg");
+    let line = |wanted: &str| balancer.lines().position(|line| line.trim() == wanted);
+    let removed = line("http-request del-header X-Forwarded-For").expect("what clients write is removed");
+    assert!(removed < line("option forwardfor").expect("the balancer names the address"));
+}
+
+/// Kubernetes counts the `preStop` hook as part of this time.
+#[test]
+fn the_pods_of_the_example_have_longer_to_stop_than_the_programs_take() {
+    let page = std::fs::read_to_string(workspace().join("docs/operations.md")).unwrap();
+    let number = |before: &str, after: &str| -> u64 {
+        let rest = page.split(before).nth(1).unwrap_or_else(|| panic!("{before} is missing"));
+        rest.split(after).next().and_then(|number| number.trim().parse().ok()).expect("a number")
+    };
+    let config = Config::default();
+    let slept = number("{preStop: {exec: {command: [sleep, \"", "\"");
+    assert!(number("beside the others, ", " seconds") > slept + config.scheduler.grace_seconds);
+    assert!(number("\nterminationGracePeriodSeconds: ", "\n") > config.worker.grace_seconds);
+}

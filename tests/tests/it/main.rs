@@ -37,6 +37,7 @@ mod registered_calls;
 mod scratch_folder;
 mod sealing;
 mod secrets;
+mod settings_mistakes;
 mod snapshots;
 mod spending;
 mod steps;

@@ -1,5 +1,7 @@
 //! A worker whose scratch folder cannot be written to says so where a deployment asks, and in the errors of code nodes.
 
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
 use serde_json::{Value as Json, json};
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::{Cluster, Worker};
@@ -30,6 +32,10 @@ fn coded() -> String {
 async fn failed_in(cluster: &Cluster, folder: &str, reason: &str, worker: &Worker) {
     let (status, text) = ready(worker).await;
     assert_eq!(status, 503, "{text}");
+    // The worker warned at its start, too.
+    let said = worker.process.said();
+    assert!(said.contains(&format!("in {folder} fails: {reason}")), "{said}");
+    assert!(!said.contains("code nodes run in"), "{said}");
     let scheduler = cluster.scheduler().await;
     let client = scheduler.client();
     let run = client.submit(&json!({"workflow": coded(), "inputs": {}, "user": "u"})).await;
@@ -48,6 +54,22 @@ async fn a_scratch_folder_that_is_none_is_named_with_its_setting() {
     let cluster = Cluster::start(&[("code.scratch_folder", "/etc/hostname/scratch")], Some(&model)).await;
     let worker = cluster.worker().await;
     failed_in(&cluster, "/etc/hostname/scratch", "Not a directory", &worker).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scratch_folder_that_only_root_may_enter_is_named_with_its_setting() {
+    // Without root, code runs as the worker's user, which may enter the folder.
+    let own = tempfile::tempdir().expect("room for a folder");
+    let only_its_owner = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(own.path(), only_its_owner).expect("its mode can be set");
+    if std::fs::metadata(own.path()).expect("it is there").uid() != 0 {
+        return;
+    }
+    let model = llm::slow(&["x"], 0).await;
+    let folder = own.path().display().to_string();
+    let cluster = Cluster::start(&[("code.scratch_folder", &folder)], Some(&model)).await;
+    let worker = cluster.worker().await;
+    failed_in(&cluster, &folder, "Permission denied", &worker).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

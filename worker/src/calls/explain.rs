@@ -65,7 +65,9 @@ impl Explaining<'_> {
                 result.process_data.insert("explanation".into(), json!(reply.text));
             }
             Err(error) => {
-                tracing::info!(node = %node.id, error = error.message, "the model that explains a failure failed");
+                // The error may contain the question, which must not be logged.
+                let error_type = error.error_type;
+                tracing::info!(node = %node.id, error_type, "the model that explains a failure failed");
                 tell(self.steps, teller.output(Status::Error, json!({}), Took::default()));
             }
         }

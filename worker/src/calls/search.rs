@@ -106,7 +106,12 @@ impl Search<'_> {
                 Some(in_reply(&reply.text))
             }
             Err(failure) => {
-                tracing::info!(step, error = failure.message, "the model that fills missing input failed");
+                // The error may contain the question, which must not be logged.
+                tracing::info!(
+                    step,
+                    error_type = failure.error_type,
+                    "the model that fills missing input failed"
+                );
                 searched.error = Some(failure.message);
                 None
             }

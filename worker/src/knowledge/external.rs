@@ -10,6 +10,7 @@ use reqwest::{Method, Url};
 use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
 use tidemill_common::limits::MODEL_REST_MAX_MS;
+use tidemill_common::mistakes::variable_shown;
 use tidemill_common::nodes::knowledge_retrieval::config::DatasetConfig;
 use tidemill_common::nodes::knowledge_retrieval::{ErrorType, Passage};
 
@@ -74,8 +75,9 @@ impl External {
         }
         let key = match config.api_key_env.as_str() {
             "" => config.api_key.0.clone(),
-            name => variable(name)
-                .ok_or_else(|| ("api_key_env", format!("the environment variable {name} is not set")))?,
+            name => variable(name).ok_or_else(|| {
+                ("api_key_env", format!("the environment variable {} is not set", variable_shown(name)))
+            })?,
         };
         let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, JSON), (ACCEPT, JSON)]);
         bearer(&mut headers, "api_key", &key).map_err(|error| ("api_key", error.reason))?;

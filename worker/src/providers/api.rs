@@ -119,7 +119,13 @@ impl Api {
             let over = self.reports_failures || reader.handed_on() || silences > 1;
             let wait = retry::wait(tries, self.settings.retries_max, failed.error.retryable, failed.hints);
             let Some(wait) = wait.filter(|_| !over) else { return Err(self.report(failed)) };
-            tracing::warn!(error = %self.masked(failed.error), wait_ms = wait.as_millis(), "model call failed, trying again");
+            let why = failed.error.brief();
+            tracing::warn!(
+                label = post.label,
+                error = why,
+                wait_ms = wait.as_millis(),
+                "model call failed, trying again"
+            );
             tokio::time::sleep(wait).await;
         }
     }

@@ -114,6 +114,18 @@ impl ModelError {
         Self::new(label, ErrorClass::Connection, "the reply broke off before its end").passing()
     }
 
+    /// Returns the class and the detail, for logs. The message may contain the prompt and so a secret of the
+    /// workflow, which the log could not mask.
+    pub fn brief(&self) -> String {
+        let class = self.class.error_type();
+        match self.detail {
+            Detail::None => class.to_owned(),
+            Detail::Status(status) => format!("{class}, status {status}"),
+            Detail::Late => format!("{class}, no answer in time"),
+            Detail::Unreadable => format!("{class}, unreadable answer"),
+        }
+    }
+
     /// Returns true if the call is worth a retry.
     pub fn may_be_tried_again(&self) -> bool {
         self.hint.unwrap_or(self.retryable)

@@ -60,10 +60,11 @@ impl Steps {
             return tokio::time::sleep(wait).await;
         }
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        let reason = self.secrets.masked(reason.to_owned());
         tracing::debug!(run = %self.of.run, node = %self.hand.name.node, wait_ms, reason, "job is parked");
         metrics::PARKED.count();
         self.put_down().await;
-        self.hand.park(wait_ms, self.secrets.masked(reason.to_owned()), is_childs);
+        self.hand.park(wait_ms, reason, is_childs);
         std::future::pending().await
     }
 

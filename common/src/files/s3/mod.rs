@@ -52,7 +52,7 @@ impl S3 {
     /// # Errors
     /// [`FilesError::Url`]: no bucket, only one of the two keys, or an invalid endpoint.
     pub fn at(place: &str, config: &FilesConfig) -> Result<Self, FilesError> {
-        let wrong = |reason: String| FilesError::Url { url: config.url.0.clone(), reason };
+        let wrong = |reason: String| FilesError::Url { url: config.url.masked(), reason };
         let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
         if bucket.is_empty() || bucket.contains(['@', ':', '?', '#']) {
             return Err(wrong(

@@ -9,8 +9,8 @@ use crate::value::pyrepr::repr_text;
 /// Returns the spellings of a secret, without duplicates and always in the same order: literal, as Python's
 /// `repr` and as JSON. For a secret that is long enough also: as ASCII-only JSON, as JSON with escaped
 /// slashes, percent-encoded as in URLs and forms, in base64 at any offset of the encoded text, as JSON inside
-/// JSON, and as in a URL that is percent-encoded only where necessary. Journals refer to a spelling by its
-/// position, so append new ones.
+/// JSON, percent-encoded only where a URL needs it or with other digits, and escaped for HTML. Journals and
+/// snapshots contain the number of a spelling, so a new one must come last.
 pub fn spellings(plain: &str) -> Vec<String> {
     let mut all = vec![plain.to_owned()];
     add(&mut all, without_quotes(&repr_text(plain)));
@@ -34,6 +34,15 @@ pub fn spellings(plain: &str) -> Vec<String> {
         add(&mut all, as_json(&address));
         add(&mut all, address);
     }
+    for space in ["%20", "+"] {
+        let usual = percent_encoded(plain, space);
+        // Python's `quote` and JavaScript's `encodeURI` keep slashes; some libraries write lower-case digits.
+        add(&mut all, usual.replace("%2F", "/"));
+        add(&mut all, in_small_hex(&usual));
+        add(&mut all, in_small_hex(&usual).replace("%2f", "/"));
+    }
+    add(&mut all, in_html(plain, ["&#34;", "&#39;"]));
+    add(&mut all, in_html(plain, ["&quot;", "&#x27;"]));
     all
 }
 
@@ -97,6 +106,29 @@ fn in_address(plain: &str, in_path: bool) -> String {
     out
 }
 
+/// Returns percent-encoded text with lower-case hex digits in its escapes.
+fn in_small_hex(encoded: &str) -> String {
+    let mut digits = 0;
+    let small = |letter: char| match letter {
+        '%' => {
+            digits = 2;
+            letter
+        }
+        _ if digits > 0 => {
+            digits -= 1;
+            letter.to_ascii_lowercase()
+        }
+        _ => letter,
+    };
+    encoded.chars().map(small).collect()
+}
+
+/// Escapes for HTML as Jinja and Python do; they differ in the quotes.
+fn in_html(plain: &str, [double, single]: [&str; 2]) -> String {
+    let escaped = plain.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    escaped.replace('"', double).replace('\'', single)
+}
+
 /// Returns those base64 letters of a longer text that depend only on the secret, when `before` bytes (modulo
 /// 3) precede it.
 fn in_base64(alphabet: &impl base64::Engine, before: usize, plain: &[u8]) -> String {
@@ -144,6 +176,25 @@ mod tests {
         ] {
             assert!(known.iter().any(|known| known == one), "{one}: {known:?}");
         }
+        for one in [
+            "a/%22b%20c%C3%A9defgh",
+            "a/%22b+c%C3%A9defgh",
+            "a%2f%22b%20c%c3%a9defgh",
+            "a/%22b%20c%c3%a9defgh",
+            "a/&#34;b c\u{e9}defgh",
+            "a/&quot;b c\u{e9}defgh",
+        ] {
+            assert!(known.iter().any(|known| known == one), "{one}: {known:?}");
+        }
+        let html = spellings("<a href='x'>&B");
+        for one in ["&lt;a href=&#39;x&#39;&gt;&amp;B", "&lt;a href=&#x27;x&#x27;&gt;&amp;B"] {
+            assert!(html.iter().any(|known| known == one), "{one}: {html:?}");
+        }
+        // The number of a spelling has one digit, and the numbers of earlier versions stay the same.
+        let most = spellings("<A/\"b'&? \u{e9}\n~>");
+        assert!(most.len() <= 36, "{}", most.len());
+        let percent = "%3CA%2F%22b%27%26%3F%20%C3%A9%0A~%3E";
+        assert_eq!(most.iter().position(|one| one == percent), Some(5), "{most:?}");
         // Some of the first letters are shared with the preceding bytes; the rest must stay long enough to be
         // rare.
         assert!(known.iter().all(|one| one.len() >= CHARS_MIN), "{known:?}");

@@ -195,6 +195,34 @@ async fn what_is_made_from_a_secret_reaches_the_next_node_and_no_reader() {
     logs_show_nothing(&system);
 }
 
+/// A model whose first call fails with this status and the prompt in its message. Later calls succeed.
+async fn repeats_in_its_failure(status: u16) -> tidemill::mock_llm::Running {
+    let said = format!("cannot take: say {SECRET}");
+    llm::rules(json!([{"match": {}, "reply": "fine", "fail_times": 1, "status": status, "error": said,
+        "headers": {"retry-after": "1"}}]))
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_in_the_error_of_a_model_is_not_logged() {
+    for status in [500, 429] {
+        let (model, echo) = (repeats_in_its_failure(status).await, echo().await);
+        let mut system = started(&[], &model).await;
+        let app = registered(&system.client, &chat(&echo, &[])).await;
+        let (told, run) = streamed(&app).await;
+        assert!(told.contains("fine"), "{told}");
+        shows_nothing("the stream of a chat", &told);
+        system.client.ended(&run).await;
+        let failed = system._worker.process.says("model call failed, trying again").await;
+        assert!(
+            failed["error"].as_str().is_some_and(|error| error.contains(&status.to_string())),
+            "{failed}"
+        );
+        redis_shows_nothing(&system.cluster.redis);
+        logs_show_nothing(&system);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_names_secrets_and_the_run_made_from_it_has_them() {
     let (model, echo) = (model().await, echo().await);

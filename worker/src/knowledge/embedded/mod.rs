@@ -115,7 +115,8 @@ impl Embedded {
         let model = match asked.models.find(name).await {
             Ok(model) => model,
             Err(error) => {
-                tracing::warn!(dataset = self.record.id, %error, "passages are not ranked");
+                let (model, why) = (&name.model, error.brief());
+                tracing::warn!(dataset = self.record.id, model, error = why, "passages are not ranked");
                 return Ok(passages);
             }
         };

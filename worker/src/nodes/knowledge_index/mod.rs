@@ -67,7 +67,9 @@ pub(super) async fn run(
         Ok(outputs) => NodeResult { outputs, ..result },
         Err(failure) => {
             tracing::warn!(node = %node.id, document = indexing.order.document, "a document is not indexed");
-            indexing.note(IndexingState::Error, 0, &failure.message).await;
+            // People see this text, and a server may have put what it was sent into it.
+            let shown = indexing.means.steps.secrets().masked(failure.message.clone());
+            indexing.note(IndexingState::Error, 0, &shown).await;
             NodeResult { failure: Some(failure), ..result }
         }
     }

@@ -103,7 +103,8 @@ impl Retrieval<'_> {
                     match one.fields().await {
                         Ok(fields) => known.extend(fields),
                         Err(error) => {
-                            tracing::warn!(node = %self.node.id, %error, "the fields of a dataset are not known; nothing is filtered");
+                            let (dataset, error_type) = (&one.id, error.class.name());
+                            tracing::warn!(node = %self.node.id, dataset, error_type, "the fields of a dataset are not known; nothing is filtered");
                             return None;
                         }
                     }
@@ -188,7 +189,9 @@ impl Retrieval<'_> {
                 Ok(found) => passages.extend(found),
                 Err(error) if dataset.strict => return Err(error.into()),
                 Err(error) => {
-                    tracing::warn!(node = %self.node.id, %error, "a dataset cannot be searched; it is skipped");
+                    // The error may contain the question, which must not be logged.
+                    let (dataset, error_type) = (&dataset.id, error.class.name());
+                    tracing::warn!(node = %self.node.id, dataset, error_type, "a dataset cannot be searched; it is skipped");
                 }
             }
         }
@@ -212,7 +215,8 @@ impl Retrieval<'_> {
         let model = match self.models.find(&name).await {
             Ok(model) => model,
             Err(error) => {
-                tracing::warn!(node = %self.node.id, %error, "passages are not ranked");
+                let (model, why) = (name.model, error.brief());
+                tracing::warn!(node = %self.node.id, model, error = why, "passages are not ranked");
                 return Ok(passages);
             }
         };

@@ -231,7 +231,8 @@ impl Trying<'_> {
         if self.silences > 1 {
             return Some(Err(error));
         }
-        tracing::warn!(%error, wait_ms = wait.as_millis(), "model call failed, trying again");
+        let (model, why) = (self.limited.model_label(0), error.brief());
+        tracing::warn!(model, error = why, wait_ms = wait.as_millis(), "model call failed, trying again");
         if !wait.is_zero() {
             let reason = format!("{}: a call failed and is repeated", self.limited.model_label(0));
             self.pace.wait(wait, &reason).await;
@@ -307,7 +308,14 @@ impl Turn<'_> {
         if !rest.is_zero() {
             limited.resting.note(limited.model(), rest);
             metrics::MODEL_RESTS.count_of(limited.model());
-            tracing::info!(model = limited.model(), rest_ms = rest.as_millis(), so_far, %error, "calls to the model pause");
+            let why = error.brief();
+            tracing::info!(
+                model = limited.model(),
+                rest_ms = rest.as_millis(),
+                so_far,
+                error = why,
+                "calls to the model pause"
+            );
         }
         let tries_max = if limit { limited.refusals_max } else { limited.retries_max };
         if partly || so_far > tries_max {

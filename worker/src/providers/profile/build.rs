@@ -7,6 +7,7 @@ use std::time::Duration;
 use reqwest::header::HeaderMap;
 use sha2::{Digest, Sha256};
 use tidemill_common::limits::VALUE_BYTES_MAX;
+use tidemill_common::mistakes::variable_shown;
 use tidemill_common::providers::check::{self, base_url, headers, pricing, sendable};
 use tidemill_common::providers::{
     CONNECT_TIMEOUT_MS, FILES_BYTES_MAX, MediaSend, ModelSettings, ProviderConfig, ProviderKind,
@@ -35,10 +36,12 @@ impl Connection {
         let key = match (&table.api_key, &table.api_key_env) {
             (Some(_), Some(_)) => return Err(check::TWO_KEYS.into()),
             (Some(key), None) => Ok(Some(sendable(&key.0)?)),
-            (None, Some(name)) => environment(name)
-                .map(|key| sendable(&key).map(Some))
-                .transpose()?
-                .ok_or_else(|| format!("the environment variable {name} (api_key_env) is not set")),
+            (None, Some(name)) => {
+                environment(name).map(|key| sendable(&key).map(Some)).transpose()?.ok_or_else(|| {
+                    let name = variable_shown(name);
+                    format!("the environment variable {name} (api_key_env) is not set")
+                })
+            }
             (None, None) if check::needs_key(table) => Err(check::NO_KEY.to_owned()),
             (None, None) => Ok(None),
         };

@@ -11,6 +11,7 @@ use reqwest::{Method, Url};
 use serde_json::Value as Json;
 use tidemill_common::config::HttpConfig;
 use tidemill_common::hidden::Hidden;
+use tidemill_common::mistakes::variable_shown;
 use tidemill_common::nodes::tool::config::McpConfig;
 use tokio::sync::Mutex;
 
@@ -76,7 +77,7 @@ impl Address {
         let mut all = headers(&key("headers"), given)?;
         for (name, of) in &config.headers_env {
             let value = variable(of).ok_or_else(|| {
-                let reason = format!("the environment variable {of} is not set");
+                let reason = format!("the environment variable {} is not set", variable_shown(of));
                 ToolSettingError::new(key("headers_env"), reason)
             })?;
             all.extend(headers(&key("headers_env"), std::iter::once((name, Hidden(value))))?);

@@ -36,6 +36,17 @@ impl McpError {
         }
     }
 
+    /// Returns the kind of the error, for logs: its text may contain what the server was sent.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Unreachable(_) => "unreachable",
+            Self::Broken(_) => "broken off",
+            Self::Silent(_) => "no answer",
+            Self::Refused { .. } => "refused",
+            Self::Expired => "expired",
+        }
+    }
+
     /// Changes the text of the error.
     #[must_use]
     pub fn worded(self, change: impl Fn(String) -> String) -> Self {

@@ -119,7 +119,7 @@ async fn listen(
             let Ok(body) = serde_json::from_str::<Json>(&event) else { continue };
             for answer in waiting.take_in(&body) {
                 if let Err(error) = post(&at, &messages, &answer).await {
-                    tracing::debug!(%error, "an MCP server refuses an answer");
+                    tracing::debug!(error = error.kind(), "an MCP server refuses an answer");
                 }
             }
         }

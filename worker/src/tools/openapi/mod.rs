@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use reqwest::header::{ACCEPT_ENCODING, HeaderName, HeaderValue};
 use tidemill_common::config::HttpConfig;
+use tidemill_common::mistakes::variable_shown;
 use tidemill_common::nodes::tool::Declaration;
 use tidemill_common::nodes::tool::config::{ApiConfig, AuthType};
 
@@ -79,8 +80,9 @@ impl OpenApi {
         };
         let key = match config.api_key_env.as_str() {
             "" => config.api_key_value.0.clone(),
-            name => variable(name)
-                .ok_or_else(|| wrong("api_key_env", format!("the environment variable {name} is not set")))?,
+            name => variable(name).ok_or_else(|| {
+                wrong("api_key_env", format!("the environment variable {} is not set", variable_shown(name)))
+            })?,
         };
         if config.auth_type != AuthType::None && key.is_empty() {
             return Err(wrong("api_key_value", "Missing api_key_value".into()));
