@@ -259,8 +259,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tidemill.toml");
         for (text, says) in [
-            ("[tools]\napi_key = hush-1\n", "at line 2, column 11"),
-            ("[tools]\napi_key = \"hush-1\n", "at line 2, column"),
+            ("[tools]\napi_key = hush-1\n", "line 2, column 11"),
+            ("[tools]\napi_key = \"hush-1\n", "line 2, column"),
             ("[tools]\napi_key = [\"hush-1\"]\n", "expected a string"),
             ("[worker]\npermits = \"hush-1\"\n", "invalid type: string, expected"),
         ] {
