@@ -51,7 +51,7 @@ fn in_json(value: &mut Json, replace: Replace<'_>) {
         }
         Json::Array(items) => items.iter_mut().for_each(|item| in_json(item, replace)),
         Json::Object(map) => {
-            // These names are not ours, but of whoever made the value.
+            // These names are not ours: the author of the value chose them.
             let changes = map.keys().any(|name| replace(name).is_some());
             if changes {
                 let all = std::mem::take(map).into_iter();
