@@ -1,5 +1,5 @@
 //! What a process says when it panics: where. The message of a panic may quote a value, and a value may be a secret, whole or
-//! cut; the place in the source says enough to whoever mends it.
+//! cut; the place in the source says enough to fix it.
 
 use std::any::Any;
 use std::panic::{PanicHookInfo, set_hook};

@@ -38,7 +38,7 @@ struct Asked<'a> {
     key: String,
     /// The secrets of the transport.
     hide: &'a Hide,
-    /// Those of the workflow, which is told of in the log as well.
+    /// Those of the workflow; the log names it as well.
     secrets: &'a Secrets,
 }
 
