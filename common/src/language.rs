@@ -21,3 +21,24 @@ impl Language {
         [Self::Zh, Self::En].into_iter().find(|known| known.name() == name)
     }
 }
+
+/// A text in both languages.
+#[derive(Debug, Clone, Copy)]
+pub struct Text {
+    pub zh: &'static str,
+    pub en: &'static str,
+}
+
+impl Text {
+    /// The text in a language given by name; in Chinese for an unknown name.
+    pub fn named(self, language: Option<&str>) -> &'static str {
+        self.of(language.and_then(Language::from_name).unwrap_or_default())
+    }
+    /// The text in a language.
+    pub const fn of(self, language: Language) -> &'static str {
+        match language {
+            Language::Zh => self.zh,
+            Language::En => self.en,
+        }
+    }
+}

@@ -6,8 +6,6 @@
 //!
 //! Everything outside the feature `runtime` is pure: no I/O, no clock, no async runtime.
 
-#[cfg(feature = "runtime")]
-pub mod calls;
 pub mod clock;
 #[cfg(feature = "runtime")]
 pub mod config;
@@ -19,6 +17,7 @@ pub mod files;
 pub mod graph;
 pub mod hidden;
 pub mod ids;
+pub mod kinds;
 pub mod knowledge;
 pub mod language;
 pub mod limits;
@@ -32,7 +31,7 @@ pub mod objects;
 #[cfg(feature = "runtime")]
 pub mod open_files;
 #[cfg(feature = "runtime")]
-pub mod providers;
+pub mod registry;
 #[cfg(feature = "runtime")]
 pub mod serve;
 pub mod slots;
@@ -40,6 +39,7 @@ pub mod slots;
 pub mod store;
 #[cfg(feature = "runtime")]
 pub mod telemetry;
+pub mod usage;
 pub mod value;
 pub mod wire;
 #[cfg(feature = "runtime")]

@@ -2,8 +2,8 @@
 
 use serde_json::Value as Json;
 
+use super::document::AppMode;
 use super::{Problems, suggest, version};
-use crate::graph::AppMode;
 use crate::value::JsonMap;
 
 /// The parts of a file.

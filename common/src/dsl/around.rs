@@ -7,9 +7,8 @@ use std::collections::HashSet;
 use serde_json::json;
 
 use super::document::{Document, DocumentEdge, DocumentNode};
-use crate::language::Language;
-use crate::nodes::step::texts::Text;
-use crate::nodes::{ExecutionType, NodeKind, SOURCE_HANDLE};
+use crate::kinds::{ExecutionType, NodeKind, SOURCE_HANDLE};
+use crate::language::{Language, Text};
 use crate::value::JsonMap;
 
 const SUMMARY_ID: &str = "summary_before";

@@ -8,8 +8,52 @@ use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use super::{Diagnostic, ParseLimits, stored};
-use crate::graph::{AppMode, DocumentVariable, GraphHash};
-use crate::value::{JsonMap, SegmentType};
+use crate::value::{JsonMap, Segment, SegmentType};
+
+/// The SHA-256 of a workflow document's canonical text, in hex: the name of a version.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GraphHash(pub Arc<str>);
+impl std::fmt::Display for GraphHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The kind of app that the workflow belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppMode {
+    /// Start … End, no conversation (Dify: `workflow`).
+    Workflow,
+    /// Start … Answer, within a conversation (Dify: `advanced-chat`).
+    Chat,
+}
+impl AppMode {
+    /// Returns Dify's name of the mode.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Workflow => "workflow",
+            Self::Chat => "advanced-chat",
+        }
+    }
+}
+
+/// An environment or conversation variable of the document.
+#[derive(Clone, PartialEq)]
+pub struct DocumentVariable {
+    /// The id in the file, empty when absent.
+    pub id: String,
+    pub name: Arc<str>,
+    /// The value; of type `secret` for secrets (environment only).
+    pub value: Segment,
+    pub description: String,
+}
+
+impl std::fmt::Debug for DocumentVariable {
+    /// Leaves out the value, which may be a secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "DocumentVariable({:?}: {})", self.name, self.value.ty)
+    }
+}
 
 /// A node of the file.
 #[derive(Debug, Clone)]

@@ -7,6 +7,7 @@
 
 mod app;
 mod around;
+pub(crate) mod children;
 pub mod diagnostic;
 mod document;
 mod elements;
@@ -25,12 +26,11 @@ use serde_json::Value as Json;
 
 pub use diagnostic::{Diagnostic, Problems, Severity};
 pub use document::hash_of;
-pub use document::{Document, DocumentEdge, DocumentNode};
+pub use document::{AppMode, Document, DocumentEdge, DocumentNode, DocumentVariable, GraphHash};
 pub use read::{ParseLimits, resolve_plain};
 pub use render::render_for_people;
 pub use seal::{SealError, SealingKey};
 
-use crate::graph::AppMode;
 use crate::value::JsonMap;
 use variables::Scope;
 

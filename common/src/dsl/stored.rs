@@ -13,9 +13,9 @@
 
 use serde_json::{Value as Json, json};
 
+use super::document::{AppMode, DocumentVariable};
 use super::document::{Document, DocumentEdge, DocumentNode};
 use super::{Diagnostic, ParseLimits, read};
-use crate::graph::{AppMode, DocumentVariable};
 use crate::value::{JsonMap, Segment};
 
 const FORM_VERSION: u64 = 1;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::Problems;
+use super::document::DocumentVariable;
 use super::fields::shown;
-use crate::graph::DocumentVariable;
 use crate::limits::{DESCRIPTION_CHARS_MAX, VARIABLE_BYTES_MAX};
 use crate::value::{JsonMap, Segment, SegmentType};
 

@@ -5,6 +5,7 @@
 //! with the run. Workers write and read; the owner of a run's shard removes; values carry the reference. Only
 //! [`open`] knows the kind of storage (a folder, a bucket).
 
+mod config;
 mod folder;
 mod s3;
 
@@ -15,7 +16,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::config::FilesConfig;
+pub use self::config::FilesConfig;
 use crate::ids::RunId;
 
 pub use folder::Folder;

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 
 use serde_json::{Value as Json, json};
 
-use super::work::{Extraction, FedInput, INPUTS};
+use crate::dsl::children::{global_id, model_of};
 use crate::dsl::{Document, DocumentNode};
 use crate::nodes::llm::profile::tool_mode::PROFILE_PREFIX;
+use crate::nodes::work::{Extraction, FedInput, INPUTS};
 use crate::nodes::{NodeKind, extraction, step};
 use crate::value::JsonMap;
 
@@ -35,11 +36,6 @@ pub(super) struct ChildNode {
 
 /// The local id of the node that finds missing input.
 pub(super) const SLOT: &str = "slot";
-
-/// Returns the global id of a child, in a form that templates can name.
-pub fn global_id(parent: &str, local: &str) -> String {
-    format!("{parent}_{local}")
-}
 
 /// Returns the children of all nodes, in order. Invalid lists and entries are skipped; the rules report them.
 pub(super) fn of(document: &Document) -> Vec<ChildNode> {
@@ -134,19 +130,6 @@ fn model_or_profile(data: &JsonMap) -> Option<Json> {
 fn profile(id: &str) -> Json {
     let provider = format!("{}{id}", PROFILE_PREFIX);
     json!({"provider": provider, "name": "", "mode": "chat", "completion_params": {}})
-}
-
-/// Returns the model that a node calls, as in its `data`.
-pub(crate) fn model_of(data: &JsonMap) -> Option<&Json> {
-    let model = match NodeKind::from_wire(data.get("type")?.as_str()?)? {
-        NodeKind::Llm | NodeKind::QuestionClassifier | NodeKind::ParameterExtractor => data.get("model"),
-        NodeKind::Agent => {
-            let model = data.get("agent_parameters")?.get("model")?;
-            Some(model.get("value").unwrap_or(model))
-        }
-        _ => None,
-    };
-    model.filter(|model| model.is_object())
 }
 
 /// Returns the inputs of a node that have a strategy for null.

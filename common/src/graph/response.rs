@@ -9,17 +9,9 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{Edge, EdgeIx, Graph, Node, NodeIx};
+use super::{Edge, EdgeIx, Graph, Node, NodeIx, TemplatePart};
 use crate::nodes::{ExecutionType, NodeData};
 use crate::value::Selector;
-
-/// A piece of a response template.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TemplatePart {
-    Text(String),
-    /// The value of a variable.
-    Variable(Selector),
-}
 
 /// An Answer or End node of the root graph.
 #[derive(Debug, Clone)]

@@ -3,8 +3,8 @@
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::nodes::knowledge_retrieval::keywords::is_unspaced;
-use crate::wire::knowledge::SegmentRecord;
+use super::is_unspaced;
+use super::records::SegmentRecord;
 
 /// A piece of a document: a text, or a question with its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! one segment is split into sentences. When a segment is full, the next one may begin with the end of it
 //! (the overlap).
 
-use crate::nodes::knowledge_retrieval::keywords::is_unspaced;
+use super::is_unspaced;
 
 /// The unit of sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use super::NodeResult;
 use super::fields::{required, text};
 use crate::dsl::Problems;
-use crate::graph::TemplatePart;
+use crate::value::template::TemplatePart;
 use crate::value::template::{Part, Template};
 use crate::value::{JsonMap, Segment, SegmentType, Variables};
 

@@ -3,7 +3,7 @@
 use super::NodeResult;
 use super::fields::{INVALID_NODE_DATA, list, mapping, named_values, required, selector, text};
 use crate::dsl::Problems;
-use crate::graph::TemplatePart;
+use crate::value::template::TemplatePart;
 use crate::value::template::mention;
 use crate::value::{JsonMap, Selector, Variables};
 

@@ -2,18 +2,10 @@
 
 use super::{NodeData, NodeResult, Phase};
 use crate::failure::{EngineErrorType, NodeFailure};
-use crate::graph::Node;
+use crate::nodes::node::Node;
 use crate::value::Variables;
 
-/// How a Jinja template treats an unknown name (switch `template_undefined`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum UndefinedNames {
-    /// Empty text, as on Dify's service.
-    #[default]
-    Empty,
-    /// An error, as bare graphon does.
-    Strict,
-}
+pub use crate::value::jinja::UndefinedNames;
 
 /// Limits for a pure node at the place of evaluation, and switches that change its behaviour.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use super::NodeResult;
 use super::llm::turns;
 use crate::failure::NodeFailure;
-use crate::graph::Extraction;
+use crate::nodes::work::Extraction;
 use crate::value::{JsonMap, Lookup, Segment, Variables};
 
 /// Error type of a failed model call.

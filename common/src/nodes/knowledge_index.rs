@@ -10,9 +10,9 @@ use super::fields::{INVALID_NODE_DATA, required, selector, text};
 use crate::dsl::Problems;
 use crate::failure::NodeFailure;
 use crate::knowledge::Piece;
+use crate::knowledge::records::UPLOAD;
 use crate::value::template::mention;
 use crate::value::{JsonMap, Segment, Selector, Variables};
-use crate::wire::knowledge::UPLOAD;
 
 const ERROR: &str = "KnowledgeIndexNodeError";
 /// The system variables that the node reads.

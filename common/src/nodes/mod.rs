@@ -27,6 +27,7 @@ pub mod knowledge_retrieval;
 pub mod list_operator;
 pub mod llm;
 pub mod loop_;
+pub mod node;
 pub mod parameter_extractor;
 mod parse;
 pub mod pause;
@@ -41,157 +42,18 @@ pub mod trigger_schedule;
 pub mod trigger_webhook;
 pub mod user_interaction;
 pub mod variable_aggregator;
+pub mod work;
 
 use crate::failure::NodeFailure;
 use crate::objects::Effects;
 use crate::value::names::Names;
 use crate::value::{JsonMap, Segment};
 
+pub use crate::kinds::{ExecutionType, FAIL_BRANCH_HANDLE, NODE_TYPES, NodeKind, NodeSpec, SOURCE_HANDLE};
+pub use crate::usage::{Usage, WASTED, Wasted};
 pub use evaluate::{Deferred, EvaluationLimits, evaluate, evaluate_phase};
 pub(crate) use parse::{mentions_of, parse_data};
 pub use pause::{OnTimeout, PauseKind, PauseRequest};
-
-/// The part a node plays in the traversal, with Dify's names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExecutionType {
-    /// Can begin a run.
-    Root,
-    /// The run goes on along all its edges.
-    Executable,
-    /// The run goes on along the edges with the result's handle.
-    Branch,
-    /// Runs a body of other nodes.
-    Container,
-    /// Streams a template.
-    Response,
-}
-
-/// A row of the table of node types.
-#[derive(Debug, Clone, Copy)]
-pub struct NodeSpec {
-    pub kind: NodeKind,
-    /// `data.type` in the file.
-    pub wire: &'static str,
-    pub execution: ExecutionType,
-    /// No side effects and bounded work: evaluated inside the scheduler's step.
-    pub pure: bool,
-    /// `retry_config` is honoured (Dify: four types only).
-    pub retries: bool,
-    /// False for a type that is parsed and checked but cannot run yet.
-    pub implemented: bool,
-}
-
-macro_rules! node_types {
-    ($($(#[$doc:meta])* $kind:ident $wire:literal $execution:ident $pure:literal $retries:literal $implemented:literal;)*) => {
-        /// All known node types.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum NodeKind { $($(#[$doc])* $kind,)* }
-        /// The table of node types: name in the file, part in the traversal, pure, retries, runnable.
-        pub const NODE_TYPES: &[NodeSpec] = &[$(NodeSpec {
-            kind: NodeKind::$kind, wire: $wire, execution: ExecutionType::$execution,
-            pure: $pure, retries: $retries, implemented: $implemented,
-        },)*];
-    };
-}
-
-node_types! {
-    //                                                     pure  retries  implemented
-    /// declared inputs of a run
-    Start "start" Root                                     true  false true;
-    /// outputs of a run
-    End "end" Response                                     true  false true;
-    /// streamed response
-    Answer "answer" Response                               true  false true;
-    /// condition cases
-    IfElse "if-else" Branch                                true  false true;
-    /// text from values
-    TemplateTransform "template-transform" Executable      true  false true;
-    /// first value present
-    VariableAggregator "variable-aggregator" Executable    true  false true;
-    /// model call
-    Llm "llm" Executable                                   false true  true;
-    /// user code
-    Code "code" Executable                                 false true  true;
-    /// outgoing HTTP call
-    HttpRequest "http-request" Executable                  false true  true;
-    /// external tool, by name
-    Tool "tool" Executable                                 false true  true;
-    /// branch by meaning
-    QuestionClassifier "question-classifier" Branch        false false true;
-    /// fields from text
-    ParameterExtractor "parameter-extractor" Executable    false false true;
-    /// text from files
-    DocumentExtractor "document-extractor" Executable      false false true;
-    /// passages for a question
-    KnowledgeRetrieval "knowledge-retrieval" Executable    false false true;
-    /// writes documents to a knowledge base
-    KnowledgeIndex "knowledge-index" Executable            false false true;
-    /// model with tools
-    Agent "agent" Executable                               false false true;
-    /// writes a variable
-    Assigner "assigner" Executable                         true  false true;
-    /// filter, sort, slice
-    ListOperator "list-operator" Executable                true  false true;
-    /// waits for a form
-    HumanInput "human-input" Branch                        true  false true;
-    /// a body for each item
-    Iteration "iteration" Container                        true  false true;
-    /// start of an item's body
-    IterationStart "iteration-start" Executable            true  false true;
-    /// a body, repeated until a condition holds
-    Loop "loop" Container                                  true  false true;
-    /// start of a round
-    LoopStart "loop-start" Executable                      true  false true;
-    /// leaves the loop
-    LoopEnd "loop-end" Executable                          true  false true;
-    /// starts a pipeline run
-    Datasource "datasource" Root                           true  false true;
-    /// starts a run from a web hook
-    TriggerWebhook "trigger-webhook" Root                  true  false true;
-    /// starts a run by schedule
-    TriggerSchedule "trigger-schedule" Root                true  false true;
-    /// starts a run from a plugin
-    TriggerPlugin "trigger-plugin" Root                    true  false true;
-    /// does nothing
-    Empty "empty" Executable                               false true  true;
-    /// summary of a conversation
-    Summary "summary" Executable                           false true  true;
-    /// facts from a conversation
-    Facts "facts" Executable                               false true  true;
-    /// fields of a schema from a conversation
-    Slot "slot" Executable                                 false true  true;
-    /// an interface over HTTP
-    Api "api" Executable                                   false true  true;
-    /// a database
-    Sql "sql" Executable                                   false true  true;
-    /// a user-defined Call
-    Call "call" Executable                                 false true  true;
-    /// branches by typed conditions
-    Choice "choice" Branch                                 true  false true;
-    /// a question to the user
-    UserInteraction "user-interaction" Executable          true  true  true;
-    /// the visible part of a list of messages
-    ContextProcessor "context-processor" Executable        true  false true;
-}
-
-impl NodeKind {
-    /// The table row of this kind.
-    pub fn spec(self) -> &'static NodeSpec {
-        // The table has the same order as the enum; a test checks that.
-        &NODE_TYPES[self as usize]
-    }
-    /// `data.type` in the file.
-    pub fn wire(self) -> &'static str {
-        self.spec().wire
-    }
-    /// The kind for a `data.type`; `variable-assigner` is the aggregator's old name.
-    pub fn from_wire(name: &str) -> Option<Self> {
-        if name == "variable-assigner" {
-            return Some(Self::VariableAggregator);
-        }
-        NODE_TYPES.iter().find(|spec| spec.wire == name).map(|spec| spec.kind)
-    }
-}
 
 /// True for node types and forms that Dify does not have. Such a node is retried by default, but only after a failure
 /// that can pass.
@@ -331,58 +193,6 @@ impl Phase {
     }
 }
 
-/// Tokens and prices of model calls. Prices are decimal texts, in Dify's format.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Usage {
-    pub prompt_tokens: u64,
-    pub completion_tokens: u64,
-    pub total_tokens: u64,
-    /// Price of prompt and completion.
-    pub total_price: String,
-    /// The whole usage object, shown as `outputs.usage`.
-    pub record: JsonMap,
-    pub currency: String,
-}
-
-impl Usage {
-    /// Reads the counters from a usage object and keeps the object.
-    pub fn from_record(record: JsonMap) -> Self {
-        let count = |key: &str| record.get(key).and_then(serde_json::Value::as_u64).unwrap_or(0);
-        let text = |key: &str, default: &str| {
-            record.get(key).and_then(serde_json::Value::as_str).unwrap_or(default).to_string()
-        };
-        Self {
-            prompt_tokens: count("prompt_tokens"),
-            completion_tokens: count("completion_tokens"),
-            total_tokens: count("total_tokens"),
-            total_price: text("total_price", "0.0"),
-            currency: text("currency", "USD"),
-            record,
-        }
-    }
-}
-
-impl Usage {
-    /// True when something was spent, failed tries included.
-    pub fn is_any(&self) -> bool {
-        self.total_tokens > 0 || self.record.contains_key(WASTED)
-    }
-}
-
-/// The key in a usage object for what a sub-workflow run spent on unusable replies: `total_tokens`, `total_price`,
-/// `currency`. The other counters exclude it.
-pub const WASTED: &str = "wasted";
-
-/// A paid reply that the node could not use. It counts against budgets and is in the ledger, but not in the run's
-/// totals: Dify's totals exclude it too.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Wasted {
-    /// The provider, as the workflow names it.
-    pub provider: String,
-    pub model: String,
-    pub usage: Usage,
-}
-
 /// A variable that a node wrote outside its own outputs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VariableUpdate {
@@ -450,25 +260,5 @@ impl NodeResult {
     /// A result with a failure only.
     pub fn failed(failure: NodeFailure) -> Self {
         Self { failure: Some(failure), ..Self::default() }
-    }
-}
-
-/// The handle of a node with one way out.
-pub const SOURCE_HANDLE: &str = "source";
-/// The handle for failures that the graph handles.
-pub const FAIL_BRANCH_HANDLE: &str = "fail-branch";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_lists_every_kind_in_order_and_once() {
-        for (at, spec) in NODE_TYPES.iter().enumerate() {
-            assert_eq!(spec.kind as usize, at);
-            assert_eq!(NodeKind::from_wire(spec.wire), Some(spec.kind));
-        }
-        assert_eq!(NodeKind::from_wire("variable-assigner"), Some(NodeKind::VariableAggregator));
-        assert_eq!(NodeKind::from_wire("quantum-node"), None);
     }
 }

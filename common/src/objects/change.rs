@@ -1,7 +1,7 @@
 //! The operations on a message list.
 
 use super::Message;
-use crate::nodes::llm::Role;
+use super::message::Role;
 
 /// One operation on one list.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::Message;
-use crate::nodes::llm::Role;
+use super::message::Role;
 
 /// Converts messages to that form, without those of role `system`: a node that uses them in a prompt adds its
 /// own instructions.

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::change::ListChange;
 use super::{Kept, Message, ObjectError, ObjectLimits, select};
 use crate::ids::ExecutionId;
-use crate::nodes::Usage;
+use crate::usage::Usage;
 
 /// Number of executions that a list remembers as authors of its changes.
 const APPLIED_HELD: usize = 16;

@@ -2,8 +2,35 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::nodes::llm::Role;
 use crate::value::JsonMap;
+
+/// The role of a message's author.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Instructions.
+    System,
+    User,
+    Assistant,
+    /// The result of a tool. Allowed in a file, but cannot be sent (as on Dify).
+    Tool,
+}
+
+impl Role {
+    /// The name in files and on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+        }
+    }
+
+    /// Finds a role by its name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::System, Self::User, Self::Assistant, Self::Tool].into_iter().find(|role| role.name() == name)
+    }
+}
 
 /// A message of a conversation.
 #[derive(Debug, Clone, PartialEq)]

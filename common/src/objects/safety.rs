@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use serde_json::Value as Json;
 
 use super::Message;
-use crate::nodes::llm::Role;
+use super::message::Role;
 
 /// Drops tool results whose call is in no earlier message, calls without a later result, and messages that
 /// are empty after that.

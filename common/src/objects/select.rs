@@ -1,8 +1,8 @@
 //! Selects the messages that stay visible: indexes in, indexes out.
 
 use super::change::{Filter, Truncate};
+use super::message::Role;
 use super::{Kept, Message};
-use crate::nodes::llm::Role;
 use serde_json::Value as Json;
 
 /// Applies a truncation. A count above the number of messages means all of them; a range is cut to the

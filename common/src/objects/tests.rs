@@ -2,10 +2,10 @@
 
 use serde_json::{Value as Json, json};
 
+use super::Role;
 use super::*;
 use crate::ids::{FramePath, RunId, ShardId};
-use crate::nodes::Usage;
-use crate::nodes::llm::Role;
+use crate::usage::Usage;
 
 fn execution(node: &str) -> ExecutionId {
     ExecutionId::derive(&RunId::new(1, 2, ShardId(3)), &FramePath::root(), &node.into())

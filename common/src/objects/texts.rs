@@ -66,7 +66,7 @@ fn in_json(value: &mut Json, replace: Replace<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::llm::Role;
+    use crate::objects::Role;
     use serde_json::json;
 
     #[test]

@@ -3,8 +3,7 @@
 use serde_json::Value as Json;
 
 use super::pointer::{merge, put};
-use crate::nodes::llm::reasoning;
-use crate::value::{JsonMap, json_repair};
+use crate::value::{JsonMap, json_repair, reasoning};
 
 /// Returns the object in a model's reply. Reasoning is ignored. A fenced block is tried first, then the text
 /// between the first brace and the last. Small mistakes in the JSON are repaired.

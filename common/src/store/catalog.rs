@@ -1,7 +1,7 @@
 //! The catalog that all workers share: providers, profiles, library nodes, Calls, services and datasources. A
 //! version number shows readers that something changed, so that they need not read it all.
 //!
-//! The store does not interpret the fields; [`crate::providers`] and [`crate::calls`] do.
+//! The store does not interpret the fields; [`crate::registry`] does.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -14,6 +14,7 @@ pub mod mime;
 pub mod names;
 pub mod pyjson;
 pub mod pyrepr;
+pub mod reasoning;
 pub mod secrets;
 pub mod selector;
 pub mod template;

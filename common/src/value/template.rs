@@ -24,6 +24,14 @@ const PATH_BYTES_MAX: usize = 1024;
 /// Longest reference, in bytes: a node, ten names, and the braces.
 const REFERENCE_BYTES_MAX: usize = 50 + 10 * 31 + 6;
 
+/// A piece of a response template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TemplatePart {
+    Text(String),
+    /// The value of a variable.
+    Variable(Selector),
+}
+
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {

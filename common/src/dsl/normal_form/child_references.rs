@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value as Json;
 
-use crate::graph::global_id;
+use crate::dsl::children::global_id;
 use crate::value::JsonMap;
 
 /// The ids of the children, by the id of their parent.

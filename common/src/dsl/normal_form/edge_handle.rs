@@ -1,6 +1,6 @@
 //! Sets the default handle of an edge without one. A null handle stays: Dify drops such an edge.
 
-use crate::nodes::SOURCE_HANDLE;
+use crate::kinds::SOURCE_HANDLE;
 use crate::value::JsonMap;
 
 pub(super) fn rewrite(edge: &mut JsonMap) {

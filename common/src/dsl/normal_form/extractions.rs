@@ -17,8 +17,8 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Value as Json, json};
 
 use super::extractors;
-use crate::graph::global_id;
-use crate::nodes::step::{STEP_FORMS, is_llm_step};
+use crate::dsl::children::{global_id, model_of};
+use crate::kinds::{STEP_FORMS, is_llm_step};
 use crate::value::JsonMap;
 
 /// Returns the field that holds the parameters of a node type.
@@ -298,7 +298,7 @@ fn take_inputs(data: &mut JsonMap, field: &str) {
 /// Returns the models in the `data` of nodes, by node id.
 pub(super) fn models(nodes: &[Json]) -> HashMap<&str, &Json> {
     fn model(node: &Json) -> Option<(&str, &Json)> {
-        Some((node.get("id")?.as_str()?, crate::graph::model_of(node.get("data")?.as_object()?)?))
+        Some((node.get("id")?.as_str()?, model_of(node.get("data")?.as_object()?)?))
     }
     nodes.iter().filter_map(model).collect()
 }

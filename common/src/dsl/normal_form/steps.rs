@@ -5,7 +5,7 @@
 use serde_json::Value as Json;
 
 use super::node_type;
-use crate::nodes::step::STEP_FORMS;
+use crate::kinds::{STEP_FORMS, is_llm_step};
 use crate::value::JsonMap;
 
 /// Keys that any node may have: alternative and canonical spelling.
@@ -98,7 +98,7 @@ fn is_step(ty: &str, data: &JsonMap) -> bool {
     }
     let params = data.get("params").and_then(Json::as_object);
     let has = |key: &&str| data.contains_key(*key) || params.is_some_and(|params| params.contains_key(*key));
-    LLM_MARKS.iter().any(has) || crate::nodes::step::is_llm_step(data)
+    LLM_MARKS.iter().any(has) || is_llm_step(data)
 }
 
 fn of_choice(data: &mut JsonMap) {

@@ -15,8 +15,8 @@ use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{ClientOptions, Error, ObjectStore, ObjectStoreExt, RetryConfig};
 
+use super::config::FilesConfig;
 use super::{Files, FilesError, RUNS, is_reference, new_reference};
-use crate::config::FilesConfig;
 use crate::ids::RunId;
 
 /// Longest time of a request. The largest file of the default settings then needs 1.4 Mbit/s.

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 
 use super::containers::Parent;
 use super::draft::Draft;
-use super::work::{Child, ChildKind, FedInput, INPUTS, Work};
 use super::{
     Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, Quoted, RetryConfig, body, children, names, response,
     secrets_of, validate,
@@ -14,6 +13,7 @@ use crate::dsl::{self, Diagnostic, Document, ParseLimits, Problems, SealError, S
 use crate::nodes::hooks::Hooks;
 use crate::nodes::llm::turns::CONTEXT;
 use crate::nodes::pause::as_form::REJECT;
+use crate::nodes::work::{Child, ChildKind, FedInput, INPUTS, Work};
 use crate::nodes::{NodeData, NodeKind, is_own_form, mentions_of};
 use crate::value::JsonMap;
 use crate::value::template::mention;

@@ -19,7 +19,7 @@ use super::NodeResult;
 use super::PauseRequest;
 use crate::dsl::Problems;
 use crate::dsl::fields::BUILD_FAILED;
-use crate::graph::Node;
+use crate::nodes::node::Node;
 use crate::value::{JsonMap, Variables};
 
 pub use answer::{AnswerError, AnswerProblem, answered, check_answer, expired};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::hidden::{Hidden, HiddenUrl};
-use crate::wire::knowledge::{ModelName, Retrieval, SearchMethod, Technique};
+use crate::knowledge::records::{ModelName, Retrieval, SearchMethod, Technique};
 
 /// `[knowledge]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

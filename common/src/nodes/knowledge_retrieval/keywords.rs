@@ -5,6 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+pub use crate::knowledge::is_unspaced;
+
 /// The score of each text for a question, from 0 to 1.
 pub fn scores(query: &str, texts: &[&str]) -> Vec<f64> {
     let of_texts: Vec<HashSet<String>> = texts.iter().map(|text| keywords(text)).collect();
@@ -63,10 +65,4 @@ fn pairs(run: &str) -> Vec<String> {
         [one] => vec![one.to_string()],
         many => many.windows(2).map(|pair| pair.iter().collect()).collect(),
     }
-}
-
-/// True for Chinese, Japanese and Thai: scripts without spaces between words.
-pub fn is_unspaced(c: char) -> bool {
-    matches!(c, '\u{0e00}'..='\u{0e7f}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
-        | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }

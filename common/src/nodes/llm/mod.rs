@@ -18,7 +18,6 @@ pub mod params;
 mod parse;
 pub mod profile;
 pub mod prompt;
-pub mod reasoning;
 pub mod record;
 pub mod structured;
 pub mod tokens;
@@ -28,6 +27,9 @@ pub mod usage;
 use crate::dsl::Problems;
 use crate::value::template::{Part, Template, mention};
 use crate::value::{JsonMap, Selector};
+
+pub use crate::objects::Role;
+pub use crate::value::reasoning;
 
 /// Configuration of `llm`.
 #[derive(Debug, Clone)]
@@ -119,34 +121,6 @@ impl TextTemplate {
             Self::Basic(text) | Self::Jinja(text) => text,
             Self::Messages(_) => "",
         }
-    }
-}
-
-/// The role of a message's author.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Instructions.
-    System,
-    User,
-    Assistant,
-    /// The result of a tool. Allowed in a file, but cannot be sent (as on Dify).
-    Tool,
-}
-
-impl Role {
-    /// The name in files and on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::System => "system",
-            Self::User => "user",
-            Self::Assistant => "assistant",
-            Self::Tool => "tool",
-        }
-    }
-
-    /// Finds a role by its name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::System, Self::User, Self::Assistant, Self::Tool].into_iter().find(|role| role.name() == name)
     }
 }
 

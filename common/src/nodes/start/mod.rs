@@ -11,7 +11,7 @@ use super::NodeResult;
 use super::condition::parse::each;
 use crate::dsl::Problems;
 use crate::failure::NodeFailure;
-use crate::graph::Node;
+use crate::nodes::node::Node;
 use crate::value::{JsonMap, Lookup, Segment, SegmentType, Variables};
 
 pub use field::{InputField, InputKind};

@@ -1,6 +1,6 @@
 use super::*;
-use crate::graph::{NodeSettings, RetryConfig};
 use crate::nodes::condition::tests::Pool;
+use crate::nodes::node::{NodeSettings, RetryConfig};
 use crate::nodes::{NodeData, NodeKind};
 use serde_json::{Value as Json, json};
 

@@ -14,12 +14,13 @@ pub mod texts;
 
 use serde_json::Value as Json;
 
-use super::{FAIL_BRANCH_HANDLE, NodeKind, SOURCE_HANDLE};
 use crate::dsl::Problems;
 use crate::dsl::fields::lax_bool;
+use crate::kinds::{CALL, FAIL_BRANCH_HANDLE, NodeKind, SOURCE_HANDLE, SQL};
 use crate::language::Language;
 use crate::value::JsonMap;
 
+pub use crate::kinds::{STEP_FORMS, StepForm, is_llm_step};
 pub use chunk::{Chunk, Gathered};
 pub use error::CallError;
 pub use params::{MASK, Param, Secrets, merged};
@@ -97,93 +98,6 @@ pub fn background_mentions(history: u64, into: &mut Vec<(String, String)>) {
     {
         into.push((node.into(), name.into()));
     }
-}
-
-/// A node type that is a step: its call, and the keys of `data` that are parameters.
-#[derive(Debug, Clone, Copy)]
-pub struct StepForm {
-    pub kind: NodeKind,
-    pub call: &'static str,
-    /// Keys that are accepted in `data` as well as in `params`.
-    pub keys: &'static [&'static str],
-    /// True when the step reads the run's values, history and messages.
-    pub has_background: bool,
-    /// True when the call fills in missing input by default.
-    pub fills: bool,
-}
-
-/// The types that run a call.
-pub const STEP_FORMS: &[StepForm] = &[
-    StepForm { kind: NodeKind::Empty, call: "EMPTY", keys: &[], has_background: false, fills: false },
-    StepForm {
-        kind: NodeKind::Summary,
-        call: "SUMMARY",
-        keys: &["profile_id"],
-        has_background: true,
-        fills: false,
-    },
-    StepForm {
-        kind: NodeKind::Facts,
-        call: "FACTS",
-        keys: &["profile_id", "message"],
-        has_background: true,
-        fills: false,
-    },
-    StepForm {
-        kind: NodeKind::Slot,
-        call: "SLOT",
-        keys: &["schema", "data", "on_missing", "target_node", "profile_id"],
-        has_background: true,
-        fills: false,
-    },
-    StepForm { kind: NodeKind::Llm, call: "LLM", keys: LLM_KEYS, has_background: true, fills: false },
-    StepForm { kind: NodeKind::Api, call: "API", keys: API_KEYS, has_background: false, fills: true },
-    StepForm { kind: NodeKind::Sql, call: SQL, keys: SQL_KEYS, has_background: true, fills: false },
-    StepForm { kind: NodeKind::Call, call: CALL, keys: &[], has_background: true, fills: true },
-];
-
-/// The call of a `call` node without `node`; there is no such call.
-const CALL: &str = "CALL";
-/// The call of a `sql` node.
-const SQL: &str = "SQL";
-/// Parameters of `api`.
-const API_KEYS: &[&str] = &[
-    "operation",
-    "path",
-    "url",
-    "method",
-    "content_type",
-    "timeout",
-    "query",
-    "body",
-    "headers",
-    "accept_text",
-    "idempotent",
-    "service_id",
-];
-/// Parameters of `sql`.
-const SQL_KEYS: &[&str] = &[
-    "mode",
-    "datasource",
-    "sql",
-    "bind",
-    "question",
-    "table_name_list",
-    "read_only",
-    "rows_max",
-    "timeout",
-    "profile_id",
-];
-/// Parameters of the step form of `llm`.
-const LLM_KEYS: &[&str] =
-    &["system_prompt", "user_prompt", "enable_context", "step_history_size", "temperature", "profile_id"];
-/// The keys that identify the step form of `llm`.
-const LLM_MARKS: [&str; 4] = ["system_prompt", "user_prompt", "enable_context", "step_history_size"];
-
-/// True when `data` of an `llm` node is in the step form.
-pub fn is_llm_step(data: &JsonMap) -> bool {
-    let params = data.get("params").and_then(Json::as_object);
-    LLM_MARKS.iter().any(|key| data.contains_key(*key) || params.is_some_and(|map| map.contains_key(*key)))
 }
 
 /// True when a node of this type with this `data` runs a call.

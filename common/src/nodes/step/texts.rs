@@ -1,27 +1,6 @@
 //! Texts for people and models in two languages: names of calls, and prompts.
 
-use crate::language::Language;
-
-/// A text in both languages.
-#[derive(Debug, Clone, Copy)]
-pub struct Text {
-    pub zh: &'static str,
-    pub en: &'static str,
-}
-
-impl Text {
-    /// The text in a language given by name; in Chinese for an unknown name.
-    pub fn named(self, language: Option<&str>) -> &'static str {
-        self.of(language.and_then(Language::from_name).unwrap_or_default())
-    }
-    /// The text in a language.
-    pub const fn of(self, language: Language) -> &'static str {
-        match language {
-            Language::Zh => self.zh,
-            Language::En => self.en,
-        }
-    }
-}
+pub use crate::language::Text;
 
 /// The name of the step that fills in missing input.
 pub const FILLING: Text = Text { zh: "自动参数填充", en: "Automatic parameter filling" };

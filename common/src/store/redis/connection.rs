@@ -11,9 +11,10 @@ use redis::{ConnectionAddr, TlsCertificates};
 use rustls::RootCertStore;
 
 use super::StoreError;
+use super::config::RedisConfig;
 use super::line::{Line, Replies, Request};
 use super::roots::Roots;
-use crate::config::{RedisConfig, masked_url};
+use crate::hidden::masked_url;
 
 /// Opens connections to one server.
 #[derive(Clone)]

@@ -12,6 +12,7 @@ mod calls;
 mod catalog;
 mod check;
 mod commit;
+mod config;
 mod connection;
 mod conversations;
 mod dead;
@@ -41,9 +42,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bb8_redis::bb8;
 
 use super::{Memory, StoreError};
-use crate::config::{Config, RedisConfig};
 use crate::ids::{BlobId, ShardId};
 use crate::limits;
+pub use config::RedisConfig;
+
 use blobs::BlobConnections;
 use connection::Connector;
 use follow::Ticks;
@@ -119,22 +121,6 @@ impl RedisStore {
             scan_from: Mutex::default(),
             memory: Mutex::default(),
         }))
-    }
-
-    /// A store with the settings of a process.
-    ///
-    /// # Errors
-    /// An invalid address.
-    pub fn from_config(config: &Config) -> Result<Arc<Self>, StoreError> {
-        let limits = StoreLimits {
-            shards: config.scheduler.shards,
-            inbox_max: config.scheduler.inbox_max,
-            run_events_max: config.scheduler.run_events_max,
-            queue_max: config.scheduler.queue_max,
-            retention_seconds: config.scheduler.retention_seconds,
-            conversation_seconds: config.scheduler.conversation_retention_seconds,
-        };
-        Self::new(&config.redis, limits)
     }
 
     /// The keys of its namespace, for tests and tools.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use minijinja::{Environment, UndefinedBehavior};
 
-use crate::nodes::evaluate::UndefinedNames;
+use super::UndefinedNames;
 
 /// Most environments that are cached; a process uses two or three.
 const KEPT_MAX: usize = 4;

@@ -51,12 +51,21 @@ use minijinja::{AutoEscape, Environment, ErrorKind, Value};
 use self::compiled::{Compiled, Way};
 use super::Segment;
 use crate::limits;
-use crate::nodes::evaluate::UndefinedNames;
 
 /// Fuel of a render without an explicit limit: some minutes of work, after which it counts as stuck.
 const FUEL_MAX: u64 = 2_000_000_000;
 /// Deepest nesting of macro calls and loops. Each level uses stack, and a thread has two megabytes.
 const RECURSION_MAX: usize = 120;
+/// How a Jinja template treats an unknown name (switch `template_undefined`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UndefinedNames {
+    /// Empty text, as on Dify's service.
+    #[default]
+    Empty,
+    /// An error, as bare graphon does.
+    Strict,
+}
+
 /// The template's name within its environment.
 const NAME: &str = "template";
 

@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use super::Info;
 use crate::language::Language;
-use crate::providers::{Secret, check};
+use crate::registry::http;
+use crate::registry::secrets::Secret;
 use crate::value::JsonMap;
 
 /// The manifest of a Call.
@@ -123,9 +124,9 @@ impl Manifest {
         match &self.transport {
             None => Err("transport is missing: {type: http, url} or {type: process, command}".into()),
             Some(Transport::Http { url, headers, headers_env }) => {
-                check::base_url(url)
+                http::base_url(url)
                     .map_err(|reason| format!("transport {}", reason.replace("base_url", "url")))?;
-                check::headers(headers).map_err(|reason| format!("transport {reason}"))?;
+                http::headers(headers).map_err(|reason| format!("transport {reason}"))?;
                 let twice = headers_env.keys().find(|name| headers.contains_key(*name));
                 twice.map_or(Ok(()), |name| Err(format!("transport has the header {name} twice")))
             }

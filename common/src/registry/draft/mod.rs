@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::providers::{self, Over, PROFILE_PREFIX, ProfileConfig, check};
 use super::secrets::{SecretError, Whose};
-use super::{Over, PROFILE_PREFIX, ProfileConfig, check, entry, reading};
-use crate::calls;
+use super::{calls, entry, reading};
 use crate::dsl::SealingKey;
 use crate::limits::CATALOG_ENTRY_BYTES_MAX;
 use crate::store::{Catalog, CatalogEntry, CatalogKind};
@@ -57,7 +57,7 @@ pub fn draft(
     }
     let warnings = match kind {
         CatalogKind::Provider => {
-            let config = reading::provider_of(object.clone()).map_err(of_provider(id))?;
+            let config = providers::provider_of(object.clone()).map_err(of_provider(id))?;
             check::provider(&config).map_err(of_provider(id))?;
             Vec::new()
         }
@@ -84,7 +84,7 @@ pub(super) fn checked(
     object: JsonMap,
     is_registered: &dyn Fn(&str) -> bool,
 ) -> Result<(ProfileConfig, Over), DraftError> {
-    let profile = reading::profile_of(object).map_err(|reason| wrong(format!("Profile: {reason}")))?;
+    let profile = providers::profile_of(object).map_err(|reason| wrong(format!("Profile: {reason}")))?;
     for (name, value) in [("name", &profile.name), ("provider", &profile.provider), ("model", &profile.model)]
     {
         if value.trim().is_empty() {

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::value::coerce::is_python_space;
+use super::coerce::is_python_space;
 
 /// Most characters of an opening tag from its first white space to its end (Dify's).
 const ATTRIBUTE_CHARS_MAX: usize = 512;

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{ProviderConfig, ProviderKind, Secret, check};
+use super::{ProviderConfig, ProviderKind, check};
 use crate::dsl::suggest::nearest;
 use crate::nodes::llm::profile::tool_mode::ToolMode;
+use crate::registry::secrets::Secret;
 use crate::value::JsonMap;
 
 /// Google's models with OpenAI's API.

@@ -1,7 +1,7 @@
 //! Catalog entries for nodes of the step family: library nodes, users' own Calls, services and datasources.
 //! Defines how each is written, and checks it.
 //!
-//! They are stored in Redis as catalog entries ([`crate::store::Catalog`]); [`crate::providers::draft`]
+//! They are stored in Redis as catalog entries ([`crate::store::Catalog`]); [`draft`](super::draft())
 //! builds an entry from a request and seals its secrets. The worker runs Calls.
 
 mod datasource;
@@ -23,8 +23,9 @@ pub(crate) use standing::{canonical, check};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
-use crate::providers::secrets::SecretError;
-use crate::providers::{opened, reading};
+use crate::registry::entry::opened;
+use crate::registry::reading;
+use crate::registry::secrets::SecretError;
 use crate::store::{CatalogEntry, CatalogKind};
 use crate::value::JsonMap;
 

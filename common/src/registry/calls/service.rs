@@ -5,7 +5,8 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::dsl::read_plain;
-use crate::providers::{Secret, check};
+use crate::registry::http;
+use crate::registry::secrets::Secret;
 
 /// A service: a server and the credentials for it.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -71,7 +72,7 @@ impl ServiceConfig {
     /// # Errors
     /// The problem, and what to do.
     pub(super) fn check(&self) -> Result<(), String> {
-        check::base_url(&self.server)
+        http::base_url(&self.server)
             .map_err(|reason| reason.replace("base_url", "server").replace("api_key_env", "auth"))?;
         for (place, credentials) in
             [("header", &self.auth.header), ("cookie", &self.auth.cookie), ("query", &self.auth.query)]
@@ -93,7 +94,7 @@ impl ServiceConfig {
             return Err("openapi and openapi_url are both set: a service has one document".into());
         }
         if let Some(url) = &self.openapi_url {
-            check::base_url(url).map_err(|reason| reason.replace("base_url", "openapi_url"))?;
+            http::base_url(url).map_err(|reason| reason.replace("base_url", "openapi_url"))?;
         }
         let text;
         let document = match &self.openapi {
@@ -146,7 +147,7 @@ impl Oidc {
             usize::from(self.client_secret.is_some()) + usize::from(self.client_secret_env.is_some());
         match (lasting, &self.token_url) {
             (1, None) if secret == 0 => Ok(()),
-            (0, Some(url)) if secret == 1 && self.client_id.is_some() => check::base_url(url)
+            (0, Some(url)) if secret == 1 && self.client_id.is_some() => http::base_url(url)
                 .map(drop)
                 .map_err(|reason| format!("auth.oidc {}", reason.replace("base_url", "token_url"))),
             _ => {

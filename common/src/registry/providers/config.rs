@@ -1,12 +1,12 @@
 //! A provider as written, in a table `[providers.NAME]` or as an entry in Redis; unknown keys are refused.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::num::NonZeroU64;
 
 use serde::Deserialize;
 
 use crate::limits::MODEL_REFUSALS_MAX;
+use crate::registry::secrets::Secret;
 use crate::store::LimitBounds;
 
 /// Longest time to connect, in milliseconds (`connect_timeout_ms`). Dify's generic plugin takes the same.
@@ -193,14 +193,4 @@ pub struct PricingConfig {
     pub unit: String,
     /// `None`: `USD`.
     pub currency: Option<String>,
-}
-
-/// Text that is never shown.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(pub String);
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("\"***\"")
-    }
 }

@@ -3,8 +3,8 @@
 
 use serde_json::Value as Json;
 
-use super::{NodeIx, RetryConfig};
-use crate::nodes::hooks::Hooks;
+use super::hooks::Hooks;
+use super::node::{NodeIx, RetryConfig};
 use crate::value::Selector;
 
 /// The work in a node's job besides its own call.

@@ -1,12 +1,25 @@
 //! Secrets of catalog entries: keys, passwords, and header values, because some gateways take keys there.
 //! Each is stored sealed under its own name, so a seal cannot be used for another secret.
 
+use std::fmt;
+
+use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::dsl::SealingKey;
 use crate::dsl::seal::is_sealed;
 use crate::store::CatalogKind;
 use crate::value::JsonMap;
+
+/// Text that is never shown.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(pub String);
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"***\"")
+    }
+}
 
 /// Replaces a secret wherever one is shown; in a request it means "keep the stored one".
 pub const MASK: &str = "***";

@@ -4,7 +4,7 @@ use super::*;
 use crate::clock::Timestamp;
 use crate::dsl::SealingKey;
 use crate::language::Language;
-use crate::providers::{draft, shown};
+use crate::registry::{draft, shown};
 use crate::store::{Catalog, CatalogKind};
 
 const LIBRARY: CatalogKind = CatalogKind::Library;

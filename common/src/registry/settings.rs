@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::ProfileConfig;
 use super::draft::{DraftError, check_id, checked};
+use super::providers::ProfileConfig;
 use crate::store::CatalogKind;
 use crate::value::JsonMap;
 

@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::providers::{Secret, check};
+use crate::registry::http;
+use crate::registry::secrets::Secret;
 
 /// A datasource: a database and the credentials for it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -122,7 +123,7 @@ impl DatasourceConfig {
             return Err("has both password and password_env: keep one of them".into());
         }
         if let Some(url) = &self.service_url {
-            check::base_url(url).map_err(|reason| reason.replace("base_url", "service_url"))?;
+            http::base_url(url).map_err(|reason| reason.replace("base_url", "service_url"))?;
         } else if kind.by_service_only() {
             return Err(format!("{} is asked through a service only: set service_url", kind.name()));
         }

@@ -3,26 +3,9 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
-use super::{ProfileConfig, ProviderConfig};
 use crate::dsl::suggest::nearest;
 use crate::mistakes;
 use crate::value::JsonMap;
-
-/// Reads a provider.
-///
-/// # Errors
-/// The invalid part.
-pub fn provider_of(object: JsonMap) -> Result<ProviderConfig, String> {
-    read(object)
-}
-
-/// Reads a profile. Its fields may also be written with underscores.
-///
-/// # Errors
-/// The invalid part.
-pub fn profile_of(object: JsonMap) -> Result<ProfileConfig, String> {
-    read(camel_case(object))
-}
 
 /// Reads a table from a file in TOML, JSON or YAML. The file is the table itself, or holds it under `section`
 /// and the id, as the settings do.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::clock::Timestamp;
-use crate::providers::{opened, provider_of, shown};
+use crate::registry::{opened, provider_of, shown};
 use serde_json::{Value as Json, json};
 
 const PROVIDER: CatalogKind = CatalogKind::Provider;
