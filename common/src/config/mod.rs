@@ -18,21 +18,21 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use crate::store::redis::StoreLimits;
+use tidemill_storage::store::redis::StoreLimits;
 
-pub use crate::files::FilesConfig;
-pub use crate::hidden::masked_url;
-pub use crate::nodes::code::CodeConfig;
-pub use crate::nodes::document_extractor::DocumentsConfig;
-pub use crate::nodes::knowledge_retrieval::KnowledgeConfig;
-pub use crate::nodes::tool::ToolsConfig;
 pub use crate::registry::calls::CallsConfig;
-pub use crate::store::redis::RedisConfig;
 pub use crate::telemetry::{LogConfig, LogFormat};
 pub use environment::variable;
 pub use load::{Sources, nearest};
 pub use run::{CompatConfig, ConversationWrites, NestedAnswers, RunConfig, Undefined};
 pub use scheduler::SchedulerConfig;
+pub use tidemill_base::hidden::masked_url;
+pub use tidemill_storage::files::FilesConfig;
+pub use tidemill_storage::store::redis::RedisConfig;
+pub use tidemill_workflow::nodes::code::CodeConfig;
+pub use tidemill_workflow::nodes::document_extractor::DocumentsConfig;
+pub use tidemill_workflow::nodes::knowledge_retrieval::KnowledgeConfig;
+pub use tidemill_workflow::nodes::tool::ToolsConfig;
 pub use worker::{HttpConfig, WorkerConfig};
 
 /// An error in the settings.

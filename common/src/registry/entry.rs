@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Value as Json;
 
 use super::secrets::{SecretError, Whose};
-use crate::dsl::SealingKey;
-use crate::store::{CatalogEntry, CatalogKind};
-use crate::value::JsonMap;
+use tidemill_base::value::JsonMap;
+use tidemill_storage::store::{CatalogEntry, CatalogKind};
+use tidemill_workflow::dsl::SealingKey;
 
 /// Fields that are plain texts.
 const fn texts(kind: CatalogKind) -> &'static [&'static str] {

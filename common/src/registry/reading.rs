@@ -3,9 +3,9 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
-use crate::dsl::suggest::nearest;
 use crate::mistakes;
-use crate::value::JsonMap;
+use tidemill_base::value::JsonMap;
+use tidemill_workflow::dsl::suggest::nearest;
 
 /// Reads a table from a file in TOML, JSON or YAML. The file is the table itself, or holds it under `section`
 /// and the id, as the settings do.
@@ -16,7 +16,7 @@ pub fn table_in(text: &str, is_toml: bool, section: &str, id: &str) -> Result<Js
     let whole: Json = if is_toml {
         toml::from_str(text).map_err(|error| mistakes::syntax(text, &error))?
     } else {
-        crate::dsl::read_plain(text.as_bytes()).map_err(|problem| problem.to_string())?
+        tidemill_workflow::dsl::read_plain(text.as_bytes()).map_err(|problem| problem.to_string())?
     };
     let Json::Object(mut whole) = whole else { return Err("it is not a table".into()) };
     let Some(Json::Object(mut tables)) = whole.remove(section) else { return Ok(whole) };

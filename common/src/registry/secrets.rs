@@ -6,10 +6,10 @@ use std::fmt;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use crate::dsl::SealingKey;
-use crate::dsl::seal::is_sealed;
-use crate::store::CatalogKind;
-use crate::value::JsonMap;
+use tidemill_base::value::JsonMap;
+use tidemill_storage::store::CatalogKind;
+use tidemill_workflow::dsl::SealingKey;
+use tidemill_workflow::dsl::seal::is_sealed;
 
 /// Text that is never shown.
 #[derive(Clone, PartialEq, Eq, Deserialize)]

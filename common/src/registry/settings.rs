@@ -7,8 +7,8 @@ use serde_json::Value as Json;
 
 use super::draft::{DraftError, check_id, checked};
 use super::providers::ProfileConfig;
-use crate::store::CatalogKind;
-use crate::value::JsonMap;
+use tidemill_base::value::JsonMap;
+use tidemill_storage::store::CatalogKind;
 
 /// An invalid table `[profiles.ID]`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use super::Named;
-use crate::value::JsonMap;
+use tidemill_base::value::JsonMap;
 
 /// Names of parameters that must not be preset: they are secrets, and known parameters are shown in events.
 const SECRET_NAMES: [&str; 8] =

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::Info;
-use crate::language::Language;
 use crate::registry::http;
 use crate::registry::secrets::Secret;
-use crate::value::JsonMap;
+use tidemill_base::language::Language;
+use tidemill_base::value::JsonMap;
 
 /// The manifest of a Call.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]

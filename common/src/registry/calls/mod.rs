@@ -1,7 +1,7 @@
 //! Catalog entries for nodes of the step family: library nodes, users' own Calls, services and datasources.
 //! Defines how each is written, and checks it.
 //!
-//! They are stored in Redis as catalog entries ([`crate::store::Catalog`]); [`draft`](super::draft())
+//! They are stored in Redis as catalog entries ([`tidemill_storage::store::Catalog`]); [`draft`](super::draft())
 //! builds an entry from a request and seals its secrets. The worker runs Calls.
 
 mod datasource;
@@ -26,8 +26,8 @@ use serde_json::Value as Json;
 use crate::registry::entry::opened;
 use crate::registry::reading;
 use crate::registry::secrets::SecretError;
-use crate::store::{CatalogEntry, CatalogKind};
-use crate::value::JsonMap;
+use tidemill_base::value::JsonMap;
+use tidemill_storage::store::{CatalogEntry, CatalogKind};
 
 /// Reads an object.
 ///
@@ -49,7 +49,10 @@ pub fn library_of(entry: &CatalogEntry) -> Result<LibraryConfig, String> {
 ///
 /// # Errors
 /// It is unreadable, or a secret cannot be opened.
-pub fn manifest_of(entry: &CatalogEntry, key: Option<&crate::dsl::SealingKey>) -> Result<Manifest, String> {
+pub fn manifest_of(
+    entry: &CatalogEntry,
+    key: Option<&tidemill_workflow::dsl::SealingKey>,
+) -> Result<Manifest, String> {
     of(CatalogKind::Call, entry, key)
 }
 
@@ -59,7 +62,7 @@ pub fn manifest_of(entry: &CatalogEntry, key: Option<&crate::dsl::SealingKey>) -
 /// It is unreadable, or a secret cannot be opened.
 pub fn service_of(
     entry: &CatalogEntry,
-    key: Option<&crate::dsl::SealingKey>,
+    key: Option<&tidemill_workflow::dsl::SealingKey>,
 ) -> Result<ServiceConfig, String> {
     of(CatalogKind::Service, entry, key)
 }
@@ -70,7 +73,7 @@ pub fn service_of(
 /// It is unreadable, or a secret cannot be opened.
 pub fn datasource_of(
     entry: &CatalogEntry,
-    key: Option<&crate::dsl::SealingKey>,
+    key: Option<&tidemill_workflow::dsl::SealingKey>,
 ) -> Result<DatasourceConfig, String> {
     of(CatalogKind::Datasource, entry, key)
 }
@@ -78,7 +81,7 @@ pub fn datasource_of(
 fn of<T: DeserializeOwned>(
     kind: CatalogKind,
     entry: &CatalogEntry,
-    key: Option<&crate::dsl::SealingKey>,
+    key: Option<&tidemill_workflow::dsl::SealingKey>,
 ) -> Result<T, String> {
     let object = opened(kind, entry, key).map_err(|error: SecretError| error.to_string())?;
     read(kind, object)

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::language::Language;
+use tidemill_base::language::Language;
 
 /// The ids of built-in Calls. No other Call may use them, in any case.
 pub const BUILT_IN: [&str; 8] = ["Empty", "Summary", "Facts", "Slot", "LLM", "API", "SQL", "Choice"];

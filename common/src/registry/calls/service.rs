@@ -4,9 +4,9 @@ use reqwest::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use crate::dsl::read_plain;
 use crate::registry::http;
 use crate::registry::secrets::Secret;
+use tidemill_workflow::dsl::read_plain;
 
 /// A service: a server and the credentials for it.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]

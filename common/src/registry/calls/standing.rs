@@ -3,8 +3,8 @@
 use serde_json::Value as Json;
 
 use super::{DatasourceConfig, LibraryConfig, Manifest, ServiceConfig, built_in, read};
-use crate::store::{Catalog, CatalogKind};
-use crate::value::JsonMap;
+use tidemill_base::value::JsonMap;
+use tidemill_storage::store::{Catalog, CatalogKind};
 
 /// Accepted spellings, and the stored ones.
 const LIBRARY: [(&str, &str); 5] = [

@@ -1,11 +1,11 @@
 use serde_json::json;
 
 use super::*;
-use crate::clock::Timestamp;
-use crate::dsl::SealingKey;
-use crate::language::Language;
 use crate::registry::{draft, shown};
-use crate::store::{Catalog, CatalogKind};
+use tidemill_base::clock::Timestamp;
+use tidemill_base::language::Language;
+use tidemill_storage::store::{Catalog, CatalogKind};
+use tidemill_workflow::dsl::SealingKey;
 
 const LIBRARY: CatalogKind = CatalogKind::Library;
 const CALL: CatalogKind = CatalogKind::Call;

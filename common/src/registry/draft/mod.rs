@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::providers::{self, Over, PROFILE_PREFIX, ProfileConfig, check};
 use super::secrets::{SecretError, Whose};
 use super::{calls, entry, reading};
-use crate::dsl::SealingKey;
-use crate::limits::CATALOG_ENTRY_BYTES_MAX;
-use crate::store::{Catalog, CatalogEntry, CatalogKind};
-use crate::value::JsonMap;
+use tidemill_base::limits::CATALOG_ENTRY_BYTES_MAX;
+use tidemill_base::value::JsonMap;
+use tidemill_storage::store::{Catalog, CatalogEntry, CatalogKind};
+use tidemill_workflow::dsl::SealingKey;
 
 /// Longest id, in characters.
 const ID_CHARS_MAX: usize = 128;

@@ -1,7 +1,7 @@
 use super::*;
-use crate::clock::Timestamp;
 use crate::registry::{opened, provider_of, shown};
 use serde_json::{Value as Json, json};
+use tidemill_base::clock::Timestamp;
 
 const PROVIDER: CatalogKind = CatalogKind::Provider;
 const PROFILE: CatalogKind = CatalogKind::Profile;

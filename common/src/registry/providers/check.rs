@@ -2,8 +2,8 @@
 //! client.
 
 use super::{PricingConfig, ProviderConfig, ProviderKind};
-use crate::nodes::llm::decimal::Decimal;
-use crate::nodes::llm::usage::Pricing;
+use tidemill_workflow::nodes::llm::decimal::Decimal;
+use tidemill_workflow::nodes::llm::usage::Pricing;
 
 pub use crate::registry::http::{base_url, headers, sendable};
 

@@ -5,9 +5,9 @@ use std::num::NonZeroU64;
 
 use serde::Deserialize;
 
-use crate::limits::MODEL_REFUSALS_MAX;
 use crate::registry::secrets::Secret;
-use crate::store::LimitBounds;
+use tidemill_base::limits::MODEL_REFUSALS_MAX;
+use tidemill_storage::store::LimitBounds;
 
 /// Longest time to connect, in milliseconds (`connect_timeout_ms`). Dify's generic plugin takes the same.
 pub const CONNECT_TIMEOUT_MS: u64 = 10_000;
@@ -65,7 +65,7 @@ pub struct ProviderConfig {
     /// See [`FILES_BYTES_MAX`].
     pub files_bytes_max: Option<u64>,
     /// Most bytes of an answer in one piece, including vectors; `None`: the limit of a value
-    /// ([`VALUE_BYTES_MAX`](crate::limits::VALUE_BYTES_MAX)).
+    /// ([`VALUE_BYTES_MAX`](tidemill_base::limits::VALUE_BYTES_MAX)).
     pub answer_bytes_max: Option<usize>,
     /// The limits of all its models together.
     pub limits: Option<LimitsConfig>,

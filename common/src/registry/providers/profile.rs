@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{ProviderConfig, ProviderKind, check};
-use crate::dsl::suggest::nearest;
-use crate::nodes::llm::profile::tool_mode::ToolMode;
 use crate::registry::secrets::Secret;
-use crate::value::JsonMap;
+use tidemill_base::value::JsonMap;
+use tidemill_workflow::dsl::suggest::nearest;
+use tidemill_workflow::nodes::llm::profile::tool_mode::ToolMode;
 
 /// Google's models with OpenAI's API.
 const GEMINI_OPENAI_URL: &str = "https://generativelanguage.googleapis.com/v1beta/openai";

@@ -2,7 +2,7 @@
 
 use super::{ProfileConfig, ProviderConfig};
 use crate::registry::reading::{camel_case, read};
-use crate::value::JsonMap;
+use tidemill_base::value::JsonMap;
 
 /// Reads a provider.
 ///
