@@ -218,7 +218,7 @@ async fn a_prompt_in_the_error_of_a_model_is_not_logged() {
             failed["error"].as_str().is_some_and(|error| error.contains(&status.to_string())),
             "{failed}"
         );
-        redis_shows_nothing(&system.cluster.redis);
+        redis_shows_nothing(&system.cluster.redis).await;
         logs_show_nothing(&system);
     }
 }
