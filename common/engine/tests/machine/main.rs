@@ -6,6 +6,7 @@
 //! ([`durable`]).
 //!
 //! The files `tc_*` hold the acceptance tests by their ids, a letter a file.
+#![allow(clippy::unwrap_used)]
 
 mod draw;
 mod durable;
