@@ -8,7 +8,7 @@ use crate::kinds::{ExecutionType, NodeKind};
 use tidemill_base::ids::NodeId;
 use tidemill_base::value::Segment;
 
-/// The index of a node in [`Graph::nodes`].
+/// The index of a node in `Graph::nodes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeIx(pub u32);
 
@@ -19,7 +19,7 @@ impl NodeIx {
     }
 }
 
-/// The index of an edge in [`Graph::edges`].
+/// The index of an edge in `Graph::edges`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EdgeIx(pub u32);
 
