@@ -96,7 +96,7 @@ impl Workflows {
     /// The version of a workflow that has steps around it, for runs that want them.
     ///
     /// # Errors
-    /// As [`Graphs::of_document`].
+    /// As [`Workflows::of_document`].
     pub fn with_steps_around(
         &self,
         workflow: &Workflow,

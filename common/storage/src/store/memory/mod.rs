@@ -2,7 +2,7 @@
 //! the test moves.
 //!
 //! Tests must hold for Redis, too, so this store does what Redis and the scripts do, down to stream ids,
-//! delivery counts and idle times; both pass [`super::contract`]. One lock guards everything, so each method
+//! delivery counts and idle times; both pass the contract in `tests/src/contract`. One lock guards everything, so each method
 //! is atomic like a script. Server features are left out: only leases, blobs and idempotency keys expire.
 
 mod app_keys;
