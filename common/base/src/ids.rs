@@ -28,6 +28,7 @@ pub struct IdError {
 }
 
 impl IdError {
+    /// An error about `text`, of which the first 80 characters are kept.
     pub fn new(what: &'static str, text: &str, expected: &'static str) -> Self {
         Self { what, text: text.chars().take(80).collect(), expected }
     }
