@@ -42,7 +42,7 @@ programs:
 
 # The pure half, the stores in memory, single parts of a worker, simulated fleets.
 unit:
-	$(CARGO) test --workspace --locked --lib --bin tidemill-bench --test stories --test sandbox
+	$(CARGO) test --workspace --locked --lib --bin tidemill-bench --test machine --test stories --test sandbox
 
 system:
 	$(CARGO) test --workspace --locked --test it -- --test-threads=$(AT_ONCE)
@@ -89,7 +89,7 @@ deep: setup pure fuzz-check deny ## Check what takes long: other feature sets, l
 	$(MAKE) --no-print-directory bench-check
 
 pure: ## Check that the pure half builds alone
-	$(CARGO) check -p tidemill-common --no-default-features --locked
+	$(CARGO) check -p tidemill-base -p tidemill-workflow -p tidemill-engine -p tidemill-wire --locked
 
 # They name files of the worker by their paths.
 fuzz-check: ## Check that the fuzz targets build

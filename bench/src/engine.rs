@@ -78,7 +78,7 @@ impl Engine {
         let fleet = Fleet::start(server, programs, plan).await?;
         let mut config = Config::default();
         config.redis.url = plan.load_url.as_str().into();
-        let store = RedisStore::from_config(&config)?;
+        let store = RedisStore::new(&config.redis, config.store_limits())?;
         let shards = store.meta().await?.shards;
         let (graph, document) = imported(&job)?;
         Ok(Self {

@@ -73,7 +73,7 @@ impl Fleet {
         let mut config = Config::default();
         config.redis.url = server.url().into();
         config.scheduler.shards = plan.shards.unwrap_or(config.scheduler.shards);
-        let store = RedisStore::from_config(&config)?;
+        let store = RedisStore::new(&config.redis, config.store_limits())?;
         let shards = store.meta().await?.shards;
         let logs = tempfile::tempdir().map_err(Error::io("making a directory for logs"))?;
         let start = |program: &Path, url: &str, log: String| -> Result<Process, Error> {

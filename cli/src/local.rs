@@ -88,7 +88,7 @@ impl Local {
 async fn start_worker(config: &Config) -> Result<Worker, LocalError> {
     // The heartbeat's own store, so that it does not wait for a busy read loop.
     let own = config.clone();
-    let own_store = move || Ok(RedisStore::from_config(&own)? as Arc<dyn Jobs>);
-    let jobs = RedisStore::from_config(config)?;
+    let own_store = move || Ok(RedisStore::new(&own.redis, own.store_limits())? as Arc<dyn Jobs>);
+    let jobs = RedisStore::new(&config.redis, config.store_limits())?;
     worker::start_with(config, jobs, Some(Box::new(own_store))).await.map_err(LocalError::Worker)
 }

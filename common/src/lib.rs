@@ -1,46 +1,23 @@
-//! The shared parts of Tidemill.
+//! The shared parts of Tidemill: the crates in this folder under one name, and what all processes need beside them:
+//! settings, registered providers and calls, listeners, logs and metrics.
 //!
 //! In the order in which a run passes through them: a file is parsed ([`dsl`]) and built into a graph
 //! ([`graph`], [`nodes`]); values ([`value`]) flow along its edges; the engine ([`machine`]) decides what
 //! each fact changes; the store ([`store`]) saves and transports the result in the formats of [`wire`].
 //!
-//! Everything outside the feature `runtime` is pure: no I/O, no clock, no async runtime.
+//! The crates `tidemill-base`, `tidemill-workflow`, `tidemill-engine` and `tidemill-wire` are pure: no I/O, no async runtime.
 
-#[cfg(feature = "runtime")]
-pub mod calls;
-pub mod clock;
-#[cfg(feature = "runtime")]
 pub mod config;
-pub mod crash;
-pub mod dsl;
-pub mod failure;
-#[cfg(feature = "runtime")]
-pub mod files;
-pub mod graph;
-pub mod hidden;
-pub mod ids;
-pub mod knowledge;
-pub mod language;
-pub mod limits;
-pub mod machine;
-#[cfg(feature = "runtime")]
 pub mod mistakes;
-#[cfg(feature = "runtime")]
 pub mod networks;
-pub mod nodes;
-pub mod objects;
-#[cfg(feature = "runtime")]
 pub mod open_files;
-#[cfg(feature = "runtime")]
-pub mod providers;
-#[cfg(feature = "runtime")]
+pub mod registry;
 pub mod serve;
-pub mod slots;
-#[cfg(feature = "runtime")]
-pub mod store;
-#[cfg(feature = "runtime")]
 pub mod telemetry;
-pub mod value;
-pub mod wire;
-#[cfg(feature = "runtime")]
 pub mod workflows;
+
+pub use tidemill_base::{clock, crash, failure, hidden, ids, language, limits, value};
+pub use tidemill_engine as machine;
+pub use tidemill_storage::{files, store};
+pub use tidemill_wire as wire;
+pub use tidemill_workflow::{dsl, graph, kinds, knowledge, nodes, objects, slots, usage};

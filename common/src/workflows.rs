@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::OnceCell;
 
-use crate::dsl::{Diagnostic, Document, SealError, SealingKey};
-use crate::graph::{self, Graph, GraphHash};
-use crate::limits::{WORKFLOW_BYTES_MIN, WORKFLOWS_BYTES_MAX};
-use crate::value::JsonMap;
+use tidemill_base::limits::{WORKFLOW_BYTES_MIN, WORKFLOWS_BYTES_MAX};
+use tidemill_base::value::JsonMap;
+use tidemill_workflow::dsl::{Diagnostic, Document, SealError, SealingKey};
+use tidemill_workflow::graph::{self, Graph, GraphHash};
 
 /// A workflow version, ready to run.
 #[derive(Debug)]
@@ -206,7 +206,7 @@ mod tests {
     }
 
     fn hash(text: &str) -> GraphHash {
-        crate::dsl::hash_of(text)
+        tidemill_workflow::dsl::hash_of(text)
     }
 
     #[tokio::test]

@@ -71,7 +71,7 @@ pub struct Scheduler {
 /// # Errors
 /// See [`StartError`].
 pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
-    let store = RedisStore::from_config(config)?;
+    let store = RedisStore::new(&config.redis, config.store_limits())?;
     let report = store.check().await?;
     for warning in &report.warnings {
         tracing::warn!(redis = report.version, "{warning}");
@@ -97,7 +97,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     let ordered = Arc::new(Notify::new());
     let keeper = ShardKeeper {
         id: id.clone(),
-        store: RedisStore::from_config(config)?,
+        store: RedisStore::new(&config.redis, config.store_limits())?,
         config: config.scheduler.clone(),
         files: files::open(&config.files)?,
         workflows: workflows.clone(),
@@ -110,7 +110,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     };
     let shards_stop = stopped.clone();
     let shards = on_own_thread("shards", async move { keeper.run(shards_stop).await })?;
-    let (leases_of, lease_store) = (lease.clone(), RedisStore::from_config(config)?);
+    let (leases_of, lease_store) = (lease.clone(), RedisStore::new(&config.redis, config.store_limits())?);
     let leases = on_own_thread("leases", async move { leases_of.run(lease_store).await })?;
 
     let state =

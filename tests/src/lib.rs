@@ -29,6 +29,7 @@ pub mod check;
 pub mod checker;
 pub mod client;
 pub mod cluster;
+pub mod contract;
 pub mod door;
 pub mod fleet;
 pub mod flow;

@@ -11,7 +11,7 @@ use tidemill_common::dsl::SealingKey;
 use tidemill_common::files::{self, Files, FilesError};
 use tidemill_common::mistakes;
 use tidemill_common::open_files::{self, Need};
-use tidemill_common::providers::{ProfileTableError, ProfilesConfig};
+use tidemill_common::registry::{ProfileTableError, ProfilesConfig};
 use tidemill_common::serve::{self, Door, PROBE_CONNECTIONS};
 use tidemill_common::store::{Jobs, StoreError};
 use tokio::net::TcpListener;

@@ -12,7 +12,7 @@ use tidemill_common::config::Config;
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::files::Folder;
 use tidemill_common::ids::{BlobId, Delivery, EntryId, ExecutionId, FramePath, RunId, ShardId};
-use tidemill_common::providers::draft;
+use tidemill_common::registry::draft;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Accepted, App, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, GiveLimit, Hint, Hints,

@@ -50,8 +50,8 @@ fn main() -> ExitCode {
 async fn work(config: &Config) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let own = config.clone();
-    let own_store = move || Ok(RedisStore::from_config(&own)? as Arc<dyn Jobs>);
-    let store = RedisStore::from_config(config)?;
+    let own_store = move || Ok(RedisStore::new(&own.redis, own.store_limits())? as Arc<dyn Jobs>);
+    let store = RedisStore::new(&config.redis, config.store_limits())?;
     // Refuse a server that would evict runs, or whose data a newer version writes.
     for warning in store.check().await.map_err(StartError::Store)?.warnings {
         tracing::warn!("{warning}");

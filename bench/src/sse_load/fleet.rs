@@ -64,7 +64,7 @@ impl Fleet {
         until_answers(&Door::new(model_at.parse().map_err(wrong)?, "none"), "/health", &folder).await?;
         until_answers(&door, "/readyz", &folder).await?;
         let app = publish(&door).await?;
-        let store = RedisStore::from_config(&config)?;
+        let store = RedisStore::new(&config.redis, config.store_limits())?;
         Ok(Self { scheduler, worker, model, server, folder, watched: Arc::new(Watched { door, app }), store })
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::Value as Json;
-use tidemill_common::providers::table_in;
+use tidemill_common::registry::table_in;
 use tidemill_common::value::JsonMap;
 
 use super::common::Common;

@@ -30,7 +30,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     let flags = arguments.redis_url.iter().map(|url| ("redis.url".to_string(), url.clone())).collect();
     let config = Config::load(&Sources::of_process(arguments.config.clone(), flags));
     let config = config.map_err(|error| Error::Usage(error.to_string()))?;
-    let store = RedisStore::from_config(&config).map_err(LocalError::Store)?;
+    let store = RedisStore::new(&config.redis, config.store_limits()).map_err(LocalError::Store)?;
     let report = store.check().await.map_err(LocalError::Store)?;
     if arguments.json {
         let found = json!({"redis": report.version, "warnings": report.warnings, "hints": report.hints});

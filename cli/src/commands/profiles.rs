@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
-use tidemill_common::providers::PROFILE_PREFIX;
+use tidemill_common::registry::PROFILE_PREFIX;
 
 use super::catalog::{self, AddArgs, PROFILE};
 use super::common::Common;

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
-use tidemill_common::providers::{check, provider_of};
+use tidemill_common::registry::{check, provider_of};
 
 use super::catalog::{self, AddArgs, PROVIDER};
 use super::common::Common;

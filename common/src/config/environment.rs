@@ -58,8 +58,8 @@ const ENVIRONMENT_OTHER: [&str; 5] = [
     "TIDEMILL_CONFIG",
     "TIDEMILL_URL",
     "TIDEMILL_KEY",
-    crate::clock::OFFSET_VARIABLE,
-    crate::crash::VARIABLE,
+    tidemill_base::clock::OFFSET_VARIABLE,
+    tidemill_base::crash::VARIABLE,
 ];
 
 /// A setting from the environment.

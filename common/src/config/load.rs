@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::{Config, ConfigError, LogConfig, LogFormat, environment};
-use crate::limits::KEY_CHARS_MIN;
 use crate::{mistakes, telemetry};
+use tidemill_base::limits::KEY_CHARS_MIN;
 
 /// The sources of settings.
 #[derive(Debug, Clone, Default)]
@@ -91,8 +91,8 @@ impl Config {
         if self.run.inline_bytes_max > 32 * 1024 {
             return wrong("run.inline_bytes_max", "at most 32768 bytes".into());
         }
-        if self.scheduler.shards == 0 || self.scheduler.shards > crate::ids::ShardId::COUNT_MAX {
-            return wrong("scheduler.shards", format!("1 to {}", crate::ids::ShardId::COUNT_MAX));
+        if self.scheduler.shards == 0 || self.scheduler.shards > tidemill_base::ids::ShardId::COUNT_MAX {
+            return wrong("scheduler.shards", format!("1 to {}", tidemill_base::ids::ShardId::COUNT_MAX));
         }
         if self.scheduler.retention_bytes < -1 {
             return wrong("scheduler.retention_bytes", "a number of bytes, 0 for none, or -1".into());

@@ -3,10 +3,8 @@
 //! A key `k` of section `[s]` is `TIDEMILL_S_K` in the environment; Dify's environment variables for limits
 //! are read, too. An unknown key or section is an error that names the most similar known one.
 
-mod connection;
 mod doors;
 mod environment;
-mod files;
 mod load;
 mod run;
 mod scheduler;
@@ -20,18 +18,21 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-pub use crate::calls::CallsConfig;
-pub use crate::hidden::masked_url;
-pub use crate::nodes::code::CodeConfig;
-pub use crate::nodes::document_extractor::DocumentsConfig;
-pub use crate::nodes::knowledge_retrieval::KnowledgeConfig;
-pub use crate::nodes::tool::ToolsConfig;
-pub use connection::RedisConfig;
+use tidemill_storage::store::redis::StoreLimits;
+
+pub use crate::registry::calls::CallsConfig;
+pub use crate::telemetry::{LogConfig, LogFormat};
 pub use environment::variable;
-pub use files::FilesConfig;
 pub use load::{Sources, nearest};
 pub use run::{CompatConfig, ConversationWrites, NestedAnswers, RunConfig, Undefined};
 pub use scheduler::SchedulerConfig;
+pub use tidemill_base::hidden::masked_url;
+pub use tidemill_storage::files::FilesConfig;
+pub use tidemill_storage::store::redis::RedisConfig;
+pub use tidemill_workflow::nodes::code::CodeConfig;
+pub use tidemill_workflow::nodes::document_extractor::DocumentsConfig;
+pub use tidemill_workflow::nodes::knowledge_retrieval::KnowledgeConfig;
+pub use tidemill_workflow::nodes::tool::ToolsConfig;
 pub use worker::{HttpConfig, WorkerConfig};
 
 /// An error in the settings.
@@ -102,6 +103,20 @@ pub struct Config {
     pub profiles: HiddenTables,
 }
 
+impl Config {
+    /// What a store keeps to.
+    pub const fn store_limits(&self) -> StoreLimits {
+        StoreLimits {
+            shards: self.scheduler.shards,
+            inbox_max: self.scheduler.inbox_max,
+            run_events_max: self.scheduler.run_events_max,
+            queue_max: self.scheduler.queue_max,
+            retention_seconds: self.scheduler.retention_seconds,
+            conversation_seconds: self.scheduler.conversation_retention_seconds,
+        }
+    }
+}
+
 /// Named tables as written. `Debug` shows only the names, because any value may be a secret.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -125,34 +140,6 @@ impl DerefMut for HiddenTables {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.0
     }
-}
-
-/// `[log]`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct LogConfig {
-    /// A level, or directives such as `info,tidemill_worker=debug`.
-    pub level: String,
-    /// `text`, `json`, or `auto`: text on a terminal, else JSON.
-    pub format: LogFormat,
-}
-
-impl Default for LogConfig {
-    fn default() -> Self {
-        Self { level: "info".into(), format: LogFormat::Auto }
-    }
-}
-
-/// The format of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// Chosen by the kind of output.
-    Auto,
-    /// For people.
-    Text,
-    /// For machines.
-    Json,
 }
 
 #[cfg(test)]

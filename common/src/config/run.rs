@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits;
+use tidemill_base::limits;
 
 /// `[run]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

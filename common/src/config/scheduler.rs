@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::dsl::SealingKey;
-use crate::hidden::Hidden;
-use crate::limits;
+use tidemill_base::hidden::Hidden;
+use tidemill_base::limits;
+use tidemill_workflow::dsl::SealingKey;
 
 /// `[scheduler]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::hidden::HiddenUrl;
-use crate::limits;
+use tidemill_base::hidden::HiddenUrl;
+use tidemill_base::limits;
 
 /// `[worker]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

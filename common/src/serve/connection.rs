@@ -27,7 +27,7 @@ use tower::Service;
 use super::phase::{Cut, Happening, Phase};
 use super::seats::Seat;
 use super::{Peer, metrics};
-use crate::limits::HEAD_BYTES_MAX;
+use tidemill_base::limits::HEAD_BYTES_MAX;
 
 /// The paths that are answered even above the limit of connections.
 pub(super) const PROBES: [&str; 3] = ["/livez", "/readyz", "/metrics"];

@@ -26,7 +26,7 @@ use tokio::time::{Instant, timeout};
 
 pub use self::metrics::describe;
 use self::seats::{Room, Seats};
-use crate::limits::LISTEN_BACKLOG;
+use tidemill_base::limits::LISTEN_BACKLOG;
 
 /// Connections served above the limit when no other is idle, only for `/livez`, `/readyz` and `/metrics`: a
 /// busy process must not be taken for dead.

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::{Door, Limits, Peer, listen, serve};
-use crate::limits::HEAD_BYTES_MAX;
+use tidemill_base::limits::HEAD_BYTES_MAX;
 
 /// Longer than any expected wait.
 const LONG: Duration = Duration::from_secs(30);

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     const SAMPLES: usize = 200_000;
-    const ROUNDS: usize = 20;
+    const ROUNDS: usize = 60;
 
     fn resident_kib() -> usize {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -91,8 +91,8 @@ mod tests {
             ::metrics::histogram!("tidemill_other").record(3.0);
         });
         let grown = resident_kib().saturating_sub(before);
-        // All samples together would take 96 MB.
-        assert!(grown < 48 * 1024, "{grown} KiB");
+        // All samples together would take 288 MB. Other tests of this process use memory at the same time.
+        assert!(grown < 144 * 1024, "{grown} KiB");
         let text = handle.render();
         for line in [
             format!("tidemill_commit_seconds_count {}", SAMPLES * ROUNDS),

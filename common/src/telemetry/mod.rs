@@ -1,5 +1,6 @@
 //! Logs and metrics, set up the same way in every process.
 
+mod config;
 pub mod fields;
 mod metrics;
 mod panics;
@@ -8,8 +9,7 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{LogConfig, LogFormat};
-
+pub use self::config::{LogConfig, LogFormat};
 pub use self::metrics::start_metrics;
 pub use self::panics::{said, start_panics};
 

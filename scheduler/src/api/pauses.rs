@@ -10,7 +10,7 @@ use tidemill_common::nodes::PauseRequest;
 use tidemill_common::nodes::pause::as_form::form_of;
 use tidemill_common::store::{Runs, StoreError};
 use tidemill_common::value::JsonMap;
-use tidemill_common::wire::WireError;
+use tidemill_common::wire::{WireError, pause};
 
 use super::record::seconds;
 
@@ -122,7 +122,7 @@ impl Pause {
     /// # Errors
     /// Fields of the wrong shape.
     pub fn request(&self) -> Result<PauseRequest, WireError> {
-        PauseRequest::from_json(&Json::Object(self.map.clone()))
+        pause::from_json(&Json::Object(self.map.clone()))
     }
 
     /// As our own API shows it: times in seconds, the answer beside what is asked.

@@ -2,7 +2,7 @@
 //! going round until nothing changes, and knows neither time, queues, jobs, streams nor death. What it says of a run is
 //! what the fleet must say, whatever happened to the fleet meanwhile.
 //!
-//! It was written from the rules and not from `common/src/machine`; where both are wrong in one way, nobody notices,
+//! It was written from the rules and not from `common/engine`; where both are wrong in one way, nobody notices,
 //! so keep it that way.
 
 mod container;

@@ -1,4 +1,4 @@
-//! Every named place where a process can die between two durable writes (`common/src/crash.rs`): each is fired once on a
+//! Every named place where a process can die between two durable writes (`common/base/src/crash.rs`): each is fired once on a
 //! real workflow, the process comes back without it, and the run must end as if nothing had been.
 
 use std::os::unix::process::ExitStatusExt;

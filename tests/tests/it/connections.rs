@@ -74,7 +74,7 @@ async fn idle_connections_take_the_api_from_nobody_where_files_are_few() {
     let mut scheduler = scheduler_under(&cluster, "-n 1024").await;
     let said = scheduler.process.said();
     assert!(
-        said.contains("the limit of open files is low") && said.contains("scheduler.connections_max"),
+        said.contains("the limit of open files is too low") && said.contains("scheduler.connections_max"),
         "{said}"
     );
     let _held = held(&scheduler.address, 1_100).await;

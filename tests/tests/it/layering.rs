@@ -14,24 +14,30 @@ struct Rule {
     because: &'static str,
 }
 
-const RULES: [Rule; 7] = [
+const RULES: [Rule; 8] = [
     Rule {
-        folder: "common/src/machine",
+        folder: "common/engine/src",
         but: &[],
-        never: &["crate::wire", "crate::store", "tokio::", "std::time::SystemTime", "std::time::Instant"],
+        never: &["tokio::", "std::time::SystemTime", "std::time::Instant"],
         because: "the machine decides; how things are written and what time it is, it is told",
     },
     Rule {
-        folder: "common/src/graph",
+        folder: "common/workflow/src/dsl",
         but: &[],
-        never: &["crate::machine", "crate::wire", "crate::store"],
-        because: "a graph knows nothing of runs",
+        never: &["crate::nodes", "crate::graph"],
+        because: "a document is read without knowing what its nodes do",
     },
     Rule {
-        folder: "common/src/value",
+        folder: "common/workflow/src/nodes",
         but: &[],
-        never: &["crate::machine", "crate::graph", "crate::wire", "crate::store"],
-        because: "values are the ground that all others stand on",
+        never: &["crate::graph"],
+        because: "a graph is built from nodes",
+    },
+    Rule {
+        folder: "common/wire/src",
+        but: &[],
+        never: &["tokio::", "std::time::SystemTime", "std::time::Instant"],
+        because: "reading and writing messages needs no clock and no I/O",
     },
     Rule {
         folder: "scheduler",
@@ -47,7 +53,7 @@ const RULES: [Rule; 7] = [
     },
     Rule {
         folder: "common",
-        but: &["common/src/store/redis"],
+        but: &["common/storage/src/store/redis"],
         never: &["use redis::", " redis::cmd", "(redis::", "bb8_redis"],
         because: "one module speaks Redis",
     },

@@ -49,7 +49,7 @@ impl Kind {
         // Azure's endpoint has nothing behind its host; the others take the address in any of its forms.
         let base_url = if self.kind == "azure_openai" { mock.url() } else { mock.base_url() };
         let mut profile = json!({
-            "kind": self.kind, "base_url": base_url, "api_key": "k", "deployment_map": {"m": "deployed"}
+            "kind": self.kind, "base_url": base_url, "api_key": "sk-k", "deployment_map": {"m": "deployed"}
         });
         if let Some(version) = self.api_version {
             profile["api_version"] = json!(version);
@@ -133,7 +133,7 @@ async fn failures_pass_or_do_not_whatever_the_api() {
             (json!({"fail_times": 1, "status": 429, "headers": {"Retry-After": "0.05"}}), "", 2),
             (json!({"fail_times": 2, "status": 500, "headers": soon}), "", 3),
             (json!({"status": 529, "headers": soon}), "InvokeServerUnavailableError", 3),
-            (json!({"status": 401, "error": "no k"}), "InvokeAuthorizationError", 1),
+            (json!({"status": 401, "error": "no sk-k"}), "InvokeAuthorizationError", 1),
             (json!({"status": 400}), "InvokeBadRequestError", 1),
             (json!({"status": 429, "headers": {"x-should-retry": "false"}}), "InvokeRateLimitError", 1),
             (json!({"status": 429, "headers": {"Retry-After": "3600"}}), "InvokeRateLimitError", 1),
@@ -156,7 +156,10 @@ async fn failures_pass_or_do_not_whatever_the_api() {
             match reply {
                 Ok(reply) => assert_eq!(reply.text, "text"),
                 Err(error) => {
-                    assert!(error.message.starts_with("[acme] ") && !error.message.contains(" k"), "{error}");
+                    assert!(
+                        error.message.starts_with("[acme] ") && !error.message.contains("sk-k"),
+                        "{error}"
+                    );
                     let shown = ["break_stream", "invalid_json", "stream_error", "reset", "break_in"]
                         .iter()
                         .any(|key| rule.get(*key).is_some());

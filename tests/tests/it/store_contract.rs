@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::{StreamExt, future, stream};
 use tidemill_common::config::RedisConfig;
-use tidemill_common::store::contract::{CASES, Control, Subject};
 use tidemill_common::store::redis::{RedisStore, StoreLimits};
+use tidemill_tests::contract::{CASES, Control, Subject};
 use tidemill_tests::redis::Redis;
 
 const INBOX_MAX: u64 = 8;

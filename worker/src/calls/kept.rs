@@ -6,13 +6,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidemill_common::calls::{
-    DatasourceConfig, ServiceConfig, built_in, datasource_of, library_of, manifest_of, service_of,
-};
 use tidemill_common::config::{CallsConfig, HttpConfig};
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::limits::CATALOG_ENTRIES_MAX;
 use tidemill_common::nodes::step::CallError;
+use tidemill_common::registry::calls::{
+    DatasourceConfig, ServiceConfig, built_in, datasource_of, library_of, manifest_of, service_of,
+};
 use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, Jobs, StoreError};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;

@@ -27,7 +27,6 @@ mod tests;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value as Json;
-use tidemill_common::calls::Named;
 use tidemill_common::files::Files;
 use tidemill_common::graph::{Graph, Node};
 use tidemill_common::language::Language;
@@ -37,6 +36,7 @@ use tidemill_common::nodes::llm::usage;
 use tidemill_common::nodes::step::background::Background;
 use tidemill_common::nodes::step::texts::Text;
 use tidemill_common::nodes::step::{CallError, Chunk, Secrets};
+use tidemill_common::registry::calls::Named;
 use tidemill_common::value::{JsonMap, Variables};
 
 use crate::executor::AttemptName;

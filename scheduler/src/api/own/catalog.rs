@@ -7,8 +7,8 @@ use axum::http::StatusCode;
 use axum::routing::{MethodRouter, get};
 use serde_json::{Value as Json, json};
 use tidemill_common::limits::CATALOG_ENTRIES_MAX;
-use tidemill_common::providers::secrets::SecretError;
-use tidemill_common::providers::{DraftError, draft, shown};
+use tidemill_common::registry::secrets::SecretError;
+use tidemill_common::registry::{DraftError, draft, shown};
 use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};
 use tidemill_common::value::JsonMap;
 

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use tidemill_common::graph::{Graph, Node};
 use tidemill_common::nodes::NodeData;
-use tidemill_common::providers::PROFILE_PREFIX;
+use tidemill_common::registry::PROFILE_PREFIX;
 use tidemill_common::store::CatalogKind;
 
 use crate::api::ApiState;

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use serde_json::Value as Json;
-use tidemill_common::calls::{Credential, Oidc, ServiceConfig};
 use tidemill_common::nodes::step::CallError;
+use tidemill_common::registry::calls::{Credential, Oidc, ServiceConfig};
 use url::form_urlencoded::Serializer;
 
 use super::SERVICE_METADATA;

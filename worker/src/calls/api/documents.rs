@@ -7,9 +7,9 @@ use bytes::Bytes;
 use reqwest::header::HeaderMap;
 use reqwest::{Method, Url};
 use serde_json::Value as Json;
-use tidemill_common::calls::ServiceConfig;
 use tidemill_common::limits::CATALOG_ENTRIES_MAX;
 use tidemill_common::nodes::step::CallError;
+use tidemill_common::registry::calls::ServiceConfig;
 
 use super::SERVICE_METADATA;
 use crate::calls::{Calls, Version};

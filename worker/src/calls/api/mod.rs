@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use reqwest::Url;
 use serde_json::{Value as Json, json};
-use tidemill_common::calls::ServiceConfig;
 use tidemill_common::language::Language;
 use tidemill_common::nodes::http_request::response::Class;
 use tidemill_common::nodes::step::texts::Text;
 use tidemill_common::nodes::step::{CallError, Chunk};
+use tidemill_common::registry::calls::ServiceConfig;
 use tidemill_common::value::JsonMap;
 
 use self::credentials::Credentials;

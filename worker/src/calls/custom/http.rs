@@ -8,7 +8,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use serde_json::Value as Json;
 use tidemill_common::nodes::step::CallError;
-use tidemill_common::providers::Secret;
+use tidemill_common::registry::Secret;
 
 use super::lines::raised;
 use super::{Asked, Take};

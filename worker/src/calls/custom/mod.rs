@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use tidemill_common::calls::{Manifest, Operation, Transport};
 use tidemill_common::language::Language;
 use tidemill_common::nodes::step::{CallError, Chunk};
+use tidemill_common::registry::calls::{Manifest, Operation, Transport};
 use tidemill_common::value::JsonMap;
 use tidemill_common::value::secrets::Secrets;
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 
 use tidemill_common::nodes::step::CallError;
-use tidemill_common::providers::Secret;
+use tidemill_common::registry::Secret;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 

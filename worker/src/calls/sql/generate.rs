@@ -1,9 +1,9 @@
 //! Lets a model write a statement from the question and the tables. The statement is checked like any other.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::calls::DatabaseType;
 use tidemill_common::nodes::step::CallError;
 use tidemill_common::nodes::step::texts::Text;
+use tidemill_common::registry::calls::DatabaseType;
 use tidemill_common::value::JsonMap;
 
 use super::database::{self, Bounds};

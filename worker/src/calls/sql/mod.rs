@@ -14,10 +14,10 @@ mod values;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use tidemill_common::calls::DatasourceConfig;
 use tidemill_common::language::Language;
 use tidemill_common::nodes::step::texts::Text;
 use tidemill_common::nodes::step::{CallError, Chunk};
+use tidemill_common::registry::calls::DatasourceConfig;
 use tidemill_common::value::JsonMap;
 
 use self::database::{Bounds, Place};

@@ -11,7 +11,7 @@ use sqlparser::dialect::{Dialect, MySqlDialect, PostgreSqlDialect, SQLiteDialect
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
-use tidemill_common::calls::DatabaseType;
+use tidemill_common::registry::calls::DatabaseType;
 
 /// Functions with side effects, or that read more than tables, although they may appear in a query.
 const DOING: [&str; 27] = [

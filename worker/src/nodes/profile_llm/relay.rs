@@ -15,7 +15,7 @@ use tidemill_common::nodes::llm::record::{self, Secrets};
 use tidemill_common::nodes::llm::{ModelMode, Role};
 use tidemill_common::nodes::pause::{PauseKind, PauseRequest, called_off};
 use tidemill_common::objects::{self, Effects};
-use tidemill_common::providers::ProfileConfig;
+use tidemill_common::registry::ProfileConfig;
 use tidemill_common::value::{JsonMap, Segment};
 
 use super::failed::Failed;

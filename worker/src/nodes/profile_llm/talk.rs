@@ -14,7 +14,7 @@ use tidemill_common::nodes::llm::usage;
 use tidemill_common::nodes::llm::{ModelMode, ReasoningFormat, Role};
 use tidemill_common::nodes::{NodeResult, Usage, Wasted};
 use tidemill_common::objects::{self, Effects};
-use tidemill_common::providers::{ProfileConfig, ToolMode};
+use tidemill_common::registry::{ProfileConfig, ToolMode};
 use tidemill_common::value::{Segment, SegmentType};
 
 use super::called::Called;

@@ -8,8 +8,8 @@ use reqwest::header::HeaderMap;
 use sha2::{Digest, Sha256};
 use tidemill_common::limits::VALUE_BYTES_MAX;
 use tidemill_common::mistakes::variable_shown;
-use tidemill_common::providers::check::{self, base_url, headers, pricing, sendable};
-use tidemill_common::providers::{
+use tidemill_common::registry::check::{self, base_url, headers, pricing, sendable};
+use tidemill_common::registry::{
     CONNECT_TIMEOUT_MS, FILES_BYTES_MAX, MediaSend, ModelSettings, ProviderConfig, ProviderKind,
     READ_TIMEOUT_MS, RETRIES_MAX, Secret,
 };

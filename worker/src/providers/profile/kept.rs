@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidemill_common::dsl::SealingKey;
-use tidemill_common::providers::{
+use tidemill_common::registry::{
     Over, ProfileConfig, ProfilesConfig, ProviderConfig, opened, profile_of, provider_of,
 };
 use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, Jobs, StoreError};

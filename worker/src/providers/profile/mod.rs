@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use tidemill_common::nodes::llm::ModelConfig;
 use tidemill_common::nodes::llm::usage::Pricing;
-use tidemill_common::providers::RETRIES_MAX;
+use tidemill_common::registry::RETRIES_MAX;
 use tidemill_common::value::JsonMap;
 
 use super::limiter::{Limited, Resting, Turns};
@@ -32,7 +32,7 @@ use lookup::{Found, Place, last_part};
 pub use kept::Kept;
 pub use model::{Model, OfProfile, Question};
 pub use named::{NamedModel, ProfileError, Stands};
-pub use tidemill_common::providers::{
+pub use tidemill_common::registry::{
     AskedWith, LimitsConfig, MediaSend, ModelSettings, PricingConfig, ProviderConfig, ProviderKind,
     ProvidersConfig, Secret, Serves,
 };

@@ -9,7 +9,7 @@ use tidemill_common::nodes::llm::message::{MediaKind, Message, ModelFacts, ToolS
 use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::prompt::Prompt;
 use tidemill_common::nodes::llm::usage::{Pricing, Tokens};
-use tidemill_common::providers::{AskedWith, EMBED_TEXTS_MAX, MediaSend, ModelSettings};
+use tidemill_common::registry::{AskedWith, EMBED_TEXTS_MAX, MediaSend, ModelSettings};
 use tidemill_common::value::{JsonMap, merged};
 
 use super::{FilesSending, vector};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidemill_common::providers::{PROFILE_PREFIX, ProfileConfig, ToolMode};
+use tidemill_common::registry::{PROFILE_PREFIX, ProfileConfig, ToolMode};
 use tidemill_common::value::JsonMap;
 
 use super::OfProfile;

@@ -12,7 +12,7 @@ use futures_util::TryStreamExt;
 use futures_util::stream::BoxStream;
 use serde_json::Value as Json;
 use sqlx::Either;
-use tidemill_common::calls::{DatabaseType, DatasourceConfig};
+use tidemill_common::registry::calls::{DatabaseType, DatasourceConfig};
 use tidemill_common::value::JsonMap;
 use tokio::sync::Semaphore;
 

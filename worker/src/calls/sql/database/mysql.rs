@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlRow, MySqlSslMode};
 use sqlx::types::chrono::{NaiveDate, NaiveDateTime};
 use sqlx::{AssertSqlSafe, Column, ConnectOptions, Connection, Executor, Row, TypeInfo, ValueRef};
-use tidemill_common::calls::{DatabaseType, Tls};
+use tidemill_common::registry::calls::{DatabaseType, Tls};
 use tidemill_common::value::JsonMap;
 
 use super::{Bounds, Outcome, Place, Trouble, take_all, trouble};

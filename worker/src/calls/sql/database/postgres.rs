@@ -7,7 +7,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow, PgSslMode};
 use sqlx::{
     AssertSqlSafe, Column, ConnectOptions, Connection, Either, Executor, Row, SqlSafeStr, Statement, TypeInfo,
 };
-use tidemill_common::calls::{DatabaseType, Tls};
+use tidemill_common::registry::calls::{DatabaseType, Tls};
 use tidemill_common::value::JsonMap;
 
 use super::{Bounds, Intake, Outcome, Place, Trouble, take_all, trouble};

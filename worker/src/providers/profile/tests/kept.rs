@@ -8,7 +8,7 @@ use tidemill_common::dsl::SealingKey;
 use tidemill_common::nodes::llm::message::Message;
 use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::{ModelMode, Role};
-use tidemill_common::providers::ProfilesConfig;
+use tidemill_common::registry::ProfilesConfig;
 use tidemill_common::store::CatalogKind;
 
 use super::super::kept::Kept;

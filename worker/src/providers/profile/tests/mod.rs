@@ -6,7 +6,7 @@ use tidemill_common::config::{Config, Sources};
 use tidemill_common::nodes::llm::message::Message;
 use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::{ModelMode, Role};
-use tidemill_common::providers::ProfilesConfig;
+use tidemill_common::registry::ProfilesConfig;
 use tidemill_common::value::JsonMap;
 
 fn config(tables: Json) -> ProvidersConfig {

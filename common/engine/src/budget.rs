@@ -1,0 +1,181 @@
+//! What a run may spend on models, in tokens and in money. The call that crosses the bound is counted and told; then the run
+//! ends, before another call begins. Replies that were of no use count, too.
+
+use std::sync::Arc;
+
+use super::body::{Price, Spent};
+use super::{Step, end_of_run};
+use tidemill_base::failure::EngineErrorType;
+use tidemill_workflow::nodes::llm::decimal::Decimal;
+
+/// Who has set a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetBy {
+    /// The settings (`[run]`).
+    Settings,
+    /// The workflow (`workflow.tidemill`).
+    Workflow,
+    /// The request.
+    Request,
+    /// The run that has called it: what that has left.
+    Caller,
+}
+
+impl SetBy {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Settings, Self::Workflow, Self::Request, Self::Caller];
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Settings => "settings",
+            Self::Workflow => "workflow",
+            Self::Request => "request",
+            Self::Caller => "caller",
+        }
+    }
+    /// The one of a word.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == name)
+    }
+}
+
+/// What a run may spend; nothing bounds what is absent.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Budget {
+    /// Tokens (`budget_tokens`).
+    pub tokens: Option<(u64, SetBy)>,
+    /// Money (`budget_price`); spendings in another currency are not held against it.
+    pub price: Option<(Price, SetBy)>,
+}
+
+impl Budget {
+    /// Why what was spent is too much, if it is.
+    pub fn crossed(&self, tokens: u64, spent: impl FnOnce() -> Spent) -> Option<String> {
+        if let Some((max, by)) = self.tokens
+            && tokens > max
+        {
+            let by = by.name();
+            return Some(format!(
+                "{tokens} tokens are spent, and the run may spend {max} (budget_tokens, set by the {by})"
+            ));
+        }
+        let (max, by) = self.price.as_ref()?;
+        let paid = spent().price.filter(|paid| paid.currency == max.currency)?;
+        is_more(paid.amount, max.amount).then(|| {
+            let (paid, of, max, by) = (paid.amount.fixed(), &max.currency, max.amount.fixed(), by.name());
+            format!("{paid} {of} are spent, and the run may spend {max} {of} (budget_price, set by the {by})")
+        })
+    }
+
+    /// What is left of it for a run that is called; never nothing, so that it is refused by its first call and not before.
+    pub fn left(&self, spent: &Spent) -> Self {
+        let tokens = self.tokens.map(|(max, _)| (max.saturating_sub(spent.tokens).max(1), SetBy::Caller));
+        let price = self.price.as_ref().map(|(max, _)| {
+            let paid = spent.price.as_ref().filter(|paid| paid.currency == max.currency);
+            let left = paid.map_or(max.amount, |paid| max.amount.minus(paid.amount));
+            (Price { amount: left, currency: max.currency.clone() }, SetBy::Caller)
+        });
+        Self { tokens, price }
+    }
+
+    /// The tighter of two, bound by bound.
+    #[must_use]
+    pub fn tighter(self, other: Self) -> Self {
+        let tokens = match (self.tokens, other.tokens) {
+            (Some(one), Some(two)) => Some(if two.0 < one.0 { two } else { one }),
+            (one, two) => one.or(two),
+        };
+        let price = match (self.price, other.price) {
+            (Some(one), Some(two)) if one.0.currency == two.0.currency => {
+                Some(if is_more(one.0.amount, two.0.amount) { two } else { one })
+            }
+            (one, two) => one.or(two),
+        };
+        Self { tokens, price }
+    }
+}
+
+/// Whether one amount is more than another.
+pub fn is_more(one: Decimal, other: Decimal) -> bool {
+    !one.minus(other).is_zero()
+}
+
+/// Reads `<amount> <currency>`: `0.50 EUR`.
+pub fn price(text: &str) -> Option<Price> {
+    let (amount, currency) = text.trim().split_once(' ')?;
+    let currency = currency.trim();
+    let fits = (1..=16).contains(&currency.len()) && currency.bytes().all(|b| b.is_ascii_alphanumeric());
+    fits.then_some(())?;
+    Some(Price { amount: amount.parse().ok()?, currency: Arc::from(currency) })
+}
+
+/// As [`price`] reads it.
+pub fn price_text(price: &Price) -> String {
+    format!("{} {}", price.amount.fixed(), price.currency)
+}
+
+/// Ends the run when it has spent more than it may.
+pub(super) fn check(cx: &mut Step<'_>) {
+    let Some(budget) = cx.run.head.options.budget.clone() else { return };
+    if cx.run.status.is_over() {
+        return;
+    }
+    let wasted = cx.run.control.wasted.as_ref().map_or(0, |wasted| wasted.tokens);
+    if let Some(reason) = budget.crossed(cx.run.tokens() + wasted, || cx.run.paid()) {
+        exceeded(cx, &reason);
+    }
+}
+
+/// Ends the run: it, or whoever pays for it, has spent too much.
+pub(super) fn exceeded(cx: &mut Step<'_>, reason: &str) {
+    end_of_run::fail_anywhere(cx, &format!("{}: {reason}", EngineErrorType::BudgetExceeded));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spent(tokens: u64, text: &str) -> Spent {
+        Spent { tokens, price: price(text).map(Box::new) }
+    }
+
+    #[test]
+    fn a_budget_says_who_set_it_and_what_was_spent() {
+        let budget = Budget {
+            tokens: Some((10, SetBy::Request)),
+            price: price("0.5 EUR").map(|price| (price, SetBy::Settings)),
+        };
+        let crossed = |tokens, text: &str| budget.crossed(tokens, || spent(tokens, text));
+        assert_eq!(crossed(10, "0.5 EUR"), None);
+        assert_eq!(
+            crossed(11, "0 EUR").unwrap(),
+            "11 tokens are spent, and the run may spend 10 (budget_tokens, set by the request)"
+        );
+        assert_eq!(
+            crossed(1, "0.5000001 EUR").unwrap(),
+            "0.5000001 EUR are spent, and the run may spend 0.5 EUR (budget_price, set by the settings)"
+        );
+        assert_eq!(crossed(1, "7 USD"), None, "another currency");
+    }
+
+    #[test]
+    fn a_called_run_may_spend_what_is_left() {
+        let budget = Budget { tokens: Some((10, SetBy::Request)), price: None };
+        assert_eq!(budget.left(&spent(4, "1 EUR")).tokens, Some((6, SetBy::Caller)));
+        assert_eq!(budget.left(&spent(40, "1 EUR")).tokens, Some((1, SetBy::Caller)));
+        let own = Budget {
+            tokens: Some((3, SetBy::Workflow)),
+            price: price("1 EUR").map(|p| (p, SetBy::Workflow)),
+        };
+        let both = own.tighter(budget.left(&spent(4, "")));
+        assert_eq!((both.tokens, both.price.unwrap().1), (Some((3, SetBy::Workflow)), SetBy::Workflow));
+    }
+
+    #[test]
+    fn a_price_has_an_amount_and_a_currency() {
+        assert_eq!(price_text(&price("0.50 EUR").unwrap()), "0.50 EUR");
+        for wrong in ["", "5", "x EUR", "-1 EUR", "1 E UR!"] {
+            assert_eq!(price(wrong), None, "{wrong}");
+        }
+    }
+}

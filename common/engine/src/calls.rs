@@ -1,0 +1,73 @@
+//! Workflows that nodes call as tools. A call is a run of its own on the same shard: the node's job is parked with an order,
+//! the commit keeps the order, and whoever has the apps makes the run of it. When that run is over, its last commit says so
+//! to the node, whose job is handed out again and reads what came of it.
+//!
+//! The called run's id follows from the execution, the step and its try: so a job that is handed out again finds the run that
+//! it has ordered, and a further attempt of the node orders another.
+
+use serde_json::json;
+
+use super::changes::{CallOrder, TimerChange};
+use super::events::{EventKind, StepEvent};
+use super::fact::{Call, CallEnded, Timer};
+use super::run::{NodeStatus, OpenCall};
+use super::{Step, drive};
+use tidemill_base::ids::FramePath;
+use tidemill_base::value::JsonMap;
+use tidemill_workflow::graph::NodeIx;
+
+/// The node's job was put down until a run is over. Answers false when that is over already.
+pub(super) fn wait(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, call: Call) -> bool {
+    let open = cx.run.node(frame, node).and_then(|state| state.call.as_deref());
+    match open {
+        Some(open) if open.run == call.run => return !open.ended,
+        Some(_) => over(cx, frame, node),
+        None => {}
+    }
+    let Call { run, app, given } = call;
+    cx.update(frame, node, |state| state.call = Some(Box::new(OpenCall { run, ended: false })));
+    // Without what it is given it was ordered before; only its end is waited for.
+    let Some(given) = given else { return true };
+    let id = cx.run.graph.node(node).id.clone();
+    let data = JsonMap::from_iter([
+        ("node_id".to_string(), json!(id)),
+        ("app".to_string(), json!(app)),
+        ("called_run_id".to_string(), json!(run)),
+    ]);
+    let about = cx.about(frame, node);
+    cx.tell(EventKind::NodeStep { about, what: StepEvent::WorkflowCalled, data });
+    let order = CallOrder { run, app, frame: frame.clone(), node, given };
+    cx.out.calls.get_or_insert_default().ordered.push(order);
+    true
+}
+
+/// A called run is over: the job that waits for it is handed out again.
+pub(super) fn ended(cx: &mut Step<'_>, it: &CallEnded) {
+    let Some(state) = cx.run.node(&it.frame, it.node) else { return };
+    if state.call.as_ref().is_none_or(|call| call.run != it.run || call.ended) {
+        return;
+    }
+    let waits = state.status == NodeStatus::Retrying && state.parked.is_some();
+    let attempt = state.attempt_due();
+    cx.update(&it.frame, it.node, |state| {
+        if let Some(call) = &mut state.call {
+            call.ended = true;
+        }
+    });
+    if waits {
+        let timer = Timer::Retry { frame: it.frame.clone(), node: it.node, attempt };
+        cx.out.timers.push(TimerChange::Clear(timer));
+        drive::make_ready(cx, &it.frame, it.node);
+        drive::drive(cx);
+    }
+}
+
+/// The attempt is over: what it has called and does not wait for any more is stopped.
+pub(super) fn over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    let Some(call) = cx.run.node(frame, node).and_then(|state| state.call.as_deref()) else { return };
+    let (run, ended) = (call.run, call.ended);
+    cx.update(frame, node, |state| state.call = None);
+    if !ended {
+        cx.out.calls.get_or_insert_default().dropped.push(run);
+    }
+}

@@ -1,0 +1,70 @@
+//! Nodes that run inside others, where what happens to the parent concerns them.
+
+use super::events::{EventKind, NodeEnd};
+use super::records::Record;
+use super::run::{NodeState, NodeStatus, RunState};
+use super::{Step, response};
+use tidemill_base::ids::FramePath;
+use tidemill_workflow::graph::NodeIx;
+
+/// Whether a child has failed for good and nothing took its place: another attempt of its parent would find it so again.
+pub(super) fn have_failed(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
+    let children = &cx.run.graph.node(node).children;
+    children.iter().any(|child| cx.run.node(frame, *child).is_some_and(|it| it.status == NodeStatus::Failed))
+}
+
+/// An attempt of the parent has failed. What was under way inside it goes on with its next attempt, if there is one, and
+/// has failed with it otherwise.
+pub(super) fn abandoned(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Record, again: bool) {
+    let graph = cx.run.graph.clone();
+    if again {
+        return;
+    }
+    for child in &graph.node(node).children {
+        let Some(state) = cx.run.node(frame, *child).filter(|state| state.status.is_open()) else { continue };
+        let now = cx.at.now;
+        let started_at = state.started_at.unwrap_or(now);
+        let record = Record {
+            error: record.error.clone(),
+            error_type: record.error_type.clone(),
+            ..Record::default()
+        };
+        cx.update(frame, *child, |state| {
+            state.status = NodeStatus::Failed;
+            state.finished_at = Some(now);
+            state.error = Some(record.error.as_str().into());
+        });
+        response::streams::close_of_node(cx, frame, *child);
+        let about = cx.about(frame, *child);
+        let end = NodeEnd { about, started_at, finished_at: now, record: Box::new(record) };
+        cx.tell(EventKind::NodeRunFailed(end));
+        cx.close_entry();
+    }
+}
+
+/// The parent begins anew under another run, which knows nothing of what its children did: they begin anew as well. What
+/// they have cost is counted all the same.
+pub(super) fn begin_anew(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    let graph = cx.run.graph.clone();
+    for child in &graph.node(node).children {
+        cx.update(frame, *child, |state| {
+            *state = NodeState { spent: state.spent.clone(), ..NodeState::default() };
+        });
+    }
+}
+
+/// The same for all parents of a run that have not ended.
+pub(super) fn all_begin_anew(run: &mut RunState) {
+    let graph = run.graph.clone();
+    for (at, node) in graph.nodes.iter().enumerate() {
+        let Some(child) = &node.child else { continue };
+        for frame in run.frames.values_mut() {
+            let has_ended =
+                matches!(frame.nodes[child.of.at()].status, NodeStatus::Succeeded | NodeStatus::Exception);
+            if !has_ended {
+                frame.nodes[at] = NodeState::default();
+                frame.variables.remove(node.id.as_str());
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What the record of a container says beside its outputs: cost and duration of its frames. Dify's names.
+
+use crate::body::OpenContainer;
+use crate::records::{Durations, Record};
+use crate::run::NodeState;
+use tidemill_workflow::nodes::llm::decimal::Decimal;
+
+/// Puts `total_tokens`, `total_price`, `currency` and the durations, under this name, into the record.
+pub(super) fn put(record: &mut Record, state: &NodeState, open: &OpenContainer, durations: &'static str) {
+    let spent = &state.inside.spent;
+    let (price, currency) = match &spent.price {
+        Some(price) => (price.amount.fixed(), &*price.currency),
+        None => (Decimal::UNPRICED.fixed(), "USD"),
+    };
+    record.metadata.clear();
+    record.metadata.insert("total_tokens".into(), spent.tokens.into());
+    record.metadata.insert("total_price".into(), price.into());
+    record.metadata.insert("currency".into(), currency.into());
+    let mut seconds = Vec::with_capacity(open.closed());
+    for (first, left) in &open.collected {
+        match &left.page {
+            None => seconds.push((*first, left.seconds)),
+            Some(page) => seconds.extend((*first..).zip(page.seconds.iter().copied())),
+        }
+    }
+    record.durations = Some(Durations { name: durations, seconds });
+}

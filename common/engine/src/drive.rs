@@ -1,0 +1,231 @@
+//! From ready to running: pure nodes are evaluated on the spot, the others become jobs, within the step's bounds.
+
+use super::changes::JobOrder;
+use super::events::EventKind;
+use super::run::{NodeStatus, Pool, RunStatus, json_size};
+use super::{
+    Step, containers, end_of_run, late_hooks, pause, records, response, settle, step_limits, timeouts,
+};
+use tidemill_base::ids::{EntryId, FramePath};
+use tidemill_base::limits;
+use tidemill_base::value::{Lookup, Stored, Variables};
+use tidemill_workflow::graph::{Node, NodeIx};
+use tidemill_workflow::nodes::{ExecutionType, NodeKind, NodeResult, Phase, evaluate};
+
+/// Puts a node at the end of the ready queue.
+pub(super) fn make_ready(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    cx.update(frame, node, |state| state.status = NodeStatus::Ready);
+    cx.run.ready.push_back((frame.clone(), node));
+}
+
+/// Works the ready queue off until it is empty, the step's bounds are reached, somebody wants a pause or the run is
+/// over; then ends or pauses the run if nothing is under way any more.
+pub(super) fn drive(cx: &mut Step<'_>) {
+    if cx.run.status != RunStatus::Running {
+        return;
+    }
+    let mut transitions = 0;
+    let mut bytes = 0;
+    // Nodes whose turn comes when a job of this run has ended.
+    let mut waiting = Vec::new();
+    while cx.run.control.pausing.is_empty()
+        && let Some((frame, node)) = cx.run.ready.pop_front()
+    {
+        if transitions >= limits::STEP_TRANSITIONS_MAX || bytes >= limits::STEP_BYTES_MAX {
+            cx.run.ready.push_front((frame, node));
+            cx.out.go_on = true;
+            break;
+        }
+        if cx.run.jobs_in_flight() >= limits::RUN_JOBS_MAX && !is_evaluated_here(cx, &frame, node) {
+            waiting.push((frame, node));
+            // Those behind come when these have gone; to pass them all by each time would take for ever.
+            if waiting.len() >= limits::STEP_TRANSITIONS_MAX {
+                break;
+            }
+            continue;
+        }
+        transitions += 1;
+        bytes += begin(cx, &frame, node);
+        if cx.run.status.is_over() {
+            return;
+        }
+    }
+    for it in waiting.into_iter().rev() {
+        cx.run.ready.push_front(it);
+    }
+    end_of_run::check(cx);
+}
+
+/// Whether nothing that the node's configuration mentions lies apart, and nobody wants it elsewhere.
+pub(super) fn is_at_hand(cx: &Step<'_>, frame: &FramePath, spec: &Node) -> bool {
+    let pool = cx.run.pool(frame);
+    !spec.settings.on_worker
+        && !spec.mentions.iter().any(|(node, name)| matches!(pool.variable(node, name), Lookup::Blob(_)))
+}
+
+fn is_evaluated_here(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
+    let spec = cx.run.graph.node(node);
+    let state = cx.run.node(frame, node);
+    let part = state.and_then(|state| state.body.as_ref()?.phase);
+    if matches!(part, Some(Phase::Check | Phase::Collect)) || state.is_some_and(|it| it.ended.is_some()) {
+        return false;
+    }
+    spec.kind.spec().pure && is_at_hand(cx, frame, spec) && !reads_everything_large(cx, frame, node)
+}
+
+/// A node that begins a run shows what is in the pool; with a large input it goes to a worker like any other.
+fn reads_everything_large(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
+    if !begins_runs(cx.run.graph.node(node)) {
+        return false;
+    }
+    let pool = cx.run.pool(frame);
+    pool.names().iter().any(|(node, name)| matches!(pool.variable(node, name), Lookup::Blob(_)))
+}
+
+/// Whether the node shows what there is. A datasource says what it needs.
+fn begins_runs(node: &Node) -> bool {
+    node.kind.spec().execution == ExecutionType::Root && node.kind != NodeKind::Datasource
+}
+
+/// Begins a node that is ready; answers about how many bytes of changes that makes.
+fn begin(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize {
+    let graph = cx.run.graph.clone();
+    let spec = graph.node(node);
+    match spec.kind {
+        NodeKind::IterationStart | NodeKind::LoopStart => return containers::begin_body(cx, frame, node),
+        _ if spec.kind.spec().execution == ExecutionType::Container => {
+            return containers::begin(cx, frame, node);
+        }
+        _ => {}
+    }
+    if is_evaluated_here(cx, frame, node) {
+        let limits = step_limits(&cx.run.head.options);
+        if let Ok(result) = evaluate(spec, &cx.run.pool(frame), &limits) {
+            return ended_here(cx, frame, node, result);
+        }
+    }
+    enqueue(cx, frame, node)
+}
+
+/// A pure node was evaluated: it began in this moment, and ended or waits.
+fn ended_here(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: NodeResult) -> usize {
+    begun(cx, frame, node);
+    let failed = result.failure.is_some();
+    let (mut record, bytes) = records::of(cx, frame, node, result);
+    let now = cx.at.now;
+    if failed {
+        settle::failed(cx, frame, node, now, record.into());
+    } else if let Some(request) = pause::requested(&mut record) {
+        pause::open(cx, frame, node, request);
+    } else {
+        settle::succeeded(cx, frame, node, now, record.into());
+    }
+    bytes
+}
+
+/// A node begins in this moment, here.
+pub(super) fn begun(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    let now = cx.at.now;
+    cx.update(frame, node, |state| {
+        state.status = NodeStatus::Running;
+        state.attempt += 1;
+        state.started_at.get_or_insert(now);
+    });
+    let about = cx.about(frame, node);
+    cx.tell(EventKind::NodeRunStarted(about));
+}
+
+/// Makes the job of a node's next attempt. Deliveries are counted on from those that were heard of: an attempt whose
+/// lost job was ordered anew and then taken back by a pause is the same attempt again, and its text may be shown.
+pub(super) fn enqueue(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize {
+    cx.update(frame, node, |state| {
+        let goes_on = state.parked.take().is_some() || state.ended.is_some();
+        state.attempt += u32::from(!goes_on);
+    });
+    order_job(cx, frame, node)
+}
+
+/// Orders the job of a node's present attempt, under a new entry.
+pub(super) fn order_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize {
+    let graph = cx.run.graph.clone();
+    let spec = graph.node(node);
+    let entry = EntryId::new(cx.at.commit, cx.at.jobs);
+    cx.at.jobs += 1;
+    let state = cx.run.node(frame, node);
+    let phase = state.and_then(|state| state.body.as_ref()?.phase);
+    let ended = state.and_then(|state| state.ended.clone());
+    let mut inputs = match phase {
+        _ if ended.is_some() => late_hooks::inputs(&cx.run.pool(frame), spec),
+        Some(Phase::Collect) => containers::pages(cx.run, frame, node),
+        Some(Phase::Open | Phase::Check) | None => job_inputs(&cx.run.pool(frame), spec),
+    };
+    let outputs = ended.iter().flat_map(|ended| &ended.record.outputs).map(|(_, value)| size(value));
+    let bytes = outputs.sum::<usize>() + shrink(cx, frame, node, &mut inputs);
+    let (mut attempt, mut delivered) = (1, 0);
+    cx.update(frame, node, |state| {
+        state.status = NodeStatus::Queued;
+        state.job = Some(entry);
+        (attempt, delivered) = (state.attempt, state.delivery);
+    });
+    timeouts::queued(cx, frame, node, attempt);
+    let execution = cx.execution(frame, node);
+    cx.out.jobs.push(JobOrder {
+        queue: spec.settings.queue.clone(),
+        entry,
+        frame: frame.clone(),
+        node,
+        execution,
+        attempt,
+        delivered,
+        inputs,
+        streams: ended.is_none() && frame.is_root() && response::is_awaited(&graph, spec),
+        phase,
+        ended,
+    });
+    bytes + 300
+}
+
+/// The values a job carries: what its node's configuration mentions, each once.
+fn job_inputs(pool: &Pool<'_>, spec: &Node) -> Vec<(String, String, Stored)> {
+    let carried = |(node, name): &(String, String)| {
+        let stored = pool.stored(node, name)?.into_owned();
+        Some((node.clone(), name.clone(), stored))
+    };
+    if begins_runs(spec) {
+        return pool.names().iter().filter_map(carried).collect();
+    }
+    // Nearly all of them are there, and they are few; a list that grows by itself begins with room for four.
+    let mut inputs = Vec::with_capacity(spec.mentions.len());
+    inputs.extend(spec.mentions.iter().filter_map(carried));
+    inputs
+}
+
+/// About how many bytes a value takes in a message.
+fn size(stored: &Stored) -> usize {
+    match stored {
+        Stored::Inline(segment) => json_size(&segment.value),
+        Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_) => 80,
+    }
+}
+
+/// Keeps a job within its bound: the largest inline values become blobs.
+fn shrink(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    inputs: &mut [(String, String, Stored)],
+) -> usize {
+    let mut total: usize = inputs.iter().map(|(_, _, stored)| size(stored)).sum();
+    let execution = cx.execution(frame, node);
+    while total > limits::JOB_BYTES_MAX {
+        let Some((of, name, largest)) = inputs.iter_mut().max_by_key(|(_, _, stored)| size(stored)) else {
+            break;
+        };
+        let Stored::Inline(segment) = largest else { break };
+        let (blob, text) = records::apart(&format!("{execution}/{}/job/{of}.{name}", cx.at.commit), segment);
+        total = total - json_size(&segment.value) + 80;
+        cx.out.blobs.push((blob.id.clone(), text));
+        *largest = Stored::Blob(blob);
+    }
+    total
+}

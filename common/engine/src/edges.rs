@@ -1,0 +1,114 @@
+//! Which edges are taken or skipped, how a skip travels, and when a join is ready.
+
+use super::run::{EdgeState, NodeStatus};
+use super::{Step, drive, response};
+use tidemill_base::ids::FramePath;
+use tidemill_workflow::graph::{EdgeIx, NodeIx};
+use tidemill_workflow::nodes::ExecutionType;
+
+use super::events::EventKind;
+
+/// Decides the edges that leave a node. Of a branch, first all that are not selected are skipped, then the selected
+/// ones are taken, as on Dify.
+pub(super) fn decide(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, handle: &str) {
+    let graph = cx.run.graph.clone();
+    let spec = graph.node(node);
+    let branch = spec.is_branch();
+    let selected = |edge: &&EdgeIx| !branch || &*graph.edge(**edge).handle == handle;
+    for edge in spec.outs.iter().filter(|e| !selected(e)) {
+        skip(cx, frame, *edge);
+    }
+    for edge in spec.outs.iter().filter(selected) {
+        take(cx, frame, *edge);
+    }
+}
+
+fn take(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx) {
+    set(cx, frame, edge, EdgeState::Taken);
+    if frame.is_root() {
+        response::edge_taken(cx, edge);
+    }
+    let target = cx.run.graph.edge(edge).target;
+    if join(cx, frame, target) == Join::Ready {
+        drive::make_ready(cx, frame, target);
+    }
+}
+
+/// Of several nodes that could begin the run one does; the others are skipped before it, and all that only they lead
+/// to. Nothing is told of it: Dify does this while it builds the graph.
+pub(super) fn skip_other_roots(cx: &mut Step<'_>, root: NodeIx) {
+    let graph = cx.run.graph.clone();
+    let frame = FramePath::root();
+    for (at, node) in graph.nodes.iter().enumerate() {
+        let is_root = node.kind.spec().execution == ExecutionType::Root && node.parent.is_none();
+        if is_root && at != root.at() {
+            let other = NodeIx(u32::try_from(at).unwrap_or(u32::MAX));
+            cx.update(&frame, other, |state| state.status = NodeStatus::Skipped);
+            skip_all(cx, &frame, node.outs.iter().rev().copied().collect(), Telling::Nothing);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Telling {
+    EachEdge,
+    Nothing,
+}
+
+/// Skips an edge and all that only it leads to.
+fn skip(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx) {
+    skip_all(cx, frame, vec![edge], Telling::EachEdge);
+}
+
+/// A list instead of recursion: a long chain must not use up the stack.
+fn skip_all(cx: &mut Step<'_>, frame: &FramePath, mut open: Vec<EdgeIx>, telling: Telling) {
+    let graph = cx.run.graph.clone();
+    while let Some(edge) = open.pop() {
+        set(cx, frame, edge, EdgeState::Skipped);
+        if telling == Telling::EachEdge {
+            cx.tell(EventKind::GraphEdgeSkipped(edge));
+        }
+        let target = graph.edge(edge).target;
+        match join(cx, frame, target) {
+            Join::Waits => {}
+            Join::Ready => drive::make_ready(cx, frame, target),
+            Join::Skipped => {
+                cx.update(frame, target, |state| state.status = NodeStatus::Skipped);
+                // Depth first and in file order, as on Dify: the first out-edge comes off the list next.
+                open.extend(graph.node(target).outs.iter().rev());
+            }
+        }
+    }
+}
+
+fn set(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx, state: EdgeState) {
+    if let Some(frame) = cx.run.frames.get_mut(frame) {
+        frame.edges[edge.at()] = state;
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Join {
+    /// An edge to it is undecided, or it has been dealt with.
+    Waits,
+    /// Every edge is decided and at least one is taken.
+    Ready,
+    /// Every edge is skipped.
+    Skipped,
+}
+
+fn join(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> Join {
+    let Some(frame) = cx.run.frames.get(frame) else { return Join::Waits };
+    if frame.nodes[node.at()].status != NodeStatus::Unknown {
+        return Join::Waits;
+    }
+    let mut any_taken = false;
+    for edge in &cx.run.graph.node(node).ins {
+        match frame.edges[edge.at()] {
+            EdgeState::Unknown => return Join::Waits,
+            EdgeState::Taken => any_taken = true,
+            EdgeState::Skipped => {}
+        }
+    }
+    if any_taken { Join::Ready } else { Join::Skipped }
+}

@@ -1,0 +1,187 @@
+//! Questions to the user that a node of its own asks: told as they are asked, answered, called off or passed over; what
+//! follows from an answer is done in the step that takes it.
+
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+
+use super::events::{EventKind, StepEvent};
+use super::pause::{self, Pause};
+use super::run::Ended;
+use super::{Step, end_of_run, late_hooks, records};
+use tidemill_base::failure::{EngineErrorType, NodeFailure};
+use tidemill_base::ids::FramePath;
+use tidemill_base::value::JsonMap;
+use tidemill_workflow::graph::NodeIx;
+use tidemill_workflow::nodes::pause::input::check_input;
+use tidemill_workflow::nodes::user_interaction::answer::{Asked, CANCELLED, PRESET, results, timed_out};
+use tidemill_workflow::nodes::user_interaction::{InteractionType, UserInteractionData};
+use tidemill_workflow::nodes::{NodeData, NodeResult, OnTimeout, PauseRequest, SOURCE_HANDLE};
+
+/// Ends the node at once where nobody is to be asked; else what is to be asked comes back.
+pub(super) fn goes_on(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    id: &Arc<str>,
+    mut request: PauseRequest,
+) -> Option<PauseRequest> {
+    let preset = request.details.shift_remove(PRESET);
+    let Some(answer) = preset else { return Some(request) };
+    let graph = cx.run.graph.clone();
+    if let Some(data) = data_of(&graph.node(node).data)
+        && data.interaction == InteractionType::Message
+    {
+        tell(cx, frame, node, StepEvent::UserInteractionRequested, requested(data, id, &request));
+        let text = JsonMap::from_iter([("text".to_string(), request.content.as_str().into())]);
+        tell(cx, frame, node, StepEvent::TextAdd, text);
+    }
+    let asked = Asked { id, request: &request, waited_ms: 0 };
+    match check_input(&request, answer) {
+        Ok(answer) => take(cx, frame, node, asked, &answer),
+        Err(wrong) => {
+            let message = format!("`user_input` is no answer: {wrong}");
+            fail(cx, frame, node, id, NodeFailure::new("PauseInputInvalid", message));
+        }
+    }
+    None
+}
+
+/// A question is open.
+pub(super) fn asked(cx: &mut Step<'_>, id: &Arc<str>) {
+    let Some(pause) = cx.run.pauses.get(id).cloned() else { return };
+    let graph = cx.run.graph.clone();
+    if let Some(data) = data_of(&graph.node(pause.node).data) {
+        let told = requested(data, id, &pause.request);
+        tell(cx, &pause.frame, pause.node, StepEvent::UserInteractionRequested, told);
+        cx.close_entry();
+    }
+}
+
+/// Somebody has answered.
+pub(super) fn answered(cx: &mut Step<'_>, pause: &Pause, answer: &Json) {
+    // It was checked when it was taken; one that was put there by hand may be anything.
+    match check_input(&pause.request, answer.clone()) {
+        Ok(answer) => taken(cx, pause, &answer, false),
+        Err(wrong) => {
+            let failure = NodeFailure::new("PauseInputInvalid", wrong.to_string());
+            fail(cx, &pause.frame, pause.node, &pause.id, failure);
+        }
+    }
+}
+
+/// Nobody has answered in time.
+pub(super) fn expired(cx: &mut Step<'_>, pause: &Pause) {
+    let reason = timed_out(pause.request.timeout_ms.unwrap_or_default());
+    let graph = cx.run.graph.clone();
+    let data = data_of(&graph.node(pause.node).data);
+    match (pause.request.on_timeout, data) {
+        (OnTimeout::Default, _) => match check_input(&pause.request, pause.request.defaults.clone()) {
+            Ok(answer) => taken(cx, pause, &answer, true),
+            Err(wrong) => {
+                let failure = NodeFailure::new("PauseInputInvalid", wrong.to_string());
+                fail(cx, &pause.frame, pause.node, &pause.id, failure);
+            }
+        },
+        (OnTimeout::Branch, Some(data)) => {
+            tell_failed(cx, &pause.frame, pause.node, &pause.id, &reason);
+            let result = data.unanswered(asked_by(cx, pause));
+            end(cx, &pause.frame, pause.node, result);
+        }
+        (OnTimeout::Fail | OnTimeout::Branch, _) => {
+            let failure = NodeFailure::new(EngineErrorType::Timeout.name(), reason);
+            fail(cx, &pause.frame, pause.node, &pause.id, failure);
+        }
+    }
+}
+
+/// Whoever was asked wants no more of it: that ends the run.
+pub(super) fn called_off(cx: &mut Step<'_>, pause: &Pause) {
+    tell_failed(cx, &pause.frame, pause.node, &pause.id, CANCELLED);
+    end_of_run::abort(cx, CANCELLED);
+}
+
+fn taken(cx: &mut Step<'_>, pause: &Pause, answer: &Json, by_timeout: bool) {
+    let mut told = about(&pause.id);
+    told.insert("input_data".into(), answer.clone());
+    if by_timeout {
+        told.insert("by_timeout".into(), true.into());
+    }
+    tell(cx, &pause.frame, pause.node, StepEvent::UserInteractionResponded, told);
+    let asked = asked_by(cx, pause);
+    take(cx, &pause.frame, pause.node, asked, answer);
+}
+
+/// Does what follows from an answer, and ends the node.
+fn take(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, asked: Asked<'_>, answer: &Json) {
+    let graph = cx.run.graph.clone();
+    let spec = graph.node(node);
+    let Some(data) = data_of(&spec.data) else {
+        let message = format!("node {} asks nothing of this kind", spec.id);
+        return fail(cx, frame, node, asked.id, NodeFailure::new(EngineErrorType::Engine.name(), message));
+    };
+    let loop_id = spec.loop_id.map(|at| graph.node(at).id.as_str());
+    let effects = match data.on_answer.effects(&data.input(answer), &cx.run.pool(frame), loop_id) {
+        Ok(effects) => effects,
+        Err(failure) => return fail(cx, frame, node, asked.id, failure),
+    };
+    let mut told = about(asked.id);
+    told.insert("operation_type".into(), data.operation().into());
+    told.insert("results".into(), results(&effects));
+    tell(cx, frame, node, StepEvent::UserInteractionProcessed, told);
+    let result = data.answered(asked, answer, effects);
+    end(cx, frame, node, result);
+}
+
+fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut result: NodeResult) {
+    let graph = cx.run.graph.clone();
+    let is_carried = graph.node(node).outs.iter().any(|edge| *graph.edge(*edge).handle == *result.handle);
+    if !is_carried {
+        result.handle = SOURCE_HANDLE.into();
+    }
+    let (record, _) = records::of(cx, frame, node, result);
+    late_hooks::end(cx, frame, node, Ended { failed: false, record: record.into() });
+}
+
+fn fail(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, id: &str, failure: NodeFailure) {
+    tell_failed(cx, frame, node, id, &failure.message);
+    pause::fail(cx, frame, node, failure);
+}
+
+fn tell_failed(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, id: &str, reason: &str) {
+    let mut told = about(id);
+    told.insert("reason".into(), reason.into());
+    tell(cx, frame, node, StepEvent::UserInteractionFailed, told);
+}
+
+fn tell(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, what: StepEvent, data: JsonMap) {
+    let about = cx.about(frame, node);
+    cx.tell(EventKind::NodeStep { about, what, data });
+}
+
+fn about(id: &str) -> JsonMap {
+    JsonMap::from_iter([("interaction_id".to_string(), id.into())])
+}
+
+fn requested(data: &UserInteractionData, id: &str, request: &PauseRequest) -> JsonMap {
+    let mut told = about(id);
+    told.insert("operation_type".into(), data.operation().into());
+    told.insert("interaction_type".into(), data.interaction.name().into());
+    told.insert("prompt".into(), request.content.as_str().into());
+    told.insert("timeout".into(), request.timeout_ms.into());
+    let context = json!({"options": request.options, "schema": request.schema, "defaults": request.defaults});
+    told.insert("context_data".into(), context);
+    told
+}
+
+fn asked_by<'a>(cx: &Step<'_>, pause: &'a Pause) -> Asked<'a> {
+    let waited_ms = (cx.at.now.micros() - pause.opened_at.micros()).max(0).unsigned_abs() / 1000;
+    Asked { id: &pause.id, request: &pause.request, waited_ms }
+}
+
+fn data_of(data: &NodeData) -> Option<&UserInteractionData> {
+    match data {
+        NodeData::UserInteraction(data) => Some(data),
+        _ => None,
+    }
+}

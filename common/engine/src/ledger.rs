@@ -1,0 +1,156 @@
+//! The ledger of a run: what each model call cost, under a key that only one call has, so that nothing is counted twice.
+//! Totals follow from the nodes; the ledger is for whoever wants to know what they are made of.
+
+use serde_json::{Value as Json, json};
+
+use super::Step;
+use super::body::Spent;
+use super::changes::Spending;
+use super::records::Record;
+use tidemill_base::ids::{FramePath, RunId};
+use tidemill_base::value::Stored;
+use tidemill_workflow::graph::NodeIx;
+use tidemill_workflow::nodes::llm::ModelConfig;
+use tidemill_workflow::nodes::{NodeData, NodeKind, Usage, WASTED};
+
+/// The step of a node whose one call is the node itself.
+const CALL: &str = "call";
+
+/// Who spent it.
+#[derive(Clone, Copy)]
+pub(super) enum By<'a> {
+    /// A model, by its provider and its name.
+    Model(&'a str, &'a str),
+    /// A model whose reply was of no use.
+    InVain(&'a str, &'a str),
+    /// A run that was called: its own ledger says how.
+    Run(RunId),
+    /// Whatever a tool had done.
+    Others,
+}
+
+impl<'a> By<'a> {
+    /// As a step tells it: a run, else a model; of neither, a tool.
+    pub(super) fn of(run: Option<RunId>, provider: &'a str, model: &'a str) -> Self {
+        match run {
+            Some(run) => Self::Run(run),
+            None if provider.is_empty() && model.is_empty() => Self::Others,
+            None => Self::Model(provider, model),
+        }
+    }
+}
+
+/// Notes a call: `key` is the step and its try, `llm:2/1`.
+pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str, usage: &Usage, by: By<'_>) {
+    let execution = cx.execution(frame, node);
+    let mut entry = json!({
+        "at": cx.at.now.micros(),
+        "node": cx.run.graph.node(node).id.as_str(),
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.total_tokens,
+        "total_price": usage.total_price,
+        "currency": usage.currency,
+    });
+    if usage.record.get("estimated").and_then(Json::as_bool) == Some(true) {
+        entry["estimated"] = true.into();
+    }
+    if let Some(of) = usage.record.get(WASTED).and_then(Json::as_object) {
+        // By a run that was called, which has told its key and its models of it.
+        let wasted = Usage::from_record(of.clone());
+        entry["wasted_tokens"] = wasted.total_tokens.into();
+        entry["wasted_price"] = wasted.total_price.as_str().into();
+        waste(cx, &wasted);
+    }
+    if let By::InVain(..) = by {
+        entry["wasted"] = true.into();
+    }
+    if usage.total_tokens == 0 || matches!(by, By::InVain(..)) {
+        waste(cx, usage);
+    }
+    match by {
+        By::Model(provider, model) | By::InVain(provider, model) => {
+            entry["provider"] = provider.into();
+            entry["model"] = model.into();
+            cx.out.spent.push(Spending {
+                at: cx.at.now,
+                provider: provider.into(),
+                model: model.into(),
+                prompt_tokens: usage.prompt_tokens,
+                completion_tokens: usage.completion_tokens,
+                total_tokens: usage.total_tokens,
+                price: Spent::of(Some(usage)).price.map(|price| *price),
+            });
+        }
+        By::Run(run) => entry["run"] = json!(run),
+        By::Others => {}
+    }
+    cx.out.ledger.push((format!("{execution}/{key}"), entry.to_string()));
+}
+
+/// Counts what no total has: of calls that count nothing, that there is an entry.
+fn waste(cx: &mut Step<'_>, usage: &Usage) {
+    let so_far = cx.run.control.wasted.take().unwrap_or_default();
+    cx.run.control.wasted = Some(Box::new(so_far.plus(&Spent::of(Some(usage)))));
+    cx.out.control = true;
+}
+
+/// Notes a reply that was of no use to the attempt with this number, if there was one.
+pub(super) fn note_wasted(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, number: u32, record: &Record) {
+    if let Some(wasted) = &record.wasted {
+        let by = By::InVain(&wasted.provider, &wasted.model);
+        note(cx, frame, node, &format!("wasted/{number}"), &wasted.usage, by);
+    }
+}
+
+/// The one model that a node of this configuration asks.
+fn configured(data: &NodeData) -> Option<&ModelConfig> {
+    if let NodeData::Llm(data) = data {
+        return Some(&data.model);
+    }
+    if let NodeData::QuestionClassifier(data) = data {
+        return Some(&data.model);
+    }
+    if let NodeData::ParameterExtractor(data) = data { Some(&data.model) } else { None }
+}
+
+/// Notes what an attempt cost that told of no steps; nothing for one without a model.
+pub(super) fn note_attempt(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) {
+    if record.usage.is_none() && record.wasted.is_none() {
+        return;
+    }
+    let Some(state) = cx.run.node(frame, node) else { return };
+    let (number, is_charged) = (state.attempt, state.charged.tokens > 0);
+    note_wasted(cx, frame, node, number, record);
+    let Some(usage) = record.usage.as_ref().filter(|usage| usage.is_any() && !is_charged) else { return };
+    note_whole(cx, frame, node, number, record, usage);
+}
+
+/// Notes what a try cost as a whole.
+pub(super) fn note_whole(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    number: u32,
+    record: &Record,
+    usage: &Usage,
+) {
+    let key = format!("{CALL}/{number}");
+    let text = |name: &str| {
+        let value = record.process_data.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+        match value {
+            Some(Stored::Inline(segment)) => segment.value.as_str().unwrap_or_default().to_owned(),
+            Some(Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_)) | None => String::new(),
+        }
+    };
+    let (mut provider, mut model) = (text("model_provider"), text("model_name"));
+    // A failed attempt shows less of itself; what it asked is known all the same.
+    if let Some(config) = configured(&cx.run.graph.node(node).data).filter(|_| model.is_empty()) {
+        provider.clone_from(&config.provider);
+        model.clone_from(&config.name);
+    }
+    // A tool asks no model by itself.
+    let is_tool = cx.run.graph.node(node).kind == NodeKind::Tool;
+    let by = if is_tool { By::Others } else { By::Model(&provider, &model) };
+    note(cx, frame, node, &key, usage, by);
+}

@@ -1,0 +1,139 @@
+//! Somebody has answered what a node waits for, or has called it off, or nobody did in time: its branch goes on.
+
+use super::events::EventKind;
+use super::fact::{Answer, Said};
+use super::pause::{self, Pause, PauseStatus};
+use super::run::Ended;
+use super::{Step, drive, end_of_run, interaction, late_hooks, records};
+use tidemill_base::failure::{EngineErrorType, NodeFailure};
+use tidemill_base::value::JsonMap;
+use tidemill_workflow::nodes::human_input::{answered, check_answer, expired};
+use tidemill_workflow::nodes::{NodeResult, PauseKind};
+
+#[inline(never)]
+pub(super) fn step(cx: &mut Step<'_>, it: &Answer) {
+    let status = if it.said == Said::Cancel { PauseStatus::Cancelled } else { PauseStatus::Answered };
+    let Some(pause) = pause::close(cx, &it.pause, status) else { return };
+    if pause.step.is_some() {
+        return hand_out(cx, &pause);
+    }
+    if it.said == Said::Cancel {
+        return called_off(cx, &pause);
+    }
+    end_of_run::go_on(cx);
+    let result = match (&it.said, pause.request.kind.is_form()) {
+        (Said::Form { action, inputs }, true) => of_form(cx, &pause, action, inputs),
+        (Said::Input(input), false) if pause.request.kind == PauseKind::UserInteraction => {
+            interaction::answered(cx, &pause, input);
+            return drive::drive(cx);
+        }
+        (Said::Input(_), false) => misplaced(pause.request.kind),
+        // It was checked when it was taken; only an answer that was put there by hand comes here.
+        (Said::Form { .. }, false) | (Said::Input(_), true) | (Said::Cancel, _) => {
+            let message =
+                format!("the answer to a pause of kind {} has another form", pause.request.kind.name());
+            NodeResult::failed(NodeFailure::new("ValueError", message))
+        }
+    };
+    end(cx, &pause, result);
+    drive::drive(cx);
+}
+
+/// The job that waits for the answer is handed out again, and reads there what came of the pause.
+fn hand_out(cx: &mut Step<'_>, pause: &Pause) {
+    end_of_run::go_on(cx);
+    drive::make_ready(cx, &pause.frame, pause.node);
+    drive::drive(cx);
+}
+
+/// Whoever was asked wants no more of it: that ends the run.
+fn called_off(cx: &mut Step<'_>, pause: &Pause) {
+    if pause.request.kind == PauseKind::UserInteraction {
+        return interaction::called_off(cx, pause);
+    }
+    let node = cx.run.graph.node(pause.node).id.clone();
+    end_of_run::abort(cx, &format!("what node {node} has asked was cancelled"));
+}
+
+/// Only a job asks such things, and reads the answers.
+fn misplaced(kind: PauseKind) -> NodeResult {
+    let message = format!("a pause of kind {} is a job's", kind.name());
+    NodeResult::failed(NodeFailure::new(EngineErrorType::Engine.name(), message))
+}
+
+fn of_form(cx: &mut Step<'_>, pause: &Pause, action: &str, inputs: &JsonMap) -> NodeResult {
+    match check_answer(&pause.request, action, inputs) {
+        Ok(submitted) => taken(cx, pause, action, submitted),
+        // As above.
+        Err(error) => {
+            tell_again(cx, pause);
+            NodeResult::failed(NodeFailure::new("ValueError", error.to_string()))
+        }
+    }
+}
+
+fn taken(cx: &mut Step<'_>, pause: &Pause, action: &str, submitted: JsonMap) -> NodeResult {
+    let result = answered(&pause.request, action, &submitted);
+    tell_again(cx, pause);
+    if pause.request.kind == PauseKind::Simple {
+        return result;
+    }
+    let text = |name: &str| {
+        let found = result.outputs.iter().find(|(known, _)| known == name);
+        found.and_then(|(_, value)| value.value.as_str()).unwrap_or("").to_string()
+    };
+    let (rendered_content, action_text) = (text("__rendered_content"), text("__action_value"));
+    let about = cx.about(&pause.frame, pause.node);
+    cx.tell(EventKind::NodeRunHumanInputFormFilled {
+        about,
+        rendered_content,
+        action: action.to_string(),
+        action_text,
+        submitted,
+    });
+    result
+}
+
+/// Nobody has answered in time: a form leaves by its handle for that.
+pub(super) fn time_is_over(cx: &mut Step<'_>, id: &str) {
+    let Some(pause) = pause::close(cx, id, PauseStatus::Expired) else { return };
+    if pause.step.is_some() {
+        return hand_out(cx, &pause);
+    }
+    end_of_run::go_on(cx);
+    if pause.request.kind == PauseKind::UserInteraction {
+        interaction::expired(cx, &pause);
+        return drive::drive(cx);
+    }
+    let result = if pause.request.kind.is_form() {
+        tell_again(cx, &pause);
+        let about = cx.about(&pause.frame, pause.node);
+        let expired_at = pause.expires_at.unwrap_or(cx.at.now);
+        cx.tell(EventKind::NodeRunHumanInputFormTimeout { about, expired_at });
+        expired(&pause.request)
+    } else {
+        misplaced(pause.request.kind)
+    };
+    end(cx, &pause, result);
+    drive::drive(cx);
+}
+
+/// The longest time that any form of a run may wait is over: Dify ends the run.
+pub(super) fn limit_is_over(cx: &mut Step<'_>, id: &str) {
+    if let Some(pause) = cx.run.pauses.get(id) {
+        let node = cx.run.graph.node(pause.node).id.clone();
+        end_of_run::abort(cx, &format!("Human input global timeout at node {node}"));
+    }
+}
+
+/// Dify runs a node that waited once more, and tells of it.
+fn tell_again(cx: &mut Step<'_>, pause: &Pause) {
+    let about = cx.about(&pause.frame, pause.node);
+    cx.tell(EventKind::NodeRunStarted(about));
+}
+
+fn end(cx: &mut Step<'_>, pause: &Pause, result: NodeResult) {
+    let failed = result.failure.is_some();
+    let (record, _) = records::of(cx, &pause.frame, pause.node, result);
+    late_hooks::end(cx, &pause.frame, pause.node, Ended { failed, record: record.into() });
+}

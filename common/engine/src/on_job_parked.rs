@@ -1,0 +1,41 @@
+//! A job that has to wait longer than a worker waits: nobody holds it. A timer brings it back as the same attempt, or the end
+//! of a run that it has called, or somebody's answer.
+
+use std::time::Duration;
+
+use super::changes::TimerChange;
+use super::fact::{JobParked, Timer};
+use super::run::NodeStatus;
+use super::{Step, calls, drive, on_job_started, pause, timeouts};
+use tidemill_base::ids::Delivery;
+
+#[inline(never)]
+pub(super) fn step(cx: &mut Step<'_>, it: JobParked) {
+    if !on_job_started::is_current(cx, &it.job) {
+        return;
+    }
+    if it.is_childs {
+        on_job_started::heard(cx, &it.job);
+    } else {
+        on_job_started::tell_started(cx, &it.job, it.started_at);
+    }
+    let (frame, node, attempt) = (it.job.frame.clone(), it.job.node, it.job.attempt);
+    timeouts::over(cx, &frame, node, attempt);
+    cx.update(&frame, node, |state| {
+        state.status = NodeStatus::Retrying;
+        state.job = None;
+        state.parked = Some(it.reason.into());
+        // As behind a hand-back: the next handing-out is newer than this one, and counts no more than it.
+        state.delivery = it.job.delivery.saturating_add(Delivery::HAND_BACK - 1);
+    });
+    if let Some(asked) = it.pause {
+        pause::wait_in_job(cx, &frame, node, *asked);
+    } else if it.call.is_none_or(|call| calls::wait(cx, &frame, node, *call)) {
+        let due = cx.at.now.plus(Duration::from_millis(it.wait_ms));
+        cx.out.timers.push(TimerChange::Set(due, Timer::Retry { frame, node, attempt }));
+    } else {
+        drive::make_ready(cx, &frame, node);
+    }
+    // Another node of this run may have waited for its turn.
+    drive::drive(cx);
+}

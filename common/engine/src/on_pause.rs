@@ -1,0 +1,52 @@
+//! Somebody wants that nothing new begins. What a worker is at may end; what waits in a queue is taken back.
+
+use super::fact::PauseCommand;
+use super::run::{NodeStatus, RunStatus};
+use super::{Step, drive, end_of_run, timeouts};
+use tidemill_base::ids::FramePath;
+use tidemill_workflow::graph::NodeIx;
+
+#[inline(never)]
+pub(super) fn step(cx: &mut Step<'_>, it: PauseCommand) {
+    hold(cx, it);
+    if cx.run.status == RunStatus::Paused {
+        // It waited for an answer before; now it waits for a resume as well.
+        end_of_run::tell_paused(cx);
+    } else {
+        drive::drive(cx);
+    }
+}
+
+/// The command is in effect.
+pub(super) fn hold(cx: &mut Step<'_>, it: PauseCommand) {
+    cx.run.control.pausing.push(it.reason);
+    cx.out.control = true;
+    for (frame, node) in queued(cx) {
+        take_back(cx, &frame, node);
+    }
+}
+
+fn queued(cx: &Step<'_>) -> Vec<(FramePath, NodeIx)> {
+    let of_frame = |(path, frame): (&FramePath, &super::run::Frame)| {
+        let waits = |(at, node): (usize, &super::run::NodeState)| {
+            (node.status == NodeStatus::Queued)
+                .then(|| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX))))
+        };
+        frame.nodes.iter().enumerate().filter_map(waits).collect::<Vec<_>>()
+    };
+    cx.run.frames.iter().flat_map(of_frame).collect()
+}
+
+/// The node is ready again, as if its job had never been made.
+fn take_back(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    timeouts::take_back(cx, frame, node);
+    let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
+    timeouts::over(cx, frame, node, attempt);
+    cx.update(frame, node, |state| {
+        state.job = None;
+        if !state.is_between() {
+            state.attempt = state.attempt.saturating_sub(1);
+        }
+    });
+    drive::make_ready(cx, frame, node);
+}

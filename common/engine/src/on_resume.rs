@@ -1,0 +1,43 @@
+//! Somebody wants the run to go on: pause commands are lifted, and nodes that wait for variables look again.
+
+use super::pause::{self, PauseStatus};
+use super::run::{Ended, RunStatus};
+use super::{Step, drive, end_of_run, late_hooks, records, step_limits};
+use tidemill_workflow::nodes::{PauseKind, evaluate};
+
+#[inline(never)]
+pub(super) fn step(cx: &mut Step<'_>) {
+    if !cx.run.control.pausing.is_empty() {
+        cx.run.control.pausing.clear();
+        cx.out.control = true;
+        // A form may still hold it up; then it pauses again at once, and says so.
+        end_of_run::go_on(cx);
+    }
+    look_again(cx);
+    if cx.run.status == RunStatus::Running {
+        drive::drive(cx);
+    }
+}
+
+fn look_again(cx: &mut Step<'_>) {
+    let simple = cx.run.pauses.values().filter(|pause| pause.request.kind == PauseKind::Simple);
+    let simple: Vec<_> = simple.map(|pause| (pause.id.clone(), pause.frame.clone(), pause.node)).collect();
+    let graph = cx.run.graph.clone();
+    for (id, frame, node) in simple {
+        let limits = step_limits(&cx.run.head.options);
+        let Ok(result) = evaluate(graph.node(node), &cx.run.pool(&frame), &limits) else { continue };
+        if result.pause.is_some() {
+            continue;
+        }
+        // What one of them led to may have ended the run, and with it the others.
+        if pause::close(cx, &id, PauseStatus::Answered).is_none() {
+            continue;
+        }
+        end_of_run::go_on(cx);
+        let about = cx.about(&frame, node);
+        cx.tell(super::events::EventKind::NodeRunStarted(about));
+        let failed = result.failure.is_some();
+        let (record, _) = records::of(cx, &frame, node, result);
+        late_hooks::end(cx, &frame, node, Ended { failed, record: record.into() });
+    }
+}

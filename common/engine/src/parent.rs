@@ -1,0 +1,108 @@
+//! Changes of a list of the run that has called this one. Only the owner of that run's state may change it, and it is
+//! another run: so the node asks by a fact, waits in nobody's hands, and ends with what the answer says. Both facts are
+//! written by commits, and both runs lie on one shard: nothing can be lost between them.
+
+use super::changes::Told;
+use super::fact::{ParentAnswered, ParentAsked};
+use super::records::Record;
+use super::run::NodeStatus;
+use super::{Step, drive, objects, settle, timeouts};
+use tidemill_base::ids::FramePath;
+use tidemill_workflow::graph::NodeIx;
+use tidemill_workflow::nodes::{NodeData, NodeKind};
+use tidemill_workflow::objects::{Effects, ObjectError, Target};
+
+/// Why a node waits that has asked.
+const WAITS: &str = "a list of messages of the run that has called this one";
+
+/// Whether these effects are for another run than this.
+pub(super) fn is_asked(cx: &Step<'_>, frame: &FramePath, effects: &Effects) -> bool {
+    let is_parents = |target: Target| target == Target::Parent;
+    frame.is_root()
+        && cx.run.head.caller.is_some()
+        && effects.messages.iter().any(|change| is_parents(change.target))
+}
+
+/// The node asks the run around, and waits for what comes of it.
+///
+/// # Errors
+/// It changes more than one list, or is no node that only does that: what it made could not wait.
+pub(super) fn ask(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    effects: &Effects,
+) -> Result<(), ObjectError> {
+    let is_simple = cx.run.graph.node(node).kind == NodeKind::ContextProcessor;
+    let ([change], true, Some(caller)) = (&effects.messages[..], is_simple, cx.run.head.caller.as_deref())
+    else {
+        return Err(ObjectError::ParentConversationNotFound);
+    };
+    let (caller, change) = (caller.clone(), change.clone());
+    let attempt = cx.run.node(frame, node).map_or(1, |state| state.attempt);
+    timeouts::over(cx, frame, node, attempt);
+    cx.update(frame, node, |state| {
+        state.status = NodeStatus::Retrying;
+        state.job = None;
+        state.parked = Some(WAITS.into());
+    });
+    let execution = cx.execution(frame, node);
+    let asked = ParentAsked {
+        frame: caller.frame,
+        node: caller.node,
+        child: cx.run.id,
+        execution,
+        child_frame: frame.clone(),
+        child_node: cx.run.graph.node(node).id.clone(),
+        change,
+    };
+    cx.out.calls.get_or_insert_default().told.push(Told::Asked(caller.run, Box::new(asked)));
+    Ok(())
+}
+
+/// A run that a node of this one has called wants to change a list of this run.
+pub(super) fn asked(cx: &mut Step<'_>, it: &ParentAsked) {
+    let Some(node) = cx.run.find(&it.node) else { return };
+    let frame = &it.frame;
+    let mut change = it.change.clone();
+    change.target = Target::Own;
+    let effects = Effects { messages: vec![change], ..Effects::default() };
+    let by = objects::Author { frame, node, execution: it.execution };
+    let answer = match objects::apply_by(cx, by, &effects, None) {
+        Ok(outcome) => {
+            let outputs = outcome.map(|outcome| objects::outputs(cx, frame, node, &effects, &outcome));
+            Ok(outputs.unwrap_or_default())
+        }
+        Err(error) => Err((error.name().to_string(), error.to_string())),
+    };
+    cx.close_entry();
+    let answered = ParentAnswered { frame: it.child_frame.clone(), node: it.child_node.clone(), answer };
+    cx.out.calls.get_or_insert_default().told.push(Told::Answered(it.child, Box::new(answered)));
+}
+
+/// The run around has answered: the node ends.
+pub(super) fn answered(cx: &mut Step<'_>, it: ParentAnswered) {
+    let Some(node) = cx.run.find(&it.node) else { return };
+    let frame = it.frame;
+    let graph = cx.run.graph.clone();
+    let NodeData::ContextProcessor(data) = &graph.node(node).data else { return };
+    let waits = |state: &super::run::NodeState| {
+        state.status == NodeStatus::Retrying && state.parked.as_deref() == Some(WAITS)
+    };
+    if !cx.run.node(&frame, node).is_some_and(waits) {
+        return;
+    }
+    cx.update(&frame, node, |state| state.parked = None);
+    let inputs = data.shown_inputs();
+    let inputs =
+        inputs.into_iter().map(|(name, value)| (name, tidemill_base::value::Stored::Inline(value))).collect();
+    let record = Record { inputs, ..Record::default() };
+    let now = cx.at.now;
+    match it.answer {
+        Ok(outputs) => settle::succeeded(cx, &frame, node, now, Record { outputs, ..record }.into()),
+        Err((error_type, error)) => {
+            settle::failed(cx, &frame, node, now, Record { error_type, error, ..record }.into());
+        }
+    }
+    drive::drive(cx);
+}

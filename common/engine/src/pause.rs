@@ -1,0 +1,235 @@
+//! What a node waits for from outside. A pause is nothing but state: nobody holds anything while it lasts.
+//!
+//! A node waits instead of an end, or within a step of its job; then the job was put down, and is handed out again when
+//! the pause is over, however that came.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::changes::TimerChange;
+use super::events::EventKind;
+use super::fact::{Asked, Timer};
+use super::records::Record;
+use super::run::{Ended, NodeStatus, RunState, json_size};
+use super::{Step, interaction, late_hooks, timeouts};
+use tidemill_base::clock::Timestamp;
+use tidemill_base::failure::{EngineErrorType, NodeFailure};
+use tidemill_base::ids::{ExecutionId, FramePath};
+use tidemill_workflow::graph::NodeIx;
+use tidemill_workflow::nodes::pause::not_interactive;
+use tidemill_workflow::nodes::{PauseKind, PauseRequest};
+
+/// Where a pause stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PauseStatus {
+    /// Nobody has answered.
+    Pending,
+    /// Answered.
+    Answered,
+    /// Its time is over.
+    Expired,
+    /// Called off, or the run ended before.
+    Cancelled,
+}
+
+impl PauseStatus {
+    /// Every status.
+    pub const ALL: [Self; 4] = [Self::Pending, Self::Answered, Self::Expired, Self::Cancelled];
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Answered => "answered",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A node's wait for an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pause {
+    /// Its id (Dify: session id, form id).
+    pub id: Arc<str>,
+    /// The frame.
+    pub frame: FramePath,
+    /// The node.
+    pub node: NodeIx,
+    /// The node's execution.
+    pub execution: ExecutionId,
+    /// The step of its job that asks; none when the node waits instead of an end.
+    pub step: Option<Arc<str>>,
+    /// What is asked.
+    pub request: Box<PauseRequest>,
+    /// Since when.
+    pub opened_at: Timestamp,
+    /// Until when, if there is an end to it.
+    pub expires_at: Option<Timestamp>,
+    /// Where it stands.
+    pub status: PauseStatus,
+}
+
+/// The id of the wait that begins with this attempt of an execution. It follows from both, so that a step computed
+/// again opens the same pause.
+fn id_of(execution: &ExecutionId, attempt: u32) -> Arc<str> {
+    named(&format!("{execution}/pause/{attempt}"))
+}
+
+/// The id of what a step of a job asks. It follows from the execution and the step, so whoever takes the job up again
+/// finds the answer.
+pub fn id_in_job(execution: &ExecutionId, step: &str) -> Arc<str> {
+    named(&format!("{execution}/ask/{step}"))
+}
+
+fn named(name: &str) -> Arc<str> {
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).to_string().into()
+}
+
+/// The node waits from now on. Its branch goes no further; everything else does.
+pub(super) fn open(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, request: PauseRequest) {
+    let execution = cx.execution(frame, node);
+    let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
+    let id = id_of(&execution, attempt);
+    let request = match request.kind {
+        PauseKind::UserInteraction => match interaction::goes_on(cx, frame, node, &id, request) {
+            None => return,
+            Some(request) => request,
+        },
+        PauseKind::Form
+        | PauseKind::Simple
+        | PauseKind::Params
+        | PauseKind::Confirm
+        | PauseKind::ToolApproval
+        | PauseKind::HumanRelay => request,
+    };
+    if let Some(failure) = refused(cx, &request) {
+        return fail(cx, frame, node, failure);
+    }
+    // The limits are of attempts, not of waiting.
+    timeouts::over(cx, frame, node, attempt);
+    cx.update(frame, node, |state| {
+        state.status = NodeStatus::Waiting;
+        state.job = None;
+    });
+    let is_question = request.kind == PauseKind::UserInteraction;
+    begin(cx, frame, node, (id.clone(), None), request);
+    if is_question {
+        interaction::asked(cx, &id);
+    }
+}
+
+/// The node's job was put down until somebody has answered.
+pub(super) fn wait_in_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, asked: Asked) {
+    let Asked { pause, step, request } = asked;
+    if let Some(failure) = refused(cx, &request) {
+        cx.update(frame, node, |state| state.parked = None);
+        return fail(cx, frame, node, failure);
+    }
+    cx.update(frame, node, |state| state.status = NodeStatus::Waiting);
+    begin(cx, frame, node, (pause, Some(step)), request);
+}
+
+fn begin(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    (id, step): (Arc<str>, Option<Arc<str>>),
+    request: PauseRequest,
+) {
+    let (now, execution) = (cx.at.now, cx.execution(frame, node));
+    let own = request.timeout().map(|wait| now.plus(wait));
+    let limit = limit_of(cx.run, &request);
+    let pause = Pause {
+        id,
+        frame: frame.clone(),
+        node,
+        execution,
+        step,
+        request: Box::new(request),
+        opened_at: now,
+        expires_at: [own, limit].into_iter().flatten().min(),
+        status: PauseStatus::Pending,
+    };
+    set_timers(cx, &pause, own, limit);
+    let about = cx.about(frame, node);
+    cx.tell(EventKind::NodeRunPauseRequested { about, pause: pause.clone() });
+    cx.close_entry();
+    cx.out.pauses.insert(pause.id.clone(), pause.clone());
+    cx.run.pauses.insert(pause.id.clone(), pause);
+}
+
+/// Why nobody can be asked this.
+fn refused(cx: &Step<'_>, request: &PauseRequest) -> Option<NodeFailure> {
+    let options = &cx.run.head.options;
+    if !options.choices().interactive {
+        return Some(not_interactive(request.kind));
+    }
+    let (chars, max) = (request.content.chars().count(), options.template_chars_max);
+    let message = || {
+        format!("the form's text has {chars} characters, at most {max} are allowed (run.template_chars_max)")
+    };
+    if chars > max {
+        return Some(NodeFailure::new("ValueError", message()));
+    }
+    if request.kind.is_form() {
+        return None;
+    }
+    let parts =
+        [&request.schema, &request.options, &request.defaults].into_iter().chain(request.details.values());
+    let bytes: usize = parts.map(json_size).sum();
+    let message =
+        || format!("what is asked takes {bytes} bytes, at most {max} are allowed (run.template_chars_max)");
+    (bytes > max).then(|| NodeFailure::new(EngineErrorType::ValueTooLarge.name(), message()))
+}
+
+pub(super) fn fail(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, failure: NodeFailure) {
+    let record = Record { error: failure.message, error_type: failure.error_type, ..Record::default() };
+    late_hooks::end(cx, frame, node, Ended { failed: true, record: record.into() });
+}
+
+fn set_timers(cx: &mut Step<'_>, pause: &Pause, own: Option<Timestamp>, limit: Option<Timestamp>) {
+    if let Some(due) = own {
+        cx.out.timers.push(TimerChange::Set(due, Timer::PauseExpires { pause: pause.id.clone() }));
+    }
+    if let Some(due) = limit {
+        cx.out.timers.push(TimerChange::Set(due, Timer::PauseLimit { pause: pause.id.clone() }));
+    }
+}
+
+/// A pause of an exported run goes on in this one, under its id and with its times.
+pub(super) fn reopen(cx: &mut Step<'_>, mut pause: Pause) {
+    pause.execution = cx.execution(&pause.frame, pause.node);
+    let own = pause.request.timeout().map(|wait| pause.opened_at.plus(wait));
+    let limit = limit_of(cx.run, &pause.request);
+    set_timers(cx, &pause, own, limit);
+    cx.out.pauses.insert(pause.id.clone(), pause.clone());
+    cx.run.pauses.insert(pause.id.clone(), pause);
+}
+
+/// Until when any form of the run may wait (`human_input_timeout_s`); counted from the run's begin, as on Dify.
+fn limit_of(run: &RunState, request: &PauseRequest) -> Option<Timestamp> {
+    let seconds = run.head.options.human_input_timeout_s;
+    let is_bounded = seconds > 0 && request.kind.is_form();
+    is_bounded.then_some(run.started_at?.plus(Duration::from_secs(seconds)))
+}
+
+/// The wait is over, one way or another.
+pub(super) fn close(cx: &mut Step<'_>, id: &str, status: PauseStatus) -> Option<Pause> {
+    let mut pause = cx.run.pauses.remove(id)?;
+    pause.status = status;
+    cx.out.pauses.insert(pause.id.clone(), pause.clone());
+    if pause.request.timeout().is_some() {
+        cx.out.timers.push(TimerChange::Clear(Timer::PauseExpires { pause: pause.id.clone() }));
+    }
+    if limit_of(cx.run, &pause.request).is_some() {
+        cx.out.timers.push(TimerChange::Clear(Timer::PauseLimit { pause: pause.id.clone() }));
+    }
+    Some(pause)
+}
+
+/// The request in a worker's result, for a node that is to wait.
+pub(super) fn requested(record: &mut Record) -> Option<PauseRequest> {
+    record.pause.take().map(|request| *request)
+}

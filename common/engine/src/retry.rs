@@ -1,0 +1,56 @@
+//! Whether and when a failed attempt is followed by another.
+
+use std::time::Duration;
+
+use super::changes::TimerChange;
+use super::events::{EventKind, NodeEnd};
+use super::fact::Timer;
+use super::records::Record;
+use super::run::NodeStatus;
+use super::{Step, backoff, children};
+use tidemill_base::failure::EngineErrorType;
+use tidemill_base::ids::FramePath;
+use tidemill_workflow::graph::NodeIx;
+use tidemill_workflow::objects::ObjectError;
+
+/// Whether a failed attempt is followed by another. A container's own failure never is, nor that of a node
+/// inside it: that one was tried again by itself.
+pub(super) fn is_due(cx: &Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) -> bool {
+    let spec = cx.run.graph.node(node);
+    let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
+    spec.kind.spec().retries
+        && spec.retry.enabled
+        && attempt <= spec.retry.retries_max
+        && (!spec.settings.passing_only || may_pass(record))
+        && !ObjectError::NAMES.contains(&record.error_type.as_str())
+        && !spec.settings.not_retryable.contains(&record.error_type)
+        && !children::have_failed(cx, frame, node)
+}
+
+/// Whether another attempt could help: the failure says so, or it is none of the node's own. A timeout is not by its name:
+/// whatever a node calls may end in one, and have done what it was called for.
+fn may_pass(record: &Record) -> bool {
+    let engines = [EngineErrorType::WorkerLost, EngineErrorType::QueueTimeout];
+    record.passing || engines.iter().any(|class| class.name() == record.error_type)
+}
+
+/// Sets the timer of the next attempt and tells of it.
+pub(super) fn again(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, end: &NodeEnd) {
+    let graph = cx.run.graph.clone();
+    let spec = graph.node(node);
+    let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
+    let execution = cx.execution(frame, node);
+    let wait = backoff::wait_ms(&spec.retry, &spec.settings, &execution, attempt, end.record.retry_hint);
+    let due = cx.at.now.plus(Duration::from_millis(wait));
+    cx.update(frame, node, |state| {
+        state.status = NodeStatus::Retrying;
+        state.finished_at = None;
+        state.error = None;
+        state.handle = None;
+        state.delivery = 0;
+    });
+    let timer = Timer::Retry { frame: frame.clone(), node, attempt: attempt + 1 };
+    cx.out.timers.push(TimerChange::Set(due, timer));
+    cx.tell(EventKind::NodeRunRetry { end: end.clone(), index: attempt });
+    cx.close_entry();
+}

@@ -1,0 +1,275 @@
+//! What follows when an execution has ended, in Dify's order: values into the pool, edges, streamed text, and only
+//! then the event that tells of the end.
+
+use std::sync::Arc;
+
+use super::body::Spent;
+use super::events::{EventKind, NodeEnd};
+use super::records::Record;
+use super::run::{NodeStatus, Responder};
+use super::{
+    Step, breakpoints, budget, calls, children, containers, edges, end_of_run, ledger, objects, parent,
+    response, retry, timeouts, variables,
+};
+use tidemill_base::clock::Timestamp;
+use tidemill_base::ids::FramePath;
+use tidemill_base::value::{Segment, SegmentType, Stored};
+use tidemill_workflow::graph::{ErrorStrategy, Node, NodeIx};
+use tidemill_workflow::nodes::pause::{CALLED_OFF, as_form::REJECT};
+use tidemill_workflow::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NodeKind, SOURCE_HANDLE};
+use tidemill_workflow::objects::ObjectError;
+
+/// The node ended well.
+pub(super) fn succeeded(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    finished_at: Timestamp,
+    mut record: Box<Record>,
+) {
+    let effects = record.effects.take();
+    if let Some(effects) = &effects {
+        if parent::is_asked(cx, frame, effects) {
+            return match parent::ask(cx, frame, node, effects) {
+                Ok(()) => {}
+                Err(error) => failed(cx, frame, node, finished_at, Box::new(refused(*record, &error))),
+            };
+        }
+        match objects::apply(cx, frame, node, effects, record.usage.as_deref()) {
+            Ok(Some(outcome)) if cx.run.graph.node(node).kind == NodeKind::ContextProcessor => {
+                record.outputs = objects::outputs(cx, frame, node, effects, &outcome);
+            }
+            Ok(_) => {}
+            Err(error) => return failed(cx, frame, node, finished_at, Box::new(refused(*record, &error))),
+        }
+    }
+    let updates = std::mem::take(&mut record.updates);
+    let end = close(cx, frame, node, finished_at, record, NodeStatus::Succeeded);
+    objects::record(cx, frame, &end, effects);
+    for (of, name, value) in updates {
+        variables::assign(cx, frame, &of, &name, value.clone());
+        let about = cx.about(frame, node);
+        cx.tell(EventKind::NodeRunVariableUpdated { about, variable: (of, name), value });
+    }
+    if cx.run.graph.node(node).kind == NodeKind::LoopEnd {
+        containers::loop_end(cx, frame, node);
+    }
+    let handle = if end.record.handle.is_empty() { SOURCE_HANDLE } else { &end.record.handle };
+    go_on(cx, frame, node, handle, &end);
+    cx.tell(EventKind::NodeRunSucceeded(end));
+    cx.close_entry();
+    end_of_run::check_limits(cx);
+    after(cx, frame, node);
+}
+
+/// The record of a node that did its part, and wants to change what cannot be changed so.
+fn refused(record: Record, error: &ObjectError) -> Record {
+    Record {
+        inputs: record.inputs,
+        process_data: record.process_data,
+        usage: record.usage,
+        wasted: record.wasted,
+        error: error.to_string(),
+        error_type: error.name().to_string(),
+        ..Record::default()
+    }
+}
+
+/// What comes when all of an end is told: commands that waited for it, and the frame, if this was the last in it.
+fn after(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    budget::check(cx);
+    if !cx.run.status.is_over() {
+        breakpoints::ended(cx, node);
+    }
+    containers::settled(cx, frame);
+}
+
+/// The beginning of an attempt that nobody has told of.
+pub(super) fn told_started(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    if cx.run.node(frame, node).is_none_or(|state| state.started_at.is_some()) {
+        return;
+    }
+    let now = cx.at.now;
+    cx.update(frame, node, |state| {
+        state.status = NodeStatus::Running;
+        state.started_at = Some(now);
+    });
+    let about = cx.about(frame, node);
+    cx.tell(EventKind::NodeRunStarted(about));
+}
+
+/// An attempt failed: retry, strategy, or the end of the run.
+pub(super) fn failed(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    finished_at: Timestamp,
+    mut record: Box<Record>,
+) {
+    record.updates.clear();
+    if record.error_type == CALLED_OFF {
+        return called_off(cx, frame, node, finished_at, record);
+    }
+    cx.update(frame, node, |state| state.failures += 1);
+    let effects = record.effects.take();
+    let graph = cx.run.graph.clone();
+    let error: Arc<str> = record.error.as_str().into();
+    let strategy = graph.node(node).error_strategy.clone();
+    let again = retry::is_due(cx, frame, node, &record);
+    children::abandoned(cx, frame, node, &record, again);
+    let (status, handle, outputs) = match strategy {
+        _ if again => {
+            let end = close(cx, frame, node, finished_at, record, NodeStatus::Failed);
+            objects::record(cx, frame, &end, effects);
+            retry::again(cx, frame, node, &end);
+            budget::check(cx);
+            return;
+        }
+        None => {
+            let end = close(cx, frame, node, finished_at, record, NodeStatus::Failed);
+            objects::record(cx, frame, &end, effects);
+            response::streams::close_of_node(cx, frame, node);
+            cx.tell(EventKind::NodeRunFailed(end));
+            cx.close_entry();
+            end_of_run::check_limits(cx);
+            if frame.is_root() {
+                end_of_run::fail(cx, &error);
+            } else if let Some(open) = cx.frame_mut(frame) {
+                // The frame goes on as far as it can; its container decides what its failure means.
+                open.error.get_or_insert(error);
+            }
+            after(cx, frame, node);
+            return;
+        }
+        Some(ErrorStrategy::FailBranch) => (NodeStatus::Exception, FAIL_BRANCH_HANDLE, Vec::new()),
+        Some(ErrorStrategy::DefaultValue(values)) => (NodeStatus::Exception, SOURCE_HANDLE, values),
+    };
+    let strategy_name = if handle == FAIL_BRANCH_HANDLE { "fail-branch" } else { "default-value" };
+    let text = |text: &str| Stored::Inline(Segment::string(text));
+    // What a step says of its error is an object, which stands in place of the text.
+    let said = record.outputs.iter().find(|(name, value)| name == "error_message" && is_object(value));
+    let said = said.map(|(_, value)| value.clone());
+    let message = said.unwrap_or_else(|| text(&record.error));
+    let own = [("error_message", message), ("error_type", text(&record.error_type))];
+    record.outputs = outputs.into_iter().map(|(name, value)| (name, Stored::Inline(value))).collect();
+    for (name, value) in own {
+        record.outputs.retain(|(known, _)| known != name);
+        record.outputs.push((name.to_string(), value));
+    }
+    record.metadata =
+        tidemill_base::value::JsonMap::from_iter([("error_strategy".into(), strategy_name.into())]);
+    record.durations = None;
+    record.handle = handle.to_string();
+    let end = close(cx, frame, node, finished_at, record, status);
+    objects::record(cx, frame, &end, effects);
+    if graph.node(node).kind.spec().execution == ExecutionType::Branch && handle == SOURCE_HANDLE {
+        // Dify finds no branch for it and fails the run; so do we, and say how to mend it.
+        let id = &graph.node(node).id;
+        let reason = format!("Branch node {id} completed without selecting a branch");
+        cx.tell(EventKind::NodeRunException(end));
+        cx.close_entry();
+        end_of_run::fail(cx, &reason);
+        return;
+    }
+    go_on(cx, frame, node, handle, &end);
+    cx.tell(EventKind::NodeRunException(end));
+    cx.close_entry();
+    after(cx, frame, node);
+}
+
+/// Somebody has called the node off. Where an edge is for that it is taken, else the run is over: it was told to stop.
+fn called_off(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    finished_at: Timestamp,
+    mut record: Box<Record>,
+) {
+    let graph = cx.run.graph.clone();
+    let leaves = graph.node(node).outs.iter().any(|edge| &*graph.edge(*edge).handle == REJECT);
+    if !leaves {
+        return end_of_run::called_off(cx, &record.error, frame, node);
+    }
+    (record.error, record.error_type) = (String::new(), String::new());
+    record.handle = REJECT.into();
+    succeeded(cx, frame, node, finished_at, record);
+}
+
+fn is_object(value: &Stored) -> bool {
+    match value {
+        Stored::Inline(segment) => segment.ty == SegmentType::Object,
+        Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_) => false,
+    }
+}
+
+/// Writes the end into the node's state.
+fn close(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    finished_at: Timestamp,
+    record: Box<Record>,
+    status: NodeStatus,
+) -> NodeEnd {
+    let about = cx.about(frame, node);
+    let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
+    timeouts::over(cx, frame, node, attempt);
+    calls::over(cx, frame, node);
+    ledger::note_attempt(cx, frame, node, &record);
+    let mut started_at = finished_at;
+    let is_container = cx.run.graph.node(node).kind.spec().execution == ExecutionType::Container;
+    cx.update(frame, node, |state| {
+        started_at = state.started_at.unwrap_or(finished_at);
+        state.status = status;
+        state.job = None;
+        state.ended = None;
+        state.body = None;
+        state.finished_at = Some(finished_at);
+        if !is_container {
+            // What its frames have cost is counted with them.
+            // What its steps have charged is in it once more; another attempt will find them done, too.
+            let usage = Spent::of(record.usage.as_deref());
+            state.spent = state.spent.plus(&usage.without(&state.charged));
+        }
+        state.handle = (!record.handle.is_empty() && record.handle != SOURCE_HANDLE)
+            .then(|| record.handle.as_str().into());
+        state.error = (!record.error.is_empty()).then(|| record.error.as_str().into());
+    });
+    NodeEnd { about, started_at, finished_at, record }
+}
+
+/// What a node that begins a run shows of what it was given, and of other namespaces, is for the record. A webhook makes
+/// values of its own of the request, a datasource of what the caller said.
+fn is_in_the_pool(spec: &Node, name: &str) -> bool {
+    match spec.kind.spec().execution {
+        ExecutionType::Root if spec.kind == NodeKind::Datasource => false,
+        ExecutionType::Root => spec.kind != NodeKind::TriggerWebhook || name.starts_with("sys."),
+        ExecutionType::Executable
+        | ExecutionType::Branch
+        | ExecutionType::Container
+        | ExecutionType::Response => false,
+    }
+}
+
+/// Values, edges, run outputs, text: everything but the event.
+fn go_on(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, handle: &str, end: &NodeEnd) {
+    let graph = cx.run.graph.clone();
+    let spec = graph.node(node);
+    for (name, value) in &end.record.outputs {
+        if is_in_the_pool(spec, name) {
+            continue;
+        }
+        variables::write(cx, frame, &spec.id, name, value.clone());
+    }
+    response::streams::close_of_node(cx, frame, node);
+    edges::decide(cx, frame, node, handle);
+    if spec.kind.spec().execution == ExecutionType::Response {
+        if frame.is_root() {
+            cx.frame_mut(frame).into_iter().for_each(|root| root.responded.push(Responder::Root(node)));
+            cx.out.response = true;
+        } else {
+            response::nested::ended(cx, frame, node, &end.record);
+        }
+    }
+    response::flush(cx);
+}

@@ -1,0 +1,113 @@
+//! Time limits of one attempt, for nodes that have them: how long its job may wait in its queue, and how long it may run.
+//!
+//! A worker ends what runs too long by itself; the timer behind it is for a worker that hangs or is gone.
+
+use std::time::Duration;
+
+use super::changes::{CancelledJob, TimerChange};
+use super::fact::Timer;
+use super::records::Record;
+use super::run::{Ended, NodeStatus};
+use super::{Step, containers, drive, late_hooks, settle};
+use tidemill_base::failure::EngineErrorType;
+use tidemill_base::ids::FramePath;
+use tidemill_base::limits;
+use tidemill_workflow::graph::NodeIx;
+
+/// How much later than the worker the engine ends an attempt.
+const WORKER_FIRST: Duration = Duration::from_secs(2);
+
+/// How long a job of the node may wait. An end that is known does not wait for ever to be told.
+fn queue_ms(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> Option<u64> {
+    let own = cx.run.graph.node(node).settings.queue_timeout_ms;
+    let is_known = || cx.run.node(frame, node).is_some_and(|state| state.ended.is_some());
+    own.or_else(|| is_known().then_some(limits::LATE_HOOKS_WAIT_MS))
+}
+
+/// A job was enqueued.
+pub(super) fn queued(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
+    if let Some(ms) = queue_ms(cx, frame, node) {
+        let due = cx.at.now.plus(Duration::from_millis(ms));
+        let timer = Timer::Queue { frame: frame.clone(), node, attempt };
+        cx.out.timers.push(TimerChange::Set(due, timer));
+    }
+}
+
+/// A worker was heard of.
+pub(super) fn started(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    let queue = queue_ms(cx, frame, node);
+    let execution = cx.run.graph.node(node).settings.execution_timeout_ms;
+    let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
+    if queue.is_some() {
+        cx.out.timers.push(TimerChange::Clear(Timer::Queue { frame: frame.clone(), node, attempt }));
+    }
+    if let Some(ms) = execution {
+        let due = cx.at.now.plus(Duration::from_millis(ms) + WORKER_FIRST);
+        let timer = Timer::Execution { frame: frame.clone(), node, attempt };
+        cx.out.timers.push(TimerChange::Set(due, timer));
+    }
+}
+
+/// The attempt is over, or its job was taken back.
+pub(super) fn over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
+    let queue = queue_ms(cx, frame, node);
+    let execution = cx.run.graph.node(node).settings.execution_timeout_ms;
+    if queue.is_some() {
+        cx.out.timers.push(TimerChange::Clear(Timer::Queue { frame: frame.clone(), node, attempt }));
+    }
+    if execution.is_some() {
+        cx.out.timers.push(TimerChange::Clear(Timer::Execution { frame: frame.clone(), node, attempt }));
+    }
+}
+
+/// No worker has taken the job in time.
+pub(super) fn queue_over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
+    let waits = |n: &super::run::NodeState| n.status == NodeStatus::Queued && n.attempt == attempt;
+    if !cx.run.node(frame, node).is_some_and(waits) {
+        return;
+    }
+    let ms = queue_ms(cx, frame, node).unwrap_or_default();
+    let queue = &cx.run.graph.node(node).settings.queue;
+    let error = format!(
+        "no worker has taken the job from queue {queue:?} within {ms} ms (tidemill.queue_timeout_ms)"
+    );
+    end(cx, frame, node, EngineErrorType::QueueTimeout, error);
+}
+
+/// The attempt runs for too long, and no worker has ended it.
+pub(super) fn execution_over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
+    // One that is queued is not the one whose time it was.
+    let runs = |n: &super::run::NodeState| n.status == NodeStatus::Running && n.attempt == attempt;
+    if !cx.run.node(frame, node).is_some_and(runs) {
+        return;
+    }
+    let ms = cx.run.graph.node(node).settings.execution_timeout_ms.unwrap_or_default();
+    let error = format!("the node ran longer than {ms} ms (tidemill.execution_timeout_ms)");
+    end(cx, frame, node, EngineErrorType::Timeout, error);
+}
+
+fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, kind: EngineErrorType, error: String) {
+    take_back(cx, frame, node);
+    let record = Record { error, error_type: kind.name().to_string(), passing: true, ..Record::default() };
+    let now = cx.at.now;
+    settle::told_started(cx, frame, node);
+    if containers::is_part(cx, frame, node) {
+        containers::part_done(cx, frame, node, record);
+    } else if let Some(ended) = late_hooks::take(cx, frame, node) {
+        late_hooks::failed(cx, (frame, node), now, ended, record.into());
+    } else if kind == EngineErrorType::Timeout {
+        late_hooks::end(cx, frame, node, Ended { failed: true, record: record.into() });
+    } else {
+        // Whom no worker takes up in time, none would tell the hooks of.
+        settle::failed(cx, frame, node, now, record.into());
+    }
+    drive::drive(cx);
+}
+
+/// Takes a node's job out of its queue, or away from its worker.
+pub(super) fn take_back(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+    let execution = cx.execution(frame, node);
+    let queue = cx.run.graph.node(node).settings.queue.clone();
+    let Some(entry) = cx.run.node(frame, node).and_then(|n| n.job) else { return };
+    cx.out.cancelled.push(CancelledJob { queue, entry, execution });
+}

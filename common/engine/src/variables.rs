@@ -1,0 +1,105 @@
+//! Writing variables, so that everybody sees what they must: rounds of a loop share the variables around the loop, an
+//! item of an iteration sees those around it as they were when it was opened.
+//!
+//! Nothing is copied when an item opens. What is overwritten later is saved into the open items that may ask for it.
+
+use super::Step;
+use tidemill_base::ids::{FramePath, NodeId};
+use tidemill_base::value::Stored;
+use tidemill_workflow::graph::NodeIx;
+use tidemill_workflow::nodes::user_interaction::on_answer::RUN;
+
+/// The namespace whose variables outlive the run.
+pub(super) const CONVERSATION: &str = "conversation";
+
+/// Writes a variable as a node in `frame` does.
+pub(super) fn write(cx: &mut Step<'_>, frame: &FramePath, node: &NodeId, name: &str, value: Stored) {
+    let pool = cx.run.pool_frame(frame);
+    preserve(cx, &pool, node.as_str(), name);
+    let Some(open) = cx.run.frames.get_mut(&pool) else { return };
+    if !open.hidden.is_empty() {
+        open.hidden.remove(&(node.clone(), name.to_string()));
+    }
+    open.set(node, name, value);
+    cx.out.variables.insert((pool, node.clone(), name.to_string()));
+}
+
+/// Writes a variable on behalf of somebody who sets variables of others: those of the conversation are kept beyond the
+/// run, whatever becomes of the frame.
+pub(super) fn assign(cx: &mut Step<'_>, frame: &FramePath, node: &str, name: &str, value: Stored) {
+    if node == CONVERSATION {
+        cx.out.conversation.insert(name.to_string(), value.clone());
+        let pool = cx.run.pool_frame(frame);
+        if !pool.is_root()
+            && let Some(item) = cx.frame_mut(&pool)
+        {
+            item.conversation_written.insert(name.to_string());
+        }
+    }
+    let of = NodeId::from(node);
+    // A variable of the run is everybody's, but for items that were begun before.
+    if node == RUN && !cx.run.pool_frame(frame).is_root() {
+        write(cx, &FramePath::root(), &of, name, value.clone());
+    }
+    write(cx, frame, &of, name, value);
+}
+
+/// Removes all variables of a node, as a node in `frame` sees them.
+pub(super) fn clear_node(cx: &mut Step<'_>, frame: &FramePath, node: &str) {
+    let pool = cx.run.pool_frame(frame);
+    let Some(open) = cx.run.frames.get(&pool) else { return };
+    let names: Vec<String> =
+        open.variables.get(node).into_iter().flatten().map(|(name, _)| name.clone()).collect();
+    for name in names {
+        preserve(cx, &pool, node, &name);
+        if let Some(open) = cx.run.frames.get_mut(&pool) {
+            open.unset(node, &name);
+        }
+        cx.out.variables.insert((pool.clone(), node.into(), name));
+    }
+}
+
+/// Before a variable of `pool` changes, the open items right below save what they see of it.
+fn preserve(cx: &mut Step<'_>, pool: &FramePath, node: &str, name: &str) {
+    if cx.run.frames.len() == 1 {
+        return;
+    }
+    let below: Vec<FramePath> = cx
+        .run
+        .frames
+        .keys()
+        .filter(|path| {
+            pool.encloses(path) && cx.run.is_item(path) && cx.run.pool_frame(&path.parent()) == *pool
+        })
+        .cloned()
+        .collect();
+    if below.is_empty() {
+        return;
+    }
+    let seen = cx.run.pool(pool).stored(node, name).map(std::borrow::Cow::into_owned);
+    for path in below {
+        if may_ask(cx, &path, node, name) {
+            save(cx, path, node, name, seen.clone());
+        }
+    }
+}
+
+fn may_ask(cx: &Step<'_>, item: &FramePath, node: &str, name: &str) -> bool {
+    let container = item.last().and_then(|(id, _)| cx.run.graph.find(&id));
+    let mentioned =
+        |ix: NodeIx| cx.run.graph.body(ix).mentions.contains(&(node.to_string(), name.to_string()));
+    container.is_some_and(mentioned)
+}
+
+fn save(cx: &mut Step<'_>, item: FramePath, node: &str, name: &str, seen: Option<Stored>) {
+    let Some(frame) = cx.run.frames.get_mut(&item) else { return };
+    let key = (NodeId::from(node), name.to_string());
+    if frame.get(node, name).is_some() || frame.hidden.contains(&key) {
+        return;
+    }
+    match seen {
+        Some(value) => frame.set(&key.0, name, value),
+        None => _ = frame.hidden.insert(key.clone()),
+    }
+    cx.out.variables.insert((item, key.0, key.1));
+}

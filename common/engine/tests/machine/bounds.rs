@@ -1,0 +1,188 @@
+//! Limits and bounds.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::draw::draw;
+use super::play::Play;
+use tidemill_base::limits;
+use tidemill_base::value::{Segment, SegmentType, Stored};
+use tidemill_engine::Fact;
+use tidemill_engine::run::{RunOptions, RunStatus};
+use tidemill_wire::fact::parse;
+
+fn fan(kind: &str, wide: usize) -> String {
+    let mut drawing = "start s\nend e\n".to_string();
+    for n in 0..wide {
+        write!(drawing, "{kind} n{n} x\ns > n{n} > e\n").unwrap();
+    }
+    drawing
+}
+
+#[test]
+fn a_wide_fan_out_has_no_more_jobs_than_a_run_may_have() {
+    let mut play = Play::of(&fan("job", 300));
+    play.start();
+    // The start node is a transition like any other.
+    assert_eq!((play.jobs.len(), play.go_on), (limits::STEP_TRANSITIONS_MAX - 1, 1));
+    play.reload().continues();
+    assert_eq!((play.jobs.len(), play.go_on, play.run.ready.len()), (limits::RUN_JOBS_MAX as usize, 0, 44));
+    for n in 0..300 {
+        play.reload().done(&format!("n{n}"), "");
+        assert!(play.jobs.len() as u64 <= limits::RUN_JOBS_MAX);
+    }
+    assert_eq!(play.run.status, RunStatus::Succeeded);
+}
+
+#[test]
+fn what_waits_beyond_the_bound_waits_in_the_same_order_after_a_reload() {
+    let (mut nodes, mut edges) = ("start s\n".to_string(), String::new());
+    for n in 0..300 {
+        writeln!(nodes, "job n{n}").unwrap();
+        writeln!(edges, "s > n{}", 299 - n).unwrap();
+    }
+    let mut play = Play::of(&(nodes + &edges));
+    play.start();
+    assert_eq!(play.run.ready.len(), 45);
+    assert_eq!(play.kept.load(&play.run).ready, play.run.ready);
+}
+
+#[test]
+fn a_wide_fan_of_pure_nodes_is_worked_off_step_by_step() {
+    let mut play = Play::of(&fan("text", 400));
+    play.start();
+    let mut steps = 1;
+    while play.go_on > 0 {
+        play.reload().continues();
+        steps += 1;
+    }
+    assert_eq!(steps, 402usize.div_ceil(limits::STEP_TRANSITIONS_MAX));
+    assert_eq!(play.run.status, RunStatus::Succeeded);
+}
+
+#[test]
+fn a_run_ends_when_it_takes_too_many_steps() {
+    let graph = draw("start s\njob a\njob b\njob c\ns > a > b > c");
+    let options = RunOptions { steps_max: 2, ..RunOptions::default() };
+    let mut play = Play::with(graph, &[], options);
+    play.start().done("a", "").skim();
+    play.done("b", "").tells(&["b starts", "b ok", "Aborted: Maximum execution steps exceeded: 3 > 2 []"]);
+    assert!(play.jobs.is_empty() && play.timers.is_empty());
+}
+
+#[test]
+fn a_run_ends_by_the_timer_when_its_time_is_over() {
+    let graph = draw("start s\njob a\ns > a");
+    let options = RunOptions { seconds_max: 10, ..RunOptions::default() };
+    let mut play = Play::with(graph, &[], options);
+    play.start().skim().after(Duration::from_secs(9)).fire().tells(&[]);
+    let job = play.job_of("a").entry;
+    play.reload().after(Duration::from_millis(1500)).fire();
+    play.tells(&["Aborted: Maximum execution time exceeded: 10.50s > 10s []"]);
+    assert_eq!((play.run.status, play.taken_back.clone()), (RunStatus::Stopped, vec![job]));
+    assert!(play.timers.is_empty());
+}
+
+#[test]
+fn a_result_after_the_time_is_over_still_counts_and_then_the_run_ends() {
+    let graph = draw("start s\njob a\njob b\ns > a > b");
+    let options = RunOptions { seconds_max: 10, ..RunOptions::default() };
+    let mut play = Play::with(graph, &[], options);
+    play.start().skim().after(Duration::from_secs(11)).done("a", "");
+    play.tells(&["a starts", "a ok", "Aborted: Maximum execution time exceeded: 11.00s > 10s []"]);
+}
+
+fn with_deadline(drawing: &str, ms: u64) -> Play {
+    Play::with(draw(drawing), &[], RunOptions { deadline_ms: Some(ms), ..RunOptions::default() })
+}
+
+#[test]
+fn a_run_that_is_not_over_by_its_deadline_is_stopped() {
+    let mut play = with_deadline("start s\njob a\ns > a", 1500);
+    // It counts from when it was submitted.
+    play.after(Duration::from_millis(500)).start().skim();
+    play.after(Duration::from_millis(999)).fire().tells(&[]);
+    let job = play.job_of("a").entry;
+    play.reload().after(Duration::from_millis(5)).fire();
+    let error =
+        "Aborted: DeadlineExceededError: 1504 ms since it was submitted, and it may take 1500 (deadline_ms)";
+    play.tells(&[&format!("{error} []")]);
+    assert_eq!((play.run.status, play.taken_back.clone()), (RunStatus::Stopped, vec![job]));
+    assert_eq!(play.run.error.as_deref(), Some(error));
+    assert!(play.timers.is_empty());
+}
+
+#[test]
+fn a_deadline_passes_while_a_run_is_paused_and_the_time_of_its_work_does_not() {
+    let options = RunOptions { deadline_ms: Some(60_000), seconds_max: 10, ..RunOptions::default() };
+    let mut play = Play::with(draw("start s\njob a\njob b\ns > a > b"), &[], options);
+    play.start().started("a", 1);
+    let pause = parse("pause", "{}", &play.run.graph).unwrap();
+    play.feed(vec![pause]).done("a", "");
+    assert_eq!(play.run.status, RunStatus::Paused);
+    assert_eq!(play.timers.len(), 1, "its deadline is waited for");
+    play.skim().after(Duration::from_secs(30)).fire().tells(&[]);
+    // It goes on, and has ten seconds again.
+    play.feed(vec![Fact::Resume]).skim().after(Duration::from_secs(9)).fire().tells(&[]);
+    let pause = parse("pause", "{}", &play.run.graph).unwrap();
+    play.feed(vec![pause]).reload().skim();
+    assert_eq!(play.run.status, RunStatus::Paused);
+    play.after(Duration::from_secs(21)).reload().fire();
+    assert_eq!(play.run.status, RunStatus::Stopped);
+    assert!(play.last().contains("DeadlineExceededError: 60000 ms"), "{}", play.last());
+    assert!(play.timers.is_empty());
+}
+
+#[test]
+fn a_run_whose_deadline_has_come_before_anybody_began_it_does_nothing() {
+    let mut play = with_deadline("start s\njob a\ns > a", 1500);
+    play.after(Duration::from_secs(2)).start();
+    let error =
+        "Aborted: DeadlineExceededError: 2000 ms since it was submitted, and it may take 1500 (deadline_ms)";
+    play.tells(&["begin", &format!("{error} []")]);
+    assert!(play.jobs.is_empty() && play.timers.is_empty());
+}
+
+#[test]
+fn a_result_behind_the_deadline_counts_and_nothing_follows_from_it() {
+    let mut play = with_deadline("start s\njob a\njob b\ns > a > b", 1500);
+    play.start().skim().after(Duration::from_secs(2)).done("a", "");
+    let error = "Aborted: DeadlineExceededError: 2000 ms since it was submitted, and it may take 1500 (deadline_ms) []";
+    play.tells(&["a starts", "a ok", error]);
+}
+
+#[test]
+fn a_run_can_be_stopped_before_it_begins() {
+    let mut play = Play::of("start s\njob a\ns > a");
+    play.stop("never mind").tells(&["begin", "Aborted: never mind []"]);
+    play.start().tells(&[]);
+}
+
+#[test]
+fn a_stop_takes_jobs_back_and_keeps_what_was_told() {
+    let mut play = Play::of("start s\njob a\njob b\nend e s.x\ns > a\ns > b\ns > e");
+    play.start();
+    let jobs: Vec<_> = play.jobs.keys().copied().collect();
+    play.skim().stop("User requested abort").tells(&["Aborted: User requested abort [s.x=null]"]);
+    assert_eq!(play.taken_back, jobs);
+}
+
+#[test]
+fn a_job_made_and_taken_back_within_one_commit_never_was() {
+    let mut play = Play::of("start s\njob a\ns > a");
+    let start = play.start_fact();
+    play.feed(vec![start, tidemill_engine::Fact::Stop(tidemill_engine::fact::Stop { reason: "x".into() })]);
+    assert!(play.jobs.is_empty() && play.taken_back.is_empty() && play.timers.is_empty());
+}
+
+#[test]
+fn what_a_run_is_told_of_its_conversation_counts_for_its_size() {
+    let size = |turns: usize| {
+        let mut play = Play::of("start s\nend e\ns > e");
+        let turn = serde_json::json!({"query": "q".repeat(1000), "answer": "a"});
+        let turns = Segment::new(SegmentType::ArrayObject, vec![turn; turns].into());
+        play.run.head.history = Some(Stored::Inline(turns));
+        play.run.size_estimate()
+    };
+    assert!(size(100) > size(1) + 99_000);
+}

@@ -1,0 +1,151 @@
+//! Whose word counts.
+
+use super::play::Play;
+use tidemill_engine::Fact;
+use tidemill_engine::fact::PauseCommand;
+use tidemill_engine::run::NodeStatus;
+
+const LINE: &str = "start s\njob a\njob b\ns > a > b";
+
+/// Feeds a fact that must change nothing and tell nothing.
+fn nothing_follows(play: &mut Play, fact: Fact) {
+    let before = play.run.clone();
+    let jobs = play.jobs.len();
+    play.skim().feed(vec![fact]).tells(&[]);
+    assert_eq!(play.run, before);
+    assert_eq!(play.jobs.len(), jobs);
+}
+
+#[test]
+fn a_repeated_result_changes_nothing() {
+    let mut play = Play::of(LINE);
+    play.start();
+    let done = play.done_fact(&play.job_of("a"), 1, "1", &[]);
+    play.feed(vec![done.clone()]);
+    nothing_follows(&mut play, done.clone());
+    play.done("b", "2");
+    nothing_follows(&mut play, done);
+}
+
+#[test]
+fn a_result_and_its_repetition_in_one_batch_count_once() {
+    let mut play = Play::of(LINE);
+    play.start();
+    let done = play.done_fact(&play.job_of("a"), 1, "1", &[]);
+    play.skim().feed(vec![done.clone(), done]).tells(&["a starts", "a ok"]);
+}
+
+#[test]
+fn a_repeated_start_changes_nothing() {
+    let mut play = Play::of(LINE);
+    play.start();
+    let before = play.run.clone();
+    play.skim().start().tells(&[]);
+    assert_eq!(play.run, before);
+}
+
+#[test]
+fn an_older_delivery_is_not_heard_after_a_newer_one() {
+    let mut play = Play::of(LINE);
+    play.start().started("a", 2).tells(&["begin", "s starts", "s ok", "a starts"]);
+    let job = play.job_of("a");
+    let old = [play.done_fact(&job, 1, "old", &[]), play.failed_fact(&job, 1, "old")];
+    for fact in old {
+        nothing_follows(&mut play, fact);
+    }
+    let newer = play.done_fact(&job, 3, "new", &[]);
+    play.feed(vec![newer]).tells(&["a ok"]);
+}
+
+#[test]
+fn an_earlier_attempt_is_not_heard() {
+    let mut play = Play::of("start s\nllm m retry=1\ns > m");
+    play.start();
+    let first = play.job_of("m");
+    play.failed("m", "busy").after(std::time::Duration::from_secs(1)).fire();
+    let late = [play.done_fact(&first, 1, "late", &[]), play.chunk_fact(&first, 1, 0, "late")];
+    for fact in late {
+        nothing_follows(&mut play, fact);
+    }
+}
+
+#[test]
+fn a_node_starts_once_whoever_holds_it() {
+    let mut play = Play::of(LINE);
+    play.start().skim();
+    play.started("a", 1).tells(&["a starts"]);
+    play.started("a", 1).started("a", 2).started("a", 1).tells(&[]);
+    assert_eq!((play.node("a").status, play.node("a").delivery), (NodeStatus::Running, 2));
+    let job = play.job_of("a");
+    let done = play.done_fact(&job, 2, "", &[]);
+    play.finish("a", done).tells(&["a ok"]);
+}
+
+#[test]
+fn a_lost_job_is_queued_again_and_its_deliveries_count_on() {
+    let mut play = Play::of(LINE);
+    play.start().started("a", 2);
+    let old = play.job_of("a");
+    play.skim().lost("a").tells(&[]);
+    let new = play.job_of("a");
+    assert_eq!((new.attempt, new.delivered, new.entry > old.entry), (1, 2, true));
+    assert_eq!(play.node("a").status, NodeStatus::Queued);
+    let late = play.chunk_fact(&old, 1, 0, "late");
+    nothing_follows(&mut play, late);
+    play.done("a", "1").tells(&["a ok"]);
+}
+
+#[test]
+fn a_job_that_was_replaced_is_not_lost_twice() {
+    let mut play = Play::of(LINE);
+    play.start();
+    let old = play.job_of("a");
+    play.lost("a");
+    let again = tidemill_engine::fact::JobLost { frame: old.frame, node: old.node, entry: old.entry };
+    nothing_follows(&mut play, Fact::JobLost(again));
+}
+
+#[test]
+fn nothing_is_heard_after_the_end() {
+    let mut play = Play::of(LINE);
+    play.start();
+    let job = play.job_of("a");
+    play.stop("enough").skim();
+    assert_eq!(play.taken_back, [job.entry]);
+    let late = [
+        play.done_fact(&job, 1, "late", &[]),
+        play.failed_fact(&job, 1, "late"),
+        play.chunk_fact(&job, 1, 0, "late"),
+        Fact::Continue,
+        Fact::TimerFired(tidemill_engine::fact::Timer::RunDeadline),
+    ];
+    for fact in late {
+        nothing_follows(&mut play, fact);
+    }
+}
+
+#[test]
+fn a_silent_holder_of_a_lost_job_does_not_deafen_the_machine_to_its_successor() {
+    let mut play = Play::of(LINE);
+    play.start();
+    let old = play.job_of("a");
+    // Nobody heard of the deliveries of the old entry, so the new one begins to count where it did.
+    play.lost("a");
+    let new = play.job_of("a");
+    assert_eq!((new.delivered, play.taken_back.as_slice()), (0, [old.entry].as_slice()));
+    let late = [play.chunk_fact(&old, 3, 0, "late"), play.done_fact(&old, 3, "late", &[])];
+    for fact in late {
+        nothing_follows(&mut play, fact);
+    }
+    play.skim().done("a", "1").tells(&["a starts", "a ok"]);
+}
+
+#[test]
+fn a_lost_job_that_a_pause_takes_back_counts_its_deliveries_on() {
+    let mut play = Play::of("start s\nllm m\nend e m.text\ns > m > e");
+    play.start().chunk("m", 1, 0, "abc").lost("m");
+    assert_eq!(play.job_of("m").delivered, 1);
+    play.feed(vec![Fact::Pause(PauseCommand { reason: "wait".into() })]).feed(vec![Fact::Resume]);
+    // Else its new holder would be taken for the one whose text was shown, and what it streams for the rest of that.
+    assert_eq!(play.job_of("m").delivered, 1);
+}

@@ -1,0 +1,136 @@
+//! Files that nodes create and read: bytes under a reference, in storage that all processes share
+//! (`files.url`), never in Redis.
+//!
+//! A reference is an unguessable path below the run that created the file, so that the files can be removed
+//! with the run. Workers write and read; the owner of a run's shard removes; values carry the reference. Only
+//! [`open`] knows the kind of storage (a folder, a bucket).
+
+mod config;
+mod folder;
+mod s3;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use uuid::Uuid;
+
+pub use self::config::FilesConfig;
+use tidemill_base::ids::RunId;
+
+pub use folder::Folder;
+pub use s3::S3;
+
+/// The prefix of all files of runs.
+const RUNS: &str = "runs";
+
+/// The failure to store, read or remove a file.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// The setting is invalid.
+    #[error("files.url {url:?} cannot be used: {reason}")]
+    Url {
+        /// Masked.
+        url: String,
+        /// The problem, and what to set.
+        reason: String,
+    },
+    /// No file has this reference.
+    #[error("there is no file {0:?} (files.url)")]
+    Missing(String),
+    /// The file is larger than the reader allows.
+    #[error("the file has {bytes} bytes, and {max} are allowed")]
+    TooLarge {
+        /// In bytes.
+        bytes: u64,
+        /// In bytes.
+        max: u64,
+    },
+    /// The folder does not answer, or refuses.
+    #[error("the storage of files.url failed: {0}")]
+    Place(#[source] std::io::Error),
+    /// The service does not answer, or refuses.
+    #[error("the storage of files.url failed: {source}; {hint}")]
+    Service {
+        /// A setting or fact to check.
+        hint: &'static str,
+        /// The service's answer.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The run that creates the file was removed in between.
+    #[error("the run {0} has been removed, so it keeps no more files")]
+    RunGone(RunId),
+    /// Could not mark that the run has files.
+    #[error("the run cannot be noted as one that has files: {0}")]
+    Note(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// A storage for files.
+#[async_trait]
+pub trait Files: fmt::Debug + Send + Sync {
+    /// Stores the bytes; returns their reference.
+    ///
+    /// # Errors
+    /// Any [`FilesError`] except [`FilesError::Missing`] and [`FilesError::TooLarge`].
+    async fn keep(&self, run: &RunId, bytes: Bytes) -> Result<String, FilesError>;
+
+    /// Reads the bytes of a reference, if there are at most `max`.
+    ///
+    /// # Errors
+    /// Any [`FilesError`]; an invalid reference is [`FilesError::Missing`].
+    async fn read(&self, reference: &str, max: u64) -> Result<Bytes, FilesError>;
+
+    /// Removes at most `most` files of a run; returns whether none is left. Missing files are not an error.
+    ///
+    /// # Errors
+    /// [`FilesError::Place`] or [`FilesError::Service`]; a later call can remove the rest.
+    async fn remove(&self, run: &RunId, most: usize) -> Result<bool, FilesError>;
+}
+
+/// The storage that `files.url` names. Does not touch it yet, so a process without files needs none.
+///
+/// # Errors
+/// [`FilesError::Url`].
+pub fn open(config: &FilesConfig) -> Result<Arc<dyn Files>, FilesError> {
+    match config.url.split_once("://") {
+        Some(("s3", place)) => Ok(Arc::new(S3::at(place, config)?)),
+        Some(_) | None => Ok(Arc::new(Folder::at(&config.url)?)),
+    }
+}
+
+/// A reference for a new file of a run.
+fn new_reference(run: &RunId) -> String {
+    format!("{RUNS}/{run}/{}", Uuid::new_v4().simple())
+}
+
+/// Whether a text has the form of our references. Values also come from callers, who may have invented one.
+fn is_reference(text: &str) -> bool {
+    match text.split('/').collect::<Vec<_>>().as_slice() {
+        [RUNS, run, file] => run.parse::<RunId>().is_ok() && Uuid::try_parse(file).is_ok(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_url_says_which_kind_of_place_it_is() {
+        let kind = |url: &str| {
+            let config = FilesConfig { url: url.into(), region: "r".into(), ..FilesConfig::default() };
+            open(&config).map_or_else(|error| error.to_string(), |files| format!("{files:?}"))
+        };
+        for (url, begin) in [
+            ("folder", "Folder"),
+            ("file:///folder", "Folder"),
+            ("s3://bucket", "S3"),
+            ("s3://bucket/a/prefix/", "S3"),
+            ("s3://", "files.url \"s3://\" cannot be used"),
+            ("ftp://u:hush@x/y", "files.url \"ftp://***@x/***\" cannot be used"),
+        ] {
+            assert!(kind(url).starts_with(begin), "{url}: {}", kind(url));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Files in a bucket of S3, or of a compatible service (MinIO, Ceph, R2, Garage, …).
+//!
+//! Credentials come from `[files]`, else from the sources that AWS tools use: `AWS_ACCESS_KEY_ID` and related
+//! variables, a web identity, or the role of a task or machine. Each file is written by one request: its size
+//! is bounded, and the parts of an unfinished multipart upload could not be found for removal.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt};
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::path::Path;
+use object_store::{ClientOptions, Error, ObjectStore, ObjectStoreExt, RetryConfig};
+
+use super::config::FilesConfig;
+use super::{Files, FilesError, RUNS, is_reference, new_reference};
+use tidemill_base::ids::RunId;
+
+/// Longest time of a request. The largest file of the default settings then needs 1.4 Mbit/s.
+const REQUEST: Duration = Duration::from_secs(60);
+/// Longest wait for a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Retries of a request after a passing error; a node's own retries are extra.
+const RETRIES: usize = 3;
+/// No retry begins later than this after the first try.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// A bucket and a prefix in it.
+pub struct S3 {
+    bucket: String,
+    prefix: String,
+    store: Arc<AmazonS3>,
+}
+
+// By hand, because the client holds the secrets.
+impl fmt::Debug for S3 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("S3")
+            .field("bucket", &self.bucket)
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+impl S3 {
+    /// The storage after `s3://`: a bucket and an optional prefix, at the service that `config` describes.
+    /// Sends no request yet.
+    ///
+    /// # Errors
+    /// [`FilesError::Url`]: no bucket, only one of the two keys, or an invalid endpoint.
+    pub fn at(place: &str, config: &FilesConfig) -> Result<Self, FilesError> {
+        let wrong = |reason: String| FilesError::Url { url: config.url.masked(), reason };
+        let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+        if bucket.is_empty() || bucket.contains(['@', ':', '?', '#']) {
+            return Err(wrong(
+                "s3:// must be followed by the name of a bucket, optionally with /prefix".into(),
+            ));
+        }
+        let store = client(bucket, config).map_err(wrong)?;
+        Ok(Self { bucket: bucket.into(), prefix: prefix.trim_matches('/').into(), store: Arc::new(store) })
+    }
+
+    fn path(&self, reference: &str) -> Path {
+        match self.prefix.as_str() {
+            "" => Path::from(reference),
+            prefix => Path::from(format!("{prefix}/{reference}")),
+        }
+    }
+}
+
+/// A client for a bucket, or the problem in the settings.
+fn client(bucket: &str, config: &FilesConfig) -> Result<AmazonS3, String> {
+    // The only TLS provider; if another was installed first, that one works, too.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let options = ClientOptions::new()
+        .with_timeout(REQUEST)
+        .with_connect_timeout(CONNECT)
+        .with_allow_http(config.endpoint.starts_with("http://"));
+    let retry = RetryConfig { max_retries: RETRIES, retry_timeout: RETRY, ..RetryConfig::default() };
+    let mut builder = match (config.access_key_id.as_str(), config.secret_access_key.as_str()) {
+        ("", "") => AmazonS3Builder::from_env(),
+        ("", _) | (_, "") => {
+            return Err("files.access_key_id and files.secret_access_key belong together".into());
+        }
+        // Ignore the environment then: its session token belongs to other keys.
+        (id, secret) => AmazonS3Builder::new().with_access_key_id(id).with_secret_access_key(secret),
+    };
+    if !config.region.is_empty() {
+        builder = builder.with_region(&config.region);
+    }
+    if !config.endpoint.is_empty() {
+        builder = builder.with_endpoint(endpoint(bucket, config)?);
+    }
+    let builder = builder
+        .with_bucket_name(bucket)
+        .with_virtual_hosted_style_request(!config.path_style)
+        // Not every service supports bulk deletes.
+        .with_disable_bulk_delete(true)
+        .with_client_options(options)
+        .with_retry(retry);
+    builder.build().map_err(|error| format!("{error} (see [files] in deploy/example.toml)"))
+}
+
+/// The endpoint in the client's form: with the bucket as its first label, unless the bucket is in the path.
+fn endpoint(bucket: &str, config: &FilesConfig) -> Result<String, String> {
+    let url = config.endpoint.trim_end_matches('/');
+    let parts = url.split_once("://").filter(|(scheme, host)| {
+        matches!(*scheme, "http" | "https") && !host.is_empty() && !host.contains(['/', '@', '?', '#'])
+    });
+    let Some((scheme, host)) = parts else {
+        return Err("files.endpoint is not of the form http[s]://host[:port]".into());
+    };
+    Ok(if config.path_style { url.to_owned() } else { format!("{scheme}://{bucket}.{host}") })
+}
+
+#[async_trait]
+impl Files for S3 {
+    async fn keep(&self, run: &RunId, bytes: Bytes) -> Result<String, FilesError> {
+        let reference = new_reference(run);
+        self.store.put(&self.path(&reference), bytes.into()).await.map_err(failed)?;
+        Ok(reference)
+    }
+
+    async fn read(&self, reference: &str, max: u64) -> Result<Bytes, FilesError> {
+        let missing = || FilesError::Missing(reference.to_owned());
+        if !is_reference(reference) {
+            return Err(missing());
+        }
+        let found = self.store.get(&self.path(reference)).await.map_err(|error| match error {
+            Error::NotFound { .. } if !is_about_the_bucket(&error) => missing(),
+            error => failed(error),
+        })?;
+        // Known from the response head, before the body is read.
+        let bytes = found.meta.size;
+        if bytes > max {
+            return Err(FilesError::TooLarge { bytes, max });
+        }
+        found.bytes().await.map_err(failed)
+    }
+
+    async fn remove(&self, run: &RunId, most: usize) -> Result<bool, FilesError> {
+        let below = self.path(&format!("{RUNS}/{run}"));
+        let mut listed: Vec<Path> = self
+            .store
+            .list(Some(&below))
+            .take(most.saturating_add(1))
+            .map_ok(|object| object.location)
+            .try_collect()
+            .await
+            .map_err(failed)?;
+        let is_all = listed.len() <= most;
+        listed.truncate(most);
+        let paths = futures_util::stream::iter(listed).map(Ok).boxed();
+        let mut removed = self.store.delete_stream(paths);
+        while let Some(one) = removed.next().await {
+            match one {
+                Ok(_) | Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Ok(is_all)
+    }
+}
+
+/// A missing bucket is reported like a missing file; only the code differs.
+fn is_about_the_bucket(error: &Error) -> bool {
+    error.to_string().contains("NoSuchBucket")
+}
+
+fn failed(error: Error) -> FilesError {
+    let hint = match &error {
+        Error::NotFound { .. } => "is the bucket there (files.url, files.endpoint, files.region)?",
+        Error::Unauthenticated { .. } | Error::PermissionDenied { .. } => {
+            "may these credentials read, write, list and delete in the bucket (files.access_key_id, or AWS_ACCESS_KEY_ID)?"
+        }
+        // For example a wrong address, no network, or a service that is down; the source says which.
+        _ => "does files.endpoint lead to the service?",
+    };
+    FilesError::Service { hint, source: error.into() }
+}
+
+#[cfg(test)]
+mod bucket;
+#[cfg(test)]
+mod tests;

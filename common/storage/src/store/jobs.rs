@@ -1,0 +1,192 @@
+//! The store as workers use it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{
+    App, Called, Catalog, Dead, GiveLimit, JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, StepBegin,
+    StepKept, StoreError, TakeLimit,
+};
+use tidemill_base::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
+
+/// A job delivered to a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivered {
+    pub shard: ShardId,
+    pub queue: Arc<str>,
+    pub entry: EntryId,
+    /// The delivery count of the entry, from 1.
+    pub number: u32,
+    /// The run id, as written.
+    pub run: String,
+    pub body: String,
+}
+
+/// The result of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Completion {
+    pub entry: EntryId,
+    /// The delivery count that the worker holds.
+    pub number: u32,
+    pub run: RunId,
+    pub kind: &'static str,
+    pub body: String,
+    /// Blobs that the fact refers to, stored by this worker: name and size.
+    pub blobs: Vec<(BlobId, u64)>,
+    /// A dead letter to write as well, when the job is given up.
+    pub dead: Option<Dead>,
+}
+
+/// The outcome of reporting a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accepted {
+    /// The fact is in the inbox and the job is deleted.
+    Stored,
+    /// The worker does not hold the job: already reported, taken over or cancelled.
+    NotYours,
+    /// A blob it refers to has expired; the worker still holds the job.
+    BlobMissing,
+}
+
+/// Reads jobs over its own connection.
+#[async_trait]
+pub trait JobReader: Send {
+    /// The id for [`Jobs::wake`].
+    fn id(&self) -> u64;
+    /// Reads new jobs of these streams, at most `count` of each. Waits at most `block` for the first; not at
+    /// all when zero.
+    async fn read(
+        &mut self,
+        streams: &[(ShardId, Arc<str>)],
+        count: usize,
+        block: Duration,
+    ) -> Result<Vec<Delivered>, StoreError>;
+}
+
+/// The store as workers use it.
+#[async_trait]
+pub trait Jobs: Send + Sync {
+    /// The store of knowledge bases.
+    fn knowledge(&self) -> &dyn KnowledgeBases;
+    /// The namespace's settings.
+    async fn namespace(&self) -> Result<Meta, StoreError>;
+    /// Reports that this worker is alive; returns the number of live workers.
+    async fn announce_worker(&self, consumer: &str, ttl: Duration) -> Result<usize, StoreError>;
+    /// Removes the worker from the list.
+    async fn retire_worker(&self, consumer: &str) -> Result<(), StoreError>;
+    /// Opens a reader of jobs for this consumer.
+    async fn job_reader(&self, consumer: &str) -> Result<Box<dyn JobReader>, StoreError>;
+    /// The jobs that this consumer holds. After a reconnect they include deliveries that were lost on the
+    /// way.
+    async fn held(&self, shard: ShardId, queue: &str, consumer: &str) -> Result<Vec<Delivered>, StoreError>;
+    /// Appends facts to the inbox in this order: run, kind, body.
+    async fn report(&self, shard: ShardId, facts: &[(RunId, &'static str, String)])
+    -> Result<(), StoreError>;
+    /// Reports results. Each is accepted once, together with the deletion of its job, or not at all. May be
+    /// repeated.
+    async fn complete(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        results: &[Completion],
+    ) -> Result<Vec<Accepted>, StoreError>;
+    /// Renews this consumer's jobs; returns the entries that it no longer holds.
+    async fn heartbeat(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        entries: &[EntryId],
+    ) -> Result<Vec<EntryId>, StoreError>;
+    /// For each stream, whether a job of it is held. Only then can there be something to take over.
+    async fn are_held(&self, streams: &[(ShardId, Arc<str>)]) -> Result<Vec<bool>, StoreError>;
+    /// Takes over jobs without a heartbeat for `idle`.
+    async fn take_over(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        idle: Duration,
+        count: usize,
+    ) -> Result<Vec<Delivered>, StoreError>;
+    /// Returns jobs at once; the delivery is not counted.
+    async fn hand_back(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        entries: &[(EntryId, u32)],
+    ) -> Result<(), StoreError>;
+    /// Deletes consumers of this queue that hold nothing and have been idle for `idle`, and this one if it
+    /// holds nothing.
+    async fn drop_consumers(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        idle: Duration,
+    ) -> Result<(), StoreError>;
+    /// Reads a journal entry. Without a result, a try begins and is marked. `another`: the try in progress
+    /// has failed and the next one begins.
+    async fn begin_step(&self, of: &JournalOf, step: &str, another: bool) -> Result<StepBegin, StoreError>;
+    /// Marks that the job is parked while the current try of an entry only waits, so that the next holder
+    /// makes no call twice.
+    async fn park_step(&self, of: &JournalOf, step: &str) -> Result<(), StoreError>;
+    /// Stores the result of a journal entry, its fact (kind, body) and its blobs with their sizes, all once
+    /// or not at all. May be repeated.
+    async fn record_step(
+        &self,
+        of: &JournalOf,
+        step: &str,
+        result: &str,
+        fact: (&'static str, &str),
+        blobs: &[(BlobId, u64)],
+    ) -> Result<StepKept, StoreError>;
+    /// The state of a pause that the job may have asked for, as written by the shard's owner.
+    async fn paused(&self, run: RunId, pause: &str) -> Result<Paused, StoreError>;
+    /// The state of a sub-workflow run that `caller` may have ordered.
+    async fn called(&self, caller: RunId, run: RunId) -> Result<Called, StoreError>;
+    /// Admits a model call in all of its buckets or in none. May be repeated.
+    async fn take_limit(&self, take: TakeLimit<'_>) -> Result<LimitTaken, StoreError>;
+    /// Reports the end of an admitted call; returns how often the provider has refused it, this time
+    /// included.
+    async fn give_limit(&self, give: GiveLimit<'_>) -> Result<u32, StoreError>;
+    /// A number that differs after each change of the catalog; 0 before the first.
+    async fn catalog_version(&self) -> Result<u64, StoreError>;
+    /// The whole catalog: providers, profiles, library nodes …
+    async fn load_catalog(&self) -> Result<Catalog, StoreError>;
+    /// The app with this id, else with this name; `None` when there is none or the name is ambiguous.
+    async fn app_called(&self, wanted: &str) -> Result<Option<App>, StoreError>;
+    /// Marks that a run has files, or is about to; `false` when the run no longer exists. After its removal
+    /// [`Shards::files_left`](super::Shards::files_left) lists it.
+    async fn note_files(&self, run: RunId) -> Result<bool, StoreError>;
+    /// Subscribes to hints; ends with the connection.
+    async fn hints(&self) -> Result<Box<dyn Hints>, StoreError>;
+    /// Ends the current wait of a [`JobReader`], if it waits. Optional: a store may do nothing.
+    async fn wake(&self, reader: u64) -> Result<(), StoreError>;
+    /// A graph document.
+    async fn graph_document(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError>;
+    /// The JSON text of a blob.
+    async fn load_blob(&self, shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError>;
+    /// Stores a blob that expires unless a fact or run accepts it.
+    async fn store_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError>;
+}
+
+/// A hint for workers. Nothing relies on hints: a worker that misses one finds out a little later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hint {
+    /// A job of this execution may be cancelled.
+    Stop(ExecutionId),
+    /// Jobs of this shard were returned and can be taken.
+    HandedBack(ShardId),
+}
+
+/// A subscription to hints.
+#[async_trait]
+pub trait Hints: Send {
+    /// The next hint; `None` when the connection is closed.
+    async fn next(&mut self) -> Option<Hint>;
+}

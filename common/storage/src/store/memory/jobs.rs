@@ -1,0 +1,308 @@
+//! [`Jobs`] in memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::queue::Place;
+use super::shard::Shard;
+use super::{Inner, MemoryStore, announce, calls, journal, look};
+use crate::store::{
+    Accepted, App, Called, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs,
+    JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, StepBegin, StepKept, StoreError, TakeLimit,
+};
+use tidemill_base::clock::Timestamp;
+use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
+
+struct MemoryJobReader {
+    inner: Arc<Inner>,
+    consumer: String,
+}
+
+#[async_trait]
+impl JobReader for MemoryJobReader {
+    fn id(&self) -> u64 {
+        0
+    }
+
+    async fn read(
+        &mut self,
+        streams: &[(ShardId, Arc<str>)],
+        count: usize,
+        block: Duration,
+    ) -> Result<Vec<Delivered>, StoreError> {
+        let (inner, consumer) = (&self.inner, self.consumer.as_str());
+        let take = || {
+            let now = inner.now();
+            let mut space = inner.lock();
+            let mut taken = Vec::new();
+            for (shard, queue) in streams {
+                let place = Place { shard: *shard, queue };
+                let keys = space.shard(*shard).queues.entry(queue.clone()).or_default();
+                taken.extend(keys.read(&place, consumer, count, now));
+            }
+            taken
+        };
+        look(&inner.jobs_came, block, take).await
+    }
+}
+
+struct MemoryHints(broadcast::Receiver<Hint>);
+
+#[async_trait]
+impl Hints for MemoryHints {
+    async fn next(&mut self) -> Option<Hint> {
+        loop {
+            match self.0.recv().await {
+                Ok(hint) => return Some(hint),
+                // The heartbeat covers missed hints.
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+}
+
+fn complete(shard: &mut Shard, queue: &str, consumer: &str, it: &Completion, now: Timestamp) -> Accepted {
+    let is_held = shard.queues.get(queue).is_some_and(|q| q.is_held(it.entry, consumer, it.number));
+    if !is_held {
+        return Accepted::NotYours;
+    }
+    if !shard.has_blobs(&it.blobs, now) {
+        return Accepted::BlobMissing;
+    }
+    shard.add_fact(now, it.run.to_string(), it.kind, &it.body);
+    shard.accept_blobs(it.run, &it.blobs);
+    if let Some(dead) = &it.dead {
+        shard.bury(dead, now);
+    }
+    if let Some(queue) = shard.queues.get_mut(queue) {
+        queue.remove(it.entry);
+    }
+    Accepted::Stored
+}
+
+#[async_trait]
+impl Jobs for MemoryStore {
+    fn knowledge(&self) -> &dyn KnowledgeBases {
+        self
+    }
+
+    async fn namespace(&self) -> Result<Meta, StoreError> {
+        Ok(self.inner.meta)
+    }
+
+    async fn announce_worker(&self, consumer: &str, ttl: Duration) -> Result<usize, StoreError> {
+        let now = self.inner.now();
+        Ok(announce(&mut self.inner.lock().workers, consumer, ttl, now).len())
+    }
+
+    async fn retire_worker(&self, consumer: &str) -> Result<(), StoreError> {
+        self.inner.lock().workers.remove(consumer);
+        Ok(())
+    }
+
+    async fn job_reader(&self, consumer: &str) -> Result<Box<dyn JobReader>, StoreError> {
+        Ok(Box::new(MemoryJobReader { inner: self.inner.clone(), consumer: consumer.to_string() }))
+    }
+
+    async fn held(&self, shard: ShardId, queue: &str, consumer: &str) -> Result<Vec<Delivered>, StoreError> {
+        let name: Arc<str> = queue.into();
+        let place = Place { shard, queue: &name };
+        let mut space = self.inner.lock();
+        Ok(space.shard(shard).queues.get(queue).map_or_else(Vec::new, |queue| queue.held(&place, consumer)))
+    }
+
+    async fn report(
+        &self,
+        shard: ShardId,
+        facts: &[(RunId, &'static str, String)],
+    ) -> Result<(), StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        for (run, kind, body) in facts {
+            space.shard(shard).add_fact(now, run.to_string(), kind, body);
+        }
+        self.inner.facts_came.notify_waiters();
+        Ok(())
+    }
+
+    async fn complete(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        results: &[Completion],
+    ) -> Result<Vec<Accepted>, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        let keys = space.shard(shard);
+        let accepted = results.iter().map(|it| complete(keys, queue, consumer, it, now)).collect();
+        self.inner.facts_came.notify_waiters();
+        Ok(accepted)
+    }
+
+    async fn heartbeat(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        entries: &[EntryId],
+    ) -> Result<Vec<EntryId>, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        let queue = space.shard(shard).queues.get_mut(queue);
+        Ok(queue.map_or_else(|| entries.to_vec(), |queue| queue.heartbeat(consumer, entries, now)))
+    }
+
+    async fn are_held(&self, streams: &[(ShardId, Arc<str>)]) -> Result<Vec<bool>, StoreError> {
+        let mut space = self.inner.lock();
+        let held = |(shard, queue): &(ShardId, Arc<str>)| {
+            space.shard(*shard).queues.get(queue).is_some_and(|queue| queue.holds_any())
+        };
+        Ok(streams.iter().map(held).collect())
+    }
+
+    async fn take_over(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        idle: Duration,
+        count: usize,
+    ) -> Result<Vec<Delivered>, StoreError> {
+        let now = self.inner.now();
+        let name: Arc<str> = queue.into();
+        let place = Place { shard, queue: &name };
+        let mut space = self.inner.lock();
+        let queue = space.shard(shard).queues.get_mut(queue);
+        Ok(queue.map_or_else(Vec::new, |queue| queue.take_over(&place, consumer, idle, count, now)))
+    }
+
+    async fn hand_back(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        entries: &[(EntryId, u32)],
+    ) -> Result<(), StoreError> {
+        let mut space = self.inner.lock();
+        if let Some(queue) = space.shard(shard).queues.get_mut(queue) {
+            entries.iter().for_each(|(entry, number)| queue.hand_back(consumer, *entry, *number));
+        }
+        // There may be no listener.
+        let _ = self.inner.hints.send(Hint::HandedBack(shard));
+        Ok(())
+    }
+
+    async fn drop_consumers(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        idle: Duration,
+    ) -> Result<(), StoreError> {
+        let now = self.inner.now();
+        if let Some(queue) = self.inner.lock().shard(shard).queues.get_mut(queue) {
+            queue.drop_consumers(consumer, idle, now);
+        }
+        Ok(())
+    }
+
+    async fn hints(&self) -> Result<Box<dyn Hints>, StoreError> {
+        Ok(Box::new(MemoryHints(self.inner.hints.subscribe())))
+    }
+
+    async fn begin_step(&self, of: &JournalOf, step: &str, another: bool) -> Result<StepBegin, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        Ok(journal::begin(space.shard(of.shard), of, step, another, now))
+    }
+
+    async fn park_step(&self, of: &JournalOf, step: &str) -> Result<(), StoreError> {
+        let mut space = self.inner.lock();
+        journal::park(space.shard(of.shard), of, step);
+        Ok(())
+    }
+
+    async fn record_step(
+        &self,
+        of: &JournalOf,
+        step: &str,
+        result: &str,
+        fact: (&'static str, &str),
+        blobs: &[(BlobId, u64)],
+    ) -> Result<StepKept, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        let kept = journal::record(space.shard(of.shard), of, step, (result, fact, blobs), now);
+        self.inner.facts_came.notify_waiters();
+        Ok(kept)
+    }
+
+    async fn paused(&self, run: RunId, pause: &str) -> Result<Paused, StoreError> {
+        let mut space = self.inner.lock();
+        let known = space.shard(run.shard()).runs.get(&run);
+        let field = |name: &str| known.and_then(|run| run.pauses.get(name)).map(String::as_str);
+        Paused::of(field(pause), field(&format!("{pause}:answer")))
+    }
+
+    async fn called(&self, caller: RunId, run: RunId) -> Result<Called, StoreError> {
+        Ok(calls::called(self.inner.lock().shard(caller.shard()), caller, run))
+    }
+
+    async fn take_limit(&self, take: TakeLimit<'_>) -> Result<LimitTaken, StoreError> {
+        let now = self.inner.now();
+        Ok(self.inner.lock().limits.take(take, now.millis()))
+    }
+
+    async fn give_limit(&self, give: GiveLimit<'_>) -> Result<u32, StoreError> {
+        let now = self.inner.now();
+        Ok(self.inner.lock().limits.give(give, now.millis()))
+    }
+
+    async fn catalog_version(&self) -> Result<u64, StoreError> {
+        Ok(self.inner.lock().catalog.version())
+    }
+
+    async fn load_catalog(&self) -> Result<Catalog, StoreError> {
+        Ok(self.inner.lock().catalog.all())
+    }
+
+    async fn app_called(&self, wanted: &str) -> Result<Option<App>, StoreError> {
+        let space = self.inner.lock();
+        let mut named = space.apps.values().filter(|app| app.name == wanted);
+        let only = named.next().filter(|_| named.next().is_none());
+        Ok(space.apps.get(wanted).or(only).cloned())
+    }
+
+    async fn note_files(&self, run: RunId) -> Result<bool, StoreError> {
+        let mut space = self.inner.lock();
+        let shard = space.shard(run.shard());
+        let is_there = shard.runs.contains_key(&run);
+        if is_there {
+            shard.files.insert(run);
+        }
+        Ok(is_there)
+    }
+
+    async fn wake(&self, _reader: u64) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn graph_document(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
+        Ok(self.inner.graph_text(shard, hash))
+    }
+
+    async fn load_blob(&self, shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError> {
+        Ok(self.inner.blob_text(shard, id))
+    }
+
+    async fn store_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError> {
+        self.inner.keep_blob(shard, id, text);
+        Ok(())
+    }
+}

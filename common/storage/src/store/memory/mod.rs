@@ -1,0 +1,176 @@
+//! The store without Redis, for simulation and tests: the same keys as maps, the same rules, and a clock that
+//! the test moves.
+//!
+//! Tests must hold for Redis, too, so this store does what Redis and the scripts do, down to stream ids,
+//! delivery counts and idle times; both pass the contract in `tests/src/contract`. One lock guards everything, so each method
+//! is atomic like a script. Server features are left out: only leases, blobs and idempotency keys expire.
+
+mod app_keys;
+mod calls;
+mod catalog;
+mod commit;
+mod conversations;
+mod dead;
+mod inspect;
+mod jobs;
+mod journal;
+mod knowledge;
+mod limit;
+mod pauses;
+mod queue;
+mod runs;
+mod shard;
+mod shards;
+mod stream;
+mod triggers;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, broadcast};
+use tokio::time::Instant;
+
+use super::following::Followed;
+use super::{App, Hint, Meta, StoreError};
+use shard::Shard;
+use tidemill_base::clock::{Clock, Timestamp};
+use tidemill_base::ids::{EntryId, RunId, ShardId};
+use tidemill_base::limits;
+
+/// Hints buffered for a slow listener; it loses older ones, as with pub/sub.
+const HINTS_KEPT: usize = 1024;
+
+/// A namespace in memory. Clones share it.
+#[derive(Clone)]
+pub struct MemoryStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    clock: Arc<dyn Clock>,
+    inbox_max: u64,
+    queue_max: u64,
+    meta: Meta,
+    space: Mutex<Namespace>,
+    facts_came: Notify,
+    jobs_came: Notify,
+    events_came: Arc<Followed>,
+    hints: broadcast::Sender<Hint>,
+}
+
+/// All data of the namespace.
+#[derive(Default)]
+struct Namespace {
+    shards: BTreeMap<ShardId, Shard>,
+    schedulers: BTreeMap<String, Timestamp>,
+    workers: BTreeMap<String, Timestamp>,
+    apps: BTreeMap<String, App>,
+    keys: app_keys::AppKeys,
+    budgets: BTreeMap<String, String>,
+    triggers: BTreeMap<String, triggers::Kept>,
+    reserved: BTreeMap<String, Reservation>,
+    form_secret: Option<String>,
+    seal_salt: Option<String>,
+    limits: limit::Limits,
+    catalog: catalog::Shelf,
+    knowledge: knowledge::Knowledge,
+}
+
+struct Reservation {
+    run: RunId,
+    request: String,
+    until: Timestamp,
+}
+
+impl Namespace {
+    fn shard(&mut self, id: ShardId) -> &mut Shard {
+        self.shards.entry(id).or_default()
+    }
+}
+
+impl MemoryStore {
+    /// An empty namespace with the time of `clock` and the default number of shards.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self::with(clock, limits::SHARDS, limits::INBOX_MAX)
+    }
+
+    /// An empty namespace with `shards` shards. Inboxes refuse new runs above `inbox_max` entries.
+    pub fn with(clock: Arc<dyn Clock>, shards: u16, inbox_max: u64) -> Self {
+        Self::bounded(clock, shards, inbox_max, limits::QUEUE_MAX)
+    }
+
+    /// Like [`Self::with`]; queues refuse new runs from `queue_max` jobs on.
+    pub fn bounded(clock: Arc<dyn Clock>, shards: u16, inbox_max: u64, queue_max: u64) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                clock,
+                inbox_max,
+                queue_max,
+                meta: Meta { version: tidemill_wire::VERSION, shards, shards_first: shards },
+                space: Mutex::default(),
+                facts_came: Notify::new(),
+                jobs_came: Notify::new(),
+                events_came: Arc::default(),
+                hints: broadcast::Sender::new(HINTS_KEPT),
+            }),
+        }
+    }
+
+    /// The dead letters of a shard, oldest first.
+    pub fn dead(&self, shard: ShardId) -> Vec<super::Dead> {
+        self.inner.lock().shard(shard).dead.after(EntryId::ZERO).map(|(_, dead)| dead.clone()).collect()
+    }
+}
+
+impl Inner {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// After a panic of another holder the data is still good enough for a test.
+    fn lock(&self) -> MutexGuard<'_, Namespace> {
+        self.space.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Calls `found` after each notification of `came` until it returns something, for at most `at_most` of real
+/// time (a test's clock may stand still).
+async fn look<T, F>(came: &Notify, at_most: Duration, mut found: F) -> Result<Vec<T>, StoreError>
+where
+    F: FnMut() -> Vec<T>,
+{
+    let deadline = Instant::now() + at_most;
+    loop {
+        // Listen first, so that nothing is missed between looking and waiting.
+        let mut told = std::pin::pin!(came.notified());
+        told.as_mut().enable();
+        let items = found();
+        if !items.is_empty() || at_most.is_zero() {
+            return Ok(items);
+        }
+        if wait(told, deadline).await.is_err() {
+            return Ok(found());
+        }
+    }
+}
+
+async fn wait(told: impl Future<Output = ()>, deadline: Instant) -> Result<(), tokio::time::error::Elapsed> {
+    tokio::time::timeout_at(deadline, told).await
+}
+
+/// Records an announcement and returns all live ids, sorted.
+fn announce(
+    living: &mut BTreeMap<String, Timestamp>,
+    id: &str,
+    ttl: Duration,
+    now: Timestamp,
+) -> Vec<String> {
+    living.insert(id.to_string(), now.plus(ttl));
+    living.retain(|_, until| *until > now);
+    living.keys().cloned().collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! A jobs stream with its consumer group: the holder of each entry, its delivery count, and how long it has
+//! been idle.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::stream::Stream;
+use crate::store::Delivered;
+use tidemill_base::clock::Timestamp;
+use tidemill_base::ids::{Delivery, EntryId, ShardId};
+
+/// A job that waits or is held.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) run: String,
+    pub(super) body: String,
+}
+
+/// A delivery.
+#[derive(Debug)]
+struct Pending {
+    /// `None` after the job was returned: any consumer may take it.
+    consumer: Option<String>,
+    number: u32,
+    /// The last heartbeat; `None` for a returned job, which counts as idle at once.
+    seen: Option<Timestamp>,
+}
+
+impl Pending {
+    fn is_idle(&self, now: Timestamp, idle: Duration) -> bool {
+        self.seen.is_none_or(|seen| seen.plus(idle) <= now)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    jobs: Stream<Job>,
+    /// The last entry that was delivered for the first time.
+    read: EntryId,
+    pending: BTreeMap<EntryId, Pending>,
+    consumers: BTreeMap<String, Timestamp>,
+}
+
+/// The origin of a delivery.
+pub(super) struct Place<'a> {
+    pub(super) shard: ShardId,
+    pub(super) queue: &'a Arc<str>,
+}
+
+impl Place<'_> {
+    fn delivered(&self, entry: EntryId, number: u32, job: &Job) -> Delivered {
+        Delivered {
+            shard: self.shard,
+            queue: self.queue.clone(),
+            entry,
+            number,
+            run: job.run.clone(),
+            body: job.body.clone(),
+        }
+    }
+}
+
+impl Queue {
+    pub(super) fn last(&self) -> EntryId {
+        self.jobs.last()
+    }
+
+    pub(super) fn add(&mut self, entry: EntryId, job: Job) {
+        self.jobs.put(entry, job);
+    }
+
+    /// Every job with its run, waiting or held.
+    pub(super) fn all(&self) -> impl Iterator<Item = (EntryId, &str)> {
+        self.jobs.after(EntryId::ZERO).map(|(entry, job)| (entry, job.run.as_str()))
+    }
+
+    /// Removes an entry, held or not.
+    pub(super) fn remove(&mut self, entry: EntryId) {
+        self.jobs.remove(entry);
+        self.pending.remove(&entry);
+    }
+
+    /// Delivers new jobs (`XREADGROUP >`).
+    pub(super) fn read(
+        &mut self,
+        place: &Place<'_>,
+        consumer: &str,
+        count: usize,
+        now: Timestamp,
+    ) -> Vec<Delivered> {
+        self.consumers.insert(consumer.to_string(), now);
+        let jobs = self.jobs.after(self.read).take(count);
+        let fresh: Vec<Delivered> = jobs.map(|(entry, job)| place.delivered(entry, 1, job)).collect();
+        for job in &fresh {
+            self.read = job.entry;
+            let held = Pending { consumer: Some(consumer.to_string()), number: 1, seen: Some(now) };
+            self.pending.insert(job.entry, held);
+        }
+        fresh
+    }
+
+    /// The jobs of a consumer.
+    pub(super) fn held(&self, place: &Place<'_>, consumer: &str) -> Vec<Delivered> {
+        let of_consumer = |pending: &Pending| pending.consumer.as_deref() == Some(consumer);
+        self.pending
+            .iter()
+            .filter(|(_, pending)| of_consumer(pending))
+            .filter_map(|(entry, pending)| {
+                Some(place.delivered(*entry, pending.number, self.jobs.get(*entry)?))
+            })
+            .collect()
+    }
+
+    /// Whether the consumer holds the entry with this delivery count.
+    pub(super) fn is_held(&self, entry: EntryId, consumer: &str, number: u32) -> bool {
+        self.pending
+            .get(&entry)
+            .is_some_and(|p| p.consumer.as_deref() == Some(consumer) && p.number == number)
+    }
+
+    /// Whether a job is held, or was returned and not taken since.
+    pub(super) fn holds_any(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Renews the consumer's jobs; returns the entries that it does not hold.
+    pub(super) fn heartbeat(&mut self, consumer: &str, entries: &[EntryId], now: Timestamp) -> Vec<EntryId> {
+        self.consumers.insert(consumer.to_string(), now);
+        let mut lost = Vec::new();
+        for entry in entries {
+            match self.pending.get_mut(entry) {
+                Some(held) if held.consumer.as_deref() == Some(consumer) => held.seen = Some(now),
+                Some(_) | None => lost.push(*entry),
+            }
+        }
+        lost
+    }
+
+    /// Delivers idle jobs to another consumer (`XAUTOCLAIM`).
+    pub(super) fn take_over(
+        &mut self,
+        place: &Place<'_>,
+        consumer: &str,
+        idle: Duration,
+        count: usize,
+        now: Timestamp,
+    ) -> Vec<Delivered> {
+        self.consumers.insert(consumer.to_string(), now);
+        let silent = self.pending.iter_mut().filter(|(_, pending)| pending.is_idle(now, idle)).take(count);
+        let mut taken = Vec::new();
+        for (entry, pending) in silent {
+            let Some(job) = self.jobs.get(*entry) else { continue };
+            pending.number += 1;
+            pending.consumer = Some(consumer.to_string());
+            pending.seen = Some(now);
+            taken.push(place.delivered(*entry, pending.number, job));
+        }
+        taken
+    }
+
+    /// Returns a held job. The delivery is not counted, but the next one has a distinct number.
+    pub(super) fn hand_back(&mut self, consumer: &str, entry: EntryId, number: u32) {
+        if !self.is_held(entry, consumer, number) {
+            return;
+        }
+        if let Some(held) = self.pending.get_mut(&entry) {
+            *held = Pending { consumer: None, number: number + Delivery::HAND_BACK - 1, seen: None };
+        }
+    }
+
+    /// Deletes consumers that hold nothing: this one, and those that were idle.
+    pub(super) fn drop_consumers(&mut self, consumer: &str, idle: Duration, now: Timestamp) {
+        let pending = &self.pending;
+        let holds = |name: &str| pending.values().any(|p| p.consumer.as_deref() == Some(name));
+        self.consumers.retain(|name, seen| holds(name) || (name != consumer && seen.plus(idle) > now));
+    }
+
+    /// Drops delivered entries that no consumer holds.
+    pub(super) fn trim(&mut self) {
+        let left: Vec<EntryId> = self.jobs.after(EntryId::ZERO).map(|(entry, _)| entry).collect();
+        for entry in left.into_iter().filter(|entry| *entry <= self.read) {
+            if !self.pending.contains_key(&entry) {
+                self.jobs.remove(entry);
+            }
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether an entry is neither waiting nor held.
+    pub(super) fn is_lost(&self, entry: EntryId) -> bool {
+        let waits = entry > self.read && self.jobs.get(entry).is_some();
+        !waits && !self.pending.contains_key(&entry)
+    }
+}

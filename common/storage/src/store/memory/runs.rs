@@ -1,0 +1,488 @@
+//! [`Runs`] in memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::queue::Queue;
+use super::shard::{GraphDocument, Run, Shard};
+use super::{Inner, MemoryStore, Reservation, calls, conversations, dead, pauses};
+use crate::store::{
+    Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
+    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeyNote, KeySpent,
+    KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
+    PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
+    ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall, shard_of,
+};
+use tidemill_base::clock::Timestamp;
+use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
+use tidemill_base::limits;
+use tidemill_wire::conversation::CONVERSATION_MESSAGES;
+use tidemill_wire::entry::EventEntry;
+use tidemill_wire::objects::{HISTORY_PART, OBJECTS_FIELD, index_field};
+use tidemill_wire::state::AtRest;
+use tidemill_workflow::objects::MAIN;
+
+fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -> Created {
+    let (inbox_max, queue_max) = bounds;
+    if new.schedule.as_ref().is_some_and(|from| !shard.is_due(&from.trigger, from.due)) {
+        return Created::Passed;
+    }
+    if new.called.as_ref().is_some_and(|call| !calls::waits(shard, call)) {
+        return Created::Passed;
+    }
+    if shard.runs.contains_key(&new.id) {
+        shard.moved_by(new.schedule.as_ref());
+        calls::taken(shard, new.called.as_ref());
+        return Created::Exists;
+    }
+    if shard.inbox.len() as u64 >= inbox_max {
+        return Created::Busy;
+    }
+    let is_full = |name| shard.queues.get(name).is_some_and(|queue: &Queue| queue.len() as u64 >= queue_max);
+    if new.queues.iter().any(is_full) {
+        return Created::QueueFull;
+    }
+    if !shard.has_blobs(&new.blobs, now) {
+        return Created::BlobMissing;
+    }
+    let (hash, document) = &new.graph;
+    let graph =
+        shard.graphs.entry(hash.clone()).or_insert_with(|| GraphDocument { text: document.clone(), runs: 0 });
+    graph.runs += 1;
+    let fields = new.fields.iter().map(|(name, text)| ((*name).to_string(), text.clone())).collect();
+    let mut run = Run { fields, graph: hash.clone(), created_at: new.created_at, ..Run::default() };
+    if let Some(kept) = new.takes_messages.as_ref().and_then(|id| shard.conversations.get(id))
+        && let Some(index) = kept.fields.get(CONVERSATION_MESSAGES)
+    {
+        run.state.insert(index_field(MAIN), index.clone());
+        run.lists.insert("messages:main".into(), kept.messages.clone());
+        run.fields.insert(OBJECTS_FIELD.into(), "messages:main".into());
+    }
+    shard.runs.insert(new.id, run);
+    shard.accept_blobs(new.id, &new.blobs);
+    if new.has_files {
+        shard.files.insert(new.id);
+    }
+    shard.moved_by(new.schedule.as_ref());
+    calls::taken(shard, new.called.as_ref());
+    shard.add_fact(now, new.id.to_string(), new.kind, &new.start);
+    Created::Created
+}
+
+impl Inner {
+    pub(super) fn graph_text(&self, shard: ShardId, hash: &str) -> Option<Arc<str>> {
+        self.lock().shard(shard).graphs.get(hash).map(|graph| graph.text.clone())
+    }
+    pub(super) fn blob_text(&self, shard: ShardId, id: &BlobId) -> Option<String> {
+        let now = self.now();
+        self.lock().shard(shard).blob(id, now).map(str::to_string)
+    }
+    pub(super) fn keep_blob(&self, shard: ShardId, id: &BlobId, text: &str) {
+        let now = self.now();
+        self.lock().shard(shard).put_blob(id, text, now);
+    }
+    fn page_of(&self, run: RunId, part: &str, page: Page) -> Vec<String> {
+        let mut space = self.lock();
+        let entries = space.shard(run.shard()).runs.get(&run).and_then(|run| run.lists.get(part));
+        entries.into_iter().flatten().skip(page.from).take(page.count).cloned().collect()
+    }
+    pub(super) fn at_rest(&self, run: RunId) -> Option<AtRest> {
+        self.lock().shard(run.shard()).runs.get(&run).map(Run::at_rest)
+    }
+}
+
+#[async_trait]
+impl Runs for MemoryStore {
+    fn knowledge(&self) -> &dyn KnowledgeBases {
+        self
+    }
+
+    async fn check(&self) -> Result<ServerReport, StoreError> {
+        Ok(ServerReport { version: "memory".into(), ..ServerReport::default() })
+    }
+
+    async fn meta(&self) -> Result<Meta, StoreError> {
+        Ok(self.inner.meta)
+    }
+
+    async fn time(&self) -> Result<Timestamp, StoreError> {
+        Ok(self.inner.now())
+    }
+
+    async fn writable(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn create_run(&self, new: &NewRun) -> Result<Created, StoreError> {
+        let now = self.inner.now();
+        let bounds = (self.inner.inbox_max, self.inner.queue_max);
+        let created = create(self.inner.lock().shard(new.id.shard()), new, bounds, now);
+        self.inner.facts_came.notify_waiters();
+        Ok(created)
+    }
+
+    async fn run_fields(&self, run: RunId) -> Result<Option<HashMap<String, String>>, StoreError> {
+        Ok(self.inner.lock().shard(run.shard()).runs.get(&run).map(|run| run.fields.clone()))
+    }
+
+    async fn run_at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError> {
+        Ok(self.inner.at_rest(run))
+    }
+
+    async fn list_index(&self, run: RunId, list: &str) -> Result<Option<String>, StoreError> {
+        let mut space = self.inner.lock();
+        let known = space.shard(run.shard()).runs.get(&run);
+        Ok(known.and_then(|run| run.state.get(&index_field(list)).cloned()))
+    }
+
+    async fn list_messages(&self, run: RunId, list: &str, page: Page) -> Result<Vec<String>, StoreError> {
+        Ok(self.inner.page_of(run, &format!("messages:{list}"), page))
+    }
+
+    async fn history(&self, run: RunId, page: Page) -> Result<Vec<String>, StoreError> {
+        Ok(self.inner.page_of(run, HISTORY_PART, page))
+    }
+
+    async fn runtime(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
+        let mut space = self.inner.lock();
+        let known = space.shard(run.shard()).runs.get(&run);
+        Ok(known.map_or_else(Vec::new, |run| run.runtime.clone().into_iter().collect()))
+    }
+
+    async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError> {
+        let space = self.inner.lock();
+        let wanted = |id: &RunId, run: &Run| {
+            query.status.is_none_or(|status| run.status() == Some(status))
+                && query.before.is_none_or(|before| run.created_at < before)
+                && query.since.is_none_or(|since| run.created_at >= since)
+                && query.shards.as_ref().is_none_or(|shards| shards.contains(&id.shard()))
+        };
+        let runs = space.shards.values().flat_map(|shard| &shard.runs);
+        let mut found: Vec<(Timestamp, RunId)> =
+            runs.filter(|(id, run)| wanted(id, run)).map(|(id, run)| (run.created_at, *id)).collect();
+        found.sort_by(|a, b| b.cmp(a));
+        Ok(found.into_iter().take(query.limit).map(|(_, id)| id).collect())
+    }
+
+    async fn send_command(&self, run: RunId, command: &RunCommand) -> Result<Sent, StoreError> {
+        let now = self.inner.now();
+        let sent = pauses::send(self.inner.lock().shard(run.shard()), run, command, now);
+        self.inner.facts_came.notify_waiters();
+        Ok(sent)
+    }
+
+    async fn pauses(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
+        let mut space = self.inner.lock();
+        let known = space.shard(run.shard()).runs.get(&run);
+        Ok(known.map_or_else(Vec::new, |run| run.pauses.clone().into_iter().collect()))
+    }
+
+    async fn ledger(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
+        let mut space = self.inner.lock();
+        let known = space.shard(run.shard()).runs.get(&run);
+        Ok(known.map_or_else(Vec::new, |run| run.ledger.clone().into_iter().collect()))
+    }
+
+    async fn answer_pause(
+        &self,
+        run: RunId,
+        pause: &str,
+        answer: &PauseAnswer,
+    ) -> Result<Answered, StoreError> {
+        let now = self.inner.now();
+        let answered = pauses::answer(self.inner.lock().shard(run.shard()), run, pause, answer, now);
+        self.inner.facts_came.notify_waiters();
+        answered
+    }
+
+    async fn conversation(&self, shard: ShardId, id: &str) -> Result<HashMap<String, String>, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        let kept = space.shard(shard).conversations.get(id).filter(|it| it.until.is_none_or(|u| u > now));
+        Ok(kept.map(|kept| kept.fields.clone()).unwrap_or_default())
+    }
+
+    async fn enter_conversation(&self, it: &Entering) -> Result<Entered, StoreError> {
+        let now = self.inner.now();
+        Ok(conversations::enter(self.inner.lock().shard(it.run.shard()), it, now))
+    }
+
+    async fn turns(&self, shard: ShardId, id: &str, count: usize) -> Result<Vec<String>, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        let kept = space.shard(shard).conversations.get(id).filter(|it| it.until.is_none_or(|u| u > now));
+        let kept = kept.map(|kept| kept.turns.as_slice());
+        let kept = kept.unwrap_or_default();
+        Ok(kept[kept.len().saturating_sub(count)..].to_vec())
+    }
+
+    async fn is_unsettled(&self, run: RunId) -> Result<bool, StoreError> {
+        Ok(self.inner.lock().shard(run.shard()).unsettled.contains(&run))
+    }
+
+    async fn settle_turn(&self, it: &Settling) -> Result<bool, StoreError> {
+        let now = self.inner.now();
+        Ok(conversations::settle(self.inner.lock().shard(it.run.shard()), it, now))
+    }
+
+    async fn keys(&self) -> Result<Vec<AppKey>, StoreError> {
+        Ok(self.inner.lock().keys.all())
+    }
+
+    async fn key_spent(&self, key: &str, day: Option<&str>) -> Result<KeySpent, StoreError> {
+        let of = (key.to_string(), day.map(str::to_string));
+        let mut sum = KeySpent::default();
+        self.inner
+            .lock()
+            .shards
+            .values()
+            .filter_map(|shard| shard.spent.get(&of))
+            .for_each(|part| sum.merge(part));
+        Ok(sum)
+    }
+
+    async fn key_budgets(&self) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(self.inner.lock().budgets.clone().into_iter().collect())
+    }
+
+    async fn put_key_budget(&self, key: &str, budget: Option<&str>) -> Result<(), StoreError> {
+        let budgets = &mut self.inner.lock().budgets;
+        match budget {
+            Some(budget) => budgets.insert(key.to_string(), budget.to_string()),
+            None => budgets.remove(key),
+        };
+        Ok(())
+    }
+
+    async fn waiting_calls(&self, shards: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError> {
+        let mut space = self.inner.lock();
+        Ok(shards.iter().flat_map(|shard| calls::waiting(space.shard(*shard))).collect())
+    }
+
+    async fn call_order(&self, caller: RunId, run: RunId) -> Result<Option<String>, StoreError> {
+        let mut space = self.inner.lock();
+        let of = space.shard(caller.shard()).runs.get(&caller);
+        Ok(of.and_then(|caller| caller.calls.get(&run)).cloned())
+    }
+
+    async fn calls_of(&self, caller: RunId) -> Result<(Vec<(RunId, String)>, u64), StoreError> {
+        let mut space = self.inner.lock();
+        let of = space.shard(caller.shard()).runs.get(&caller).map(|caller| caller.calls.clone());
+        let calls: Vec<_> = of.into_iter().flatten().collect();
+        let count = calls.len() as u64;
+        Ok((calls, count))
+    }
+
+    async fn refuse_call(&self, call: &WaitingCall, why: &Refusal) -> Result<bool, StoreError> {
+        let now = self.inner.now();
+        let is_refused = calls::refuse(self.inner.lock().shard(call.caller.shard()), call, why, now);
+        self.inner.facts_came.notify_waiters();
+        Ok(is_refused)
+    }
+
+    async fn unsettled(&self, shards: &[ShardId]) -> Result<Vec<RunId>, StoreError> {
+        let mut space = self.inner.lock();
+        Ok(shards.iter().flat_map(|shard| space.shard(*shard).unsettled.clone()).collect())
+    }
+
+    async fn nothing_to_settle(&self, run: RunId) -> Result<(), StoreError> {
+        self.inner.lock().shard(run.shard()).unsettled.remove(&run);
+        Ok(())
+    }
+
+    async fn conversations(
+        &self,
+        query: &ListConversations,
+    ) -> Result<Option<Vec<ListedConversation>>, StoreError> {
+        let now = self.inner.now();
+        Ok(conversations::list(&self.inner.lock(), query, now))
+    }
+
+    async fn change_conversation(&self, change: &ConversationChange) -> Result<bool, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        Ok(conversations::change(space.shard(change.conversation.shard), change, now))
+    }
+
+    async fn drop_conversation(&self, it: &ConversationRef) -> Result<bool, StoreError> {
+        let now = self.inner.now();
+        Ok(conversations::drop_it(self.inner.lock().shard(it.shard), it, now))
+    }
+
+    async fn rate_message(&self, it: &Rating) -> Result<Rated, StoreError> {
+        let now = self.inner.now();
+        Ok(conversations::rate(self.inner.lock().shard(it.conversation.shard), it, now))
+    }
+
+    async fn ratings(
+        &self,
+        shard: ShardId,
+        id: &str,
+        messages: &[String],
+    ) -> Result<Vec<Option<String>>, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        let kept = space.shard(shard).conversations.get(id).filter(|it| it.until.is_none_or(|u| u > now));
+        let of = |message| kept.and_then(|kept| kept.ratings.get(message)).cloned();
+        Ok(messages.iter().map(of).collect())
+    }
+
+    async fn form_secret(&self, fresh: &str) -> Result<String, StoreError> {
+        Ok(self.inner.lock().form_secret.get_or_insert_with(|| fresh.to_string()).clone())
+    }
+
+    async fn seal_salt(&self, fresh: &str) -> Result<String, StoreError> {
+        Ok(self.inner.lock().seal_salt.get_or_insert_with(|| fresh.to_string()).clone())
+    }
+
+    async fn entries(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventEntry>, StoreError> {
+        let mut space = self.inner.lock();
+        space.shard(run.shard()).runs.get(&run).map_or(Ok(Vec::new()), |run| run.entries(after, count))
+    }
+
+    fn follow(&self, run: RunId) -> Following {
+        // One notifier for all runs: followers look more often than needed, which is allowed.
+        let _ = run;
+        Following::new(self.inner.events_came.clone(), None)
+    }
+
+    async fn graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
+        Ok(self.inner.graph_text(shard, hash))
+    }
+
+    async fn blob(&self, shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError> {
+        Ok(self.inner.blob_text(shard, id))
+    }
+
+    async fn put_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError> {
+        self.inner.keep_blob(shard, id, text);
+        Ok(())
+    }
+
+    async fn put_app(
+        &self,
+        app: &App,
+        key_hash: Option<&str>,
+        triggers: &TriggerChanges,
+    ) -> Result<(), StoreError> {
+        let mut space = self.inner.lock();
+        space.change_triggers(triggers, self.inner.meta);
+        space.apps.insert(app.id.clone(), app.clone());
+        if let Some(hash) = key_hash {
+            let at = Timestamp::from_millis(app.created_at_ms);
+            space.keys.add(&app.id, hash, KeyNote::made(hash, at, true));
+        }
+        Ok(())
+    }
+
+    async fn trigger(&self, id: &str) -> Result<Option<TriggerState>, StoreError> {
+        Ok(self.inner.lock().trigger(id, self.inner.meta))
+    }
+
+    async fn triggers(&self) -> Result<Vec<TriggerState>, StoreError> {
+        Ok(self.inner.lock().all_triggers(self.inner.meta))
+    }
+
+    async fn due_schedules(&self, shards: &[ShardId]) -> Result<(Timestamp, Vec<DueSchedule>), StoreError> {
+        let now = self.inner.now();
+        Ok((now, self.inner.lock().due(shards, now)))
+    }
+
+    async fn move_schedule(
+        &self,
+        trigger: &str,
+        from: Timestamp,
+        to: Option<Timestamp>,
+    ) -> Result<bool, StoreError> {
+        let mut space = self.inner.lock();
+        let shard = space.shard(shard_of(trigger, self.inner.meta));
+        let is_due = shard.is_due(trigger, from);
+        if is_due {
+            shard.move_schedule(trigger, to);
+        }
+        Ok(is_due)
+    }
+
+    async fn note_fired(&self, trigger: &str, fired: &Fired) -> Result<(), StoreError> {
+        self.inner.lock().note_fired(trigger, fired);
+        Ok(())
+    }
+
+    async fn app(&self, id: &str) -> Result<Option<App>, StoreError> {
+        Ok(self.inner.lock().apps.get(id).cloned())
+    }
+
+    async fn app_of_key(&self, key_hash: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.inner.lock().keys.opened_by(key_hash))
+    }
+
+    async fn add_key(&self, app: &str, key_hash: &str, at: Timestamp) -> Result<(), StoreError> {
+        self.inner.lock().keys.add(app, key_hash, KeyNote::made(key_hash, at, false));
+        Ok(())
+    }
+
+    async fn revoke_key(&self, id: &str) -> Result<Revoked, StoreError> {
+        let now = self.inner.now();
+        Ok(self.inner.lock().keys.revoke(id, now))
+    }
+
+    async fn revoked_of(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
+        Ok(self.inner.lock().keys.revoked_of(ids))
+    }
+
+    async fn apps(&self) -> Result<Vec<String>, StoreError> {
+        Ok(self.inner.lock().apps.keys().cloned().collect())
+    }
+
+    async fn catalog(&self) -> Result<Catalog, StoreError> {
+        Ok(self.inner.lock().catalog.all())
+    }
+
+    async fn put_entry(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError> {
+        let now = self.inner.now();
+        Ok(self.inner.lock().catalog.put(put, now))
+    }
+
+    async fn remove_entry(&self, kind: CatalogKind, id: &str, heir: &str) -> Result<bool, StoreError> {
+        let now = self.inner.now();
+        Ok(self.inner.lock().catalog.remove(kind, id, heir, now))
+    }
+
+    async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError> {
+        Ok(dead::list(&self.inner.lock(), query))
+    }
+
+    async fn dead_letter(&self, id: DeadId) -> Result<Option<DeadLetter>, StoreError> {
+        Ok(dead::find(self.inner.lock().shard(id.shard), id))
+    }
+
+    async fn drop_dead_letter(&self, id: DeadId) -> Result<bool, StoreError> {
+        Ok(self.inner.lock().shard(id.shard).dead.remove(id.entry).is_some())
+    }
+
+    async fn put_back(&self, fact: DeadFact<'_>) -> Result<PutBack, StoreError> {
+        let now = self.inner.now();
+        let put = dead::put_back(self.inner.lock().shard(fact.id.shard), fact, now);
+        self.inner.facts_came.notify_waiters();
+        Ok(put)
+    }
+
+    async fn reserve(&self, key_hash: &str, request: &str, run: RunId) -> Result<Reserved, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        space.reserved.retain(|_, reserved| reserved.until > now);
+        if let Some(known) = space.reserved.get(key_hash) {
+            return Ok(match known {
+                known if known.request != request => Reserved::Other,
+                known if known.run == run => Reserved::Ours,
+                known => Reserved::Same(known.run),
+            });
+        }
+        let until = now.plus(Duration::from_secs(limits::IDEMPOTENCY_SECONDS));
+        space.reserved.insert(key_hash.to_string(), Reservation { run, request: request.to_string(), until });
+        Ok(Reserved::Ours)
+    }
+}

@@ -1,0 +1,130 @@
+//! The store interface of the processes, in three narrow traits: [`Runs`] for the API, [`Shards`] for the
+//! owners of shards, [`Jobs`] for workers. `Runs` and `Jobs` also give access to knowledge bases
+//! ([`KnowledgeBases`]).
+//!
+//! [`redis`] is used in production, [`memory`] for simulation. Both pass the contract in `tests/src/contract/`. Each method's doc says
+//! what holds when it returns.
+
+mod app_keys;
+mod call;
+mod catalog;
+mod conversation;
+mod dead;
+pub mod following;
+mod jobs;
+mod knowledge;
+mod limit;
+pub mod memory;
+mod paused;
+pub mod redis;
+mod runs;
+mod shards;
+mod spent;
+mod step;
+mod trigger;
+
+pub use app_keys::{AppKey, KeyNote, Revoked};
+pub use call::{Called, Refusal, WaitingCall};
+pub use catalog::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};
+pub use conversation::{
+    ConversationChange, ConversationRef, ConversationsBy, Entered, Entering, FIELDS_LISTED,
+    ListConversations, ListedConversation, Rated, Rating, Settling,
+};
+pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack, withheld};
+pub use following::Following;
+pub use jobs::{Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs};
+pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};
+pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, TakeLimit};
+pub use paused::Paused;
+pub use runs::{
+    Answered, App, CommandKey, Created, ListRuns, NewRun, Page, PauseAnswer, Reserved, RunCommand, Runs, Sent,
+};
+pub use shards::{Claim, Commit, CommitError, FactReader, Memory, Owner, RawFact, Shards};
+pub use spent::{KeySpent, MONEY_PLACES, day_of, key_id};
+pub use step::{JournalOf, StepBegin, StepKept};
+pub use trigger::{
+    DueSchedule, Fired, FromSchedule, Trigger, TriggerChanges, TriggerKind, TriggerState, scheduled_run,
+    shard_of,
+};
+
+use tidemill_wire::{VERSION, WireError};
+
+/// An error of the store.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// Redis cannot be reached or did not answer in time. The request may or may not have been executed.
+    #[error("Redis at {address} does not answer while {doing}: {reason}")]
+    Unreachable {
+        address: String,
+        /// The attempted operation.
+        doing: &'static str,
+        reason: String,
+    },
+    /// Redis did nothing, and a retry may succeed (loading, out of memory, busy).
+    #[error("Redis refused a request for now while {doing}: {reason}")]
+    Refused {
+        /// The attempted operation.
+        doing: &'static str,
+        /// Redis's answer.
+        reason: String,
+    },
+    /// Redis gave an unexpected answer.
+    #[error("Redis gave an unexpected answer while {doing}: {reason}")]
+    Unexpected {
+        /// The attempted operation.
+        doing: &'static str,
+        reason: String,
+    },
+    /// The server cannot be used with its present settings.
+    #[error("{0}")]
+    Unusable(String),
+    /// A newer version wrote here; this process must not touch it.
+    #[error("{what} is written in version {version}; this process knows version {VERSION}, upgrade it")]
+    Newer {
+        /// The data with that version.
+        what: String,
+        version: u64,
+    },
+}
+
+impl StoreError {
+    /// Whether waiting and retrying can help.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Refused { .. } => true,
+            Self::Unexpected { .. } | Self::Unusable(_) | Self::Newer { .. } => false,
+        }
+    }
+}
+
+/// The server's version, and advice about its settings.
+#[derive(Debug, Clone, Default)]
+pub struct ServerReport {
+    /// Such as `7.0.15`.
+    pub version: String,
+    /// Risky settings, a sentence each (for example: AOF is off).
+    pub warnings: Vec<String>,
+    /// Possible problems. Shown on request, not at every start.
+    pub hints: Vec<String>,
+}
+
+/// The namespace's own settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meta {
+    /// The version of stored data, at most [`VERSION`].
+    pub version: u32,
+    /// The number of shards for new runs.
+    pub shards: u16,
+    /// The initial number of shards: idempotency keys are spread over these.
+    pub shards_first: u16,
+}
+
+/// The error for an invalid event entry.
+pub(crate) fn unreadable_events(error: WireError) -> StoreError {
+    StoreError::Unexpected { doing: "reading events", reason: error.to_string() }
+}
+
+/// All traits of a store.
+pub trait Store: Runs + Shards + Jobs + KnowledgeBases {}
+
+impl<T: Runs + Shards + Jobs + KnowledgeBases> Store for T {}

@@ -1,0 +1,94 @@
+//! API keys of apps in Redis. `tm:key:<hash>` holds the app that a key opens. `tm:keys` lists the valid keys
+//! by id, `tm:keys:made` holds their notes, and `tm:keys:revoked` the revoked ones.
+//!
+//! A key listed as revoked opens nothing, even if `tm:key:<hash>` is still there: for keys of older versions
+//! only the id is stored, so their hash entry cannot be found and deleted.
+
+use std::collections::BTreeMap;
+
+use redis::Pipeline;
+
+use super::RedisStore;
+use super::connection::{Arg, args};
+use super::replies::unexpected;
+use crate::store::{AppKey, KeyNote, Revoked, Runs, StoreError, key_id};
+use tidemill_base::clock::Timestamp;
+
+impl RedisStore {
+    /// Adds the writes for a key to a transaction.
+    pub(super) fn write_key(&self, pipe: &mut Pipeline, app: &str, hash: &str, note: &KeyNote) {
+        let id = key_id(hash);
+        pipe.cmd("SET").arg(self.keys.api_key(hash)).arg(app).ignore();
+        pipe.cmd("HSET").arg(self.keys.api_keys()).arg(&id).arg(app).ignore();
+        pipe.cmd("HSET").arg(self.keys.keys_made()).arg(id).arg(note.to_text()).ignore();
+    }
+
+    pub(super) async fn another_key(&self, app: &str, hash: &str, at: Timestamp) -> Result<(), StoreError> {
+        let mut pipe = redis::pipe();
+        pipe.atomic();
+        self.write_key(&mut pipe, app, hash, &KeyNote::made(hash, at, false));
+        self.connector.ask_all("making an API key", &pipe).await
+    }
+
+    pub(super) async fn opened_by(&self, hash: &str) -> Result<Option<String>, StoreError> {
+        let mut pipe = redis::pipe();
+        pipe.cmd("GET").arg(self.keys.api_key(hash));
+        pipe.cmd("HEXISTS").arg(self.keys.keys_revoked()).arg(key_id(hash));
+        let (app, is_revoked): (Option<String>, bool) =
+            self.connector.ask_all("looking up a key", &pipe).await?;
+        Ok(app.filter(|_| !is_revoked))
+    }
+
+    pub(super) async fn all_keys(&self) -> Result<Vec<AppKey>, StoreError> {
+        let mut pipe = redis::pipe();
+        pipe.atomic();
+        for key in [self.keys.api_keys(), self.keys.keys_made(), self.keys.keys_revoked()] {
+            pipe.cmd("HGETALL").arg(key);
+        }
+        type Texts = BTreeMap<String, String>;
+        let (keys, made, revoked): (Texts, Texts, Texts) =
+            self.connector.ask_all("listing API keys", &pipe).await?;
+        let noted = |id: &String| made.get(id).map_or_else(KeyNote::unnoted, |text| KeyNote::read(text));
+        let living = keys.into_iter().map(|(id, app)| noted(&id).of_key(id, app));
+        let gone = revoked.into_iter().map(|(id, text)| {
+            let mut note = KeyNote::read(&text);
+            let app = note.app.take().unwrap_or_default();
+            note.of_key(id, app)
+        });
+        let mut all: Vec<AppKey> = living.chain(gone).collect();
+        all.sort_by(|one, other| one.id.cmp(&other.id));
+        Ok(all)
+    }
+
+    pub(super) async fn revoke(&self, id: &str) -> Result<Revoked, StoreError> {
+        const DOING: &str = "revoking an API key";
+        let mut pipe = redis::pipe();
+        pipe.cmd("HGET").arg(self.keys.api_keys()).arg(id);
+        pipe.cmd("HGET").arg(self.keys.keys_made()).arg(id);
+        // Neither changes while the key exists.
+        let (app, made): (Option<String>, Option<String>) = self.connector.ask_all(DOING, &pipe).await?;
+        let note = made.map_or_else(KeyNote::unnoted, |text| KeyNote::read(&text));
+        let kept = note.revoked(&app.unwrap_or_default(), Runs::time(self).await?).to_text();
+        let mut keys = vec![self.keys.api_keys(), self.keys.keys_made(), self.keys.keys_revoked()];
+        keys.extend(note.hash.map(|hash| self.keys.api_key(&hash)));
+        let list: Vec<Arg<'_>> = Vec::from(args![id, kept]);
+        let word: String = self.connector.run(DOING, &self.scripts.revoke_key, &keys, &list).await?;
+        match word.as_str() {
+            "REVOKED" => Ok(Revoked::Now),
+            "BEFORE" => Ok(Revoked::Before),
+            "UNKNOWN" => Ok(Revoked::Unknown),
+            _ => Err(unexpected(DOING, word)),
+        }
+    }
+
+    pub(super) async fn which_are_revoked(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut command = redis::cmd("HMGET");
+        command.arg(self.keys.keys_revoked()).arg(ids);
+        let notes: Vec<Option<String>> = self.connector.ask("listing revoked API keys", &command).await?;
+        let gone = ids.iter().zip(notes).filter(|(_, note)| note.is_some());
+        Ok(gone.map(|(id, _)| id.clone()).collect())
+    }
+}

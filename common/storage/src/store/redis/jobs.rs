@@ -1,0 +1,528 @@
+//! [`Jobs`] over Redis.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::{RedisError, Value};
+
+use super::RedisStore;
+use super::connection::{Arg, Connector, args};
+use super::keys::{GROUP, Keys};
+use super::line::{Line, Replies, Request, entries, error_of};
+use super::pubsub::HintMessages;
+use super::replies::{array, entry, pairs, take, unexpected};
+use super::shards::word;
+use crate::store::{
+    Accepted, App, Called, Catalog, Completion, Dead, Delivered, GiveLimit, Hints, JobReader, Jobs,
+    JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, Runs, StepBegin, StepKept, StoreError, TakeLimit,
+};
+use tidemill_base::clock::{Clock, SystemClock};
+use tidemill_base::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
+use tidemill_base::limits;
+
+/// The position before the first pending entry.
+const START: &str = "0-0";
+/// The most held entries that one call returns.
+const HELD_MAX: usize = 10_000;
+
+#[async_trait]
+impl Jobs for RedisStore {
+    fn knowledge(&self) -> &dyn KnowledgeBases {
+        self
+    }
+
+    async fn namespace(&self) -> Result<Meta, StoreError> {
+        Runs::meta(self).await
+    }
+
+    async fn announce_worker(&self, consumer: &str, ttl: Duration) -> Result<usize, StoreError> {
+        Ok(self.announce(&self.keys.workers(), consumer, ttl).await?.len())
+    }
+
+    async fn retire_worker(&self, consumer: &str) -> Result<(), StoreError> {
+        let mut command = redis::cmd("ZREM");
+        command.arg(self.keys.workers()).arg(consumer);
+        self.connector.ask("leaving the list of workers", &command).await
+    }
+
+    async fn job_reader(&self, consumer: &str) -> Result<Box<dyn JobReader>, StoreError> {
+        let mut reader = StreamReader {
+            id: 0,
+            line: self.connector.open_line().await?,
+            request: Request::default(),
+            connector: self.connector.clone(),
+            keys: self.keys.clone(),
+            consumer: consumer.to_string(),
+        };
+        reader.request.command("CLIENT", 1).word("ID");
+        let id = match reader.line.ask(&reader.request, Duration::ZERO).await.and_then(Replies::checked) {
+            Ok(mut replies) => replies.text().and_then(|id| id.parse().ok()),
+            Err(error) => return Err(self.connector.error("connecting", &error)),
+        };
+        reader.id = id.ok_or_else(|| unexpected("connecting", "the connection has no id"))?;
+        Ok(Box::new(reader))
+    }
+
+    async fn held(&self, shard: ShardId, queue: &str, consumer: &str) -> Result<Vec<Delivered>, StoreError> {
+        const DOING: &str = "reading the held jobs";
+        let stream = self.keys.jobs(shard, queue);
+        // XREADGROUP from 0 would count as another delivery.
+        let mut command = redis::cmd("XPENDING");
+        command.arg(&stream).arg(GROUP).arg("-").arg("+").arg(HELD_MAX).arg(consumer);
+        let pending: Value = match self.connector.ask(DOING, &command).await {
+            Ok(pending) => pending,
+            // Without a group no consumer holds anything.
+            Err(StoreError::Unexpected { reason, .. }) if reason.contains("NOGROUP") => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let numbers = delivery_numbers(pending);
+        if numbers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipe = redis::pipe();
+        for (id, _) in &numbers {
+            pipe.cmd("XRANGE").arg(&stream).arg(id.to_string()).arg(id.to_string());
+        }
+        let found: Vec<Value> = self.connector.ask_all(DOING, &pipe).await?;
+        let queue: Arc<str> = queue.into();
+        let job = |(value, (id, number)): (Value, (EntryId, u32))| {
+            let (_, fields) = entry(array(value)?.pop()?)?;
+            Some(delivered(shard, &queue, id, number, fields))
+        };
+        Ok(found.into_iter().zip(numbers).filter_map(job).collect())
+    }
+
+    async fn report(
+        &self,
+        shard: ShardId,
+        facts: &[(RunId, &'static str, String)],
+    ) -> Result<(), StoreError> {
+        if facts.is_empty() {
+            return Ok(());
+        }
+        let inbox = self.keys.inbox(shard);
+        let mut request = Request::default();
+        for (run, kind, body) in facts {
+            request.command("XADD", 8).word(&inbox).word("*").word("kind").word(*kind);
+            request.word("run").word(run).word("fact").word(body);
+        }
+        let read = |mut replies: Replies<'_>| replies.pass(facts.len()).map_or(Ok(()), |e| Err(error_of(e)));
+        self.connector.ask_line("reporting", &request, read).await
+    }
+
+    async fn complete(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        results: &[Completion],
+    ) -> Result<Vec<Accepted>, StoreError> {
+        const DOING: &str = "reporting results";
+        let (Some(low), Some(high)) =
+            (results.iter().map(|r| r.entry).min(), results.iter().map(|r| r.entry).max())
+        else {
+            return Ok(Vec::new());
+        };
+        let dead: Vec<_> =
+            results.iter().map(|r| r.dead.as_ref().map(Dead::fields).unwrap_or_default()).collect();
+        // Each with its list of blobs.
+        let keys = 3 + results.iter().map(|r| r.blobs.len()).filter(|n| *n > 0).map(|n| n + 1).sum::<usize>();
+        let beside = |r: &Completion, fields: usize| 6 + (r.blobs.len() + fields) * 2;
+        let list: usize = results.iter().zip(&dead).map(|(r, dead)| beside(r, dead.len())).sum();
+        let script = &self.scripts.complete_jobs;
+        let mut request = Request::default();
+        request.command("EVALSHA", 2 + keys + 6 + list).word(script.get_hash()).word(keys);
+        request.word(self.keys.jobs(shard, queue)).word(self.keys.inbox(shard)).word(self.keys.dead(shard));
+        for result in results.iter().filter(|result| !result.blobs.is_empty()) {
+            request.word(self.keys.blobs(result.run));
+            for (id, _) in &result.blobs {
+                request.word(self.keys.blob(shard, id));
+            }
+        }
+        request.word(GROUP).word(consumer).word(low).word(high).word(HELD_MAX).word(limits::DEAD_MAX);
+        for (result, dead) in results.iter().zip(&dead) {
+            request
+                .word(result.entry)
+                .word(result.number)
+                .word(result.run)
+                .word(result.kind)
+                .word(&result.body);
+            match (result.blobs.len(), dead.len()) {
+                (0, 0) => request.word(""),
+                (blobs, fields) => request.word(format!("{blobs} {fields}")),
+            };
+            for (id, size) in &result.blobs {
+                request.word(id.as_str()).word(*size);
+            }
+            for (field, value) in dead {
+                request.word(*field).word(value);
+            }
+        }
+        let read = |mut replies: Replies<'_>| {
+            let words = replies.list().unwrap_or(0);
+            Ok((0..words).map_while(|_| replies.text().map(Cow::into_owned)).collect::<Vec<_>>())
+        };
+        let words = self.connector.ask_script(DOING, script, &request, read).await?;
+        let accepted = |word: &String| match word.as_str() {
+            "STORED" => Ok(Accepted::Stored),
+            "STALE" => Ok(Accepted::NotYours),
+            "NOBLOB" => Ok(Accepted::BlobMissing),
+            other => Err(unexpected(DOING, other)),
+        };
+        words.iter().map(accepted).collect()
+    }
+
+    async fn heartbeat(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        entries: &[EntryId],
+    ) -> Result<Vec<EntryId>, StoreError> {
+        let keys = [self.keys.nothing(shard), self.keys.jobs(shard, queue)];
+        let mut list = Vec::from(args![GROUP, consumer]);
+        list.extend(entries.iter().map(|e| Arg::from(e.to_string())));
+        let lost: Vec<String> =
+            self.connector.run("renewing jobs", &self.scripts.heartbeat, &keys, &list).await?;
+        Ok(lost.iter().filter_map(|e| e.parse().ok()).collect())
+    }
+
+    async fn are_held(&self, streams: &[(ShardId, Arc<str>)]) -> Result<Vec<bool>, StoreError> {
+        const DOING: &str = "looking for held jobs";
+        let mut pipe = redis::Pipeline::with_capacity(streams.len());
+        // A stream that was never read has no group.
+        pipe.ignore_errors();
+        for (shard, queue) in streams {
+            pipe.cmd("XPENDING").arg(self.keys.jobs(*shard, queue)).arg(GROUP);
+        }
+        let answers: Vec<redis::RedisResult<Value>> = self.connector.ask_all(DOING, &pipe).await?;
+        let count = |answer: redis::RedisResult<Value>| match answer {
+            Ok(Value::Array(parts)) => Ok(!matches!(parts.first(), Some(Value::Int(0)))),
+            Ok(_) => Err(unexpected(DOING, "not a count")),
+            Err(error) if error.code() == Some("NOGROUP") => Ok(false),
+            Err(error) => Err(self.connector.error(DOING, &error)),
+        };
+        answers.into_iter().map(count).collect()
+    }
+
+    async fn take_over(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        idle: Duration,
+        count: usize,
+    ) -> Result<Vec<Delivered>, StoreError> {
+        let stream = self.keys.jobs(shard, queue);
+        let queue: Arc<str> = queue.into();
+        let from = self.scan_from().get(&stream).cloned().unwrap_or_else(|| START.into());
+        let began_inside = from != START;
+        let (mut next, mut jobs) = self.claim_idle(shard, &queue, consumer, idle, count, from).await?;
+        if next == START && began_inside && jobs.len() < count {
+            // The end was reached with room left: continue at the beginning.
+            let left = count - jobs.len();
+            let more;
+            (next, more) = self.claim_idle(shard, &queue, consumer, idle, left, START.into()).await?;
+            jobs.extend(more);
+        }
+        self.scan_from().insert(stream, next);
+        Ok(jobs)
+    }
+
+    async fn hand_back(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        entries: &[(EntryId, u32)],
+    ) -> Result<(), StoreError> {
+        let keys = [self.keys.nothing(shard), self.keys.jobs(shard, queue), self.keys.cancel(shard)];
+        let mut list = Vec::from(args![GROUP, consumer, Delivery::HAND_BACK]);
+        for (entry, number) in entries {
+            list.extend([Arg::from(entry.to_string()), Arg::from(*number)]);
+        }
+        let _: u64 = self.connector.run("returning jobs", &self.scripts.hand_back, &keys, &list).await?;
+        Ok(())
+    }
+
+    async fn drop_consumers(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        consumer: &str,
+        idle: Duration,
+    ) -> Result<(), StoreError> {
+        let keys = [self.keys.nothing(shard), self.keys.jobs(shard, queue)];
+        let list = args![GROUP, consumer, idle.as_millis()];
+        let done: Result<u64, StoreError> =
+            self.connector.run("deleting consumers", &self.scripts.drop_consumers, &keys, &list).await;
+        match done {
+            Err(StoreError::Unexpected { reason, .. }) if reason.contains("NOGROUP") => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    async fn hints(&self) -> Result<Box<dyn Hints>, StoreError> {
+        Ok(Box::new(HintMessages::open(&self.connector, &self.keys.cancels()).await?))
+    }
+
+    async fn begin_step(&self, of: &JournalOf, step: &str, another: bool) -> Result<StepBegin, StoreError> {
+        let word = if another { "next" } else { "" };
+        self.begin(of, step, word, SystemClock.now().micros()).await
+    }
+
+    async fn park_step(&self, of: &JournalOf, step: &str) -> Result<(), StoreError> {
+        self.begin(of, step, "park", SystemClock.now().micros()).await.map(drop)
+    }
+
+    async fn record_step(
+        &self,
+        of: &JournalOf,
+        step: &str,
+        result: &str,
+        fact: (&'static str, &str),
+        blobs: &[(BlobId, u64)],
+    ) -> Result<StepKept, StoreError> {
+        self.record(of, step, result, fact, blobs).await
+    }
+
+    async fn paused(&self, run: RunId, pause: &str) -> Result<Paused, StoreError> {
+        self.what_was_answered(run, pause).await
+    }
+
+    async fn called(&self, caller: RunId, run: RunId) -> Result<Called, StoreError> {
+        self.what_was_called(caller, run).await
+    }
+
+    async fn take_limit(&self, take: TakeLimit<'_>) -> Result<LimitTaken, StoreError> {
+        self.take_turn(take).await
+    }
+
+    async fn give_limit(&self, give: GiveLimit<'_>) -> Result<u32, StoreError> {
+        self.give_turn(give).await
+    }
+
+    async fn catalog_version(&self) -> Result<u64, StoreError> {
+        self.version_of_catalog().await
+    }
+
+    async fn load_catalog(&self) -> Result<Catalog, StoreError> {
+        self.read_catalog().await
+    }
+
+    async fn app_called(&self, wanted: &str) -> Result<Option<App>, StoreError> {
+        if let Some(app) = self.app(wanted).await? {
+            return Ok(Some(app));
+        }
+        let mut named = Vec::new();
+        for id in self.apps().await? {
+            let mut command = redis::cmd("HGET");
+            command.arg(self.keys.app(&id)).arg("name");
+            let name: Option<String> = self.connector.ask("looking up an app by name", &command).await?;
+            named.extend(name.filter(|name| name == wanted).map(|_| id));
+        }
+        match named.as_slice() {
+            [id] => self.app(id).await,
+            _ => Ok(None),
+        }
+    }
+
+    async fn note_files(&self, run: RunId) -> Result<bool, StoreError> {
+        let keys = [self.keys.run(run), self.keys.files(run.shard())];
+        let args = args![run.to_string()];
+        let word: String =
+            self.connector.run("noting that a run has files", &self.scripts.note_files, &keys, &args).await?;
+        Ok(word == "NOTED")
+    }
+
+    async fn wake(&self, reader: u64) -> Result<(), StoreError> {
+        let mut command = redis::cmd("CLIENT");
+        command.arg("UNBLOCK").arg(reader).arg("TIMEOUT");
+        self.connector.ask("waking the reader of jobs", &command).await
+    }
+
+    async fn graph_document(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
+        self.get_graph(shard, hash).await
+    }
+
+    async fn load_blob(&self, shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError> {
+        self.get_blob(shard, id).await
+    }
+
+    async fn store_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError> {
+        self.set_blob(shard, id, text).await
+    }
+}
+
+impl RedisStore {
+    /// Claims idle jobs from a position in the list of pending entries on; returns the next position.
+    async fn claim_idle(
+        &self,
+        shard: ShardId,
+        queue: &Arc<str>,
+        consumer: &str,
+        idle: Duration,
+        count: usize,
+        from: String,
+    ) -> Result<(String, Vec<Delivered>), StoreError> {
+        const DOING: &str = "looking for abandoned jobs";
+        let keys = [self.keys.nothing(shard), self.keys.jobs(shard, queue)];
+        let list = args![GROUP, consumer, idle.as_millis(), from, count];
+        let answer = self.connector.run(DOING, &self.scripts.take_over, &keys, &list).await;
+        let answer: Vec<Value> = match answer {
+            Ok(answer) => answer,
+            // No group yet: the stream was never read, so no job is abandoned.
+            Err(StoreError::Unexpected { reason, .. }) if reason.contains("NOGROUP") => {
+                return Ok((START.into(), Vec::new()));
+            }
+            Err(error) => return Err(error),
+        };
+        let mut answer = answer.into_iter();
+        let next = answer.next().map(word).filter(|next| !next.is_empty()).unwrap_or_else(|| START.into());
+        let job = |value: Value| -> Option<Delivered> {
+            let mut parts = array(value)?.into_iter();
+            let id = word(parts.next()?).parse().ok()?;
+            let number = word(parts.next()?).parse().ok()?;
+            Some(delivered(shard, queue, id, number, pairs(parts.next()?)?))
+        };
+        Ok((next, answer.filter_map(job).collect()))
+    }
+
+    fn scan_from(&self) -> std::sync::MutexGuard<'_, HashMap<String, String>> {
+        self.scan_from.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn delivered(
+    shard: ShardId,
+    queue: &Arc<str>,
+    entry: EntryId,
+    number: u32,
+    mut fields: Vec<(String, String)>,
+) -> Delivered {
+    Delivered {
+        shard,
+        queue: queue.clone(),
+        entry,
+        number,
+        run: take(&mut fields, "run"),
+        body: take(&mut fields, "job"),
+    }
+}
+
+/// Parses the reply of XPENDING with a range: the delivery count of each entry.
+fn delivery_numbers(pending: Value) -> Vec<(EntryId, u32)> {
+    let number = |value: Value| -> Option<(EntryId, u32)> {
+        let mut parts = array(value)?.into_iter();
+        let id = word(parts.next()?).parse().ok()?;
+        Some((id, word(parts.nth(2)?).parse().ok()?))
+    };
+    array(pending).into_iter().flatten().filter_map(number).collect()
+}
+
+/// Reads jobs for one consumer.
+struct StreamReader {
+    /// The server's id of the connection.
+    id: u64,
+    line: Line,
+    /// Reused for its buffer.
+    request: Request,
+    connector: Connector,
+    keys: Keys,
+    consumer: String,
+}
+
+impl StreamReader {
+    async fn ask(
+        &mut self,
+        wanted: &[(ShardId, Arc<str>)],
+        count: usize,
+        block: Duration,
+    ) -> Result<(), RedisError> {
+        let request = &mut self.request;
+        request.clear();
+        let words = 6 + if block.is_zero() { 0 } else { 2 } + wanted.len() * 2;
+        request.command("XREADGROUP", words).word("GROUP").word(GROUP).word(&self.consumer);
+        request.word("COUNT").word(count);
+        if !block.is_zero() {
+            request.word("BLOCK").word(block.as_millis().max(1));
+        }
+        request.word("STREAMS");
+        for (shard, queue) in wanted {
+            request.word(self.keys.jobs(*shard, queue));
+        }
+        for _ in wanted {
+            request.word(">");
+        }
+        self.line.ask(request, block).await?.checked().map(drop)
+    }
+
+    /// Creates missing groups at the stream's beginning, so that no existing entry is skipped.
+    async fn make_groups(&mut self, wanted: &[(ShardId, Arc<str>)]) -> Result<(), StoreError> {
+        for (shard, queue) in wanted {
+            self.request.clear();
+            self.request.command("XGROUP", 5).word("CREATE").word(self.keys.jobs(*shard, queue));
+            self.request.word(GROUP).word("0").word("MKSTREAM");
+            let made = self.line.ask(&self.request, Duration::ZERO).await.and_then(Replies::checked);
+            match made {
+                Ok(_) => {}
+                Err(error) if error.code() == Some("BUSYGROUP") => {}
+                Err(error) => return Err(self.connector.error("creating a consumer group", &error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl JobReader for StreamReader {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    async fn read(
+        &mut self,
+        wanted: &[(ShardId, Arc<str>)],
+        count: usize,
+        block: Duration,
+    ) -> Result<Vec<Delivered>, StoreError> {
+        const DOING: &str = "reading jobs";
+        let mut asked = self.ask(wanted, count, block).await;
+        if asked.as_ref().is_err_and(|e| e.code() == Some("NOGROUP")) {
+            self.make_groups(wanted).await?;
+            asked = self.ask(wanted, count, block).await;
+        }
+        asked.map_err(|e| self.connector.error(DOING, &e))?;
+        let mut jobs = Vec::new();
+        let mut of: Option<(String, &(ShardId, Arc<str>))> = None;
+        let whole = entries(&mut self.line.replies(), ["run", "job"], |stream, entry, [run, body]| {
+            // The entries of a stream come together.
+            if of.as_ref().is_none_or(|(name, _)| name != stream) {
+                let named = |wanted: &&(ShardId, Arc<str>)| self.keys.jobs(wanted.0, &wanted.1) == stream;
+                of = wanted.iter().find(named).map(|wanted| (stream.to_owned(), wanted));
+            }
+            let Some((_, (shard, queue))) = &of else { return };
+            let (shard, queue, run, body) = (*shard, queue.clone(), run.into_owned(), body.into_owned());
+            jobs.push(Delivered { shard, queue, entry, number: 1, run, body });
+        });
+        whole.ok_or_else(|| unexpected(DOING, "not a list of streams"))?;
+        Ok(jobs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pending_entries_tell_their_delivery_numbers() {
+        let text = |t: &str| Value::BulkString(t.as_bytes().to_vec());
+        let pending =
+            Value::Array(vec![Value::Array(vec![text("5-1"), text("w"), Value::Int(9), Value::Int(3)])]);
+        assert_eq!(delivery_numbers(pending), [(EntryId::new(5, 1), 3)]);
+        assert!(entry(Value::Array(vec![text("5-1"), Value::Nil])).is_none());
+    }
+}

@@ -1,0 +1,407 @@
+//! All key names, and the only place that builds them. `docs/redis.md` has a row for each.
+//!
+//! `{n}` is the shard's hash tag: one commit touches one slot, so the same code also runs on a cluster.
+
+use sha2::{Digest, Sha256};
+
+use crate::store::CatalogKind;
+use crate::store::ConversationsBy;
+use tidemill_base::ids::{BlobId, RunId, ShardId};
+use tidemill_engine::run::RunStatus;
+
+/// The consumer group of every jobs stream.
+pub const GROUP: &str = "workers";
+
+/// Builds the keys of one namespace.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    namespace: String,
+}
+
+impl Keys {
+    /// Keys with this prefix.
+    pub fn new(namespace: &str) -> Self {
+        Self { namespace: namespace.to_string() }
+    }
+    fn global(&self, rest: &str) -> String {
+        format!("{}:{rest}", self.namespace)
+    }
+    fn shard(&self, shard: ShardId, rest: &str) -> String {
+        self.tagged(shard, &["}:", rest])
+    }
+
+    fn of_run(&self, run: RunId, rest: &str) -> String {
+        self.tagged(run.shard(), &["}:run:", run.encode(&mut RunId::buffer()), rest])
+    }
+
+    /// Without `format!`, because a commit builds several keys for each run.
+    fn tagged(&self, shard: ShardId, parts: &[&str]) -> String {
+        let mut number = itoa::Buffer::new();
+        let number = number.format(shard.0);
+        let rest: usize = parts.iter().map(|part| part.len()).sum();
+        let mut key = String::with_capacity(self.namespace.len() + 2 + number.len() + rest);
+        key.push_str(&self.namespace);
+        key.push_str(":{");
+        key.push_str(number);
+        parts.iter().for_each(|part| key.push_str(part));
+        key
+    }
+
+    // ---- the namespace
+
+    /// hash: `v`, `shards`, `shards_first`, `form_secret`, `seal_salt`, `catalog`, `default_profile`
+    pub fn meta(&self) -> String {
+        self.global("meta")
+    }
+    /// zset: live schedulers by their last announcement (server time, ms)
+    pub fn schedulers(&self) -> String {
+        self.global("schedulers")
+    }
+    /// zset: live workers by their last announcement (server time, ms)
+    pub fn workers(&self) -> String {
+        self.global("workers")
+    }
+    /// zset: live processes that know [`tidemill_wire::VERSION`], by their last announcement (server time, ms)
+    pub fn knowing(&self) -> String {
+        self.global(&format!("knowing:{}", tidemill_wire::VERSION))
+    }
+    /// hash: a registered app
+    pub fn app(&self, id: &str) -> String {
+        self.global(&format!("app:{id}"))
+    }
+    /// set: ids of apps
+    pub fn apps(&self) -> String {
+        self.global("apps")
+    }
+    /// string: the app that a key opens, by the key's SHA-256
+    pub fn api_key(&self, hash: &str) -> String {
+        self.global(&format!("key:{hash}"))
+    }
+    /// hash: the app of each valid key, by key id
+    pub fn api_keys(&self) -> String {
+        self.global("keys")
+    }
+    /// hash: the note of each key, by key id, as JSON
+    pub fn keys_made(&self) -> String {
+        self.global("keys:made")
+    }
+    /// hash: revoked keys by id, as JSON
+    pub fn keys_revoked(&self) -> String {
+        self.global("keys:revoked")
+    }
+    /// hash: the budgets of keys by id, as JSON
+    pub fn key_budgets(&self) -> String {
+        self.global("budgets")
+    }
+    /// hash: a trigger
+    pub fn trigger(&self, id: &str) -> String {
+        self.global(&format!("trigger:{id}"))
+    }
+    /// set: ids of triggers
+    pub fn triggers(&self) -> String {
+        self.global("triggers")
+    }
+    /// hash: a catalog entry
+    pub fn entry(&self, kind: CatalogKind, id: &str) -> String {
+        self.global(&format!("{}:{id}", kind.name()))
+    }
+    /// set: the ids of a kind of catalog entries
+    pub fn entries(&self, kind: CatalogKind) -> String {
+        match kind {
+            CatalogKind::Provider => self.global("providers"),
+            CatalogKind::Profile => self.global("profiles"),
+            CatalogKind::Library => self.global("libraries"),
+            CatalogKind::Call => self.global("calls"),
+            CatalogKind::Service => self.global("services"),
+            CatalogKind::Datasource => self.global("datasources"),
+        }
+    }
+    /// Rate limits of models. `level`, hash: what is left of its limits, and the end of its pause. `calls`,
+    /// zset: calls in flight by the end of their lease. `queue`, zset: waiting calls by due time. `refused`,
+    /// string: the number of refusals of a call. `of` is a model, `*`, or a call. An account is in one slot.
+    pub fn limit(&self, account: &str, kind: &str, of: &str) -> String {
+        self.global(&format!("limit:{{{account}}}:{kind}:{of}"))
+    }
+    /// hash: datasets of knowledge bases
+    pub fn knowledge(&self) -> String {
+        self.global("knowledge")
+    }
+    /// A part of a dataset, all in one slot. `version`, string: grows with each change. `documents`, hash:
+    /// searchable documents. `indexing`, hash: documents that are not searchable yet. `hits`, hash: hit
+    /// counts of segments.
+    pub fn of_dataset(&self, dataset: &str, kind: &str) -> String {
+        self.global(&format!("knowledge:{{{dataset}}}:{kind}"))
+    }
+    /// hash: `segments` or `vectors` of one version of a document, by position
+    pub fn of_generation(&self, dataset: &str, kind: &str, generation: &str) -> String {
+        self.global(&format!("knowledge:{{{dataset}}}:{kind}:{generation}"))
+    }
+    /// string: written to test whether the server accepts writes
+    pub fn probe(&self) -> String {
+        self.global("probe")
+    }
+
+    // ---- a shard
+
+    /// string PX: the owner's id; the lease
+    pub fn owner(&self, shard: ShardId) -> String {
+        self.shard(shard, "owner")
+    }
+    /// hash: `epoch`, `holder`, `commit`, `cursor`, `claimed`, `takeovers`
+    pub fn fence(&self, shard: ShardId) -> String {
+        self.shard(shard, "fence")
+    }
+    /// list: facts that an owner was about to apply. Separate from the fence, which the owner's connection
+    /// watches.
+    pub fn trying(&self, shard: ShardId) -> String {
+        self.shard(shard, "trying")
+    }
+    /// stream: facts
+    pub fn inbox(&self, shard: ShardId) -> String {
+        self.shard(shard, "inbox")
+    }
+    /// stream: jobs of a queue
+    pub fn jobs(&self, shard: ShardId, queue: &str) -> String {
+        self.tagged(shard, &["}:jobs:", queue])
+    }
+    /// channel: runs that a commit touched
+    pub fn tick(&self, shard: ShardId) -> String {
+        self.shard(shard, "tick")
+    }
+    /// pattern of all tick channels
+    pub fn ticks(&self) -> String {
+        self.global("{*}:tick")
+    }
+    /// channel: executions to stop
+    pub fn cancel(&self, shard: ShardId) -> String {
+        self.shard(shard, "cancel")
+    }
+    /// pattern of all cancel channels
+    pub fn cancels(&self) -> String {
+        self.global("{*}:cancel")
+    }
+    /// zset: due time (ms) → timer member
+    pub fn timers(&self, shard: ShardId) -> String {
+        self.shard(shard, "timers")
+    }
+    /// stream: dead letters
+    pub fn dead(&self, shard: ShardId) -> String {
+        self.shard(shard, "dead")
+    }
+    /// string EX: an idempotency key's run and the hash of its request
+    pub fn idempotency(&self, shard: ShardId, hash: &str) -> String {
+        self.shard(shard, &format!("idem:{hash}"))
+    }
+    /// zset: run ids by creation (us)
+    pub fn runs(&self, shard: ShardId) -> String {
+        self.shard(shard, "runs")
+    }
+    /// zset: run ids of one status by creation (us)
+    pub fn runs_of(&self, shard: ShardId, status: RunStatus) -> String {
+        self.tagged(shard, &["}:runs:", status.name()])
+    }
+    /// zset: ended runs by their end (us)
+    pub fn ended(&self, shard: ShardId) -> String {
+        self.shard(shard, "ended")
+    }
+    /// string: the blobs of runs that ended up to this time (us) have their time to live
+    pub fn expired(&self, shard: ShardId) -> String {
+        self.shard(shard, "expired")
+    }
+    /// set: runs that have files (`files.url`)
+    pub fn files(&self, shard: ShardId) -> String {
+        self.shard(shard, "files")
+    }
+    /// set: removed runs whose files are not deleted yet
+    pub fn files_left(&self, shard: ShardId) -> String {
+        self.shard(shard, "files_left")
+    }
+    /// string: a graph document
+    pub fn graph(&self, shard: ShardId, hash: &str) -> String {
+        self.shard(shard, &format!("graph:{hash}"))
+    }
+    /// hash: the number of runs that use a graph
+    pub fn graphs(&self, shard: ShardId) -> String {
+        self.shard(shard, "graphs")
+    }
+    /// string: a large value
+    pub fn blob(&self, shard: ShardId, id: &BlobId) -> String {
+        self.shard(shard, &format!("blob:{id}"))
+    }
+    /// hash: a conversation
+    pub fn conversation(&self, shard: ShardId, id: &str) -> String {
+        self.shard(shard, &format!("conversation:{id}"))
+    }
+    /// zset: when each schedule is due (ms)
+    pub fn schedules(&self, shard: ShardId) -> String {
+        self.shard(shard, "schedules")
+    }
+    /// list: turns of a conversation, oldest first
+    pub fn turns(&self, shard: ShardId, id: &str) -> String {
+        self.shard(shard, &format!("conversation:{id}:turns"))
+    }
+    /// list: the messages of a conversation's list `main`
+    pub fn messages(&self, shard: ShardId, id: &str) -> String {
+        self.shard(shard, &format!("conversation:{id}:messages"))
+    }
+    /// hash: ratings of a conversation's messages
+    pub fn ratings(&self, shard: ShardId, id: &str) -> String {
+        self.shard(shard, &format!("conversation:{id}:ratings"))
+    }
+    /// zset: ids of a user's conversations with an app, by last use or begin (us). App and user are hashed
+    /// (the first half of a SHA-256), because they may contain any character.
+    pub fn conversations(&self, shard: ShardId, app: &str, user: &str, by: ConversationsBy) -> String {
+        let mut digest = Sha256::new();
+        digest.update(app.len().to_string());
+        digest.update([b' ']);
+        digest.update(app);
+        digest.update(user);
+        let whose: String = digest.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        let by = match by {
+            ConversationsBy::Begin => "begin",
+            ConversationsBy::Use => "use",
+        };
+        self.shard(shard, &format!("conversations:{whose}:{by}"))
+    }
+    /// hash: the spending of a key on this shard
+    pub fn spent(&self, shard: ShardId, key: &str) -> String {
+        self.shard(shard, &format!("spent:{key}"))
+    }
+    /// zset: ordered sub-workflow runs that are not created yet, `<run> <caller>`, by the commit that ordered
+    /// them
+    pub fn calling(&self, shard: ShardId) -> String {
+        self.shard(shard, "calling")
+    }
+    /// set: ended runs with unsettled turns
+    pub fn unsettled(&self, shard: ShardId) -> String {
+        self.shard(shard, "unsettled")
+    }
+    /// never exists: scripts that must work in a full Redis begin by unlinking it
+    pub fn nothing(&self, shard: ShardId) -> String {
+        self.shard(shard, "nothing")
+    }
+
+    // ---- a run
+
+    /// hash: the run
+    pub fn run(&self, run: RunId) -> String {
+        self.of_run(run, "")
+    }
+    /// For callers that build several keys of one run.
+    pub(super) fn of_run_by_part(&self, run: RunId) -> RunKeys {
+        RunKeys(self.run(run))
+    }
+    /// hash: its state
+    pub fn state(&self, run: RunId) -> String {
+        self.of_run(run, STATE)
+    }
+    /// hash: results of closed frames, for open containers
+    pub fn collected(&self, run: RunId) -> String {
+        self.of_run(run, ":collected")
+    }
+    /// hash: its pauses and the answers to them
+    pub fn pauses(&self, run: RunId) -> String {
+        self.of_run(run, ":pauses")
+    }
+    /// hash: keys of commands and the hashes of their requests
+    pub fn commands(&self, run: RunId) -> String {
+        self.of_run(run, ":commands")
+    }
+    /// hash: results of journal entries; expires on its own
+    pub fn journal(&self, run: RunId) -> String {
+        self.of_run(run, ":journal")
+    }
+    /// hash: the cost of each model call
+    pub fn ledger(&self, run: RunId) -> String {
+        self.of_run(run, ":ledger")
+    }
+    /// hash: its sub-workflow runs and their orders; expires on its own
+    pub fn calls(&self, run: RunId) -> String {
+        self.of_run(run, ":calls")
+    }
+    /// the keys that every run may have
+    pub fn all_of(&self, run: RunId) -> [String; 8] {
+        [
+            self.run(run),
+            self.state(run),
+            self.held(run),
+            self.events(run),
+            self.blobs(run),
+            self.collected(run),
+            self.pauses(run),
+            self.commands(run),
+        ]
+    }
+    /// A part named by the end of its key. `messages:<list>`, list: messages. `rt`, hash: runtime values.
+    /// `history`, list: history records.
+    pub fn object(&self, run: RunId, part: &str) -> String {
+        self.of_run(run, &format!(":{part}"))
+    }
+    /// list: chunks that are held back
+    pub fn held(&self, run: RunId) -> String {
+        self.of_run(run, ":held")
+    }
+    /// stream: its events
+    pub fn events(&self, run: RunId) -> String {
+        self.of_run(run, EVENTS)
+    }
+    /// hash: its blobs and their sizes
+    pub fn blobs(&self, run: RunId) -> String {
+        self.of_run(run, ":blobs")
+    }
+}
+
+const STATE: &str = ":state";
+const EVENTS: &str = ":events";
+
+/// The keys of one run that nearly every commit writes: the run key, and suffixes for the others.
+#[derive(Debug)]
+pub(super) struct RunKeys(String);
+
+impl RunKeys {
+    /// As [`Keys::run`].
+    pub(super) fn run(&self) -> &str {
+        &self.0
+    }
+    /// As [`Keys::state`].
+    pub(super) fn state(&self) -> [&str; 2] {
+        [&self.0, STATE]
+    }
+    /// As [`Keys::events`].
+    pub(super) fn events(&self) -> [&str; 2] {
+        [&self.0, EVENTS]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_of_a_shard_carries_its_hash_tag() {
+        let (keys, shard) = (Keys::new("tm"), ShardId(3));
+        let run = RunId::new(1, 2, shard);
+        assert_eq!(keys.state(run), format!("tm:{{3}}:run:{run}:state"));
+        for key in [
+            keys.owner(shard),
+            keys.fence(shard),
+            keys.jobs(shard, "gpu"),
+            keys.blob(shard, &"b".into()),
+            keys.run(run),
+            keys.events(run),
+        ] {
+            assert!(key.starts_with("tm:{3}:"), "{key}");
+        }
+    }
+
+    #[test]
+    fn keys_by_part_are_those_that_are_spelled_whole() {
+        let (keys, run) = (Keys::new("tm"), RunId::new(1, 2, ShardId(3)));
+        let by_part = keys.of_run_by_part(run);
+        assert_eq!(by_part.run(), keys.run(run));
+        assert_eq!(
+            [by_part.state().concat(), by_part.events().concat()],
+            [keys.state(run), keys.events(run)]
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! The store in Redis: the only module that knows its commands.
+//!
+//! [`keys`] builds the keys, [`scripts`] decide by what they read, [`commit`] writes a batch atomically.
+//! [`runs`], [`shards`] and [`jobs`] implement the three traits of the store.
+
+pub mod keys;
+pub mod scripts;
+
+mod app_keys;
+mod blobs;
+mod calls;
+mod catalog;
+mod check;
+mod commit;
+mod config;
+mod connection;
+mod conversations;
+mod dead;
+mod follow;
+mod jobs;
+mod journal;
+mod knowledge;
+mod limit;
+mod line;
+mod listing;
+mod objects;
+mod pauses;
+mod pubsub;
+mod replies;
+mod roots;
+mod runs;
+mod shards;
+mod spent;
+mod triggers;
+
+#[cfg(test)]
+mod page;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bb8_redis::bb8;
+
+use super::{Memory, StoreError};
+pub use config::RedisConfig;
+use tidemill_base::ids::{BlobId, ShardId};
+use tidemill_base::limits;
+
+use blobs::BlobConnections;
+use connection::Connector;
+use follow::Ticks;
+use keys::Keys;
+use scripts::Scripts;
+
+/// Sizes and times that the store needs.
+#[derive(Debug, Clone)]
+pub struct StoreLimits {
+    /// Shards of a new namespace.
+    pub shards: u16,
+    /// New runs are refused when an inbox has more entries.
+    pub inbox_max: u64,
+    /// Entries kept in a run's event stream.
+    pub run_events_max: usize,
+    /// New runs are refused when a queue of a shard that they use has more jobs.
+    pub queue_max: u64,
+    /// Retention of an ended run, in seconds.
+    pub retention_seconds: u64,
+    /// Retention of a conversation after its last write, in seconds; 0 for ever.
+    pub conversation_seconds: u64,
+}
+
+impl Default for StoreLimits {
+    fn default() -> Self {
+        Self {
+            shards: limits::SHARDS,
+            inbox_max: limits::INBOX_MAX,
+            run_events_max: limits::RUN_EVENTS_MAX,
+            queue_max: limits::QUEUE_MAX,
+            retention_seconds: limits::RETENTION_SECONDS,
+            conversation_seconds: limits::CONVERSATION_SECONDS,
+        }
+    }
+}
+
+/// The store over one Redis server.
+pub struct RedisStore {
+    connector: Connector,
+    keys: Keys,
+    scripts: Scripts,
+    limits: StoreLimits,
+    /// A separate pool for large values, so that they do not delay other requests.
+    blobs: bb8::Pool<BlobConnections>,
+    ticks: Ticks,
+    /// Graphs that a shard has: their documents need not be sent again.
+    stored_graphs: Mutex<HashSet<(ShardId, String)>>,
+    /// The next position for finding abandoned jobs, by stream.
+    scan_from: Mutex<HashMap<String, String>>,
+    /// The server's memory use and when it was read.
+    memory: Mutex<Option<(std::time::Instant, Memory)>>,
+}
+
+impl RedisStore {
+    /// A store with these settings. Connects on first use; see [`super::Runs::check`].
+    ///
+    /// # Errors
+    /// An invalid address.
+    pub fn new(config: &RedisConfig, limits: StoreLimits) -> Result<Arc<Self>, StoreError> {
+        let connector = Connector::new(config)?;
+        let blobs = bb8::Pool::builder()
+            .max_size(config.blob_connections.max(1))
+            .connection_timeout(std::time::Duration::from_millis(config.timeout_ms))
+            .build_unchecked(BlobConnections(connector.clone()));
+        Ok(Arc::new(Self {
+            ticks: Ticks::default(),
+            connector,
+            keys: Keys::new(&config.namespace),
+            scripts: Scripts::new(),
+            limits,
+            blobs,
+            stored_graphs: Mutex::default(),
+            scan_from: Mutex::default(),
+            memory: Mutex::default(),
+        }))
+    }
+
+    /// The keys of its namespace, for tests and tools.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// The longest time to live of an ended run's keys: a day more than the retention, in case the sweep
+    /// misses them.
+    fn ttl_seconds(&self) -> u64 {
+        const NET_SECONDS: u64 = 24 * 3600;
+        self.limits.retention_seconds + NET_SECONDS
+    }
+
+    async fn get_blob(&self, shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError> {
+        const DOING: &str = "loading a large value";
+        let mut connection = self.blob_connection(DOING).await?;
+        let mut command = redis::cmd("GET");
+        command.arg(self.keys.blob(shard, id));
+        connection.ask(DOING, &command).await
+    }
+
+    async fn set_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError> {
+        const DOING: &str = "storing a large value";
+        const PIECE: usize = 1024 * 1024;
+        let key = self.keys.blob(shard, id);
+        let mut connection = self.blob_connection(DOING).await?;
+        let mut pieces = text.as_bytes().chunks(PIECE);
+        let mut first = redis::cmd("SET");
+        first.arg(&key).arg(pieces.next().unwrap_or_default()).arg("EX").arg(limits::BLOB_PENDING_SECONDS);
+        connection.ask::<()>(DOING, &first).await?;
+        // A value of many megabytes in one command would block the server.
+        for piece in pieces {
+            let mut more = redis::cmd("APPEND");
+            more.arg(&key).arg(piece);
+            connection.ask::<()>(DOING, &more).await?;
+        }
+        Ok(())
+    }
+
+    async fn blob_connection(
+        &self,
+        doing: &'static str,
+    ) -> Result<bb8::PooledConnection<'_, BlobConnections>, StoreError> {
+        self.blobs.get().await.map_err(|error| match error {
+            bb8::RunError::User(error) => error,
+            bb8::RunError::TimedOut => StoreError::Unreachable {
+                address: self.connector.address.to_string(),
+                doing,
+                reason: "no connection in time; redis.blob_connections bounds them".into(),
+            },
+        })
+    }
+
+    async fn get_graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
+        let mut command = redis::cmd("GET");
+        command.arg(self.keys.graph(shard, hash));
+        let text: Option<String> = self.connector.ask("loading a workflow", &command).await?;
+        Ok(text.map(Into::into))
+    }
+
+    fn known_graphs(&self) -> std::sync::MutexGuard<'_, HashSet<(ShardId, String)>> {
+        self.stored_graphs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,60 @@
+//! Checks that `docs/redis.md` has a row for every key and every script, so that operators find each one
+//! there.
+
+use std::fs;
+use std::path::Path;
+
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The texts between backticks on the page.
+fn terms(page: &str) -> Vec<&str> {
+    page.split('`').skip(1).step_by(2).collect()
+}
+
+/// The key names in `keys.rs`, each split into the text before and after its variable part.
+fn spelled(source: &str) -> Vec<(String, String)> {
+    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let mut names = Vec::new();
+    for (call, prefix) in [("self.global(", "tm:"), ("self.shard(", "tm:{n}:")] {
+        for rest in code.split(call).skip(1) {
+            let statement = rest.split("\n    }").next().unwrap_or(rest);
+            let Some(name) = statement.split('"').nth(1) else { continue };
+            // Patterns for subscriptions are not keys.
+            if name.starts_with("{*}") {
+                continue;
+            }
+            let before = name.split('{').next().unwrap_or_default();
+            let behind = if name.contains('}') { name.rsplit('}').next().unwrap_or_default() } else { "" };
+            names.push((format!("{prefix}{before}"), behind.to_string()));
+        }
+    }
+    names
+}
+
+#[test]
+fn every_key_is_on_the_page() {
+    let page = read("../../docs/redis.md");
+    let names = spelled(&read("src/store/redis/keys.rs"));
+    assert!(names.len() > 20, "keys.rs is spelled in another way now: {names:?}");
+    for (before, behind) in names {
+        let is_there = |term: &&str| term.starts_with(&before) && term.ends_with(&behind);
+        assert!(terms(&page).iter().any(is_there), "docs/redis.md has no row for {before}…{behind}");
+    }
+}
+
+#[test]
+fn every_script_is_on_the_page() {
+    let page = read("../../docs/redis.md");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/redis/scripts");
+    let files = fs::read_dir(&folder).expect("the folder of scripts");
+    for file in files {
+        let path = file.expect("an entry").path();
+        if path.extension().is_some_and(|e| e == "lua") {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            assert!(page.contains(&format!("| `{name}` |")), "docs/redis.md has no row for {name}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Hints for workers by publish and subscribe: executions to stop, shards with returned jobs. Nothing relies
+//! on them; workers also look once in a while.
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use redis::aio::PubSubStream;
+
+use super::connection::Connector;
+use crate::store::{Hint, Hints, StoreError};
+use tidemill_base::ids::ShardId;
+
+/// Published hints: ids of executions to stop, or the word of `hand_back.lua`.
+pub(super) struct HintMessages {
+    messages: PubSubStream,
+    waiting: Vec<Hint>,
+}
+
+impl HintMessages {
+    pub(super) async fn open(connector: &Connector, pattern: &str) -> Result<Self, StoreError> {
+        let mut pubsub = connector.open_pubsub().await?;
+        let subscribed = pubsub.psubscribe(pattern).await;
+        subscribed.map_err(|e| connector.error("subscribing", &e))?;
+        Ok(Self { messages: pubsub.into_on_message(), waiting: Vec::new() })
+    }
+}
+
+#[async_trait]
+impl Hints for HintMessages {
+    async fn next(&mut self) -> Option<Hint> {
+        loop {
+            if let Some(hint) = self.waiting.pop() {
+                return Some(hint);
+            }
+            let message = self.messages.next().await?;
+            let text = String::from_utf8_lossy(message.get_payload_bytes()).into_owned();
+            self.waiting = match shard_of(message.get_channel_name()) {
+                Some(shard) if text == "handed-back" => vec![Hint::HandedBack(shard)],
+                _ => text.split(' ').filter_map(|id| id.parse().ok()).map(Hint::Stop).collect(),
+            };
+        }
+    }
+}
+
+/// The shard of a channel: the number in braces.
+fn shard_of(channel: &str) -> Option<ShardId> {
+    let (_, rest) = channel.split_once('{')?;
+    rest.split_once('}')?.0.parse().ok().map(ShardId)
+}

@@ -1,0 +1,583 @@
+//! [`Runs`] over Redis.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use redis::Value;
+
+use super::RedisStore;
+use super::connection::{Arg, args};
+use super::replies::{array, entry, pairs, unexpected};
+use crate::store::{
+    Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
+    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeyNote, KeySpent,
+    KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
+    PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
+    ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall, unreadable_events,
+};
+use tidemill_base::clock::Timestamp;
+use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
+use tidemill_base::limits;
+use tidemill_engine::run::RunStatus;
+use tidemill_wire::entry::EventEntry;
+use tidemill_wire::event::last_seq;
+use tidemill_wire::objects::{HISTORY_PART, OBJECTS_FIELD, ObjectsAtRest, RUNTIME_PART};
+use tidemill_wire::state::AtRest;
+
+/// The most graphs remembered as stored in Redis.
+const KNOWN_GRAPHS_MAX: usize = 10_000;
+/// Ledger entries that are read at once.
+const LEDGER_PAGE: usize = 1000;
+
+impl RedisStore {
+    /// A field of the namespace that is written once: stores `fresh` unless it exists.
+    async fn settle_once(&self, doing: &'static str, field: &str, fresh: &str) -> Result<String, StoreError> {
+        let mut read = redis::cmd("HGET");
+        read.arg(self.keys.meta()).arg(field);
+        // A full Redis refuses even a write that changes nothing, so read first.
+        if let Some(known) = self.connector.ask::<Option<String>>(doing, &read).await? {
+            return Ok(known);
+        }
+        let mut pipe = redis::pipe();
+        pipe.cmd("HSETNX").arg(self.keys.meta()).arg(field).arg(fresh).ignore();
+        pipe.add_command(read);
+        let (settled,): (String,) = self.connector.ask_all(doing, &pipe).await?;
+        Ok(settled)
+    }
+}
+
+#[async_trait]
+impl Runs for RedisStore {
+    fn knowledge(&self) -> &dyn KnowledgeBases {
+        self
+    }
+
+    async fn check(&self) -> Result<ServerReport, StoreError> {
+        super::check::check(self).await
+    }
+
+    async fn meta(&self) -> Result<Meta, StoreError> {
+        const DOING: &str = "reading the namespace's settings";
+        let key = self.keys.meta();
+        let mut read = redis::cmd("HMGET");
+        read.arg(&key).arg("v").arg("shards").arg("shards_first");
+        // A full Redis refuses even a write that changes nothing, so write only when something is missing.
+        let known: (Option<u64>, Option<u16>, Option<u16>) = self.connector.ask(DOING, &read).await?;
+        let (version, shards, shards_first) = match known {
+            (Some(version), Some(shards), Some(first)) => (version, shards, first),
+            (version, _, _) => {
+                let shards = self.limits.shards;
+                let mut pipe = redis::pipe();
+                pipe.cmd("HSETNX").arg(&key).arg("v").arg(version.unwrap_or(1)).ignore();
+                pipe.cmd("HSETNX").arg(&key).arg("shards").arg(shards).ignore();
+                pipe.cmd("HSETNX").arg(&key).arg("shards_first").arg(shards).ignore();
+                pipe.add_command(read);
+                let (settings,): ((u64, u16, u16),) = self.connector.ask_all(DOING, &pipe).await?;
+                settings
+            }
+        };
+        let newer = || StoreError::Newer { what: format!("the namespace of {key}"), version };
+        let version =
+            u32::try_from(version).ok().filter(|it| *it <= tidemill_wire::VERSION).ok_or_else(newer)?;
+        if shards == 0 || shards > ShardId::COUNT_MAX {
+            return Err(unexpected(DOING, format!("{key} says shards {shards}")));
+        }
+        Ok(Meta { version, shards, shards_first })
+    }
+
+    async fn time(&self) -> Result<Timestamp, StoreError> {
+        let (seconds, micros): (i64, i64) =
+            self.connector.ask("reading the time", &redis::cmd("TIME")).await?;
+        Ok(Timestamp::from_micros(seconds * 1_000_000 + micros))
+    }
+
+    async fn writable(&self) -> Result<(), StoreError> {
+        let mut command = redis::cmd("SET");
+        command.arg(self.keys.probe()).arg(1).arg("EX").arg(60);
+        self.connector.ask("writing a probe", &command).await
+    }
+
+    async fn create_run(&self, new: &NewRun) -> Result<Created, StoreError> {
+        let shard = new.id.shard();
+        let known = (shard, new.graph.0.clone());
+        let assumed = self.known_graphs().contains(&known);
+        let mut word = self.create(new, assumed).await?;
+        if word == "NOGRAPH" {
+            // The graph was swept with its last run since we stored it.
+            self.known_graphs().remove(&known);
+            word = self.create(new, false).await?;
+        }
+        match word.as_str() {
+            "CREATED" => {
+                let mut graphs = self.known_graphs();
+                if graphs.len() >= KNOWN_GRAPHS_MAX {
+                    // The worst effect is one document sent again.
+                    graphs.clear();
+                }
+                graphs.insert(known);
+                Ok(Created::Created)
+            }
+            "EXISTS" => Ok(Created::Exists),
+            "PASSED" => Ok(Created::Passed),
+            "BUSY" => Ok(Created::Busy),
+            "QUEUE" => Ok(Created::QueueFull),
+            "NOBLOB" => Ok(Created::BlobMissing),
+            other => Err(unexpected("creating a run", other)),
+        }
+    }
+
+    async fn run_fields(&self, run: RunId) -> Result<Option<HashMap<String, String>>, StoreError> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.keys.run(run));
+        let fields: HashMap<String, String> = self.connector.ask("reading a run", &command).await?;
+        Ok((!fields.is_empty()).then_some(fields))
+    }
+
+    async fn run_at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError> {
+        self.at_rest(run).await
+    }
+
+    async fn list_index(&self, run: RunId, list: &str) -> Result<Option<String>, StoreError> {
+        self.index_of(run, list).await
+    }
+
+    async fn list_messages(&self, run: RunId, list: &str, page: Page) -> Result<Vec<String>, StoreError> {
+        self.page_of(run, &format!("messages:{list}"), page).await
+    }
+
+    async fn history(&self, run: RunId, page: Page) -> Result<Vec<String>, StoreError> {
+        self.page_of(run, HISTORY_PART, page).await
+    }
+
+    async fn runtime(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
+        self.hash_of(self.keys.object(run, RUNTIME_PART)).await
+    }
+
+    async fn list_runs(&self, query: &ListRuns) -> Result<Vec<RunId>, StoreError> {
+        const DOING: &str = "listing runs";
+        let meta = Runs::meta(self).await?;
+        let before = query.before.map_or("+inf".to_string(), |t| format!("({}", t.micros()));
+        let since = query.since.map_or("-inf".to_string(), |t| t.micros().to_string());
+        let mut pipe = redis::pipe();
+        let wanted = |shard: &ShardId| query.shards.as_ref().is_none_or(|shards| shards.contains(shard));
+        let shards: Vec<ShardId> = (0..meta.shards).map(ShardId).filter(wanted).collect();
+        if shards.is_empty() {
+            return Ok(Vec::new());
+        }
+        for shard in shards {
+            let key = match query.status {
+                Some(status) => self.keys.runs_of(shard, status),
+                None => self.keys.runs(shard),
+            };
+            pipe.cmd("ZREVRANGEBYSCORE").arg(key).arg(&before).arg(&since).arg("WITHSCORES");
+            pipe.arg("LIMIT").arg(0).arg(query.limit);
+        }
+        let shards: Vec<Vec<(String, f64)>> = self.connector.ask_all(DOING, &pipe).await?;
+        let mut runs: Vec<(f64, RunId)> =
+            shards.into_iter().flatten().filter_map(|(id, score)| Some((score, id.parse().ok()?))).collect();
+        runs.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
+        runs.truncate(query.limit);
+        Ok(runs.into_iter().map(|(_, id)| id).collect())
+    }
+
+    async fn send_command(&self, run: RunId, command: &RunCommand) -> Result<Sent, StoreError> {
+        self.send(run, command).await
+    }
+
+    async fn pauses(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.keys.pauses(run));
+        let fields: HashMap<String, String> = self.connector.ask("reading pauses", &command).await?;
+        Ok(fields.into_iter().collect())
+    }
+
+    async fn ledger(&self, run: RunId) -> Result<Vec<(String, String)>, StoreError> {
+        let (key, mut all, mut cursor) = (self.keys.ledger(run), HashMap::new(), 0_u64);
+        loop {
+            // In pages: a long run has many calls, and the shard has other work.
+            let mut command = redis::cmd("HSCAN");
+            command.arg(&key).arg(cursor).arg("COUNT").arg(LEDGER_PAGE);
+            let (next, fields): (u64, Vec<(String, String)>) =
+                self.connector.ask("reading the ledger of a run", &command).await?;
+            all.extend(fields);
+            if next == 0 {
+                return Ok(all.into_iter().collect());
+            }
+            cursor = next;
+        }
+    }
+
+    async fn answer_pause(
+        &self,
+        run: RunId,
+        pause: &str,
+        answer: &PauseAnswer,
+    ) -> Result<Answered, StoreError> {
+        self.answer(run, pause, answer).await
+    }
+
+    async fn conversation(&self, shard: ShardId, id: &str) -> Result<HashMap<String, String>, StoreError> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.keys.conversation(shard, id));
+        self.connector.ask("reading a conversation", &command).await
+    }
+
+    async fn enter_conversation(&self, it: &Entering) -> Result<Entered, StoreError> {
+        self.enter(it).await
+    }
+
+    async fn turns(&self, shard: ShardId, id: &str, count: usize) -> Result<Vec<String>, StoreError> {
+        self.last_turns(shard, id, count).await
+    }
+
+    async fn is_unsettled(&self, run: RunId) -> Result<bool, StoreError> {
+        self.has_unsettled(run).await
+    }
+
+    async fn settle_turn(&self, it: &Settling) -> Result<bool, StoreError> {
+        self.settle(it).await
+    }
+
+    async fn keys(&self) -> Result<Vec<AppKey>, StoreError> {
+        self.all_keys().await
+    }
+
+    async fn key_spent(&self, key: &str, day: Option<&str>) -> Result<KeySpent, StoreError> {
+        self.all_spent(key, day).await
+    }
+
+    async fn key_budgets(&self) -> Result<Vec<(String, String)>, StoreError> {
+        self.hash_of(self.keys.key_budgets()).await
+    }
+
+    async fn put_key_budget(&self, key: &str, budget: Option<&str>) -> Result<(), StoreError> {
+        self.put_budget(key, budget).await
+    }
+
+    async fn waiting_calls(&self, shards: &[ShardId]) -> Result<Vec<WaitingCall>, StoreError> {
+        self.some_calls(shards).await
+    }
+
+    async fn call_order(&self, caller: RunId, run: RunId) -> Result<Option<String>, StoreError> {
+        self.order_of(caller, run).await
+    }
+
+    async fn calls_of(&self, caller: RunId) -> Result<(Vec<(RunId, String)>, u64), StoreError> {
+        self.some_calls_of(caller).await
+    }
+
+    async fn refuse_call(&self, call: &WaitingCall, why: &Refusal) -> Result<bool, StoreError> {
+        self.refuse(call, why).await
+    }
+
+    async fn unsettled(&self, shards: &[ShardId]) -> Result<Vec<RunId>, StoreError> {
+        self.some_unsettled(shards).await
+    }
+
+    async fn nothing_to_settle(&self, run: RunId) -> Result<(), StoreError> {
+        self.forget_unsettled(run).await
+    }
+
+    async fn conversations(
+        &self,
+        query: &ListConversations,
+    ) -> Result<Option<Vec<ListedConversation>>, StoreError> {
+        self.list_conversations(query).await
+    }
+
+    async fn change_conversation(&self, change: &ConversationChange) -> Result<bool, StoreError> {
+        self.change(change).await
+    }
+
+    async fn drop_conversation(&self, it: &ConversationRef) -> Result<bool, StoreError> {
+        self.remove(it, false).await
+    }
+
+    async fn rate_message(&self, it: &Rating) -> Result<Rated, StoreError> {
+        self.rate(it).await
+    }
+
+    async fn ratings(
+        &self,
+        shard: ShardId,
+        id: &str,
+        messages: &[String],
+    ) -> Result<Vec<Option<String>>, StoreError> {
+        self.rated(shard, id, messages).await
+    }
+
+    async fn form_secret(&self, fresh: &str) -> Result<String, StoreError> {
+        self.settle_once("reading the secret of form tokens", "form_secret", fresh).await
+    }
+
+    async fn seal_salt(&self, fresh: &str) -> Result<String, StoreError> {
+        self.settle_once("reading the salt of seals", "seal_salt", fresh).await
+    }
+
+    async fn entries(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventEntry>, StoreError> {
+        const DOING: &str = "reading events";
+        let mut command = redis::cmd("XRANGE");
+        command.arg(self.keys.events(run)).arg(format!("({after}")).arg("+").arg("COUNT").arg(count);
+        let value: Value = self.connector.ask(DOING, &command).await?;
+        let entries = array(value).ok_or_else(|| unexpected(DOING, "not a list"))?;
+        let read = entries.into_iter().filter_map(entry).map(|(id, fields)| EventEntry::read(id, fields));
+        read.collect::<Result<_, _>>().map_err(unreadable_events)
+    }
+
+    fn follow(&self, run: RunId) -> Following {
+        self.ticks.follow(&self.connector, &self.keys, run)
+    }
+
+    async fn graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
+        self.get_graph(shard, hash).await
+    }
+
+    async fn blob(&self, shard: ShardId, id: &BlobId) -> Result<Option<String>, StoreError> {
+        self.get_blob(shard, id).await
+    }
+
+    async fn put_blob(&self, shard: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError> {
+        self.set_blob(shard, id, text).await
+    }
+
+    async fn put_app(
+        &self,
+        app: &App,
+        key_hash: Option<&str>,
+        triggers: &TriggerChanges,
+    ) -> Result<(), StoreError> {
+        let meta = Runs::meta(self).await?;
+        let mut pipe = redis::pipe();
+        pipe.atomic();
+        pipe.cmd("HSET").arg(self.keys.app(&app.id));
+        for (field, value) in [
+            ("name", app.name.as_str()),
+            ("mode", &app.mode),
+            ("version", &app.version),
+            ("document", &app.document),
+            ("created_at", &app.created_at_ms.to_string()),
+            ("triggers", &serde_json::to_string(&app.triggers).unwrap_or_default()),
+        ] {
+            pipe.arg(field).arg(value);
+        }
+        pipe.ignore();
+        pipe.cmd("SADD").arg(self.keys.apps()).arg(&app.id).ignore();
+        if let Some(hash) = key_hash {
+            let at = Timestamp::from_millis(app.created_at_ms);
+            self.write_key(&mut pipe, &app.id, hash, &KeyNote::made(hash, at, true));
+        }
+        self.change_triggers(triggers, meta, &mut pipe);
+        self.connector.ask_all("registering an app", &pipe).await
+    }
+
+    async fn trigger(&self, id: &str) -> Result<Option<TriggerState>, StoreError> {
+        self.find_trigger(id).await
+    }
+
+    async fn triggers(&self) -> Result<Vec<TriggerState>, StoreError> {
+        self.list_triggers().await
+    }
+
+    async fn due_schedules(&self, shards: &[ShardId]) -> Result<(Timestamp, Vec<DueSchedule>), StoreError> {
+        self.look_for_due(shards).await
+    }
+
+    async fn move_schedule(
+        &self,
+        trigger: &str,
+        from: Timestamp,
+        to: Option<Timestamp>,
+    ) -> Result<bool, StoreError> {
+        self.move_due(trigger, from, to).await
+    }
+
+    async fn note_fired(&self, trigger: &str, fired: &Fired) -> Result<(), StoreError> {
+        self.note(trigger, fired).await
+    }
+
+    async fn app(&self, id: &str) -> Result<Option<App>, StoreError> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.keys.app(id));
+        let mut fields: HashMap<String, String> = self.connector.ask("reading an app", &command).await?;
+        if fields.is_empty() {
+            return Ok(None);
+        }
+        let mut take = |name: &str| fields.remove(name).unwrap_or_default();
+        Ok(Some(App {
+            id: id.to_string(),
+            name: take("name"),
+            mode: take("mode"),
+            version: take("version"),
+            document: take("document"),
+            created_at_ms: take("created_at").parse().unwrap_or(0),
+            triggers: serde_json::from_str(&take("triggers")).unwrap_or_default(),
+        }))
+    }
+
+    async fn app_of_key(&self, key_hash: &str) -> Result<Option<String>, StoreError> {
+        self.opened_by(key_hash).await
+    }
+
+    async fn add_key(&self, app: &str, key_hash: &str, at: Timestamp) -> Result<(), StoreError> {
+        self.another_key(app, key_hash, at).await
+    }
+
+    async fn revoke_key(&self, id: &str) -> Result<Revoked, StoreError> {
+        self.revoke(id).await
+    }
+
+    async fn revoked_of(&self, ids: &[String]) -> Result<Vec<String>, StoreError> {
+        self.which_are_revoked(ids).await
+    }
+
+    async fn apps(&self) -> Result<Vec<String>, StoreError> {
+        let mut command = redis::cmd("SMEMBERS");
+        command.arg(self.keys.apps());
+        let mut ids: Vec<String> = self.connector.ask("listing apps", &command).await?;
+        ids.sort();
+        Ok(ids)
+    }
+
+    async fn catalog(&self) -> Result<Catalog, StoreError> {
+        self.read_catalog().await
+    }
+
+    async fn put_entry(&self, put: PutEntry<'_>) -> Result<EntryPut, StoreError> {
+        self.put(put).await
+    }
+
+    async fn remove_entry(&self, kind: CatalogKind, id: &str, heir: &str) -> Result<bool, StoreError> {
+        Self::remove_entry(self, kind, id, heir).await
+    }
+
+    async fn dead_letters(&self, query: &ListDead) -> Result<Vec<DeadLetter>, StoreError> {
+        self.list_dead(query).await
+    }
+
+    async fn dead_letter(&self, id: DeadId) -> Result<Option<DeadLetter>, StoreError> {
+        self.find_dead(id).await
+    }
+
+    async fn drop_dead_letter(&self, id: DeadId) -> Result<bool, StoreError> {
+        self.drop_dead(id).await
+    }
+
+    async fn put_back(&self, fact: DeadFact<'_>) -> Result<PutBack, StoreError> {
+        self.put_fact_back(fact).await
+    }
+
+    async fn reserve(&self, key_hash: &str, request: &str, run: RunId) -> Result<Reserved, StoreError> {
+        const DOING: &str = "reserving an idempotency key";
+        let first = Runs::meta(self).await?.shards_first.max(1);
+        let number = u64::from_str_radix(key_hash.get(..8).unwrap_or("0"), 16).unwrap_or(0);
+        let shard = ShardId(u16::try_from(number % u64::from(first)).unwrap_or(0));
+        let key = self.keys.idempotency(shard, key_hash);
+        let mut pipe = redis::pipe();
+        pipe.cmd("SET").arg(&key).arg(format!("{run} {request}")).arg("NX").arg("EX");
+        pipe.arg(limits::IDEMPOTENCY_SECONDS).ignore();
+        pipe.cmd("GET").arg(&key);
+        let (held,): (Option<String>,) = self.connector.ask_all(DOING, &pipe).await?;
+        let held = held.ok_or_else(|| unexpected(DOING, "the key vanished"))?;
+        match held.split_once(' ') {
+            Some((id, same)) if same == request => {
+                let id: RunId = id.parse().map_err(|_| unexpected(DOING, "not a run id"))?;
+                Ok(if id == run { Reserved::Ours } else { Reserved::Same(id) })
+            }
+            _ => Ok(Reserved::Other),
+        }
+    }
+}
+
+impl RedisStore {
+    async fn create(&self, new: &NewRun, graph_known: bool) -> Result<String, StoreError> {
+        let (keys, shard, (hash, document)) = (&self.keys, new.id.shard(), &new.graph);
+        let mut script_keys = vec![
+            keys.run(new.id),
+            keys.inbox(shard),
+            keys.runs(shard),
+            keys.runs_of(shard, RunStatus::Scheduled),
+            keys.graph(shard, hash),
+            keys.graphs(shard),
+            keys.blobs(new.id),
+            if new.called.is_some() { keys.calling(shard) } else { keys.schedules(shard) },
+            keys.files(shard),
+        ];
+        script_keys.extend(new.queues.iter().map(|queue| keys.jobs(shard, queue)));
+        script_keys.extend(new.blobs.iter().map(|(id, _)| keys.blob(shard, id)));
+        if let Some(conversation) = &new.takes_messages {
+            script_keys.extend([
+                keys.conversation(shard, conversation),
+                keys.messages(shard, conversation),
+                keys.object(new.id, "messages:main"),
+                keys.state(new.id),
+            ]);
+        }
+        let (member, score, next) = match (&new.schedule, &new.called) {
+            (Some(from), _) => {
+                let next = from.next.map(|next| next.millis().to_string());
+                (from.trigger.clone(), from.due.millis().to_string(), next.unwrap_or_default())
+            }
+            (None, Some(call)) => {
+                (WaitingCall::member(call.run, call.caller), call.since.to_string(), String::new())
+            }
+            (None, None) => Default::default(),
+        };
+        let document: &str = if graph_known { "" } else { document };
+        let mut list = Vec::from(args![
+            self.limits.inbox_max,
+            new.id.to_string(),
+            new.created_at.micros(),
+            hash,
+            document,
+            &new.start,
+            new.kind,
+            self.limits.queue_max,
+            new.queues.len(),
+            new.fields.len(),
+            member,
+            score,
+            next,
+            match (new.has_files, &new.takes_messages) {
+                (true, None) => "files",
+                (false, Some(_)) => "messages",
+                (true, Some(_)) => "both",
+                (false, None) => "",
+            },
+        ]);
+        for (field, value) in &new.fields {
+            list.extend([Arg::from(*field), Arg::from(value)]);
+        }
+        for (id, size) in &new.blobs {
+            list.extend([Arg::from(id.as_str()), Arg::from(*size)]);
+        }
+        self.connector.run("creating a run", &self.scripts.create_run, &script_keys, &list).await
+    }
+
+    /// Reads all parts of a run in one script, so that they are of one moment.
+    pub(super) async fn at_rest(&self, run: RunId) -> Result<Option<AtRest>, StoreError> {
+        const DOING: &str = "loading a run";
+        let k = &self.keys;
+        let keys = [k.run(run), k.state(run), k.held(run), k.events(run), k.collected(run), k.pauses(run)];
+        let (fields, state, held, last, collected, pauses): (Value, Value, Vec<String>, Value, Value, Value) =
+            self.connector.run(DOING, &self.scripts.load_run, &keys, &[]).await?;
+        let hash = |value, what: &str| {
+            pairs(value).ok_or_else(|| unexpected(DOING, format!("{what} is not a hash")))
+        };
+        let fields: HashMap<String, String> = hash(fields, "the run")?.into_iter().collect();
+        if fields.is_empty() {
+            return Ok(None);
+        }
+        let state = hash(state, "the state")?;
+        let last = array(last).and_then(|mut entries| entry(entries.pop()?));
+        let seq = last.and_then(|(_, fields)| last_seq(&fields)).unwrap_or(0);
+        let collected = hash(collected, "the results of closed frames")?;
+        let pauses = hash(pauses, "the list of pauses")?;
+        let objects = match fields.get(OBJECTS_FIELD) {
+            // Read after the rest: messages written in between are beyond the index and ignored.
+            Some(field) => self.objects_at_rest(run, field).await?,
+            None => ObjectsAtRest::default(),
+        };
+        Ok(Some(AtRest { run: fields, state, held, seq, collected, pauses, objects }))
+    }
+}

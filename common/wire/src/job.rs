@@ -1,0 +1,175 @@
+//! Jobs: entries of a job stream with the fields `run` and `job` (JSON). A job carries all that its node
+//! needs: the values that its configuration mentions, and the graph's hash; workers fetch the graph once and
+//! cache it.
+
+use std::sync::LazyLock;
+
+use serde_json::Value as Json;
+
+use super::fields::{Field, Fields};
+use super::text::ObjectText;
+use super::value::{named_from_field, stored_from_field};
+use super::{ENDS_ARE_KEPT, WireError};
+use tidemill_base::ids::{ExecutionId, FramePath, NodeId, RunId};
+use tidemill_base::value::Stored;
+use tidemill_engine::changes::JobOrder;
+use tidemill_engine::fact::NamedValues;
+use tidemill_engine::run::{Ended, RunOptions};
+use tidemill_workflow::graph::{Graph, GraphHash};
+use tidemill_workflow::nodes::Phase;
+
+const WHAT: &str = "a job";
+
+/// A job as a worker reads it.
+#[derive(Debug, Clone)]
+pub struct Job {
+    pub run: RunId,
+    pub graph: GraphHash,
+    pub frame: FramePath,
+    pub node: NodeId,
+    pub execution: ExecutionId,
+    /// Counts from 1.
+    pub attempt: u32,
+    /// Deliveries under an earlier entry that was lost.
+    pub delivered: u32,
+    /// The variables it may read: node, name, value.
+    pub inputs: Vec<(String, String, Stored)>,
+    /// Whether its streamed text is used.
+    pub streams: bool,
+    /// The part of a container to evaluate.
+    pub phase: Option<Phase>,
+    /// The node's result, when only its hooks are left to run.
+    pub ended: Option<EndedBefore>,
+    pub options: RunOptions,
+}
+
+/// The end of a node that no worker held, as far as its hooks may report it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct EndedBefore {
+    pub failed: bool,
+    pub error: String,
+    pub outputs: NamedValues,
+}
+
+/// Writes the entry's field `job`.
+pub fn body(order: &JobOrder, graph: &Graph, options: &RunOptions) -> String {
+    // Most jobs carry one or two values.
+    let mut object = ObjectText::with_capacity(512);
+    if order.ended.is_some() {
+        // An older worker would run the node again; with this version it leaves the job to others.
+        object.number("v", ENDS_ARE_KEPT);
+    }
+    let node = graph.node(order.node);
+    object.json("node", &node.quoted.id);
+    object.word("type", node.kind.wire());
+    if !order.frame.is_root() {
+        object.text("frame", order.frame.as_str());
+    }
+    object.execution("execution", &order.execution);
+    object.number("attempt", order.attempt);
+    if order.delivered > 0 {
+        object.number("delivered", order.delivered);
+    }
+    object.text("graph", &graph.hash.0);
+    if order.streams {
+        object.value("streams", &true);
+    }
+    if let Some(phase) = order.phase {
+        object.text("phase", phase.name());
+    }
+    if let Some(ended) = &order.ended {
+        write_ended(&mut object, ended);
+    }
+    if !order.inputs.is_empty() {
+        object.grouped("inputs", &order.inputs);
+    }
+    write_options(&mut object, options);
+    object.end()
+}
+
+/// Nearly all runs have default options and write nothing.
+fn write_options(object: &mut ObjectText, options: &RunOptions) {
+    static DEFAULT: LazyLock<RunOptions> = LazyLock::new(RunOptions::default);
+    if *options != *DEFAULT {
+        let options = super::state::options_to_json(options);
+        if !options.is_empty() {
+            object.value("options", &options);
+        }
+    }
+}
+
+fn write_ended(object: &mut ObjectText, ended: &Ended) {
+    object.open("ended");
+    if ended.failed {
+        object.value("failed", &true);
+        object.text("error", &ended.record.error);
+    }
+    if !ended.record.outputs.is_empty() {
+        object.named("outputs", &ended.record.outputs);
+    }
+    object.close();
+}
+
+fn read_ended(map: &mut Fields<'_>) -> Result<Option<EndedBefore>, WireError> {
+    let mut ended = match map.take("ended") {
+        None => return Ok(None),
+        Some(Field::Object(ended)) => ended,
+        Some(Field::Text(_) | Field::Plain(_)) => {
+            return Err(WireError::malformed(WHAT, "ended is not an object"));
+        }
+    };
+    Ok(Some(EndedBefore {
+        failed: ended.get("failed").and_then(Json::as_bool).unwrap_or(false),
+        error: ended.take_text("error").unwrap_or_default(),
+        outputs: named_from_field(ended.take("outputs"))?,
+    }))
+}
+
+/// Reads a job.
+///
+/// # Errors
+/// A newer version, or fields that are missing or invalid.
+pub fn parse(run: RunId, body: &str) -> Result<Job, WireError> {
+    let mut map = Fields::read(WHAT, body)?;
+    let missing = |key: &str| WireError::malformed(WHAT, format!("{key} is missing"));
+    let options =
+        map.take_map("options").map(|options| super::state::options_from_json(&options)).unwrap_or_default();
+    let inputs = inputs(map.take("inputs"))?;
+    let ended = read_ended(&mut map)?;
+    let text = |key: &str| map.text(key).ok_or_else(|| missing(key));
+    Ok(Job {
+        run,
+        graph: GraphHash(text("graph")?.into()),
+        frame: map.text("frame").map(FramePath::from).unwrap_or_default(),
+        node: NodeId::from(text("node")?),
+        execution: text("execution")?.parse().map_err(|e| WireError::malformed(WHAT, e))?,
+        attempt: map.number("attempt").ok_or_else(|| missing("attempt"))?,
+        delivered: map.number("delivered").unwrap_or(0),
+        streams: map.get("streams").and_then(Json::as_bool).unwrap_or(false),
+        phase: phase(map.text("phase"))?,
+        ended,
+        inputs,
+        options,
+    })
+}
+
+/// An unknown part is an error; it must not be read as the whole container.
+fn phase(name: Option<&str>) -> Result<Option<Phase>, WireError> {
+    let Some(name) = name else { return Ok(None) };
+    let unknown = || WireError::Unknown { what: "a part of a container", kind: name.to_string() };
+    Phase::from_name(name).map(Some).ok_or_else(unknown)
+}
+
+fn inputs(value: Option<Field<'_>>) -> Result<Vec<(String, String, Stored)>, WireError> {
+    let Some(Field::Object(nodes)) = value else { return Ok(Vec::new()) };
+    let mut inputs = Vec::new();
+    for (node, names) in nodes {
+        let Field::Object(names) = names else {
+            return Err(WireError::malformed(WHAT, format!("inputs of {node} are not an object")));
+        };
+        for (name, value) in names {
+            inputs.push((node.to_string(), name.into_owned(), stored_from_field(value)?));
+        }
+    }
+    Ok(inputs)
+}

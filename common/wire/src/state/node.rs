@@ -1,0 +1,154 @@
+//! The stored form of a node's state and of a variable.
+
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use super::WHAT;
+use crate::fields::Fields;
+use crate::record::{read_record, write_record};
+use crate::text::{ObjectText, put_stored};
+use crate::{WireError, open};
+use tidemill_base::clock::Timestamp;
+use tidemill_base::ids::{FramePath, NodeId};
+use tidemill_base::value::{JsonMap, Stored};
+use tidemill_engine::body::Spent;
+use tidemill_engine::run::{Ended, NodeState, NodeStatus, OpenCall, RunState};
+use tidemill_workflow::graph::DEFAULT_QUEUE;
+
+/// Marks a variable of an outer frame that an item must not see.
+pub(super) const HIDDEN: &str = r#"{"$tm":"hidden"}"#;
+
+/// Writes a node's state. `queue` holds its job, if it has one.
+pub(crate) fn write_node(object: &mut ObjectText, node: &NodeState, queue: &str) {
+    object.word("status", node.status.name());
+    if node.attempt != 1 {
+        object.number("attempt", node.attempt);
+    }
+    if let Some(job) = node.job {
+        object.entry("job", job);
+        // Stored so that the job can be found even when the workflow is unreadable.
+        if queue != DEFAULT_QUEUE {
+            object.text("queue", queue);
+        }
+    }
+    if node.delivery > 0 {
+        object.number("delivery", node.delivery);
+    }
+    if let Some(at) = node.started_at {
+        object.number("started_at", at.micros());
+    }
+    if let Some(at) = node.finished_at {
+        object.number("finished_at", at.micros());
+    }
+    if let Some(handle) = &node.handle {
+        object.text("handle", handle);
+    }
+    if let Some(error) = &node.error {
+        object.text("error", error);
+    }
+    if node.failures > 0 {
+        object.number("failures", node.failures);
+    }
+    if let Some(reason) = &node.parked {
+        object.text("parked", reason);
+    }
+    if let Some(call) = &node.call {
+        object.text(if call.ended { "called" } else { "calls" }, &call.run.to_string());
+    }
+    if let Some(ended) = &node.ended {
+        object.open("ended");
+        if ended.failed {
+            object.value("failed", &true);
+        }
+        write_record(object, &ended.record);
+        object.close();
+    }
+    open::write_spent(object, &node.spent);
+    if node.charged != Spent::default() {
+        object.open("charged");
+        open::write_spent(object, &node.charged);
+        object.close();
+    }
+    if let Some(body) = &node.body {
+        open::write_body(object, body);
+    }
+    open::write_tally(object, &node.inside);
+}
+
+/// Reads a node's state.
+///
+/// # Errors
+/// Not JSON, or an unknown status.
+pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
+    let map: JsonMap = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
+    let number = |key: &str| map.get(key).and_then(Json::as_u64);
+    let small = |key: &str| number(key).and_then(|n| u32::try_from(n).ok());
+    let words = |key: &str| map.get(key).and_then(Json::as_str);
+    let time = |key: &str| map.get(key).and_then(Json::as_i64).map(Timestamp::from_micros);
+    let status = words("status").unwrap_or("");
+    Ok(NodeState {
+        status: NodeStatus::from_name(status)
+            .ok_or_else(|| WireError::Unknown { what: "a node's status", kind: status.to_string() })?,
+        attempt: small("attempt").unwrap_or(1),
+        job: words("job").and_then(|t| t.parse().ok()),
+        delivery: small("delivery").unwrap_or(0),
+        started_at: time("started_at"),
+        finished_at: time("finished_at"),
+        handle: words("handle").map(Arc::from),
+        error: words("error").map(Arc::from),
+        failures: small("failures").unwrap_or(0),
+        spent: open::read_spent(&map),
+        charged: map.get("charged").and_then(Json::as_object).map(open::read_spent).unwrap_or_default(),
+        parked: words("parked").map(Arc::from),
+        call: open_call(&map),
+        ended: map.get("ended").and_then(Json::as_object).map(ended).transpose()?,
+        body: open::read_body(map.get("body"))?,
+        inside: open::read_tally(map.get("inside")),
+    })
+}
+
+/// The node's end, for hooks that have not run yet.
+fn ended(map: &JsonMap) -> Result<Box<Ended>, WireError> {
+    let failed = map.get("failed").and_then(Json::as_bool).unwrap_or(false);
+    let record = Box::new(read_record(&mut Fields::from(map.clone()))?);
+    Ok(Box::new(Ended { failed, record }))
+}
+
+/// The sub-workflow run of the node: `calls` while it runs, `called` once it has ended.
+fn open_call(map: &JsonMap) -> Option<Box<OpenCall>> {
+    let of = |key: &str, ended| Some(OpenCall { run: map.get(key)?.as_str()?.parse().ok()?, ended });
+    of("calls", false).or_else(|| of("called", true)).map(Box::new)
+}
+
+/// The stored form of a variable.
+pub(crate) enum VariableText<'a> {
+    Stored(&'a Stored),
+    /// An item must not see it.
+    Hidden,
+}
+
+impl VariableText<'_> {
+    /// Appends its JSON to a text.
+    pub(crate) fn put(self, text: &mut String) {
+        match self {
+            Self::Stored(stored) => put_stored(text, stored),
+            Self::Hidden => text.push_str(HIDDEN),
+        }
+    }
+}
+
+/// A variable for the state; `None` deletes it.
+pub(crate) fn variable_text<'a>(
+    run: &'a RunState,
+    frame: &FramePath,
+    node: &str,
+    name: &str,
+) -> Option<VariableText<'a>> {
+    let open = run.frames.get(frame)?;
+    match open.get(node, name) {
+        Some(stored) => Some(VariableText::Stored(stored)),
+        None if open.hidden.contains(&(NodeId::from(node), name.to_string())) => Some(VariableText::Hidden),
+        None => None,
+    }
+}

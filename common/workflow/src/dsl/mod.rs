@@ -1,0 +1,141 @@
+//! Reads workflow files: from the text to a [`Document`] and a list of all problems in the text.
+//!
+//! Parsing returns everything that it could read and every problem with its path, so that an author can fix
+//! ten mistakes at once. The stages: bytes become a tree within [`ParseLimits`], the tree is split by the
+//! shape of the file, old spellings are rewritten to the canonical form, and the rest becomes the
+//! [`Document`].
+
+mod app;
+mod around;
+pub(crate) mod children;
+pub mod diagnostic;
+mod document;
+mod elements;
+pub(crate) mod fields;
+pub mod moderation;
+mod normal_form;
+mod read;
+mod render;
+pub mod seal;
+mod stored;
+pub mod suggest;
+mod variables;
+pub mod version;
+
+use serde_json::Value as Json;
+
+pub use diagnostic::{Diagnostic, Problems, Severity};
+pub use document::hash_of;
+pub use document::{AppMode, Document, DocumentEdge, DocumentNode, DocumentVariable, GraphHash};
+pub use read::{ParseLimits, resolve_plain};
+pub use render::render_for_people;
+pub use seal::{SealError, SealingKey};
+
+use tidemill_base::value::JsonMap;
+use variables::Scope;
+
+/// Parses a workflow file: a Dify app export of any version, or a bare graph; YAML or JSON. Returns a
+/// document whenever a graph was found, even when there are errors.
+pub fn parse(text: &[u8], limits: &ParseLimits) -> (Option<Document>, Vec<Diagnostic>) {
+    let (document, mut problems, lines) = parse_with_lines(text, limits);
+    lines.fill_in(&mut problems);
+    (document, problems)
+}
+
+/// Reads a YAML or JSON text that is not a workflow, within the limits of a workflow file.
+///
+/// # Errors
+/// The first problem; reading stops at it.
+pub fn read_plain(text: &[u8]) -> Result<Json, Diagnostic> {
+    read::read(text, &ParseLimits::default(), &mut Problems::new()).map(|(_, value)| value)
+}
+
+/// Finds the line of a path. Available as long as the text is in memory.
+pub(crate) struct Lines(Option<read::Tree>);
+
+impl Lines {
+    /// Sets the line of every problem.
+    pub(crate) fn fill_in(&self, problems: &mut [Diagnostic]) {
+        let Some(tree) = &self.0 else { return };
+        for problem in
+            problems.iter_mut().filter(|problem| problem.line.is_none() && !problem.path.is_empty())
+        {
+            problem.line = tree.line_of(&problem.path);
+        }
+    }
+}
+
+/// As [`parse`], but the lines of the problems are not set yet.
+pub(crate) fn parse_with_lines(
+    text: &[u8],
+    limits: &ParseLimits,
+) -> (Option<Document>, Vec<Diagnostic>, Lines) {
+    let mut problems = Problems::new();
+    let (tree, value) = match read::read(text, limits, &mut problems) {
+        Ok(found) => found,
+        Err(problem) => {
+            problems.add(problem);
+            return (None, problems.into_vec(), Lines(None));
+        }
+    };
+    let document = match value {
+        Json::Object(root) => document(root, &mut problems),
+        other => {
+            let message =
+                format!("Invalid YAML format: content must be a mapping, not {}", fields::kind_of(&other));
+            problems.error("parse.expected_mapping", message);
+            None
+        }
+    };
+    (document, problems.into_vec(), Lines(Some(tree)))
+}
+
+fn document(root: JsonMap, problems: &mut Problems) -> Option<Document> {
+    let mut app = app::take_apart(root, problems);
+    let (environment, conversation, features, options) = problems.within("workflow", |problems| {
+        let environment = variables::read(&app.workflow, Scope::Environment, problems);
+        let conversation = variables::read(&app.workflow, Scope::Conversation, problems);
+        let features = optional_mapping(&mut app.workflow, "features", problems);
+        problems.within("features", |problems| moderation::warn(&features, problems));
+        (environment, conversation, features, optional_mapping(&mut app.workflow, "tidemill", problems))
+    });
+    let (graph_path, mut graph) = app.graph?;
+    normal_form::apply(&mut graph);
+    let (nodes, edges) = problems.within(graph_path, |problems| {
+        (elements::nodes(&mut graph, problems), elements::edges(&mut graph, problems))
+    });
+    Some(Document {
+        version: app.version,
+        name: app.name,
+        description: app.description,
+        mode: app.mode.unwrap_or_else(|| suggested_mode(&nodes)),
+        nodes,
+        edges,
+        environment,
+        conversation,
+        features,
+        options,
+        graph_path,
+    })
+}
+
+fn optional_mapping(workflow: &mut JsonMap, key: &str, problems: &mut Problems) -> JsonMap {
+    match workflow.get_mut(key).map(Json::take) {
+        Some(Json::Object(map)) => map,
+        None | Some(Json::Null) => JsonMap::new(),
+        Some(other) => {
+            let message = format!("`{key}` must be a mapping, not {}", fields::kind_of(&other));
+            problems.within(key, |problems| problems.error("graph.invalid_workflow", message));
+            JsonMap::new()
+        }
+    }
+}
+
+/// Suggests the mode of a bare graph: chat when it has an `answer` node and no `end` node.
+fn suggested_mode(nodes: &[DocumentNode]) -> AppMode {
+    let has = |name: &str| nodes.iter().any(|node| node.type_name() == name);
+    if has("answer") && !has("end") { AppMode::Chat } else { AppMode::Workflow }
+}
+
+#[cfg(test)]
+mod tests;

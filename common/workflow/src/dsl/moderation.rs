@@ -1,0 +1,195 @@
+//! Moderation: the app feature with which Dify checks what users write and what models answer.
+//!
+//! Tidemill does not support it, and a workflow that relies on it must not run unchecked. A file that enables
+//! it is refused, unless `compat.moderation_left_out` allows it to run without moderation.
+//!
+//! [`warn`] is for a check of a file alone. [`settle`] and [`refused`] are for a scheduler, which knows the
+//! setting.
+//! its setting.
+
+use serde_json::Value as Json;
+
+use super::{Diagnostic, Problems, Severity};
+use tidemill_base::value::JsonMap;
+
+/// The code of all these diagnostics.
+const CODE: &str = "features.moderation";
+/// The keys of the feature: in files, and in the state of Dify's editor, which some tools export.
+const SPELLINGS: [&str; 3] = ["sensitive_word_avoidance", "sensitiveWordAvoidance", "moderation"];
+
+/// Returns the key that enables the feature; `None` when it is off.
+fn switched_on(features: &JsonMap) -> Option<&'static str> {
+    SPELLINGS.into_iter().find(|name| match features.get(*name) {
+        Some(Json::Object(feature)) => feature.get("enabled").is_some_and(is_true),
+        Some(other) => is_true(other),
+        None => false,
+    })
+}
+
+/// Decides as Python does, which Dify uses: any non-empty text is true. In doubt moderation counts as
+/// enabled, so that a workflow is refused and not run unchecked.
+fn is_true(value: &Json) -> bool {
+    match value {
+        Json::Null => false,
+        Json::Bool(is) => *is,
+        Json::Number(number) => number.as_f64() != Some(0.0),
+        Json::String(text) => !text.is_empty(),
+        Json::Array(items) => !items.is_empty(),
+        Json::Object(fields) => !fields.is_empty(),
+    }
+}
+
+/// Warns when the features enable moderation. The current path must be that of the features.
+pub(super) fn warn(features: &JsonMap, problems: &mut Problems) {
+    let Some(name) = switched_on(features) else { return };
+    let message = format!(
+        "moderation (`{name}`) is enabled, and Tidemill does not support it: publishing and running this workflow is refused, \
+         unless the schedulers are configured with compat.moderation_left_out = true"
+    );
+    let hint = "disable it in the file; or set compat.moderation_left_out, and the workflow runs without it: nothing checks \
+                what users write and what models answer";
+    problems.within(name, |problems| problems.warning_with_hint(CODE, message, hint));
+}
+
+/// Turns the warning into the result for a scheduler: an error, or a warning that moderation is left out.
+pub fn settle(found: &mut [Diagnostic], is_left_out: bool) {
+    for warning in found.iter_mut().filter(|found| found.code == CODE) {
+        let name = warning.path.rsplit('.').next().unwrap_or_default();
+        if is_left_out {
+            warning.message = format!(
+                "moderation (`{name}`) is enabled, but left out (compat.moderation_left_out): nothing checks what users \
+                 write and what models answer"
+            );
+            warning.hint = None;
+        } else {
+            let settled = error(name);
+            (warning.severity, warning.message, warning.hint) = (settled.severity, settled.message, None);
+        }
+    }
+}
+
+/// Returns the error for a published workflow whose features enable moderation. The caller checks the
+/// setting.
+pub fn refused(features: &JsonMap) -> Option<Diagnostic> {
+    switched_on(features).map(error)
+}
+
+fn error(name: &str) -> Diagnostic {
+    Diagnostic {
+        severity: Severity::Error,
+        code: CODE,
+        path: format!("workflow.features.{name}"),
+        line: None,
+        message: format!(
+            "moderation (`{name}`) is enabled, and Tidemill does not support it; disable it in the workflow, or set \
+             compat.moderation_left_out = true to run workflows without it"
+        ),
+        hint: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::import;
+    use serde_json::json;
+
+    fn features(of: Json) -> JsonMap {
+        match of {
+            Json::Object(map) => map,
+            other => panic!("no features: {other}"),
+        }
+    }
+
+    #[test]
+    fn it_is_on_where_dify_would_moderate() {
+        let keywords =
+            json!({"keywords": "bad", "inputs_config": {"enabled": true, "preset_response": "No."}});
+        for on in [
+            json!({"sensitive_word_avoidance": {"enabled": true, "type": "keywords", "config": keywords}}),
+            // The form that the first versions of Dify wrote.
+            json!({"sensitive_word_avoidance": {"enabled": true, "words": "bad", "canned_response": "No."}}),
+            json!({"sensitive_word_avoidance": {"enabled": 1}}),
+            json!({"sensitive_word_avoidance": {"enabled": "true"}}),
+            json!({"sensitive_word_avoidance": true}),
+            json!({"sensitiveWordAvoidance": {"enabled": true}}),
+            json!({"moderation": {"enabled": true, "type": "openai_moderation"}}),
+        ] {
+            assert!(refused(&features(on.clone())).is_some(), "{on}");
+        }
+        for off in [
+            json!({}),
+            json!({"sensitive_word_avoidance": null}),
+            json!({"sensitive_word_avoidance": {}}),
+            json!({"sensitive_word_avoidance": {"enabled": false, "type": "keywords", "config": keywords}}),
+            json!({"sensitive_word_avoidance": {"enabled": null}}),
+            json!({"sensitive_word_avoidance": {"type": "keywords", "config": keywords}}),
+            json!({"moderation": {"enabled": false}, "text_to_speech": {"enabled": true}}),
+        ] {
+            assert!(refused(&features(off.clone())).is_none(), "{off}");
+        }
+    }
+
+    const GRAPH: &str = "
+    nodes:
+    - {id: start, data: {type: start, title: Begin, variables: []}}
+    - {id: end, data: {type: end, title: Finish, outputs: []}}
+    edges:
+    - {id: e1, source: start, target: end, sourceHandle: source, targetHandle: target}
+";
+
+    fn app(enabled: &str) -> String {
+        format!(
+            "kind: app\nversion: 0.6.0\napp: {{mode: workflow, name: Moderated}}\nworkflow:\n  features:\n    \
+             sensitive_word_avoidance:\n      enabled: {enabled}\n  graph:{GRAPH}"
+        )
+    }
+
+    #[test]
+    fn a_check_accepts_the_file_and_names_feature_and_setting() {
+        // YAML 1.1, as Dify's reader uses it.
+        for enabled in ["true", "yes"] {
+            let imported = import(app(enabled).as_bytes());
+            assert!(imported.is_usable(), "{:?}", imported.diagnostics);
+            let [warning] = &imported.diagnostics[..] else { panic!("{:?}", imported.diagnostics) };
+            assert_eq!((warning.severity, warning.code, warning.line), (Severity::Warning, CODE, Some(6)));
+            assert_eq!(warning.path, "workflow.features.sensitive_word_avoidance");
+            for named in ["sensitive_word_avoidance", "compat.moderation_left_out"] {
+                assert!(warning.message.contains(named), "{named}: {}", warning.message);
+            }
+        }
+        for enabled in ["false", "no"] {
+            assert_eq!(import(app(enabled).as_bytes()).diagnostics, []);
+        }
+    }
+
+    #[test]
+    fn features_beside_a_bare_graph_count_too() {
+        let features = "features: {sensitive_word_avoidance: {enabled: true}}\n";
+        for file in [
+            format!("{features}graph:{GRAPH}"),
+            format!("{features}graph_config:{GRAPH}"),
+            format!("kind: graph\n{features}workflow:\n  graph:{GRAPH}"),
+            format!("kind: graph\nworkflow:\n  {features}  graph:{GRAPH}"),
+            format!("{features}{}", GRAPH.replace("\n    ", "\n")),
+        ] {
+            let imported = import(file.as_bytes());
+            let codes: Vec<&str> = imported.diagnostics.iter().map(|found| found.code).collect();
+            assert_eq!((imported.is_usable(), codes), (true, vec![CODE]), "{file}");
+        }
+    }
+
+    #[test]
+    fn a_scheduler_refuses_it_or_says_that_it_is_left_out() {
+        let found = import(app("true").as_bytes()).diagnostics;
+        let settled = |is_left_out: bool| {
+            let mut found = found.clone();
+            settle(&mut found, is_left_out);
+            let [settled] = &found[..] else { panic!("{found:?}") };
+            assert!(settled.message.contains("compat.moderation_left_out"), "{settled}");
+            assert_eq!((settled.line, settled.hint.as_deref()), (Some(6), None));
+            settled.severity
+        };
+        assert_eq!((settled(false), settled(true)), (Severity::Error, Severity::Warning));
+    }
+}

@@ -1,0 +1,203 @@
+//! Rewrites old and alternative spellings before any check, so that later code sees only the canonical form.
+//!
+//! To add a spelling, add a file here and a row in [`FORMS`]. A rewrite changes JSON only and never reports
+//! problems. It leaves what it does not understand unchanged, for the checks to report.
+
+mod assigner_version;
+mod child_references;
+mod context_processor;
+mod default_value_object;
+mod edge_handle;
+mod extractions;
+mod extractors;
+mod foreign_node;
+mod hooks;
+mod llm_profile;
+mod node_type;
+mod node_version;
+mod null_lists;
+mod retry_seconds;
+mod steps;
+mod structured_output;
+mod user_interaction;
+
+use serde_json::Value as Json;
+
+use tidemill_base::value::JsonMap;
+
+/// One rewrite rule and the part of a file that it applies to.
+struct Form {
+    rewrite: fn(&mut JsonMap),
+    part: Part,
+}
+
+/// The part of a file that a rule receives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Graph,
+    NodeData,
+    Edge,
+}
+
+/// The rules, in the order of their application.
+const FORMS: &[Form] = &[
+    // `nodes` or `edges` absent or null is an empty list
+    Form { rewrite: null_lists::rewrite, part: Part::Graph },
+    // `{id, type, name, config}` for a node
+    Form { rewrite: foreign_node::rewrite, part: Part::Graph },
+    // types as other programs spell them
+    Form { rewrite: node_type::rewrite, part: Part::NodeData },
+    // an edge without `sourceHandle` gets the handle `source`
+    Form { rewrite: edge_handle::rewrite, part: Part::Edge },
+    // `version` of a node as a number
+    Form { rewrite: node_version::rewrite, part: Part::NodeData },
+    // an assigner with `items` is of version 2
+    Form { rewrite: assigner_version::rewrite, part: Part::NodeData },
+    // keys in camel case and operations in upper case
+    Form { rewrite: context_processor::rewrite, part: Part::NodeData },
+    // `profileId` of an llm node
+    Form { rewrite: llm_profile::rewrite, part: Part::NodeData },
+    // steps with keys in camel case, and the branches of the original format
+    Form { rewrite: steps::rewrite, part: Part::NodeData },
+    // hooks in camel case
+    Form { rewrite: hooks::rewrite, part: Part::NodeData },
+    // `default_value` as a mapping
+    Form { rewrite: default_value_object::rewrite, part: Part::NodeData },
+    // `structured_output_enabled`
+    Form { rewrite: structured_output::rewrite, part: Part::NodeData },
+    // `retry_interval_seconds`
+    Form { rewrite: retry_seconds::rewrite, part: Part::NodeData },
+    // inputs that are extracted from a conversation
+    Form { rewrite: extractions::rewrite, part: Part::Graph },
+    // a node inside another named by its local or dotted id
+    Form { rewrite: child_references::rewrite, part: Part::Graph },
+    // questions to the user as other engines write them
+    Form { rewrite: user_interaction::rewrite, part: Part::NodeData },
+];
+
+/// Applies every rule to a graph.
+pub(super) fn apply(graph: &mut JsonMap) {
+    for form in FORMS {
+        match form.part {
+            Part::Graph => (form.rewrite)(graph),
+            Part::NodeData => each(graph, "nodes", |node| {
+                if let Some(data) = node.get_mut("data").and_then(Json::as_object_mut) {
+                    (form.rewrite)(data);
+                    each(data, "virtual_nodes", |child| of_child(child, form.rewrite));
+                }
+            }),
+            Part::Edge => each(graph, "edges", form.rewrite),
+        }
+    }
+}
+
+/// Rewrites the data of a node inside another, whose type is outside its `data`.
+fn of_child(child: &mut JsonMap, rewrite: fn(&mut JsonMap)) {
+    let kind = child.get("type").cloned();
+    let Some(data) = child.get_mut("data").and_then(Json::as_object_mut) else { return };
+    match kind.filter(|_| !data.contains_key("type")) {
+        Some(kind) => {
+            data.insert("type".into(), kind);
+            rewrite(data);
+            data.shift_remove("type");
+        }
+        None => rewrite(data),
+    }
+}
+
+fn each(graph: &mut JsonMap, list: &str, mut rewrite: impl FnMut(&mut JsonMap)) {
+    for item in graph.get_mut(list).and_then(Json::as_array_mut).into_iter().flatten() {
+        if let Some(item) = item.as_object_mut() {
+            rewrite(item);
+        }
+    }
+}
+
+#[cfg(test)]
+mod alias_tests;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_old_spelling_becomes_the_one_form() {
+        for (old, new) in [
+            (json!({"nodes": [], "edges": null}), json!({"nodes": [], "edges": []})),
+            (json!({}), json!({"nodes": [], "edges": []})),
+            (
+                json!({"nodes": [], "edges": [{"source": "a"}, {"sourceHandle": "x"}, {"sourceHandle": null}, 5]}),
+                json!({"nodes": [], "edges": [{"source": "a", "sourceHandle": "source"}, {"sourceHandle": "x"}, {"sourceHandle": null}, 5]}),
+            ),
+            (
+                json!({"nodes": [{"data": {"version": 2}}, {"data": {"version": "1"}}, {"data": {"version": [1]}}, {}], "edges": []}),
+                json!({"nodes": [{"data": {"version": "2"}}, {"data": {"version": "1"}}, {"data": {"version": [1]}}, {}], "edges": []}),
+            ),
+            (
+                json!({"nodes": [{"data": {"type": "assigner", "items": []}}, {"data": {"type": "code", "items": []}}], "edges": []}),
+                json!({"nodes": [{"data": {"type": "assigner", "items": [], "version": "2"}}, {"data": {"type": "code", "items": []}}], "edges": []}),
+            ),
+            (
+                json!({"nodes": [
+                    {"data": {"type": "llm", "structured_output_enabled": true}},
+                    {"data": {"type": "llm", "structured_output_enabled": true, "structured_output_switch_on": false}},
+                ], "edges": []}),
+                json!({"nodes": [
+                    {"data": {"type": "llm", "structured_output_switch_on": true}},
+                    {"data": {"type": "llm", "structured_output_switch_on": false}},
+                ], "edges": []}),
+            ),
+            (
+                json!({"nodes": [{"data": {"type": "USER_INTERACTION", "userInteractionType": "ask_for_approval", "showMessage": "Go?", "timeout": 5}}], "edges": []}),
+                json!({"nodes": [{"data": {"type": "user-interaction", "interaction_type": "ask_for_approval", "show_message": "Go?", "timeout_ms": 5}}], "edges": []}),
+            ),
+            (
+                json!({"nodes": [{"data": {
+                    "type": "user-interaction", "operationType": "UPDATE_VARIABLES", "prompt": "?",
+                    "variables": [{"variableName": "a", "expression": "{{input}}", "scope": "subgraph"}],
+                }}], "edges": []}),
+                json!({"nodes": [{"data": {
+                    "type": "user-interaction", "interaction_type": "ask_for_input", "show_message": "?",
+                    "on_answer": {"update_variables": [{"name": "a", "expression": "{{input}}", "scope": "local"}]},
+                }}], "edges": []}),
+            ),
+            (
+                json!({"nodes": [{"data": {
+                    "type": "user-interaction", "operationType": "ADD_MESSAGE", "message": {"role": "user", "contentTemplate": "Q: {{input}}"},
+                }}], "edges": []}),
+                json!({"nodes": [{"data": {
+                    "type": "user-interaction", "interaction_type": "ask_for_input",
+                    "on_answer": {"add_message": {"role": "user", "content": "Q: {{input}}"}},
+                }}], "edges": []}),
+            ),
+            (
+                json!({"nodes": [
+                    {"data": {"type": "llm", "profileId": "p", "prompt": "x", "maxToolCallsPerRequest": 4, "onToolError": "fail"}},
+                    {"data": {"type": "LLM", "profileId": "theirs", "profile_id": "ours"}},
+                    {"data": {"type": "llm", "model": {}, "outputAs": 1}},
+                ], "edges": []}),
+                json!({"nodes": [
+                    {"data": {"type": "llm", "profile_id": "p", "prompt": "x", "max_tool_calls_per_request": 4, "on_tool_error": "fail"}},
+                    {"data": {"type": "llm", "profile_id": "ours"}},
+                    {"data": {"type": "llm", "model": {}, "outputAs": 1}},
+                ], "edges": []}),
+            ),
+            (
+                json!({"nodes": [{"data": {"default_value": {"text": "x", "n": 1, "l": ["a"], "o": {}}}}], "edges": []}),
+                json!({"nodes": [{"data": {"default_value": [
+                    {"key": "text", "type": "string", "value": "x"},
+                    {"key": "n", "type": "number", "value": 1},
+                    {"key": "l", "type": "array[string]", "value": ["a"]},
+                    {"key": "o", "type": "object", "value": {}},
+                ]}}], "edges": []}),
+            ),
+        ] {
+            let mut graph = old.as_object().unwrap().clone();
+            apply(&mut graph);
+            assert_eq!(Json::Object(graph.clone()), new);
+            let once = graph.clone();
+            apply(&mut graph);
+            assert_eq!(graph, once, "a form applied twice changes nothing more");
+        }
+    }
+}

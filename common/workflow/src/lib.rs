@@ -1,0 +1,13 @@
+//! Workflows: from the text of a file to a graph that can be run, and the pure part of every node type.
+//!
+//! A file is parsed ([`dsl`]) and built into a graph ([`graph`]) of nodes ([`nodes`]). Nodes use messages ([`objects`]),
+//! missing input ([`slots`]) and knowledge bases ([`knowledge`]). This crate does not know runs.
+
+pub mod dsl;
+pub mod graph;
+pub mod kinds;
+pub mod knowledge;
+pub mod nodes;
+pub mod objects;
+pub mod slots;
+pub mod usage;

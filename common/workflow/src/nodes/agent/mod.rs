@@ -1,0 +1,112 @@
+//! The `agent` node: a model that can call tools, round after round, until it has an answer.
+//!
+//! `parse` reads the node's `data` and [`parameters`] fills in the run's variables. [`prompt`] and [`react`] are the
+//! two strategies of Dify's own plugin (`function_calling`, `ReAct`); [`thinking`] decides which part of a `ReAct`
+//! reply is streamed at once. [`log`] builds the log of the rounds. The worker runs the rounds.
+
+pub mod log;
+pub mod parameters;
+mod parse;
+pub mod prompt;
+pub mod react;
+pub mod thinking;
+
+use serde_json::Value as Json;
+
+use crate::dsl::Problems;
+use crate::nodes::llm::{Memory, ReasoningFormat, history};
+use tidemill_base::value::template::{Template, mention};
+use tidemill_base::value::{JsonMap, Selector};
+
+/// Configuration of `agent`.
+#[derive(Debug, Clone)]
+pub struct AgentData {
+    /// The strategy's provider, for the record: `langgenius/agent/agent`.
+    pub provider_name: String,
+    pub strategy: Strategy,
+    /// The parameters of the strategy, by name.
+    pub parameters: Vec<(String, AgentInput)>,
+    /// Settings for including the conversation so far.
+    pub memory: Option<Memory>,
+    /// Treatment of `<think>` blocks.
+    pub reasoning: ReasoningFormat,
+}
+
+/// The way an agent works with its tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// The model uses its API's tool calls.
+    FunctionCalling,
+    /// The model writes its tool calls as text, which we parse.
+    ReAct,
+}
+
+impl Strategy {
+    /// Dify's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FunctionCalling => "function_calling",
+            Self::ReAct => "ReAct",
+        }
+    }
+
+    /// Finds a strategy by its name, in any case of letters.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::FunctionCalling, Self::ReAct].into_iter().find(|known| known.name().eq_ignore_ascii_case(name))
+    }
+}
+
+/// The source of a parameter's value.
+#[derive(Debug, Clone)]
+pub enum AgentInput {
+    /// A template.
+    Text(Template),
+    /// Another value, and its JSON text as a template.
+    Value(Json, Template),
+    /// A variable; keeps its type.
+    Variable(Selector),
+}
+
+impl AgentData {
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
+    pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
+        parse::parse(data, problems)
+    }
+
+    /// Adds the variables that the configuration mentions, as (node, name).
+    pub fn mentions(&self, into: &mut Vec<(String, String)>) {
+        for (_, input) in &self.parameters {
+            match input {
+                AgentInput::Text(template) | AgentInput::Value(_, template) => template.mentions(into),
+                AgentInput::Variable(selector) => mention(selector, into),
+            }
+        }
+        // Fixed values of tools can be variables. They are found here, where the list of tools is known.
+        for selector in self.selectors_of_tools() {
+            mention(&selector, into);
+        }
+        if self.memory.is_some() {
+            into.push((history::NODE.into(), history::NAME.into()));
+            into.push(("sys".into(), "conversation_id".into()));
+        }
+    }
+
+    fn selectors_of_tools(&self) -> Vec<Selector> {
+        let tools = self.parameters.iter().find(|(name, _)| name == "tools");
+        let Some((_, AgentInput::Value(Json::Array(tools), _))) = tools else { return Vec::new() };
+        let of = |key: &'static str| {
+            tools.iter().filter_map(move |tool| tool.get(key)?.as_object()).flat_map(JsonMap::values)
+        };
+        let values = of("parameters").filter_map(|parameter| parameter.get("value"));
+        let values = values.chain(of("settings").filter_map(parameters::typed));
+        let variables = values.filter(|value| value.get("type").and_then(Json::as_str) == Some("variable"));
+        let selector = |value: &Json| {
+            let parts = value.get("value")?.as_array()?.iter();
+            parts.map(|part| part.as_str().map(str::to_owned)).collect::<Option<Selector>>()
+        };
+        variables.filter_map(selector).filter(|selector| selector.len() > 1).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

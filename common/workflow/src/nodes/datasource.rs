@@ -1,0 +1,316 @@
+//! The `datasource` node: starts a run of a knowledge pipeline with what the caller found at a source.
+//!
+//! As on Dify, the caller sets `sys.datasource_type` and `sys.datasource_info`. The info contains crawled pages in
+//! full. It names a file by the reference of a file under `files.url`, since there are no uploads here. Online
+//! documents and drives need Dify's plugins and fail.
+
+use serde_json::{Value as Json, json};
+
+use super::NodeResult;
+use super::fields::{INVALID_NODE_DATA, mapping, required, selector, text};
+use crate::dsl::Problems;
+use tidemill_base::failure::NodeFailure;
+use tidemill_base::value::template::{Template, mention};
+use tidemill_base::value::{
+    FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, Segment, SegmentType, Selector, Variables, mime,
+};
+
+/// The variable with the kind of source.
+const TYPE: [&str; 2] = ["sys", "datasource_type"];
+/// The variable with the caller's choice at the source.
+const INFO: [&str; 2] = ["sys", "datasource_info"];
+
+/// Configuration of `datasource`.
+#[derive(Debug, Clone)]
+pub struct DatasourceData {
+    /// Parameters for Dify's plugin, as (name, value). Only recorded.
+    pub parameters: Vec<(String, Parameter)>,
+}
+
+/// A parameter for Dify's plugin.
+#[derive(Debug, Clone)]
+pub enum Parameter {
+    /// A template.
+    Mixed(Template),
+    Variable(Selector),
+    Constant(Json),
+}
+
+impl DatasourceData {
+    /// Reads the node's `data`. Reports problems, and returns `None` when the data cannot be used.
+    pub fn parse(data: &JsonMap, problems: &mut Problems) -> Option<Self> {
+        let named: Vec<_> = ["plugin_id", "provider_name", "provider_type"]
+            .into_iter()
+            .map(|key| required(data, key, problems, text))
+            .collect();
+        let name = optional(data, "datasource_name", problems, text);
+        let plugin = optional(data, "plugin_unique_identifier", problems, text);
+        let configurations = optional(data, "datasource_configurations", problems, |value, problems| {
+            mapping(value, problems).map(drop)
+        });
+        let parameters = optional(data, "datasource_parameters", problems, |value, problems| {
+            let read: Vec<Option<_>> = mapping(value, problems)?
+                .iter()
+                .map(|(name, value)| {
+                    let read = problems.within(name, |problems| Parameter::parse(value, problems));
+                    read.map(|read| (name.clone(), read))
+                })
+                .collect();
+            read.into_iter().collect::<Option<Vec<_>>>()
+        });
+        named.into_iter().collect::<Option<Vec<String>>>()?;
+        name.and(plugin).and(configurations)?;
+        Some(Self { parameters: parameters?.unwrap_or_default() })
+    }
+
+    /// Adds the variables that the configuration mentions, as (node, name).
+    pub fn mentions(&self, into: &mut Vec<(String, String)>) {
+        for [node, name] in [TYPE, INFO] {
+            into.push((node.into(), name.into()));
+        }
+        for (_, parameter) in &self.parameters {
+            match parameter {
+                Parameter::Mixed(template) => template.mentions(into),
+                Parameter::Variable(selector) => mention(selector, into),
+                Parameter::Constant(_) => {}
+            }
+        }
+    }
+
+    /// Runs the node.
+    pub fn evaluate(&self, variables: &dyn Variables) -> NodeResult {
+        let given = |selector: [&str; 2]| variables.found(&selector.map(str::to_owned));
+        let escaped = |message: &str| NodeResult::failed(NodeFailure::escaped(message));
+        let Some(kind) = given(TYPE).filter(|kind| !kind.is_falsy()) else {
+            return escaped("Datasource type is not set");
+        };
+        let Some(info) = given(INFO).filter(|info| !info.is_falsy()) else {
+            return escaped("Datasource info is not set");
+        };
+        let Json::Object(info) = &info.value else { return escaped("Invalid datasource info format") };
+        let kind = kind.text().into_owned();
+        let result = NodeResult {
+            inputs: self.parameters.iter().map(|(name, it)| (name.clone(), it.shown(variables))).collect(),
+            metadata: JsonMap::from_iter([("datasource_info".into(), Json::Object(info.clone()))]),
+            ..NodeResult::default()
+        };
+        match outputs(&kind, info) {
+            Ok(mut outputs) => {
+                outputs.retain(|(name, _)| name != "datasource_type");
+                outputs.push(("datasource_type".into(), Segment::string(kind)));
+                NodeResult { outputs, ..result }
+            }
+            Err(failure) => NodeResult { failure: Some(failure), ..result },
+        }
+    }
+}
+
+/// The outputs for a source, without its type.
+fn outputs(kind: &str, info: &JsonMap) -> Result<Vec<(String, Segment)>, NodeFailure> {
+    match kind {
+        "website_crawl" => Ok(info
+            .iter()
+            .map(|(name, value)| (name.clone(), Segment::restore_files(value.clone())))
+            .collect()),
+        "local_file" => file(info)
+            .map(|file| vec![("file".into(), Segment::new(SegmentType::File, file))])
+            .ok_or_else(|| NodeFailure::escaped("File is not exist")),
+        "online_document" | "online_drive" => Err(NodeFailure::new(
+            "DatasourceNodeError",
+            format!(
+                "Failed to invoke datasource: {kind} is read by a plugin of Dify, and plugins do not run here"
+            ),
+        )),
+        other => {
+            Err(NodeFailure::new("DatasourceNodeError", format!("Unsupported datasource provider: {other}")))
+        }
+    }
+}
+
+/// The file that the caller chose: a file object from a run, or a file's reference. Returns `None` without a reference
+/// of ours, since an id of a file uploaded to Dify means nothing here.
+fn file(info: &JsonMap) -> Option<Json> {
+    if info.get(FILE_IDENTITY_KEY).and_then(Json::as_str) == Some(FILE_IDENTITY) {
+        return Some(Json::Object(info.clone()));
+    }
+    let text = |key: &str| info.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
+    let reference = text("related_id").filter(|id| id.starts_with("runs/"))?;
+    let name = text("name");
+    let extension = name.and_then(|name| name.rsplit_once('.')).map(|(_, end)| end.to_lowercase());
+    let media_type = text("mime_type").or_else(|| mime::of_name(name?)).unwrap_or("application/octet-stream");
+    let main = media_type.split('/').next().unwrap_or_default();
+    Some(json!({
+        FILE_IDENTITY_KEY: FILE_IDENTITY,
+        "id": null,
+        "type": if matches!(main, "image" | "audio" | "video") { main } else { "document" },
+        "transfer_method": "local_file",
+        "remote_url": null,
+        "reference": reference,
+        "related_id": reference,
+        "filename": name,
+        "extension": extension.map_or_else(|| ".bin".to_owned(), |end| format!(".{end}")),
+        "mime_type": media_type,
+        "size": info.get("size").and_then(Json::as_i64).unwrap_or(-1),
+        "url": null,
+    }))
+}
+
+impl Parameter {
+    fn parse(value: &Json, problems: &mut Problems) -> Option<Self> {
+        let map = mapping(value, problems)?;
+        let kind = required(map, "type", problems, text)?;
+        required(map, "value", problems, |value, problems| match kind.as_str() {
+            "mixed" => text(value, problems).map(|text| Self::Mixed(Template::parse(&text))),
+            "variable" => selector(value, problems).map(Self::Variable),
+            "constant" => Some(Self::Constant(value.clone())),
+            other => {
+                let message = format!(
+                    "a parameter of type {other:?} is unknown; known are mixed, variable and constant"
+                );
+                problems.error(INVALID_NODE_DATA, message);
+                None
+            }
+        })
+    }
+
+    /// The value with secrets masked.
+    fn shown(&self, variables: &dyn Variables) -> Segment {
+        match self {
+            Self::Mixed(template) => Segment::string(template.render_log(variables)),
+            Self::Variable(selector) => match variables.found(selector) {
+                Some(value) if value.ty == SegmentType::Secret => Segment::string(value.log()),
+                Some(value) => value.into_owned(),
+                None => Segment::none(),
+            },
+            Self::Constant(value) => Segment::infer(value.clone()),
+        }
+    }
+}
+
+/// Reads a field that can be absent or null. The outer option is `None` when it is invalid.
+fn optional<T>(
+    data: &JsonMap,
+    key: &str,
+    problems: &mut Problems,
+    read: impl FnOnce(&Json, &mut Problems) -> Option<T>,
+) -> Option<Option<T>> {
+    match data.get(key) {
+        None | Some(Json::Null) => Some(None),
+        Some(_) => required(data, key, problems, read).map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidemill_base::value::pool::Pool;
+
+    fn data(extra: Json) -> JsonMap {
+        let mut data = json!({"plugin_id": "p", "provider_name": "file", "provider_type": "local_file"});
+        let map = data.as_object_mut().expect("a mapping");
+        map.extend(extra.as_object().expect("a mapping").clone());
+        map.clone()
+    }
+
+    fn run(sys: Json, parameters: Json) -> NodeResult {
+        let pool = Pool::new(json!({"sys": sys, "a": {"b": "x"}})).with(
+            "env",
+            "key",
+            Segment::new(SegmentType::Secret, "sk-long-secret".into()),
+        );
+        let mut problems = Problems::new();
+        let data = data(json!({"datasource_parameters": parameters}));
+        DatasourceData::parse(&data, &mut problems).expect("usable").evaluate(&pool)
+    }
+
+    #[test]
+    fn crawled_pages_are_put_out_as_they_are() {
+        let info = json!({"source_url": "u", "content": "text", "datasource_type": "?"});
+        let result = run(json!({"datasource_type": "website_crawl", "datasource_info": info}), json!(null));
+        let put_out: JsonMap = result.outputs.into_iter().map(|(name, value)| (name, value.value)).collect();
+        let expected = json!({"source_url": "u", "content": "text", "datasource_type": "website_crawl"});
+        assert_eq!((Json::Object(put_out), result.failure), (expected, None));
+        assert_eq!(result.metadata["datasource_info"], info);
+    }
+
+    #[test]
+    fn a_file_stored_here_becomes_a_file_object() {
+        let info = json!({"related_id": "runs/r/f", "name": "A.PDF", "size": 3});
+        let result = run(json!({"datasource_type": "local_file", "datasource_info": info}), json!({}));
+        let (name, file) = &result.outputs[0];
+        assert_eq!((name.as_str(), file.ty), ("file", SegmentType::File));
+        for (key, value) in [
+            ("type", json!("document")),
+            ("extension", json!(".pdf")),
+            ("mime_type", json!("application/pdf")),
+            ("reference", json!("runs/r/f")),
+            ("size", json!(3)),
+        ] {
+            assert_eq!(file.value[key], value, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_missing_file_or_one_in_dify_fails_with_difys_message() {
+        let info = json!({"related_id": "6f1c"});
+        for (sys, error_type, message) in [
+            (json!({}), "WorkflowNodeError", "Datasource type is not set"),
+            (
+                json!({"datasource_type": "", "datasource_info": info}),
+                "WorkflowNodeError",
+                "Datasource type is not set",
+            ),
+            (json!({"datasource_type": "local_file"}), "WorkflowNodeError", "Datasource info is not set"),
+            (
+                json!({"datasource_type": "local_file", "datasource_info": [1]}),
+                "WorkflowNodeError",
+                "Invalid datasource info format",
+            ),
+            (
+                json!({"datasource_type": "local_file", "datasource_info": info}),
+                "WorkflowNodeError",
+                "File is not exist",
+            ),
+            (
+                json!({"datasource_type": "online_drive", "datasource_info": info}),
+                "DatasourceNodeError",
+                "Failed to invoke datasource: online_drive is read by a plugin of Dify, and plugins do not run here",
+            ),
+            (
+                json!({"datasource_type": "tape", "datasource_info": info}),
+                "DatasourceNodeError",
+                "Unsupported datasource provider: tape",
+            ),
+        ] {
+            let failure = run(sys, json!({})).failure.expect("a failure");
+            assert_eq!((failure.error_type.as_str(), failure.message.as_str()), (error_type, message));
+        }
+    }
+
+    #[test]
+    fn parameters_are_resolved_for_the_record_and_secrets_masked() {
+        let parameters = json!({
+            "m": {"type": "mixed", "value": "<{{#a.b#}}>"},
+            "v": {"type": "variable", "value": ["env", "key"]},
+            "c": {"type": "constant", "value": 3},
+        });
+        let sys = json!({"datasource_type": "website_crawl", "datasource_info": {"x": 1}});
+        let inputs: Vec<Json> =
+            run(sys, parameters).inputs.into_iter().map(|(_, value)| value.value).collect();
+        assert_eq!((&inputs[0], &inputs[2]), (&json!("<x>"), &json!(3)));
+        assert!(!inputs[1].to_string().contains("long-secret"), "{inputs:?}");
+    }
+
+    #[test]
+    fn every_wrong_field_is_reported_at_its_place() {
+        let data = data(json!({
+            "plugin_id": 1, "datasource_configurations": [], "datasource_name": null,
+            "datasource_parameters": {"a": {"type": "spell", "value": 1}, "b": {"type": "variable", "value": "x"}},
+        }));
+        let mut problems = Problems::new();
+        assert!(DatasourceData::parse(&data, &mut problems).is_none());
+        let paths: Vec<String> = problems.into_vec().into_iter().map(|problem| problem.path).collect();
+        let parameters = ["datasource_parameters.a.value", "datasource_parameters.b.value"];
+        assert_eq!(paths, ["plugin_id", "datasource_configurations", parameters[0], parameters[1]]);
+    }
+}

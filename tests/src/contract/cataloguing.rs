@@ -1,0 +1,140 @@
+//! The catalog that all workers share.
+
+use std::collections::BTreeMap;
+
+use super::{Broken, Outcome, Subject, holds, same};
+use tidemill_common::store::{Catalog, CatalogKind, EntryPut, Expected, Jobs, PutEntry, Runs, Store};
+
+const PROVIDER: CatalogKind = CatalogKind::Provider;
+const PROFILE: CatalogKind = CatalogKind::Profile;
+
+type Fields = BTreeMap<String, String>;
+
+fn fields(pairs: &[(&str, &str)]) -> Fields {
+    pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+impl Subject {
+    async fn keep(&self, kind: CatalogKind, id: &str, fields: &Fields) -> Result<u64, Broken> {
+        self.keep_if(PutEntry { kind, id, fields, expected: Expected::Absent, make_default: false }).await
+    }
+    async fn keep_if(&self, put: PutEntry<'_>) -> Result<u64, Broken> {
+        match self.store.put_entry(put).await? {
+            EntryPut::Kept(version) => Ok(version),
+            other => Err(Broken::Promise(format!("{} should be kept, is {other:?}", put.id))),
+        }
+    }
+    async fn kept(&self) -> Result<Catalog, Broken> {
+        let of_runs = Runs::catalog(&*self.store).await?;
+        same("all traits show the same", Jobs::load_catalog(&*self.store).await?, of_runs.clone())?;
+        Ok(of_runs)
+    }
+    async fn version(&self) -> Result<u64, Broken> {
+        let store: &dyn Store = &*self.store;
+        Ok(store.catalog_version().await?)
+    }
+}
+
+pub(super) async fn an_entry_is_replaced_only_at_the_expected_version(s: Subject) -> Outcome {
+    same("nothing at first", s.kept().await?, Catalog::default())?;
+    let id = "langgenius/openai/openai";
+    let first = s.keep(PROVIDER, id, &fields(&[("kind", "ollama"), ("headers", "{}")])).await?;
+    s.keep(PROFILE, id, &fields(&[("name", "of the same id")])).await?;
+    let before = s.kept().await?;
+    let entry = before.find(PROVIDER, id).cloned().ok_or_else(|| Broken::Promise("it is there".into()))?;
+    same("its version", entry.version, first)?;
+    same("its fields", entry.fields.clone(), fields(&[("kind", "ollama"), ("headers", "{}")]))?;
+
+    let changed = fields(&[("kind", "anthropic")]);
+    let put = |expected| PutEntry { kind: PROVIDER, id, fields: &changed, expected, make_default: false };
+    same("it is there", s.store.put_entry(put(Expected::Absent)).await?, EntryPut::Differs)?;
+    let later = Expected::Version(first + 100);
+    same("not as this version", s.store.put_entry(put(later)).await?, EntryPut::Differs)?;
+    same("nothing was done", s.kept().await?, before)?;
+    let second = s.keep_if(put(Expected::Version(first))).await?;
+    let after = s.kept().await?;
+    let now = after.find(PROVIDER, id).cloned().ok_or_else(|| Broken::Promise("it is there still".into()))?;
+    same("old fields are gone", now.fields, changed.clone())?;
+    same("it is as old as it was", now.created_at, entry.created_at)?;
+    holds("its version grows", now.version == second && second > first)?;
+
+    holds("it is removed", s.store.remove_entry(PROVIDER, id, "").await?)?;
+    holds("once", !s.store.remove_entry(PROVIDER, id, "").await?)?;
+    let left = s.kept().await?;
+    same("the other kind stays", (left.providers.len(), left.profiles.len()), (0, 1))?;
+    same("it is gone", s.store.put_entry(put(Expected::Version(second))).await?, EntryPut::Differs)?;
+    let third = s.keep(PROVIDER, id, &changed).await?;
+    holds("a version never comes again", third > second)
+}
+
+pub(super) async fn each_kind_has_ids_of_its_own(s: Subject) -> Outcome {
+    let mut last = 0;
+    for kind in CatalogKind::ALL {
+        let version = s.keep(kind, "same", &fields(&[("kind", kind.name())])).await?;
+        holds(kind.name(), version > last)?;
+        last = version;
+    }
+    let kept = s.kept().await?;
+    same("the newest", kept.version, last)?;
+    for kind in CatalogKind::ALL {
+        let found: Vec<_> = kept.of(kind).iter().map(|entry| (&*entry.id, entry.fields.clone())).collect();
+        same(kind.name(), found, vec![("same", fields(&[("kind", kind.name())]))])?;
+    }
+    same("only profiles have a default", kept.default_profile, Some("same".to_owned()))?;
+    for kind in CatalogKind::ALL {
+        holds(kind.name(), s.store.remove_entry(kind, "same", "").await?)?;
+        same(kind.name(), s.kept().await?.of(kind), &[])?;
+    }
+    same("none is left", s.kept().await?.default_profile, None)
+}
+
+pub(super) async fn the_version_differs_after_each_change(s: Subject) -> Outcome {
+    let mut last = s.version().await?;
+    same("before the first", last, 0)?;
+    let none = Fields::new();
+    let mut grown = async |what: &str, grows: bool| -> Outcome {
+        let now = s.version().await?;
+        holds(&format!("{what}: {last} to {now}"), (now > last) == grows)?;
+        last = now;
+        same("it comes with what is read", s.kept().await?.version, now)
+    };
+    s.keep(PROVIDER, "a", &none).await?;
+    grown("a provider more", true).await?;
+    s.keep(PROFILE, "a", &none).await?;
+    grown("a profile more", true).await?;
+    let again =
+        PutEntry { kind: PROFILE, id: "a", fields: &none, expected: Expected::Absent, make_default: true };
+    s.store.put_entry(again).await?;
+    grown("one that was refused", false).await?;
+    s.store.remove_entry(PROFILE, "b", "").await?;
+    grown("one that was not there", false).await?;
+    s.store.remove_entry(PROFILE, "a", "").await?;
+    grown("a profile less", true).await
+}
+
+pub(super) async fn there_is_a_default_profile_while_there_are_profiles(s: Subject) -> Outcome {
+    let none = Fields::new();
+    let default = async || -> Result<Option<String>, Broken> { Ok(s.kept().await?.default_profile) };
+    let named = |id: &str| Some(id.to_owned());
+    s.keep(PROVIDER, "a", &none).await?;
+    same("a provider is none", default().await?, None)?;
+    for id in ["c", "a", "b", "d"] {
+        s.keep(PROFILE, id, &none).await?;
+    }
+    same("the first one", default().await?, named("c"))?;
+    let put =
+        PutEntry { kind: PROFILE, id: "e", fields: &none, expected: Expected::Absent, make_default: true };
+    s.keep_if(put).await?;
+    same("the one that was made it", default().await?, named("e"))?;
+    s.store.remove_entry(PROFILE, "b", "a").await?;
+    same("another one goes", default().await?, named("e"))?;
+    s.store.remove_entry(PROFILE, "e", "d").await?;
+    same("the heir", default().await?, named("d"))?;
+    s.store.remove_entry(PROFILE, "d", "b").await?;
+    same("the heir is gone: the first", default().await?, named("a"))?;
+    s.store.remove_entry(PROFILE, "a", "").await?;
+    s.store.remove_entry(PROFILE, "c", "").await?;
+    same("none is left", default().await?, None)?;
+    s.keep(PROFILE, "z", &none).await?;
+    same("and the first again", default().await?, named("z"))
+}

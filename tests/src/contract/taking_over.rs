@@ -1,0 +1,147 @@
+//! Jobs that move to another worker.
+
+use std::time::Duration;
+
+use super::fixtures::{QUEUE, SHARD};
+use super::jobs::{deliveries, result};
+use super::{Outcome, Subject, holds, same, steps};
+use tidemill_common::ids::{Delivery, EntryId};
+use tidemill_common::store::{Accepted, StepBegin, StepKept};
+use tidemill_common::wire::fact::kind;
+
+pub(super) async fn a_silent_job_is_taken_over_with_a_higher_number(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(2).await?;
+    let idle = s.control.lease();
+    let store = s.store();
+    let jobs = s.deliver("w1", 10).await?;
+    same("too early", store.take_over(SHARD, QUEUE, "w2", idle, 10).await?, vec![])?;
+    s.control.advance(idle * 5 / 4).await;
+    let taken = store.take_over(SHARD, QUEUE, "w2", idle, 1).await?;
+    same("no more than asked for", deliveries(&taken), vec![(entries[0], 2)])?;
+    same("with its body", (&taken[0].body, &taken[0].run), (&jobs[0].body, &jobs[0].run))?;
+    let old = store.complete(SHARD, QUEUE, "w1", &[result(entries[0], 1)]).await?;
+    same("the old holder", old, vec![Accepted::NotYours])?;
+    let old = store.complete(SHARD, QUEUE, "w1", &[result(entries[0], 2)]).await?;
+    same("not under the new number either", old, vec![Accepted::NotYours])?;
+    let new = store.complete(SHARD, QUEUE, "w2", &[result(entries[0], 2)]).await?;
+    same("the new holder", new, vec![Accepted::Stored])?;
+    let late = store.complete(SHARD, QUEUE, "w1", &[result(entries[1], 1)]).await?;
+    same("silent, but not taken over", late, vec![Accepted::Stored])
+}
+
+pub(super) async fn a_heartbeat_keeps_a_job(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(2).await?;
+    let idle = s.control.lease();
+    s.deliver("w1", 10).await?;
+    for _ in 0..3 {
+        s.control.advance(idle / 2).await;
+        same("lost", s.store().heartbeat(SHARD, QUEUE, "w1", &entries[..1]).await?, vec![])?;
+    }
+    let taken = s.store().take_over(SHARD, QUEUE, "w2", idle, 10).await?;
+    same("only the silent one is taken over", deliveries(&taken), vec![(entries[1], 2)])
+}
+
+pub(super) async fn a_heartbeat_returns_lost_jobs(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(2).await?;
+    let idle = s.control.lease();
+    s.deliver("w1", 10).await?;
+    s.control.advance(idle * 5 / 4).await;
+    s.store().take_over(SHARD, QUEUE, "w2", idle, 1).await?;
+    let never = EntryId::new(1, 1);
+    let asked = [entries[0], entries[1], never];
+    let lost = s.store().heartbeat(SHARD, QUEUE, "w1", &asked).await?;
+    same("taken over, and never there", lost, vec![entries[0], never])?;
+    s.control.advance(idle * 5 / 4).await;
+    s.store().heartbeat(SHARD, QUEUE, "w1", &entries[..1]).await?;
+    let taken = s.store().take_over(SHARD, QUEUE, "w3", idle, 10).await?;
+    holds("it stays lost to its old holder", deliveries(&taken).contains(&(entries[0], 3)))
+}
+
+pub(super) async fn held_streams_are_those_with_a_held_job(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(1).await?;
+    let streams = [(SHARD, QUEUE.into()), (SHARD, "none".into())];
+    same("not handed out", s.store().are_held(&streams).await?, vec![false, false])?;
+    s.deliver("w1", 10).await?;
+    same("in hand", s.store().are_held(&streams).await?, vec![true, false])?;
+    s.store().hand_back(SHARD, QUEUE, "w1", &[(entries[0], 1)]).await?;
+    same("handed back", s.store().are_held(&streams).await?, vec![true, false])?;
+    s.store().take_over(SHARD, QUEUE, "w2", s.control.lease(), 10).await?;
+    s.store().complete(SHARD, QUEUE, "w2", &[result(entries[0], 1 + Delivery::HAND_BACK)]).await?;
+    same("done", s.store().are_held(&streams).await?, vec![false, false])
+}
+
+pub(super) async fn a_job_handed_back_is_taken_at_once_and_not_counted(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(2).await?;
+    s.deliver("w1", 10).await?;
+    s.store().hand_back(SHARD, QUEUE, "w1", &[(entries[0], 1)]).await?;
+    let refused = s.store().complete(SHARD, QUEUE, "w1", &[result(entries[0], 1)]).await?;
+    same("it is no longer the old holder's", refused, vec![Accepted::NotYours])?;
+    let taken = s.store().take_over(SHARD, QUEUE, "w2", s.control.lease(), 10).await?;
+    // Higher than the previous holder's number, but not counted.
+    let number = 1 + Delivery::HAND_BACK;
+    same("at once, with a number of its own", deliveries(&taken), vec![(entries[0], number)])?;
+    let counted = Delivery { consumer: "w2".into(), number }.counted();
+    same("which counts as the first", counted, 1)?;
+    same("it is not lost", s.store().lost_jobs(SHARD, QUEUE, &entries).await?, vec![])?;
+    let accepted = s.store().complete(SHARD, QUEUE, "w2", &[result(entries[0], number)]).await?;
+    same("the new holder's result", accepted, vec![Accepted::Stored])
+}
+
+pub(super) async fn only_the_holder_hands_back(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(1).await?;
+    s.deliver("w1", 10).await?;
+    s.store().hand_back(SHARD, QUEUE, "w2", &[(entries[0], 1)]).await?;
+    s.store().hand_back(SHARD, QUEUE, "w1", &[(entries[0], 2)]).await?;
+    let taken = s.store().take_over(SHARD, QUEUE, "w2", s.control.lease(), 10).await?;
+    same("nothing to take", taken, vec![])?;
+    let accepted = s.store().complete(SHARD, QUEUE, "w1", &[result(entries[0], 1)]).await?;
+    same("the holder's result", accepted, vec![Accepted::Stored])
+}
+
+pub(super) async fn a_job_is_handed_back_once(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(1).await?;
+    s.deliver("w1", 10).await?;
+    s.store().hand_back(SHARD, QUEUE, "w1", &[(entries[0], 1)]).await?;
+    // A worker that shuts down returns all jobs that the store lists as held.
+    let held: Vec<_> =
+        s.store().held(SHARD, QUEUE, "w1").await?.iter().map(|j| (j.entry, j.number)).collect();
+    s.store().hand_back(SHARD, QUEUE, "w1", &held).await?;
+    let taken = s.store().take_over(SHARD, QUEUE, "w2", s.control.lease(), 10).await?;
+    same("as after one", deliveries(&taken), vec![(entries[0], 1 + Delivery::HAND_BACK)])
+}
+
+pub(super) async fn forgetting_consumers_loses_no_job(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(1).await?;
+    s.deliver("w1", 10).await?;
+    s.store().drop_consumers(SHARD, QUEUE, "w1", Duration::ZERO).await?;
+    same("still held", deliveries(&s.store().held(SHARD, QUEUE, "w1").await?), vec![(entries[0], 1)])?;
+    let accepted = s.store().complete(SHARD, QUEUE, "w1", &[result(entries[0], 1)]).await?;
+    same("its result", accepted, vec![Accepted::Stored])?;
+    s.store().drop_consumers(SHARD, QUEUE, "w1", Duration::ZERO).await?;
+    same("holds nothing", s.store().held(SHARD, QUEUE, "w1").await?, vec![])
+}
+
+pub(super) async fn xc_02_a_worker_that_lost_a_job_records_nothing_of_it(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(1).await?;
+    let (idle, store) = (s.control.lease(), s.store());
+    s.deliver("w1", 1).await?;
+    let (old, new) = (steps::of(entries[0], "w1", 1), steps::of(entries[0], "w2", 2));
+    let begun = store.begin_step(&old, "call", false).await?;
+    same("it begins a step", begun, steps::begins(1, false))?;
+    s.control.advance(idle * 5 / 4).await;
+    let taken = store.take_over(SHARD, QUEUE, "w2", idle, 1).await?;
+    same("and loses the job", deliveries(&taken), vec![(entries[0], 2)])?;
+    let before = s.facts().await?.len();
+    let kept = store.record_step(&old, "call", "\"late\"", (kind::STEP, "{}"), &[]).await?;
+    same("its result is refused", kept, StepKept::NotYours)?;
+    let again = store.begin_step(&old, "call", false).await?;
+    same("and another try of it", again, StepBegin::NotYours)?;
+    let end = store.complete(SHARD, QUEUE, "w1", &[result(entries[0], 1)]).await?;
+    same("and its end", end, vec![Accepted::NotYours])?;
+    same("nothing is reported", s.facts().await?.len(), before)?;
+    // The next holder finds the begun try and no result.
+    let begun = store.begin_step(&new, "call", false).await?;
+    same("the try is known", begun, steps::begins(1, true))?;
+    let kept = store.record_step(&new, "call", "\"new\"", (kind::STEP, "{}"), &[]).await?;
+    same("the new holder records", kept, StepKept::Kept)
+}
