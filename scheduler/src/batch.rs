@@ -318,7 +318,7 @@ fn is_given_up(class: Option<&str>, error: Option<&str>) -> bool {
         || is_of(EngineErrorType::Engine) && error.is_some_and(|error| error.starts_with(JOB_REFUSED))
 }
 
-/// Keeps it for people to see, without the secrets of its workflow; where that cannot be read, without what could be one.
+/// Writes a dead letter with the secrets of the workflow masked; if the workflow cannot be read, without any texts.
 fn give_up(batch: &mut Batch, input: &Input, reason: &str, hidden: Option<&Secrets>) {
     let (what, run, content) = match input {
         Input::Fact(fact) => {

@@ -29,14 +29,14 @@ pub struct Redis {
     encrypted: Option<u16>,
 }
 
-/// What a key holds: all of it, or a field of a hash.
+/// The value of a key, or one field of a hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The key.
     pub key: String,
     /// The field; empty unless it is a hash.
     pub field: String,
-    /// What is there, the field's name included.
+    /// The value; of a hash with the name of the field.
     pub text: String,
 }
 
@@ -203,10 +203,10 @@ impl Redis {
         command.query_async(&mut connection).await.unwrap_or_else(|e| panic!("{words:?}: {e}"))
     }
 
-    /// All that it holds, of keys of every type.
+    /// Reads every key, whatever its type.
     ///
     /// # Panics
-    /// When it does not answer, or has a key of a type that is not known here.
+    /// If it does not answer, or a key has an unknown type.
     pub async fn everything(&self) -> Vec<Entry> {
         let keys: Vec<String> = self.ask(&["KEYS", "*"]).await;
         let client = redis::Client::open(self.url()).expect("an address");
@@ -217,7 +217,7 @@ impl Redis {
             let ty: String =
                 redis::cmd("TYPE").arg(&key).query_async(&mut connection).await.expect("it answers");
             let words: &[&str] = match ty.as_str() {
-                // It has gone meanwhile.
+                // It was deleted meanwhile.
                 "none" => continue,
                 "string" => &["GET"],
                 "hash" => &["HGETALL"],

@@ -72,7 +72,7 @@ fn refuse(
     tracing::error!(run, entry = %place.entry, reason, "a job cannot be read");
     core.held.insert(place.clone(), number, None, permit);
     let reason = format!("{JOB_REFUSED}: {reason}");
-    // What cannot be read does not say for certain whose secrets are in it.
+    // A job that cannot be read does not say reliably which secrets it contains.
     let kept = withheld(&body);
     match attributed(run, &body) {
         Some(job) => {

@@ -162,7 +162,7 @@ impl Client {
         }
     }
 
-    /// Whether an app's key opens it.
+    /// Returns true if this API key of an app is valid.
     pub(crate) async fn opens(&self, key: &str) -> Result<bool, ClientError> {
         match self.json(self.http.get(format!("{}/v1/info", self.base)).bearer_auth(key)).await {
             Ok(_) => Ok(true),

@@ -133,14 +133,13 @@ fn without_users(url: &str) -> String {
     }
 }
 
-/// What a reader of JSON or TOML says is wrong, without the value that it does not like: that may be a secret, or made from
-/// one, and nobody knows it yet.
+/// Removes the rejected value from an error of serde. The value may be a secret that is not known as one.
 pub fn without_value(error: &str) -> String {
     let named = [("invalid type: ", true), ("invalid value: ", true), ("unknown variant ", false)];
     let found = named.into_iter().find_map(|(begin, kind)| Some((error.find(begin)? + begin.len(), kind)));
     let Some((at, names_kind)) = found else { return error.to_owned() };
     let (before, rest) = error.split_at(at);
-    // A value may say the same; what the reader says comes behind it.
+    // The value may contain the same words; those of the error come last.
     let Some(end) = rest.rfind(", expected ") else { return before.trim_end().to_owned() };
     let kind =
         if names_kind { rest.split(['"', '`', ',']).next().unwrap_or_default().trim_end() } else { MASK };

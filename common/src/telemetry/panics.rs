@@ -4,10 +4,10 @@
 use std::any::Any;
 use std::panic::{PanicHookInfo, set_hook};
 
-/// Stands for a message that was put together from values.
+/// Replaces a message that was formatted from values.
 const WITHHELD: &str = "(its message may quote a value, and is not shown)";
 
-/// Lets this process say of a panic where it was, and what the source itself says of it.
+/// Makes this process log its panics in this way.
 pub fn start_panics() {
     set_hook(Box::new(|panic| {
         let said = line(panic);
@@ -30,7 +30,7 @@ fn line(panic: &PanicHookInfo<'_>) -> String {
     format!("{place} in {}: {}", thread.name().unwrap_or("a thread"), said(panic.payload()))
 }
 
-/// What a panic says, if that stands so in the source.
+/// Returns the message of a panic if it is a literal in the source.
 pub fn said(panic: &(dyn Any + Send)) -> &'static str {
     panic.downcast_ref::<&'static str>().copied().unwrap_or(WITHHELD)
 }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_says_what_stands_in_the_source_and_no_value() {
+    fn only_a_literal_message_of_a_panic_is_shown() {
         let value = String::from("an ä of a secret");
         let told = |panic: Box<dyn Any + Send>| said(&*panic);
         assert_eq!(
@@ -50,7 +50,7 @@ mod tests {
             Err::<(), _>("a run has no frame")
         );
         assert_eq!(catch_unwind(|| panic!("{value}")).map_err(told), Err::<(), _>(WITHHELD));
-        // The library's own quote values, too.
+        // Messages of the standard library quote values.
         assert_eq!(catch_unwind(|| value[..4].len()).map_err(told), Err(WITHHELD));
         assert_eq!(catch_unwind(|| value.parse::<u8>().unwrap()).map_err(told), Err(WITHHELD));
     }

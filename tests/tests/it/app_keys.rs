@@ -7,6 +7,7 @@ use serde_json::{Value as Json, json};
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::{ADMIN_KEY, Cluster, Scheduler};
 use tidemill_tests::flow::Flow;
+use tidemill_tests::process::Process;
 use tidemill_tests::wait::{LONG, until};
 
 /// Says something to the command, of a scheduler.
@@ -150,4 +151,44 @@ async fn a_key_is_revoked_while_redis_is_full() {
     })
     .await;
     assert_eq!(key.get("/v1/info").await.status, 401);
+}
+
+/// Starts `tidemill dev` on the cluster's Redis and waits until it has printed its greeting; the rest of the line behind each
+/// of these words.
+async fn dev<const N: usize>(cluster: &Cluster, words: [&str; N]) -> (Process, [String; N]) {
+    let mut command = cluster.command("tidemill");
+    let url = cluster.redis.url();
+    command.args(["dev", "flow.json", "--listen", "127.0.0.1:0", "--data", "dev", "--redis", &url]);
+    let mut process = cluster.spawn("dev", command);
+    until("the greeting", LONG, async || {
+        let said = process.said();
+        assert_eq!(process.end(), None, "{said}");
+        if said.contains("Ctrl-C stops it") { Ok(()) } else { Err(said) }
+    })
+    .await;
+    let said = process.said();
+    let behind = |word: &str| {
+        said.lines().find_map(|line| line.trim().strip_prefix(word).map(|rest| rest.trim().to_owned()))
+    };
+    let found = words.map(|word| behind(word).unwrap_or_else(|| panic!("no {word}: {said}")));
+    (process, found)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dev_prints_no_key_that_was_revoked() {
+    let cluster = Cluster::start(&[], None).await;
+    let flow = Flow::new("start -> a -> end").text();
+    std::fs::write(cluster.logs().join("flow.json"), flow).expect("there is room");
+    let (mut first, [url, admin, app, key]) =
+        dev(&cluster, ["Tidemill runs at http://", "admin key", "app", "key"]).await;
+    let client = Client::new(&url, Some(&admin));
+    let keys = client.get(&format!("/api/v1/apps/{app}/keys")).await.body;
+    let path = format!("/api/v1/keys/{}", keys["data"][0]["id"].as_str().expect("an id"));
+    assert_eq!(client.send(client.request(Method::DELETE, &path)).await.status, 204);
+    first.terminate();
+    first.ended(LONG).await;
+    let (second, [again, shown]) = dev(&cluster, ["app", "key"]).await;
+    assert_eq!((again, shown), (app.clone(), format!("revoked; `tidemill keys add {app}` makes another")));
+    let kept = std::fs::read_to_string(cluster.logs().join("dev/apps.json")).expect("it is kept");
+    assert!(!second.said().contains(&key) && !kept.contains(&key), "{}", second.said());
 }

@@ -345,7 +345,7 @@ impl Steps {
         if self.secrets.are_none() {
             return events;
         }
-        // The names of what is told are ours, those within may be anybody's.
+        // Only the outermost names are fixed; those inside may contain a secret.
         let below = |value| self.secrets.hidden_below(value, 0);
         let hidden = |data: JsonMap| data.into_iter().map(|(name, value)| (name, below(value))).collect();
         events.into_iter().map(|(what, data)| (what, hidden(data))).collect()

@@ -63,7 +63,7 @@ impl Bridge {
         url
     }
 
-    /// Finds the secrets of the settings in what is said.
+    /// Hides the secrets of the settings.
     fn hide(&self) -> Hide {
         Hide::of_request(&self.headers, &self.endpoint)
     }

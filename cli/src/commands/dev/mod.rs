@@ -98,7 +98,7 @@ async fn publish_all(
             Some(app) if client.has_app(&app.id).await? => Some(app.clone()),
             Some(_) | None => None,
         };
-        // Whoever has revoked a key does not want to see it again, nor another one in its place.
+        // A revoked key is neither printed again nor replaced.
         if let Some(app) = &mut before
             && !app.key.is_empty()
             && !client.opens(&app.key).await?

@@ -24,14 +24,14 @@ pub struct Dead {
     pub place: Option<(FramePath, NodeId)>,
 }
 
-/// What stands in a letter for what nobody may see.
+/// Replaces the texts that a letter must not show.
 const WITHHELD: &str = "(withheld)";
 /// Fields of a body that say where it belongs.
 const PLACES: [&str; 9] =
     ["node", "type", "frame", "graph", "queue", "execution", "job", "holder", "error_type"];
 
-/// A body whose workflow cannot be read: nobody knows what in it is secret, so it shows where it belongs, its numbers and
-/// the names of its fields.
+/// Removes the texts from a body whose workflow cannot be read, because its secrets are unknown. What stays are numbers,
+/// names of fields and where the body belongs.
 pub fn withheld(body: &str) -> String {
     let Ok(map) = serde_json::from_str::<JsonMap>(body) else { return WITHHELD.into() };
     let shown = |(name, value): (String, Json)| {

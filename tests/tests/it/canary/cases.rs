@@ -1,4 +1,4 @@
-//! A workflow for each type of node, in which the node is given secrets wherever it takes a value, and fails if it can.
+//! A workflow for each type of node. The node gets secrets in every input, and fails if it can.
 
 use serde_json::{Value as Json, json};
 
@@ -7,7 +7,7 @@ use super::workflows::{
     BOTH, Case, agent, code, condition, given, http, iteration, key, loop_of, model, parsed, template, tool,
 };
 
-/// All of them. `dead` is an address where nobody listens, `mirror` one whose server answers with 400 and what it was sent.
+/// All cases. Nothing listens at `dead`; the server at `mirror` answers 400 with the request.
 pub(super) fn all(dead: &str, mirror: &str) -> Vec<Case> {
     let mut all = pure();
     all.extend(models());
@@ -68,7 +68,7 @@ fn pure() -> Vec<Case> {
     ]
 }
 
-/// Nodes that ask a model, which refuses and says what it was asked.
+/// Nodes that ask a model. The model refuses and repeats the request.
 fn models() -> Vec<Case> {
     let extracted = json!([{"name": "x", "type": "string", "description": BOTH, "required": true}]);
     vec![

@@ -1,4 +1,4 @@
-//! Dead letters of a workflow that nobody can read: nobody knows its secrets, so what is kept shows where it belongs alone.
+//! Dead letters of a workflow that cannot be read. Its secrets are unknown, so the letters withhold all texts.
 
 use serde_json::{Value as Json, json};
 use tidemill_tests::cluster::Cluster;
@@ -8,7 +8,7 @@ use super::super::called::file;
 use super::workflows::{DERIVED, DERIVED_PART, template};
 use super::{Canary, Shown, may_hold_values, with_secrets};
 
-/// A text with the secret goes from a template in the scheduler to one on a worker.
+/// A template in the scheduler passes a text with the secret to one on a worker.
 fn workflow() -> String {
     let on_worker = json!({"type": "template-transform", "title": "W", "template": "{{ x }}", "tidemill": {"runs_on": "worker"},
         "variables": [{"variable": "x", "value_selector": ["t", "output"]}]});
@@ -45,14 +45,14 @@ async fn what_is_given_up_on_of_a_workflow_that_nobody_can_read_shows_no_secret(
     let job = job.lines().find(|line| line.starts_with('{')).expect("it is ordered").to_owned();
     assert!(Canary::of(DERIVED_PART).seen_in(&job).is_some(), "the job brings the text: {job}");
 
-    // Jobs that no worker can read: one that names its node, one that does not.
+    // Two jobs that no worker can read. The second does not name its attempt, so its node cannot be told.
     for (from, to) in [("\"execution\":\"", "\"execution\":7,\"x\":\""), ("\"attempt\"", "\"at\"")] {
         let other = job.replacen(from, to, 1);
         assert_ne!(other, job, "it is written otherwise now");
         redis.cli(&["XADD", "tm:{0}:jobs:default", "*", "run", &run, "job", &other]);
     }
     let worker = cluster.worker().await;
-    // The second leaves one more, about what is told of it.
+    // The report about the second becomes a letter, too.
     letters(&client, 3).await;
     drop(worker);
 

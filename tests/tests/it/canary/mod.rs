@@ -1,5 +1,5 @@
-//! Secrets of every kind that must not be seen: a test plants them, lets things fail that use them, and then reads all that
-//! people can read: logs at `trace`, answers of both APIs, what commands print, metrics, and every key of Redis.
+//! Canaries: secrets that must not appear anywhere. The tests make whatever uses them fail, and then search everything that
+//! people can read: logs at `trace`, answers of both APIs, output of commands, metrics, and every key of Redis.
 
 mod cases;
 mod dead;
@@ -21,33 +21,33 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 const PAGE: &str = include_str!("../../../../docs/redis.md");
-/// The section of that page that says where values made from secrets stand.
+/// The section of that page about values that were built from secrets.
 const PLACES: &str = "## Where values are stored in plain text";
-/// Fields of the state of a run that hold variables, and what is open of nodes, by what they begin with.
+/// Prefixes of the fields of a run's state in which that section allows such values.
 const FIELDS: [&str; 5] = ["v:", "n:", "c:", "r:", "f:"];
 
-/// A secret, and the texts that show it.
+/// A secret, by the texts that reveal it.
 #[derive(Debug, Clone)]
 struct Canary {
-    /// What must not be found: a part of it that every spelling has as it stands, and its forms in base64.
+    /// A part of the secret that is the same in every spelling, and its forms in base64.
     shows: Vec<String>,
 }
 
 impl Canary {
-    /// Of a part of the secret that quotes and escapes of no kind change.
+    /// `part` must not contain anything that is escaped or quoted.
     fn of(part: &str) -> Self {
         let base64 = (0..3).map(|before| in_base64(before, part));
         Self { shows: std::iter::once(part.to_owned()).chain(base64).collect() }
     }
 
-    /// The first place of a text where it is seen, with what is around it.
+    /// Returns the first place where a text reveals it, with some context.
     fn seen_in<'a>(&self, text: &'a str) -> Option<&'a str> {
         let at = self.shows.iter().filter_map(|part| text.find(part.as_str())).min()?;
         Some(&text[text.floor_char_boundary(at.saturating_sub(300))..text.ceil_char_boundary(at + 80)])
     }
 }
 
-/// The letters of base64 that the text alone decides, when so many bytes stand before it.
+/// The base64 letters that depend only on the text, when `before` bytes precede it.
 fn in_base64(before: usize, text: &str) -> String {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let bytes: Vec<u8> = std::iter::repeat_n(0, before).chain(text.bytes()).collect();
@@ -56,7 +56,7 @@ fn in_base64(before: usize, text: &str) -> String {
     ((before * 8).div_ceil(6)..bytes.len() * 8 / 6).map(|nth| char::from(LETTERS[letter(nth)])).collect()
 }
 
-/// What people can read, by where they read it.
+/// Texts that people can read, with their source.
 #[derive(Debug, Default)]
 struct Shown(Vec<(String, String)>);
 
@@ -69,7 +69,7 @@ impl Shown {
         self.add(path, client.get(path).await.text);
     }
 
-    /// All that the API says of a run; its events.
+    /// Adds everything that the API shows of a run, and returns its events.
     async fn run(&mut self, client: &Client, run: &str) -> Transcript {
         for view in ["", "/history", "/history?view=se", "/rt", "/snapshot", "/pauses", "/messages/main"] {
             self.get(client, &format!("/api/v1/runs/{run}{view}")).await;
@@ -84,7 +84,7 @@ impl Shown {
         told
     }
 
-    /// All lists of the API.
+    /// Adds all lists of the API.
     async fn lists(&mut self, client: &Client) {
         for path in [
             "apps",
@@ -109,7 +109,7 @@ impl Shown {
         self.get(&client.with_key(None), "/metrics").await;
     }
 
-    /// What the command prints on both its outputs.
+    /// Adds the output of a command.
     async fn command(&mut self, cluster: &Cluster, address: &str, arguments: &[&str]) {
         let mut command = cluster.command("tidemill");
         command
@@ -123,7 +123,7 @@ impl Shown {
         self.add(format!("tidemill {}", arguments.join(" ")), text.concat());
     }
 
-    /// What all processes of the cluster have written.
+    /// Adds the logs of all processes.
     fn logs(&mut self, cluster: &Cluster) {
         for file in std::fs::read_dir(cluster.logs()).expect("the folder is there").flatten() {
             if file.path().extension().is_some_and(|end| end == "log") {
@@ -133,7 +133,7 @@ impl Shown {
         }
     }
 
-    /// All of Redis, but where `may` says that it may stand.
+    /// Adds all of Redis except the entries that `may` allows.
     async fn redis(&mut self, redis: &Redis, may: impl Fn(&Entry) -> bool) {
         for entry in redis.everything().await.into_iter().filter(|entry| !may(entry)) {
             self.add(format!("{} {}", entry.key, entry.field), entry.text);
@@ -141,7 +141,7 @@ impl Shown {
     }
 
     /// # Panics
-    /// Where one of them is seen.
+    /// If one of them appears.
     #[track_caller]
     fn has_none_of(&self, canaries: &[&Canary]) {
         let mut places = BTreeSet::new();
@@ -154,7 +154,7 @@ impl Shown {
     }
 }
 
-/// Where docs/redis.md says that values stand which were made from a secret.
+/// Returns true where docs/redis.md allows values that were built from a secret.
 fn may_hold_values(entry: &Entry) -> bool {
     static KEYS: OnceLock<Vec<String>> = OnceLock::new();
     let keys = KEYS.get_or_init(|| {
@@ -170,7 +170,7 @@ fn may_hold_values(entry: &Entry) -> bool {
         && (!entry.key.ends_with(":state") || FIELDS.iter().any(|begin| entry.field.starts_with(begin)))
 }
 
-/// Whether a key is one of these: `{n}` is a shard, a name in `<>` any part of a key.
+/// Compares a key with a form in which `{n}` is a shard and a name in `<>` is any part.
 fn is_of_form(key: &str, form: &str) -> bool {
     let (key, form): (Vec<&str>, Vec<&str>) = (key.split(':').collect(), form.split(':').collect());
     let fits = |(part, form): (&&str, &&str)| {
@@ -179,8 +179,8 @@ fn is_of_form(key: &str, form: &str) -> bool {
     key.len() == form.len() && key.iter().zip(&form).all(fits)
 }
 
-/// A server that answers every request with this status and all of the request, as a message and in the forms of the errors
-/// of models, tools and Calls. It ends with its runtime.
+/// Starts a server that answers every request with this status and the whole request, in the error formats of models,
+/// tools and Calls. It stops with its runtime.
 async fn mirror(status: u16) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -211,7 +211,7 @@ async fn mirror(status: u16) -> String {
     format!("http://{address}")
 }
 
-/// Whether a request has come to its end: by its length, its last chunk, or with its head.
+/// Returns true if the request is complete.
 fn is_whole(request: &[u8]) -> bool {
     let text = String::from_utf8_lossy(request);
     let Some((head, _)) = text.split_once("\r\n\r\n") else { return false };

@@ -1,5 +1,5 @@
-//! Secrets of a workflow, in a node of each type: runs that fail wherever a node can, over servers that repeat what they are
-//! sent. The secrets of the settings, of what is registered for all workers, and of the environment stand beside them.
+//! Secrets of a workflow in a node of each type. Each node that can fail does, and servers repeat what they are sent. Secrets
+//! of the settings, of registered entries and of the environment are used at the same time.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -15,12 +15,12 @@ use super::super::library::keep;
 use super::workflows::{DERIVED_PART, DIRECT_PART, NEVER_FAIL};
 use super::{Canary, Shown, cases, may_hold_values, mirror};
 
-/// What is part of every secret that is not a workflow's.
+/// Part of every secret that does not belong to a workflow.
 const FLEET_PART: &str = "fleet0123456789";
 /// Where nobody listens.
 const DEAD: &str = "http://127.0.0.1:1";
 
-/// A secret of the settings or of an entry, by where it is.
+/// The secret of a place in the settings or in an entry.
 fn secret(place: &str) -> String {
     format!("{place}-{FLEET_PART}-{place}")
 }
@@ -71,7 +71,7 @@ print(asked + os.environ['TOKEN'])
 sys.exit(1)
 ";
 
-/// A fleet at whose every door a secret stands.
+/// A cluster, and its settings file.
 async fn fleet(mirror: &str) -> (Cluster, String) {
     let variables = [
         ("log.level", "trace"),
@@ -100,7 +100,7 @@ async fn fleet(mirror: &str) -> (Cluster, String) {
     (cluster, settings)
 }
 
-/// What is registered for all workers, each with its secrets: sealed ones, and names of variables of the workers.
+/// Registered entries with sealed secrets and with names of variables.
 fn entries(mirror: &str, shout: &str) -> [(&'static str, &'static str, Json); 8] {
     let info = json!({"en": {"name": "Greet", "description": "Says hello"}});
     let manifest = |transport: Json| json!({"info": info, "operations": ["init", "exec"], "streaming": true, "transport": transport});
@@ -145,7 +145,7 @@ fn entries(mirror: &str, shout: &str) -> [(&'static str, &'static str, Json); 8]
     ]
 }
 
-/// Runs all cases to their ends, each of which is what it ought to be; the runs.
+/// Runs all cases, checks which of them fail, and returns the runs.
 async fn fail(client: &Client, mirror: &str, shown: &mut Shown) -> Vec<String> {
     let cases = cases::all(DEAD, mirror);
     let mut runs = Vec::new();
@@ -161,7 +161,7 @@ async fn fail(client: &Client, mirror: &str, shown: &mut Shown) -> Vec<String> {
                 .filter_map(|event| event.data["node_type"].as_str().map(str::to_owned))
                 .collect::<Vec<_>>()
         };
-        // Where a body begins is not told.
+        // No event tells of the start node of a body.
         seen.extend(kinds("node_run_started"));
         seen.insert(case.kind().to_owned());
         failed.extend(kinds("node_run_failed"));
@@ -180,7 +180,7 @@ async fn fail(client: &Client, mirror: &str, shown: &mut Shown) -> Vec<String> {
     runs
 }
 
-/// Runs some of them as apps over Dify's interface, and reads what that says.
+/// Runs some cases as apps through Dify's API.
 async fn as_dify(client: &Client, mirror: &str, shown: &mut Shown) {
     for case in cases::all(DEAD, mirror) {
         if !["llm", "code", "http-request", "http-request/basic", "agent", "iteration", "end"]
@@ -252,7 +252,7 @@ async fn no_secret_is_seen_whatever_node_fails_over_it() {
         (Canary::of(DIRECT_PART), Canary::of(DERIVED_PART), Canary::of(FLEET_PART));
     shown.redis(&cluster.redis, may_hold_values).await;
     shown.has_none_of(&[&direct, &derived, &fleet]);
-    // What a node was given lies nowhere as it is, but for what came of it; what is no workflow's lies nowhere at all.
+    // A secret that a node is given directly is stored only in that node's results. Other secrets are stored nowhere.
     let (mut given, mut all) = (Shown::default(), Shown::default());
     let of_results = |entry: &Entry| ["v:/n.", "v:/end."].iter().any(|begin| entry.field.starts_with(begin));
     given.redis(&cluster.redis, |entry| entry.key.ends_with(":inbox") || of_results(entry)).await;

@@ -1,32 +1,32 @@
-//! Workflows whose nodes are given secrets; what they are built of.
+//! The parts of workflows whose nodes get secrets.
 
 use serde_json::{Value as Json, json};
 
 use super::super::called::file;
 use super::with_secrets;
 
-/// A secret that nodes are given as it is. JSON, Python, headers and addresses each write it in another way.
+/// A secret that nodes get directly. JSON, Python, headers and addresses each escape it in their own way.
 pub(super) const DIRECT: &str = "CANARY-\"dir\\ect0123456789\"\nÄB";
-/// What of it is looked for.
+/// The part that is searched for.
 pub(super) const DIRECT_PART: &str = "ect0123456789";
-/// A secret that nodes are given within a text that a template has made. It can stand in a header.
+/// A secret that nodes get inside the output of a template. It is valid in a header.
 pub(super) const DERIVED: &str = "CANARY-\"/derived0123456789\\/\"-B";
-/// What of it is looked for.
+/// The part that is searched for.
 pub(super) const DERIVED_PART: &str = "derived0123456789";
-/// Both, in a text that is filled in.
+/// A template text with both.
 pub(super) const BOTH: &str = "{{#env.DIRECT#}} and {{#t.output#}}";
 
-/// A run.
+/// A run of a workflow.
 pub(super) struct Case {
-    /// The type that it is about, and perhaps what of it.
+    /// The node type that is tested, and the variant.
     pub(super) name: &'static str,
-    /// What is submitted.
+    /// The request that submits it.
     pub(super) body: Json,
-    /// Whether a node of that type is to fail.
+    /// True if a node of that type must fail.
     pub(super) fails: bool,
 }
 
-/// Types whose nodes have no way to fail: they only show, choose or pass on what is there.
+/// Types whose nodes cannot fail: they only select, show or pass on values.
 pub(super) const NEVER_FAIL: [&str; 10] = [
     "end",
     "answer",
@@ -41,7 +41,7 @@ pub(super) const NEVER_FAIL: [&str; 10] = [
 ];
 
 impl Case {
-    /// The type of node that it is about.
+    /// The node type that is tested.
     pub(super) fn kind(&self) -> &'static str {
         self.name.split('/').next().expect("there is a first part")
     }
@@ -53,7 +53,7 @@ impl Case {
         Self { name, body, fails }
     }
 
-    /// What goes well, and shows what it was given.
+    /// A case in which the node succeeds.
     pub(super) fn passing(self) -> Self {
         Self { fails: false, ..self }
     }
@@ -68,7 +68,7 @@ impl Case {
         Self::of(name, parsed(&text))
     }
 
-    /// Nodes in a container between the template and the end.
+    /// A container with these nodes, between the template and the end.
     pub(super) fn container(name: &'static str, mut data: Json, inner: &[(&str, Json)]) -> Self {
         data["type"] = data["type"].as_str().unwrap_or(name).into();
         data["title"] = name.into();
@@ -95,7 +95,7 @@ impl Case {
         Self::of(name, document)
     }
 
-    /// A node at which the run begins, with what `sys` has.
+    /// A root node, with inputs and `sys` of the run.
     pub(super) fn root(name: &'static str, data: Json, inputs: Json, sys: Json) -> Self {
         let text = file(name, &[], &[("t", template("t-{{ k }}", "DERIVED"))], &[("k", ["env", "DIRECT"])]);
         let mut document = parsed(&text);

@@ -74,8 +74,8 @@ impl Secrets {
         Self::of(secrets.filter(is_long))
     }
 
-    /// Texts that are no variables of a workflow, such as keys of the settings. Nothing of them is shown, and they are not
-    /// for keeping: they have no names.
+    /// Creates secrets that are not variables of a workflow, such as keys of the settings. They are masked as a whole, and
+    /// cannot be sealed, because they have no names.
     pub fn unnamed<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
         let texts = texts.filter(|text| !text.is_empty()).enumerate();
         let secret = |(at, text): (usize, &str)| {

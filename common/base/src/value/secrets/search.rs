@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::{CHARS_MIN, Secret, Secrets};
 
-/// Stands where a text was cut that is too long to be shown whole.
+/// Ends a text that was cut because it is too long to be shown.
 const CUT: char = '…';
 
 /// A range of a text that holds a secret, or several that overlap.
@@ -26,7 +26,7 @@ impl Secrets {
         if self.is_within(text) { merged(self.each_found(text)) } else { Vec::new() }
     }
 
-    /// The same, and the beginnings of secrets behind which the text was cut.
+    /// As [`Self::found`], with secrets whose end was cut off.
     pub(super) fn found_or_cut(&self, text: &str) -> Vec<Found<'_>> {
         let cut = self.cut_off(text);
         if cut.is_empty() {
@@ -37,7 +37,7 @@ impl Secrets {
         merged(all)
     }
 
-    /// Beginnings of secrets at the end of a text and where it was cut. Those with few letters are no secret yet.
+    /// Beginnings of secrets at the end of a text and before each [`CUT`]. Short ones are ignored.
     fn cut_off(&self, text: &str) -> Vec<Found<'_>> {
         let ends = text.match_indices(CUT).map(|(at, _)| at).chain(std::iter::once(text.len()));
         let at = |to: usize| {

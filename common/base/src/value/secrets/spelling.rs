@@ -26,7 +26,7 @@ pub fn spellings(plain: &str) -> Vec<String> {
         add(&mut all, in_base64(&STANDARD_NO_PAD, before, plain.as_bytes()));
         add(&mut all, in_base64(&URL_SAFE_NO_PAD, before, plain.as_bytes()));
     }
-    // A server that repeats a request in its error does that: what was sent is JSON, so is the error, and so is what shows it.
+    // A server may repeat a JSON request in its JSON error, which is then shown as JSON.
     let twice = as_json(&as_json(plain));
     add(&mut all, as_json(&twice));
     add(&mut all, twice);
