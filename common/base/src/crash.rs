@@ -89,7 +89,7 @@ pub fn arm_by_environment() -> Result<(), UnknownPlace> {
 /// The error for a variable that names no crash point.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{VARIABLE}={0} names no crash point; write <name> or <name>:<times>, for tests only (names: common/src/crash.rs)"
+    "{VARIABLE}={0} names no crash point; write <name> or <name>:<times>, for tests only (names: common/base/src/crash.rs)"
 )]
 pub struct UnknownPlace(String);
 

@@ -50,7 +50,7 @@ pub struct JobEntry {
 pub struct TakeBack {
     pub queue: String,
     pub entry: EntryId,
-    /// The execution whose worker is told to stop.
+    /// The execution that its worker must stop.
     pub execution: ExecutionId,
 }
 

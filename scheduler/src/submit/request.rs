@@ -25,74 +25,70 @@ pub enum WorkflowSource {
 /// A request under an idempotency key.
 #[derive(Debug, Clone)]
 pub struct Idempotency {
-    /// SHA-256 of who asks and the key.
+    /// SHA-256 of the client's name and its key.
     pub key_hash: String,
-    /// SHA-256 of what is asked.
+    /// SHA-256 of the request.
     pub request_hash: String,
 }
 
-/// What is to be run.
+/// A run to create.
 #[derive(Debug, Clone)]
 pub struct Submission {
-    /// The workflow.
     pub workflow: WorkflowSource,
-    /// Inputs of the node that it begins at. Those of a start node go through its form, as on Dify; a caller who gives the system variables exactly
-    /// is a host of its own, and its inputs are taken exactly, too.
+    /// Inputs of the node that the run begins at. Those of a start node go through its form, as on Dify. With
+    /// [`SystemValues::Exactly`] the client is the host of the run, and the inputs are taken unchanged, too.
     pub inputs: JsonMap,
     /// The files of the request, as Dify's `files`.
     pub files: Vec<Json>,
-    /// System variables.
     pub sys: SystemValues,
     /// Values of conversation variables.
     pub conversation: JsonMap,
-    /// The conversation it belongs to; empty for a new one. What it remembers is taken where `conversation` says
-    /// nothing.
+    /// The conversation of the run; empty for a new one. Its stored values fill in what `conversation` leaves out.
     pub conversation_id: Option<String>,
-    /// A conversation that is not there, or somebody else's, is not gone on with: a new one begins (Dify).
+    /// If the conversation does not exist or belongs to another user, a new one begins, as on Dify.
     pub only_known_conversation: bool,
-    /// What is asked, of a chat; its `sys.query`.
+    /// The user's message in a chat: `sys.query`.
     pub query: String,
-    /// A conversation that begins is not named after what is asked.
+    /// A new conversation is not named after the query.
     pub is_nameless: bool,
-    /// The turns of the conversation before it, where it does not keep them itself, oldest first: objects with `query`, `answer` and perhaps `files`.
+    /// Earlier turns, oldest first, of a conversation that is not stored here: objects with `query`, `answer` and
+    /// optionally `files`.
     pub memory: Vec<Json>,
-    /// Commands that wait for nodes: objects with `after`, `command` and what belongs to it.
+    /// Commands that wait for a node: objects with `after`, `command` and the fields of the command.
     pub commands: Vec<Json>,
-    /// How many workflows deep it is called by others.
+    /// The number of workflows above this one in a chain of calls.
     pub call_depth: u64,
-    /// The API key that pays for it, by its id.
+    /// The id of the API key that pays for the run.
     pub key: Option<String>,
-    /// Who asks.
+    /// The user's name, as the client gives it.
     pub user: String,
-    /// Run options.
     pub options: JsonMap,
-    /// So that repeating it makes no second run.
+    /// Makes a repeated request find the first run.
     pub idempotency: Option<Idempotency>,
-    /// The node that it begins at, of several that could; the first of them unless it is said.
+    /// The id of the node to begin at, where the workflow has several such nodes; the first one by default.
     pub root: Option<String>,
-    /// The id that it gets; a new one unless it is said.
+    /// The id of the run; a new one by default.
     pub run: Option<RunId>,
-    /// The time of a schedule that it belongs to, from which its id follows.
+    /// The schedule and the time that start the run; its id is derived from them.
     pub schedule: Option<FromSchedule>,
-    /// The node of another run that calls it, and the order that it is made of; its id is the order's.
+    /// The order of another run that calls this one as a sub-workflow; the order gives the id.
     pub called: Option<CalledBy>,
-    /// Files were kept for it already, under `run`.
+    /// Files are already stored under `run`.
     pub has_files: bool,
 }
 
-/// See [`Submission::called`].
+/// The caller of a sub-workflow run.
 #[derive(Debug, Clone)]
 pub struct CalledBy {
-    /// The order.
     pub call: WaitingCall,
-    /// The node that waits for its end.
+    /// The node that waits for the end of the run.
     pub caller: Caller,
-    /// What the caller has left to spend.
+    /// The rest of the caller's budget.
     pub budget: Option<Box<Budget>>,
 }
 
 impl Submission {
-    /// A run of a workflow with inputs, and nothing else said.
+    /// A run of a workflow with inputs; all else is the default.
     pub fn of(workflow: WorkflowSource, sys: SystemValues, inputs: JsonMap) -> Self {
         Self {
             workflow,
@@ -120,20 +116,16 @@ impl Submission {
     }
 }
 
-/// What came of it.
+/// The answer to a submission.
 #[derive(Debug, Clone)]
 pub struct Submitted {
-    /// The run.
     pub run: RunId,
-    /// False when it was there before.
+    /// False when an earlier request created the run.
     pub is_new: bool,
-    /// Where it stands.
     pub status: RunStatus,
-    /// Its workflow.
     pub workflow: Arc<Workflow>,
-    /// The conversation it belongs to.
     pub conversation_id: Option<String>,
-    /// What its author may want to look at; for a workflow that came as text.
+    /// Warnings about a workflow that came as text.
     pub warnings: Vec<Diagnostic>,
 }
 

@@ -1,7 +1,7 @@
 //! Rate limits of models: buckets that all workers share, so that no worker sends a call that the provider
 //! would refuse.
 //!
-//! A call is admitted in all its buckets at once, or in none and is told when to retry. A waiting call has a
+//! A call is admitted in all its buckets at once or in none; then the answer says when to retry. A waiting call has a
 //! place in the queue of its bucket, so calls come back one by one at the bucket's pace.
 
 use std::sync::Arc;

@@ -27,28 +27,20 @@ pub async fn submit(
 ) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
     let mut map = body.object()?;
     let workflow = workflow(&state, &mut map).await?;
+    let inputs = take_object(&mut map, "inputs")?.unwrap_or_default();
+    let sys = take_object(&mut map, "sys")?.map_or(SystemValues::Standard, SystemValues::Exactly);
     let submission = Submission {
-        workflow,
-        inputs: take_object(&mut map, "inputs")?.unwrap_or_default(),
-        files: Vec::new(),
-        sys: take_object(&mut map, "sys")?.map_or(SystemValues::Standard, SystemValues::Exactly),
         conversation: take_object(&mut map, "conversation")?.unwrap_or_default(),
         user: take_text(&mut map, "user")?.unwrap_or_default(),
         conversation_id: take_text(&mut map, "conversation_id")?,
-        only_known_conversation: false,
         query: take_text(&mut map, "query")?.unwrap_or_default(),
-        is_nameless: false,
         memory: take_list(&mut map, "memory")?,
         commands: take_list(&mut map, "commands")?,
-        key: None,
         call_depth: take_count(&mut map, "call_depth")?.unwrap_or(0),
         options: take_object(&mut map, "options")?.unwrap_or_default(),
         idempotency: idempotency(&headers, "admin", &body)?,
         root: take_text(&mut map, "root")?,
-        run: None,
-        schedule: None,
-        called: None,
-        has_files: false,
+        ..Submission::of(workflow, sys, inputs)
     };
     nothing_left(&map)?;
     let done = state.submitter.submit(submission).await?;

@@ -139,7 +139,7 @@ impl PauseRequest {
     }
 
     /// Returns the request as people may see it. The run uses the masked texts as well: a default that holds a secret
-    /// is a masked text, whether or not somebody sends it back.
+    /// is a masked text, whether or not a client sends it back.
     #[must_use]
     pub fn hiding(self, secrets: &Secrets) -> Self {
         if secrets.are_none() {
