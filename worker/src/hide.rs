@@ -7,6 +7,8 @@ use serde_json::Value as Json;
 use tidemill_common::value::JsonMap;
 use tidemill_common::value::secrets::{CHARS_MIN, Secrets};
 
+use crate::providers::errors::ModelError;
+
 /// Shortest secret that is searched for; shorter ones appear in many words.
 const SECRET_CHARS_MIN: usize = 4;
 
@@ -38,6 +40,11 @@ impl Hide {
     /// Hides the secrets in a text.
     pub(crate) fn text(&self, text: &str) -> String {
         self.0.masked(text.to_owned())
+    }
+
+    /// Hides the secrets that a provider may have repeated in its message.
+    pub(crate) fn in_error(&self, error: ModelError) -> ModelError {
+        ModelError { message: self.text(&error.message), ..error }
     }
 
     /// Hides the secrets in a value.
@@ -81,6 +88,13 @@ mod tests {
         // base64 of `u:` and it.
         assert!(!long.text("dTprJmV5LTEiMjM=").contains("rJmV5LTEiMj"));
         assert_eq!(hide.value(&json!({"k&ey-1": ["k&ey-1", 1]})), json!({"***": ["***", 1]}));
+    }
+
+    #[test]
+    fn a_key_that_a_provider_repeats_is_masked() {
+        let error = ModelError::of_status("p", 401, "bad key sk-123");
+        let error = Hide::of(["sk-123".to_owned()]).in_error(error);
+        assert!(error.message.ends_with("bad key ***"), "{error}");
     }
 
     #[test]

@@ -89,7 +89,7 @@ fn every_part_knows_only_what_lies_below_it() {
 
 /// They are built every night; a file that was moved should be seen before.
 #[test]
-fn every_file_that_a_fuzz_target_names_by_its_path_is_there() {
+fn every_file_that_a_fuzz_target_names_by_its_path_is_there_and_needs_no_other() {
     let targets = workspace().join("fuzz/targets");
     let mut named = 0;
     for target in sources(&targets, &workspace(), &[]) {
@@ -110,12 +110,19 @@ fn every_file_that_a_fuzz_target_names_by_its_path_is_there() {
             {
                 named += 1;
                 let files = [format!("{module}.rs"), format!("{module}/mod.rs")];
-                let is_there = files.iter().any(|file| folder.join(file).is_file());
+                let file = files.iter().map(|file| folder.join(file)).find(|file| file.is_file());
+                let file = file.unwrap_or_else(|| {
+                    panic!("{} names {module}, which is not in {}", target.display(), folder.display())
+                });
+                let text = fs::read_to_string(&file).expect("a source can be read");
+                let production = text.split("#[cfg(test)]").next().unwrap_or_default();
+                let foreign = production.lines().find(|line| {
+                    line.strip_prefix("use crate::").is_some_and(|name| !name.starts_with("providers"))
+                });
                 assert!(
-                    is_there,
-                    "{} names {module}, which is not in {}",
-                    target.display(),
-                    folder.display()
+                    foreign.is_none(),
+                    "{}: {foreign:?} is not in the fuzz target that includes this file",
+                    file.display()
                 );
             }
         }

@@ -16,6 +16,7 @@ use super::frames::Framing;
 use super::reading::{Intake, ObjectReader, Reader, object};
 use super::retry::{self, Hints};
 use super::{RateFacts, rate};
+use crate::hide::Hide;
 
 /// Most bytes read from an error answer.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
@@ -257,7 +258,7 @@ impl Api {
     }
 
     fn masked(&self, error: ModelError) -> ModelError {
-        error.without(&self.settings.secrets)
+        Hide::of(self.settings.secrets.iter().cloned()).in_error(error)
     }
 }
 
