@@ -11,7 +11,6 @@ mod data_folder;
 mod error;
 mod form;
 mod local;
-pub mod mock_llm;
 mod output;
 mod question;
 mod redis_server;

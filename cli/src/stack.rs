@@ -11,9 +11,9 @@ use tidemill_common::telemetry;
 use crate::data_folder::DataFolder;
 use crate::error::Error;
 use crate::local::Local;
-use crate::mock_llm::{self, MockLlm, Rules, Running};
 use crate::redis_server::RedisServer;
 use crate::target::Target;
+use tidemill_mock_llm::{self as mock_llm, MockLlm, Rules, Running};
 
 /// Where the models of a local run are.
 #[derive(Debug, Clone, Default, Args)]

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
-use tidemill::mock_llm::Running as Model;
+use tidemill_mock_llm::Running as Model;
 
 use crate::binaries::binary;
 use crate::client::Client;

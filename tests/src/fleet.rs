@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidemill::mock_llm::Running as Model;
+use tidemill_mock_llm::Running as Model;
 use tidemill_sim::dice::Dice;
 
 use crate::cluster::Cluster;

@@ -1,8 +1,8 @@
 //! The model that tests talk to: the mock of `tidemill mock-llm`, in the test's own process.
 
 use serde_json::{Value as Json, json};
-use tidemill::mock_llm::rules::parse;
-use tidemill::mock_llm::{MockLlm, Running};
+use tidemill_mock_llm::rules::parse;
+use tidemill_mock_llm::{MockLlm, Running};
 
 /// Answers by these rules.
 ///

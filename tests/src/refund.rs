@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use reqwest::Method;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
-use tidemill::mock_llm::Running;
+use tidemill_mock_llm::Running;
 
 use crate::client::Client;
 use crate::llm;

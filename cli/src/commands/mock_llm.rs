@@ -8,8 +8,8 @@ use clap::Args;
 use super::Interrupts;
 use crate::console::Console;
 use crate::error::{Error, Exit};
-use crate::mock_llm::MockLlm;
 use crate::stack::load_rules;
+use tidemill_mock_llm::MockLlm;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {

@@ -278,7 +278,8 @@ async fn a_refused_workflow_shows_its_problems() {
 
 #[tokio::test]
 async fn a_stranger_at_the_address_is_told_from_tidemill() {
-    let mock = crate::mock_llm::MockLlm::start(crate::mock_llm::Rules::Friendly, ([127, 0, 0, 1], 0).into());
+    let mock =
+        tidemill_mock_llm::MockLlm::start(tidemill_mock_llm::Rules::Friendly, ([127, 0, 0, 1], 0).into());
     let mock = mock.await.expect("listens");
     let url = format!("http://{}", mock.addr());
     let (exit, _, err) = tidemill(&["ps", "--url", &url]).await;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use tidemill::mock_llm::Running;
+use tidemill_mock_llm::Running;
 use tidemill_tests::{llm, workspace};
 use tokio::task::JoinHandle;
 

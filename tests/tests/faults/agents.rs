@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, stream};
 use serde_json::{Value as Json, json};
-use tidemill::mock_llm::Running;
 use tidemill_common::crash::Program;
+use tidemill_mock_llm::Running;
 use tidemill_tests::cluster::Cluster;
 use tidemill_tests::llm;
 use tidemill_tests::outside::Outside;

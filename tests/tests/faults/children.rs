@@ -2,8 +2,8 @@
 //! that were made count.
 
 use serde_json::{Value as Json, json};
-use tidemill::mock_llm::Running;
 use tidemill_common::crash::Program;
+use tidemill_mock_llm::Running;
 use tidemill_tests::cluster::Cluster;
 use tidemill_tests::llm;
 use tidemill_tests::outside::Outside;

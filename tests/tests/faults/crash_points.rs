@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::json;
-use tidemill::mock_llm::Running;
 use tidemill_common::crash::{PLACES, Place, Program, VARIABLE};
+use tidemill_mock_llm::Running;
 use tidemill_tests::check::Transcript;
 use tidemill_tests::cluster::Cluster;
 use tidemill_tests::llm;

@@ -11,7 +11,7 @@ use tidemill_tests::wait::{LONG, until};
 use super::QUICK;
 
 /// A worker whose model is another one than that of the cluster.
-async fn worker_of(cluster: &Cluster, model: &tidemill::mock_llm::Running) -> Worker {
+async fn worker_of(cluster: &Cluster, model: &tidemill_mock_llm::Running) -> Worker {
     let mut command = cluster.command("tidemill-worker");
     command.args(["--listen", "127.0.0.1:0"]).env("OPENAI_BASE_URL", model.base_url());
     let mut process = cluster.spawn("worker", command);

@@ -163,7 +163,7 @@ async fn a_job_that_kills_three_workers_fails_its_node_and_not_the_fleet() {
     answered(&client.ended(&client.start(&chat(), &[]).await).await, "fine");
 }
 
-async fn until_asked(model: &tidemill::mock_llm::Running, times: usize, worker: &Worker) {
+async fn until_asked(model: &tidemill_mock_llm::Running, times: usize, worker: &Worker) {
     until("the model to be asked", LONG, async || match model.requests().len() {
         asked if asked >= times => Ok(()),
         asked => Err(format!("{asked} times; the worker says {}", worker.process.said())),

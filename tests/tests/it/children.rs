@@ -1,7 +1,7 @@
 //! Nodes inside others, on real processes: extraction of a tool's inputs out of a conversation, and nodes of other types.
 
 use serde_json::{Value as Json, json};
-use tidemill::mock_llm::Running;
+use tidemill_mock_llm::Running;
 use tidemill_tests::check::Transcript;
 use tidemill_tests::llm;
 use tidemill_tests::outside::Outside;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use serde_json::{Value as Json, json};
-use tidemill::mock_llm::Running;
+use tidemill_mock_llm::Running;
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::{ADMIN_KEY, Cluster, Scheduler, Worker};
 use tidemill_tests::llm;

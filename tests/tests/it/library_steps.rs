@@ -1,7 +1,7 @@
 //! The acceptance cases of steps as they are written: the library node `n1`, which is an `api` that lacks a city.
 
 use serde_json::{Value as Json, json};
-use tidemill::mock_llm::Running as Model;
+use tidemill_mock_llm::Running as Model;
 use tidemill_tests::client::Client;
 use tidemill_tests::llm;
 use tidemill_tests::wait::{LONG, until};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value as Json, json};
-use tidemill::mock_llm::Running;
+use tidemill_mock_llm::Running;
 use tidemill_tests::cluster::{Cluster, Scheduler, Worker};
 use tidemill_tests::flow::Flow;
 use tidemill_tests::llm;

@@ -57,7 +57,7 @@ struct System {
 }
 
 /// Starts them with a model that answers everything.
-async fn system(settings: &[(&str, &str)], model: &tidemill::mock_llm::Running) -> System {
+async fn system(settings: &[(&str, &str)], model: &tidemill_mock_llm::Running) -> System {
     let cluster = Cluster::start(settings, Some(model)).await;
     let (scheduler, worker) = (cluster.scheduler().await, cluster.worker().await);
     System { client: scheduler.client(), cluster, _scheduler: scheduler, _worker: worker }

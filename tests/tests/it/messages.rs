@@ -128,7 +128,7 @@ async fn cx_a12_a_model_is_sent_what_is_visible_and_its_own_prompt() {
 }
 
 /// A node that asks the default profile in the list `main`.
-async fn by_profile(system: &System, model: &tidemill::mock_llm::Running) -> Json {
+async fn by_profile(system: &System, model: &tidemill_mock_llm::Running) -> Json {
     let provider = json!({"id": "acme", "base_url": model.base_url()});
     assert_eq!(system.client.post("/api/v1/providers", &provider).await.status, 201);
     let profile = json!({"id": "fast", "name": "fast", "provider": "acme", "model": "m", "default": true});

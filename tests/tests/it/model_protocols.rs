@@ -8,10 +8,10 @@
 use std::net::SocketAddr;
 
 use serde_json::{Value as Json, json};
-use tidemill::mock_llm::{MockLlm, Running, rules};
 use tidemill_common::nodes::llm::message::{Message, ToolSpec};
 use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::{ModelMode, Role};
+use tidemill_mock_llm::{MockLlm, Running, rules};
 use tidemill_worker::providers::{Model, ModelError, ModelReply, Providers, ProvidersConfig, Question};
 
 async fn mock(document: Json) -> Running {

@@ -10,7 +10,6 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
-use tidemill::mock_llm::{MockLlm, Rules, Running, rules};
 use tidemill_common::config::HttpConfig;
 use tidemill_common::dsl::Problems;
 use tidemill_common::files::Folder;
@@ -21,6 +20,7 @@ use tidemill_common::nodes::llm::LlmData;
 use tidemill_common::nodes::question_classifier::QuestionClassifierData;
 use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
 use tidemill_common::value::{Lookup, Segment, Variables};
+use tidemill_mock_llm::{MockLlm, Rules, Running, rules};
 use tidemill_worker::http::Http;
 use tidemill_worker::nodes::produced::Keeping;
 use tidemill_worker::nodes::{llm, question_classifier};

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use serde_json::{Value as Json, json};
-use tidemill::mock_llm::Running;
+use tidemill_mock_llm::Running;
 use tidemill_tests::check::Transcript;
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::{Cluster, Scheduler, Worker};

@@ -15,7 +15,7 @@ fn asks_twice() -> Flow {
     Flow::new("start -> llm1 -> llm2 -> end").with("end", json!({"outputs": []}))
 }
 
-async fn model() -> tidemill::mock_llm::Running {
+async fn model() -> tidemill_mock_llm::Running {
     llm::rules(json!([{"match": {}, "reply": "well", "usage": {"prompt_tokens": 8, "completion_tokens": 2}}]))
         .await
 }
@@ -169,7 +169,7 @@ async fn runs_of_a_key_that_has_spent_too_much_end_while_they_wait() {
 }
 
 /// A scheduler and a worker whose model has a price: a call of 8 and 2 tokens costs 0.012 EUR.
-async fn priced(model: &tidemill::mock_llm::Running) -> (Cluster, Scheduler, Worker) {
+async fn priced(model: &tidemill_mock_llm::Running) -> (Cluster, Scheduler, Worker) {
     let cluster = Cluster::start(&[], None).await;
     let path = cluster.logs().join("priced.toml");
     let settings = format!(

@@ -1,7 +1,7 @@
 //! Steps on real processes: what is missing is looked for and asked for, what steps say is told and kept once, whoever dies.
 
 use serde_json::{Value as Json, json};
-use tidemill::mock_llm::Running as Model;
+use tidemill_mock_llm::Running as Model;
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::Cluster;
 use tidemill_tests::llm;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value as Json, json};
-use tidemill::mock_llm::Running;
+use tidemill_mock_llm::Running;
 use tidemill_tests::cluster::{Cluster, Scheduler, Worker};
 use tidemill_tests::llm;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use tidemill::mock_llm::Running as Model;
+use tidemill_mock_llm::Running as Model;
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::{Cluster, Scheduler, Worker};
 use tidemill_tests::flow::Flow;

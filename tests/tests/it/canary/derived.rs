@@ -102,13 +102,13 @@ fn asks() -> Json {
 }
 
 /// The model says it in pieces that cut it, and once in one.
-async fn model() -> tidemill::mock_llm::Running {
+async fn model() -> tidemill_mock_llm::Running {
     let (before, after) = SECRET.split_at(12);
     let pieces = ["It is ", before, after, " or ", &SECRET[..9], &SECRET[9..], " and ", SECRET, ". CANA"];
     llm::slow(&pieces, 60).await
 }
 
-async fn started(settings: &[(&str, &str)], model: &tidemill::mock_llm::Running) -> System {
+async fn started(settings: &[(&str, &str)], model: &tidemill_mock_llm::Running) -> System {
     let always = [
         ("http.allow", "127.0.0.1"),
         ("scheduler.secret_key", "a secret key of the tests"),
@@ -196,7 +196,7 @@ async fn what_is_made_from_a_secret_reaches_the_next_node_and_no_reader() {
 }
 
 /// A model whose first call fails with this status and the prompt in its message. Later calls succeed.
-async fn repeats_in_its_failure(status: u16) -> tidemill::mock_llm::Running {
+async fn repeats_in_its_failure(status: u16) -> tidemill_mock_llm::Running {
     let said = format!("cannot take: say {SECRET}");
     llm::rules(json!([{"match": {}, "reply": "fine", "fail_times": 1, "status": status, "error": said,
         "headers": {"retry-after": "1"}}]))

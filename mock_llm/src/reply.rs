@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
-use tidemill_common::value::pyrepr::float_repr;
+use tidemill_base::value::pyrepr::float_repr;
 
 use super::matching;
 use super::rules::{Echo, Place, Rule, Says};
