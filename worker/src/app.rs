@@ -19,19 +19,20 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
+use crate::attempt::noted_files::NotedFiles;
 use crate::calls::Calls;
-use crate::core::{Core, Outside, Settings};
 use crate::health::Health;
-use crate::heartbeat::{Heartbeat, OwnStore};
 use crate::http::{Http, HttpSettingError};
+use crate::jobs::heartbeat::{Heartbeat, OwnStore};
+use crate::jobs::shared::{Core, Outside, Settings};
+use crate::jobs::{cancel, consume, heartbeat};
 use crate::knowledge::{Datasets, KnowledgeSettingError};
-use crate::noted_files::NotedFiles;
 use crate::providers::limiter::Turns;
 use crate::providers::media::Reach;
 use crate::providers::profile::{Kept, TableError};
 use crate::providers::{Providers, ProvidersConfig};
 use crate::tools::{ToolSettingError, Tools};
-use crate::{cancel, consume, health, heartbeat, metrics};
+use crate::{health, metrics};
 
 /// Longest time to deliver finished results when the worker stops.
 const FLUSH: Duration = Duration::from_secs(3);
@@ -233,7 +234,8 @@ async fn all_ended(core: &Core) {
     drop(Semaphore::acquire_many(&core.permits, all).await);
 }
 
-type Unfinished = std::collections::HashMap<crate::held::Stream, Vec<(tidemill_common::ids::EntryId, u32)>>;
+type Unfinished =
+    std::collections::HashMap<crate::jobs::in_flight::Stream, Vec<(tidemill_common::ids::EntryId, u32)>>;
 
 async fn hand_back(core: &Core, unfinished: Unfinished) {
     for ((shard, queue), entries) in unfinished {

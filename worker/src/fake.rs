@@ -22,14 +22,14 @@ use tidemill_common::store::{
 use tidemill_common::wire::report::JobName;
 use tokio::sync::{Notify, mpsc};
 
+use crate::attempt::journal::Steps;
 use crate::calls::Calls;
-use crate::core::{Core, Outside};
-use crate::hand::Hand;
-use crate::held::{Place, Stream};
 use crate::http::Http;
+use crate::jobs::handle::Hand;
+use crate::jobs::in_flight::{Place, Stream};
+use crate::jobs::shared::{Core, Outside};
 use crate::knowledge::Datasets;
 use crate::providers::{Providers, ProvidersConfig};
-use crate::steps::Steps;
 use crate::tools::Tools;
 
 /// A blob whose content never arrives.
@@ -396,7 +396,7 @@ impl Jobs for FakeJobs {
     ) -> Result<Vec<Delivered>, StoreError> {
         let mut state = self.state();
         // In these tests only returned jobs are idle for that long.
-        let abandoned = if idle < crate::takeover::HANDED_BACK {
+        let abandoned = if idle < crate::jobs::takeover::HANDED_BACK {
             state.looks += 1;
             &mut state.abandoned
         } else {

@@ -15,7 +15,7 @@ use tidemill_common::telemetry::start_metrics;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::core::Core;
+use crate::jobs::shared::Core;
 
 /// Longest wait for the store.
 const READY_WITHIN: Duration = Duration::from_secs(2);

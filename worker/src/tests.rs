@@ -8,9 +8,9 @@ use serde_json::{Value as Json, json};
 use tidemill_common::ids::{EntryId, ShardId};
 use tidemill_common::store::{Accepted, Completion, Delivered};
 
-use crate::core::Core;
 use crate::fake::{BOOM, FakeJobs, config, core, delivered, execution, unreachable, until};
-use crate::{cancel, consume, heartbeat};
+use crate::jobs::shared::Core;
+use crate::jobs::{cancel, consume, heartbeat};
 
 /// Starts the read loop and the listener for hints.
 fn working(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {

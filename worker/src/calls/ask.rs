@@ -10,10 +10,10 @@ use tidemill_common::nodes::llm::{ModelMode, Role};
 use tidemill_common::nodes::step::CallError;
 use tidemill_common::value::JsonMap;
 
+use crate::attempt::journal::{Begun, Spender, Steps, Told};
 use crate::nodes::llm::{bill, lost};
 use crate::providers::profile::{ProfileError, Stands};
 use crate::providers::{DeltaSink, Model, Providers, Question};
-use crate::steps::{Begun, Spender, Steps, Told};
 
 /// A model, and the provider name it is charged under.
 pub(crate) struct Asked {

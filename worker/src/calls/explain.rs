@@ -13,9 +13,9 @@ use tidemill_common::value::JsonMap;
 use super::ask::{self, messages};
 use super::run::said::Said;
 use super::tell::{Status, Teller, Took, tell};
-use crate::executor::AttemptName;
+use crate::attempt::executor::AttemptName;
+use crate::attempt::journal::Steps;
 use crate::providers::Providers;
-use crate::steps::Steps;
 
 /// The name of the explaining step.
 const TITLE: Text = Text { zh: "错误处理", en: "Error" };

@@ -10,7 +10,7 @@ use tidemill_common::value::{JsonMap, Segment};
 
 use super::ask::{self, messages};
 use super::{Call, CallContext, CallInfo, ChunkSink, info};
-use crate::core::now;
+use crate::jobs::shared::now;
 
 /// Fuel for rendering a prompt: some ten seconds of work.
 const FUEL: u64 = 1_000_000_000;

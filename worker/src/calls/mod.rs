@@ -39,10 +39,10 @@ use tidemill_common::nodes::step::{CallError, Chunk, Secrets};
 use tidemill_common::registry::calls::Named;
 use tidemill_common::value::{JsonMap, Variables};
 
-use crate::executor::AttemptName;
+use crate::attempt::executor::AttemptName;
+use crate::attempt::journal::Steps;
 use crate::http::Http;
 use crate::providers::Providers;
-use crate::steps::Steps;
 use crate::tools::Tools;
 
 pub use kept::{Calls, Version};

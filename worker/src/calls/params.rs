@@ -15,7 +15,7 @@ use tidemill_common::value::JsonMap;
 
 use super::search::Search;
 use super::tell::{Status, Teller};
-use crate::steps::{Begun, PauseEnd, Steps, Told};
+use crate::attempt::journal::{Begun, PauseEnd, Steps, Told};
 
 /// The error type of input that stays missing.
 pub(crate) const PARAMETER_MISSING: &str = "parameter_missing";

@@ -13,10 +13,10 @@ use tidemill_common::value::{JsonMap, Variables};
 use super::run::{INPUT, STEP_NODE};
 use super::tell::Teller;
 use super::{CallContext, CallRef, Calls, Made, Resolved, resolve};
-use crate::executor::AttemptName;
+use crate::attempt::executor::AttemptName;
+use crate::attempt::journal::{Begun, INIT, Steps, Told};
 use crate::http::Http;
 use crate::providers::Providers;
-use crate::steps::{Begun, INIT, Steps, Told};
 use crate::tools::Tools;
 
 /// The environment of a step.

@@ -11,8 +11,8 @@ use tidemill_common::slots::{Filled, Schema};
 use tidemill_common::value::JsonMap;
 
 use super::ask::{self, Asked, messages};
+use crate::attempt::journal::Steps;
 use crate::providers::Providers;
-use crate::steps::Steps;
 
 /// Most tries of the second pass.
 const TRIALS_MAX: u32 = 3;

@@ -5,7 +5,7 @@ use tidemill_common::clock::Timestamp;
 use tidemill_common::machine::events::StepEvent;
 use tidemill_common::value::{JsonMap, json_size};
 
-use crate::steps::Steps;
+use crate::attempt::journal::Steps;
 
 /// The step's identity in events.
 #[derive(Debug, Clone)]

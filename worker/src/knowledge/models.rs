@@ -15,9 +15,9 @@ use tidemill_common::wire::knowledge::ModelName;
 use tokio::sync::watch;
 
 use super::KnowledgeError;
+use crate::attempt::journal::{Begun, Spender, Steps, Told};
 use crate::nodes::llm::{bill, lost, no_bill};
 use crate::providers::{Model, ModelError, Pace, Providers, Question};
-use crate::steps::{Begun, Spender, Steps, Told};
 
 /// The models for one job; see the module.
 pub struct Models<'a> {

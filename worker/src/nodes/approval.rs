@@ -9,7 +9,7 @@ use tidemill_common::nodes::pause::input::is_approved;
 use tidemill_common::nodes::pause::{PauseKind, PauseRequest};
 use tidemill_common::value::JsonMap;
 
-use crate::steps::{PauseEnd, Steps};
+use crate::attempt::journal::{PauseEnd, Steps};
 
 /// The text for the model about a refused call.
 const REJECTED: &str = "Tool call was rejected by user approval";

@@ -18,7 +18,7 @@ use tidemill_common::nodes::{NodeResult, Usage, Wasted};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 
 use super::produced::{Keeping, Placed, keep_files};
-use crate::executor::ThoughtSink;
+use crate::attempt::executor::ThoughtSink;
 use crate::providers::profile::OfProfile;
 use crate::providers::{DeltaSink, Model, ModelError, ModelReply, Pace, Providers, Question};
 

@@ -23,9 +23,9 @@ use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
 
 use self::produced::Keeping;
+use crate::attempt::executor::{Attempt, AttemptName, Executor, NodeExecutor};
 use crate::calls::prepare::Around;
 use crate::calls::run;
-use crate::executor::{Attempt, AttemptName, Executor, NodeExecutor};
 use crate::knowledge::models::Models;
 
 /// One row per node type that can run.

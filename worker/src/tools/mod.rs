@@ -25,8 +25,8 @@ use tidemill_common::nodes::tool::{Declaration, Known, Message, ProviderKind};
 use tidemill_common::store::Jobs;
 use tidemill_common::value::JsonMap;
 
+use crate::attempt::journal::Steps;
 use crate::http::{Http, HttpSettingError};
-use crate::steps::Steps;
 use bridge::Bridge;
 use builtin::Builtin;
 use mcp::McpServer;

@@ -17,8 +17,8 @@ use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, Stored};
 use tidemill_common::wire::value::{MARK, stored_from_json};
 
 use super::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime};
-use crate::backoff::Backoff;
-use crate::steps::{CallEnd, Steps};
+use crate::attempt::journal::{CallEnd, Steps};
+use crate::jobs::backoff::Backoff;
 
 /// Most cached declarations; beyond that the cache is emptied.
 const REMEMBERED_MAX: usize = 1000;

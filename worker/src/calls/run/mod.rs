@@ -22,9 +22,9 @@ use self::said::Said;
 use super::explain::Explaining;
 use super::prepare::{Around, Prepared, made, prepare};
 use super::tell::{Status, Teller, Took, bounded, seconds, tell};
-use crate::core::now;
+use crate::attempt::journal::Steps;
+use crate::jobs::shared::now;
 use crate::providers::DeltaSink;
-use crate::steps::Steps;
 
 /// The namespace of input built by earlier stages; see [`INPUT`].
 pub(crate) const STEP_NODE: &str = "#step";

@@ -6,10 +6,10 @@ use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::step::{CallError, Gathered};
 
 use super::{Called, call};
+use crate::attempt::journal::{Begun, Steps, Told};
 use crate::calls::prepare::Prepared;
 use crate::calls::tell::tell;
 use crate::providers::DeltaSink;
-use crate::steps::{Begun, Steps, Told};
 
 /// The journal key.
 const STEP: &str = "call";

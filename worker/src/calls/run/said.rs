@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::attempt::growing::Growing;
+use crate::attempt::journal::Steps;
 use crate::calls::tell::{Teller, tell};
-use crate::growing::Growing;
-use crate::steps::Steps;
 
 /// More pending text than this is sent even when the lane is busy.
 const PENDING_BYTES_MAX: usize = 64 * 1024;

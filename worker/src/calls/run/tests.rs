@@ -15,15 +15,15 @@ use tidemill_common::value::{JsonMap, Segment, Stored};
 use tidemill_common::wire::report::JobName;
 
 use super::{INPUT, STEP_NODE, step};
+use crate::attempt::executor::AttemptName;
+use crate::attempt::journal::Steps;
+use crate::attempt::variables::JobVariables;
 use crate::calls::prepare::{Around, with};
 use crate::calls::{Call, CallContext, CallInfo, CallRef, ChunkSink, LibraryNode, Resolved, run};
-use crate::core::{Core, Outside};
-use crate::executor::AttemptName;
 use crate::fake::{FakeJobs, core, execution, run_id, until};
-use crate::hand::Hand;
-use crate::held::Place;
-use crate::steps::Steps;
-use crate::variables::JobVariables;
+use crate::jobs::handle::Hand;
+use crate::jobs::in_flight::Place;
+use crate::jobs::shared::{Core, Outside};
 
 /// A call that returns scripted pieces and records its inputs.
 #[derive(Default)]

@@ -25,10 +25,10 @@ use tidemill_common::nodes::llm::turns;
 use tidemill_common::nodes::llm::usage;
 use tidemill_common::value::{JsonMap, Segment, Variables};
 
-use crate::executor::{PieceSink, ThoughtSink};
+use crate::attempt::executor::{PieceSink, ThoughtSink};
+use crate::attempt::journal::Steps;
 use crate::http::Http;
 use crate::providers::Providers;
-use crate::steps::Steps;
 use crate::tools::Tools;
 use rounds::Rounds;
 

@@ -25,14 +25,14 @@ use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 use super::Means;
 use super::said::Said;
 use super::spoken::Spoken;
-use crate::core::now;
-use crate::executor::ThoughtSink;
+use crate::attempt::executor::ThoughtSink;
+use crate::attempt::journal::{Begun, DOUBLED, Spender, Told, ToolSteps, Try};
+use crate::jobs::shared::now;
 use crate::nodes::approval::{Asks, Leave};
 use crate::nodes::llm::{bill, lost};
 use crate::nodes::produced::{Keeping, Placed, keep_files};
 use crate::nodes::tool::files;
 use crate::providers::{Model, Question};
-use crate::steps::{Begun, DOUBLED, Spender, Told, ToolSteps, Try};
 use crate::tools::{Tool, ToolCall as Call, ToolName};
 
 /// A tool that the model may call.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use tidemill_common::nodes::llm::ReasoningFormat;
 use tidemill_common::nodes::llm::reasoning::{self, Filter, Piece};
 
-use crate::executor::{PieceSink, ThoughtSink};
+use crate::attempt::executor::{PieceSink, ThoughtSink};
 
 /// The name of the output.
 const OUTPUT: &str = "text";

@@ -20,11 +20,11 @@ use tidemill_common::wire::knowledge::{
 };
 
 use super::llm::no_bill;
-use crate::backoff::Backoff;
-use crate::core::now;
+use crate::attempt::journal::{Begun, Spender, Steps, Told};
+use crate::jobs::backoff::Backoff;
+use crate::jobs::shared::now;
 use crate::knowledge::Datasets;
 use crate::providers::{Model, Providers};
-use crate::steps::{Begun, Spender, Steps, Told};
 
 /// Segments per embedding request and journal entry.
 const BATCH: usize = 64;

@@ -21,10 +21,10 @@ use tidemill_common::value::JsonMap;
 
 use super::called::Called;
 use super::failed::Failed;
+use crate::attempt::journal::{Begun, Spender, Steps, Told, Try};
 use crate::http::Http;
 use crate::nodes::approval::{Asks, Leave};
 use crate::nodes::tool::files;
-use crate::steps::{Begun, Spender, Steps, Told, Try};
 use crate::tools::{Tool, ToolCall as Call, ToolName, Tools};
 
 /// The environment of tools.

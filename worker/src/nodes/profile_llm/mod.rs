@@ -24,7 +24,7 @@ use tidemill_common::nodes::llm::record::Secrets;
 use tidemill_common::objects;
 use tidemill_common::value::{Segment, Variables};
 
-use crate::executor::ThoughtSink;
+use crate::attempt::executor::ThoughtSink;
 use crate::providers::profile::{NamedModel, Stands};
 use crate::providers::{DeltaSink, Providers};
 use failed::Failed;

@@ -21,9 +21,9 @@ use tidemill_common::value::{JsonMap, Segment};
 use super::failed::Failed;
 use super::reply::Reply;
 use super::{conversation, failed, list, outcome};
-use crate::core::now;
+use crate::attempt::journal::{Begun, PauseEnd, Steps, Told};
+use crate::jobs::shared::now;
 use crate::nodes::llm::no_bill;
-use crate::steps::{Begun, PauseEnd, Steps, Told};
 
 /// Default time for the answer, in milliseconds.
 const TIMEOUT_MS: u64 = 300_000;

@@ -23,10 +23,10 @@ use super::failed::Failed;
 use super::kit::Kit;
 use super::reply::Reply;
 use super::{Means, list, outcome};
+use crate::attempt::journal::{Begun, Spender, Told, ToolSteps};
 use crate::nodes::llm::{bill, lost};
 use crate::nodes::produced::{Keeping, Placed, keep_files};
 use crate::providers::{Model, ModelReply, Question};
-use crate::steps::{Begun, Spender, Told, ToolSteps};
 
 /// The rounds of one execution.
 pub(super) struct Talk<'a> {

@@ -17,10 +17,10 @@ use tidemill_common::nodes::tool::{Known, Message, ProviderKind, ToolData, param
 use tidemill_common::nodes::{NodeResult, Usage};
 use tidemill_common::value::{JsonMap, Lookup, Segment, Variables};
 
+use crate::attempt::executor::PieceSink;
+use crate::attempt::journal::{Begun, Spender, Steps, Told, Try};
 use crate::calls::run::{INPUT, STEP_NODE};
-use crate::executor::PieceSink;
 use crate::http::Http;
-use crate::steps::{Begun, Spender, Steps, Told, Try};
 use crate::tools::{Stage, Tool, ToolCall, ToolError, ToolName, Tools};
 use record::Recorded;
 

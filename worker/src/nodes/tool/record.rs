@@ -5,7 +5,7 @@ use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::tool::outputs::RESERVED;
 use tidemill_common::value::{Segment, SegmentType};
 
-use crate::executor::PieceSink;
+use crate::attempt::executor::PieceSink;
 
 /// The result of a call.
 #[derive(Debug, Clone, PartialEq)]

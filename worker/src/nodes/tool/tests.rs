@@ -24,8 +24,8 @@ use tokio::net::TcpListener;
 
 use super::*;
 use crate::fake::{FakeJobs, core, execution, run_id};
-use crate::hand::Hand;
-use crate::held::Place;
+use crate::jobs::handle::Hand;
+use crate::jobs::in_flight::Place;
 use crate::nodes::desk::Values;
 
 /// A received request.

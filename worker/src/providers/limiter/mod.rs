@@ -16,7 +16,7 @@ use tidemill_common::store::{
 
 use super::profile::LimitsConfig;
 use super::{Detail, ErrorClass, ModelError, RateFacts, RateWindow, retry};
-use crate::backoff::Backoff;
+use crate::jobs::backoff::Backoff;
 use crate::metrics;
 
 mod resting;

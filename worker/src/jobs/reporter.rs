@@ -13,8 +13,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::backoff::{Backoff, Condition};
-use crate::held::{Held, Place};
+use crate::jobs::backoff::{Backoff, Condition};
+use crate::jobs::in_flight::{Held, Place};
 use crate::metrics;
 
 /// Most messages per request; larger batches gain nothing.

@@ -9,7 +9,7 @@ use tidemill_common::ids::ShardId;
 use tidemill_common::store::Jobs;
 use tidemill_common::workflows::{WorkflowError, Workflows};
 
-use crate::backoff::{Backoff, Condition};
+use crate::jobs::backoff::{Backoff, Condition};
 
 /// The graphs of jobs, from memory or from the store.
 pub(crate) struct Graphs {

@@ -12,8 +12,8 @@ use tidemill_common::store::{Jobs, StoreError};
 use tidemill_common::value::secrets::Secrets;
 use tidemill_common::value::{BlobRef, Segment, SegmentType, Stored, blob_text};
 
-use crate::backoff::Backoff;
-use crate::variables::JobVariables;
+use crate::attempt::variables::JobVariables;
+use crate::jobs::backoff::Backoff;
 
 /// Size limits of values, in bytes of JSON.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,7 @@ use tidemill_common::files::{Files, FilesError};
 use tidemill_common::ids::RunId;
 use tidemill_common::store::Jobs;
 
-use crate::backoff::Backoff;
+use crate::jobs::backoff::Backoff;
 
 /// File storage with notes; see the module.
 pub(crate) struct NotedFiles {

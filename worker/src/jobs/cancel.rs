@@ -10,9 +10,9 @@ use tidemill_common::ids::ExecutionId;
 use tidemill_common::store::Hint;
 use tokio::time::Instant;
 
-use crate::backoff::Backoff;
-use crate::core::Core;
-use crate::held::Place;
+use crate::jobs::backoff::Backoff;
+use crate::jobs::in_flight::Place;
+use crate::jobs::shared::Core;
 use crate::metrics;
 
 /// Most hints that are remembered. The heartbeat covers the others.

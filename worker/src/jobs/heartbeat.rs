@@ -9,8 +9,8 @@ use tidemill_common::crash;
 use tidemill_common::store::{Jobs, StoreError};
 use tokio::sync::oneshot;
 
-use crate::core::Core;
-use crate::held::{Place, Stream};
+use crate::jobs::in_flight::{Place, Stream};
+use crate::jobs::shared::Core;
 use crate::metrics;
 
 /// Creates the store of the heartbeat. It is called on the heartbeat thread, so that the connections belong to that

@@ -11,9 +11,10 @@ use tidemill_common::value::{Lookup, Segment, SegmentType, Stored, Variables};
 use tidemill_common::wire::job::EndedBefore;
 use tokio::time::timeout;
 
-use super::WorkContext;
-use super::hooks::{self, Way};
-use crate::variables::JobVariables;
+use crate::attempt::stages::WorkContext;
+use crate::attempt::stages::hooks;
+use crate::attempt::stages::hooks::Way;
+use crate::attempt::variables::JobVariables;
 
 /// Sends the hook events. The result says only whether that succeeded; the node's end is stored elsewhere.
 pub(super) async fn tell(cx: &mut WorkContext<'_>, ended: EndedBefore, way: Way) -> NodeResult {

@@ -8,12 +8,12 @@ use tidemill_common::store::{Delivered, JobReader, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use crate::backoff::Backoff;
-use crate::begin::begin;
-use crate::core::Core;
-use crate::held::{Place, Stream};
+use crate::jobs::backoff::Backoff;
+use crate::jobs::begin::begin;
+use crate::jobs::in_flight::{Place, Stream};
+use crate::jobs::shared::Core;
+use crate::jobs::takeover::TakeOver;
 use crate::metrics;
-use crate::takeover::TakeOver;
 
 /// Longest wait for jobs on all streams. The loop proves at least this often that it is alive.
 const BLOCK: Duration = Duration::from_secs(1);

@@ -24,14 +24,14 @@ use tidemill_common::value::JsonMap;
 use tidemill_common::wire::job::Job;
 use tokio::time::{Instant, timeout_at};
 
-use self::hooks::Way;
-use crate::core::now;
-use crate::execute::{Doing, execute, finish, limit_of, progress_of, timed_out};
-use crate::executor::{AttemptName, executor_of};
-use crate::hand::Hand;
-use crate::progress::{SharedProgress, telling};
-use crate::steps::Steps;
-use crate::variables::JobVariables;
+use crate::attempt::execute::{Doing, execute, finish, limit_of, progress_of, timed_out};
+use crate::attempt::executor::{AttemptName, executor_of};
+use crate::attempt::journal::Steps;
+use crate::attempt::progress::{SharedProgress, telling};
+use crate::attempt::stages::hooks::Way;
+use crate::attempt::variables::JobVariables;
+use crate::jobs::handle::Hand;
+use crate::jobs::shared::now;
 
 /// The stages: before the call they run in this order, after it in reverse.
 static STAGES: &[&dyn Stage] =

@@ -13,13 +13,14 @@ use tidemill_common::wire::fact::kind;
 use tidemill_common::wire::job::{self, Job};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::consume::hand_back;
-use crate::core::{Core, now};
-use crate::execute;
-use crate::hand::Hand;
-use crate::held::Place;
-use crate::lanes::Finished;
-use crate::{cancel, metrics, takeover};
+use crate::attempt::execute;
+use crate::jobs::consume::hand_back;
+use crate::jobs::handle::Hand;
+use crate::jobs::in_flight::Place;
+use crate::jobs::reporter::Finished;
+use crate::jobs::shared::{Core, now};
+use crate::jobs::{cancel, takeover};
+use crate::metrics;
 
 /// Starts a job. A short pure node has already ended when this returns.
 pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemaphorePermit) {

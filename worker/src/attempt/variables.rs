@@ -15,8 +15,8 @@ use tidemill_common::store::Jobs;
 use tidemill_common::value::secrets::Secrets;
 use tidemill_common::value::{BlobRef, Lookup, Segment, SegmentType, Stored, Variables};
 
-use crate::backoff::Backoff;
-use crate::lists::Lists;
+use crate::attempt::list_cache::Lists;
+use crate::jobs::backoff::Backoff;
 
 /// The inputs of one job, with its graph.
 #[derive(Debug)]

@@ -11,13 +11,13 @@ use tidemill_common::nodes::tool::{Known, parameters};
 use tidemill_common::nodes::{NodeData, NodeResult, PauseKind, PauseRequest};
 use tidemill_common::value::{JsonMap, Lookup, Segment, Stored, Variables};
 
-use super::slot::{around, cannot_begin, name_of};
-use super::{Flow, Stage, WorkContext};
+use crate::attempt::journal::{Begun, PauseEnd, Steps, Told};
+use crate::attempt::stages::slot::{around, cannot_begin, name_of};
+use crate::attempt::stages::{Flow, Stage, WorkContext};
 use crate::calls::prepare::{drafted, made};
 use crate::calls::resolve;
 use crate::calls::run::{INPUT, STEP_NODE, refused};
 use crate::calls::tell::Status;
-use crate::steps::{Begun, PauseEnd, Steps, Told};
 
 /// The journal key of the question and its answer.
 const STEP: &str = "confirm";

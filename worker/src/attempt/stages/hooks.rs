@@ -7,8 +7,8 @@ use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::hooks::{Came, HookType};
 use tidemill_common::value::JsonMap;
 
-use super::{Flow, Stage, WorkContext};
-use crate::steps::{Begun, Told};
+use crate::attempt::journal::{Begun, Told};
+use crate::attempt::stages::{Flow, Stage, WorkContext};
 
 /// The stage that sends hook events.
 pub(super) struct Hooks;

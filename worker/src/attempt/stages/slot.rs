@@ -23,7 +23,10 @@ use tidemill_common::slots::{Filled, Schema, SlotOutput};
 use tidemill_common::value::{JsonMap, Segment, Stored};
 use uuid::Uuid;
 
-use super::{Flow, Stage, WorkContext};
+use crate::attempt::execute::sizes;
+use crate::attempt::journal::{Begun, Inside, Try};
+use crate::attempt::spill::spill;
+use crate::attempt::stages::{Flow, Stage, WorkContext};
 use crate::calls::explain::Explaining;
 use crate::calls::params::{Asking, sources};
 use crate::calls::prepare::{Around, Prepared, drafted};
@@ -31,10 +34,7 @@ use crate::calls::resolve;
 use crate::calls::run::{INPUT, STEP_NODE, begun, failed, refused};
 use crate::calls::search::{Search, Searched};
 use crate::calls::tell::{Status, Teller, Took, tell};
-use crate::core::now;
-use crate::execute::sizes;
-use crate::spill::spill;
-use crate::steps::{Begun, Inside, Try};
+use crate::jobs::shared::now;
 use crate::tools::ToolName;
 
 /// The stage that fills missing input.
@@ -329,7 +329,7 @@ fn searching<'a>(
     cx: &'a WorkContext<'_>,
     wanted: &'a Wanted,
     sources: &'a tidemill_common::slots::prompt::Sources,
-    steps: &'a crate::steps::Steps,
+    steps: &'a crate::attempt::journal::Steps,
 ) -> Search<'a> {
     Search {
         schema: &wanted.schema,

@@ -17,13 +17,13 @@ use tidemill_common::nodes::{NodeResult, extraction};
 use tidemill_common::value::{Segment, Stored, Variables};
 use tidemill_common::wire::value::{NamedJson, named_from_json};
 
-use super::{Flow, Stage, WorkContext};
-use crate::core::now;
-use crate::execute::{Doing, execute, progress_of, sizes, streamed};
-use crate::executor::{AttemptName, Executor, executor_of};
-use crate::progress::{SharedProgress, telling};
-use crate::spill::{Spilled, spill};
-use crate::steps::{Begun, Inside, Try};
+use crate::attempt::execute::{Doing, execute, progress_of, sizes, streamed};
+use crate::attempt::executor::{AttemptName, Executor, executor_of};
+use crate::attempt::journal::{Begun, Inside, Try};
+use crate::attempt::progress::{SharedProgress, telling};
+use crate::attempt::spill::{Spilled, spill};
+use crate::attempt::stages::{Flow, Stage, WorkContext};
+use crate::jobs::shared::now;
 
 /// The stage that runs the inner nodes.
 pub(super) struct Children;

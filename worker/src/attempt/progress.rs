@@ -28,10 +28,10 @@ use tidemill_common::value::{JsonMap, Selector};
 use tidemill_common::wire::report::{JobName, Report};
 use tokio::time::Instant;
 
-use crate::growing::Growing;
-use crate::lanes::Lane;
+use crate::attempt::growing::Growing;
+use crate::attempt::journal::Inside;
+use crate::jobs::reporter::Lane;
 use crate::metrics;
-use crate::steps::Inside;
 
 const STARTED_AFTER: Duration = Duration::from_millis(limits::STARTED_AFTER_MS);
 /// More pending text than this is sent even when the lane is busy.

@@ -15,10 +15,10 @@ use tidemill_common::store::Paused;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::report::JobName;
 
-use super::{Begun, PauseEnd, Steps, Told};
+use crate::attempt::journal::{Begun, PauseEnd, Steps, Told};
 use crate::fake::{FakeJobs, core, execution, run_id};
-use crate::hand::Hand;
-use crate::held::Place;
+use crate::jobs::handle::Hand;
+use crate::jobs::in_flight::Place;
 
 fn request() -> PauseRequest {
     PauseRequest::asking(PauseKind::ToolApproval, "Call it?", approval_schema())

@@ -9,10 +9,10 @@ use tidemill_common::nodes::user_interaction::{ByModel, UserInteractionData};
 use tidemill_common::nodes::{NodeData, NodeResult};
 use tidemill_common::value::{JsonMap, Segment};
 
-use super::{Flow, Stage, WorkContext};
+use crate::attempt::journal::{Begun, Told};
+use crate::attempt::stages::{Flow, Stage, WorkContext};
 use crate::calls::ask;
-use crate::core::now;
-use crate::steps::{Begun, Told};
+use crate::jobs::shared::now;
 
 /// The journal key of the call to the model.
 const STEP: &str = "llm:1";

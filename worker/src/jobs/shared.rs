@@ -10,21 +10,21 @@ use tidemill_common::files::Files;
 use tidemill_common::store::Jobs;
 use tokio::sync::{Semaphore, watch};
 
-use crate::backoff::Condition;
+use crate::attempt::list_cache::Lists;
 use crate::calls::Calls;
-use crate::cancel::Remembered;
-use crate::graphs::Graphs;
-use crate::held::Held;
 use crate::http::Http;
+use crate::jobs::backoff::Condition;
+use crate::jobs::cancel::Remembered;
+use crate::jobs::in_flight::Held;
+use crate::jobs::liveness::Vital;
+use crate::jobs::reporter::Lanes;
+use crate::jobs::takeover::HandedBack;
+use crate::jobs::workflows::Graphs;
 use crate::knowledge::Datasets;
-use crate::lanes::Lanes;
-use crate::lists::Lists;
 use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
 use crate::providers::Providers;
-use crate::takeover::HandedBack;
 use crate::tools::Tools;
-use crate::vital::Vital;
 
 /// The worker's settings, converted to the types the code uses.
 #[derive(Debug, Clone)]

@@ -17,11 +17,11 @@ use tidemill_common::wire::job::Job;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use crate::backoff::fraction;
-use crate::begin::begin;
-use crate::core::Core;
-use crate::hand::Hand;
-use crate::held::Stream;
+use crate::jobs::backoff::fraction;
+use crate::jobs::begin::begin;
+use crate::jobs::handle::Hand;
+use crate::jobs::in_flight::Stream;
+use crate::jobs::shared::Core;
 use crate::metrics;
 
 /// Most jobs taken over per check of one stream.

@@ -26,13 +26,13 @@ use tidemill_common::value::JsonMap;
 use tidemill_common::value::secrets::Secrets;
 use tidemill_common::wire::report::Report;
 
-use crate::backoff::Backoff;
-use crate::hand::Hand;
+use crate::attempt::spill;
+use crate::jobs::backoff::Backoff;
+use crate::jobs::handle::Hand;
 use crate::metrics;
-use crate::spill;
 
-pub(crate) use calls::ToolSteps;
-pub use waiting::{CallEnd, PauseEnd};
+pub(crate) use crate::attempt::journal::calls::ToolSteps;
+pub use crate::attempt::journal::waiting::{CallEnd, PauseEnd};
 
 /// The only field of a journal value that refers to a blob with the result. No result of the engine has this field.
 const APART: &str = "$apart";

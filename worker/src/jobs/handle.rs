@@ -12,10 +12,10 @@ use tidemill_common::value::Selector;
 use tidemill_common::wire::job::Job;
 use tidemill_common::wire::report::{JobName, Report};
 
-use crate::core::{Core, now};
-use crate::held::Place;
-use crate::lanes::Finished;
-use crate::spill::Spilled;
+use crate::attempt::spill::Spilled;
+use crate::jobs::in_flight::Place;
+use crate::jobs::reporter::Finished;
+use crate::jobs::shared::{Core, now};
 
 /// A held job; see the module.
 #[derive(Clone)]

@@ -19,15 +19,15 @@ use tidemill_common::telemetry;
 use tidemill_common::value::{Selector, Stored};
 use tidemill_common::wire::job::Job;
 
-use crate::core::{Outside, now};
-use crate::executor::{Attempt, AttemptName, Executor, NodeExecutor, executor_of};
-use crate::hand::Hand;
+use crate::attempt::executor::{Attempt, AttemptName, Executor, NodeExecutor, executor_of};
+use crate::attempt::journal::Steps;
+use crate::attempt::progress::{Progress, SharedProgress, telling};
+use crate::attempt::spill::{Sizes, Spilled, spill, store};
+use crate::attempt::stages;
+use crate::attempt::variables::JobVariables;
+use crate::jobs::handle::Hand;
+use crate::jobs::shared::{Outside, now};
 use crate::metrics;
-use crate::progress::{Progress, SharedProgress, telling};
-use crate::spill::{Sizes, Spilled, spill, store};
-use crate::steps::Steps;
-use crate::variables::JobVariables;
-use crate::work;
 
 /// Largest job body, in bytes, that the read loop evaluates directly. Larger ones would block the loop.
 const ON_THE_SPOT_BYTES_MAX: usize = 16 * 1024;
@@ -134,7 +134,7 @@ async fn attempt(hand: Hand, job: Job) {
         }
     };
     if graph.node(ix).work.is_some() {
-        return work::attempt(hand, job, graph, ix).await;
+        return stages::attempt(hand, job, graph, ix).await;
     }
     let node = graph.node(ix);
     let executor = executor_of(node.kind);

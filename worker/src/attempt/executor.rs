@@ -7,6 +7,7 @@ use tidemill_common::machine::run::RunOptions;
 use tidemill_common::nodes::{NodeKind, NodeResult};
 use tidemill_common::value::Variables;
 
+use crate::attempt::journal::Steps;
 use crate::calls::Calls;
 use crate::http::Http;
 use crate::knowledge::Datasets;
@@ -14,7 +15,6 @@ use crate::nodes::EXECUTORS;
 use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
 use crate::providers::{DeltaSink, Providers};
-use crate::steps::Steps;
 use crate::tools::Tools;
 
 /// Everything an execution may use.
