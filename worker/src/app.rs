@@ -173,7 +173,7 @@ impl Worker {
     }
     /// The number of jobs this worker holds.
     pub fn jobs_held(&self) -> usize {
-        self.core.held.len()
+        self.core.in_flight.len()
     }
     /// Returns when the read loop has ended. It ends only on a stop or a panic.
     pub async fn ended(&mut self) {
@@ -186,22 +186,22 @@ impl Worker {
     /// Takes no more jobs, waits up to `grace` for running jobs, and returns the rest to their queues.
     pub async fn stop(mut self, grace: Duration) {
         let core = self.core.clone();
-        tracing::info!(held = core.held.len(), "worker stops");
-        core.vital.stop();
+        tracing::info!(held = core.in_flight.len(), "worker stops");
+        core.liveness.stop();
         core.stopping.send_replace(true);
         // The read loop frees its permits and its connection; then the store stops serving that connection.
         self.ended().await;
         if tokio::time::timeout(grace, all_ended(&core)).await.is_err() {
             crash::pass(Place::HandBackBegun);
-            hand_back(&core, core.held.take(false)).await;
+            hand_back(&core, core.in_flight.take(false)).await;
             // The remaining jobs have ended; their results are being sent.
             drop(tokio::time::timeout(FLUSH, all_ended(&core)).await);
         }
-        let lanes = core.lanes.close();
-        let undelivered = core.held.take(true);
-        for mut lane in lanes {
-            if tokio::time::timeout(FLUSH, &mut lane).await.is_err() {
-                lane.abort();
+        let senders = core.reporter.close();
+        let undelivered = core.in_flight.take(true);
+        for mut sender in senders {
+            if tokio::time::timeout(FLUSH, &mut sender).await.is_err() {
+                sender.abort();
             }
         }
         hand_back(&core, undelivered).await;
@@ -221,9 +221,9 @@ impl Drop for Worker {
         if let Some(health) = &self.health {
             health.task.abort();
         }
-        drop(self.core.held.take(true));
-        for lane in self.core.lanes.close() {
-            lane.abort();
+        drop(self.core.in_flight.take(true));
+        for sender in self.core.reporter.close() {
+            sender.abort();
         }
     }
 }

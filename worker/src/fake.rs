@@ -25,8 +25,8 @@ use tokio::sync::{Notify, mpsc};
 use crate::attempt::journal::Steps;
 use crate::calls::Calls;
 use crate::http::Http;
-use crate::jobs::handle::Hand;
-use crate::jobs::in_flight::{Place, Stream};
+use crate::jobs::handle::JobHandle;
+use crate::jobs::in_flight::{JobPlace, Stream};
 use crate::jobs::shared::{Core, Outside};
 use crate::knowledge::Datasets;
 use crate::providers::{Providers, ProvidersConfig};
@@ -236,10 +236,10 @@ pub(crate) fn steps(jobs: &Arc<FakeJobs>) -> Steps {
         entry,
         holder: Delivery { consumer: "w".into(), number: 1 },
     };
-    let place = Place { shard: ShardId(0), queue: "default".into(), entry };
+    let place = JobPlace { shard: ShardId(0), queue: "default".into(), entry };
     let started_at = Timestamp::from_micros(5);
-    let hand = Hand { core: core(jobs, 1), place, number: 1, run: run_id(), name, started_at };
-    Steps::new(&hand, execution(5))
+    let handle = JobHandle { core: core(jobs, 1), place, number: 1, run: run_id(), name, started_at };
+    Steps::new(&handle, execution(5))
 }
 
 /// The charges of journal entries: key, provider and model, and tokens.

@@ -51,7 +51,7 @@ pub(crate) fn serve(listener: TcpListener, core: Arc<Core>, door: Door) -> std::
 }
 
 async fn livez(State(core): State<Arc<Core>>) -> impl IntoResponse {
-    if core.vital.moves() {
+    if core.liveness.moves() {
         (StatusCode::OK, "ok\n")
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "the read loop is stuck\n")
@@ -59,7 +59,7 @@ async fn livez(State(core): State<Arc<Core>>) -> impl IntoResponse {
 }
 
 async fn readyz(State(core): State<Arc<Core>>) -> impl IntoResponse {
-    if core.vital.is_stopping() {
+    if core.liveness.is_stopping() {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_string());
     }
     match tokio::time::timeout(READY_WITHIN, core.jobs.namespace()).await {

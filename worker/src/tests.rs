@@ -42,7 +42,7 @@ async fn short_jobs_are_handed_in_together_and_tell_nothing_before() {
     assert_eq!(jobs.state().batches.iter().map(Vec::len).collect::<Vec<_>>(), [1, 4]);
     assert!(jobs.state().facts.is_empty());
     assert_eq!((all[4].kind, &body(&all[4])["outputs"]), ("done", &json!({"output": "Hello Zoë"})));
-    until("nothing held", || core.held.len() == 0).await;
+    until("nothing held", || core.in_flight.len() == 0).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,7 +52,7 @@ async fn no_more_jobs_are_read_than_there_are_permits() {
     (1..=5).for_each(|entry| jobs.push(jobs.hanging_job(entry)));
     until("two jobs run", || jobs.hanging.load(Ordering::SeqCst) == 2).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!((core.held.len(), jobs.state().queued.len()), (2, 3));
+    assert_eq!((core.in_flight.len(), jobs.state().queued.len()), (2, 3));
     assert!(jobs.state().reads.iter().all(|(streams, count, _)| streams.len() * count <= 2));
     // One job ends, and one more is read.
     jobs.state().lost.insert(EntryId::new(1, 0));
@@ -84,7 +84,7 @@ async fn a_cancelled_job_is_dropped_at_once_and_brings_nothing() {
     jobs.cancel(execution(1));
     until("it is dropped", || jobs.hanging.load(Ordering::SeqCst) == 0).await;
     assert!(asked.elapsed() < Duration::from_millis(5));
-    assert_eq!((core.held.len(), jobs.results().len()), (0, 0));
+    assert_eq!((core.in_flight.len(), jobs.results().len()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,7 +96,7 @@ async fn a_cancellation_that_means_an_earlier_attempt_stops_nothing() {
     jobs.push(jobs.hanging_job(1));
     until("asked", || jobs.state().asked.contains(&EntryId::new(1, 0))).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!((jobs.hanging.load(Ordering::SeqCst), core.held.len()), (1, 1));
+    assert_eq!((jobs.hanging.load(Ordering::SeqCst), core.in_flight.len()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +108,7 @@ async fn a_job_that_comes_after_its_cancellation_is_dropped() {
     jobs.state().lost.insert(EntryId::new(1, 0));
     jobs.push(jobs.hanging_job(1));
     until("asked", || !jobs.state().asked.is_empty()).await;
-    until("dropped", || core.held.len() == 0 && jobs.hanging.load(Ordering::SeqCst) == 0).await;
+    until("dropped", || core.in_flight.len() == 0 && jobs.hanging.load(Ordering::SeqCst) == 0).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,12 +137,12 @@ async fn a_result_is_repeated_until_it_is_answered() {
     jobs.push(jobs.job(1, json!("a")));
     let all = results(&jobs, 3).await;
     assert!(all[0] == all[1] && all[1] == all[2]);
-    until("nothing held", || core.held.len() == 0).await;
+    until("nothing held", || core.in_flight.len() == 0).await;
     // A refused result is dropped.
     jobs.state().answers.push_back(Ok(Accepted::NotYours));
     jobs.push(jobs.job(2, json!("a")));
     results(&jobs, 4).await;
-    until("nothing held", || core.held.len() == 0).await;
+    until("nothing held", || core.in_flight.len() == 0).await;
     assert_eq!(jobs.results().len(), 4);
 }
 
@@ -157,7 +157,7 @@ async fn a_result_that_the_store_cannot_take_does_not_hold_up_the_others() {
     jobs.state().answers.extend([nonsense(), nonsense(), nonsense()]);
     jobs.push(jobs.job(1, json!("a")));
     results(&jobs, 3).await;
-    until("released", || core.held.len() == 0).await;
+    until("released", || core.in_flight.len() == 0).await;
     jobs.push(jobs.job(2, json!("a")));
     assert_eq!(results(&jobs, 4).await[3].entry, EntryId::new(2, 0));
 }
@@ -169,7 +169,7 @@ async fn a_large_output_is_stored_first_and_again_when_it_expired() {
     jobs.state().answers.extend([Ok(Accepted::BlobMissing), Ok(Accepted::Stored)]);
     jobs.push(jobs.job(1, json!("x".repeat(9_000))));
     let all = results(&jobs, 2).await;
-    until("nothing held", || core.held.len() == 0).await;
+    until("nothing held", || core.in_flight.len() == 0).await;
     let (id, size) = all[1].blobs.last().unwrap().clone();
     let output = body(&all[1])["outputs"]["output"].clone();
     assert_eq!(output, json!({"$tm": "blob", "id": id.as_str(), "type": "string", "size": size}));
@@ -221,7 +221,7 @@ async fn a_job_handed_out_too_often_is_given_up() {
     assert_eq!(it["error"], "node t was delivered 3 times and no worker returned a result");
     assert_eq!(all[0].dead.as_ref().map(|dead| dead.what), Some("job"));
     // The attempt with the older delivery count was stopped.
-    until("nothing runs", || jobs.hanging.load(Ordering::SeqCst) == 0 && core.held.len() == 0).await;
+    until("nothing runs", || jobs.hanging.load(Ordering::SeqCst) == 0 && core.in_flight.len() == 0).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -263,7 +263,7 @@ async fn a_job_that_makes_no_sense_fails_its_node() {
     jobs.push(delivered(9, "not JSON".into()));
     let last = results(&jobs, 4).await.pop().unwrap();
     assert_eq!(last.dead.map(|dead| dead.content), Some("(withheld)".into()));
-    until("nothing held", || core.held.len() == 0).await;
+    until("nothing held", || core.in_flight.len() == 0).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -276,7 +276,7 @@ async fn a_job_of_a_newer_version_is_left_to_a_newer_worker() {
     until("it is returned", || jobs.state().handed_back == [(EntryId::new(1, 0), 1)]).await;
     jobs.push(jobs.job(2, json!("a")));
     assert_eq!(results(&jobs, 1).await[0].entry, EntryId::new(2, 0));
-    until("nothing held", || core.held.len() == 0).await;
+    until("nothing held", || core.in_flight.len() == 0).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -293,7 +293,7 @@ async fn after_an_error_unknown_jobs_of_this_worker_are_run() {
     let all = results(&jobs, 1).await;
     assert_eq!(all[0].entry, EntryId::new(2, 0));
     // A job already known does not start a second time.
-    assert_eq!((core.held.len(), jobs.hanging.load(Ordering::SeqCst)), (1, 1));
+    assert_eq!((core.in_flight.len(), jobs.hanging.load(Ordering::SeqCst)), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -302,7 +302,7 @@ async fn only_what_was_handed_back_is_taken_in_the_first_lease_after_a_disturban
     let core = working(&jobs, 4);
     let lease = core.settings.lease;
     tokio::time::sleep(lease - Duration::from_secs(1)).await;
-    core.vital.disturb();
+    core.liveness.disturb();
     tokio::time::sleep(lease - Duration::from_secs(4)).await;
     let returned = jobs.job(1, json!("a"));
     jobs.state().returned.push_back(returned);
@@ -324,7 +324,7 @@ async fn only_what_was_handed_back_is_taken_in_the_first_lease_after_a_disturban
 async fn what_another_hands_back_is_taken_as_soon_as_it_is_told() {
     let jobs = FakeJobs::new();
     let core = working(&jobs, 4);
-    core.vital.set_fleet(1_000);
+    core.liveness.set_fleet(1_000);
     tokio::time::sleep(Duration::from_secs(2)).await;
     let told = tokio::time::Instant::now();
     jobs.give_back(jobs.job(1, json!("a")));
@@ -338,7 +338,7 @@ async fn a_worker_that_finds_many_abandoned_jobs_looks_for_more_at_once() {
     let core = working(&jobs, 64);
     tokio::time::sleep(core.settings.lease + Duration::from_secs(3)).await;
     let many: Vec<_> = (1..=40).map(|entry| Delivered { number: 2, ..jobs.job(entry, json!("a")) }).collect();
-    core.vital.set_fleet(1_000);
+    core.liveness.set_fleet(1_000);
     jobs.state().abandoned.extend(many);
     results(&jobs, 1).await;
     let first = tokio::time::Instant::now();
@@ -356,7 +356,7 @@ async fn the_heartbeat_renews_what_is_held_and_drops_what_is_lost() {
     heartbeat::beat(&core, &*jobs).await.unwrap();
     assert_eq!(jobs.state().asked.len(), 2);
     until("one is dropped", || jobs.hanging.load(Ordering::SeqCst) == 1).await;
-    let left = core.held.by_stream();
+    let left = core.in_flight.by_stream();
     assert_eq!(left[&(ShardId(0), "default".into())], [(EntryId::new(1, 0), 1)]);
 }
 

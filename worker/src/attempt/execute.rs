@@ -25,7 +25,7 @@ use crate::attempt::progress::{Progress, SharedProgress, telling};
 use crate::attempt::spill::{Sizes, Spilled, spill, store};
 use crate::attempt::stages;
 use crate::attempt::variables::JobVariables;
-use crate::jobs::handle::Hand;
+use crate::jobs::handle::JobHandle;
 use crate::jobs::shared::{Outside, now};
 use crate::metrics;
 
@@ -38,40 +38,44 @@ const FUEL: u64 = 1_000_000_000;
 const TIMEOUT: &str = EngineErrorType::Timeout.name();
 
 /// Starts a job: evaluates a small one at once, any other in a task.
-pub(crate) fn start(hand: Hand, job: Job, body_bytes: usize) {
-    let graph = hand.core.graphs.find(&job.graph);
+pub(crate) fn start(handle: JobHandle, job: Job, body_bytes: usize) {
+    let graph = handle.core.workflows.find(&job.graph);
     let (spilled, kind) = match graph {
-        Some(graph) if body_bytes <= ON_THE_SPOT_BYTES_MAX => match on_the_spot(&hand, job, graph) {
+        Some(graph) if body_bytes <= ON_THE_SPOT_BYTES_MAX => match on_the_spot(&handle, job, graph) {
             Ok(done) => done,
-            Err(job) => return in_a_task(hand, *job),
+            Err(job) => return in_a_task(handle, *job),
         },
-        Some(_) | None => return in_a_task(hand, job),
+        Some(_) | None => return in_a_task(handle, job),
     };
-    note_end(&hand, kind, spilled.failed);
+    note_end(&handle, kind, spilled.failed);
     if spilled.blobs.is_empty() {
-        return hand.bring(spilled, Vec::new());
+        return handle.bring(spilled, Vec::new());
     }
-    spawn(hand.clone(), async move { store_and_bring(&hand, spilled, Vec::new()).await });
+    spawn(handle.clone(), async move { store_and_bring(&handle, spilled, Vec::new()).await });
 }
 
-fn in_a_task(hand: Hand, job: Job) {
-    spawn(hand.clone(), attempt(hand, job));
+fn in_a_task(handle: JobHandle, job: Job) {
+    spawn(handle.clone(), attempt(handle, job));
 }
 
 /// Spawns an abortable task that reports a failure when it panics.
-fn spawn(hand: Hand, work: impl Future<Output = ()> + Send + 'static) {
-    let guarded = hand.clone();
+fn spawn(handle: JobHandle, work: impl Future<Output = ()> + Send + 'static) {
+    let guarded = handle.clone();
     let task = tokio::spawn(async move {
         if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
             note_end(&guarded, "unknown", true);
             guarded.bring(panicked(&guarded, &*panic), Vec::new());
         }
     });
-    hand.core.held.attach(&hand.place, hand.number, task.abort_handle());
+    handle.core.in_flight.attach(&handle.place, handle.number, task.abort_handle());
 }
 
 /// Evaluates a pure node directly. Returns the job when it must run in a task.
-fn on_the_spot(hand: &Hand, mut job: Job, graph: Arc<Graph>) -> Result<(Spilled, &'static str), Box<Job>> {
+fn on_the_spot(
+    handle: &JobHandle,
+    mut job: Job,
+    graph: Arc<Graph>,
+) -> Result<(Spilled, &'static str), Box<Job>> {
     let has_blobs =
         job.inputs.iter().any(|(_, _, value)| matches!(value, Stored::Blob(_) | Stored::Item { .. }));
     let node = graph.find(job.node.as_str());
@@ -83,7 +87,7 @@ fn on_the_spot(hand: &Hand, mut job: Job, graph: Arc<Graph>) -> Result<(Spilled,
     let node = graph.node(ix);
     let work = || {
         let result = at_once(node, &variables, job.phase, &job.options)?;
-        Ok(spill(result, Some(&variables), sizes(hand, &job.options)))
+        Ok(spill(result, Some(&variables), sizes(handle, &job.options)))
     };
     let spilled = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(spilled)) => spilled,
@@ -91,7 +95,7 @@ fn on_the_spot(hand: &Hand, mut job: Job, graph: Arc<Graph>) -> Result<(Spilled,
             job.inputs = variables.into_inputs();
             return Err(Box::new(job));
         }
-        Err(panic) => panicked(hand, &*panic),
+        Err(panic) => panicked(handle, &*panic),
     };
     Ok((spilled, node.kind.wire()))
 }
@@ -114,13 +118,13 @@ fn at_once(
 }
 
 /// Runs one attempt in its own task.
-async fn attempt(hand: Hand, job: Job) {
-    let core = hand.core.clone();
+async fn attempt(handle: JobHandle, job: Job) {
+    let core = handle.core.clone();
     let (options, streams) = (job.options.clone(), job.streams);
-    let known = core.graphs.find(&job.graph);
+    let known = core.workflows.find(&job.graph);
     let graph = match known {
         Some(graph) => Ok(graph),
-        None => core.graphs.get(hand.place.shard, &job.graph).await,
+        None => core.workflows.get(handle.place.shard, &job.graph).await,
     };
     let found = graph.and_then(|graph| match graph.find(job.node.as_str()) {
         Some(ix) => Ok((graph, ix)),
@@ -129,46 +133,46 @@ async fn attempt(hand: Hand, job: Job) {
     let (graph, ix) = match found {
         Ok(found) => found,
         Err(failure) => {
-            note_end(&hand, "unknown", true);
-            return hand.bring(failed(failure), Vec::new());
+            note_end(&handle, "unknown", true);
+            return handle.bring(failed(failure), Vec::new());
         }
     };
     if graph.node(ix).work.is_some() {
-        return stages::attempt(hand, job, graph, ix).await;
+        return stages::attempt(handle, job, graph, ix).await;
     }
     let node = graph.node(ix);
     let executor = executor_of(node.kind);
-    let progress = progress(&hand, (&graph, node), executor, streams);
-    let work = telling(&progress, run(&hand, job, graph.clone(), ix, executor, &progress));
-    let limit = limit_of(&hand, node);
+    let progress = progress(&handle, (&graph, node), executor, streams);
+    let work = telling(&progress, run(&handle, job, graph.clone(), ix, executor, &progress));
+    let limit = limit_of(&handle, node);
     let (result, variables) = match tokio::time::timeout(limit, work).await {
         Ok(done) => done,
         Err(_) => (timed_out(node, limit), None),
     };
-    finish(&hand, node, (result, variables), &options, Some(&progress)).await;
+    finish(&handle, node, (result, variables), &options, Some(&progress)).await;
 }
 
 /// The time limit for one attempt of a node.
-pub(crate) fn limit_of(hand: &Hand, node: &Node) -> Duration {
+pub(crate) fn limit_of(handle: &JobHandle, node: &Node) -> Duration {
     let own = node.settings.execution_timeout_ms;
-    own.map_or(hand.core.settings.execution_max, Duration::from_millis)
+    own.map_or(handle.core.settings.execution_max, Duration::from_millis)
 }
 
 /// Sends the result of an attempt.
 pub(crate) async fn finish(
-    hand: &Hand,
+    handle: &JobHandle,
     node: &Node,
     (result, variables): (NodeResult, Option<JobVariables>),
     options: &RunOptions,
     progress: Option<&SharedProgress>,
 ) {
     let is_in_outputs = progress.is_some_and(|progress| progress.lock().is_in(&result));
-    let mut spilled = spill(result, variables.as_ref(), sizes(hand, options));
+    let mut spilled = spill(result, variables.as_ref(), sizes(handle, options));
     spilled.record.passing &= node.settings.passing_only;
     drop(variables);
     let streamed = progress.map(|progress| streamed(progress, &spilled, is_in_outputs)).unwrap_or_default();
-    note_end(hand, node.kind.wire(), spilled.failed);
-    store_and_bring(hand, spilled, streamed).await;
+    note_end(handle, node.kind.wire(), spilled.failed);
+    store_and_bring(handle, spilled, streamed).await;
 }
 
 /// Returns the byte count of each streamed text. Text that was not sent yet is left to the outputs, if the attempt
@@ -185,13 +189,18 @@ pub(crate) fn streamed(
     progress.streamed()
 }
 
-fn progress(hand: &Hand, of: (&Graph, &Node), executor: Option<Executor>, streams: bool) -> SharedProgress {
-    SharedProgress::new(progress_of(hand, of, executor, streams))
+fn progress(
+    handle: &JobHandle,
+    of: (&Graph, &Node),
+    executor: Option<Executor>,
+    streams: bool,
+) -> SharedProgress {
+    SharedProgress::new(progress_of(handle, of, executor, streams))
 }
 
 /// The progress reporter of a running node.
 pub(crate) fn progress_of(
-    hand: &Hand,
+    handle: &JobHandle,
     (graph, node): (&Graph, &Node),
     executor: Option<Executor>,
     streams: bool,
@@ -201,15 +210,16 @@ pub(crate) fn progress_of(
         Some(Executor::Outside(_) | Executor::Pure) | None => None,
     };
     let selector: Option<Selector> = output.map(|output| vec![node.id.as_str().into(), output.into()]);
-    let lane = hand.core.lanes.of(hand.place.shard);
-    let gather = hand.core.settings.chunk_gather;
-    let progress = Progress::new(lane, hand.run, hand.name.clone(), hand.started_at, selector, gather);
+    let reports = handle.core.reporter.of(handle.place.shard);
+    let gather = handle.core.settings.chunk_gather;
+    let progress =
+        Progress::new(reports, handle.run, handle.name.clone(), handle.started_at, selector, gather);
     progress.cutting_none_of(graph.hidden.clone())
 }
 
 /// Loads the values, then runs the node.
 async fn run(
-    hand: &Hand,
+    handle: &JobHandle,
     job: Job,
     graph: Arc<Graph>,
     ix: NodeIx,
@@ -219,17 +229,17 @@ async fn run(
     let name = AttemptName { run: job.run, execution: job.execution, number: job.attempt };
     let Job { inputs, options, phase, .. } = job;
     let mut variables = JobVariables::new(inputs, graph.clone());
-    if let Err(failure) = variables.load(&*hand.core.jobs, &hand.core.lists, hand.place.shard).await {
+    if let Err(failure) = variables.load(&*handle.core.jobs, &handle.core.lists, handle.place.shard).await {
         return (NodeResult::failed(failure), Some(variables));
     }
-    let doing = Doing { hand, ix, executor, phase, options: &options, name, steps: None, progress };
+    let doing = Doing { handle, ix, executor, phase, options: &options, name, steps: None, progress };
     execute(doing, variables).await
 }
 
 /// Everything needed to run a node whose values are loaded.
 #[derive(Clone, Copy)]
 pub(crate) struct Doing<'a> {
-    pub(crate) hand: &'a Hand,
+    pub(crate) handle: &'a JobHandle,
     pub(crate) ix: NodeIx,
     pub(crate) executor: Option<Executor>,
     pub(crate) phase: Option<Phase>,
@@ -274,20 +284,20 @@ async fn outside(
     node: &Node,
     variables: &JobVariables,
 ) -> NodeResult {
-    let Doing { hand, options, name, progress, .. } = doing;
+    let Doing { handle, options, name, progress, .. } = doing;
     let own;
     let steps = match doing.steps {
         Some(steps) => steps,
         None => {
-            own = Steps::new(hand, name.execution).hiding(variables.secrets());
+            own = Steps::new(handle, name.execution).hiding(variables.secrets());
             &own
         }
     };
     let mut on_delta = |text: &str| progress.lock().push(text);
     let mut on_thought = |text: &str, last: bool| progress.lock().think(text, last);
     let on_piece = &|output: &str, text: &str| progress.lock().push_to(output, text);
-    let Outside { providers, http, files, tools, knowledge, calls } = &hand.core.outside;
-    let (code, documents) = (&hand.core.code, &hand.core.documents);
+    let Outside { providers, http, files, tools, knowledge, calls } = &handle.core.outside;
+    let (code, documents) = (&handle.core.code, &handle.core.documents);
     let (on_delta, on_thought) = (&mut on_delta, &mut on_thought);
     let files = &**files;
     let attempt = Attempt {
@@ -308,7 +318,7 @@ async fn outside(
         knowledge,
         calls,
         on_piece,
-        prompt_bytes_max: hand.core.settings.prompt_bytes_max,
+        prompt_bytes_max: handle.core.settings.prompt_bytes_max,
     };
     let mut result = executor.run(attempt).await;
     steps.show_doubled(&mut result.process_data);
@@ -341,18 +351,18 @@ async fn aside(
     }
 }
 
-async fn store_and_bring(hand: &Hand, spilled: Spilled, streamed: Vec<(Selector, u64)>) {
-    match store(&*hand.core.jobs, hand.place.shard, &spilled.blobs).await {
-        Ok(()) => hand.bring(spilled, streamed),
+async fn store_and_bring(handle: &JobHandle, spilled: Spilled, streamed: Vec<(Selector, u64)>) {
+    match store(&*handle.core.jobs, handle.place.shard, &spilled.blobs).await {
+        Ok(()) => handle.bring(spilled, streamed),
         Err(error) => {
             let message = format!("a large value of the node cannot be stored: {error}");
-            hand.bring(failed(NodeFailure::new(EngineErrorType::Engine.name(), message)), streamed);
+            handle.bring(failed(NodeFailure::new(EngineErrorType::Engine.name(), message)), streamed);
         }
     }
 }
 
-pub(crate) fn sizes(hand: &Hand, options: &RunOptions) -> Sizes {
-    Sizes { inline_max: options.inline_bytes_max, value_max: hand.core.settings.value_bytes_max }
+pub(crate) fn sizes(handle: &JobHandle, options: &RunOptions) -> Sizes {
+    Sizes { inline_max: options.inline_bytes_max, value_max: handle.core.settings.value_bytes_max }
 }
 
 fn limits_of(options: &RunOptions, fuel: u64) -> EvaluationLimits {
@@ -364,9 +374,9 @@ fn limits_of(options: &RunOptions, fuel: u64) -> EvaluationLimits {
     }
 }
 
-fn note_end(hand: &Hand, kind: &'static str, failed: bool) {
+fn note_end(handle: &JobHandle, kind: &'static str, failed: bool) {
     metrics::JOBS_ENDED.count_for(if failed { "failed" } else { "succeeded" });
-    metrics::JOB_SECONDS.record_for(kind, now().seconds_since(hand.started_at));
+    metrics::JOB_SECONDS.record_for(kind, now().seconds_since(handle.started_at));
 }
 
 fn unknown_node(job: &Job) -> NodeFailure {
@@ -394,10 +404,10 @@ fn failed(failure: NodeFailure) -> Spilled {
     spill(NodeResult::failed(failure), None, sizes)
 }
 
-fn panicked(hand: &Hand, panic: &(dyn Any + Send)) -> Spilled {
+fn panicked(handle: &JobHandle, panic: &(dyn Any + Send)) -> Spilled {
     metrics::PANICS.count();
-    let (node, said) = (&hand.name.node, telemetry::said(panic));
-    tracing::error!(run = %hand.run, %node, said, "the worker panicked while running a node");
+    let (node, said) = (&handle.name.node, telemetry::said(panic));
+    tracing::error!(run = %handle.run, %node, said, "the worker panicked while running a node");
     let message =
         format!("the worker panicked while running node {node}, which is a bug; its log has details");
     failed(NodeFailure::new(EngineErrorType::WorkerPanic.name(), message))

@@ -30,17 +30,17 @@ use tokio::time::Instant;
 
 use crate::attempt::growing::Growing;
 use crate::attempt::journal::Inside;
-use crate::jobs::reporter::Lane;
+use crate::jobs::reporter::ReportQueue;
 use crate::metrics;
 
 const STARTED_AFTER: Duration = Duration::from_millis(limits::STARTED_AFTER_MS);
-/// More pending text than this is sent even when the lane is busy.
+/// More pending text than this is sent even when the report queue is long.
 const PENDING_BYTES_MAX: usize = 64 * 1024;
 
 /// The progress of one attempt; see the module.
 #[derive(Debug)]
 pub(crate) struct Progress {
-    lane: Lane,
+    reports: ReportQueue,
     run: RunId,
     name: JobName,
     started_at: Timestamp,
@@ -76,7 +76,7 @@ impl Text {
 
 impl Progress {
     pub(crate) fn new(
-        lane: Lane,
+        reports: ReportQueue,
         run: RunId,
         name: JobName,
         started_at: Timestamp,
@@ -84,7 +84,7 @@ impl Progress {
         gather: Duration,
     ) -> Self {
         Self {
-            lane,
+            reports,
             run,
             name,
             started_at,
@@ -139,7 +139,7 @@ impl Progress {
         self.texts[at].pending.push(text, &self.secrets);
         let quiet = self.last.is_none_or(|last| now.duration_since(last) >= self.gather);
         // Text that already waits has its own due time.
-        if self.gather.is_zero() || quiet && before == 0 && !self.lane.is_busy() {
+        if self.gather.is_zero() || quiet && before == 0 && !self.reports.is_busy() {
             self.flush_texts_at(now);
         }
     }
@@ -154,7 +154,7 @@ impl Progress {
         let quiet =
             self.thought.ready() == 0 && self.last.is_none_or(|last| now.duration_since(last) >= self.gather);
         self.thought.push(text, &self.secrets);
-        if is_last || self.gather.is_zero() || quiet && !self.lane.is_busy() {
+        if is_last || self.gather.is_zero() || quiet && !self.reports.is_busy() {
             self.send_thought(now, is_last);
         }
     }
@@ -186,7 +186,7 @@ impl Progress {
         if self.pending() == 0 {
             self.announced = true;
             self.report(Report::Started { at: self.started_at });
-        } else if self.lane.is_busy() && self.pending() < PENDING_BYTES_MAX {
+        } else if self.reports.is_busy() && self.pending() < PENDING_BYTES_MAX {
             self.last = Some(now);
         } else {
             self.send_thought(now, false);
@@ -261,7 +261,7 @@ impl Progress {
             None => report,
             Some(inside) => inside.report(of_child(report)),
         };
-        self.lane.report(self.run, report.kind(), report.to_json(&self.name));
+        self.reports.report(self.run, report.kind(), report.to_json(&self.name));
     }
 }
 
@@ -340,10 +340,17 @@ mod tests {
             entry: EntryId::new(5, 0),
             holder: Delivery { consumer: "w".into(), number: 1 },
         };
-        let lane = core(jobs, 1).lanes.of(ShardId(0));
+        let reports = core(jobs, 1).reporter.of(ShardId(0));
         let selector = streams.then(|| vec!["llm".to_string(), "text".to_string()]);
         let gather = Duration::from_millis(limits::CHUNK_GATHER_MS);
-        SharedProgress::new(Progress::new(lane, run_id(), name, Timestamp::from_micros(5), selector, gather))
+        SharedProgress::new(Progress::new(
+            reports,
+            run_id(),
+            name,
+            Timestamp::from_micros(5),
+            selector,
+            gather,
+        ))
     }
 
     /// A sent report: milliseconds since the start, kind, offset, text.

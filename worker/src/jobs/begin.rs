@@ -15,8 +15,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::attempt::execute;
 use crate::jobs::consume::hand_back;
-use crate::jobs::handle::Hand;
-use crate::jobs::in_flight::Place;
+use crate::jobs::handle::JobHandle;
+use crate::jobs::in_flight::JobPlace;
 use crate::jobs::reporter::Finished;
 use crate::jobs::shared::{Core, now};
 use crate::jobs::{cancel, takeover};
@@ -34,22 +34,22 @@ pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemapho
         Err(error) => Err(error.to_string()),
     };
     let Delivered { shard, queue, entry, number, run, body } = delivered;
-    let place = Place { shard, queue, entry };
+    let place = JobPlace { shard, queue, entry };
     let job = match read {
         Ok(job) => job,
         Err(reason) => return refuse(core, place, number, &run, body, permit, &reason),
     };
-    core.held.insert(place.clone(), number, Some(job.execution), permit);
+    core.in_flight.insert(place.clone(), number, Some(job.execution), permit);
     crash::pass(crash::Place::JobTaken);
-    let hand = Hand::new(core.clone(), place, number, &job, started_at);
-    if takeover::is_worn_out(&hand) {
-        tokio::spawn(takeover::give_up(hand, job, body));
+    let handle = JobHandle::new(core.clone(), place, number, &job, started_at);
+    if takeover::is_worn_out(&handle) {
+        tokio::spawn(takeover::give_up(handle, job, body));
         return;
     }
     if core.remembered.contains(&job.execution) {
-        tokio::spawn(cancel::ask(core.clone(), hand.place.clone(), number));
+        tokio::spawn(cancel::ask(core.clone(), handle.place.clone(), number));
     }
-    execute::start(hand, job, body.len());
+    execute::start(handle, job, body.len());
 }
 
 /// Returns the job to its queue for a newer worker. During an upgrade such workers exist.
@@ -62,7 +62,7 @@ fn leave_to_newer(core: &Arc<Core>, delivered: Delivered, reason: &WireError) {
 /// Fails the node of a job that cannot be parsed. Otherwise the job would circulate between the workers forever.
 fn refuse(
     core: &Arc<Core>,
-    place: Place,
+    place: JobPlace,
     number: u32,
     run: &str,
     body: String,
@@ -71,14 +71,14 @@ fn refuse(
 ) {
     metrics::JOBS_ENDED.count_for("refused");
     tracing::error!(run, entry = %place.entry, reason, "a job cannot be read");
-    core.held.insert(place.clone(), number, None, permit);
+    core.in_flight.insert(place.clone(), number, None, permit);
     let reason = format!("{JOB_REFUSED}: {reason}");
     // A job that cannot be read does not say reliably which secrets it contains.
     let kept = withheld(&body);
     match attributed(run, &body) {
         Some(job) => {
-            let hand = Hand::new(core.clone(), place, number, &job, now());
-            hand.give_up(EngineErrorType::Engine, reason, kept);
+            let handle = JobHandle::new(core.clone(), place, number, &job, now());
+            handle.give_up(EngineErrorType::Engine, reason, kept);
         }
         None => discard(core, place, number, run, reason, kept),
     }
@@ -101,7 +101,7 @@ fn attributed(run: &str, body: &str) -> Option<Job> {
 }
 
 /// Removes a job whose node is unknown from its queue and keeps it as a dead letter.
-fn discard(core: &Arc<Core>, place: Place, number: u32, run: &str, reason: String, body: String) {
+fn discard(core: &Arc<Core>, place: JobPlace, number: u32, run: &str, reason: String, body: String) {
     let dead = Dead::new("job", run, reason, body);
     let completion = Completion {
         entry: place.entry,
@@ -112,7 +112,7 @@ fn discard(core: &Arc<Core>, place: Place, number: u32, run: &str, reason: Strin
         blobs: Vec::new(),
         dead: Some(dead),
     };
-    core.held.ended(&place);
-    let lane = core.lanes.of(place.shard);
-    lane.hand_in(Finished { queue: place.queue, completion, blobs: Vec::new() });
+    core.in_flight.ended(&place);
+    let reports = core.reporter.of(place.shard);
+    reports.send_result(Finished { queue: place.queue, completion, blobs: Vec::new() });
 }

@@ -11,7 +11,7 @@ use tidemill_common::store::Hint;
 use tokio::time::Instant;
 
 use crate::jobs::backoff::Backoff;
-use crate::jobs::in_flight::Place;
+use crate::jobs::in_flight::JobPlace;
 use crate::jobs::shared::Core;
 use crate::metrics;
 
@@ -75,16 +75,16 @@ pub(crate) async fn listen(core: Arc<Core>) {
 
 fn hear(core: &Arc<Core>, execution: ExecutionId) {
     core.remembered.add(execution);
-    for (place, number) in core.held.of_execution(&execution) {
+    for (place, number) in core.in_flight.of_execution(&execution) {
         tokio::spawn(ask(core.clone(), place, number));
     }
 }
 
 /// Asks the store whether this worker still owns a job, and stops the job if not. After an error the heartbeat asks
 /// again.
-pub(crate) async fn ask(core: Arc<Core>, place: Place, number: u32) {
+pub(crate) async fn ask(core: Arc<Core>, place: JobPlace, number: u32) {
     let answer = core.jobs.heartbeat(place.shard, &place.queue, &core.consumer, &[place.entry]).await;
-    if answer.is_ok_and(|lost| lost.contains(&place.entry)) && core.held.lose(&place, number) {
+    if answer.is_ok_and(|lost| lost.contains(&place.entry)) && core.in_flight.lose(&place, number) {
         metrics::JOBS_LOST.count();
         tracing::debug!(entry = %place.entry, "job was cancelled");
     }

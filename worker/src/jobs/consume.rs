@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::jobs::backoff::Backoff;
 use crate::jobs::begin::begin;
-use crate::jobs::in_flight::{Place, Stream};
+use crate::jobs::in_flight::{JobPlace, Stream};
 use crate::jobs::shared::Core;
 use crate::jobs::takeover::TakeOver;
 use crate::metrics;
@@ -63,7 +63,7 @@ impl Consumer {
     async fn consume(&mut self) -> std::convert::Infallible {
         let mut backoff = Backoff::default();
         loop {
-            self.core.vital.turn();
+            self.core.liveness.turn();
             let Some(permits) = free_permits(&self.core).await else { continue };
             match self.turn(permits).await {
                 Ok(()) => {
@@ -72,7 +72,7 @@ impl Consumer {
                 }
                 Err(error) => {
                     self.core.reading.failed(&error);
-                    self.core.vital.disturb();
+                    self.core.liveness.disturb();
                     self.reader = None;
                     self.lost_answer = true;
                     backoff.wait().await;
@@ -159,7 +159,7 @@ impl Consumer {
         let jobs = reader.read(streams, count, block).await?;
         if started.elapsed() > block + core.settings.lease / 3 {
             // The store or this process stalled, and leases ran on meanwhile.
-            core.vital.disturb();
+            core.liveness.disturb();
         }
         Ok(jobs)
     }
@@ -168,11 +168,11 @@ impl Consumer {
     async fn adopt(&mut self, permits: &mut OwnedSemaphorePermit) -> Result<(), StoreError> {
         for (shard, queue) in &self.streams {
             // Check before and after: a job that ends in between is only in the first set.
-            let before = self.core.held.by_stream().remove(&(*shard, queue.clone())).unwrap_or_default();
+            let before = self.core.in_flight.by_stream().remove(&(*shard, queue.clone())).unwrap_or_default();
             for job in self.core.jobs.held(*shard, queue, &self.core.consumer).await? {
-                let place = Place { shard: *shard, queue: queue.clone(), entry: job.entry };
+                let place = JobPlace { shard: *shard, queue: queue.clone(), entry: job.entry };
                 let known = before.iter().any(|(entry, _)| *entry == job.entry);
-                if !known && !self.core.held.contains(&place) {
+                if !known && !self.core.in_flight.contains(&place) {
                     tracing::info!(entry = %job.entry, %queue, "found a job whose delivery was lost on the way");
                     self.give(job, permits);
                 }

@@ -1,4 +1,4 @@
-//! A job this worker holds: its queue entry, its identity, and the ways to send its result.
+//! A job this worker holds: its queue entry, its identity, and the ways to report its result.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use tidemill_common::wire::job::Job;
 use tidemill_common::wire::report::{JobName, Report};
 
 use crate::attempt::spill::Spilled;
-use crate::jobs::in_flight::Place;
+use crate::jobs::in_flight::JobPlace;
 use crate::jobs::reporter::Finished;
 use crate::jobs::shared::{Core, now};
 
-/// A held job; see the module.
+/// A job that this worker holds.
 #[derive(Clone)]
-pub(crate) struct Hand {
+pub(crate) struct JobHandle {
     pub(crate) core: Arc<Core>,
-    pub(crate) place: Place,
+    pub(crate) place: JobPlace,
     /// The delivery count of the entry.
     pub(crate) number: u32,
     pub(crate) run: RunId,
@@ -40,8 +40,14 @@ struct Wait {
     pause: Option<Box<Asked>>,
 }
 
-impl Hand {
-    pub(crate) fn new(core: Arc<Core>, place: Place, number: u32, job: &Job, started_at: Timestamp) -> Self {
+impl JobHandle {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        place: JobPlace,
+        number: u32,
+        job: &Job,
+        started_at: Timestamp,
+    ) -> Self {
         let name = JobName {
             frame: job.frame.clone(),
             node: job.node.clone(),
@@ -99,10 +105,10 @@ impl Hand {
             blobs: blobs.iter().map(|(id, text)| (id.clone(), text.len() as u64)).collect(),
             dead: None,
         };
-        self.core.held.ended(&self.place);
+        self.core.in_flight.ended(&self.place);
         let finished = Finished { queue: self.place.queue.clone(), completion, blobs };
-        self.core.lanes.of(self.place.shard).hand_in(finished);
-        self.core.held.stop(&self.place, self.number);
+        self.core.reporter.of(self.place.shard).send_result(finished);
+        self.core.in_flight.stop(&self.place, self.number);
     }
 
     fn end(
@@ -130,8 +136,8 @@ impl Hand {
             blobs: blobs.iter().map(|(id, text)| (id.clone(), text.len() as u64)).collect(),
             dead,
         };
-        self.core.held.ended(&self.place);
+        self.core.in_flight.ended(&self.place);
         let finished = Finished { queue: self.place.queue.clone(), completion, blobs };
-        self.core.lanes.of(self.place.shard).hand_in(finished);
+        self.core.reporter.of(self.place.shard).send_result(finished);
     }
 }

@@ -9,7 +9,7 @@ use tidemill_common::crash;
 use tidemill_common::store::{Jobs, StoreError};
 use tokio::sync::oneshot;
 
-use crate::jobs::in_flight::{Place, Stream};
+use crate::jobs::in_flight::{JobPlace, Stream};
 use crate::jobs::shared::Core;
 use crate::metrics;
 
@@ -59,7 +59,7 @@ async fn keep_beating(core: &Core, jobs: &dyn Jobs) {
             }
             Err(error) => {
                 core.beating.failed(&error);
-                core.vital.disturb();
+                core.liveness.disturb();
                 (lease / 10).min(Duration::from_secs(1))
             }
         };
@@ -72,16 +72,16 @@ async fn keep_beating(core: &Core, jobs: &dyn Jobs) {
 /// # Errors
 /// An error of the store. The other streams were still renewed.
 pub(crate) async fn beat(core: &Core, jobs: &dyn Jobs) -> Result<(), StoreError> {
-    if !core.vital.moves() {
+    if !core.liveness.moves() {
         tracing::error!("the read loop is stuck; its jobs are left to other workers");
         return Ok(());
     }
-    let held = core.held.by_stream();
+    let held = core.in_flight.by_stream();
     metrics::JOBS_HELD.set(held.values().map(Vec::len).sum::<usize>() as f64);
     let renewed = join_all(held.iter().map(|(stream, entries)| renew(core, jobs, stream, entries))).await;
     let ttl = core.settings.lease.saturating_mul(3);
     let fleet = jobs.announce_worker(&core.consumer, ttl).await?;
-    core.vital.set_fleet(fleet);
+    core.liveness.set_fleet(fleet);
     metrics::FLEET.set(fleet as f64);
     renewed.into_iter().collect()
 }
@@ -96,9 +96,9 @@ async fn renew(
     let lost = jobs.heartbeat(*shard, queue, &core.consumer, &ids).await?;
     crash::pass(crash::Place::BeatDone);
     for (entry, number) in entries.iter().filter(|(entry, _)| lost.contains(entry)) {
-        let place = Place { shard: *shard, queue: queue.clone(), entry: *entry };
+        let place = JobPlace { shard: *shard, queue: queue.clone(), entry: *entry };
         // A result that was accepted meanwhile has already left the map.
-        if core.held.lose(&place, *number) {
+        if core.in_flight.lose(&place, *number) {
             metrics::JOBS_LOST.count();
             tracing::info!(%shard, %queue, %entry, "job no longer belongs to this worker and was dropped");
         }

@@ -13,7 +13,7 @@ pub(crate) type Stream = (ShardId, Arc<str>);
 
 /// The queue entry of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct JobPlace {
     pub(crate) shard: ShardId,
     pub(crate) queue: Arc<str>,
     pub(crate) entry: EntryId,
@@ -41,13 +41,13 @@ impl HeldJob {
 
 /// The map of held jobs; see the module.
 #[derive(Debug, Default)]
-pub(crate) struct Held(Mutex<HashMap<Place, HeldJob>>);
+pub(crate) struct InFlight(Mutex<HashMap<JobPlace, HeldJob>>);
 
-impl Held {
+impl InFlight {
     /// Adds a job. An entry with an older delivery count is stopped: this worker took the job over from itself.
     pub(crate) fn insert(
         &self,
-        place: Place,
+        place: JobPlace,
         number: u32,
         execution: Option<ExecutionId>,
         permit: OwnedSemaphorePermit,
@@ -59,7 +59,7 @@ impl Held {
     }
 
     /// Sets the task that runs a job. If the job was lost meanwhile, the task is stopped.
-    pub(crate) fn attach(&self, place: &Place, number: u32, task: AbortHandle) {
+    pub(crate) fn attach(&self, place: &JobPlace, number: u32, task: AbortHandle) {
         match self.lock().get_mut(place) {
             Some(job) if job.number == number => job.task = Some(task),
             Some(_) | None => task.abort(),
@@ -67,14 +67,14 @@ impl Held {
     }
 
     /// Marks a job as ended; only its result is left to send.
-    pub(crate) fn ended(&self, place: &Place) {
+    pub(crate) fn ended(&self, place: &JobPlace) {
         if let Some(job) = self.lock().get_mut(place) {
             job.ended = true;
         }
     }
 
     /// Stops the task of a job. The job stays held until its result is accepted.
-    pub(crate) fn stop(&self, place: &Place, number: u32) {
+    pub(crate) fn stop(&self, place: &JobPlace, number: u32) {
         match self.lock().get(place) {
             Some(job) if job.number == number => job.abort(),
             Some(_) | None => {}
@@ -82,12 +82,12 @@ impl Held {
     }
 
     /// Releases a job whose result was answered.
-    pub(crate) fn settle(&self, place: &Place, number: u32) {
+    pub(crate) fn settle(&self, place: &JobPlace, number: u32) {
         drop(self.remove(place, number));
     }
 
     /// Stops and removes a job this worker no longer owns. Returns false if it was not held.
-    pub(crate) fn lose(&self, place: &Place, number: u32) -> bool {
+    pub(crate) fn lose(&self, place: &JobPlace, number: u32) -> bool {
         let lost = self.remove(place, number);
         if let Some(job) = &lost {
             job.abort();
@@ -95,7 +95,7 @@ impl Held {
         lost.is_some()
     }
 
-    /// Stops and removes jobs at shutdown: all of them, or only those without a result. Returns the entries to hand
+    /// Stops and removes jobs at shutdown: all of them, or only those without a result. Returns the entries to handle
     /// back.
     pub(crate) fn take(&self, with_results: bool) -> HashMap<Stream, Vec<(EntryId, u32)>> {
         let mut taken: HashMap<Stream, Vec<(EntryId, u32)>> = HashMap::new();
@@ -112,7 +112,7 @@ impl Held {
     }
 
     /// Returns true if a job is held, with any delivery count.
-    pub(crate) fn contains(&self, place: &Place) -> bool {
+    pub(crate) fn contains(&self, place: &JobPlace) -> bool {
         self.lock().contains_key(place)
     }
 
@@ -126,7 +126,7 @@ impl Held {
     }
 
     /// The held jobs of an execution. There can be several, enqueued one after the other.
-    pub(crate) fn of_execution(&self, execution: &ExecutionId) -> Vec<(Place, u32)> {
+    pub(crate) fn of_execution(&self, execution: &ExecutionId) -> Vec<(JobPlace, u32)> {
         let held = self.lock();
         let of_it = held.iter().filter(|(_, job)| job.execution.as_ref() == Some(execution));
         of_it.map(|(place, job)| (place.clone(), job.number)).collect()
@@ -137,12 +137,12 @@ impl Held {
         self.lock().len()
     }
 
-    fn remove(&self, place: &Place, number: u32) -> Option<HeldJob> {
+    fn remove(&self, place: &JobPlace, number: u32) -> Option<HeldJob> {
         let mut held = self.lock();
         if held.get(place)?.number == number { held.remove(place) } else { None }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Place, HeldJob>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<JobPlace, HeldJob>> {
         // No code panics while it holds the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,7 +12,7 @@ pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 /// The liveness state; see the module.
 #[derive(Debug)]
-pub(crate) struct Vital {
+pub(crate) struct Liveness {
     began: Instant,
     turned_ms: AtomicU64,
     disturbed_ms: AtomicU64,
@@ -20,7 +20,7 @@ pub(crate) struct Vital {
     stopping: AtomicBool,
 }
 
-impl Vital {
+impl Liveness {
     pub(crate) fn new() -> Self {
         Self {
             began: Instant::now(),

@@ -1,6 +1,6 @@
-//! Sends facts and results to the store: one lane (queue) per shard. A lane sends everything that is ready in one
-//! request, facts before results, and repeats the request until it is answered. So a thousand short jobs need few round
-//! trips, and the facts of a job reach the inbox before its result.
+//! Step 11 of a run, the report: sends facts and results to the store, through one queue per shard. A queue sends
+//! everything that is ready in one request, facts before results, and repeats the request until it is answered. So a
+//! thousand short jobs need few round trips, and the facts of a job reach the inbox before its result.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::jobs::backoff::{Backoff, Condition};
-use crate::jobs::in_flight::{Held, Place};
+use crate::jobs::in_flight::{InFlight, JobPlace};
 use crate::metrics;
 
 /// Most messages per request; larger batches gain nothing.
@@ -45,25 +45,25 @@ enum Message {
 
 /// The sending end of one shard's queue. It keeps the order.
 #[derive(Debug, Clone)]
-pub(crate) struct Lane {
+pub(crate) struct ReportQueue {
     sender: UnboundedSender<Message>,
     waiting: Arc<AtomicUsize>,
 }
 
-impl Lane {
+impl ReportQueue {
     /// Sends a fact.
     pub(crate) fn report(&self, run: RunId, kind: &'static str, body: String) {
         self.send(Message::Fact(run, kind, body));
     }
     /// Sends a result.
-    pub(crate) fn hand_in(&self, finished: Finished) {
+    pub(crate) fn send_result(&self, finished: Finished) {
         self.send(Message::Result(Box::new(finished)));
     }
     /// Returns when all earlier facts are in the inbox or were given up.
     pub(crate) async fn passed(&self) {
         let (sender, receiver) = oneshot::channel();
         self.send(Message::Passed(sender));
-        // A closed lane sends nothing more, so the error does not matter.
+        // A closed queue sends nothing more, so the error does not matter.
         drop(receiver.await);
     }
     /// Returns true when the store does not keep up.
@@ -72,67 +72,67 @@ impl Lane {
     }
     fn send(&self, message: Message) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        // A lane closes only when the worker ends; later messages are not needed.
+        // A queue closes only when the worker ends; later messages are not needed.
         drop(self.sender.send(message));
     }
 }
 
-/// All lanes. A lane is opened when it is first used.
-pub(crate) struct Lanes {
+/// All report queues, one per shard. A queue is opened when it is first used.
+pub(crate) struct Reporter {
     jobs: Arc<dyn Jobs>,
     consumer: Arc<str>,
-    held: Arc<Held>,
-    open: Mutex<HashMap<ShardId, (Lane, JoinHandle<()>)>>,
+    in_flight: Arc<InFlight>,
+    open: Mutex<HashMap<ShardId, (ReportQueue, JoinHandle<()>)>>,
 }
 
-impl Lanes {
-    pub(crate) fn new(jobs: Arc<dyn Jobs>, consumer: Arc<str>, held: Arc<Held>) -> Self {
-        Self { jobs, consumer, held, open: Mutex::default() }
+impl Reporter {
+    pub(crate) fn new(jobs: Arc<dyn Jobs>, consumer: Arc<str>, in_flight: Arc<InFlight>) -> Self {
+        Self { jobs, consumer, in_flight, open: Mutex::default() }
     }
-    /// Returns the lane of a shard.
-    pub(crate) fn of(&self, shard: ShardId) -> Lane {
+    /// Returns the queue of a shard.
+    pub(crate) fn of(&self, shard: ShardId) -> ReportQueue {
         let open = || {
             let (sender, receiver) = unbounded_channel();
             let waiting = Arc::new(AtomicUsize::new(0));
-            let hands = Hands {
+            let hands = ReportSender {
                 jobs: self.jobs.clone(),
                 consumer: self.consumer.clone(),
-                held: self.held.clone(),
+                in_flight: self.in_flight.clone(),
                 shard,
                 waiting: waiting.clone(),
                 reporting: Condition::new("reporting"),
-                completing: Condition::new("handing results in"),
+                completing: Condition::new("sending results"),
             };
-            (Lane { sender, waiting }, tokio::spawn(hands.run(receiver)))
+            (ReportQueue { sender, waiting }, tokio::spawn(hands.run(receiver)))
         };
         self.lock().entry(shard).or_insert_with(open).0.clone()
     }
-    /// Closes all lanes. Each ends when its messages are answered and no job uses it.
+    /// Closes all queues. Each ends when its messages are answered and no job uses it.
     pub(crate) fn close(&self) -> Vec<JoinHandle<()>> {
         self.lock().drain().map(|(_, (_, task))| task).collect()
     }
-    fn lock(&self) -> MutexGuard<'_, HashMap<ShardId, (Lane, JoinHandle<()>)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ShardId, (ReportQueue, JoinHandle<()>)>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn blobs_vanish() -> StoreError {
     let reason = "large values are gone as soon as they are stored; is Redis evicting keys?".into();
-    StoreError::Unexpected { doing: "handing results in", reason }
+    StoreError::Unexpected { doing: "sending results", reason }
 }
 
-/// The receiving end of a lane.
-struct Hands {
+/// The receiving end of a report queue.
+struct ReportSender {
     jobs: Arc<dyn Jobs>,
     consumer: Arc<str>,
-    held: Arc<Held>,
+    in_flight: Arc<InFlight>,
     shard: ShardId,
     waiting: Arc<AtomicUsize>,
     reporting: Condition,
     completing: Condition,
 }
 
-impl Hands {
+impl ReportSender {
     async fn run(self, mut receiver: UnboundedReceiver<Message>) {
         let mut batch = Vec::with_capacity(BATCH_MAX);
         while receiver.recv_many(&mut batch, BATCH_MAX).await > 0 {
@@ -155,7 +155,7 @@ impl Hands {
                 let _ = sender.send(());
             }
             for (queue, of_queue) in results {
-                self.hand_in(&queue, of_queue).await;
+                self.send_result(&queue, of_queue).await;
             }
             self.waiting.fetch_sub(taken, Ordering::Relaxed);
         }
@@ -183,7 +183,7 @@ impl Hands {
         self.reporting.works();
     }
 
-    async fn hand_in(&self, queue: &Arc<str>, finished: Vec<Finished>) {
+    async fn send_result(&self, queue: &Arc<str>, finished: Vec<Finished>) {
         match self.try_until_answered(queue, finished).await {
             Ok(()) => {}
             Err((alone, error)) if alone.len() == 1 => self.drop_results(queue, alone, &error),
@@ -265,7 +265,7 @@ impl Hands {
                     continue;
                 }
             }
-            self.held.settle(&self.place(&it), it.completion.number);
+            self.in_flight.settle(&self.place(&it), it.completion.number);
         }
         remaining
     }
@@ -275,11 +275,11 @@ impl Hands {
         for it in results {
             metrics::RESULTS.count_for("dropped");
             tracing::error!(run = %it.completion.run, %queue, entry = %it.completion.entry, %error, "result cannot be sent; its lease expires and another worker runs its job");
-            self.held.settle(&self.place(&it), it.completion.number);
+            self.in_flight.settle(&self.place(&it), it.completion.number);
         }
     }
 
-    fn place(&self, it: &Finished) -> Place {
-        Place { shard: self.shard, queue: it.queue.clone(), entry: it.completion.entry }
+    fn place(&self, it: &Finished) -> JobPlace {
+        JobPlace { shard: self.shard, queue: it.queue.clone(), entry: it.completion.entry }
     }
 }

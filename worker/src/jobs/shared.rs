@@ -15,11 +15,11 @@ use crate::calls::Calls;
 use crate::http::Http;
 use crate::jobs::backoff::Condition;
 use crate::jobs::cancel::Remembered;
-use crate::jobs::in_flight::Held;
-use crate::jobs::liveness::Vital;
-use crate::jobs::reporter::Lanes;
+use crate::jobs::in_flight::InFlight;
+use crate::jobs::liveness::Liveness;
+use crate::jobs::reporter::Reporter;
 use crate::jobs::takeover::HandedBack;
-use crate::jobs::workflows::Graphs;
+use crate::jobs::workflows::WorkflowLoader;
 use crate::knowledge::Datasets;
 use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
@@ -81,15 +81,15 @@ pub(crate) struct Core {
     pub(crate) outside: Outside,
     pub(crate) code: CodeNodes,
     pub(crate) documents: DocumentNodes,
-    pub(crate) graphs: Graphs,
+    pub(crate) workflows: WorkflowLoader,
     pub(crate) lists: Lists,
-    pub(crate) held: Arc<Held>,
-    pub(crate) lanes: Lanes,
+    pub(crate) in_flight: Arc<InFlight>,
+    pub(crate) reporter: Reporter,
     /// One permit per running job.
     pub(crate) permits: Arc<Semaphore>,
     pub(crate) remembered: Remembered,
     pub(crate) handed_back: HandedBack,
-    pub(crate) vital: Vital,
+    pub(crate) liveness: Liveness,
     /// Becomes true when the worker takes no more jobs.
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) reading: Condition,
@@ -107,15 +107,15 @@ impl Core {
         outside: Outside,
     ) -> Self {
         let settings = Settings::of(config);
-        let held = Arc::new(Held::default());
+        let in_flight = Arc::new(InFlight::default());
         Self {
-            graphs: Graphs::new(jobs.clone(), key, config.compat.secrets_in_outputs),
+            workflows: WorkflowLoader::new(jobs.clone(), key, config.compat.secrets_in_outputs),
             lists: Lists::default(),
-            lanes: Lanes::new(jobs.clone(), consumer.clone(), held.clone()),
+            reporter: Reporter::new(jobs.clone(), consumer.clone(), in_flight.clone()),
             permits: Arc::new(Semaphore::new(settings.permits)),
             remembered: Remembered::new(settings.lease),
             handed_back: HandedBack::default(),
-            vital: Vital::new(),
+            liveness: Liveness::new(),
             stopping: watch::Sender::new(false),
             reading: Condition::new("reading jobs"),
             beating: Condition::new("keeping jobs"),
@@ -126,7 +126,7 @@ impl Core {
             outside,
             code: CodeNodes::new(&config.code),
             documents: DocumentNodes::new(config),
-            held,
+            in_flight,
         }
     }
 }

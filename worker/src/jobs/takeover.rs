@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::jobs::backoff::fraction;
 use crate::jobs::begin::begin;
-use crate::jobs::handle::Hand;
+use crate::jobs::handle::JobHandle;
 use crate::jobs::in_flight::Stream;
 use crate::jobs::shared::Core;
 use crate::metrics;
@@ -53,7 +53,7 @@ impl HandedBack {
     /// Notes the shard and wakes the read loop, which alone takes jobs. After an error the next check finds the job.
     pub(crate) async fn hear(&self, core: &Core, shard: ShardId) {
         let is_first = self.lock().insert(shard);
-        if is_first && !core.vital.is_stopping() {
+        if is_first && !core.liveness.is_stopping() {
             drop(core.jobs.wake(self.reader.load(Ordering::Relaxed)).await);
         }
     }
@@ -95,11 +95,11 @@ impl TakeOver {
         let announced = core.handed_back.take();
         let is_due = Instant::now() >= self.next;
         if is_due {
-            let workers = u32::try_from(core.vital.fleet()).unwrap_or(u32::MAX);
+            let workers = u32::try_from(core.liveness.fleet()).unwrap_or(u32::MAX);
             self.next = Instant::now() + self.every.saturating_mul(workers).mul_f64(0.5 + fraction() / 2.0);
         }
         let lease = core.settings.lease;
-        let idle = if core.vital.steady_for(lease) { lease } else { HANDED_BACK };
+        let idle = if core.liveness.steady_for(lease) { lease } else { HANDED_BACK };
         let wanted: Vec<Stream> =
             streams.iter().filter(|(shard, _)| is_due || announced.contains(shard)).cloned().collect();
         // One round trip for all streams, so that idle workers cause little load.
@@ -130,21 +130,21 @@ impl TakeOver {
 }
 
 /// Returns true if a job was delivered too often to be tried again.
-pub(crate) fn is_worn_out(hand: &Hand) -> bool {
-    hand.name.holder.counted() > hand.core.settings.deliveries_max
+pub(crate) fn is_worn_out(handle: &JobHandle) -> bool {
+    handle.name.holder.counted() > handle.core.settings.deliveries_max
 }
 
 /// Fails a job that no worker finishes. The dead letter contains no secrets of the workflow.
-pub(crate) async fn give_up(hand: Hand, job: Job, body: String) {
+pub(crate) async fn give_up(handle: JobHandle, job: Job, body: String) {
     metrics::JOBS_ENDED.count_for("given_up");
-    let times = hand.name.holder.counted() - 1;
+    let times = handle.name.holder.counted() - 1;
     let reason =
-        format!("node {} was delivered {times} times and no worker returned a result", hand.name.node);
-    tracing::error!(run = %hand.run, node = %hand.name.node, times, "job given up");
-    let graph = hand.core.graphs.get(hand.place.shard, &job.graph).await;
+        format!("node {} was delivered {times} times and no worker returned a result", handle.name.node);
+    tracing::error!(run = %handle.run, node = %handle.name.node, times, "job given up");
+    let graph = handle.core.workflows.get(handle.place.shard, &job.graph).await;
     let body = match graph {
         Ok(graph) => graph.hidden.hidden_json(body, 1),
         Err(_) => withheld(&body),
     };
-    hand.give_up(EngineErrorType::WorkerLost, reason, body);
+    handle.give_up(EngineErrorType::WorkerLost, reason, body);
 }

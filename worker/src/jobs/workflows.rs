@@ -12,7 +12,7 @@ use tidemill_common::workflows::{WorkflowError, Workflows};
 use crate::jobs::backoff::{Backoff, Condition};
 
 /// The graphs of jobs, from memory or from the store.
-pub(crate) struct Graphs {
+pub(crate) struct WorkflowLoader {
     jobs: Arc<dyn Jobs>,
     workflows: Workflows,
     loading: Condition,
@@ -31,7 +31,7 @@ impl From<WorkflowError> for Unusable {
     }
 }
 
-impl Graphs {
+impl WorkflowLoader {
     pub(crate) fn new(jobs: Arc<dyn Jobs>, key: Option<SealingKey>, shows_secrets: bool) -> Self {
         let workflows = Workflows::new(key, shows_secrets);
         Self { jobs, workflows, loading: Condition::new("loading a workflow") }

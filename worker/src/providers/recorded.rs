@@ -1,5 +1,5 @@
 //! Tests with recorded answers (`fixtures/`) that follow the providers' documentation, cut into arbitrary pieces. The
-//! expected results are in each folder's `expected.json`. They are written by hand from the file and the documentation,
+//! expected results are in each folder's `expected.json`. They are written by handle from the file and the documentation,
 //! never from the code's output.
 
 use std::collections::BTreeSet;

@@ -28,7 +28,7 @@ use tidemill_common::wire::report::Report;
 
 use crate::attempt::spill;
 use crate::jobs::backoff::Backoff;
-use crate::jobs::handle::Hand;
+use crate::jobs::handle::JobHandle;
 use crate::metrics;
 
 pub(crate) use crate::attempt::journal::calls::ToolSteps;
@@ -102,7 +102,7 @@ impl Spender {
 
 /// The journal of one job. A node receives it with its attempt.
 pub struct Steps {
-    hand: Hand,
+    handle: JobHandle,
     of: JournalOf,
     wait_max: Duration,
     /// Set for a node that runs inside the job.
@@ -141,21 +141,21 @@ impl Inside {
 }
 
 impl Steps {
-    pub(crate) fn new(hand: &Hand, execution: ExecutionId) -> Self {
+    pub(crate) fn new(handle: &JobHandle, execution: ExecutionId) -> Self {
         let of = JournalOf {
-            shard: hand.place.shard,
-            queue: hand.place.queue.clone(),
-            entry: hand.place.entry,
-            number: hand.number,
-            consumer: hand.core.consumer.clone(),
-            run: hand.run,
+            shard: handle.place.shard,
+            queue: handle.place.queue.clone(),
+            entry: handle.place.entry,
+            number: handle.number,
+            consumer: handle.core.consumer.clone(),
+            run: handle.run,
             execution,
-            attempt: hand.name.attempt,
+            attempt: handle.name.attempt,
         };
-        let wait_max = hand.core.settings.job_wait_max;
+        let wait_max = handle.core.settings.job_wait_max;
         let (begun, wasted) = (Mutex::default(), Mutex::default());
         let (secrets, around) = (Secrets::default(), Vec::new());
-        Self { hand: hand.clone(), of, wait_max, inside: None, around, secrets, begun, wasted }
+        Self { handle: handle.clone(), of, wait_max, inside: None, around, secrets, begun, wasted }
     }
 
     /// Sets the secrets that the job was given.
@@ -173,9 +173,9 @@ impl Steps {
         let open = self.tries().open.clone();
         let around = open.into_iter().map(|step| (self.of.clone(), step)).collect();
         let of = JournalOf { execution, attempt, ..self.of.clone() };
-        let (hand, secrets, wait_max) = (self.hand.clone(), self.secrets.clone(), self.wait_max);
+        let (handle, secrets, wait_max) = (self.handle.clone(), self.secrets.clone(), self.wait_max);
         let (begun, wasted) = (Mutex::default(), Mutex::default());
-        Self { hand, of, wait_max, inside: Some(inside), around, secrets, begun, wasted }
+        Self { handle, of, wait_max, inside: Some(inside), around, secrets, begun, wasted }
     }
 
     /// Begins a journal entry. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
@@ -271,7 +271,7 @@ impl Steps {
 
     /// As [`Self::record`], with any report and with blobs.
     pub(crate) async fn keep(&self, step: &str, result: &Json, report: Report, blobs: &[(BlobId, String)]) {
-        let (kind, fact) = (report.kind(), report.to_json(&self.hand.name));
+        let (kind, fact) = (report.kind(), report.to_json(&self.handle.name));
         let result = match self.secrets.are_none() {
             true => result.to_string(),
             false => self.secrets.sealed(result.clone()).to_string(),
@@ -279,7 +279,7 @@ impl Steps {
         let sizes: Vec<(BlobId, u64)> =
             blobs.iter().map(|(id, text)| (id.clone(), text.len() as u64)).collect();
         // The report of an entry's start must come before its end.
-        self.hand.core.lanes.of(self.of.shard).passed().await;
+        self.handle.core.reporter.of(self.of.shard).passed().await;
         crash::pass(Place::StepMade);
         let record = || self.jobs().record_step(&self.of, step, &result, (kind, &fact), &sizes);
         loop {
@@ -303,7 +303,7 @@ impl Steps {
     fn report(&self, events: Vec<(StepEvent, JsonMap)>, charge: Option<Box<Charge>>) -> Report {
         let events = self.hidden(events);
         match &self.inside {
-            None => Report::Step { started_at: self.hand.started_at, events, charge },
+            None => Report::Step { started_at: self.handle.started_at, events, charge },
             Some(inside) => inside.report(ChildEvent::Step { events, charge }),
         }
     }
@@ -312,28 +312,28 @@ impl Steps {
     /// delivered again.
     pub fn tell(&self, events: Vec<(StepEvent, JsonMap)>) {
         let report = self.report(events, None);
-        let lane = self.hand.core.lanes.of(self.of.shard);
-        lane.report(self.of.run, report.kind(), report.to_json(&self.hand.name));
+        let reports = self.handle.core.reporter.of(self.of.shard);
+        reports.report(self.of.run, report.kind(), report.to_json(&self.handle.name));
     }
 
     /// Most times a person is asked for missing input of one step.
     pub(crate) fn parameter_rounds_max(&self) -> u32 {
-        self.hand.core.settings.parameter_rounds_max
+        self.handle.core.settings.parameter_rounds_max
     }
 
     /// Longest time for gathering pieces of text.
     pub(crate) fn chunk_gather(&self) -> Duration {
-        self.hand.core.settings.chunk_gather
+        self.handle.core.settings.chunk_gather
     }
 
-    /// Returns true if the lane's queue is long, so that a report would wait.
-    pub(crate) fn lane_is_busy(&self) -> bool {
-        self.hand.core.lanes.of(self.of.shard).is_busy()
+    /// Returns true if the report queue is long, so that a report would wait.
+    pub(crate) fn reports_are_delayed(&self) -> bool {
+        self.handle.core.reporter.of(self.of.shard).is_busy()
     }
 
     /// Longest prompt of a step, in bytes.
     pub(crate) fn prompt_bytes_max(&self) -> usize {
-        self.hand.core.settings.prompt_bytes_max
+        self.handle.core.settings.prompt_bytes_max
     }
 
     /// The text of a blob of this shard, or `None` when it is gone.
@@ -353,7 +353,7 @@ impl Steps {
 
     fn the_try(&self, step: &str, number: u32, possible_duplicate: bool) -> Try {
         if possible_duplicate {
-            tracing::info!(run = %self.of.run, node = %self.hand.name.node, step, number, "continuing a try of an earlier worker; its call may be made twice");
+            tracing::info!(run = %self.of.run, node = %self.handle.name.node, step, number, "continuing a try of an earlier worker; its call may be made twice");
         }
         let mut tries = self.tries();
         if !tries.open.iter().any(|open| open == step) {
@@ -410,7 +410,7 @@ impl Steps {
     }
 
     fn jobs(&self) -> &dyn Jobs {
-        &*self.hand.core.jobs
+        &*self.handle.core.jobs
     }
 
     /// Repeats a request until it is answered. All requests here can be repeated safely.
@@ -437,7 +437,7 @@ impl Steps {
 
     /// Stops the job's task, because this worker no longer owns the job.
     async fn lost<T>(&self) -> T {
-        self.hand.core.held.lose(&self.hand.place, self.hand.number);
+        self.handle.core.in_flight.lose(&self.handle.place, self.handle.number);
         std::future::pending().await
     }
 }

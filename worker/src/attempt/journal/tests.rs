@@ -17,14 +17,14 @@ use tidemill_common::wire::report::JobName;
 
 use crate::attempt::journal::{Begun, PauseEnd, Steps, Told};
 use crate::fake::{FakeJobs, core, execution, run_id};
-use crate::jobs::handle::Hand;
-use crate::jobs::in_flight::Place;
+use crate::jobs::handle::JobHandle;
+use crate::jobs::in_flight::JobPlace;
 
 fn request() -> PauseRequest {
     PauseRequest::asking(PauseKind::ToolApproval, "Call it?", approval_schema())
 }
 
-fn hand(jobs: &Arc<FakeJobs>) -> Hand {
+fn handle(jobs: &Arc<FakeJobs>) -> JobHandle {
     let entry = EntryId::new(5, 0);
     let name = JobName {
         frame: FramePath::root(),
@@ -33,15 +33,15 @@ fn hand(jobs: &Arc<FakeJobs>) -> Hand {
         entry,
         holder: Delivery { consumer: "w".into(), number: 1 },
     };
-    let place = Place { shard: ShardId(0), queue: "default".into(), entry };
+    let place = JobPlace { shard: ShardId(0), queue: "default".into(), entry };
     let started_at = Timestamp::from_micros(5);
-    Hand { core: core(jobs, 1), place, number: 1, run: run_id(), name, started_at }
+    JobHandle { core: core(jobs, 1), place, number: 1, run: run_id(), name, started_at }
 }
 
 #[tokio::test]
 async fn a_question_puts_the_job_down_and_its_end_is_what_it_returns() {
     let jobs = FakeJobs::new();
-    let steps = Steps::new(&hand(&jobs), execution(5));
+    let steps = Steps::new(&handle(&jobs), execution(5));
     let asking = tokio::time::timeout(Duration::from_millis(200), steps.pause("tool:1", request())).await;
     assert!(asking.is_err(), "no worker holds the job then");
     let pause = id_in_job(&execution(5), "tool:1").to_string();
@@ -75,7 +75,7 @@ async fn a_call_that_may_have_been_made_twice_says_so_to_whoever_reads_of_it() {
         steps.show_doubled(&mut process_data);
         process_data.remove("possible_duplicates")
     };
-    let steps = Steps::new(&hand(&jobs), execution(5));
+    let steps = Steps::new(&handle(&jobs), execution(5));
     for step in ["tool:a", "tool:b", "ready"] {
         let Begun::Try(the_try) = steps.begin(step).await else { panic!("{step} is not known") };
         let events = vec![(StepEvent::ToolCallCompleted, JsonMap::new())];
@@ -87,7 +87,7 @@ async fn a_call_that_may_have_been_made_twice_says_so_to_whoever_reads_of_it() {
     let told: Vec<Json> = jobs.state().facts.iter().map(|(_, fact)| fact["events"][0][1].clone()).collect();
     assert_eq!(told, [json!({"possible_duplicate": true}), json!({}), json!({})]);
     // A later worker reads the note in the journal.
-    let later = Steps::new(&hand(&jobs), execution(5));
+    let later = Steps::new(&handle(&jobs), execution(5));
     for (step, known) in [
         ("tool:a", json!({"words": "tool:a"})),
         ("tool:b", json!({"words": "tool:b"})),

@@ -61,10 +61,10 @@ impl Steps {
         }
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         let reason = self.secrets.masked(reason.to_owned());
-        tracing::debug!(run = %self.of.run, node = %self.hand.name.node, wait_ms, reason, "job is parked");
+        tracing::debug!(run = %self.of.run, node = %self.handle.name.node, wait_ms, reason, "job is parked");
         metrics::PARKED.count();
         self.put_down().await;
-        self.hand.park(wait_ms, reason, is_childs);
+        self.handle.park(wait_ms, reason, is_childs);
         std::future::pending().await
     }
 
@@ -104,11 +104,11 @@ impl Steps {
                 (Some(given), blobs)
             }
         };
-        tracing::debug!(run = %self.of.run, node = %self.hand.name.node, called = %run, app, "waits for a sub-workflow run");
+        tracing::debug!(run = %self.of.run, node = %self.handle.name.node, called = %run, app, "waits for a sub-workflow run");
         metrics::PARKED.count();
         let call = Call { run, app: app.to_owned(), given };
         self.put_down().await;
-        self.hand.park_for(call, CALL_LOOK_MS, self.inside.is_some(), blobs);
+        self.handle.park_for(call, CALL_LOOK_MS, self.inside.is_some(), blobs);
         std::future::pending().await
     }
 
@@ -139,10 +139,14 @@ impl Steps {
             Paused::Unknown | Paused::Waits => {}
         }
         let kind = request.kind.name();
-        tracing::debug!(run = %self.of.run, node = %self.hand.name.node, %pause, kind, "waits for an answer");
+        tracing::debug!(run = %self.of.run, node = %self.handle.name.node, %pause, kind, "waits for an answer");
         metrics::PARKED.count();
         self.put_down().await;
-        self.hand.park_for_answer(Asked { pause, step: step.into(), request: request.hiding(&self.secrets) });
+        self.handle.park_for_answer(Asked {
+            pause,
+            step: step.into(),
+            request: request.hiding(&self.secrets),
+        });
         std::future::pending().await
     }
 

@@ -61,7 +61,7 @@ impl<'a> Asking<'a> {
             "prompt": self.prompt, "timeout": null, "context_data": {"profile_id": by.profile},
         }));
         self.tell("asked", vec![(StepEvent::UserInteractionRequested, asked)]).await;
-        let providers = &self.cx.hand.core.outside.providers;
+        let providers = &self.cx.handle.core.outside.providers;
         let model = ask::model(providers, Some(&by.profile)).await;
         let model = model.map_err(|error| error.failure())?;
         let messages = ask::messages("", &self.prompt);

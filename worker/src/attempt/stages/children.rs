@@ -138,7 +138,7 @@ async fn known(cx: &mut WorkContext<'_>, child: NodeIx, mut kept: Json) -> Resul
     }
     let unreadable = |error| NodeFailure::escaped(format!("what node {id} has left cannot be read: {error}"));
     let outputs = named_from_json(kept.get_mut("outputs").map(Json::take)).map_err(unreadable)?;
-    let (jobs, shard) = (cx.hand.core.jobs.clone(), cx.hand.place.shard);
+    let (jobs, shard) = (cx.handle.core.jobs.clone(), cx.handle.place.shard);
     cx.variables.put_kept(id, outputs, &*jobs, shard).await
 }
 
@@ -152,10 +152,10 @@ async fn one_try(
     let graph = cx.graph.clone();
     let node = graph.node(child);
     let inside = Inside { child: node.id.clone(), number: the_try.number, began: now() };
-    let execution = ExecutionId::derive(&cx.hand.run, cx.frame, &node.id);
+    let execution = ExecutionId::derive(&cx.handle.run, cx.frame, &node.id);
     let executor = executor_of(node.kind);
     let streams = cx.frame.is_root() && graph.is_streamed(node);
-    let progress = progress_of(cx.hand, (&graph, node), executor, streams).of_child(inside.clone());
+    let progress = progress_of(cx.handle, (&graph, node), executor, streams).of_child(inside.clone());
     let progress = SharedProgress::new(progress);
     // Count over all attempts of the parent, so that no two tries have the same name.
     let number = cx.name.number.saturating_sub(1).saturating_add(the_try.number);
@@ -164,7 +164,7 @@ async fn one_try(
     let variables = cx.variables.take(&graph);
     let options = unattended(cx.options);
     let doing = Doing {
-        hand: cx.hand,
+        handle: cx.handle,
         ix: child,
         executor,
         phase: None,
@@ -201,7 +201,7 @@ async fn one_try(
     let failure = result.failure.clone();
     let made: Vec<(String, Segment)> = if failure.is_none() { result.outputs.clone() } else { Vec::new() };
     let is_in_outputs = progress.lock().is_in(&result);
-    let spilled = spill(result, Some(&cx.variables), sizes(cx.hand, cx.options));
+    let spilled = spill(result, Some(&cx.variables), sizes(cx.handle, cx.options));
     let streamed = streamed(&progress, &spilled, is_in_outputs);
     let Spilled { record, failed, blobs } = spilled;
     let at = now().max(inside.began);

@@ -139,7 +139,9 @@ async fn input_of(cx: &mut WorkContext<'_>) -> Result<JsonMap, Box<NodeResult>> 
             Ok(input)
         }
         NodeData::Tool(data) => {
-            let Ok(tool) = cx.hand.core.outside.tools.find(name_of(data)).await else { return Ok(read(cx)) };
+            let Ok(tool) = cx.handle.core.outside.tools.find(name_of(data)).await else {
+                return Ok(read(cx));
+            };
             let noted = data.declared.as_deref().map(Known::just);
             let declared = tool.known().or(noted).unwrap_or(Known::NOTHING);
             Ok(parameters::known(data, declared, &cx.variables))

@@ -40,15 +40,15 @@ const LATE_MAX: Duration = Duration::from_secs(1);
 /// Sends the after-hooks of a timed-out attempt. Their result is ignored, because the attempt has already failed.
 pub(super) async fn out_of_time(mut cx: WorkContext<'_>, result: &NodeResult) {
     let error = result.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
-    let core = &cx.hand.core;
+    let core = &cx.handle.core;
     let telling = async {
-        cx.variables.load(&*core.jobs, &core.lists, cx.hand.place.shard).await?;
+        cx.variables.load(&*core.jobs, &core.lists, cx.handle.place.shard).await?;
         let ended = EndedBefore { failed: true, error, outputs: Vec::new() };
         Ok::<_, NodeFailure>(tell(&mut cx, ended, Way::OutOfTime).await)
     };
     if !matches!(timeout(LATE_MAX, telling).await, Ok(Ok(_))) {
-        let node = &cx.hand.name.node;
-        tracing::warn!(run = %cx.hand.run, %node, "hooks of a node that timed out could not be sent");
+        let node = &cx.handle.name.node;
+        tracing::warn!(run = %cx.handle.run, %node, "hooks of a node that timed out could not be sent");
     }
 }
 
@@ -70,12 +70,12 @@ async fn values(
     cx: &WorkContext<'_>,
     outputs: Vec<(String, Stored)>,
 ) -> Result<Vec<(String, Segment)>, NodeFailure> {
-    let core = &cx.hand.core;
+    let core = &cx.handle.core;
     let node = cx.node().id.as_str();
     let names: Vec<String> = outputs.iter().map(|(name, _)| name.clone()).collect();
     let inputs = outputs.into_iter().map(|(name, value)| (node.to_owned(), name, value)).collect();
     let mut made = JobVariables::new(inputs, cx.graph.clone());
-    made.load(&*core.jobs, &core.lists, cx.hand.place.shard).await?;
+    made.load(&*core.jobs, &core.lists, cx.handle.place.shard).await?;
     let value = |name: String| match made.variable(node, &name) {
         Lookup::Found(segment) if segment.ty == SegmentType::Secret => {
             Some((name, Segment::string(segment.log())))

@@ -30,7 +30,7 @@ use crate::attempt::journal::Steps;
 use crate::attempt::progress::{SharedProgress, telling};
 use crate::attempt::stages::hooks::Way;
 use crate::attempt::variables::JobVariables;
-use crate::jobs::handle::Hand;
+use crate::jobs::handle::JobHandle;
 use crate::jobs::shared::now;
 
 /// The stages: before the call they run in this order, after it in reverse.
@@ -61,7 +61,7 @@ pub(crate) enum Flow {
 
 /// The context of the stages.
 pub(crate) struct WorkContext<'a> {
-    pub(crate) hand: &'a Hand,
+    pub(crate) handle: &'a JobHandle,
     pub(crate) graph: &'a Arc<Graph>,
     pub(crate) ix: NodeIx,
     pub(crate) frame: &'a FramePath,
@@ -83,34 +83,34 @@ impl WorkContext<'_> {
 }
 
 /// Runs one attempt of a node with stages.
-pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx) {
+pub(crate) async fn attempt(handle: JobHandle, job: Job, graph: Arc<Graph>, ix: NodeIx) {
     let node = graph.node(ix);
-    let limit = limit_of(&hand, node);
+    let limit = limit_of(&handle, node);
     let ends_at = Instant::now() + limit;
     let name = AttemptName { run: job.run, execution: job.execution, number: job.attempt };
     let Job { inputs, options, phase, frame, streams, ended, .. } = job;
     let spare = if ended.is_none() { ended::needed(node, &inputs) } else { None };
     let mut variables = JobVariables::new(inputs, graph.clone());
-    let core = hand.core.clone();
-    let steps = &Steps::new(&hand, name.execution).hiding(variables.secrets());
+    let core = handle.core.clone();
+    let steps = &Steps::new(&handle, name.execution).hiding(variables.secrets());
     let in_vain = async || {
         let result = timed_out(node, limit);
         if let Some(inputs) = spare {
             let variables = JobVariables::new(inputs, graph.clone());
-            let (hand, graph, frame, options) = (&hand, &graph, &frame, &options);
+            let (handle, graph, frame, options) = (&handle, &graph, &frame, &options);
             let process_data = JsonMap::new();
-            let cx = WorkContext { hand, graph, ix, frame, options, name, variables, steps, process_data };
+            let cx = WorkContext { handle, graph, ix, frame, options, name, variables, steps, process_data };
             ended::out_of_time(cx, &result).await;
         }
         (result, None)
     };
     let before = async {
-        if let Err(failure) = variables.load(&*core.jobs, &core.lists, hand.place.shard).await {
+        if let Err(failure) = variables.load(&*core.jobs, &core.lists, handle.place.shard).await {
             return Err(Box::new((NodeResult::failed(failure), variables)));
         }
         let process_data = JsonMap::new();
-        let (hand, graph, frame, options) = (&hand, &graph, &frame, &options);
-        let mut cx = WorkContext { hand, graph, ix, frame, options, name, variables, steps, process_data };
+        let (handle, graph, frame, options) = (&handle, &graph, &frame, &options);
+        let mut cx = WorkContext { handle, graph, ix, frame, options, name, variables, steps, process_data };
         if let Some(ended) = ended {
             let mut result = ended::tell(&mut cx, ended, Way::Kept).await;
             show(&mut result, std::mem::take(&mut cx.process_data));
@@ -131,16 +131,24 @@ pub(crate) async fn attempt(hand: Hand, job: Job, graph: Arc<Graph>, ix: NodeIx)
         Ok(Ok(cx)) => cx,
         Ok(Err(ended)) => {
             let (result, variables) = *ended;
-            return finish(&hand, node, (result, Some(variables)), &options, None).await;
+            return finish(&handle, node, (result, Some(variables)), &options, None).await;
         }
-        Err(_) => return finish(&hand, node, in_vain().await, &options, None).await,
+        Err(_) => return finish(&handle, node, in_vain().await, &options, None).await,
     };
     // The stages before are reported; the node itself starts now.
-    let own = Hand { started_at: now(), ..hand.clone() };
+    let own = JobHandle { started_at: now(), ..handle.clone() };
     let executor = executor_of(node.kind);
     let progress = SharedProgress::new(progress_of(&own, (&graph, node), executor, streams));
-    let doing =
-        Doing { hand: &own, ix, executor, phase, options: &options, name, steps: None, progress: &progress };
+    let doing = Doing {
+        handle: &own,
+        ix,
+        executor,
+        phase,
+        options: &options,
+        name,
+        steps: None,
+        progress: &progress,
+    };
     steps.show_doubled(&mut cx.process_data);
     let whole = async {
         let variables = cx.variables.take(&graph);

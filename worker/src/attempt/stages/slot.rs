@@ -51,7 +51,7 @@ impl Stage for Slot {
         match fill(cx, &graph, child).await {
             Ok(()) => Flow::On,
             Err(mut result) => {
-                let (providers, profile) = (&cx.hand.core.outside.providers, None);
+                let (providers, profile) = (&cx.handle.core.outside.providers, None);
                 let (node, options, steps, name) = (graph.node(cx.ix), cx.options, cx.steps, cx.name);
                 Explaining { node, options, providers, steps, name, profile }.explain(&mut result).await;
                 Flow::End(result)
@@ -107,7 +107,7 @@ async fn fill(cx: &mut WorkContext<'_>, graph: &Arc<Graph>, child: NodeIx) -> Re
 
 /// The environment of a step's call.
 pub(super) fn around<'a>(cx: &'a WorkContext<'_>, graph: &'a Graph) -> Around<'a> {
-    let outside = &cx.hand.core.outside;
+    let outside = &cx.handle.core.outside;
     Around {
         node: graph.node(cx.ix),
         graph,
@@ -181,7 +181,7 @@ async fn of_tool(
     data: &ToolData,
     own: &StepData,
 ) -> Result<Option<Wanted>, Box<NodeResult>> {
-    let Ok(tool) = cx.hand.core.outside.tools.find(name_of(data)).await else { return Ok(None) };
+    let Ok(tool) = cx.handle.core.outside.tools.find(name_of(data)).await else { return Ok(None) };
     let noted = data.declared.as_deref().map(Known::just);
     let declared = tool.known().or(noted).unwrap_or(Known::NOTHING);
     let (source, declared) = match own.filling.input_schema.clone() {
@@ -261,7 +261,7 @@ async fn search(
     };
     filled.take_defaults(&wanted.schema);
     let (searched, result, inside, output) = one_search(cx, graph, child, wanted, filled, &the_try).await;
-    let spilled = spill(result, Some(&cx.variables), sizes(cx.hand, cx.options));
+    let spilled = spill(result, Some(&cx.variables), sizes(cx.handle, cx.options));
     let record = Box::new(spilled.record);
     let ended = ChildEvent::Ended {
         at: now().max(inside.began),
@@ -283,7 +283,7 @@ async fn one_search(
 ) -> (Searched, NodeResult, Inside, Json) {
     let (node, clock) = (graph.node(child), Instant::now());
     let inside = Inside { child: node.id.clone(), number: the_try.number, began: now() };
-    let execution = ExecutionId::derive(&cx.hand.run, cx.frame, &node.id);
+    let execution = ExecutionId::derive(&cx.handle.run, cx.frame, &node.id);
     let number = cx.name.number.saturating_sub(1).saturating_add(the_try.number);
     let steps = cx.steps.inside(execution, number, inside.clone());
     let teller = Teller {
@@ -335,7 +335,7 @@ fn searching<'a>(
         schema: &wanted.schema,
         sources,
         language: wanted.language,
-        providers: &cx.hand.core.outside.providers,
+        providers: &cx.handle.core.outside.providers,
         profile: wanted.profile.as_deref(),
         secrets: &wanted.secrets,
         steps,

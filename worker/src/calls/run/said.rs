@@ -1,5 +1,5 @@
 //! Sends a step's text to the user while it runs. The first piece after a quiet time is sent at once. Later pieces are
-//! gathered for at most `worker.chunk_gather_ms`, or longer while the lane is busy.
+//! gathered for at most `worker.chunk_gather_ms`, or longer while the report queue is long.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -14,7 +14,7 @@ use crate::attempt::growing::Growing;
 use crate::attempt::journal::Steps;
 use crate::calls::tell::{Teller, tell};
 
-/// More pending text than this is sent even when the lane is busy.
+/// More pending text than this is sent even when the report queue is long.
 const PENDING_BYTES_MAX: usize = 64 * 1024;
 /// The sleep of a timer that is not set.
 const NEVER: Duration = Duration::from_secs(3600);
@@ -45,7 +45,7 @@ impl<'a> Said<'a> {
         let quiet = pending.last.is_none_or(|last| now.duration_since(last) >= self.gather);
         let is_first = pending.text.ready() == 0;
         pending.text.push(text, self.steps.secrets());
-        let at_once = self.gather.is_zero() || quiet && is_first && !self.steps.lane_is_busy();
+        let at_once = self.gather.is_zero() || quiet && is_first && !self.steps.reports_are_delayed();
         if at_once || pending.text.ready() >= PENDING_BYTES_MAX {
             self.send(&mut pending, now);
         }
@@ -80,13 +80,13 @@ impl<'a> Said<'a> {
                         if pending.text.ready() == 0 {
                             return Poll::Pending;
                         }
-                        // The lane was busy when the text began.
+                        // The report queue was long when the text began.
                         pending.last = Some(Instant::now());
                         continue;
                     };
                     let (due, now) = (last + self.gather, Instant::now());
                     if due <= now {
-                        match self.steps.lane_is_busy() {
+                        match self.steps.reports_are_delayed() {
                             true => pending.last = Some(now),
                             false => self.send(&mut pending, now),
                         }

@@ -21,8 +21,8 @@ use crate::attempt::variables::JobVariables;
 use crate::calls::prepare::{Around, with};
 use crate::calls::{Call, CallContext, CallInfo, CallRef, ChunkSink, LibraryNode, Resolved, run};
 use crate::fake::{FakeJobs, core, execution, run_id, until};
-use crate::jobs::handle::Hand;
-use crate::jobs::in_flight::Place;
+use crate::jobs::handle::JobHandle;
+use crate::jobs::in_flight::JobPlace;
 use crate::jobs::shared::{Core, Outside};
 
 /// A call that returns scripted pieces and records its inputs.
@@ -100,13 +100,13 @@ fn graph(node: &Json) -> Graph {
     imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics))
 }
 
-fn hand(core: &Arc<Core>) -> Hand {
+fn handle(core: &Arc<Core>) -> JobHandle {
     let entry = EntryId::new(5, 0);
     let holder = Delivery { consumer: "w".into(), number: 1 };
     let name = JobName { frame: FramePath::root(), node: "t".into(), attempt: 1, entry, holder };
-    let place = Place { shard: ShardId(0), queue: "default".into(), entry };
+    let place = JobPlace { shard: ShardId(0), queue: "default".into(), entry };
     let started_at = Timestamp::from_micros(5);
-    Hand { core: core.clone(), place, number: 1, run: run_id(), name, started_at }
+    JobHandle { core: core.clone(), place, number: 1, run: run_id(), name, started_at }
 }
 
 fn library(known: Json) -> LibraryNode {
@@ -138,7 +138,7 @@ async fn came_to(
     jobs.state().facts.clear();
     let graph = Arc::new(graph(&node));
     let core = core(jobs, 1);
-    let steps = Steps::new(&hand(&core), execution(5));
+    let steps = Steps::new(&handle(&core), execution(5));
     let mut values: Vec<(String, String, Stored)> = Vec::new();
     for (of, names) in inputs.as_object().unwrap() {
         for (name, value) in names.as_object().unwrap() {

@@ -24,8 +24,8 @@ use tokio::net::TcpListener;
 
 use super::*;
 use crate::fake::{FakeJobs, core, execution, run_id};
-use crate::jobs::handle::Hand;
-use crate::jobs::in_flight::Place;
+use crate::jobs::handle::JobHandle;
+use crate::jobs::in_flight::JobPlace;
 use crate::nodes::desk::Values;
 
 /// A received request.
@@ -121,7 +121,7 @@ async fn run_node(base: &str, changes: Json, jobs: Option<&Arc<FakeJobs>>) -> Ra
     let http = Http::new(&http).unwrap();
     let told = Mutex::new(Vec::new());
     let on_piece = |name: &str, text: &str| told.lock().unwrap().push(format!("{name}={text}"));
-    let steps = jobs.map(|jobs| Steps::new(&hand(jobs), execution(5)));
+    let steps = jobs.map(|jobs| Steps::new(&handle(jobs), execution(5)));
     let means = Means {
         tools: &tools,
         http: &http,
@@ -135,7 +135,7 @@ async fn run_node(base: &str, changes: Json, jobs: Option<&Arc<FakeJobs>>) -> Ra
     Ran { result, pieces: told.into_inner().unwrap() }
 }
 
-fn hand(jobs: &Arc<FakeJobs>) -> Hand {
+fn handle(jobs: &Arc<FakeJobs>) -> JobHandle {
     let entry = EntryId::new(5, 0);
     let name = JobName {
         frame: FramePath::root(),
@@ -144,9 +144,9 @@ fn hand(jobs: &Arc<FakeJobs>) -> Hand {
         entry,
         holder: Delivery { consumer: "w".into(), number: 1 },
     };
-    let place = Place { shard: ShardId(0), queue: "default".into(), entry };
+    let place = JobPlace { shard: ShardId(0), queue: "default".into(), entry };
     let started_at = Timestamp::from_micros(5);
-    Hand { core: core(jobs, 1), place, number: 1, run: run_id(), name, started_at }
+    JobHandle { core: core(jobs, 1), place, number: 1, run: run_id(), name, started_at }
 }
 
 #[tokio::test]

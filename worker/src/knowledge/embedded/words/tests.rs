@@ -72,7 +72,7 @@ fn scores_are_the_same_however_segments_are_spread_over_documents() {
     let scores = |hits: Vec<Hit>| hits.into_iter().map(|hit| hit.score).collect::<Vec<f64>>();
     let apart: Vec<&[&str]> = texts.chunks(1).collect();
     assert_eq!(scores(hits("red fox", &[&texts])), scores(hits("red fox", &apart)));
-    // Calculated by hand: 4 segments with 12 words; each word is in two, so both have the same weight.
+    // Calculated by handle: 4 segments with 12 words; each word is in two, so both have the same weight.
     let share = |times: f64, length: f64| times / (times + 1.2 * (0.25 + 0.75 * length / 3.0));
     let expected = [share(1.0, 2.0), share(2.0, 5.0) / 2.0, share(1.0, 5.0) / 2.0];
     for (score, expected) in scores(hits("red fox", &[&texts])).into_iter().zip(expected) {
