@@ -18,16 +18,16 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::api::ApiState;
-use crate::budgets::Meter;
-use crate::calls::Calls;
-use crate::doors::Doors;
-use crate::lease::Lease;
-use crate::pulse::Pulse;
-use crate::repair::Findings;
+use crate::background::budgets::Meter;
+use crate::background::subruns::Calls;
+use crate::background::triggers::schedules::Schedules;
+use crate::background::turns::Turns;
+use crate::listeners::Doors;
 use crate::sealing::Sealing;
-use crate::shards::ShardKeeper;
-use crate::triggers::schedules::Schedules;
-use crate::turns::Turns;
+use crate::shards::keeper::ShardKeeper;
+use crate::shards::lease::Lease;
+use crate::shards::liveness::Pulse;
+use crate::shards::repair::Findings;
 use crate::workflows::Workflows;
 
 /// Why a scheduler cannot start.

@@ -7,7 +7,7 @@ use tidemill_common::store::StoreError;
 use tidemill_common::wire::{SALTED_SEALS, VERSION};
 use uuid::Uuid;
 
-use crate::drive::ShardStore;
+use crate::stores::ShardStore;
 
 /// Settles how the process seals. See the module.
 pub struct Sealing {

@@ -14,7 +14,7 @@ use tidemill_common::value::JsonMap;
 use tidemill_common::wire::WireError;
 
 use super::ApiState;
-use super::pauses::{Pause, PauseStatus};
+use crate::runs::pauses::{Pause, PauseStatus};
 use crate::submit::{SubmitError, files};
 
 /// Why an input is no answer to a form.

@@ -9,20 +9,15 @@ pub mod callers;
 pub mod dify;
 pub mod error;
 pub mod events;
-pub mod forms;
 pub mod health;
 pub mod hooks;
 pub mod key_watch;
 pub mod metrics;
-pub mod own;
-pub mod pauses;
-pub mod projection;
-pub mod record;
-pub mod render;
+pub mod native;
 pub mod request;
 pub mod sse;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod watch;
 pub mod wrong_keys;
 
@@ -40,9 +35,9 @@ use tokio::sync::watch::Receiver;
 
 use self::callers::Callers;
 use self::error::ApiError;
-use self::forms::FormSecret;
 use self::key_watch::KeyWatch;
-use crate::pulse::Pulse;
+use crate::runs::forms::FormSecret;
+use crate::shards::liveness::Pulse;
 use crate::submit::Submitter;
 use crate::workflows::Workflows;
 
@@ -108,49 +103,49 @@ impl ApiState {
 pub fn router(state: ApiState) -> Router {
     metrics::describe();
     let own = Router::new()
-        .route("/apps", post(own::apps::register).get(own::apps::list))
-        .route("/apps/{id}", get(own::apps::show))
-        .route("/apps/{id}/keys", post(own::keys::add).get(own::keys::of_app))
-        .route("/dead", get(own::dead::list))
-        .route("/dead/{id}", get(own::dead::show).delete(own::dead::forget))
-        .route("/dead/{id}/retry", post(own::dead::retry))
-        .route("/knowledge", post(own::knowledge::datasets::create).get(own::knowledge::datasets::list))
+        .route("/apps", post(native::apps::register).get(native::apps::list))
+        .route("/apps/{id}", get(native::apps::show))
+        .route("/apps/{id}/keys", post(native::keys::add).get(native::keys::of_app))
+        .route("/dead", get(native::dead::list))
+        .route("/dead/{id}", get(native::dead::show).delete(native::dead::forget))
+        .route("/dead/{id}/retry", post(native::dead::retry))
+        .route("/knowledge", post(native::knowledge::datasets::create).get(native::knowledge::datasets::list))
         .route(
             "/knowledge/{id}",
-            get(own::knowledge::datasets::show).delete(own::knowledge::datasets::remove),
+            get(native::knowledge::datasets::show).delete(native::knowledge::datasets::remove),
         )
-        .route("/knowledge/{id}/documents", post(own::knowledge::documents::add))
+        .route("/knowledge/{id}/documents", post(native::knowledge::documents::add))
         .route(
             "/knowledge/{id}/documents/{document}",
-            get(own::knowledge::documents::show).delete(own::knowledge::documents::remove),
+            get(native::knowledge::documents::show).delete(native::knowledge::documents::remove),
         )
-        .route("/keys", get(own::keys::list))
-        .route("/keys/{id}", delete(own::keys::revoke))
-        .route("/keys/{id}/budget", put(own::keys::set_budget).delete(own::keys::drop_budget))
-        .route("/triggers", get(own::triggers::list))
-        .route("/providers", own::catalog::all(CatalogKind::Provider))
-        .route("/providers/{id}", own::catalog::one(CatalogKind::Provider))
-        .route("/profiles", own::catalog::all(CatalogKind::Profile))
-        .route("/profiles/{id}", own::catalog::one(CatalogKind::Profile))
-        .route("/library", own::catalog::all(CatalogKind::Library))
-        .route("/library/{id}", own::catalog::one(CatalogKind::Library))
-        .route("/calls", own::catalog::all(CatalogKind::Call))
-        .route("/calls/{id}", own::catalog::one(CatalogKind::Call))
-        .route("/services", own::catalog::all(CatalogKind::Service))
-        .route("/services/{id}", own::catalog::one(CatalogKind::Service))
-        .route("/datasources", own::catalog::all(CatalogKind::Datasource))
-        .route("/datasources/{id}", own::catalog::one(CatalogKind::Datasource))
-        .route("/runs", post(own::submit::submit).get(own::runs::list))
-        .route("/runs/import", post(own::snapshot::import))
-        .route("/runs/{id}", get(own::runs::show))
-        .route("/runs/{id}/messages/{list}", get(own::kept::messages))
-        .route("/runs/{id}/rt", get(own::kept::runtime))
-        .route("/runs/{id}/history", get(own::kept::history))
-        .route("/runs/{id}/snapshot", get(own::snapshot::export))
-        .route("/runs/{id}/events", get(own::events::follow))
-        .route("/runs/{id}/commands", post(own::commands::send))
-        .route("/runs/{id}/pauses", get(own::pauses::list))
-        .route("/runs/{id}/pauses/{pause_id}/answer", post(own::pauses::send))
+        .route("/keys", get(native::keys::list))
+        .route("/keys/{id}", delete(native::keys::revoke))
+        .route("/keys/{id}/budget", put(native::keys::set_budget).delete(native::keys::drop_budget))
+        .route("/triggers", get(native::triggers::list))
+        .route("/providers", native::catalog::all(CatalogKind::Provider))
+        .route("/providers/{id}", native::catalog::one(CatalogKind::Provider))
+        .route("/profiles", native::catalog::all(CatalogKind::Profile))
+        .route("/profiles/{id}", native::catalog::one(CatalogKind::Profile))
+        .route("/library", native::catalog::all(CatalogKind::Library))
+        .route("/library/{id}", native::catalog::one(CatalogKind::Library))
+        .route("/calls", native::catalog::all(CatalogKind::Call))
+        .route("/calls/{id}", native::catalog::one(CatalogKind::Call))
+        .route("/services", native::catalog::all(CatalogKind::Service))
+        .route("/services/{id}", native::catalog::one(CatalogKind::Service))
+        .route("/datasources", native::catalog::all(CatalogKind::Datasource))
+        .route("/datasources/{id}", native::catalog::one(CatalogKind::Datasource))
+        .route("/runs", post(native::submit::submit).get(native::runs::list))
+        .route("/runs/import", post(native::snapshot::import))
+        .route("/runs/{id}", get(native::runs::show))
+        .route("/runs/{id}/messages/{list}", get(native::kept::messages))
+        .route("/runs/{id}/rt", get(native::kept::runtime))
+        .route("/runs/{id}/history", get(native::kept::history))
+        .route("/runs/{id}/snapshot", get(native::snapshot::export))
+        .route("/runs/{id}/events", get(native::events::follow))
+        .route("/runs/{id}/commands", post(native::commands::send))
+        .route("/runs/{id}/pauses", get(native::pauses::list))
+        .route("/runs/{id}/pauses/{pause_id}/answer", post(native::pauses::send))
         .route_layer(from_fn_with_state(state.clone(), auth::admin));
     let dify = Router::new()
         .route("/chat-messages", post(dify::chat::send))

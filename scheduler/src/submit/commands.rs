@@ -7,8 +7,8 @@ use tidemill_common::machine::breakpoint::{Breakpoint, BreakpointCommand};
 use tidemill_common::value::{JsonMap, Segment, Stored};
 use tidemill_common::wire::breakpoint::command;
 
-use super::apart::Apart;
 use super::{SubmitError, inputs};
+use crate::submit::blobs::Apart;
 
 /// The command that goes on with a paused run; no breakpoint, since nothing could wait for it.
 pub const RESUME: &str = "resume";

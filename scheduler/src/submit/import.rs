@@ -8,9 +8,9 @@ use tidemill_common::value::{Segment, Stored};
 use tidemill_common::wire;
 use tidemill_common::wire::snapshot::{PoolValue, PoolVariable, Snapshot};
 
-use super::apart::Apart;
 use super::options::INLINE_BYTES_CEILING;
 use super::{SubmitError, Submitted, Submitter, is_new};
+use crate::submit::blobs::Apart;
 
 /// A second try of a run that is over.
 #[derive(Debug, Clone)]

@@ -1,21 +1,21 @@
 //! From a request to a scheduled run, for both surfaces of the API. Read [`Submitter::submit`]: it prepares (reads and
 //! checks the whole request, [`prepare`]), reserves the idempotency key, and creates the run.
 
-pub mod apart;
+pub mod blobs;
+pub(crate) mod chat;
 mod clock;
 pub mod commands;
 pub(crate) mod conversation;
 mod error;
 pub(crate) mod files;
+pub(crate) mod history;
 mod import;
 mod inputs;
-mod memory;
 pub(crate) mod naming;
 mod options;
 mod prepare;
 mod request;
-mod sys;
-mod talk;
+pub(crate) mod system_values;
 #[cfg(test)]
 mod tests;
 
@@ -29,18 +29,18 @@ use tidemill_common::store::{Created, Meta, NewRun, Reserved, Runs, StoreError, 
 use tidemill_common::wire;
 use tokio::sync::OnceCell;
 
-use self::apart::Apart;
 use self::clock::StoreClock;
 use self::error::unknown_option;
 use self::prepare::Prepared;
-use crate::budgets::Budgets;
-use crate::turns::{SettleError, Turns};
+use crate::background::budgets::Budgets;
+use crate::background::turns::{SettleError, Turns};
+use crate::submit::blobs::Apart;
 use crate::workflows::Workflows;
 
+pub use crate::submit::system_values::SystemValues;
 pub use error::{SubmitError, USER_CHARS_MAX};
 pub use import::Retry;
 pub use request::{CalledBy, Idempotency, Submission, Submitted, WorkflowSource};
-pub use sys::SystemValues;
 
 /// Creates runs.
 pub struct Submitter {
@@ -148,7 +148,7 @@ impl Submitter {
         let created_at = self.clock.now(&*self.store).await?;
         let graph = &prepared.workflow.graph;
         let joined = self.join(submission, &prepared, run, created_at).await?;
-        let about = sys::About {
+        let about = system_values::About {
             run,
             user: &prepared.user,
             // A run of a schedule that starts late has the time it was scheduled for.
@@ -159,10 +159,10 @@ impl Submitter {
             query: &submission.query,
             dialogue: joined.talk.as_ref().map_or(1, |talk| talk.dialogue),
         };
-        let sys = sys::values(graph, submission.sys.clone(), about);
+        let sys = system_values::values(graph, submission.sys.clone(), about);
         let history = match (prepared.history, &joined.talk) {
             (Some(given), _) => Some(given),
-            (None, Some(talk)) => memory::history(&talk.turns)?,
+            (None, Some(talk)) => history::history(&talk.turns)?,
             (None, None) => None,
         };
         Ok(RunHead {
@@ -175,7 +175,7 @@ impl Submitter {
             leaves_turn: joined.talk.is_some(),
             takes_messages: joined.has_messages && joined.talk.is_some(),
             history: match history {
-                Some(turns) => Some(apart.value(memory::NAME, turns).await?),
+                Some(turns) => Some(apart.value(history::NAME, turns).await?),
                 None => None,
             },
             conversation_id: joined.id,

@@ -10,8 +10,8 @@ use tidemill_common::nodes::ExecutionType;
 use tidemill_common::value::Segment;
 
 use super::commands::Order;
-use super::{
-    Submission, SubmitError, Submitter, USER_CHARS_MAX, WorkflowSource, commands, files, inputs, memory,
+use crate::submit::{
+    Submission, SubmitError, Submitter, USER_CHARS_MAX, WorkflowSource, commands, files, history, inputs,
     options,
 };
 use crate::workflows::{Workflow, import};
@@ -58,7 +58,7 @@ impl Submitter {
             inputs: inputs::of_run(graph, root, submission)?,
             files: files::of_request(&graph.features, &submission.files)?,
             conversation: inputs::of_conversation(graph, &submission.conversation)?,
-            history: memory::history(&submission.memory)?,
+            history: history::history(&submission.memory)?,
             breakpoints: commands::read_breakpoints(std::mem::take(&mut submission.commands), graph)?,
             workflow,
             warnings,

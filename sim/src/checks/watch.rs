@@ -12,7 +12,7 @@ use tidemill_common::store::{Commit, Runs, Shards};
 use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::event::EventRecord;
 use tidemill_common::wire::timers::timer_run;
-use tidemill_scheduler::run_cache;
+use tidemill_scheduler::shards::run_cache;
 
 use super::at_commit::Touched;
 use super::at_end::Told;

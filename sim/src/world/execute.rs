@@ -17,7 +17,7 @@ use tidemill_common::store::{Completion, Dead, Delivered, Jobs};
 use tidemill_common::value::{BlobRef, Lookup, Segment, Selector, Stored, Variables, blob_text};
 use tidemill_common::wire::job::Job;
 use tidemill_common::wire::report::{JobName, Report};
-use tidemill_scheduler::run_cache;
+use tidemill_scheduler::shards::run_cache;
 
 use super::ground::{Ground, at_once};
 use crate::script::{AttemptName, Ending, marked};

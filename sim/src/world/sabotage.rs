@@ -4,8 +4,8 @@
 use serde_json::Value as Json;
 use tidemill_common::ids::FramePath;
 use tidemill_common::machine::run::NodeState;
-use tidemill_scheduler::batch::Input;
-use tidemill_scheduler::run_cache::RunCache;
+use tidemill_scheduler::shards::batch::Input;
+use tidemill_scheduler::shards::run_cache::RunCache;
 
 use crate::guards::Guard;
 

@@ -10,9 +10,11 @@ use tidemill_common::limits;
 use tidemill_common::machine::RunState;
 use tidemill_common::machine::fact::JobLost;
 use tidemill_common::store::{CommitError, Shards};
-use tidemill_scheduler::batch::{self, Batch, Input};
-use tidemill_scheduler::changed::Changed;
-use tidemill_scheduler::run_cache::{self, LoadError, RunCache};
+use tidemill_scheduler::shards::batch;
+use tidemill_scheduler::shards::batch::{Batch, Input};
+use tidemill_scheduler::shards::run_cache;
+use tidemill_scheduler::shards::run_cache::{LoadError, RunCache};
+use tidemill_scheduler::shards::step_buffers::Changed;
 
 use super::desk::SharedOwner;
 use super::ground::{Ground, QUEUE, at_once};

@@ -19,9 +19,9 @@ use super::stream::{Stream, Wanted};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::events::{After, Follower, News, PING_EVERY, closing};
-use crate::api::projection::Totals;
-use crate::api::record::RunRecord;
 use crate::api::sse;
+use crate::runs::projection::Totals;
+use crate::runs::record::RunRecord;
 use crate::submit::{Submission, SubmitError};
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -15,10 +15,10 @@ use super::{check_chat, facts, find, renderer, stop, totals_so_far, truth, user_
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
-use crate::api::own::submit::idempotency;
-use crate::api::projection::{Projection, Totals};
-use crate::api::record::RunRecord;
+use crate::api::native::submit::idempotency;
 use crate::api::request::{Body, IdInPath, take_list, take_object, take_text};
+use crate::runs::projection::{Projection, Totals};
+use crate::runs::record::RunRecord;
 use crate::submit::{Submission, SystemValues, WorkflowSource};
 
 /// Entries of events read at once.

@@ -16,8 +16,8 @@ use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::api::request::{Body, IdInPath, Params, take_text};
+use crate::background::turns;
 use crate::submit::naming::{NAMELESS, name_of};
-use crate::turns;
 
 /// Conversations of a user, a page at a time.
 ///

@@ -9,8 +9,8 @@ use super::{facts, find, renderer};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
-use crate::api::record::whole_seconds;
 use crate::api::request::IdInPath;
+use crate::runs::record::whole_seconds;
 
 /// Shows a run. `inputs` is JSON text, as on Dify.
 ///

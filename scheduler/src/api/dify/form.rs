@@ -16,9 +16,10 @@ use crate::api::ApiState;
 use crate::api::answers::{Answer, Refused, answer};
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
-use crate::api::forms;
-use crate::api::pauses::{self, Pause, PauseStatus};
 use crate::api::request::{Body, take_object, take_text};
+use crate::runs::forms;
+use crate::runs::pauses;
+use crate::runs::pauses::{Pause, PauseStatus};
 
 /// Shows a form that waits.
 ///

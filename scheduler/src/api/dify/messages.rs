@@ -10,7 +10,7 @@ use crate::api::ApiState;
 use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::api::request::Params;
-use crate::turns;
+use crate::background::turns;
 
 /// The parent of every message: over its API, Dify keeps conversations without branches and says so by this.
 const NO_BRANCH: &str = "00000000-0000-0000-0000-000000000000";

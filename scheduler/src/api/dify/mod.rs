@@ -28,10 +28,10 @@ use tidemill_common::wire;
 
 use super::ApiState;
 use super::error::ApiError;
-use super::projection::{ChatFacts, FormsOfRun, RunFacts, Totals};
-use super::record::RunRecord;
-use super::render::Renderer;
 use super::request::Params;
+use crate::runs::projection::{ChatFacts, FormsOfRun, RunFacts, Totals};
+use crate::runs::record::RunRecord;
+use crate::runs::render::Renderer;
 
 const NO_USER: &str = "Arg user must be provided.";
 /// Items of a page when nobody says how many (Dify's).

@@ -13,10 +13,10 @@ use super::{check_mode, facts, renderer, totals_so_far, user_of};
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
 use crate::api::error::ApiError;
-use crate::api::own::submit::idempotency;
-use crate::api::projection::Projection;
-use crate::api::record::{RunRecord, whole_seconds};
+use crate::api::native::submit::idempotency;
 use crate::api::request::{Body, take_list, take_object, take_text};
+use crate::runs::projection::Projection;
+use crate::runs::record::{RunRecord, whole_seconds};
 use crate::submit::{Submission, SystemValues, WorkflowSource};
 
 /// Runs the app. However the client leaves, the run goes on.

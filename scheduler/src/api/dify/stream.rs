@@ -17,10 +17,10 @@ use super::{facts, renderer, totals_so_far};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::events::{After, Entry, Follower, News};
-use crate::api::projection::{Projection, Totals};
-use crate::api::record::RunRecord;
-use crate::api::render::Renderer;
 use crate::api::sse;
+use crate::runs::projection::{Projection, Totals};
+use crate::runs::record::RunRecord;
+use crate::runs::render::Renderer;
 
 /// What a client wants to be told.
 #[derive(Debug, Clone, Copy, Default)]

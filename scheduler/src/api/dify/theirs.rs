@@ -13,8 +13,8 @@ use tidemill_common::wire::conversation::conversation_copies;
 use super::find;
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::record::RunRecord;
-use crate::turns::{SettleError, in_order};
+use crate::background::turns::{SettleError, in_order};
+use crate::runs::record::RunRecord;
 use crate::workflows::Workflow;
 
 /// Conversations of a user that are looked through for a message whose run is gone.

@@ -21,8 +21,8 @@ use tidemill_common::store::{App, Fired};
 use self::body::Upload;
 use super::ApiState;
 use super::error::ApiError;
-use super::own::submit::idempotency;
 use super::request::{Body, IdInPath};
+use crate::api::native::submit::idempotency;
 use crate::submit::{Submission, SubmitError, Submitted, SystemValues, WorkflowSource};
 use crate::workflows::Workflow;
 

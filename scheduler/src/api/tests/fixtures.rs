@@ -18,7 +18,7 @@ use tower::ServiceExt;
 
 use super::fake::Fake;
 use crate::api::{ApiState, router};
-use crate::pulse::Pulse;
+use crate::shards::liveness::Pulse;
 use crate::workflows::Workflows;
 
 pub(crate) const ADMIN: &str = "admin-key";

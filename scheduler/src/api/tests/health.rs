@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::fixtures::Server;
-use crate::pulse::SILENCE_MAX;
+use crate::shards::liveness::SILENCE_MAX;
 
 #[tokio::test]
 async fn health_and_metrics_need_no_key() {

@@ -7,7 +7,7 @@ use tidemill_common::wire::event::EventRecord;
 
 use super::fake::Fake;
 use super::fixtures;
-use crate::api::render::Renderer;
+use crate::runs::render::Renderer;
 
 async fn opened(value: Json) -> Json {
     opened_of("x", value, &CompatConfig::default()).await

@@ -1,0 +1,93 @@
+//! `POST /api/v1/runs/{id}/commands`: stop, pause, resume, update variables.
+
+use axum::Json as JsonBody;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde_json::{Value as Json, json};
+use tidemill_common::crash;
+use tidemill_common::graph::{Graph, GraphHash};
+use tidemill_common::ids::RunId;
+use tidemill_common::store::{CommandKey, RunCommand, Sent};
+use tidemill_common::value::JsonMap;
+use tidemill_common::wire;
+use tidemill_common::wire::fact::kind;
+
+use crate::api::ApiState;
+use crate::api::auth::sha256_hex;
+use crate::api::error::ApiError;
+use crate::api::request::{Body, IdInPath, nothing_left, take_key};
+use crate::submit::blobs::Apart;
+use crate::submit::commands::{self, Order};
+
+/// Sends a command. 202: it will take effect, unless the run ends before. The same command under the same key is one.
+///
+/// # Errors
+/// 404; 409 `run_over` for a run that is over, `key_taken` for a key of another command; 400 for what does not fit.
+pub async fn send(
+    State(state): State<ApiState>,
+    id: IdInPath,
+    body: Body,
+) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
+    let run = id.run()?;
+    let mut map = body.object()?;
+    let key = take_key(&mut map)?;
+    // Before the values get names of blobs, which differ each time.
+    let sha = sha256_hex(Json::Object(map.clone()).to_string());
+    let key = key.map(|key| CommandKey { key, sha });
+    let fields = state.store.run_fields(run).await?.ok_or_else(gone)?;
+    let hash = GraphHash(fields.get("version").map_or("", String::as_str).into());
+    let workflow = state.workflows.of_run(&*state.store, run.shard(), &hash).await?;
+    let order = order(&mut map, &workflow.graph)?;
+    let options = fields.get("options").and_then(|text| serde_json::from_str(text).ok());
+    let options = wire::state::options_from_json(&options.unwrap_or_default());
+    let command = command(&state, run, options.inline_bytes_max, order, key).await?;
+    match state.store.send_command(run, &command).await? {
+        Sent::Accepted | Sent::Repeated => {
+            crash::pass(crash::Place::CommandKept);
+            tracing::info!(%run, kind = command.kind, "command accepted");
+            Ok((StatusCode::ACCEPTED, JsonBody(json!({"accepted": true}))))
+        }
+        Sent::NotFound => Err(gone()),
+        Sent::Over(status) => Err(ApiError::run_over(status)),
+        Sent::KeyTaken => {
+            let message = "this key was used before, for another command to this run";
+            Err(ApiError::new(StatusCode::CONFLICT, "key_taken", message))
+        }
+        Sent::BlobMissing => Err(ApiError::unavailable("the store lost a value of this command; try again")),
+    }
+}
+
+fn gone() -> ApiError {
+    ApiError::not_found("Workflow run not found.")
+}
+
+fn order(map: &mut JsonMap, graph: &Graph) -> Result<Order, ApiError> {
+    let order = commands::take(map, "", graph)?;
+    nothing_left(map)?;
+    Ok(order)
+}
+
+/// The command as the store takes it.
+async fn command(
+    state: &ApiState,
+    run: RunId,
+    inline_bytes_max: usize,
+    order: Order,
+    key: Option<CommandKey>,
+) -> Result<RunCommand, ApiError> {
+    let value_bytes_max = state.config.run.value_bytes_max;
+    let mut apart = Apart::new(state.store.clone(), run.shard(), inline_bytes_max, value_bytes_max);
+    let (kind, mut body) = match order {
+        Order::Stop { reason } => (kind::STOP, json!({"reason": reason})),
+        Order::Pause { reason } => (kind::PAUSE, json!({"reason": reason})),
+        Order::Resume => (kind::RESUME, json!({})),
+        Order::Update(updates) => {
+            let updates = commands::stored(updates, &mut apart).await?;
+            (kind::UPDATE, json!({"updates": wire::breakpoint::updates_json(&updates)}))
+        }
+    };
+    if let Some(key) = &key {
+        body["key"] = key.key.as_str().into();
+    }
+    Ok(RunCommand { key, blobs: apart.into_blobs(), ..RunCommand::new(kind, body.to_string()) })
+}

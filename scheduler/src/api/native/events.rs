@@ -1,0 +1,172 @@
+//! `GET /api/v1/runs/{id}/events`: the engine's own events, as they come or afterwards.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use bytes::Bytes;
+use serde_json::json;
+use tidemill_common::graph::{Graph, GraphHash};
+use tidemill_common::ids::RunId;
+use tidemill_common::wire::entry::EventEntry;
+use tidemill_common::wire::expand::{envelope, write_envelope};
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::api::events::{After, Entry, Follower, News};
+use crate::api::native::dialect;
+use crate::api::request::{IdInPath, Params};
+use crate::api::sse;
+use crate::runs::render::Renderer;
+
+/// A word of an answer fits.
+const FRAME_BYTES: usize = 640;
+
+/// Follows a run: from the start, behind `Last-Event-ID` or `?after=`; `?follow=false` ends where live events would
+/// begin.
+///
+/// # Errors
+/// 404 for an unknown run, 400 for an id that is none.
+pub async fn follow(
+    State(state): State<ApiState>,
+    id: IdInPath,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let run = id.run()?;
+    let after = match (After::of_header(&headers)?, params.get("after")) {
+        (Some(after), _) => after,
+        (None, Some(text)) => After::of_text(text)?,
+        (None, None) => After::Start,
+    };
+    let follows = params.truth("follow", true)?;
+    let speaks_steps = match params.get("dialect") {
+        None | Some("") => false,
+        Some("step") => true,
+        Some(_) => return Err(ApiError::invalid_param("dialect must be step, or absent")),
+    };
+    let mut follower = Follower::new(&state, run, after);
+    let ((), fields) = tokio::join!(follower.begin(), state.store.run_fields(run));
+    let fields = fields?.ok_or_else(|| ApiError::not_found("Workflow run not found."))?;
+    let hash = GraphHash(fields.get("version").map_or("", String::as_str).into());
+    let workflow = state.workflows.of_run(&*state.store, run.shard(), &hash).await?;
+    let telling = Telling {
+        follower,
+        render: Renderer::new(state.store.clone(), run.shard(), workflow.graph.clone(), &state.config.compat),
+        graph: workflow.graph.clone(),
+        run,
+        follows,
+        frames: VecDeque::new(),
+        dialect: speaks_steps.then(|| Dialect {
+            app: fields.get("app").cloned().unwrap_or_default(),
+            conversation: fields.get("conversation_id").cloned().unwrap_or_default(),
+        }),
+    };
+    Ok(sse::answer(futures_util::stream::unfold(telling, async |mut telling| {
+        let frame = telling.next().await?;
+        Some((frame, telling))
+    })))
+}
+
+struct Telling {
+    follower: Follower,
+    render: Renderer,
+    graph: Arc<Graph>,
+    run: RunId,
+    follows: bool,
+    frames: VecDeque<Bytes>,
+    /// Set when events are told in the words of a step executor.
+    dialect: Option<Dialect>,
+}
+
+/// What that envelope says of the run.
+struct Dialect {
+    app: String,
+    conversation: String,
+}
+
+impl Telling {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.frames.pop_front() {
+                return Some(frame);
+            }
+            match self.follower.next().await? {
+                News::Entry(entry) if entry.is_old => {}
+                News::Entry(entry) => self.tell(entry).await.ok()?,
+                News::CaughtUp if self.follows => {}
+                News::CaughtUp => return None,
+                News::Reset => {
+                    let payload = json!({"type": "reset", "run_id": self.run.to_string()});
+                    self.frames.push_back(sse::own(None, "reset", &payload));
+                }
+                News::Silence if self.dialect.is_some() => {
+                    self.frames.push_back(sse::own(None, "heartbeat", &json!({"event": "heartbeat"})));
+                }
+                News::Silence => self.frames.push_back(sse::OWN_PING),
+            }
+        }
+    }
+
+    /// What an entry says is the same for everybody, so that it is made once for all who follow.
+    async fn tell(&mut self, entry: Entry) -> Result<(), ApiError> {
+        if self.dialect.is_some() {
+            return self.tell_steps(&entry.events).await;
+        }
+        let told = match entry.events.told() {
+            Some(told) => told,
+            None => {
+                let told = self.told(&entry.events).await.inspect_err(|error| {
+                    let (run, error) = (self.run, error.message());
+                    tracing::warn!(%run, error, "event cannot be shown, the stream ends");
+                })?;
+                entry.events.keep_told(&told);
+                told
+            }
+        };
+        self.frames.push_back(Bytes::from_owner(told));
+        Ok(())
+    }
+
+    /// The same in the words of a step executor; the last frame of an entry carries its id.
+    async fn tell_steps(&mut self, entry: &EventEntry) -> Result<(), ApiError> {
+        let Some(Dialect { app, conversation }) = &self.dialect else { return Ok(()) };
+        let flow = dialect::Flow { run: &self.run, graph: &self.graph, app, conversation };
+        let (mut told, mut is_over) = (Vec::new(), false);
+        for (event, is_last) in entry.events() {
+            let mut record = event.record(entry.id, is_last)?;
+            self.render.event(&mut record).await?;
+            is_over |= record.is_terminal();
+            told.extend(dialect::told(&record, &flow));
+        }
+        let count = told.len();
+        for (at, (name, payload)) in told.into_iter().enumerate() {
+            let id = (at + 1 == count).then_some(entry.id);
+            self.frames.push_back(sse::own(id, &name, &payload));
+        }
+        if is_over {
+            self.frames.push_back(sse::own(None, "done", &json!({"event": "done"})));
+        }
+        Ok(())
+    }
+
+    async fn told(&self, entry: &EventEntry) -> Result<Arc<[u8]>, ApiError> {
+        let mut frames = Vec::with_capacity(FRAME_BYTES);
+        for (event, is_last) in entry.events() {
+            sse::begin(&mut frames, is_last.then_some(entry.id), Some(&event.kind));
+            // What was kept before secrets were masked in it is masked now.
+            let is_plain = !self.graph.hidden.may_be_in_json(event.text());
+            if !is_plain || !write_envelope(&mut frames, event, entry.id, &self.run, &self.graph) {
+                let mut record = event.record(entry.id, is_last)?;
+                self.render.event(&mut record).await?;
+                let payload = envelope(&record, &self.run, &self.graph);
+                // A value always has a text.
+                let _ = serde_json::to_writer(&mut frames, &payload);
+            }
+            sse::end(&mut frames);
+        }
+        Ok(frames.into())
+    }
+}

@@ -1,0 +1,163 @@
+//! API keys of apps: made and taken back, what each has spent on models, and what it may spend. A key is known by its id;
+//! itself it is told once, when it is made.
+
+use std::collections::BTreeMap;
+
+use axum::Json as JsonBody;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde_json::{Value as Json, json};
+use tidemill_common::clock::Timestamp;
+use tidemill_common::store::{AppKey, KeySpent, Revoked, day_of, key_id};
+use tidemill_common::value::JsonMap;
+
+use crate::api::ApiState;
+use crate::api::auth::{KEY_BEGINS, new_app_key, sha256_hex};
+use crate::api::error::ApiError;
+use crate::api::native::apps;
+use crate::api::request::{Body, IdInPath};
+use crate::background::budgets::KeyBudget;
+
+/// `GET /api/v1/keys`: all keys, what they have spent in all and today (UTC), and their budgets; also of those that were
+/// revoked.
+///
+/// # Errors
+/// The store's.
+pub async fn list(State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiError> {
+    let keys = state.store.keys().await?;
+    listed(&state, keys).await
+}
+
+/// `GET /api/v1/apps/{id}/keys`: those of an app.
+///
+/// # Errors
+/// 404 for an unknown app.
+pub async fn of_app(
+    State(state): State<ApiState>,
+    IdInPath(app): IdInPath,
+) -> Result<JsonBody<Json>, ApiError> {
+    apps::find(&state, &app).await?;
+    let mut keys = state.store.keys().await?;
+    keys.retain(|key| key.app == app);
+    listed(&state, keys).await
+}
+
+/// `POST /api/v1/apps/{id}/keys`: another key of an app, beside those that it has. It is told here and never again.
+///
+/// # Errors
+/// 404 for an unknown app.
+pub async fn add(
+    State(state): State<ApiState>,
+    IdInPath(app): IdInPath,
+) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
+    let app = apps::find(&state, &app).await?;
+    let key = new_app_key();
+    let hash = sha256_hex(&key);
+    let at = state.store.time().await?;
+    state.store.add_key(&app.id, &hash, at).await?;
+    let id = key_id(&hash);
+    tracing::info!(app = app.id, key = id, "API key made");
+    let made = json!({
+        "id": id, "app": app.id, "name": app.name, "key": key, "created_at": seconds(at), "first": false,
+    });
+    Ok((StatusCode::CREATED, JsonBody(made)))
+}
+
+/// `DELETE /api/v1/keys/{id}`: it opens nothing any more, and what it has opened ends. Runs go on. Asked again it is no
+/// error, so that whoever got no answer may ask again.
+///
+/// # Errors
+/// 404 for an unknown key.
+pub async fn revoke(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Result<StatusCode, ApiError> {
+    match state.store.revoke_key(&id).await? {
+        Revoked::Now => tracing::info!(key = id, "API key revoked"),
+        Revoked::Before => {}
+        Revoked::Unknown => return Err(unknown(&id)),
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn listed(state: &ApiState, keys: Vec<AppKey>) -> Result<JsonBody<Json>, ApiError> {
+    let budgets: BTreeMap<_, _> = state.store.key_budgets().await?.into_iter().collect();
+    let today = day_of(state.store.time().await?);
+    let mut data = Vec::with_capacity(keys.len());
+    for AppKey { id, app, created_at, is_first, revoked_at } in keys {
+        let of_app = state.store.app(&app).await?;
+        // Of keys from the time when it was not noted: the first one was made with its app.
+        let with_app = || of_app.as_ref().map(|app| Timestamp::from_millis(app.created_at_ms));
+        let created_at = created_at.or_else(with_app);
+        let budget = budgets.get(&id).and_then(|text| KeyBudget::read(text).ok());
+        data.push(json!({
+            "id": id,
+            "app": app,
+            "name": of_app.map(|app| app.name),
+            "created_at": created_at.map(seconds),
+            "first": is_first,
+            "revoked_at": revoked_at.map(seconds),
+            "spent": shown(&state.store.key_spent(&id, None).await?),
+            "today": shown(&state.store.key_spent(&id, Some(&today)).await?),
+            "budget": budget.map(|budget| budget.to_json()),
+            "exceeded": state.submitter.budgets.exceeded(&id),
+        }));
+    }
+    Ok(JsonBody(json!({"data": data})))
+}
+
+fn seconds(at: Timestamp) -> f64 {
+    at.millis() as f64 / 1000.0
+}
+
+/// `PUT /api/v1/keys/{id}/budget`: `tokens`, `tokens_per_day`, `price`, `price_per_day`; what is absent is not bounded. That of a
+/// revoked key can be set, too: runs that it has begun go on, and pay by it.
+///
+/// # Errors
+/// 404 for an unknown key, 400 for what is no budget.
+pub async fn set_budget(
+    State(state): State<ApiState>,
+    IdInPath(id): IdInPath,
+    body: Body,
+) -> Result<JsonBody<Json>, ApiError> {
+    known(&state, &id).await?;
+    let budget = KeyBudget::of(&body.object()?).map_err(ApiError::invalid_param)?;
+    let stored = budget.to_json();
+    state.store.put_key_budget(&id, Some(&stored.to_string())).await?;
+    tracing::info!(key = id, budget = %stored, "budget set");
+    Ok(JsonBody(stored))
+}
+
+/// `DELETE /api/v1/keys/{id}/budget`: nothing bounds it any more.
+///
+/// # Errors
+/// 404 for an unknown key.
+pub async fn drop_budget(
+    State(state): State<ApiState>,
+    IdInPath(id): IdInPath,
+) -> Result<StatusCode, ApiError> {
+    known(&state, &id).await?;
+    state.store.put_key_budget(&id, None).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn known(state: &ApiState, id: &str) -> Result<(), ApiError> {
+    let is_known = state.store.keys().await?.iter().any(|key| key.id == id);
+    if is_known { Ok(()) } else { Err(unknown(id)) }
+}
+
+fn unknown(id: &str) -> ApiError {
+    // In a hurry one gives the key that has leaked. It is not repeated, since messages are logged and shown.
+    let message = if id.starts_with(KEY_BEGINS) {
+        let id = key_id(&sha256_hex(id));
+        format!("this is a key, or looks like one, and not the id of a key; the id of this key is {id}")
+    } else {
+        format!("there is no API key with the id {id:?}; GET /api/v1/keys lists the ids (tidemill keys ls)")
+    };
+    ApiError::not_found(message)
+}
+
+fn shown(spent: &KeySpent) -> Json {
+    let prices: JsonMap =
+        spent.prices().map(|(currency, price)| (currency.to_string(), price.into())).collect();
+    let [calls, prompt, completion, tokens] =
+        ["calls", "prompt_tokens", "completion_tokens", "tokens"].map(|name| spent.get(name));
+    json!({"calls": calls, "prompt_tokens": prompt, "completion_tokens": completion, "tokens": tokens, "price": prices})
+}

@@ -1,0 +1,237 @@
+//! Documents of a dataset: added by a run of their own, shown, removed.
+
+use axum::Json as JsonBody;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde_json::{Value as Json, json};
+use tidemill_common::ids::RunId;
+use tidemill_common::knowledge::segment::document_id;
+use tidemill_common::knowledge::{SplitSettings, Unit, split};
+use tidemill_common::store::Generation;
+use tidemill_common::value::JsonMap;
+use tidemill_common::wire::knowledge::{DatasetRecord, IndexingRecord, IndexingState, UPLOAD};
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::api::native::knowledge::{check_name, existing, find, shown, take};
+use crate::api::request::{
+    Body, IdInPath, Params, nothing_left, take_count, take_list, take_object, take_text,
+};
+use crate::submit::{Submission, SystemValues, WorkflowSource};
+
+/// The run that indexes a document.
+const INDEXING: &str = include_str!("indexing.yml");
+/// Segments that are shown of a document unless a request says how many.
+const SHOWN: u64 = 100;
+/// Most of them.
+const SHOWN_MAX: u64 = 1000;
+
+/// `POST /api/v1/knowledge/{id}/documents`: adds a document, or a new version of one. 202: a run indexes it, and until that has
+/// ended searches find what they found before.
+///
+/// # Errors
+/// 400 for what cannot be; 404 for an unknown dataset.
+pub async fn add(
+    State(state): State<ApiState>,
+    IdInPath(dataset): IdInPath,
+    body: Body,
+) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
+    let mut map = body.object()?;
+    let name = take_text(&mut map, "name")?.ok_or_else(|| ApiError::invalid_param("name is required"))?;
+    check_name("name", &name)?;
+    let given = take_text(&mut map, "id")?;
+    if let Some(id) = &given {
+        check_name("id", id)?;
+    }
+    let segments = pieces(&mut map)?;
+    let metadata = take_object(&mut map, "doc_metadata")?.unwrap_or_default();
+    let source = take_text(&mut map, "data_source_type")?.unwrap_or_else(|| UPLOAD.into());
+    nothing_left(&map)?;
+    let dataset = existing(&state, &dataset).await?;
+    let document = match given {
+        Some(id) => id,
+        None => known_by_name(&state, &dataset, &name).await?,
+    };
+    let run = RunId::generate(state.submitter.some_shard().await?);
+    let total = segments.len();
+    let content = json!({
+        "segments": segments,
+        "document": {"name": name, "data_source_type": source, "doc_metadata": metadata, "noted_run": run.to_string()},
+    });
+    let record = IndexingRecord {
+        name,
+        run: run.to_string(),
+        total: total as u64,
+        at: state.store.time().await?.millis(),
+        ..IndexingRecord::default()
+    };
+    // Before the run: it must not be the newest later than it begins.
+    state.store.knowledge().begin_indexing(&dataset.id, &document, &record).await?;
+    if let Err(error) = submit(&state, run, &dataset.id, &document, content).await {
+        let failed = IndexingRecord {
+            state: IndexingState::Error,
+            error: format!("it could not be submitted: {}", error.message()),
+            ..record
+        };
+        state.store.knowledge().note_indexing(&dataset.id, &document, &failed).await?;
+        return Err(error);
+    }
+    let answer = json!({
+        "dataset_id": dataset.id, "document_id": document, "run": run.to_string(), "segments": total,
+    });
+    Ok((StatusCode::ACCEPTED, JsonBody(answer)))
+}
+
+async fn submit(
+    state: &ApiState,
+    run: RunId,
+    dataset: &str,
+    document: &str,
+    content: Json,
+) -> Result<(), ApiError> {
+    let object = |value: Json| match value {
+        Json::Object(map) => map,
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => JsonMap::new(),
+    };
+    let sys = json!({
+        "dataset_id": dataset, "document_id": document, "batch": run.to_string(), "invoke_from": "service-api",
+    });
+    let mut submission = Submission::of(
+        WorkflowSource::Text(INDEXING.into()),
+        SystemValues::Exactly(object(sys)),
+        object(json!({ "document": content })),
+    );
+    submission.run = Some(run);
+    state.submitter.submit(submission).await?;
+    Ok(())
+}
+
+/// The id of the document of this name; one that follows from the name where there is none.
+async fn known_by_name(state: &ApiState, dataset: &DatasetRecord, name: &str) -> Result<String, ApiError> {
+    let known = state.store.knowledge().documents(&dataset.id).await?.documents;
+    let known = known.into_iter().find(|it| it.name == name).map(|it| it.id);
+    Ok(known.unwrap_or_else(|| document_id(&dataset.id, name)))
+}
+
+/// The segments of a request: its own, or its text, cut.
+fn pieces(map: &mut JsonMap) -> Result<Vec<Json>, ApiError> {
+    let settings = split_settings(take_object(map, "split")?)?;
+    let given = take_list(map, "segments")?;
+    let pieces = match take_text(map, "text")? {
+        Some(_) if !given.is_empty() => {
+            return Err(ApiError::invalid_param("text and segments exclude each other"));
+        }
+        Some(text) => {
+            split(&text, settings).into_iter().map(|content| json!({ "content": content })).collect()
+        }
+        None => given,
+    };
+    let is_piece = |piece: &Json| {
+        piece["content"].as_str().is_some_and(|text| !text.trim().is_empty())
+            && (piece["answer"].is_null() || piece["answer"].is_string())
+    };
+    match pieces.iter().all(is_piece) {
+        false => {
+            Err(ApiError::invalid_param("a segment needs content, a text, and may have answer, another one"))
+        }
+        true if pieces.is_empty() => {
+            Err(ApiError::invalid_param("there is no text in it: give text or segments"))
+        }
+        true => Ok(pieces),
+    }
+}
+
+fn split_settings(given: Option<JsonMap>) -> Result<SplitSettings, ApiError> {
+    let usual = SplitSettings::default();
+    let Some(mut map) = given else { return Ok(usual) };
+    let count = |value: Option<u64>, usual: usize| {
+        value.map_or(usual, |value| usize::try_from(value).unwrap_or(usize::MAX))
+    };
+    let size = count(take_count(&mut map, "size")?, usual.size);
+    let overlap = count(take_count(&mut map, "overlap")?, usual.overlap.min(size.saturating_sub(1)));
+    let unit: Option<String> = take(&mut map, "unit")?;
+    nothing_left(&map)?;
+    let unit = match unit {
+        None => usual.unit,
+        Some(name) => Unit::from_name(&name)
+            .ok_or_else(|| ApiError::invalid_param("split.unit must be characters or tokens"))?,
+    };
+    if size == 0 || overlap >= size {
+        return Err(ApiError::invalid_param("split.size must be 1 or more, and split.overlap less than it"));
+    }
+    Ok(SplitSettings { size, overlap, unit })
+}
+
+/// `GET /api/v1/knowledge/{id}/documents/{document}`: how a document stands, and its first segments (`?segments=`).
+///
+/// # Errors
+/// 404 for an unknown one.
+pub async fn show(
+    State(state): State<ApiState>,
+    Path((dataset, document)): Path<(String, String)>,
+    params: Params,
+) -> Result<JsonBody<Json>, ApiError> {
+    let wanted = match params.get("segments") {
+        None => SHOWN,
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|count| *count <= SHOWN_MAX)
+            .ok_or_else(|| ApiError::invalid_param(format!("segments must be from 0 to {SHOWN_MAX}")))?,
+    };
+    let dataset = existing(&state, &dataset).await?;
+    let knowledge = state.store.knowledge();
+    let mut indexing = knowledge.indexing(&dataset.id).await?;
+    let mut known = knowledge.documents(&dataset.id).await?.documents;
+    let by_id = |id: &str, name: &str| id == document || name == document;
+    let id = known.iter().find(|it| by_id(&it.id, &it.name)).map(|it| it.id.clone());
+    let id = id.or_else(|| indexing.iter().find(|(id, it)| by_id(id, &it.name)).map(|(id, _)| id.clone()));
+    let id = id.ok_or_else(|| {
+        ApiError::not_found(format!("there is no document {document} in dataset {}", dataset.id))
+    })?;
+    known.retain(|it| it.id == id);
+    indexing.retain(|(it, _)| *it == id);
+    let content = match known.first() {
+        None => Vec::new(),
+        Some(record) => {
+            let positions: Vec<u64> = (1..=record.segments.min(wanted)).collect();
+            let of = Generation { dataset: &dataset.id, name: &record.generation };
+            knowledge.segments(of, &positions).await?
+        }
+    };
+    let hits = if content.is_empty() { Default::default() } else { knowledge.hits(&dataset.id).await? };
+    let mut answer = shown::documents(&state, known, indexing).await?.pop().unwrap_or_default();
+    let segment = |it: &tidemill_common::wire::knowledge::SegmentRecord| {
+        let mut shown = json!(it);
+        shown["hit_count"] = json!(hits.get(&it.id).copied().unwrap_or(0));
+        shown
+    };
+    answer["content"] = content.iter().map(segment).collect();
+    Ok(JsonBody(answer))
+}
+
+/// `DELETE /api/v1/knowledge/{id}/documents/{document}`: removes a document, by id or name.
+///
+/// # Errors
+/// 404 for an unknown one.
+pub async fn remove(
+    State(state): State<ApiState>,
+    Path((dataset, document)): Path<(String, String)>,
+) -> Result<StatusCode, ApiError> {
+    let unknown = || ApiError::not_found(format!("there is no document {document} in dataset {dataset}"));
+    let record = find(&state, &dataset).await?.ok_or_else(unknown)?;
+    let knowledge = state.store.knowledge();
+    if knowledge.drop_document(&record.id, &document).await? {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let known = knowledge.documents(&record.id).await?.documents;
+    let indexing = knowledge.indexing(&record.id).await?;
+    let named = known.into_iter().map(|it| (it.id, it.name));
+    let named = named.chain(indexing.into_iter().map(|(id, it)| (id, it.name)));
+    let ids: Vec<String> = named.filter(|(_, name)| *name == document).map(|(id, _)| id).collect();
+    let mut was_there = false;
+    for id in ids {
+        was_there |= knowledge.drop_document(&record.id, &id).await?;
+    }
+    if was_there { Ok(StatusCode::NO_CONTENT) } else { Err(unknown()) }
+}

@@ -1,0 +1,229 @@
+//! `GET /api/v1/runs` and `GET /api/v1/runs/{id}`.
+
+use axum::Json as JsonBody;
+use axum::extract::State;
+use serde_json::{Value as Json, json};
+use tidemill_common::clock::{Clock, SystemClock, Timestamp};
+use tidemill_common::graph::GraphHash;
+use tidemill_common::ids::{Delivery, FramePath, RunId};
+use tidemill_common::machine::body::Spent;
+use tidemill_common::machine::run::{NodeState, NodeStatus, RunState, RunStatus};
+use tidemill_common::store::ListRuns;
+use tidemill_common::value::JsonMap;
+use tidemill_common::wire;
+
+use crate::api::ApiState;
+use crate::api::error::ApiError;
+use crate::api::native::{kept, pauses, spending};
+use crate::api::request::{IdInPath, Params};
+use crate::runs::record::{RunRecord, seconds};
+use crate::runs::render::Renderer;
+
+const LIST_DEFAULT: usize = 20;
+const LIST_MAX: usize = 100;
+
+/// Lists runs, newest first. `next` is the `before` of the following page.
+///
+/// # Errors
+/// 400 for parameters that do not fit.
+pub async fn list(State(state): State<ApiState>, params: Params) -> Result<JsonBody<Json>, ApiError> {
+    let query = query(&params)?;
+    let ids = state.store.list_runs(&query).await?;
+    let is_full = ids.len() >= query.limit;
+    let mut runs = Vec::with_capacity(ids.len());
+    for id in ids {
+        // A run may be swept between the two reads.
+        if let Some(fields) = state.store.run_fields(id).await? {
+            runs.push(RunRecord::read(id, &fields)?);
+        }
+    }
+    let next = runs.last().filter(|_| is_full).map(|run| run.created_at.micros().to_string());
+    let data: Vec<Json> = runs.iter().map(|run| Json::Object(summary(run))).collect();
+    Ok(JsonBody(json!({"data": data, "next": next})))
+}
+
+fn query(params: &Params) -> Result<ListRuns, ApiError> {
+    let wrong = |name: &str, expected: String| ApiError::invalid_param(format!("{name} must be {expected}"));
+    let status = match params.get("status") {
+        None => None,
+        Some(name) => Some(RunStatus::from_name(name).ok_or_else(|| {
+            wrong("status", format!("one of {}", RunStatus::ALL.map(RunStatus::name).join(", ")))
+        })?),
+    };
+    let limit = match params.get("limit") {
+        None => LIST_DEFAULT,
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|n| (1..=LIST_MAX).contains(n))
+            .ok_or_else(|| wrong("limit", format!("1 to {LIST_MAX}")))?,
+    };
+    let before = match params.get("before") {
+        None => None,
+        Some(text) => {
+            let micros = text.parse().map_err(|_| wrong("before", "the next of an earlier page".into()))?;
+            Some(Timestamp::from_micros(micros))
+        }
+    };
+    Ok(ListRuns { status, before, limit, ..ListRuns::default() })
+}
+
+/// Shows a run with its nodes.
+///
+/// # Errors
+/// 404 for an unknown one.
+pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBody<Json>, ApiError> {
+    let id = id.run()?;
+    let gone = || ApiError::not_found("Workflow run not found.");
+    let at_rest = state.store.run_at_rest(id).await?.ok_or_else(gone)?;
+    let mut record = RunRecord::read(id, &at_rest.run)?;
+    let hash = GraphHash(record.version.as_str().into());
+    let workflow = state.workflows.of_run(&*state.store, id.shard(), &hash).await?;
+    let run = wire::state::load(id, workflow.graph.clone(), at_rest)?;
+    let render = Renderer::new(state.store.clone(), id.shard(), workflow.graph.clone(), &state.config.compat);
+    render.named(&mut record.inputs).await?;
+    render.outputs(&mut record.outputs).await?;
+
+    let mut shown = summary(&record);
+    if !record.status.is_over() {
+        shown.insert("total_steps".into(), run.root_steps().into());
+        shown.insert("total_tokens".into(), run.tokens().into());
+        shown.insert("exceptions_count".into(), run.exceptions().into());
+    }
+    let (price, currency) = price(&run.spent());
+    shown.insert("total_price".into(), price);
+    shown.insert("currency".into(), currency);
+    let wasted = run.wasted();
+    let (wasted_price, wasted_currency) = crate::api::native::runs::price(&wasted);
+    shown.insert("wasted_tokens".into(), wasted.tokens.into());
+    shown.insert("wasted_price".into(), wasted_price);
+    shown.insert("wasted_currency".into(), wasted_currency);
+    shown.insert("inputs".into(), record.inputs.into());
+    shown.insert("outputs".into(), record.outputs.into());
+    shown.insert("conversation".into(), conversation(&run, &render).await?.into());
+    shown.insert("pauses".into(), pauses::shown(&state, id).await?.into());
+    shown.insert("nodes".into(), nodes(&run).into());
+    if let Some(lists) = kept::lists(&run) {
+        shown.insert("lists".into(), lists);
+    }
+    shown.insert("models".into(), spending::by_model(&state.store.ledger(id).await?));
+    let (calls, count) = calls(&state, id).await?;
+    shown.insert("calls".into(), calls.into());
+    shown.insert("calls_count".into(), count.into());
+    Ok(JsonBody(Json::Object(shown)))
+}
+
+/// Some of the runs that this one has called, and how many there are.
+async fn calls(state: &ApiState, caller: RunId) -> Result<(Vec<Json>, u64), ApiError> {
+    let (calls, count) = state.store.calls_of(caller).await?;
+    let shown = calls.into_iter().map(|(run, order)| {
+        let order: JsonMap = serde_json::from_str(&order).unwrap_or_default();
+        let part = |key: &str| order.get(key).cloned().unwrap_or_default();
+        json!({
+            "run": run,
+            "app": part("app"),
+            "node": part("node"),
+            "frame": order.get("frame").cloned().unwrap_or_else(|| "".into()),
+            // Why it was not made.
+            "error": part("error"),
+        })
+    });
+    Ok((shown.collect(), count))
+}
+
+/// What both show. Counts of a run that is not over are not in its record: null.
+fn summary(run: &RunRecord) -> JsonMap {
+    let shown = json!({
+        "id": run.id.to_string(),
+        "workflow": run.workflow,
+        "mode": run.mode,
+        "app": run.app,
+        "version": run.version,
+        "status": run.status.name(),
+        "user": run.user,
+        "error": run.error,
+        "created_at": run.created_at.seconds_f64(),
+        "started_at": seconds(run.started_at),
+        "finished_at": seconds(run.finished_at),
+        "elapsed_time": run.elapsed(SystemClock.now()),
+        "total_steps": run.steps,
+        "total_tokens": run.tokens,
+        "total_price": run.price.as_ref().map(|(price, _)| price),
+        "currency": run.price.as_ref().map(|(_, currency)| currency),
+        "exceptions_count": run.exceptions,
+        "key": run.key,
+        "caller": run.caller.as_ref().map(|caller| {
+            json!({"run": caller.run, "node": caller.node, "frame": caller.frame})
+        }),
+        "shard": run.id.shard().0,
+    });
+    shown.as_object().cloned().unwrap_or_default()
+}
+
+/// Conversation variables as they stand.
+async fn conversation(run: &RunState, render: &Renderer) -> Result<JsonMap, ApiError> {
+    let root = FramePath::root();
+    let pool = run.pool(&root);
+    let mut names: Vec<&str> = run.graph.conversation.iter().map(|variable| &*variable.name).collect();
+    for (name, _) in &run.head.conversation {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let mut values = JsonMap::new();
+    for name in names {
+        if let Some(stored) = pool.stored("conversation", name) {
+            values.insert(name.into(), render.stored(&stored).await?);
+        }
+    }
+    Ok(values)
+}
+
+/// Nodes in file order: those of the root all, those of other frames once they were reached.
+fn nodes(run: &RunState) -> Vec<Json> {
+    let mut shown = Vec::new();
+    for (path, frame) in &run.frames {
+        for (node, state) in run.graph.nodes.iter().zip(&frame.nodes) {
+            let is_root = path.is_root() && node.parent.is_none();
+            if is_root || state.status != NodeStatus::Unknown {
+                let mut one = shown_node(path, node, state);
+                if let Some(child) = &node.child {
+                    one["parent_node_id"] = json!(run.graph.node(child.of).id);
+                }
+                shown.push(one);
+            }
+        }
+    }
+    shown
+}
+
+/// A price in plain notation and its currency; null where none is known.
+fn price(spent: &Spent) -> (Json, Json) {
+    match &spent.price {
+        Some(price) => (price.amount.fixed().into(), (*price.currency).into()),
+        None => (Json::Null, Json::Null),
+    }
+}
+
+fn shown_node(frame: &FramePath, node: &tidemill_common::graph::Node, state: &NodeState) -> Json {
+    let (price, currency) = price(&state.spent);
+    json!({
+        "id": node.id,
+        "frame": frame,
+        "title": node.title,
+        "type": node.kind.wire(),
+        "status": state.status.name(),
+        "attempt": state.attempt,
+        "started_at": seconds(state.started_at),
+        "finished_at": seconds(state.finished_at),
+        "job": state.job,
+        "delivery": Delivery::counted_of(state.delivery),
+        "error": state.error,
+        "failures": state.failures,
+        "parked": state.parked.as_deref(),
+        "tokens": state.spent.tokens,
+        "price": price,
+        "currency": currency,
+        "handle": state.handle,
+    })
+}

@@ -1,0 +1,10 @@
+//! Work beside the shards and the API. Each part is done by one scheduler at a time, under a lease:
+//!
+//! - [`subruns`] creates the runs of workflows that are called as tools, and reports their ends.
+//! - [`turns`] settles the turns of conversations when their runs have ended.
+//! - [`triggers`] starts runs by schedule; [`budgets`] refuses runs of apps and keys that have spent too much.
+
+pub mod budgets;
+pub mod subruns;
+pub mod triggers;
+pub mod turns;

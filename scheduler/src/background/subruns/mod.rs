@@ -1,0 +1,176 @@
+//! Workflows that are called as tools: orders that runs have left become runs of their own, on the same shard.
+//!
+//! An order waits until the script that creates the run takes it away, so that each becomes one run, however many schedulers
+//! look at it, and none when its caller has dropped it meanwhile. One that can never become a run is refused: the
+//! caller's node is told why. Who owns a shard looks when a commit has ordered something, and every few seconds in any case.
+
+mod order;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use tidemill_common::store::{App, Refusal, Runs, StoreError, WaitingCall};
+use tidemill_common::wire::between_runs;
+use tokio::sync::Notify;
+use tokio::sync::watch::Receiver;
+
+use crate::background::subruns::order::Order;
+use crate::shards::lease::Lease;
+use crate::submit::{CalledBy, Submission, SubmitError, Submitter, SystemValues, WorkflowSource};
+
+/// Between two looks for orders that nobody was told of.
+const LOOK: Duration = Duration::from_secs(10);
+/// Between two looks while a shard has too much to do for another run.
+const BUSY: Duration = Duration::from_millis(200);
+/// Runs that are made at the same time.
+const AT_ONCE: usize = 8;
+
+/// Why an order is not a run yet.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    /// It may be later.
+    #[error("{0}")]
+    Passing(String),
+    /// It never will.
+    #[error("{0}")]
+    Never(String),
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        if error.is_passing() { Self::Passing(error.to_string()) } else { Self::Never(error.to_string()) }
+    }
+}
+
+impl From<SubmitError> for Trouble {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::Store(error) => error.into(),
+            SubmitError::Busy | SubmitError::QueueFull | SubmitError::BlobGone => {
+                Self::Passing(error.to_string())
+            }
+            other => Self::Never(other.to_string()),
+        }
+    }
+}
+
+/// Makes runs of orders.
+#[derive(Clone)]
+pub struct Calls {
+    store: Arc<dyn Runs>,
+    submitter: Arc<Submitter>,
+    ordered: Arc<Notify>,
+}
+
+impl Calls {
+    /// For this store; `ordered` is told when a commit has ordered something.
+    pub fn new(store: Arc<dyn Runs>, submitter: Arc<Submitter>, ordered: Arc<Notify>) -> Self {
+        Self { store, submitter, ordered }
+    }
+
+    /// Looks after the shards that this process owns until it is told to stop.
+    pub async fn run(self, lease: Arc<Lease>, mut stop: Receiver<bool>) {
+        while !*stop.borrow() {
+            let shards = lease.shards();
+            let pause = match self.look(&shards).await {
+                Ok(true) => BUSY,
+                Ok(false) => LOOK,
+                Err(error) => {
+                    tracing::warn!(%error, "called workflows have to wait for the store");
+                    BUSY
+                }
+            };
+            tokio::select! {
+                _ = stop.changed() => {}
+                () = self.ordered.notified() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Answers whether something is left that could not be done yet.
+    async fn look(&self, shards: &[tidemill_common::ids::ShardId]) -> Result<bool, StoreError> {
+        if shards.is_empty() {
+            return Ok(false);
+        }
+        let waiting = self.store.waiting_calls(shards).await?;
+        let made = stream::iter(waiting).map(|call| self.make(call)).buffer_unordered(AT_ONCE);
+        Ok(made.fold(false, |any, left| async move { any || left }).await)
+    }
+
+    /// Makes one; answers whether it is left for later.
+    async fn make(&self, call: WaitingCall) -> bool {
+        let (run, caller) = (call.run, call.caller);
+        let trouble = match self.submit(&call).await {
+            Ok(()) => return false,
+            Err(trouble) => trouble,
+        };
+        match trouble {
+            Trouble::Passing(reason) => {
+                tracing::debug!(%run, %caller, reason, "a called workflow has to wait");
+                true
+            }
+            Trouble::Never(reason) => match self.refuse(&call, &reason).await {
+                Ok(()) => false,
+                Err(error) => {
+                    tracing::warn!(%run, %caller, %error, "a call cannot be refused yet");
+                    true
+                }
+            },
+        }
+    }
+
+    async fn submit(&self, call: &WaitingCall) -> Result<(), Trouble> {
+        let order = self.store.call_order(call.caller, call.run).await?;
+        let order = order.ok_or_else(|| Trouble::Never("the order of the call is gone".into()))?;
+        let mut order = Order::read(&order).map_err(Trouble::Never)?;
+        let given = order.open(&*self.store, call.caller.shard()).await?;
+        let app = self.app(&order.app).await?;
+        let caller = order.caller(call.caller);
+        let submission = Submission {
+            files: given.files,
+            call_depth: order.depth,
+            user: order.user,
+            key: order.key,
+            called: Some(CalledBy { call: call.clone(), caller, budget: order.budget }),
+            ..Submission::of(WorkflowSource::App(Arc::new(app)), SystemValues::Standard, given.inputs)
+        };
+        match self.submitter.submit(submission).await {
+            // Another scheduler was faster, or the caller wants it no more.
+            Ok(_) | Err(SubmitError::Passed) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The app of an id, else the one of a name. What is wrong is said in Dify's words.
+    async fn app(&self, wanted: &str) -> Result<App, Trouble> {
+        let published = |app: App| match app.document.is_empty() {
+            true => Err(Trouble::Never("workflow not found or not published".into())),
+            false => Ok(app),
+        };
+        if let Some(app) = self.store.app(wanted).await? {
+            return published(app);
+        }
+        let mut named = Vec::new();
+        for id in self.store.apps().await? {
+            named.extend(self.store.app(&id).await?.filter(|app| app.name == wanted));
+        }
+        match named.len() {
+            0 => Err(Trouble::Never("app not found".into())),
+            1 => published(named.remove(0)),
+            count => {
+                Err(Trouble::Never(format!("{count} apps are called {wanted}; name one by its id instead")))
+            }
+        }
+    }
+
+    async fn refuse(&self, call: &WaitingCall, reason: &str) -> Result<(), StoreError> {
+        let order = self.store.call_order(call.caller, call.run).await?.unwrap_or_default();
+        let (order, caller) = order::refused(&order, call.caller, reason);
+        let why = Refusal { order, fact: between_runs::call_ended_body(&caller, call.run) };
+        let is_refused = self.store.refuse_call(call, &why).await?;
+        tracing::info!(run = %call.run, caller = %call.caller, reason, is_refused, "a called workflow cannot be run");
+        Ok(())
+    }
+}

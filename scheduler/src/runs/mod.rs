@@ -1,0 +1,8 @@
+//! Runs as people and clients read them: [`record`] and [`render`] read a run, [`pauses`] and [`forms`] what it waits
+//! for, [`projection`] its events in Dify's form.
+
+pub mod forms;
+pub mod pauses;
+pub mod projection;
+pub mod record;
+pub mod render;

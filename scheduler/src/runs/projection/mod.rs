@@ -1,0 +1,180 @@
+//! The engine's events as Dify's service API tells them. Pure: what the events do not say is in [`RunFacts`] and
+//! [`Totals`]. Each family has its file: the run, nodes, containers, pauses, text.
+
+mod chat;
+mod container;
+mod files;
+mod names;
+mod node;
+mod pause;
+mod place;
+mod run;
+#[cfg(test)]
+mod tests;
+mod text;
+mod usage;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use tidemill_common::graph::Graph;
+use tidemill_common::value::JsonMap;
+use tidemill_common::wire::event::{EventRecord, kind};
+
+use crate::runs::projection::chat::Gathered;
+pub use crate::runs::projection::chat::{ChatFacts, Sources};
+pub use crate::runs::projection::pause::FormsOfRun;
+pub use crate::runs::projection::run::Totals;
+pub use crate::runs::projection::text::Shown;
+
+/// What the payloads say of the run itself.
+#[derive(Debug, Clone, Default)]
+pub struct RunFacts {
+    /// The run's id, which is also its `task_id`.
+    pub id: String,
+    /// The version it runs: Dify's `workflow_id`.
+    pub workflow_id: String,
+    /// Who started it.
+    pub user: String,
+    /// Inputs and system variables, as `workflow_started` shows them.
+    pub inputs: JsonMap,
+    /// When it was submitted, in Unix seconds.
+    pub created_at: i64,
+    /// The message that it answers, of a chat.
+    pub chat: Option<ChatFacts>,
+    /// Makes the tokens of its forms; none: they are told without.
+    pub forms: Option<FormsOfRun>,
+}
+
+/// Follows one run's events and says each in Dify's words.
+#[derive(Debug)]
+pub struct Projection {
+    run: RunFacts,
+    graph: Arc<Graph>,
+    /// Counts and times of the ended run, for its last payload.
+    totals: Totals,
+    /// The text that a client has in front of it.
+    shown: Shown,
+    /// What the end of a chat's message will say.
+    gathered: Gathered,
+    /// The number of each execution, in the order of their begin.
+    index: HashMap<String, u64>,
+    began_ms: Option<i64>,
+    /// Whether containers are told as nodes, too: only to whoever comes later.
+    shows_containers: bool,
+}
+
+impl Projection {
+    /// Nothing told yet.
+    pub fn new(run: RunFacts, graph: Arc<Graph>) -> Self {
+        Self {
+            run,
+            graph,
+            totals: Totals::default(),
+            shown: Shown::default(),
+            gathered: Gathered::default(),
+            index: HashMap::new(),
+            began_ms: None,
+            shows_containers: false,
+        }
+    }
+
+    /// Forgets what was told: the events come anew, from the first that is left. Answers what the client needs to
+    /// forget it, too.
+    pub fn reset(&mut self) -> Json {
+        self.shown = Shown::default();
+        self.gathered = Gathered::default();
+        self.index.clear();
+        self.text_replace()
+    }
+
+    /// Sets what the run's last payload, and that of a pause, says; to be called before such an event is projected.
+    pub fn set_totals(&mut self, totals: Totals) {
+        self.totals = totals;
+    }
+
+    /// The payloads of an event, whose values must have been opened (of an event that nobody will see, the text of
+    /// chunks suffices).
+    pub fn project(&mut self, record: &EventRecord) -> Vec<Json> {
+        if self.run.chat.is_some() {
+            self.gather(record);
+        }
+        let payload = match record.kind.as_str() {
+            kind::GRAPH_RUN_PAUSED => self.workflow_paused(record),
+            kind::GRAPH_RUN_STARTED => self.workflow_started(record),
+            kind::GRAPH_RUN_SUCCEEDED
+            | kind::GRAPH_RUN_PARTIAL_SUCCEEDED
+            | kind::GRAPH_RUN_FAILED
+            | kind::GRAPH_RUN_ABORTED => match self.run.chat.clone() {
+                Some(chat) => return self.ends(&chat, record),
+                None => self.workflow_finished(record),
+            },
+            kind::NODE_RUN_STARTED
+            | kind::NODE_RUN_SUCCEEDED
+            | kind::NODE_RUN_FAILED
+            | kind::NODE_RUN_EXCEPTION
+            | kind::NODE_RUN_RETRY
+                if !self.tells_node(record) =>
+            {
+                return Vec::new();
+            }
+            kind::NODE_RUN_STARTED => self.node_started(record),
+            kind::NODE_RUN_SUCCEEDED | kind::NODE_RUN_FAILED | kind::NODE_RUN_EXCEPTION => {
+                self.node_finished(record)
+            }
+            kind::NODE_RUN_RETRY => self.node_retry(record),
+            kind::NODE_RUN_STREAM_CHUNK => self.text_chunk(record),
+            kind::NODE_RUN_STREAM_REPLACED => return self.text_replaced(record).into_iter().collect(),
+            names::AGENT_LOG => self.agent_log(record),
+            names::REASONING_CHUNK => self.reasoning_chunk(record),
+            names::PAUSE_REQUESTED => return self.human_input_required(record).into_iter().collect(),
+            names::FORM_FILLED => self.form_filled(record),
+            names::FORM_TIMEOUT => self.form_timeout(record),
+            // Edges, and kinds of newer versions, have no counterpart on Dify.
+            _ => return self.container(record).into_iter().collect(),
+        };
+        vec![payload]
+    }
+
+    /// The payloads of an event that lies before what a client asked for, for its snapshot: containers are nodes there,
+    /// and a node that waits has ended as `paused`.
+    pub fn project_old(&mut self, record: &EventRecord) -> Vec<Json> {
+        self.shows_containers = true;
+        let mut payloads = self.project(record);
+        self.shows_containers = false;
+        if record.kind == names::PAUSE_REQUESTED {
+            payloads.push(self.node_paused(record));
+        }
+        payloads
+    }
+
+    fn envelope(&self, event: &str, data: Json) -> Json {
+        if let Some(chat) = &self.run.chat {
+            return json!({
+                "event": event,
+                "conversation_id": chat.conversation_id,
+                "message_id": self.run.id,
+                "created_at": self.run.created_at,
+                "task_id": self.run.id,
+                "workflow_run_id": self.run.id,
+                "data": data,
+            });
+        }
+        json!({
+            "event": event,
+            "workflow_run_id": self.run.id,
+            "task_id": self.run.id,
+            "data": data,
+        })
+    }
+}
+
+/// A field of an event, or what stands for it.
+fn field(record: &EventRecord, key: &str, default: Json) -> Json {
+    record.data.get(key).cloned().unwrap_or(default)
+}
+
+fn text<'a>(record: &'a EventRecord, key: &str) -> &'a str {
+    record.data.get(key).and_then(Json::as_str).unwrap_or_default()
+}

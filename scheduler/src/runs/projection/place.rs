@@ -1,0 +1,69 @@
+//! Where a node runs, as Dify tells it: the innermost iteration and the innermost loop around it. The frame's path says
+//! both: `it#3/lp#0` is round 0 of loop `lp` within item 3 of iteration `it`.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::graph::Graph;
+use tidemill_common::nodes::NodeKind;
+use tidemill_common::value::JsonMap;
+use tidemill_common::wire::event::EventRecord;
+
+use crate::runs::projection::text;
+
+/// A container around a node, and which of its items or rounds it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Around {
+    node: String,
+    index: u64,
+}
+
+/// The containers around a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    iteration: Option<Around>,
+    within_loop: Option<Around>,
+}
+
+impl Place {
+    /// Of the node that an event is about.
+    pub(super) fn of(record: &EventRecord, graph: &Graph) -> Self {
+        let mut place = Self::default();
+        for part in text(record, "frame").split('/') {
+            let Some((node, index)) = part.rsplit_once('#') else { continue };
+            let Some(kind) = graph.find(node).map(|ix| graph.node(ix).kind) else { continue };
+            let around = Around { node: node.to_string(), index: index.parse().unwrap_or(0) };
+            // What comes later lies deeper.
+            if kind == NodeKind::Iteration {
+                place.iteration = Some(around);
+            } else if kind == NodeKind::Loop {
+                place.within_loop = Some(around);
+            }
+        }
+        place
+    }
+
+    pub(super) fn iteration_id(&self) -> Json {
+        self.iteration.as_ref().map_or(Json::Null, |around| around.node.as_str().into())
+    }
+
+    pub(super) fn loop_id(&self) -> Json {
+        self.within_loop.as_ref().map_or(Json::Null, |around| around.node.as_str().into())
+    }
+
+    /// A node's metadata with its place; null when there is neither.
+    pub(super) fn added_to(&self, metadata: Json) -> Json {
+        let mut map = match metadata {
+            Json::Object(map) => map,
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => JsonMap::new(),
+        };
+        for (around, id, index) in [
+            (&self.iteration, "iteration_id", "iteration_index"),
+            (&self.within_loop, "loop_id", "loop_index"),
+        ] {
+            if let Some(around) = around {
+                map.insert(id.into(), json!(around.node));
+                map.insert(index.into(), json!(around.index));
+            }
+        }
+        if map.is_empty() { Json::Null } else { Json::Object(map) }
+    }
+}

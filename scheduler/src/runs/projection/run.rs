@@ -1,0 +1,79 @@
+//! `workflow_started` and `workflow_finished`.
+
+use serde_json::{Value as Json, json};
+use tidemill_common::machine::run::{RunState, RunStatus};
+use tidemill_common::wire::event::{EventRecord, kind};
+
+use crate::runs::projection::{Projection, field, files};
+use crate::runs::record::RunRecord;
+
+/// Counts and times of a run: of an ended one from its record, of one that waits from its state.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Totals {
+    /// Node starts of the root frame.
+    pub steps: u64,
+    /// Tokens of all model calls.
+    pub tokens: u64,
+    /// From begin to end, in seconds; none: by the times of the events.
+    pub elapsed: Option<f64>,
+}
+
+impl Totals {
+    /// Of a run that is not over. Its time is told by the events.
+    pub fn of_state(run: &RunState) -> Self {
+        Self { steps: run.root_steps(), tokens: run.tokens(), elapsed: None }
+    }
+    /// Of a run that is over.
+    pub fn of(record: &RunRecord) -> Self {
+        let ended = record.finished_at.map(|at| record.elapsed(at));
+        Self { steps: record.steps.unwrap_or(0), tokens: record.tokens.unwrap_or(0), elapsed: ended }
+    }
+}
+
+impl Projection {
+    pub(super) fn workflow_started(&mut self, record: &EventRecord) -> Json {
+        // A run that goes on after a pause began long before.
+        self.began_ms.get_or_insert(record.ts);
+        let data = json!({
+            "id": self.run.id,
+            "workflow_id": self.run.workflow_id,
+            "inputs": self.run.inputs,
+            "created_at": self.run.created_at,
+            "reason": field(record, "reason", "initial".into()),
+        });
+        self.envelope("workflow_started", data)
+    }
+
+    pub(super) fn workflow_finished(&mut self, record: &EventRecord) -> Json {
+        let (status, error) = match record.kind.as_str() {
+            kind::GRAPH_RUN_SUCCEEDED => (RunStatus::Succeeded, Json::Null),
+            kind::GRAPH_RUN_PARTIAL_SUCCEEDED => (RunStatus::PartialSucceeded, Json::Null),
+            kind::GRAPH_RUN_ABORTED => (RunStatus::Stopped, field(record, "reason", Json::Null)),
+            _ => (RunStatus::Failed, field(record, "error", Json::Null)),
+        };
+        let outputs = field(record, "outputs", json!({}));
+        let files = files::among(&outputs);
+        let data = json!({
+            "id": self.run.id,
+            "workflow_id": self.run.workflow_id,
+            "status": status.name(),
+            "outputs": outputs,
+            "error": error,
+            "elapsed_time": self.elapsed(record),
+            "total_tokens": self.totals.tokens,
+            "total_steps": self.totals.steps,
+            "created_by": {"id": self.run.user, "user": self.run.user},
+            "created_at": self.run.created_at,
+            "finished_at": record.ts.div_euclid(1000),
+            "exceptions_count": field(record, "exceptions_count", 0.into()),
+            "files": files,
+        });
+        self.envelope("workflow_finished", data)
+    }
+
+    /// Seconds from the run's begin to this event.
+    pub(super) fn elapsed(&self, record: &EventRecord) -> f64 {
+        let by_events = self.began_ms.map_or(0.0, |began| (record.ts - began).max(0) as f64 / 1000.0);
+        self.totals.elapsed.unwrap_or(by_events)
+    }
+}

@@ -1,0 +1,236 @@
+//! Which shards are ours: an even share of all, each under a lease and turned by a loop of its own.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tidemill_common::config::SchedulerConfig;
+use tidemill_common::crash::{self, Place};
+use tidemill_common::files::Files;
+use tidemill_common::ids::ShardId;
+use tidemill_common::store::StoreError;
+use tokio::sync::{Notify, mpsc, watch};
+
+use crate::background::budgets::Meter;
+use crate::metrics as names;
+use crate::sealing::Sealing;
+use crate::shards::lease::Lease;
+use crate::shards::liveness::Pulse;
+use crate::shards::repair::Findings;
+use crate::shards::retention::Retention;
+use crate::shards::shard_loop::{Drive, End};
+use crate::stores::ShardStore;
+use crate::workflows::Workflows;
+
+/// Looks for shards without an owner, in one lease.
+const LOOKS_A_LEASE: u64 = 10;
+/// Pauses between tries when the store is away.
+const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
+
+/// What the shards of a process need.
+pub struct ShardKeeper {
+    /// This scheduler's id, one per process incarnation.
+    pub id: Arc<str>,
+    /// The store, for use on this thread's runtime.
+    pub store: Arc<dyn ShardStore>,
+    /// The settings.
+    pub config: SchedulerConfig,
+    /// Where the files of runs lie.
+    pub files: Arc<dyn Files>,
+    /// Workflow versions of the process.
+    pub workflows: Arc<Workflows>,
+    /// The process's pulse.
+    pub pulse: Arc<Pulse>,
+    /// Leases, renewed by a thread of their own.
+    pub lease: Arc<Lease>,
+    /// Counts model calls.
+    pub meter: Arc<Meter>,
+    /// Told when a commit has ordered runs.
+    pub ordered: Arc<Notify>,
+    /// What is known of lost jobs, from one loop of a shard to the next.
+    pub findings: Findings,
+    /// Raises the version of the namespace once all of its processes know it.
+    pub sealing: Sealing,
+}
+
+struct Owned {
+    stop: watch::Sender<bool>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl ShardKeeper {
+    /// Takes and keeps shards until told to stop; then every loop ends with its commit and every shard is given up.
+    pub async fn run(&self, mut stop: watch::Receiver<bool>) {
+        let (ended, mut endings) = mpsc::unbounded_channel();
+        let mut owned: HashMap<ShardId, Owned> = HashMap::new();
+        let mut pause = PAUSES[0];
+        while !*stop.borrow() {
+            self.pulse.beat();
+            let wait = match self.look_around(&mut owned, &ended).await {
+                Ok(()) => {
+                    pause = PAUSES[0];
+                    self.look_every()
+                }
+                Err(error @ StoreError::Newer { .. }) => {
+                    tracing::error!(%error, "shards are left to newer schedulers");
+                    self.give_up_all(std::mem::take(&mut owned)).await;
+                    PAUSES[1]
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "shards have to wait for the store");
+                    pause = (pause * 2).min(PAUSES[1]);
+                    pause
+                }
+            };
+            metrics::gauge!(names::SHARDS.name).set(owned.len() as f64);
+            tokio::select! {
+                _ = stop.changed() => {}
+                Some((shard, end)) = endings.recv() => self.ended(&mut owned, shard, end).await,
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+        self.give_up_all(owned).await;
+    }
+
+    /// Often: what another left behind waits for this look, and a lease has run out before.
+    fn look_every(&self) -> Duration {
+        Duration::from_millis((self.config.shard_lease_ms / LOOKS_A_LEASE).min(self.config.shard_renew_ms))
+    }
+
+    /// Tells that we live, and takes or gives up shards so that all have about the same number.
+    async fn look_around(
+        &self,
+        owned: &mut HashMap<ShardId, Owned>,
+        ended: &mpsc::UnboundedSender<(ShardId, End)>,
+    ) -> Result<(), StoreError> {
+        let lease = Duration::from_millis(self.config.shard_lease_ms);
+        // Asked first: whoever may not own a shard is not to be counted on.
+        let meta = self.store.meta().await?;
+        let shards = meta.shards;
+        let live = self.store.announce_scheduler(&self.id, lease).await?.len().max(1);
+        self.sealing.settle(&*self.store, meta.version).await;
+        let share = usize::from(shards).div_ceil(live);
+        while owned.len() > share {
+            let Some(most) = owned.keys().max().copied() else { break };
+            if let Some(one) = owned.remove(&most) {
+                tracing::info!(shard = %most, share, "giving a shard up to another scheduler");
+                self.let_go(most, one).await;
+            }
+        }
+        for shard in (0..shards).map(ShardId) {
+            if owned.len() >= share {
+                break;
+            }
+            if !owned.contains_key(&shard)
+                && let Some(one) = self.take(shard, lease, ended).await?
+            {
+                owned.insert(shard, one);
+            }
+        }
+        Ok(())
+    }
+
+    async fn take(
+        &self,
+        shard: ShardId,
+        lease: Duration,
+        ended: &mpsc::UnboundedSender<(ShardId, End)>,
+    ) -> Result<Option<Owned>, StoreError> {
+        if self.store.holder(shard).await?.is_some_and(|holder| *holder != *self.id) {
+            return Ok(None);
+        }
+        let Some(owner) = self.store.claim(shard, &self.id, lease).await? else { return Ok(None) };
+        crash::pass(Place::ShardClaimed);
+        let claim = owner.claim();
+        tracing::info!(%shard, epoch = claim.epoch, cursor = %claim.cursor, "took a shard");
+        metrics::counter!(names::TAKEOVERS.name).increment(1);
+        let pulse = Arc::new(Pulse::default());
+        self.lease.keep(shard, pulse.clone());
+        let drive = Drive {
+            store: self.store.clone(),
+            workflows: self.workflows.clone(),
+            cache_bytes: self.config.run_cache_bytes / usize::from(self.store.meta().await?.shards.max(1)),
+            pulse,
+            repair_every: Duration::from_secs(self.config.repair_seconds.max(1)),
+            found: self.findings.of(shard),
+            files: self.files.clone(),
+            ordered: self.ordered.clone(),
+            meter: self.meter.clone(),
+            retention: Retention {
+                age: Duration::from_secs(self.config.retention_seconds),
+                bytes: self.config.retention_bytes,
+            },
+        };
+        let (stop, stopped) = watch::channel(false);
+        let (ended, lost) = (ended.clone(), self.lease.lost(shard));
+        let task = tokio::spawn(async move {
+            let turning = AssertUnwindSafe(drive.run(owner, stopped)).catch_unwind();
+            let end = tokio::select! {
+                end = turning => end.unwrap_or_else(|_| panicked(shard)),
+                () = lost => End::Lost,
+            };
+            // Nobody listens any more when the process is stopping.
+            drop(ended.send((shard, end)));
+        });
+        Ok(Some(Owned { stop, task }))
+    }
+
+    /// A loop has ended by itself: what it held in memory is gone with it, and the shard is taken anew if it is free.
+    async fn ended(&self, owned: &mut HashMap<ShardId, Owned>, shard: ShardId, end: End) {
+        owned.remove(&shard);
+        self.lease.forget(shard);
+        match end {
+            End::Stopped => {}
+            End::Lost => tracing::warn!(%shard, "another scheduler has the shard"),
+            End::Retake(error @ StoreError::Newer { .. }) => {
+                tracing::error!(%shard, %error, "the shard is left to a newer scheduler");
+                self.release(shard).await;
+                // For so long we do not count among those who live, so that others take it.
+                tokio::time::sleep(Duration::from_millis(self.config.shard_lease_ms)).await;
+            }
+            End::Retake(error) => {
+                tracing::warn!(%shard, %error, "letting go of the shard to take it anew");
+                // A store that is away answers nobody faster for being asked more often.
+                tokio::time::sleep(PAUSES[0]).await;
+            }
+        }
+    }
+
+    async fn let_go(&self, shard: ShardId, one: Owned) {
+        let _ = one.stop.send(true);
+        if one.task.await.is_err() {
+            tracing::error!(%shard, "the loop of a shard panicked");
+        }
+        self.lease.forget(shard);
+        crash::pass(Place::ReleaseBegun);
+        self.release(shard).await;
+    }
+
+    async fn release(&self, shard: ShardId) {
+        if let Err(error) = self.store.release(shard, &self.id).await {
+            tracing::warn!(%shard, %error, "a shard could not be given up; its lease will run out");
+        }
+    }
+
+    async fn give_up_all(&self, owned: HashMap<ShardId, Owned>) {
+        for one in owned.values() {
+            let _ = one.stop.send(true);
+        }
+        for (shard, one) in owned {
+            self.let_go(shard, one).await;
+        }
+        if let Err(error) = self.store.retire_scheduler(&self.id).await {
+            tracing::warn!(%error, "leaving the list of schedulers has to wait for its time-out");
+        }
+    }
+}
+
+/// A panic outside of a step. Nobody would turn the shard any more if it ended the task alone; taken anew, and by one
+/// fact at a time in the end, it gets past what it stumbles over.
+fn panicked(shard: ShardId) -> End {
+    metrics::counter!(names::PANICS.name).increment(1);
+    tracing::error!(%shard, "the loop of a shard panicked");
+    End::Retake(StoreError::Unexpected { doing: "turning a shard", reason: "the loop panicked".into() })
+}

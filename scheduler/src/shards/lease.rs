@@ -1,0 +1,133 @@
+//! Keeps the leases of our shards from a thread of its own, so that a busy loop does not lose them; and only while a
+//! shard's loop turns, so that a stuck one does.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tidemill_common::ids::ShardId;
+use tokio::sync::watch;
+
+use crate::shards::liveness::Pulse;
+use crate::stores::LeaseStore;
+
+/// Turns of a loop may take this much longer than a lease before it counts as stuck: a commit that waits for a slow disk
+/// is no dead loop.
+const STUCK_LEASES: u32 = 4;
+
+struct Kept {
+    pulse: Arc<Pulse>,
+    lost: watch::Sender<bool>,
+}
+
+/// The leases of a process.
+pub struct Lease {
+    id: Arc<str>,
+    lease_ms: u64,
+    renew_ms: u64,
+    kept: Mutex<HashMap<ShardId, Kept>>,
+    stop: watch::Sender<bool>,
+}
+
+impl Lease {
+    /// No leases yet.
+    pub fn new(id: Arc<str>, lease_ms: u64, renew_ms: u64) -> Self {
+        Self { id, lease_ms, renew_ms, kept: Mutex::default(), stop: watch::channel(false).0 }
+    }
+
+    /// Renews the lease of a shard from now on, while its loop moves.
+    pub fn keep(&self, shard: ShardId, pulse: Arc<Pulse>) {
+        self.lock().insert(shard, Kept { pulse, lost: watch::channel(false).0 });
+    }
+
+    /// No longer renews it.
+    pub fn forget(&self, shard: ShardId) {
+        self.lock().remove(&shard);
+    }
+
+    /// The shards whose leases are kept.
+    pub fn shards(&self) -> Vec<ShardId> {
+        let mut shards: Vec<ShardId> = self.lock().keys().copied().collect();
+        shards.sort();
+        shards
+    }
+
+    /// Ends when the lease was lost.
+    pub fn lost(&self, shard: ShardId) -> impl Future<Output = ()> + Send + use<> {
+        let receiver = self.lock().get(&shard).map(|kept| kept.lost.subscribe());
+        async move {
+            let Some(mut receiver) = receiver else { return std::future::pending().await };
+            while !*receiver.borrow() {
+                if receiver.changed().await.is_err() {
+                    // Forgotten: whoever did that ends the loop otherwise.
+                    std::future::pending::<()>().await;
+                }
+            }
+        }
+    }
+
+    /// Ends the thread.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Runs on a thread and a runtime of its own until [`Lease::stop`].
+    pub async fn run(&self, store: LeaseStore) {
+        let mut stop = self.stop.subscribe();
+        loop {
+            tokio::select! {
+                _ = stop.wait_for(|is_stopping| *is_stopping) => return,
+                () = tokio::time::sleep(Duration::from_millis(self.renew_ms)) => {}
+            }
+            let shards = self.moving();
+            if shards.is_empty() {
+                continue;
+            }
+            let lease = Duration::from_millis(self.lease_ms);
+            match store.renew(&shards, &self.id, lease).await {
+                Ok(lost) => lost.into_iter().for_each(|shard| self.tell_lost(shard)),
+                Err(error) => tracing::warn!(%error, "leases could not be renewed"),
+            }
+        }
+    }
+
+    fn moving(&self) -> Vec<ShardId> {
+        let kept = self.lock();
+        let silence = Duration::from_millis(self.lease_ms) * STUCK_LEASES;
+        let moves = |kept: &Kept| kept.pulse.moved_within(silence);
+        let mut shards: Vec<ShardId> = kept.iter().filter(|(_, k)| moves(k)).map(|(s, _)| *s).collect();
+        shards.sort();
+        shards
+    }
+
+    fn tell_lost(&self, shard: ShardId) {
+        tracing::warn!(%shard, "the lease of a shard is lost");
+        if let Some(kept) = self.lock().get(&shard) {
+            kept.lost.send_replace(true);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ShardId, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_lease_of_a_loop_that_is_stuck_is_kept_no_more_and_that_of_one_that_turns_is() {
+        let lease = Lease::new("s-1".into(), 5_000, 1_000);
+        let [stuck, turning] = [Arc::new(Pulse::default()), Arc::new(Pulse::default())];
+        lease.keep(ShardId(0), stuck.clone());
+        lease.keep(ShardId(1), turning.clone());
+        stuck.beat();
+        tokio::time::advance(Duration::from_secs(20)).await;
+        turning.beat();
+        assert_eq!(lease.moving(), [ShardId(0), ShardId(1)]);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(lease.moving(), [ShardId(1)]);
+    }
+}

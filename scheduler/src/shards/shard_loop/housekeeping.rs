@@ -1,0 +1,93 @@
+//! What a shard's owner does beside its facts, one thing at a time, so that none of it holds up the wheel.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use tidemill_common::crash::{self, Place};
+use tidemill_common::ids::RunId;
+use tidemill_common::store::StoreError;
+
+use crate::metrics as names;
+use crate::shards::batch::Batch;
+use crate::shards::retention::Swept;
+use crate::shards::shard_loop::{Committing, Wheel};
+
+/// Facts after which the inbox is trimmed.
+const TRIM_EVERY: usize = 1000;
+/// Time after which it is trimmed for fewer: what is applied counts against the inbox's bound until then.
+const TRIM_PAUSE: Duration = Duration::from_secs(5);
+
+impl Wheel<'_> {
+    /// Starts what is done from time to time, one thing at once: trimming, sweeping, looking for lost jobs.
+    pub(super) fn keep_house(&mut self) {
+        if self.housekeeping.is_some() {
+            return;
+        }
+        let (store, shard, epoch) = (self.drive.store.clone(), self.shard, self.epoch);
+        let is_trim_due = self.since_trim > 0 && self.trimmed_at.elapsed() >= TRIM_PAUSE;
+        if self.since_trim >= TRIM_EVERY || is_trim_due {
+            self.since_trim = 0;
+            self.trimmed_at = Instant::now();
+            self.housekeeping = Some(Box::pin(async move {
+                crash::pass(Place::TrimBegun);
+                store.trim_inbox(shard, epoch).await?;
+                crash::pass(Place::TrimDone);
+                let left = store.inbox_len(shard).await?;
+                metrics::gauge!(names::INBOX.name, "shard" => shard.to_string()).set(left as f64);
+                Ok(Swept::default())
+            }));
+        } else if Instant::now() >= self.sweep_at {
+            let label = shard.to_string();
+            metrics::gauge!(names::CACHE_BYTES.name, "shard" => label.clone()).set(self.cache.bytes() as f64);
+            metrics::gauge!(names::CACHE_RUNS.name, "shard" => label).set(self.cache.len() as f64);
+            let (retention, now) = (self.drive.retention, self.now());
+            self.sweep_at = Instant::now() + Swept::default().pause;
+            let files = self.drive.files.clone();
+            self.housekeeping =
+                Some(Box::pin(async move { retention.look(&*store, &*files, shard, epoch, now).await }));
+        } else if let Some(look) =
+            self.repair.due(&self.cache, || uncommitted(self.committing.as_ref(), self.next.as_ref()))
+        {
+            let workflows = self.drive.workflows.clone();
+            let found = self.repair.found();
+            self.housekeeping = Some(Box::pin(async move {
+                look.run(&*store, &workflows, shard, found).await?;
+                Ok(Swept::default())
+            }));
+        }
+    }
+
+    pub(super) fn house_kept(&mut self, done: Result<Swept, StoreError>) {
+        match done {
+            Ok(swept) => {
+                metrics::counter!(names::SWEPT.name).increment(swept.aged as u64);
+                metrics::counter!(names::EVICTED.name).increment(swept.evicted as u64);
+                self.sweep_at = self.sweep_at.min(Instant::now() + swept.pause);
+            }
+            // The main road notices a store that is away; here it only means later.
+            Err(error) => tracing::debug!(shard = %self.shard, %error, "housekeeping has to wait"),
+        }
+        let lost = self.repair.take_lost();
+        if !lost.is_empty() {
+            self.lost.0 = self.now();
+            self.lost.1.extend(lost);
+        }
+    }
+}
+
+/// Runs with changes that are not written, or not known to be.
+fn uncommitted(committing: Option<&(Instant, Batch, Committing)>, next: Option<&Batch>) -> HashSet<RunId> {
+    let batches = committing.map(|(_, batch, _)| batch).into_iter().chain(next);
+    batches.flat_map(|batch| batch.touched.iter().copied()).collect()
+}
+
+/// Waits for the housekeeping under way; for ever when there is none.
+pub(super) async fn poll_house(
+    housekeeping: &mut Option<BoxFuture<'static, Result<Swept, StoreError>>>,
+) -> Result<Swept, StoreError> {
+    let Some(future) = housekeeping.as_mut() else { return std::future::pending().await };
+    let done = future.await;
+    *housekeeping = None;
+    done
+}

@@ -1,0 +1,426 @@
+//! The wheel of one shard: facts in, step, commit. While a commit is under way the next one is computed.
+//!
+//! Facts come before timers: a timer that is due at T is applied when everything that was in the inbox at T has been.
+
+pub(crate) mod housekeeping;
+mod loading;
+pub(crate) mod poison;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use tidemill_common::clock::Timestamp;
+use tidemill_common::crash::{self, Place};
+use tidemill_common::files::Files;
+use tidemill_common::ids::{EntryId, RunId, ShardId};
+use tidemill_common::limits;
+use tidemill_common::machine::RunStatus;
+use tidemill_common::store::{Claim, Commit, CommitError, FactReader, Owner, RawFact, StoreError};
+use tokio::sync::{Notify, watch};
+
+use crate::background::budgets::Meter;
+use crate::metrics::Counts;
+use crate::shards::batch;
+use crate::shards::batch::{Batch, Input};
+use crate::shards::liveness::Pulse;
+use crate::shards::repair::{Found, Repair};
+use crate::shards::retention::{Retention, Swept};
+use crate::shards::run_cache::RunCache;
+use crate::shards::step_buffers::Changed;
+use crate::stores::ShardStore;
+use crate::workflows::Workflows;
+
+use crate::shards::shard_loop::housekeeping::poll_house;
+use crate::shards::shard_loop::poison::{CAREFUL_AFTER, CAREFUL_FACTS};
+
+/// Longest wait for facts: how often the loop turns when nothing happens.
+const READ_BLOCK: Duration = Duration::from_millis(1000);
+/// Facts that wait in memory before reading pauses.
+const QUEUE_MAX: usize = 512;
+/// Due timers looked at in one go.
+const TIMERS_MAX: usize = 64;
+/// How often due timers are looked for while facts keep coming.
+const TIMERS_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a shard's loop needs.
+pub struct Drive {
+    /// The store.
+    pub store: Arc<dyn ShardStore>,
+    /// Workflow versions of the process.
+    pub workflows: Arc<Workflows>,
+    /// Bytes of run states for this shard.
+    pub cache_bytes: usize,
+    /// Beaten at every turn.
+    pub pulse: Arc<Pulse>,
+    /// How often the shard is looked through for lost jobs.
+    pub repair_every: Duration,
+    /// What has been found so far of such jobs.
+    pub found: Arc<Mutex<Found>>,
+    /// When ended runs go.
+    pub retention: Retention,
+    /// Where their files lie.
+    pub files: Arc<dyn Files>,
+    /// Counts model calls.
+    pub meter: Arc<Meter>,
+    /// Told when a commit has ordered runs.
+    pub ordered: Arc<Notify>,
+}
+
+/// Why a loop ended.
+#[derive(Debug)]
+pub enum End {
+    /// It was told to.
+    Stopped,
+    /// Another scheduler has the shard.
+    Lost,
+    /// The shard must be taken anew: it is unknown what was written, or the store went away.
+    Retake(StoreError),
+}
+
+impl Drive {
+    /// Turns the wheel of a shard until it is told to stop or loses the shard.
+    pub async fn run(&self, owner: Box<dyn Owner>, stop: watch::Receiver<bool>) -> End {
+        let claim = owner.claim().clone();
+        match Wheel::new(self, owner, &claim, stop.clone()).await {
+            Ok(mut wheel) => wheel.turn(stop).await,
+            Err(error) => End::Retake(error),
+        }
+    }
+}
+
+type Reading = BoxFuture<'static, (Box<dyn FactReader>, Result<Vec<RawFact>, StoreError>)>;
+type Committing = BoxFuture<'static, (Box<dyn Owner>, Commit, Result<(), CommitError>)>;
+
+struct Wheel<'a> {
+    drive: &'a Drive,
+    shard: ShardId,
+    epoch: u64,
+    /// The number of the last commit that was computed.
+    number: u64,
+    /// The last fact that was read.
+    read_to: EntryId,
+    /// Redis's time at the beginning. It is counted on from there: the machine's clock may be set meanwhile.
+    began: (Timestamp, Instant),
+    stop: watch::Receiver<bool>,
+    cache: RunCache,
+    changed: Changed,
+    /// Runs in it that were over when they were loaded.
+    over: Vec<RunId>,
+    queue: VecDeque<Input>,
+    owner: Option<Box<dyn Owner>>,
+    reader: Option<Box<dyn FactReader>>,
+    reading: Option<(Timestamp, Reading)>,
+    /// Everything that was in the inbox at this moment has been read.
+    read_all_at: Timestamp,
+    committing: Option<(Instant, Batch, Committing)>,
+    /// Computed, not sent.
+    next: Option<Batch>,
+    next_timer: Option<Timestamp>,
+    timers_looked_at: Instant,
+    /// Jobs that were found to be gone, and when. What was in the inbox by then may say that they are done.
+    lost: (Timestamp, Vec<Input>),
+    since_trim: usize,
+    trimmed_at: Instant,
+    /// Apply facts one by one, since a batch has failed.
+    singly: usize,
+    /// Facts that are still to be applied one by one, each noted before.
+    careful: usize,
+    tried: HashMap<EntryId, usize>,
+    repair: Repair,
+    housekeeping: Option<BoxFuture<'static, Result<Swept, StoreError>>>,
+    /// When to look for runs to remove.
+    sweep_at: Instant,
+    counts: Counts,
+}
+
+impl<'a> Wheel<'a> {
+    async fn new(
+        drive: &'a Drive,
+        owner: Box<dyn Owner>,
+        claim: &Claim,
+        stop: watch::Receiver<bool>,
+    ) -> Result<Self, StoreError> {
+        let asked = Instant::now();
+        let began = (drive.store.time().await?, asked);
+        let mut tried = HashMap::new();
+        for fact in &claim.trying {
+            *tried.entry(*fact).or_insert(0) += 1;
+        }
+        let careful = if claim.takeovers > CAREFUL_AFTER { CAREFUL_FACTS } else { 0 };
+        if careful > 0 {
+            tracing::warn!(shard = %claim.shard, takeovers = claim.takeovers, "taken again and again without progress: facts are applied one by one");
+        }
+        Ok(Self {
+            shard: claim.shard,
+            epoch: claim.epoch,
+            number: claim.commit,
+            read_to: claim.cursor,
+            began,
+            stop,
+            cache: RunCache::new(drive.cache_bytes),
+            changed: Changed::default(),
+            over: Vec::new(),
+            queue: VecDeque::new(),
+            owner: Some(owner),
+            reader: Some(drive.store.reader(claim.shard).await?),
+            reading: None,
+            read_all_at: Timestamp::default(),
+            committing: None,
+            next: None,
+            next_timer: drive.store.next_timer(claim.shard).await?,
+            timers_looked_at: Instant::now(),
+            lost: Default::default(),
+            // What earlier owners have left is trimmed as well.
+            since_trim: 1,
+            trimmed_at: Instant::now(),
+            singly: 0,
+            careful,
+            tried,
+            repair: Repair::new(drive.repair_every, drive.found.clone()),
+            housekeeping: None,
+            sweep_at: Instant::now(),
+            counts: Counts::default(),
+            drive,
+        })
+    }
+
+    fn now(&self) -> Timestamp {
+        let (began, since) = self.began;
+        began.plus(since.elapsed())
+    }
+
+    async fn turn(&mut self, mut stop: watch::Receiver<bool>) -> End {
+        loop {
+            self.drive.pulse.beat();
+            if *stop.borrow() && self.committing.is_none() {
+                return End::Stopped;
+            }
+            if !*stop.borrow()
+                && let Err(end) = self.prepare().await
+            {
+                return end;
+            }
+            self.send();
+            self.read();
+            self.keep_house();
+            let waits_for_timer = self.timer_wait();
+            let happened = tokio::select! {
+                biased;
+                _ = stop.changed() => Ok(()),
+                done = poll(&mut self.committing) => self.committed(done),
+                done = poll_reading(&mut self.reading) => self.facts_came(done),
+                done = poll_house(&mut self.housekeeping) => { self.house_kept(done); Ok(()) }
+                () = tokio::time::sleep(waits_for_timer) => Ok(()),
+            };
+            if let Err(end) = happened {
+                return end;
+            }
+        }
+    }
+
+    /// Computes the next commit, unless one is computed already.
+    async fn prepare(&mut self) -> Result<(), End> {
+        if self.next.is_some() {
+            return Ok(());
+        }
+        if !self.lost.1.is_empty() && self.read_all_at > self.lost.0 {
+            self.queue.extend(std::mem::take(&mut self.lost.1));
+        }
+        self.take_due_timers().await.map_err(End::Retake)?;
+        let inputs = self.take_inputs();
+        if inputs.is_empty() {
+            return Ok(());
+        }
+        if self.careful > 0
+            && let Some(batch) = self.try_carefully(&inputs).await?
+        {
+            self.next = Some(batch);
+            return Ok(());
+        }
+        let gone = self.load_missing(&inputs).await?;
+        let (number, now) = (self.number + 1, self.now());
+        match batch::decide(&inputs, &mut self.cache, &mut self.changed, &gone, number, now) {
+            Ok(batch) => {
+                self.number = number;
+                for id in self.over.drain(..).filter(|id| !batch.touched.contains(id)) {
+                    self.cache.end(id);
+                }
+                crash::pass(Place::CommitComputed);
+                self.next = (batch.commit.cursor.is_some()
+                    || !batch.commit.writes.is_empty()
+                    || !batch.commit.timers_cleared.is_empty())
+                .then_some(batch);
+                Ok(())
+            }
+            Err(panicked) => self.after_panic(inputs, panicked).await,
+        }
+    }
+
+    /// A bounded number of inputs, by count and by bytes.
+    fn take_inputs(&mut self) -> Vec<Input> {
+        let most = if self.singly > 0 || self.careful > 0 { 1 } else { limits::COMMIT_FACTS_MAX };
+        self.singly = self.singly.saturating_sub(1);
+        let mut inputs = Vec::with_capacity(most.min(self.queue.len()));
+        let mut bytes = 0;
+        while inputs.len() < most && bytes < limits::COMMIT_BYTES_MAX {
+            let Some(input) = self.queue.pop_front() else { break };
+            bytes += input.size();
+            inputs.push(input);
+        }
+        inputs
+    }
+
+    /// Puts timers into the queue when their time has come and every fact of that time has been applied.
+    async fn take_due_timers(&mut self) -> Result<(), StoreError> {
+        let Some(due) = self.next_timer else { return Ok(()) };
+        if self.read_all_at < due {
+            return Ok(());
+        }
+        // What is under way may clear some of them, and they would be read twice: no harm, but for nothing. Only while
+        // facts keep coming without end there is no better moment.
+        let is_quiet = self.queue.is_empty() && self.committing.is_none();
+        if !is_quiet && self.timers_looked_at.elapsed() < TIMERS_PAUSE {
+            return Ok(());
+        }
+        self.timers_looked_at = Instant::now();
+        let timers = self.drive.store.due_timers(self.shard, self.read_all_at, TIMERS_MAX).await?;
+        if !timers.is_empty() {
+            crash::pass(Place::TimersRead);
+        }
+        self.queue.extend(timers.into_iter().map(|(_, member)| Input::Timer(member)));
+        if is_quiet && self.queue.is_empty() {
+            self.next_timer = self.drive.store.next_timer(self.shard).await?;
+        }
+        Ok(())
+    }
+
+    fn timer_wait(&self) -> Duration {
+        let Some(due) = self.next_timer else { return READ_BLOCK };
+        let wait = due.micros() - self.now().micros();
+        Duration::from_micros(wait.max(0).unsigned_abs()).clamp(Duration::from_millis(1), READ_BLOCK)
+    }
+
+    /// Sends the computed commit, when none is under way.
+    fn send(&mut self) {
+        if self.committing.is_some() || self.next.is_none() {
+            return;
+        }
+        let (Some(mut batch), Some(mut owner)) = (self.next.take(), self.owner.take()) else { return };
+        let commit = std::mem::take(&mut batch.commit);
+        let (shard, stop) = (self.shard, self.stop.clone());
+        let future = Box::pin(async move {
+            let mut pause = Duration::from_millis(50);
+            loop {
+                crash::pass(Place::CommitSent);
+                let done = owner.commit(&commit).await;
+                crash::pass(Place::CommitAnswered);
+                let Err(CommitError::NotDone(error)) = &done else { return (owner, commit, done) };
+                if *stop.borrow() {
+                    return (owner, commit, done);
+                }
+                // Nothing was written: the same commit again, later (Redis is full, loading or failing over).
+                tracing::warn!(%shard, %error, "a commit was refused and is tried again");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(2));
+            }
+        });
+        self.committing = Some((Instant::now(), batch, future));
+    }
+
+    fn committed(&mut self, done: Done) -> Result<(), End> {
+        let (began, mut batch, owner, commit, result) = done;
+        self.owner = Some(owner);
+        match result {
+            Ok(()) => {}
+            Err(CommitError::Lost(_)) => return Err(End::Lost),
+            Err(CommitError::Unknown(error) | CommitError::NotDone(error)) => return Err(End::Retake(error)),
+        }
+        self.counts.committed(batch.inputs, began.elapsed());
+        for write in &commit.writes {
+            for (due, _) in &write.timers_set {
+                self.next_timer = Some(self.next_timer.map_or(*due, |known| known.min(*due)));
+            }
+            if let Some(spent) = &write.spent {
+                self.drive.meter.count(spent);
+            }
+            if write.calls.is_some() {
+                self.drive.ordered.notify_one();
+            }
+            if let (Some((_, to)), true) = (write.status, write.ended_at.is_some()) {
+                self.counts.ended(to);
+            }
+        }
+        // A commit has at most `COMMIT_FACTS_MAX` runs: to look through them costs less than a table of them.
+        let busy = self.next.as_ref().map_or(&[][..], |next| &next.touched);
+        // One that the next commit writes once more ends with that.
+        for run in batch.ended.drain(..).filter(|run| !busy.contains(run)) {
+            self.cache.end(run);
+        }
+        // Nobody knows when a run that waits for somebody will go on: until then it costs its keys and no memory.
+        let waits = commit.writes.iter().filter(|write| matches!(write.status, Some((_, RunStatus::Paused))));
+        waits.filter(|write| !busy.contains(&write.run)).for_each(|write| self.cache.remove(&write.run));
+        self.cache.settle(&batch.written, busy);
+        self.since_trim += batch.inputs;
+        Ok(())
+    }
+
+    /// Starts a read when none is under way and there is room.
+    fn read(&mut self) {
+        if self.queue.len() >= QUEUE_MAX || self.reading.is_some() {
+            return;
+        }
+        let Some(mut reader) = self.reader.take() else { return };
+        let now = self.now();
+        let block = match self.next_timer {
+            Some(due) if due <= now => Duration::ZERO,
+            Some(_) | None => self.timer_wait(),
+        };
+        let after = self.read_to;
+        let future = Box::pin(async move {
+            let facts = reader.read(after, limits::COMMIT_FACTS_MAX, block).await;
+            (reader, facts)
+        });
+        self.reading = Some((now, future));
+    }
+
+    fn facts_came(&mut self, done: Read) -> Result<(), End> {
+        let (began, reader, facts) = done;
+        self.reader = Some(reader);
+        let facts = facts.map_err(End::Retake)?;
+        if let Some(last) = facts.last() {
+            crash::pass(Place::FactsRead);
+            self.read_to = last.entry;
+        }
+        if facts.len() < limits::COMMIT_FACTS_MAX {
+            self.read_all_at = began;
+        } else if let Some(last) = facts.last() {
+            // There is more, but nothing of the time before this one.
+            let before = i64::try_from(last.entry.major).unwrap_or(i64::MAX / 1000).saturating_sub(1);
+            self.read_all_at = self.read_all_at.max(Timestamp::from_millis(before).min(began));
+        }
+        self.queue.extend(facts.into_iter().map(Input::Fact));
+        Ok(())
+    }
+}
+
+type Done = (Instant, Batch, Box<dyn Owner>, Commit, Result<(), CommitError>);
+type Read = (Timestamp, Box<dyn FactReader>, Result<Vec<RawFact>, StoreError>);
+
+/// Waits for the commit under way; for ever when there is none.
+async fn poll(committing: &mut Option<(Instant, Batch, Committing)>) -> Done {
+    let Some((_, _, future)) = committing.as_mut() else { return std::future::pending().await };
+    let (owner, commit, result) = future.await;
+    match committing.take() {
+        Some((began, batch, _)) => (began, batch, owner, commit, result),
+        None => std::future::pending().await,
+    }
+}
+
+async fn poll_reading(reading: &mut Option<(Timestamp, Reading)>) -> Read {
+    let Some((began, future)) = reading.as_mut() else { return std::future::pending().await };
+    let (began, (reader, facts)) = (*began, future.await);
+    *reading = None;
+    (began, reader, facts)
+}

@@ -1,0 +1,68 @@
+//! What is done about a fact whose step panics or brings its owner down: no fact may take its shard with it.
+
+use tidemill_common::limits;
+use tidemill_common::store::StoreError;
+
+use crate::metrics as names;
+use crate::shards::batch;
+use crate::shards::batch::{Batch, Input};
+use crate::shards::shard_loop::{End, QUEUE_MAX, Wheel, poll};
+
+/// Take-overs without progress after which each fact is noted before it is touched.
+pub(super) const CAREFUL_AFTER: u32 = 3;
+/// Facts that are noted then: whatever had been read ahead when the last owner died. Behind them all goes its usual way.
+pub(super) const CAREFUL_FACTS: usize = QUEUE_MAX + limits::COMMIT_FACTS_MAX;
+/// Times a fact may bring its owner down.
+const TRIES_MAX: usize = 3;
+
+impl Wheel<'_> {
+    /// A step panicked: its batch is done again one by one, and the one input that panics alone ends its run.
+    pub(super) async fn after_panic(
+        &mut self,
+        inputs: Vec<Input>,
+        panicked: batch::Panicked,
+    ) -> Result<(), End> {
+        metrics::counter!(names::PANICS.name).increment(1);
+        tracing::error!(shard = %self.shard, reason = panicked.reason, "a step panicked");
+        // What is under way must be written before the spoilt states can be loaded again.
+        while self.committing.is_some() || self.next.is_some() {
+            self.send();
+            let done = poll(&mut self.committing).await;
+            self.committed(done)?;
+        }
+        for run in &panicked.touched {
+            self.cache.remove(run);
+        }
+        let [only] = inputs.as_slice() else {
+            self.singly = inputs.len();
+            inputs.into_iter().rev().for_each(|input| self.queue.push_front(input));
+            return Ok(());
+        };
+        self.load_missing(&inputs).await?;
+        self.number += 1;
+        let (number, now) = (self.number, self.now());
+        self.next = Some(batch::end_by_defect(only, &mut self.cache, &panicked.reason, number, now));
+        Ok(())
+    }
+
+    /// Notes a fact before it is touched; one that has brought down several owners ends its run instead.
+    pub(super) async fn try_carefully(&mut self, inputs: &[Input]) -> Result<Option<Batch>, End> {
+        let [only] = inputs else { return Ok(None) };
+        let Some(entry) = only.entry() else { return Ok(None) };
+        if self.tried.get(&entry).copied().unwrap_or(0) >= TRIES_MAX {
+            self.load_missing(inputs).await?;
+            self.number += 1;
+            let reason = format!("applying this fact brought down {TRIES_MAX} schedulers");
+            let (number, now) = (self.number, self.now());
+            return Ok(Some(batch::end_by_defect(only, &mut self.cache, &reason, number, now)));
+        }
+        match self.drive.store.note_trying(self.shard, &[entry]).await {
+            Ok(()) => {}
+            // A full Redis: the commit will wait for room, and the sweep that makes some must go on.
+            Err(error @ StoreError::Refused { .. }) => tracing::debug!(%error, "a fact is tried unnoted"),
+            Err(error) => return Err(End::Retake(error)),
+        }
+        self.careful = self.careful.saturating_sub(1);
+        Ok(None)
+    }
+}

@@ -1,0 +1,160 @@
+//! A run that goes on with a chat: it becomes the newest of its conversation, and is told what was said before.
+
+use serde_json::Value as Json;
+use tidemill_common::clock::Timestamp;
+use tidemill_common::crash::{self, Place};
+use tidemill_common::graph::{AppMode, Graph};
+use tidemill_common::ids::RunId;
+use tidemill_common::limits::HISTORY_TURNS_MAX;
+use tidemill_common::machine::run::RunHead;
+use tidemill_common::store::{ConversationRef, Entered, Entering};
+use tidemill_common::value::{JsonMap, Segment, Stored};
+use tidemill_common::wire::conversation::conversation_copies;
+
+use crate::background::turns::{SettleError, said_before};
+use crate::submit::prepare::Prepared;
+use crate::submit::{Submission, SubmitError, Submitter, SystemValues, conversation, naming};
+
+/// What a run is told of its conversation.
+pub(super) struct Talk {
+    /// The conversation.
+    pub(super) id: String,
+    /// Which turn of it the run is, from 1.
+    pub(super) dialogue: u64,
+    /// The turns before it, oldest first.
+    pub(super) turns: Vec<Json>,
+}
+
+/// The conversation of a run, and its variables.
+pub(super) struct Joined {
+    pub(super) id: Option<String>,
+    /// None for runs of workflows, and for callers that keep the conversation themselves.
+    pub(super) talk: Option<Talk>,
+    /// Conversation variables: those of the request, then those that the conversation remembers.
+    pub(super) variables: Vec<(String, Segment)>,
+    /// The conversation has a list of messages.
+    pub(super) has_messages: bool,
+}
+
+impl Submitter {
+    /// Joins the conversation that the submission names, or begins one.
+    pub(super) async fn join(
+        &self,
+        submission: &Submission,
+        prepared: &Prepared,
+        run: RunId,
+        at: Timestamp,
+    ) -> Result<Joined, SubmitError> {
+        let graph = &prepared.workflow.graph;
+        let new_id = |id: &String| if id.is_empty() { conversation::new_id(run) } else { id.clone() };
+        let id = submission.conversation_id.as_ref().map(new_id);
+        let talk = self.talk(graph, submission, run, id.as_deref(), &prepared.inputs, at).await?;
+        let id = talk.as_ref().map(|talk| talk.id.clone()).or(id);
+        let given = &prepared.conversation;
+        let (variables, has_messages) = match &id {
+            Some(id) => conversation::variables(&*self.store, run.shard(), id, graph, given).await?,
+            None => (given.clone(), false),
+        };
+        Ok(Joined { id, talk, variables, has_messages })
+    }
+
+    /// Enters the conversation of a chat's run; none for runs of workflows, and for callers who keep the conversation
+    /// themselves (they give the system variables).
+    async fn talk(
+        &self,
+        graph: &Graph,
+        submission: &Submission,
+        run: RunId,
+        id: Option<&str>,
+        inputs: &[(String, Segment)],
+        at: Timestamp,
+    ) -> Result<Option<Talk>, SubmitError> {
+        let is_chat = graph.mode == AppMode::Chat && matches!(submission.sys, SystemValues::Standard);
+        let Some(id) = id.filter(|_| is_chat) else { return Ok(None) };
+        let name = match submission.is_nameless {
+            true => naming::NAMELESS.to_string(),
+            false => naming::name_of(&submission.query),
+        };
+        let inputs = inputs.iter().map(|(name, segment)| (name.clone(), segment.value.clone())).collect();
+        let called = |id: String| ConversationRef {
+            shard: run.shard(),
+            copies: conversation_copies(graph, &id),
+            id,
+            app: submission.workflow.app_id().unwrap_or_default(),
+            user: submission.user.clone(),
+        };
+        let entering = Entering {
+            conversation: called(id.to_owned()),
+            run,
+            must_exist: submission.only_known_conversation
+                && submission.conversation_id.as_deref() == Some(id),
+            at,
+            begins: naming::of_beginning(graph, name, inputs),
+        };
+        let (id, entered) = match self.store.enter_conversation(&entering).await? {
+            // As on Dify: who names a conversation that is not his begins one.
+            Entered::Unknown if submission.only_known_conversation => {
+                let id = conversation::new_id(run);
+                let fresh = Entering { conversation: called(id.clone()), must_exist: false, ..entering };
+                (id, self.store.enter_conversation(&fresh).await?)
+            }
+            entered @ (Entered::Unknown | Entered::Entered { .. }) => (entering.conversation.id, entered),
+        };
+        crash::pass(Place::ConversationEntered);
+        let Entered::Entered { dialogue, previous } = entered else {
+            return Err(SubmitError::ForeignConversation);
+        };
+        if let Some(previous) = previous {
+            self.settle(previous).await?;
+        }
+        let turns = self.store.turns(run.shard(), &id, HISTORY_TURNS_MAX).await?;
+        Ok(Some(Talk { id, dialogue, turns: said_before(&turns) }))
+    }
+
+    /// Enters the conversation of a run that goes on from elsewhere, so that what is said in it is kept.
+    pub(super) async fn talk_on(
+        &self,
+        graph: &Graph,
+        run: RunId,
+        head: &RunHead,
+        must_exist: bool,
+    ) -> Result<(), SubmitError> {
+        let Some(id) = head.conversation_id.as_ref().filter(|_| head.leaves_turn) else { return Ok(()) };
+        let query = head.sys.iter().find(|(name, _)| name == "query").map(|(_, stored)| stored);
+        let name = match query {
+            Some(Stored::Inline(query)) => naming::name_of(query.value.as_str().unwrap_or_default()),
+            Some(Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_)) | None => {
+                naming::NAMELESS.to_string()
+            }
+        };
+        let entering = Entering {
+            conversation: ConversationRef {
+                shard: run.shard(),
+                copies: conversation_copies(graph, id),
+                id: id.clone(),
+                app: head.app.clone().unwrap_or_default(),
+                user: head.user.clone(),
+            },
+            run,
+            must_exist,
+            at: head.created_at,
+            begins: naming::of_beginning(graph, name, JsonMap::new()),
+        };
+        // Of one that is gone, or somebody else's here, nothing is kept: the run goes on all the same.
+        let entered = self.store.enter_conversation(&entering).await?;
+        tracing::debug!(%run, ?entered, "conversation gone on with");
+        Ok(())
+    }
+
+    /// The run before this one may have ended a moment ago.
+    async fn settle(&self, previous: RunId) -> Result<(), SubmitError> {
+        match self.turns.settle(previous).await {
+            Ok(()) => Ok(()),
+            Err(SettleError::Store(error)) => Err(error.into()),
+            Err(error @ (SettleError::Graph(_) | SettleError::Unreadable(_))) => {
+                tracing::warn!(run = %previous, %error, "a conversation goes on without what was said last");
+                Ok(())
+            }
+        }
+    }
+}
