@@ -1,5 +1,5 @@
-//! Shows whether the process still moves. Each loop beats at every turn, and `/livez` checks the last beat. A hanging
-//! loop stops beating, and the supervisor of the process can restart it.
+//! Shows whether a loop still moves: it beats at every turn. A shard whose loop stops beating loses its lease. The loop that
+//! takes shards beats too, on the same thread; `/livez` checks it, so that a supervisor can restart a hanging process.
 //!
 //! Time is measured from the start of the process and not by the machine's clock: changing the clock must cost no
 //! lease.
