@@ -1,4 +1,4 @@
-//! `GET /api/v1/runs/{id}/events`: the engine's own events, as they come or afterwards.
+//! `GET /api/v1/runs/{id}/events`: the engine's own events, live or afterwards.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::api::render::Renderer;
 use crate::api::request::{IdInPath, Params};
 use crate::api::sse;
 
-/// A word of an answer fits.
+/// Large enough for a chunk of one word.
 const FRAME_BYTES: usize = 640;
 
-/// Follows a run: from the start, behind `Last-Event-ID` or `?after=`; `?follow=false` ends where live events would
-/// begin.
+/// Follows a run: from the start, or after `Last-Event-ID` or `?after=`. With `?follow=false` the response ends where
+/// live events would begin.
 ///
 /// # Errors
-/// 404 for an unknown run, 400 for an id that is none.
+/// 404 for an unknown run, 400 for an invalid event id.
 pub async fn follow(
     State(state): State<ApiState>,
     id: IdInPath,
@@ -77,11 +77,11 @@ struct Telling {
     run: RunId,
     follows: bool,
     frames: VecDeque<Bytes>,
-    /// Set when events are told in the words of a step executor.
+    /// Set when events are sent in the dialect of a step executor.
     dialect: Option<Dialect>,
 }
 
-/// What that envelope says of the run.
+/// Data about the run for the dialect's envelope.
 struct Dialect {
     app: String,
     conversation: String,
@@ -110,7 +110,7 @@ impl Telling {
         }
     }
 
-    /// What an entry says is the same for everybody, so that it is made once for all who follow.
+    /// Queues the frames of an entry. They are the same for all clients, so they are encoded once and shared.
     async fn tell(&mut self, entry: Entry) -> Result<(), ApiError> {
         if self.dialect.is_some() {
             return self.tell_steps(&entry.events).await;
@@ -130,7 +130,7 @@ impl Telling {
         Ok(())
     }
 
-    /// The same in the words of a step executor; the last frame of an entry carries its id.
+    /// Queues the frames of an entry in the dialect of a step executor. The last one carries the entry's id.
     async fn tell_steps(&mut self, entry: &EventEntry) -> Result<(), ApiError> {
         let Some(Dialect { app, conversation }) = &self.dialect else { return Ok(()) };
         let flow = dialect::Flow { run: &self.run, graph: &self.graph, app, conversation };
@@ -156,13 +156,13 @@ impl Telling {
         let mut frames = Vec::with_capacity(FRAME_BYTES);
         for (event, is_last) in entry.events() {
             sse::begin(&mut frames, is_last.then_some(entry.id), Some(&event.kind));
-            // What was kept before secrets were masked in it is masked now.
+            // Events that were stored before secrets were masked in them are masked now.
             let is_plain = !self.graph.hidden.may_be_in_json(event.text());
             if !is_plain || !write_envelope(&mut frames, event, entry.id, &self.run, &self.graph) {
                 let mut record = event.record(entry.id, is_last)?;
                 self.render.event(&mut record).await?;
                 let payload = envelope(&record, &self.run, &self.graph);
-                // A value always has a text.
+                // Serialising a `Value` cannot fail.
                 let _ = serde_json::to_writer(&mut frames, &payload);
             }
             sse::end(&mut frames);

@@ -10,17 +10,15 @@ use super::{Projection, field, node, text};
 use crate::api::forms::FormTokens;
 use crate::api::pauses::Pause;
 
-/// Makes the tokens of one run's forms.
+/// Creates the tokens of one run's forms.
 #[derive(Debug, Clone)]
 pub struct FormsOfRun {
-    /// The run.
     pub run: RunId,
-    /// What makes them.
     pub tokens: FormTokens,
 }
 
 impl Projection {
-    /// The run waits. Of its reasons the forms are told in full, as Dify's clients need them.
+    /// The run waits. The payload contains its forms completely, as Dify's clients need them.
     pub(super) fn workflow_paused(&self, record: &EventRecord) -> Json {
         let reasons = field(record, "reasons", json!([]));
         let reasons = reasons.as_array().map(Vec::as_slice).unwrap_or_default();
