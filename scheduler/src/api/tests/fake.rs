@@ -1,4 +1,4 @@
-//! Runs in memory, only as far as the API looks: nobody executes them, tests put events there by hand.
+//! A fake store of runs in memory, with only the parts that the API reads. No run is executed; tests add the events.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ pub(crate) struct Fake {
     knowledge: Knowledge,
     inner: Mutex<Inner>,
     news: Notify,
-    /// Of all runs; tests tick it by hand.
+    /// The hints for the followers of all runs; tests send them.
     pub(crate) followed: Arc<Followed>,
     /// How often events were read.
     pub(crate) reads: AtomicUsize,
