@@ -121,7 +121,7 @@ pub fn decide(
 ) -> Result<Batch, Panicked> {
     let mut batch = Batch { commit: Commit { number, ..Commit::default() }, ..Batch::default() };
     // Given back only on success: after a panic the half-done changes are dropped with the buffer.
-    let mut rooms = std::mem::take(changed);
+    let mut buffers = std::mem::take(changed);
     let mut jobs = 0;
     let read = read_ahead(inputs, cache);
     for (input, read) in inputs.iter().zip(read) {
@@ -152,23 +152,23 @@ pub fn decide(
                 Fact::Defect(reason.into())
             }
         };
-        let (moment, ordered) = (Moment { now, commit: number, jobs }, rooms.next());
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| step_into(run, fact, moment, ordered))) {
+        let (moment, changes) = (Moment { now, commit: number, jobs }, buffers.next());
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| step_into(run, fact, moment, changes))) {
             return Err(Panicked {
-                touched: rooms.runs().chain([id]).collect(),
+                touched: buffers.runs().chain([id]).collect(),
                 reason: telemetry::said(&*panic).into(),
             });
         }
-        jobs += ordered.jobs.len() as u64;
-        keep_timer(&mut batch, input, ordered);
-        rooms.keep(id);
+        jobs += changes.jobs.len() as u64;
+        keep_timer(&mut batch, input, changes);
+        buffers.keep(id);
     }
-    let (runs, mut lost) = (rooms.runs().count(), None);
+    let (runs, mut lost) = (buffers.runs().count(), None);
     batch.commit.writes.reserve(runs);
     batch.touched.reserve(runs);
     batch.written.reserve(runs);
-    rooms.hand_over(|id, ordered| match cache.get(&id) {
-        Some(run) => write(&mut batch, run, ordered),
+    buffers.hand_over(|id, changes| match cache.get(&id) {
+        Some(run) => write(&mut batch, run, changes),
         None => {
             lost = Some(id);
             0
@@ -182,7 +182,7 @@ pub fn decide(
             reason: format!("run {id} has moved, and its state is gone"),
         });
     }
-    *changed = rooms;
+    *changed = buffers;
     Ok(batch)
 }
 
@@ -215,24 +215,24 @@ fn known_before(input: &Input, cache: &RunCache) -> Option<Fact> {
 }
 
 /// Adds the changes of a run to the commit. Returns the approximate number of bytes.
-fn write(batch: &mut Batch, run: &RunState, ordered: &mut Changes) -> usize {
-    if ordered.is_empty() {
+fn write(batch: &mut Batch, run: &RunState, changes: &mut Changes) -> usize {
+    if changes.is_empty() {
         return 0;
     }
     batch.touched.push(run.id);
     if run.status.is_over() {
         batch.ended.push(run.id);
     }
-    batch.commit.writes.push(RunWrite::new(run, ordered));
+    batch.commit.writes.push(RunWrite::new(run, changes));
     let bytes = batch.commit.writes.last().map_or(0, RunWrite::size);
     batch.written.push((run.id, bytes));
     bytes
 }
 
 /// Clears the timer of the input if the run has changed no timers: a timer that was due must not stay.
-fn keep_timer(batch: &mut Batch, input: &Input, ordered: &Changes) {
+fn keep_timer(batch: &mut Batch, input: &Input, changes: &Changes) {
     if let Input::Timer(member) = input
-        && ordered.timers.is_empty()
+        && changes.timers.is_empty()
     {
         batch.commit.timers_cleared.push(member.clone());
     }
@@ -302,7 +302,7 @@ fn bury_job(batch: &mut Batch, input: &Input, run: RunId, reason: &str) {
     if is_given_up(text("error_type"), text("error")) {
         return;
     }
-    tracing::error!(%run, node, reason, "a job is given up on");
+    tracing::error!(%run, node, reason, "a job is given up");
     metrics::counter!(crate::metrics::DEAD.name).increment(1);
     let content = format!("{} {}", fact.kind, withheld(&fact.body));
     let dead = Dead::new("job", run.to_string(), reason, content);
@@ -334,7 +334,7 @@ fn give_up(batch: &mut Batch, input: &Input, reason: &str, hidden: Option<&Secre
         Input::Lost(run, lost) => ("job", run.to_string(), lost.entry.to_string()),
     };
     let reason = hidden.map_or_else(|| reason.to_owned(), |hidden| hidden.masked(reason.to_owned()));
-    tracing::error!(what, run, reason, "given up on");
+    tracing::error!(what, run, reason, "a fact, timer or job is given up");
     metrics::counter!(crate::metrics::DEAD.name).increment(1);
     batch.commit.dead.push(Dead::new(what, run, reason, content));
 }
@@ -356,8 +356,8 @@ pub fn end_by_defect(
     let moment = Moment { now, commit: number, jobs: 0 };
     let stepped = catch_unwind(AssertUnwindSafe(|| step(run, Fact::Defect(reason.into()), moment)));
     match stepped {
-        Ok(mut ordered) => {
-            write(&mut batch, run, &mut ordered);
+        Ok(mut changes) => {
+            write(&mut batch, run, &mut changes);
         }
         Err(_) => cache.remove(&id),
     }

@@ -14,17 +14,17 @@ pub struct Changed {
     /// Each run with the index of its buffer.
     runs: Vec<(RunId, usize)>,
     /// The buffers: those of `runs` first, then empty ones. The first empty one takes the changes of the next step.
-    rooms: Vec<Changes>,
+    buffers: Vec<Changes>,
 }
 
 impl Changed {
     /// The empty buffer for the changes of the next step.
     pub(crate) fn next(&mut self) -> &mut Changes {
         let at = self.runs.len();
-        if self.rooms.len() == at {
-            self.rooms.push(Changes::default());
+        if self.buffers.len() == at {
+            self.buffers.push(Changes::default());
         }
-        &mut self.rooms[at]
+        &mut self.buffers[at]
     }
 
     /// Assigns the changes in [`Self::next`] to a run, after its earlier ones.
@@ -33,8 +33,8 @@ impl Changed {
         let Some(known) = self.runs.iter().position(|(known, _)| *known == run) else {
             return self.runs.push((run, at));
         };
-        let later = std::mem::take(&mut self.rooms[at]);
-        let changes = &mut self.rooms[self.runs[known].1];
+        let later = std::mem::take(&mut self.buffers[at]);
+        let changes = &mut self.buffers[self.runs[known].1];
         if !later.is_empty() {
             self.runs[known..].rotate_left(1);
         }
@@ -49,8 +49,8 @@ impl Changed {
     /// Passes the changes of each run to `write` and empties the buffers. `write` returns the number of bytes that it
     /// wrote.
     pub(crate) fn hand_over(&mut self, mut write: impl FnMut(RunId, &mut Changes) -> usize) {
-        for (run, room) in self.runs.drain(..) {
-            let changes = &mut self.rooms[room];
+        for (run, buffer) in self.runs.drain(..) {
+            let changes = &mut self.buffers[buffer];
             if write(run, changes) > KEPT_BYTES {
                 *changes = Changes::default();
             } else {
@@ -101,7 +101,7 @@ mod tests {
         let of = |run, tokens: &[u64]| (run, tokens.iter().map(u64::to_string).collect::<Vec<_>>());
         let all = [of(run(1), &[2]), of(run(3), &[4]), of(run(2), &[1, 3, 5]), of(run(4), &[6])];
         assert_eq!(handed_over(&mut changed, 0), all);
-        assert!(changed.rooms.iter().all(Changes::is_empty));
+        assert!(changed.buffers.iter().all(Changes::is_empty));
         // The same buffer is used again.
         spend(&mut changed, run(1), 6);
         assert_eq!(handed_over(&mut changed, 0), [of(run(1), &[6])]);

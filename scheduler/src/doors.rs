@@ -48,12 +48,12 @@ impl Doors {
         let connections =
             open_files::prepare(&Need { own, connections: config.connections_max, settings: setting });
         let door = Door { name: "api", setting, limits: config.limits(connections) };
-        let api = serve::serve(door, self.api.0, api::router(state.clone()), told_to_stop(stopped.clone()));
+        let api = serve::serve(door, self.api.0, api::router(state.clone()), stop_requested(stopped.clone()));
         let metrics = self.metrics.map(|(listener, _)| {
             let setting = "scheduler.metrics_connections_max";
             let door = Door { name: "metrics", setting, limits: config.limits(side) };
             let router: Router = api::metrics_router().with_state(state);
-            serve::serve(door, listener, router, told_to_stop(stopped))
+            serve::serve(door, listener, router, stop_requested(stopped))
         });
         tokio::spawn(async move {
             match metrics {
@@ -73,7 +73,7 @@ async fn listen(address: &str, setting: &'static str) -> Result<(TcpListener, So
     Ok((listener, bound))
 }
 
-async fn told_to_stop(mut stopped: watch::Receiver<bool>) {
+async fn stop_requested(mut stopped: watch::Receiver<bool>) {
     // An error means that the sender is gone, which is also a reason to stop.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }

@@ -86,7 +86,7 @@ impl Lease {
             }
             let lease = Duration::from_millis(self.lease_ms);
             match store.renew(&shards, &self.id, lease).await {
-                Ok(lost) => lost.into_iter().for_each(|shard| self.tell_lost(shard)),
+                Ok(lost) => lost.into_iter().for_each(|shard| self.report_lost(shard)),
                 Err(error) => tracing::warn!(%error, "leases could not be renewed"),
             }
         }
@@ -101,7 +101,7 @@ impl Lease {
         shards
     }
 
-    fn tell_lost(&self, shard: ShardId) {
+    fn report_lost(&self, shard: ShardId) {
         tracing::warn!(%shard, "the lease of a shard is lost");
         if let Some(kept) = self.lock().get(&shard) {
             kept.lost.send_replace(true);

@@ -1,7 +1,8 @@
 //! Owns shards, turns facts into state, serves the API.
 //!
-//! In the order a run travels: [`api`] and [`submit`] take it in, [`shards`] says who owns it, [`drive`] turns the wheel
-//! ([`batch`] decides, the store commits), [`repair`] finds what got lost, [`retention`] lets go of what is over, [`api`] tells.
+//! The modules in the order of a run: [`api`] and [`submit`] create it. [`shards`] decides which process owns it. [`drive`]
+//! runs the loop of a shard: [`batch`] decides, and the store commits. [`repair`] finds lost jobs, [`retention`] removes
+//! ended runs, and [`api`] sends events to clients.
 
 pub mod api;
 pub mod app;

@@ -1,5 +1,6 @@
-//! Shows whether a loop still moves: it beats at every turn. A shard whose loop stops beating loses its lease. The loop that
-//! takes shards beats too, on the same thread; `/livez` checks it, so that a supervisor can restart a hanging process.
+//! Shows whether a loop still moves: it beats at every turn. A shard whose loop stops beating loses its lease. The loop
+//! that takes shards beats too, on the same thread; `/livez` checks it, so that a supervisor can restart a hanging
+//! process.
 //!
 //! Time is measured from the start of the process and not by the machine's clock: changing the clock must cost no
 //! lease.
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 /// a store that does not answer, 5 s each).
 pub const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// The last movement of a loop.
+/// The time of a loop's last beat.
 #[derive(Debug, Default)]
 pub struct Pulse {
     last: Mutex<Option<Instant>>,

@@ -42,7 +42,7 @@ pub enum Refused {
     /// The pause was removed with its run.
     #[error("this pause is not known")]
     NotFound,
-    /// Another answer came first.
+    /// The pause has another answer.
     #[error("this pause was answered before")]
     AlreadyAnswered,
     /// The time for an answer has ended.

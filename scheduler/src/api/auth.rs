@@ -60,7 +60,7 @@ pub async fn admin(
         let message = "this API is closed: set scheduler.admin_key (TIDEMILL_ADMIN_KEY) to open it";
         return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message));
     };
-    // Hashes are compared, so the time this takes says nothing about the key.
+    // Hashes are compared, so the time of the comparison reveals nothing about the key.
     if sha256_hex(bearer(request.headers())?) != **admin {
         return Err(state.callers.refuse(request.headers(), request.extensions()));
     }

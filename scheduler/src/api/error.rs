@@ -24,11 +24,11 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// An error of this status.
+    /// An error with this status and code.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), details: Vec::new() }
     }
-    /// 400 `invalid_param`: a value does not fit.
+    /// 400 `invalid_param`: a value is invalid.
     pub fn invalid_param(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_param", message)
     }

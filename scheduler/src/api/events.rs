@@ -118,7 +118,7 @@ pub struct Follower {
     is_ended: bool,
     /// The time of the last read, or of the last entry.
     looked_at: Instant,
-    told_at: Instant,
+    returned_at: Instant,
     pinged_at: Instant,
     /// Looks at a run that has ended while its last event is missing.
     looks_after_end: u32,
@@ -161,7 +161,7 @@ impl Follower {
             is_caught_up: false,
             is_ended: false,
             looked_at: now,
-            told_at: now,
+            returned_at: now,
             pinged_at: now,
             looks_after_end: 0,
             _open: OpenStream::count(),
@@ -201,7 +201,7 @@ impl Follower {
                 Look::Nothing => self.wait().await,
                 Look::Failed => tokio::time::sleep(FAILURE_PAUSE).await,
             }
-            if self.idle_max.is_some_and(|max| self.told_at.elapsed() >= max) {
+            if self.idle_max.is_some_and(|max| self.returned_at.elapsed() >= max) {
                 return None;
             }
             if self.pinged_at.elapsed() >= PING_EVERY {
@@ -217,9 +217,9 @@ impl Follower {
         let is_old = match self.after {
             After::Start => false,
             After::Now => !self.is_caught_up,
-            After::Entry(asked) => {
-                self.is_found |= id == asked;
-                id <= asked
+            After::Entry(wanted) => {
+                self.is_found |= id == wanted;
+                id <= wanted
             }
         };
         if !is_old && (!self.is_found || self.has_gap(&events)) {
@@ -228,8 +228,8 @@ impl Follower {
         self.last = Some((id, events.last_seq()));
         self.next_seq = Some(events.last_seq() + 1);
         self.is_ended |= events.is_terminal();
-        self.told_at = Instant::now();
-        (self.pinged_at, self.looked_at) = (self.told_at, self.told_at);
+        self.returned_at = Instant::now();
+        (self.pinged_at, self.looked_at) = (self.returned_at, self.returned_at);
         News::Entry(Entry { events, is_old })
     }
 

@@ -2,16 +2,16 @@
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
-/// Requests answered, by route, method and status.
+/// Answered requests, by route, method and status.
 pub const REQUESTS: &str = "tidemill_api_requests_total";
-/// Seconds until the head of the answer, by route.
+/// Seconds until the head of the response, by route.
 pub const REQUEST_SECONDS: &str = "tidemill_api_request_seconds";
 /// Open event streams.
 pub const STREAMS: &str = "tidemill_api_streams";
 /// Number of times that a follower had to start again because events were missing.
 pub const RESETS: &str = "tidemill_api_stream_resets_total";
 
-/// Gives the metrics their help texts.
+/// Registers the help texts of the metrics.
 pub fn describe() {
     describe_counter!(REQUESTS, Unit::Count, "Requests answered, by route, method and status");
     describe_histogram!(REQUEST_SECONDS, Unit::Seconds, "Time until the head of the answer, by route");

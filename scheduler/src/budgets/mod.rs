@@ -127,7 +127,7 @@ impl Budgets {
                 let (status, shards) = (Some(status), Some(shards.to_vec()));
                 let runs =
                     self.store.list_runs(&ListRuns { status, before, since, shards, limit: PAGE }).await?;
-                let (is_full, asked) = (runs.len() >= PAGE, before);
+                let (is_full, earlier) = (runs.len() >= PAGE, before);
                 let fields = runs.iter().map(|run| self.store.run_fields(*run));
                 let fields = futures_util::future::try_join_all(fields).await?;
                 for (run, fields) in runs.into_iter().zip(fields) {
@@ -139,7 +139,7 @@ impl Budgets {
                     }
                 }
                 // The time did not move on (all runs of the page were removed): the next page would be the same one.
-                if !is_full || before == asked {
+                if !is_full || before == earlier {
                     break;
                 }
             }

@@ -75,7 +75,7 @@ impl<T: Shards + Runs> ShardStore for T {}
 pub enum End {
     /// The process stops or gives the shard up.
     Stopped,
-    /// Another scheduler has the shard.
+    /// Another scheduler owns the shard.
     Lost,
     /// The shard must be taken again: it is unknown what was written, or the store is down.
     Retake(StoreError),
@@ -144,8 +144,8 @@ impl<'a> Wheel<'a> {
         claim: &Claim,
         stop: watch::Receiver<bool>,
     ) -> Result<Self, StoreError> {
-        let asked = Instant::now();
-        let began = (drive.store.time().await?, asked);
+        let began = Instant::now();
+        let began = (drive.store.time().await?, began);
         let mut tried = HashMap::new();
         for fact in &claim.trying {
             *tried.entry(*fact).or_insert(0) += 1;

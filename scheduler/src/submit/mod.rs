@@ -68,7 +68,7 @@ impl Submitter {
     ///
     /// # Errors
     /// See [`SubmitError`]; nothing was created then, except perhaps when the store did not answer. Under an
-    /// idempotency key it is safe to ask again.
+    /// idempotency key the request can be repeated safely.
     pub async fn submit(&self, mut submission: Submission) -> Result<Submitted, SubmitError> {
         let prepared = self.prepare(&mut submission).await?;
         let run = match self.reserve(&submission).await? {

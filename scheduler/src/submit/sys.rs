@@ -11,7 +11,7 @@ use super::WorkflowSource;
 /// The choice of system variables.
 #[derive(Debug, Clone)]
 pub enum SystemValues {
-    /// These and no others.
+    /// Only these variables.
     Exactly(JsonMap),
     /// The variables that Dify gives a run of the app's mode.
     Standard,

@@ -83,14 +83,14 @@ pub(super) async fn begin(
     }
 }
 
-/// The data of a waiting run. `told` is the pause as the stream sends it.
-pub(super) fn pause_data(record: &RunRecord, totals: Totals, told: &Json) -> Json {
+/// The data of a waiting run. `pause` is the pause as the stream sends it.
+pub(super) fn pause_data(record: &RunRecord, totals: Totals, pause: &Json) -> Json {
     json!({
         "id": record.id.to_string(),
         "workflow_id": record.version,
         "status": record.status.name(),
-        "paused_nodes": told["paused_nodes"],
-        "reasons": told["reasons"],
+        "paused_nodes": pause["paused_nodes"],
+        "reasons": pause["reasons"],
         "elapsed_time": record.elapsed(SystemClock.now()),
         "total_tokens": totals.tokens,
         "total_steps": totals.steps,

@@ -81,8 +81,8 @@ async fn paused(state: &ApiState, record: RunRecord, pause: &EventRecord) -> Res
     let totals = totals_so_far(state, record.id, &graph).await?;
     let mut projection = Projection::new(facts(state, &record, &render).await?, graph);
     let payloads = projection.project(pause);
-    let told = payloads.first().map_or(&Json::Null, |payload| &payload["data"]);
-    let mut data = pause_data(&record, totals, told);
+    let pause_payload = payloads.first().map_or(&Json::Null, |payload| &payload["data"]);
+    let mut data = pause_data(&record, totals, pause_payload);
     data["outputs"] = json!({});
     data["error"] = Json::Null;
     data["finished_at"] = Json::Null;

@@ -41,7 +41,7 @@ pub(super) struct Stream {
     /// Collects earlier events until the snapshot is sent.
     snapshot: Option<Snapshot>,
     /// True when the run's end is sent even if it comes before the client's position.
-    tells_old_end: bool,
+    sends_old_end: bool,
     beyond_pauses: bool,
     /// True when the last frame is in `frames`.
     is_closed: bool,
@@ -67,7 +67,7 @@ impl Stream {
             graph,
             projection,
             snapshot: wanted.snapshot.then(Snapshot::default),
-            tells_old_end: after == After::Now,
+            sends_old_end: after == After::Now,
             beyond_pauses: wanted.beyond_pauses,
             is_closed: false,
             last_old: None,
@@ -101,13 +101,13 @@ impl Stream {
             }
             match self.follower.next().await? {
                 News::Entry(entry) => {
-                    if let Err(error) = self.tell(entry).await {
+                    if let Err(error) = self.queue(entry).await {
                         let run = self.record.id;
                         tracing::warn!(%run, error = error.message(), "event cannot be shown, the stream ends");
                         return None;
                     }
                 }
-                News::CaughtUp => self.tell_snapshot(),
+                News::CaughtUp => self.queue_snapshot(),
                 News::Reset => {
                     let payload = self.projection.reset();
                     self.snapshot = None;
@@ -118,20 +118,20 @@ impl Stream {
         }
     }
 
-    async fn tell(&mut self, entry: Entry) -> Result<(), ApiError> {
+    async fn queue(&mut self, entry: Entry) -> Result<(), ApiError> {
         let (mut payloads, mut is_waiting) = (Vec::new(), false);
         for mut event in entry.events.records()? {
-            let is_told = !entry.is_old || (event.is_terminal() && self.tells_old_end);
-            if is_told {
+            let is_sent = !entry.is_old || (event.is_terminal() && self.sends_old_end);
+            if is_sent {
                 self.render.event(&mut event).await?;
             } else {
                 self.render.chunk(&mut event).await?;
             }
             let is_pause = event.kind == kind::GRAPH_RUN_PAUSED;
-            if event.is_terminal() || (is_pause && (is_told || self.snapshot.is_some())) {
+            if event.is_terminal() || (is_pause && (is_sent || self.snapshot.is_some())) {
                 self.read_totals().await?;
             }
-            if is_told {
+            if is_sent {
                 payloads.extend(self.projection.project(&event));
                 // A run that continues after the pause has more events.
                 is_waiting |= is_pause && self.record.status == RunStatus::Paused;
@@ -145,14 +145,14 @@ impl Stream {
             self.last_old = Some(entry.events.id);
         }
         if !payloads.is_empty() {
-            self.tell_snapshot();
+            self.queue_snapshot();
             self.push(payloads, entry.events.id);
         }
         self.is_closed |= is_waiting && !self.beyond_pauses;
         Ok(())
     }
 
-    fn tell_snapshot(&mut self) {
+    fn queue_snapshot(&mut self) {
         let Some(snapshot) = self.snapshot.take() else { return };
         if let Some(last) = self.last_old {
             self.is_closed |= snapshot.is_waiting() && !self.beyond_pauses;

@@ -54,9 +54,9 @@ pub async fn receive(
     hook.data().check_head(parts.method.as_str(), content_type.as_deref()).map_err(refused)?;
     let sent = super::request::read(sent, state.config.scheduler.webhook_bytes_max, BYTES_MAX).await?;
     let query = parts.uri.query().unwrap_or_default();
-    let asked =
+    let hashed =
         Body(Bytes::from([parts.method.as_str().as_bytes(), b" ", query.as_bytes(), b"\n", &sent].concat()));
-    let idempotency = idempotency(&parts.headers, &format!("webhook {id}"), &asked)?;
+    let idempotency = idempotency(&parts.headers, &format!("webhook {id}"), &hashed)?;
 
     let (read, uploads) = body::read(hook.data().content_type, content_type.as_deref(), sent).await?;
     let request = webhook::Request {

@@ -65,11 +65,11 @@ pub async fn register(
         "key_id": key_hash.as_deref().map(key_id), "warnings": warnings,
     });
     if !registration.changes.put.is_empty() {
-        let told = |(trigger, _): &(Trigger, _)| {
+        let shown_trigger = |(trigger, _): &(Trigger, _)| {
             let path = (trigger.kind == TriggerKind::Webhook).then(|| hooks::path(&trigger.id));
             json!({"id": trigger.id, "kind": trigger.kind.name(), "node_id": trigger.node, "path": path})
         };
-        answer["triggers"] = registration.changes.put.iter().map(told).collect();
+        answer["triggers"] = registration.changes.put.iter().map(shown_trigger).collect();
     }
     Ok((StatusCode::CREATED, JsonBody(answer)))
 }

@@ -17,7 +17,7 @@ use crate::api::error::ApiError;
 use crate::api::request::{Body, IdInPath, Params, take_count, take_text};
 
 /// Fields that a response adds. They are ignored when a client sends them back.
-const TOLD: [&str; 2] = ["created_at", "updated_at"];
+const READ_ONLY: [&str; 2] = ["created_at", "updated_at"];
 
 /// The entries of a kind: `GET` lists them, `POST` adds a new one.
 pub fn all(kind: CatalogKind) -> MethodRouter<ApiState> {
@@ -85,7 +85,7 @@ async fn keep(
 ) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
     let earlier = catalog.find(kind, id);
     let seen = take_count(&mut object, "version")?;
-    TOLD.iter().for_each(|name| drop(object.remove(*name)));
+    READ_ONLY.iter().for_each(|name| drop(object.remove(*name)));
     let make_default = kind == CatalogKind::Profile && object.remove("default") == Some(Json::Bool(true));
     if seen.is_some() && seen != earlier.map(|entry| entry.version) {
         return Err(changed(kind, id));

@@ -30,20 +30,20 @@ pub struct Sources(Vec<(String, Vec<Json>)>);
 impl Sources {
     /// Adds the sources in an event, if it has any.
     pub fn take(&mut self, record: &EventRecord) {
-        let told = resources(record);
-        if told.is_empty() {
+        let sources = resources(record);
+        if sources.is_empty() {
             return;
         }
         let execution = record.data.get("id").and_then(Json::as_str).unwrap_or_default();
         match self.0.iter_mut().find(|(known, _)| known == execution) {
-            Some((_, before)) => *before = told.to_vec(),
-            None => self.0.push((execution.to_owned(), told.to_vec())),
+            Some((_, before)) => *before = sources.to_vec(),
+            None => self.0.push((execution.to_owned(), sources.to_vec())),
         }
     }
 
     /// All sources, in the order of their first report.
     pub fn all(&self) -> Vec<Json> {
-        self.0.iter().flat_map(|(_, told)| told.iter().cloned()).collect()
+        self.0.iter().flat_map(|(_, sources)| sources.iter().cloned()).collect()
     }
 }
 
@@ -55,9 +55,9 @@ fn resources(record: &EventRecord) -> &[Json] {
     if record.kind != RESOURCES {
         return &[];
     }
-    let told = record.data.get("data").unwrap_or(&Json::Null).get("retriever_resources");
-    let told = told.or_else(|| record.data.get("retriever_resources"));
-    told.and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default()
+    let sources = record.data.get("data").unwrap_or(&Json::Null).get("retriever_resources");
+    let sources = sources.or_else(|| record.data.get("retriever_resources"));
+    sources.and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 impl Projection {

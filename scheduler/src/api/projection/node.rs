@@ -61,16 +61,16 @@ impl Projection {
 
     /// A line of an agent's log, new or changed.
     pub(super) fn agent_log(&self, record: &EventRecord) -> Json {
-        let told = record.data.get("data").cloned().unwrap_or_else(|| json!({}));
+        let entry = record.data.get("data").cloned().unwrap_or_else(|| json!({}));
         let data = json!({
-            "node_execution_id": told["node_execution_id"],
-            "id": told["message_id"],
-            "label": told["label"],
-            "parent_id": told["parent_id"],
-            "error": told["error"],
-            "status": told["status"],
-            "data": told["data"],
-            "metadata": told["metadata"],
+            "node_execution_id": entry["node_execution_id"],
+            "id": entry["message_id"],
+            "label": entry["label"],
+            "parent_id": entry["parent_id"],
+            "error": entry["error"],
+            "status": entry["status"],
+            "data": entry["data"],
+            "metadata": entry["metadata"],
             "node_id": text(record, "node_id"),
         });
         self.envelope("agent_log", data)

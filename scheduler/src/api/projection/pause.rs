@@ -45,10 +45,10 @@ impl Projection {
         let Some(pause) = pauses.iter().find(|pause| Some(pause.id.as_str()) == session) else {
             return reason.clone();
         };
-        let mut told = JsonMap::new();
-        told.insert("TYPE".into(), "human_input_required".into());
-        told.extend(pause.dify(self.form_token(&pause.id)));
-        Json::Object(told)
+        let mut form = JsonMap::new();
+        form.insert("TYPE".into(), "human_input_required".into());
+        form.extend(pause.dify(self.form_token(&pause.id)));
+        Json::Object(form)
     }
 
     pub(super) fn human_input_required(&self, record: &EventRecord) -> Option<Json> {

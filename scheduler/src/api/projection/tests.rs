@@ -26,7 +26,7 @@ fn projection() -> Projection {
 }
 
 /// Projects events and returns the payloads as lines of JSON, so that the order of keys is compared too.
-fn told(projection: &mut Projection, events: &[(&str, i64, Json)]) -> Vec<String> {
+fn projected(projection: &mut Projection, events: &[(&str, i64, Json)]) -> Vec<String> {
     let payloads =
         events.iter().flat_map(|(kind, ts, data)| projection.project(&record(kind, *ts, data.clone())));
     payloads.map(|payload| payload.to_string()).collect()
@@ -62,15 +62,17 @@ fn line(event: &str, data: &str) -> String {
 #[test]
 fn a_run_begins_and_ends_with_every_key_in_difys_order() {
     let mut projection = projection();
-    let begun = told(&mut projection, &[("graph_run_started", 1_700_000_001_500, json!({}))]);
+    let begun = projected(&mut projection, &[("graph_run_started", 1_700_000_001_500, json!({}))]);
     let expected = r#"{"id":"run-1","workflow_id":"v1","inputs":{"name":"Ada","sys.user_id":"u"},"created_at":1700000000,"reason":"initial"}"#;
     assert_eq!(begun, [line("workflow_started", expected)]);
 
     projection.set_totals(Totals { steps: 3, tokens: 7, elapsed: Some(2.5) });
     let file = json!({"dify_model_identity": "__dify__file__", "type": "image"});
     let outputs = json!({"text": "hi", "pictures": [file]});
-    let ended =
-        told(&mut projection, &[("graph_run_succeeded", 1_700_000_004_000, json!({"outputs": outputs}))]);
+    let ended = projected(
+        &mut projection,
+        &[("graph_run_succeeded", 1_700_000_004_000, json!({"outputs": outputs}))],
+    );
     let file = r#"{"dify_model_identity":"__dify__file__","type":"image"}"#;
     let expected = format!(
         r#"{{"id":"run-1","workflow_id":"v1","status":"succeeded","outputs":{{"text":"hi","pictures":[{file}]}},"error":null,"elapsed_time":2.5,"total_tokens":7,"total_steps":3,"created_by":{{"id":"u","user":"u"}},"created_at":1700000000,"finished_at":1700000004,"exceptions_count":0,"files":[{file}]}}"#
@@ -100,7 +102,7 @@ fn each_end_of_a_run_has_its_status_and_its_reason() {
 #[test]
 fn nodes_are_numbered_in_order_of_their_start_and_have_every_key_in_difys_order() {
     let mut projection = projection();
-    let lines = told(
+    let lines = projected(
         &mut projection,
         &[
             ("node_run_started", 1_500, json!({"id": "e1", "node_id": "start"})),
@@ -173,7 +175,7 @@ fn after_a_text_is_withdrawn_the_whole_remaining_text_is_sent() {
     let mut projection = projection();
     let chunk =
         |of: &str, text: &str| ("node_run_stream_chunk", 1, json!({"selector": [of, "text"], "chunk": text}));
-    let lines = told(
+    let lines = projected(
         &mut projection,
         &[
             chunk("a", "one "),
@@ -205,8 +207,11 @@ fn after_a_text_is_withdrawn_the_whole_remaining_text_is_sent() {
 fn events_that_dify_does_not_have_are_left_out() {
     let mut projection = projection();
     assert!(
-        told(&mut projection, &[("graph_edge_skipped", 1, json!({})), ("of_a_newer_version", 1, json!({}))])
-            .is_empty()
+        projected(
+            &mut projection,
+            &[("graph_edge_skipped", 1, json!({})), ("of_a_newer_version", 1, json!({}))]
+        )
+        .is_empty()
     );
 }
 
@@ -220,7 +225,7 @@ fn a_container_has_its_own_events_and_its_nodes_name_their_containers() {
     let it = || about("e1", "it", "");
     let (second, ms) = (1_700_000_001, 1_700_000_001_000);
     let mut projection = with_containers();
-    let lines = told(
+    let lines = projected(
         &mut projection,
         &[
             ("node_run_started", ms, it()),
@@ -304,7 +309,7 @@ fn a_pause_contains_its_forms_completely() {
         {"TYPE": "hitl_required", "session_id": "p", "node_id": "end", "node_title": "Finish"},
         {"TYPE": "scheduled_pause", "message": "look"},
     ]});
-    let lines = told(
+    let lines = projected(
         &mut projection,
         &[
             ("graph_run_started", 1_000, json!({})),
@@ -322,7 +327,7 @@ fn a_pause_contains_its_forms_completely() {
     );
     assert_eq!(lines[2], line("workflow_paused", &expected));
     let timeout = json!({"id": "e", "node_id": "end", "expiration_time": 1_700_000_100});
-    let lines = told(&mut projection, &[("node_run_human_input_form_timeout", 4_000, timeout)]);
+    let lines = projected(&mut projection, &[("node_run_human_input_form_timeout", 4_000, timeout)]);
     let expected = r#"{"node_id":"end","node_title":"Finish","expiration_time":1700000100}"#;
     assert_eq!(lines, [line("human_input_form_timeout", expected)]);
 }
@@ -331,13 +336,14 @@ fn a_pause_contains_its_forms_completely() {
 fn sources_that_are_reported_again_count_once() {
     let mut chat = projection();
     chat.run.chat = Some(super::ChatFacts { conversation_id: "c".into() });
-    let told = |id: &str, passages: &[&str]| {
+    let report = |id: &str, passages: &[&str]| {
         let data =
             json!({"id": id, "node_id": "llm", "data": {"retriever_resources": passages, "context": ""}});
         ("node_run_retriever_resource", 1, data)
     };
     // The second round of a loop is another execution; the third event comes from the first job, delivered again.
-    let events = [told("e1", &["a", "b"]), told("e2", &["a"]), told("e1", &["a", "b"]), told("e3", &[])];
-    self::told(&mut chat, &events);
+    let events =
+        [report("e1", &["a", "b"]), report("e2", &["a"]), report("e1", &["a", "b"]), report("e3", &[])];
+    projected(&mut chat, &events);
     assert_eq!(chat.metadata()["retriever_resources"], json!(["a", "b", "a"]));
 }

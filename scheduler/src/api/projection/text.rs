@@ -73,9 +73,9 @@ impl Projection {
     /// A piece of a model's reasoning: shown beside the text, and not part of it.
     pub(super) fn reasoning_chunk(&self, record: &EventRecord) -> Json {
         let step = record.data.get("data").and_then(Json::as_object).unwrap_or(&record.data);
-        let told = |key: &str| step.get(key).cloned().unwrap_or_default();
+        let part = |key: &str| step.get(key).cloned().unwrap_or_default();
         let mut data = json!({
-            "reasoning": told("chunk"), "node_id": text(record, "node_id"), "is_final": told("is_final")
+            "reasoning": part("chunk"), "node_id": text(record, "node_id"), "is_final": part("is_final")
         });
         if self.run.chat.is_some() {
             data["message_id"] = json!(self.run.id);

@@ -33,7 +33,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(30);
 /// The user of these runs.
 const USER: &str = "schedule";
 
-/// Fires the schedules of the shards that this process owns.
+/// Fires the due schedules of the shards that this process owns.
 pub struct Schedules {
     store: Arc<dyn Runs>,
     submitter: Arc<Submitter>,

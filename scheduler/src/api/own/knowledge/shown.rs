@@ -44,7 +44,7 @@ pub(super) async fn documents(
     let mut shown = Vec::with_capacity(all.len());
     for (id, (published, indexing)) in all {
         let indexing = match indexing {
-            Some(record) => Some(truly(state, record).await?),
+            Some(record) => Some(real_state(state, record).await?),
             None => None,
         };
         shown.push(document(&id, published.as_ref(), indexing.as_ref()));
@@ -79,7 +79,7 @@ fn document(id: &str, published: Option<&DocumentRecord>, indexing: Option<&Inde
 }
 
 /// Returns the record with its real state: when the run failed or is gone, the record itself may still say `indexing`.
-async fn truly(state: &ApiState, record: IndexingRecord) -> Result<IndexingRecord, ApiError> {
+async fn real_state(state: &ApiState, record: IndexingRecord) -> Result<IndexingRecord, ApiError> {
     if record.state == IndexingState::Error {
         return Ok(record);
     }
