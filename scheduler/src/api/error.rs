@@ -74,7 +74,7 @@ impl ApiError {
         self.details.push((key, value));
         self
     }
-    /// 500. The cause is logged, and not in the body.
+    /// 500 `internal_server_error`. The cause is logged, and not in the body.
     fn internal(cause: &dyn std::error::Error) -> Self {
         tracing::error!(error = %cause, "request failed");
         let message = "Internal Server Error, please contact support.";

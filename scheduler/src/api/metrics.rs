@@ -16,7 +16,7 @@ pub fn describe() {
     describe_counter!(REQUESTS, Unit::Count, "Requests answered, by route, method and status");
     describe_histogram!(REQUEST_SECONDS, Unit::Seconds, "Time until the head of the answer, by route");
     describe_gauge!(STREAMS, Unit::Count, "Event streams that are open");
-    describe_counter!(RESETS, Unit::Count, "Followers that had to begin anew because events were gone");
+    describe_counter!(RESETS, Unit::Count, "Followers that had to start again because events were missing");
 }
 
 /// Counts an open stream while it exists.

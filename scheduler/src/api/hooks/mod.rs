@@ -167,8 +167,8 @@ async fn keep(
         return Ok(Vec::new());
     }
     let away = |error: tidemill_common::files::FilesError| {
-        tracing::error!(%error, "an uploaded file cannot be kept");
-        ApiError::unavailable("the file cannot be kept now; try again in a moment")
+        tracing::error!(%error, "an uploaded file cannot be stored");
+        ApiError::unavailable("the file cannot be stored now; try again in a moment")
     };
     let place = files::open(&state.config.files).map_err(away)?;
     let mut kept = Vec::with_capacity(uploads.len());

@@ -91,7 +91,7 @@ async fn retry_job(state: &ApiState, letter: &DeadLetter) -> Result<(StatusCode,
     };
     let (record, rest) = match state.store.run_at_rest(of).await? {
         Some(rest) => (RunRecord::read(of, &rest.run)?, rest),
-        None => return Err(not_retryable(format!("run {of} is gone: ended runs are kept for a time only"))),
+        None => return Err(not_retryable(format!("run {of} is gone: ended runs are kept only for some time"))),
     };
     let hash = GraphHash(record.version.as_str().into());
     let workflow = state.workflows.of_run(&*state.store, of.shard(), &hash).await?;
@@ -124,7 +124,7 @@ async fn retry_fact(state: &ApiState, letter: &DeadLetter) -> Result<(StatusCode
         return Err(not_retryable(format!("only the first {max} bytes of the fact were kept")));
     }
     let Some((kind, body)) = letter.fact() else {
-        return Err(not_retryable("what was kept of the fact cannot be read"));
+        return Err(not_retryable("the stored fact cannot be read"));
     };
     match state.store.put_back(DeadFact { id: letter.id, run, kind, body }).await? {
         PutBack::Done => {
