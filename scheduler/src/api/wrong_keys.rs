@@ -107,7 +107,11 @@ mod tests {
         let ms = |ms| now + Duration::from_millis(ms);
         assert_eq!(too_many(&keys, "192.0.2.1", 1, now), 0);
         assert_eq!(too_many(&keys, "192.0.2.1", 15, ms(900)), 0);
-        assert_eq!(too_many(&keys, "192.0.2.1", 3, ms(1100)), 2, "the first one no longer counts, the others do");
+        assert_eq!(
+            too_many(&keys, "192.0.2.1", 3, ms(1100)),
+            2,
+            "the first one no longer counts, the others do"
+        );
     }
 
     #[test]

@@ -183,6 +183,7 @@ fn exists(kind: CatalogKind, id: &str) -> ApiError {
 }
 
 fn changed(kind: CatalogKind, id: &str) -> ApiError {
-    let message = format!("the {kind} {id} was changed by another client: read it again and repeat the change");
+    let message =
+        format!("the {kind} {id} was changed by another client: read it again and repeat the change");
     ApiError::new(StatusCode::CONFLICT, "changed", message)
 }

@@ -91,7 +91,9 @@ async fn retry_job(state: &ApiState, letter: &DeadLetter) -> Result<(StatusCode,
     };
     let (record, rest) = match state.store.run_at_rest(of).await? {
         Some(rest) => (RunRecord::read(of, &rest.run)?, rest),
-        None => return Err(not_retryable(format!("run {of} is gone: ended runs are kept only for some time"))),
+        None => {
+            return Err(not_retryable(format!("run {of} is gone: ended runs are kept only for some time")));
+        }
     };
     let hash = GraphHash(record.version.as_str().into());
     let workflow = state.workflows.of_run(&*state.store, of.shard(), &hash).await?;
