@@ -1,7 +1,7 @@
-//! The scheduler as a whole: what starts, in which order, and how it stops.
+//! Starts the parts of a scheduler in the right order, and stops them.
 //!
-//! Three threads: the API's runtime (the caller's), one for the loops of the shards, one for their leases. Each has a
-//! store of its own, since a connection lives on the runtime that made it.
+//! There are three threads: the API's runtime (the caller's), one for the loops of the shards and one for their leases.
+//! Each has its own store, because a connection belongs to the runtime that opened it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,23 +30,21 @@ use crate::shards::liveness::Pulse;
 use crate::shards::repair::Findings;
 use crate::workflows::Workflows;
 
-/// Why a scheduler cannot start.
+/// The reason why a scheduler cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The store cannot be used or does not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// `files.url`.
+    /// The setting `files.url` is wrong.
     #[error(transparent)]
     Files(#[from] FilesError),
-    /// An address cannot be listened on.
+    /// The scheduler cannot listen on an address.
     #[error("cannot listen on {address} ({setting}): {source}")]
     Listen {
-        /// The setting that has it.
+        /// The setting that names the address.
         setting: &'static str,
-        /// The address.
         address: String,
-        /// Why.
         source: std::io::Error,
     },
     /// A thread could not be started.
@@ -54,7 +52,7 @@ pub enum StartError {
     Thread(std::io::Error),
 }
 
-/// A scheduler that runs.
+/// A running scheduler.
 pub struct Scheduler {
     address: SocketAddr,
     metrics_address: Option<SocketAddr>,
@@ -66,7 +64,7 @@ pub struct Scheduler {
     grace: Duration,
 }
 
-/// Starts a scheduler: looks at the server, listens, takes shards.
+/// Starts a scheduler: checks Redis, listens on its addresses, takes shards.
 ///
 /// # Errors
 /// See [`StartError`].
@@ -78,7 +76,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     }
     store.meta().await?;
     let metrics = telemetry::start_metrics();
-    // Behind the recorder's start: what is described before goes nowhere.
+    // Only after the recorder has started: earlier descriptions are lost.
     crate::metrics::describe();
     serve::describe();
 
@@ -122,7 +120,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
         lease.clone(),
         config,
     );
-    // It ends with the process: whatever it is at is done whole or not at all.
+    // Never stopped explicitly: each submission is either complete or absent when the process ends.
     tokio::spawn(schedules.run(stopped.clone()));
     let calls = Calls::new(state.store.clone(), state.submitter.clone(), ordered);
     tokio::spawn(calls.run(lease.clone(), stopped.clone()));
@@ -138,7 +136,8 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     Ok(Scheduler { address: bound, metrics_address, stop, lease, api, shards, leases, grace })
 }
 
-/// Settles how secrets are sealed before the first request: the same document, published twice, has one hash.
+/// Settles how secrets are sealed before the first request. Otherwise one document, published twice, could get two
+/// hashes.
 async fn begin_sealing(sealing: &Sealing, store: &RedisStore, id: &str, lease: Duration) {
     let version = async {
         store.announce_scheduler(id, lease).await?;
@@ -146,22 +145,24 @@ async fn begin_sealing(sealing: &Sealing, store: &RedisStore, id: &str, lease: D
     };
     match version.await {
         Ok(meta) => sealing.settle(store, meta.version).await,
-        Err(error) => tracing::debug!(%error, "the namespace is looked at again with the shards"),
+        Err(error) => {
+            tracing::debug!(%error, "the version of the namespace is checked again with the shards")
+        }
     }
 }
 
 impl Scheduler {
-    /// Where the API listens.
+    /// The address of the API.
     pub fn addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where the metrics have a listener of their own, if they have one.
+    /// The address of the separate listener for metrics, if there is one.
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.metrics_address
     }
 
-    /// Stops: shards are given up at once, open requests get the grace period.
+    /// Stops: gives up the shards at once, and lets open requests finish within the grace period.
     pub async fn stop(self) {
         let _ = self.stop.send(true);
         let Self { shards, leases, lease, api, grace, .. } = self;
@@ -184,7 +185,7 @@ impl Scheduler {
     }
 }
 
-/// A runtime on a thread of its own, for one future.
+/// Runs one future on its own thread with its own runtime.
 fn on_own_thread(
     name: &str,
     work: impl Future<Output = ()> + Send + 'static,
@@ -197,7 +198,7 @@ fn on_own_thread(
         .map_err(StartError::Thread)
 }
 
-/// An id that no other incarnation has.
+/// Returns an id that no other scheduler process has had.
 fn new_id() -> String {
     let random = uuid::Uuid::new_v4().simple().to_string();
     format!("s-{}-{}", std::process::id(), &random[..8])

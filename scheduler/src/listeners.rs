@@ -1,5 +1,5 @@
-//! Where a scheduler is asked: the API, and the metrics where they have a listener of their own. How many connections each
-//! takes is settled here, by the settings and by what the system allows.
+//! The listeners of a scheduler: one for the API, and a separate one for metrics if it is set. The number of
+//! connections of each follows from the settings and from what the system allows.
 
 use std::net::SocketAddr;
 
@@ -14,17 +14,17 @@ use tokio::task::JoinHandle;
 use crate::api::{self, ApiState};
 use crate::app::StartError;
 
-/// Files that a scheduler needs beside its clients' connections: to Redis, to the place for files, and its threads' own.
+/// Open files that a scheduler needs besides its clients' connections: to Redis, to the file store, and of its threads.
 const OWN_FILES: u64 = 256;
 
-/// Where a scheduler listens.
+/// The bound listeners and their addresses.
 pub(crate) struct Doors {
     pub(crate) api: (TcpListener, SocketAddr),
     pub(crate) metrics: Option<(TcpListener, SocketAddr)>,
 }
 
 impl Doors {
-    /// Listens on the addresses of the settings.
+    /// Listens on the addresses in the settings.
     pub(crate) async fn open(config: &Config) -> Result<Self, StartError> {
         let config = &config.scheduler;
         let api = listen(&config.listen, "scheduler.listen").await?;
@@ -35,7 +35,7 @@ impl Doors {
         Ok(Self { api, metrics })
     }
 
-    /// Serves until the process is told to stop and what is in progress has been answered.
+    /// Serves until `stopped` is set and all requests in progress are answered.
     pub(crate) fn serve(
         self,
         config: &Config,
@@ -48,12 +48,12 @@ impl Doors {
         let connections =
             open_files::prepare(&Need { own, connections: config.connections_max, settings: setting });
         let door = Door { name: "api", setting, limits: config.limits(connections) };
-        let api = serve::serve(door, self.api.0, api::router(state.clone()), told_to_stop(stopped.clone()));
+        let api = serve::serve(door, self.api.0, api::router(state.clone()), stop_requested(stopped.clone()));
         let metrics = self.metrics.map(|(listener, _)| {
             let setting = "scheduler.metrics_connections_max";
             let door = Door { name: "metrics", setting, limits: config.limits(side) };
             let router: Router = api::metrics_router().with_state(state);
-            serve::serve(door, listener, router, told_to_stop(stopped))
+            serve::serve(door, listener, router, stop_requested(stopped))
         });
         tokio::spawn(async move {
             match metrics {
@@ -73,7 +73,7 @@ async fn listen(address: &str, setting: &'static str) -> Result<(TcpListener, So
     Ok((listener, bound))
 }
 
-async fn told_to_stop(mut stopped: watch::Receiver<bool>) {
-    // An error is the end of what would tell it.
+async fn stop_requested(mut stopped: watch::Receiver<bool>) {
+    // An error means that the sender is gone, which is also a reason to stop.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }

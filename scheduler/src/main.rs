@@ -1,4 +1,4 @@
-//! `tidemill-scheduler`: arguments, start, wait for a signal, stop.
+//! The binary `tidemill-scheduler`: reads arguments, starts, waits for a signal, stops.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,18 +13,18 @@ use tokio::signal::unix::{SignalKind, signal};
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
-    /// Settings file [default: tidemill.toml here, if it is there]
+    /// Settings file [default: tidemill.toml in this folder, if it exists]
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Redis, such as redis://127.0.0.1:6379 (setting redis.url)
+    /// URL of Redis, such as redis://127.0.0.1:6379 (setting redis.url)
     #[arg(long)]
     redis_url: Option<String>,
-    /// Where the API listens, such as 127.0.0.1:8700 (setting scheduler.listen)
+    /// Address of the API, such as 127.0.0.1:8700 (setting scheduler.listen)
     #[arg(long)]
     listen: Option<String>,
 }
 
-/// A step is many short-lived texts, which the C library's allocator is slow at.
+/// A step creates many short-lived texts, and the C library's allocator is slow at that.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! What the scheduler counts: name, unit and help in one place.
+//! The metrics of the scheduler: name, unit and help in one place.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,20 +6,19 @@ use std::time::Duration;
 use metrics::{Counter, Histogram};
 use tidemill_common::machine::RunStatus;
 
-/// A metric.
+/// A metric with its help text.
 pub struct Metric {
-    /// Its name; the unit is in it.
+    /// The name, with the unit in it.
     pub name: &'static str,
-    /// What it says.
     pub help: &'static str,
 }
 
 macro_rules! metrics {
     ($($constant:ident $kind:ident $name:literal $help:literal;)*) => {
         $(#[doc = $help] pub const $constant: Metric = Metric { name: $name, help: $help };)*
-        /// Every metric of the scheduler's own work.
+        /// All metrics of the scheduler itself.
         pub const ALL: &[&Metric] = &[$(&$constant),*];
-        /// Describes them to the recorder.
+        /// Describes all metrics to the recorder.
         pub fn describe() {
             $(metrics::$kind!($name, $help);)*
         }
@@ -49,14 +48,14 @@ metrics! {
     SWEPT describe_counter "tidemill_runs_swept_total" "Ended runs removed after their retention.";
 }
 
-/// What is counted with each commit. Looked up once, as there are thousands of them a second: by the recorder that is there when a
-/// shard is taken, which forgets no metric, however long nothing is counted. They are shown from then on, with nothing in them.
+/// The counters of commits. They are looked up once, because there are thousands of commits a second, when the shard is
+/// taken. The recorder keeps them however long they stay unused, so they are shown as 0 from then on.
 pub struct Counts {
     facts: Counter,
     commits: Counter,
     seconds: Histogram,
     batch: Histogram,
-    /// Each when the first run has ended so.
+    /// The counter of each status, created when the first run ends with it.
     ended: BTreeMap<RunStatus, Counter>,
 }
 
@@ -73,7 +72,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// A commit of so many facts went through.
+    /// Counts a commit with this many facts.
     pub fn committed(&self, facts: usize, took: Duration) {
         self.facts.increment(facts as u64);
         self.commits.increment(1);
@@ -81,7 +80,7 @@ impl Counts {
         self.batch.record(facts as f64);
     }
 
-    /// A run has ended.
+    /// Counts an ended run.
     pub fn ended(&mut self, status: RunStatus) {
         let counter = || metrics::counter!(RUNS_ENDED.name, "status" => status.name());
         self.ended.entry(status).or_insert_with(counter).increment(1);

@@ -1,5 +1,5 @@
-//! Since when new secrets are sealed under a salted key: once every live process of the namespace can open such seals.
-//! Until then a rolling upgrade is under way, and an older worker would take the seal for the secret.
+//! Decides when new secrets are sealed under a salted key: as soon as every live process of the namespace can open such
+//! seals. Before that, during a rolling upgrade, an older worker would take the seal for the secret.
 
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::dsl::seal::Salt;
@@ -9,22 +9,23 @@ use uuid::Uuid;
 
 use crate::stores::ShardStore;
 
-/// Settles how the process seals. See the module.
+/// Settles how this process seals secrets.
 pub struct Sealing {
     key: Option<SealingKey>,
 }
 
 impl Sealing {
-    /// Gives `key` the salt of the namespace when the time has come; without a key only the namespace's version is raised.
+    /// Will give `key` the namespace's salt when all processes can read it. Without a key only the namespace's version
+    /// is raised.
     pub fn new(key: Option<SealingKey>) -> Self {
         Self { key }
     }
 
-    /// Raises the version of the namespace from `version` if all processes allow it, and salts the key if that allows it.
-    /// To be called again and again: what does not succeed now, such as on a full Redis, is tried at the next call.
+    /// Raises the version of the namespace from `version` if all processes allow it, and then salts the key if
+    /// possible. Call it again and again: what fails now, such as on a full Redis, is tried at the next call.
     pub async fn settle(&self, store: &dyn ShardStore, version: u32) {
         if let Err(error) = self.try_to_settle(store, version).await {
-            tracing::debug!(%error, "secrets are sealed as before for now");
+            tracing::debug!(%error, "the way of sealing secrets cannot be settled yet");
         }
     }
 
@@ -36,7 +37,9 @@ impl Sealing {
         let text = store.seal_salt(&Salt::of(Uuid::new_v4().into_bytes()).text()).await?;
         match Salt::read(&text) {
             Some(salt) => key.salt_with(salt),
-            None => tracing::warn!("seal_salt of the namespace is unreadable; secrets are sealed without it"),
+            None => tracing::warn!(
+                "the field seal_salt of the namespace is invalid; secrets are sealed without a salt"
+            ),
         }
         Ok(())
     }

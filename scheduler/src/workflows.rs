@@ -1,4 +1,4 @@
-//! The workflow versions of a scheduler: one cache for its shards and its API, and the way from a file to a version.
+//! The workflow versions of a scheduler: one cache for its shards and its API, and the import of files.
 
 use std::sync::Arc;
 
@@ -12,22 +12,23 @@ use tidemill_common::workflows::{self, WorkflowError};
 
 pub use tidemill_common::workflows::Workflow;
 
-/// Why a workflow cannot be run.
+/// The reason why a workflow cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum GraphError {
-    /// The file has errors; all of them.
+    /// The file has errors; contains all of them.
     #[error("the workflow cannot be run")]
     Invalid(Vec<Diagnostic>),
-    /// It was published by a version that did not say so: it relies on moderation, which is not served.
+    /// The workflow relies on moderation, which is not supported. An older version of Tidemill published it without a
+    /// check.
     #[error("{0}")]
     Moderated(Box<Diagnostic>),
-    /// Its secrets cannot be sealed.
+    /// The secrets of the workflow cannot be sealed.
     #[error(transparent)]
     Secrets(#[from] SealError),
     /// A stored version cannot be used.
     #[error(transparent)]
     Stored(#[from] WorkflowError),
-    /// The import was broken off by a fault of this program.
+    /// The import panicked or was aborted.
     #[error("the workflow could not be read: {0}")]
     Broken(String),
     /// The store failed.
@@ -35,16 +36,16 @@ pub enum GraphError {
     Store(#[from] StoreError),
 }
 
-/// The versions that this process has met.
+/// The versions that this process has loaded.
 pub struct Workflows {
     known: workflows::Workflows,
     limits: ParseLimits,
-    /// `compat.moderation_left_out`.
+    /// The setting `compat.moderation_left_out`.
     leaves_moderation_out: bool,
 }
 
 impl Workflows {
-    /// None yet. `key` seals and opens the secrets of workflows.
+    /// Creates it empty. `key` seals and opens the secrets of workflows.
     pub fn new(config: &Config, key: Option<SealingKey>) -> Self {
         Self {
             known: workflows::Workflows::new(key, config.compat.secrets_in_outputs),
@@ -57,10 +58,10 @@ impl Workflows {
         }
     }
 
-    /// Reads a workflow file; also answers the warnings. Takes its time: not for an async thread.
+    /// Reads a workflow file. Also returns the warnings. It is slow: do not call it on an async thread.
     ///
     /// # Errors
-    /// [`GraphError::Invalid`] with all problems, [`GraphError::Secrets`] when there is no key to seal them.
+    /// [`GraphError::Invalid`] with all problems, or [`GraphError::Secrets`] when there is no key to seal the secrets.
     pub fn import(&self, text: &[u8]) -> Result<(Arc<Workflow>, Vec<Diagnostic>), GraphError> {
         let mut imported = graph::import_within(text, &self.limits);
         moderation::settle(&mut imported.diagnostics, self.leaves_moderation_out);
@@ -74,7 +75,7 @@ impl Workflows {
         Ok((self.known.keep(document, graph, text.into()), imported.diagnostics))
     }
 
-    /// Refuses a workflow that was published before and relies on moderation, unless that may be left out.
+    /// Refuses a stored workflow that relies on moderation, unless the settings allow to leave moderation out.
     ///
     /// # Errors
     /// [`GraphError::Moderated`].
@@ -85,7 +86,7 @@ impl Workflows {
         }
     }
 
-    /// The version whose document this is.
+    /// Returns the version with this document.
     ///
     /// # Errors
     /// [`GraphError::Stored`].
@@ -93,7 +94,7 @@ impl Workflows {
         Ok(self.known.of_document(&GraphHash(hash.into()), text)?)
     }
 
-    /// The version of a workflow that has steps around it, for runs that want them.
+    /// Returns the version of a workflow with extra steps around it, for runs whose options want them.
     ///
     /// # Errors
     /// As [`Workflows::of_document`].
@@ -112,10 +113,10 @@ impl Workflows {
         self.of_document(&hash_of(&text).0, &text)
     }
 
-    /// The version that a run on this shard uses.
+    /// Returns the version of a run on this shard.
     ///
     /// # Errors
-    /// [`GraphError::Stored`] and the store's.
+    /// [`GraphError::Stored`], or an error of the store.
     pub async fn of_run(
         &self,
         store: &dyn Runs,
@@ -132,7 +133,7 @@ impl Workflows {
     }
 }
 
-/// Imports a workflow file on a thread where it may take its time.
+/// Imports a workflow file on a blocking thread.
 ///
 /// # Errors
 /// As [`Workflows::import`].

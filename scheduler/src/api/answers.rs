@@ -1,4 +1,4 @@
-//! Answers to pauses, for both surfaces: checked against what was asked, then kept once, with the fact that goes on.
+//! Answers to pauses, for both surfaces. An answer is checked against the request, then stored once, with its fact.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
@@ -17,42 +17,41 @@ use super::ApiState;
 use crate::runs::pauses::{Pause, PauseStatus};
 use crate::submit::{SubmitError, files};
 
-/// Why an input is no answer to a form.
+/// The error for an input that answers a form.
 const WANTS_FORM: &str = "a form is answered by `action` and `inputs`";
 
-/// An answer as it was given.
+/// An answer as the client gave it.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// What is said.
     pub said: Said,
-    /// So that repeating it is no second answer.
+    /// The idempotency key: repeating the answer under it changes nothing.
     pub key: Option<String>,
-    /// Who answers, for the record.
+    /// The person who answers, for the record.
     pub answered_by: Option<String>,
 }
 
-/// Why an answer was not taken.
+/// The reason why an answer was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// It does not fit what was asked.
+    /// The answer does not fit the request.
     #[error(transparent)]
     Invalid(#[from] AnswerError),
-    /// A file that cannot be taken.
+    /// A file in the answer cannot be used.
     #[error(transparent)]
     File(SubmitError),
-    /// The pause is gone with its run.
+    /// The pause was removed with its run.
     #[error("this pause is not known")]
     NotFound,
-    /// Another answer came first.
+    /// The pause has another answer.
     #[error("this pause was answered before")]
     AlreadyAnswered,
-    /// Its time is over.
+    /// The time for an answer has ended.
     #[error("the time to answer this pause is over")]
     Expired,
-    /// It was withdrawn.
+    /// The pause was withdrawn.
     #[error("this pause was cancelled")]
     Cancelled,
-    /// Its run is over.
+    /// The run has ended.
     #[error("the run is over: {}", .0.name())]
     Over(RunStatus),
     /// The pause cannot be read.
@@ -63,11 +62,11 @@ pub enum Refused {
     Store(#[from] StoreError),
 }
 
-/// Takes an answer. Well means: it is kept, and the run will go on with it, whatever happens to this process; or the
-/// same answer was kept before, under its key.
+/// Stores an answer. After `Ok` the answer is stored and the run will continue with it, whatever happens to this
+/// process; or the same answer was stored before, under its key.
 ///
 /// # Errors
-/// See [`Refused`]; the pause is as it was then.
+/// See [`Refused`]; the pause is unchanged then.
 pub async fn answer(
     state: &ApiState,
     run: RunId,
@@ -77,7 +76,7 @@ pub async fn answer(
 ) -> Result<(), Refused> {
     match pause.status(now) {
         PauseStatus::Pending => answer.said = checked(pause, answer.said)?,
-        // What was answered, or is over, is for the store to say: it knows the key of the first answer.
+        // The store decides about these: it knows the key of the first answer.
         PauseStatus::Answered | PauseStatus::Expired | PauseStatus::Cancelled => {}
     }
     let given = PauseAnswer {
@@ -98,7 +97,7 @@ pub async fn answer(
     }
 }
 
-/// What is said, held to what was asked. Whoever knows only forms answers everything as one.
+/// Checks an answer against the request. Clients that know only forms answer every request with a form.
 fn checked(pause: &Pause, said: Said) -> Result<Said, Refused> {
     let request = pause.request()?;
     Ok(match (said, request.kind.is_form()) {
@@ -116,7 +115,7 @@ fn checked(pause: &Pause, said: Said) -> Result<Said, Refused> {
     })
 }
 
-fn said(said: &Said) -> Json {
+fn said_json(said: &Said) -> Json {
     match said {
         Said::Form { action, inputs } => json!({"action": action, "inputs": inputs}),
         Said::Input(input) => json!({ "input": input }),
@@ -126,14 +125,14 @@ fn said(said: &Said) -> Json {
 
 fn fact(pause: &str, what: &Said) -> Json {
     let mut fact = json!({ "pause": pause });
-    if let (Some(fact), Json::Object(what)) = (fact.as_object_mut(), said(what)) {
+    if let (Some(fact), Json::Object(what)) = (fact.as_object_mut(), said_json(what)) {
         fact.extend(what);
     }
     fact
 }
 
 fn record(answer: &Answer, now: Timestamp) -> String {
-    let mut record = said(&answer.said);
+    let mut record = said_json(&answer.said);
     record["answered_at"] = now.micros().to_string().into();
     for (name, value) in [("key", &answer.key), ("answered_by", &answer.answered_by)] {
         if let Some(text) = value {
@@ -143,7 +142,7 @@ fn record(answer: &Answer, now: Timestamp) -> String {
     record.to_string()
 }
 
-/// Makes files of the file mappings among the values, as those of run inputs are made.
+/// Converts file mappings among the values to file objects, as for the inputs of a run.
 fn complete_files(pause: &Pause, values: &mut JsonMap) -> Result<(), Refused> {
     let fields = pause.inputs();
     for field in fields.as_array().map(Vec::as_slice).unwrap_or_default() {

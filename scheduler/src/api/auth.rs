@@ -1,9 +1,8 @@
-//! Who may ask: the admin key opens `/api/v1`, an app's key opens `/v1` for its app. Keys are known by their SHA-256
-//! only, and compared as such.
+//! Checks keys: the admin key gives access to `/api/v1`, an app's key to `/v1` for its app. Only their SHA-256 is known
+//! and compared.
 //!
-//! The store is asked about an app's key with each request, so that one that was revoked opens nothing from then on. What it
-//! has opened before ends, too ([`super::key_watch`]): a request with 401, a stream with an `error` event that says the
-//! same. Runs go on.
+//! Each request looks an app's key up in the store, so a revoked key opens nothing new. Open requests of a revoked key
+//! end too ([`super::key_watch`]): with 401, or in a stream with an `error` event that says the same. Runs continue.
 
 use std::sync::Arc;
 
@@ -22,18 +21,18 @@ use super::error::ApiError;
 use super::key_watch::KeyInUse;
 use super::sse;
 
-/// What whoever uses a key is told when it is taken back.
+/// The message to clients whose key is revoked during a request.
 const REVOKED: &str = "this API key was revoked";
 
-/// The app whose key was given; [`app`] puts it into the request.
+/// The app of the request's key; [`app`] puts it into the request.
 #[derive(Debug, Clone)]
 pub struct CallingApp(pub Arc<App>);
 
-/// The id of the key that was given; [`app`] puts it into the request.
+/// The id of the request's key; [`app`] puts it into the request.
 #[derive(Debug, Clone)]
 pub struct CallingKey(pub String);
 
-/// What the keys of apps begin with.
+/// The beginning of every key of an app.
 pub const KEY_BEGINS: &str = "app-";
 
 /// The SHA-256 of a text, in hex.
@@ -43,15 +42,15 @@ pub fn sha256_hex(text: impl AsRef<[u8]>) -> String {
     Sha256::digest(text).iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
-/// A new key of an app: `app-` and 32 random characters.
+/// Creates a key for an app: `app-` and 32 random characters.
 pub fn new_app_key() -> String {
     format!("{KEY_BEGINS}{}", uuid::Uuid::new_v4().simple())
 }
 
-/// Lets the admin through.
+/// Passes on requests with the admin key.
 ///
 /// # Errors
-/// 401 without the right key, 429 when there were too many wrong ones, 403 when there is none.
+/// 401 without the right key, 429 after too many wrong ones, 403 when no admin key is set.
 pub async fn admin(
     State(state): State<ApiState>,
     request: Request,
@@ -61,17 +60,18 @@ pub async fn admin(
         let message = "this API is closed: set scheduler.admin_key (TIDEMILL_ADMIN_KEY) to open it";
         return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message));
     };
-    // Hashes are compared, so the time this takes says nothing about the key.
+    // Hashes are compared, so the time of the comparison reveals nothing about the key.
     if sha256_hex(bearer(request.headers())?) != **admin {
         return Err(state.callers.refuse(request.headers(), request.extensions()));
     }
     Ok(next.run(request).await)
 }
 
-/// Lets the holder of an app's key through and tells the handler which app it is.
+/// Passes on requests with the key of an app, and puts the app into the request.
 ///
 /// # Errors
-/// 401 without a known key, or with one that is revoked meanwhile; 429 after too many wrong ones; 403 when its app is gone.
+/// 401 for an unknown key, or one that is revoked meanwhile; 429 after too many wrong ones; 403 when its app was
+/// removed.
 pub async fn app(
     State(state): State<ApiState>,
     mut request: Request,
@@ -88,14 +88,14 @@ pub async fn app(
     };
     request.extensions_mut().insert(CallingApp(Arc::new(app)));
     request.extensions_mut().insert(CallingKey(id_of_key));
-    // Dropped half way it is a request whose client has left: a run that it has begun goes on.
+    // Dropping the handler is as if the client had left: a run that it has started continues.
     tokio::select! {
         response = next.run(request) => Ok(while_valid(response, in_use)),
         () = in_use.revoked() => Err(ApiError::unauthorized(REVOKED)),
     }
 }
 
-/// A stream that ends when the key is taken back that has opened it; any other answer as it is.
+/// Ends a stream when its key is revoked; other answers stay as they are.
 fn while_valid(response: Response, in_use: KeyInUse) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if kind.is_none_or(|kind| !kind.starts_with(sse::CONTENT_TYPE)) {
@@ -106,13 +106,13 @@ fn while_valid(response: Response, in_use: KeyInUse) -> Response {
         "event": "error", "code": "unauthorized", "message": REVOKED, "status": StatusCode::UNAUTHORIZED.as_u16(),
     });
     let frames = body.into_data_stream().take_until(Box::pin(in_use.revoked()));
-    // Also ends the use of the key.
+    // Dropping `in_use` also ends the use of the key.
     let last = async move { in_use.is_revoked().then(|| Ok(sse::dify(None, &event))) };
     let last = futures_util::stream::once(last).filter_map(std::future::ready);
     Response::from_parts(head, Body::from_stream(frames.chain(last)))
 }
 
-/// The key of an `Authorization` header, with Dify's words for what is wrong with it.
+/// The key in an `Authorization` header. The errors have Dify's words.
 fn bearer(headers: &HeaderMap) -> Result<&str, ApiError> {
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let (scheme, key) = given.and_then(|value| value.trim().split_once(' ')).ok_or_else(|| {
@@ -129,8 +129,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_bearer_key_is_taken() {
-        let asked = |value: Option<&str>| {
+    fn only_a_bearer_key_is_accepted() {
+        let key_in = |value: Option<&str>| {
             let mut headers = HeaderMap::new();
             if let Some(value) = value {
                 headers.insert(header::AUTHORIZATION, value.parse().unwrap());
@@ -146,7 +146,7 @@ mod tests {
             (Some("bearer  app-1 "), Ok("app-1")),
         ] {
             let answer = answer.map(str::to_string).map_err(str::to_string);
-            assert_eq!(asked(header), answer, "{header:?}");
+            assert_eq!(key_in(header), answer, "{header:?}");
         }
     }
 

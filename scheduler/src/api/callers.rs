@@ -1,5 +1,5 @@
-//! From which address a request comes: that of the connection, or, where that is a proxy's that is trusted, the last
-//! one in `X-Forwarded-For` that is not. What stands before it anybody may have written.
+//! Finds the client's address of a request: the address of the connection. If that is a trusted proxy, it is the last
+//! address in `X-Forwarded-For` that is not trusted. The client itself can write what comes before that one.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
@@ -15,7 +15,7 @@ use super::wrong_keys::WrongKeys;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// What is known of those who ask.
+/// The trusted proxies, and the addresses that have sent wrong keys.
 #[derive(Debug)]
 pub struct Callers {
     trusted: Networks,
@@ -23,7 +23,7 @@ pub struct Callers {
 }
 
 impl Callers {
-    /// By the settings, which were looked at when they were read; proxies that cannot be read are not trusted.
+    /// Creates it from the settings, which were checked before. Invalid proxies would not be trusted.
     pub fn new(config: &SchedulerConfig) -> Self {
         Self {
             trusted: Networks::parse(&config.trusted_proxies).unwrap_or_default(),
@@ -31,10 +31,10 @@ impl Callers {
         }
     }
 
-    /// The answer to a wrong key.
+    /// Counts a wrong key and returns the error for it.
     pub fn refuse(&self, headers: &HeaderMap, extensions: &Extensions) -> ApiError {
         let wrong = ApiError::unauthorized("Access token is invalid");
-        // There is always a peer, except where no connection is.
+        // The peer is missing only in tests without a connection.
         let Some(Peer(peer)) = extensions.get::<Peer>() else { return wrong };
         let address = client_address(*peer, headers, &self.trusted);
         if !self.wrong_keys.is_too_many(address, Instant::now()) {
@@ -49,7 +49,7 @@ impl Callers {
     }
 }
 
-/// See the head of this file.
+/// The address of the client, as the head of this file explains.
 fn client_address(peer: SocketAddr, headers: &HeaderMap, trusted: &Networks) -> IpAddr {
     let mut last = peer.ip();
     let values = headers.get_all(FORWARDED_FOR).iter().collect::<Vec<_>>().into_iter().rev();
@@ -57,14 +57,14 @@ fn client_address(peer: SocketAddr, headers: &HeaderMap, trusted: &Networks) -> 
         if !trusted.contain(last) {
             return last;
         }
-        // What is no address was not written by a proxy that does its work: then it is the proxy that counts.
+        // A correct proxy writes only addresses. With anything else the proxy itself counts as the client.
         let Some(address) = address_of(hop.trim()) else { return last };
         last = address;
     }
     last
 }
 
-/// `192.0.2.7`, `192.0.2.7:4711`, `2001:db8::1`, `[2001:db8::1]:4711`.
+/// Parses `192.0.2.7`, `192.0.2.7:4711`, `2001:db8::1` or `[2001:db8::1]:4711`.
 fn address_of(hop: &str) -> Option<IpAddr> {
     let bare = hop.trim_start_matches('[').trim_end_matches(']');
     bare.parse().ok().or_else(|| hop.parse::<SocketAddr>().ok().map(|address| address.ip()))
@@ -84,13 +84,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_trusted_proxy_is_believed_and_only_its_own_word() {
+    fn only_the_entry_of_a_trusted_proxy_is_believed() {
         let near = &["10.0.0.0/8"][..];
         for (peer, forwarded, trusted, address) in [
             ("192.0.2.1:5", &["198.51.100.1"][..], &[][..], "192.0.2.1"),
             ("192.0.2.1:5", &["198.51.100.1"], near, "192.0.2.1"),
             ("10.0.0.1:5", &["198.51.100.1"], near, "198.51.100.1"),
-            // The client has written the first one itself.
+            // The client itself has written the first address.
             ("10.0.0.1:5", &["1.1.1.1, 198.51.100.1"], near, "198.51.100.1"),
             ("10.0.0.1:5", &["1.1.1.1, 198.51.100.1, 10.0.0.2"], near, "198.51.100.1"),
             ("10.0.0.1:5", &["1.1.1.1", "198.51.100.1,10.0.0.2"], near, "198.51.100.1"),

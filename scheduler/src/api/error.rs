@@ -1,5 +1,5 @@
-//! Everything that a request can fail with, and the one body that says so: `{"code", "message", "status"}`, as on
-//! Dify. What a client cannot mend is logged here, once, and not told.
+//! Every error of a request, and the body that reports it: `{"code", "message", "status"}`, as on Dify. Internal errors
+//! are logged here, once, and not shown to the client.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -19,16 +19,16 @@ pub struct ApiError {
     status: StatusCode,
     code: &'static str,
     message: String,
-    /// What else the body says.
+    /// Additional fields of the body.
     details: Vec<(&'static str, Json)>,
 }
 
 impl ApiError {
-    /// An error of this status.
+    /// An error with this status and code.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), details: Vec::new() }
     }
-    /// 400 `invalid_param`: a value does not fit.
+    /// 400 `invalid_param`: a value is invalid.
     pub fn invalid_param(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_param", message)
     }
@@ -36,7 +36,7 @@ impl ApiError {
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
     }
-    /// 400 `not_supported`: well said, and not possible yet.
+    /// 400 `not_supported`: the request is valid, but this version cannot serve it.
     pub fn not_supported(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "not_supported", message)
     }
@@ -48,11 +48,11 @@ impl ApiError {
     pub fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     }
-    /// 503 `unavailable`: the same request may go through a moment later.
+    /// 503 `unavailable`: the client can repeat the request a moment later.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
-    /// 422 `invalid_workflow`, with all that is wrong.
+    /// 422 `invalid_workflow`, with all problems of the file.
     pub fn invalid_workflow(diagnostics: &[Diagnostic]) -> Self {
         let first = diagnostics.iter().find(|d| d.is_error());
         let errors = diagnostics.iter().filter(|d| d.is_error()).count();
@@ -64,7 +64,7 @@ impl ApiError {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_workflow", message)
             .with("diagnostics", diagnostics.iter().map(Diagnostic::to_json).collect())
     }
-    /// 409 `run_over`: the run takes no command any more.
+    /// 409 `run_over`: the run has ended and accepts no commands.
     pub fn run_over(status: RunStatus) -> Self {
         let message = format!("the run is over: {}", status.name());
         Self::new(StatusCode::CONFLICT, "run_over", message).with("run_status", status.name().into())
@@ -74,7 +74,7 @@ impl ApiError {
         self.details.push((key, value));
         self
     }
-    /// 500: logged with its cause, told without.
+    /// 500 `internal_server_error`. The cause is logged, and not in the body.
     fn internal(cause: &dyn std::error::Error) -> Self {
         tracing::error!(error = %cause, "request failed");
         let message = "Internal Server Error, please contact support.";
@@ -84,7 +84,7 @@ impl ApiError {
     pub fn status(&self) -> StatusCode {
         self.status
     }
-    /// What is told.
+    /// The text for the client.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -115,7 +115,7 @@ impl From<StoreError> for ApiError {
             return Self::unavailable("the store does not answer; try again in a moment");
         }
         if let StoreError::Newer { .. } = error {
-            // Another scheduler is new enough, in the middle of an upgrade.
+            // This happens during an upgrade: another scheduler is new enough.
             return Self::unavailable(error.to_string());
         }
         Self::internal(&error)

@@ -1,10 +1,10 @@
-//! The follower: a run's events in order, from the beginning, for whoever tells them. It notices when events that a
-//! client has seen, or should see, are gone, and then begins anew.
+//! The follower: reads a run's events in order, from the beginning. When events that a client has seen, or should see,
+//! are missing, it starts again from the beginning.
 //!
-//! Each read begins with the last entry known, so that its absence shows: Redis may have lost writes, or the stream
-//! was cut at its bound. What lies before the point that the client asked for is handed out too, marked as old: a
-//! projection needs it for its state. Once a follower has caught up, most of what comes it is handed by
-//! [`Following`], read once for many; that nothing is missing between two entries show the numbers of their events.
+//! Each read starts with the last known entry, to notice when that is missing: Redis may have lost writes, or the
+//! stream was trimmed. Events before the client's position are returned too, marked as old, because a projection needs
+//! them for its state. A follower that has caught up gets most entries from [`Following`], which reads once for many
+//! followers. The numbers of the events show that none is missing between two entries.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -25,29 +25,29 @@ use super::metrics::{OpenStream, RESETS};
 
 /// Entries read at once.
 const PAGE: usize = 256;
-/// Longest wait between two looks; hints may get lost.
+/// The longest wait between two looks, because hints may get lost.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Silence after which a sign of life is due (Dify's).
+/// Time without events after which a ping is due, as on Dify.
 pub const PING_EVERY: Duration = Duration::from_secs(10);
-/// Pause after the store failed.
+/// The pause after the store has failed.
 const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 
-/// From where on a client wants to be told.
+/// The position after which a client wants events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After {
-    /// Everything.
+    /// From the beginning.
     Start,
-    /// What lies behind this entry.
+    /// After this entry.
     Entry(EntryId),
-    /// What comes from now on.
+    /// Only new events.
     Now,
 }
 
 impl After {
-    /// What the header `Last-Event-ID` asks for; `0` is the start.
+    /// Reads the header `Last-Event-ID`; `0` is the start.
     ///
     /// # Errors
-    /// 400 when it is no entry's id.
+    /// 400 when it is not an entry's id.
     pub fn of_header(headers: &HeaderMap) -> Result<Option<Self>, ApiError> {
         match headers.get("last-event-id") {
             None => Ok(None),
@@ -57,7 +57,7 @@ impl After {
     /// Reads an entry's id.
     ///
     /// # Errors
-    /// 400 when it is none.
+    /// 400 when it is invalid.
     pub fn of_text(text: &str) -> Result<Self, ApiError> {
         let id: EntryId =
             text.trim().parse().map_err(|e| ApiError::invalid_param(format!("event id: {e}")))?;
@@ -65,25 +65,25 @@ impl After {
     }
 }
 
-/// An entry, as it is to be told.
+/// An entry of events.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its events.
+    /// The events in the entry.
     pub events: Arc<EventEntry>,
-    /// Whether it lies before what the client asked for.
+    /// True when the entry comes before the client's position.
     pub is_old: bool,
 }
 
-/// What a follower has to tell.
+/// News for the client of a follower.
 #[derive(Debug)]
 pub enum News {
     /// Events.
     Entry(Entry),
-    /// All that was there is told; what comes now is live.
+    /// All earlier events were returned; the next ones are live.
     CaughtUp,
-    /// Events are gone: forget what was told, it begins anew.
+    /// Events are missing. Forget the earlier ones: they come again from the beginning.
     Reset,
-    /// Nothing for a while.
+    /// Nothing for some time.
     Silence,
 }
 
@@ -91,41 +91,41 @@ pub enum News {
 pub struct Follower {
     store: Arc<dyn Runs>,
     run: RunId,
-    /// Tells that there may be news; taken before the first look, so that nothing falls between the two.
+    /// Signals that there may be news. It is created before the first look, so that nothing is missed in between.
     following: Following,
     shutdown: Receiver<bool>,
-    /// Comes when the process is about to stop.
+    /// Completes when the process is about to stop.
     closing: Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
-    /// Comes when the next look is due, or before: it is put off when that is known to be too early.
+    /// Completes when the next look is due, or earlier: it is set again only when it fires.
     timer: Pin<Box<Sleep>>,
-    /// Longest silence; none for a caller who waits for the end.
+    /// The longest silence before the stream ends; `None` for a caller that waits for the end of the run.
     idle_max: Option<Duration>,
     after: After,
-    /// Whether the entry that was asked for has come by.
+    /// True once the entry that the client named has come by.
     is_found: bool,
-    /// The last entry that was handed out, and the number of its last event.
+    /// The last returned entry, and the number of its last event.
     last: Option<(EntryId, u64)>,
-    /// The number that the next event must have.
+    /// The number that the next event must have, if known.
     next_seq: Option<u64>,
-    /// After a reset the gaps of what is left are known.
+    /// After a reset the rest may have gaps, which are expected.
     forgives_gaps: bool,
     ready: VecDeque<Arc<EventEntry>>,
-    /// What came of the look that [`Self::begin`] took.
+    /// The result of the look that [`Self::begin`] took.
     first: Option<Look>,
-    /// The last look saw the stream to its end.
+    /// True when the last look has read the stream to its end.
     has_seen_end: bool,
     is_caught_up: bool,
     is_ended: bool,
-    /// When the store was last asked, or something came.
+    /// The time of the last read, or of the last entry.
     looked_at: Instant,
-    told_at: Instant,
+    returned_at: Instant,
     pinged_at: Instant,
-    /// Looks at a run that is over but whose last event does not come.
+    /// Looks at a run that has ended while its last event is missing.
     looks_after_end: u32,
     _open: OpenStream,
 }
 
-/// What came of a look.
+/// The result of a look.
 enum Look {
     Some,
     Nothing,
@@ -134,7 +134,7 @@ enum Look {
 }
 
 impl Follower {
-    /// Begins to follow.
+    /// Starts to follow a run.
     pub fn new(state: &ApiState, run: RunId, after: After) -> Self {
         Self::until(state, run, after, state.shutdown.clone())
     }
@@ -161,26 +161,27 @@ impl Follower {
             is_caught_up: false,
             is_ended: false,
             looked_at: now,
-            told_at: now,
+            returned_at: now,
             pinged_at: now,
             looks_after_end: 0,
             _open: OpenStream::count(),
         }
     }
 
-    /// Follows to the end, however long it is silent and whether or not the process is told to stop.
+    /// Follows a run to its end, however long it is silent, and even when the process is about to stop.
     pub fn to_the_end(state: &ApiState, run: RunId) -> Self {
-        // A closed channel never says stop.
+        // The receiver of a closed channel keeps its last value, which is false.
         let (_, never) = tokio::sync::watch::channel(false);
         Self { idle_max: None, ..Self::until(state, run, After::Start, never) }
     }
 
-    /// Takes the first look beforehand, beside whatever else has to be asked for.
+    /// Takes the first look ahead of time, so that it runs concurrently with other reads.
     pub async fn begin(&mut self) {
         self.first = Some(self.read().await);
     }
 
-    /// The next news; none when the run's last event was told, nothing came for too long, or the process stops.
+    /// Returns the next news. Returns `None` after the run's last event, after too much silence, or when the process
+    /// stops.
     pub async fn next(&mut self) -> Option<News> {
         loop {
             if let Some(events) = self.ready.pop_front() {
@@ -195,12 +196,12 @@ impl Follower {
             };
             match look {
                 Look::Some => continue,
-                Look::LastIsGone => return Some(self.begin_anew()),
+                Look::LastIsGone => return Some(self.restart()),
                 Look::Nothing if !self.is_caught_up => return Some(self.catch_up()),
                 Look::Nothing => self.wait().await,
                 Look::Failed => tokio::time::sleep(FAILURE_PAUSE).await,
             }
-            if self.idle_max.is_some_and(|max| self.told_at.elapsed() >= max) {
+            if self.idle_max.is_some_and(|max| self.returned_at.elapsed() >= max) {
                 return None;
             }
             if self.pinged_at.elapsed() >= PING_EVERY {
@@ -216,19 +217,19 @@ impl Follower {
         let is_old = match self.after {
             After::Start => false,
             After::Now => !self.is_caught_up,
-            After::Entry(asked) => {
-                self.is_found |= id == asked;
-                id <= asked
+            After::Entry(wanted) => {
+                self.is_found |= id == wanted;
+                id <= wanted
             }
         };
         if !is_old && (!self.is_found || self.has_gap(&events)) {
-            return self.begin_anew();
+            return self.restart();
         }
         self.last = Some((id, events.last_seq()));
         self.next_seq = Some(events.last_seq() + 1);
         self.is_ended |= events.is_terminal();
-        self.told_at = Instant::now();
-        (self.pinged_at, self.looked_at) = (self.told_at, self.told_at);
+        self.returned_at = Instant::now();
+        (self.pinged_at, self.looked_at) = (self.returned_at, self.returned_at);
         News::Entry(Entry { events, is_old })
     }
 
@@ -239,15 +240,15 @@ impl Follower {
 
     fn catch_up(&mut self) -> News {
         if !self.is_found {
-            return self.begin_anew();
+            return self.restart();
         }
         self.is_caught_up = true;
         self.forgives_gaps = false;
         News::CaughtUp
     }
 
-    fn begin_anew(&mut self) -> News {
-        tracing::warn!(run = %self.run, last = ?self.last, "events are gone, the follower begins anew");
+    fn restart(&mut self) -> News {
+        tracing::warn!(run = %self.run, last = ?self.last, "events are missing; the follower starts again from the beginning");
         ::metrics::counter!(RESETS).increment(1);
         self.after = After::Start;
         self.is_found = true;
@@ -260,10 +261,10 @@ impl Follower {
         News::Reset
     }
 
-    /// Looks for what comes behind the last entry, in what was handed to us if that has it.
+    /// Looks for entries after the last one, in the shared page if that has them.
     async fn look(&mut self) -> Look {
-        // Without a hint another look would find nothing: whatever was written since then has brought one, or is found
-        // after the wait like every hint that got lost. It would double what a follower costs.
+        // Without a hint a read would find nothing: each write since then has sent one, or is found after the wait,
+        // like every lost hint. So the read is left out; it would double the cost of a follower.
         if !self.has_seen_end {
             return self.read().await;
         }
@@ -286,7 +287,7 @@ impl Follower {
     }
 
     async fn read(&mut self) -> Look {
-        // What it is about is read now.
+        // Clears the hint, because the read covers it.
         self.following.take();
         self.looked_at = Instant::now();
         let from = self.last.map_or(EntryId::ZERO, |(entry, _)| before(entry));
@@ -314,13 +315,13 @@ impl Follower {
 
     fn note_failure(&mut self, error: &StoreError) {
         tracing::warn!(run = %self.run, %error, "events cannot be read");
-        // What will not pass ends the stream; the client comes back by itself.
+        // A permanent error ends the stream; the client connects again.
         self.is_ended |= !error.is_passing();
     }
 
     async fn wait(&mut self) {
         let due = (self.looked_at + LOOK_EVERY).min(self.pinged_at + PING_EVERY);
-        // One that comes too early is put off when it does, and not with every event.
+        // A timer that fires too early is set again then, and not with every event.
         if self.timer.is_elapsed() || self.timer.deadline() > due {
             self.timer.as_mut().reset(due);
         }
@@ -332,7 +333,7 @@ impl Follower {
         }
     }
 
-    /// A run that is gone, or over without a last event that could still come, has nothing more to tell.
+    /// Ends the stream when the run was removed, or has ended and its last event is still missing at the second look.
     async fn look_at_the_run(&mut self) {
         let Ok(fields) = self.store.run_fields(self.run).await else { return };
         let status = fields.as_ref().and_then(|f| f.get("status")).and_then(|s| RunStatus::from_name(s));
@@ -352,7 +353,7 @@ pub async fn closing(shutdown: &mut Receiver<bool>) {
     }
 }
 
-/// The id just before another.
+/// The largest id before this one.
 fn before(entry: EntryId) -> EntryId {
     match entry.minor.checked_sub(1) {
         Some(minor) => EntryId::new(entry.major, minor),

@@ -1,4 +1,4 @@
-//! What the surroundings ask of the process: does it move, does it serve, how much.
+//! Health checks and metrics of the process.
 
 use axum::Json as JsonBody;
 use axum::extract::State;
@@ -9,12 +9,12 @@ use tidemill_common::store::StoreError;
 
 use super::ApiState;
 
-/// `GET /livez`: 503 when the drive loop has stood still for too long, and a restart is the thing to do.
+/// `GET /livez`: 503 when the loop that takes shards has hung for too long, so that a supervisor restarts the process.
 pub async fn live(State(state): State<ApiState>) -> Response {
-    answer(state.pulse.is_alive(), "the drive loop stands still")
+    answer(state.pulse.is_alive(), "the loop that takes shards hangs")
 }
 
-/// `GET /readyz`: 503 while the store takes no writes or the process is about to stop.
+/// `GET /readyz`: 503 while the store accepts no writes or the process is about to stop.
 pub async fn ready(State(state): State<ApiState>) -> Response {
     if *state.shutdown.borrow() {
         return answer(false, "shutting down");

@@ -1,8 +1,8 @@
-//! Keys of apps that are in use right now: each request and each stream that a key has opened ends within a second when
-//! the key is taken back, at whichever scheduler that was asked for.
+//! Watches the keys of apps that are in use. When a key is revoked at any scheduler, each open request and stream of
+//! that key ends within a second.
 //!
-//! One look asks the store about all keys in use. Nobody looks while none is, and nothing depends on a message that may
-//! get lost.
+//! One read asks the store about all keys in use, and none is made while no key is in use. It does not depend on
+//! messages that may get lost.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,12 +12,12 @@ use tidemill_common::store::{Runs, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Between two looks: a key that is taken back is noticed within a second, also when Redis takes its time.
+/// The pause between two looks. A revoked key is noticed within a second, also when Redis is slow.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Keys that one command asks for.
+/// Keys in one command.
 const KEYS_AT_ONCE: usize = 256;
 
-/// See the module.
+/// The keys that requests use right now, and the task that checks them.
 pub struct KeyWatch {
     store: Arc<dyn Runs>,
     inner: Mutex<Inner>,
@@ -26,24 +26,24 @@ pub struct KeyWatch {
 #[derive(Default)]
 struct Inner {
     used: HashMap<String, Used>,
-    /// While it runs, somebody looks.
+    /// The task that looks while keys are in use.
     look: Option<JoinHandle<()>>,
 }
 
 /// A key in use.
 struct Used {
-    /// By so many requests.
+    /// The number of requests that use it.
     by: usize,
     is_revoked: watch::Sender<bool>,
 }
 
 impl KeyWatch {
-    /// No key is in use yet.
+    /// Creates it without keys.
     pub fn new(store: Arc<dyn Runs>) -> Self {
         Self { store, inner: Mutex::default() }
     }
 
-    /// A key comes into use, until what is returned is dropped.
+    /// Registers a use of a key. The use ends when the returned value is dropped.
     pub fn uses(self: &Arc<Self>, key: &str) -> KeyInUse {
         let mut inner = self.lock();
         let fresh = || Used { by: 0, is_revoked: watch::Sender::new(false) };
@@ -63,7 +63,7 @@ impl KeyWatch {
             let keys: Vec<String> = {
                 let mut inner = self.lock();
                 if inner.used.is_empty() {
-                    // Under the lock, so that whoever comes next sees that nobody looks.
+                    // Under the lock, so that the next use starts a new task.
                     inner.look = None;
                     return;
                 }
@@ -71,7 +71,7 @@ impl KeyWatch {
             };
             let looked = self.look(&keys).await;
             if let (Err(error), false) = (&looked, is_failing) {
-                tracing::warn!(%error, "whether API keys were revoked has to wait for the store");
+                tracing::warn!(%error, "cannot check whether API keys were revoked");
             }
             is_failing = looked.is_err();
         }
@@ -89,7 +89,7 @@ impl KeyWatch {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Counts are whole before anything can panic.
+        // Counts are changed completely before anything can panic.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -102,7 +102,7 @@ pub struct KeyInUse {
 }
 
 impl KeyInUse {
-    /// Returns when the key is taken back, and never otherwise.
+    /// Returns when the key is revoked, and never otherwise.
     pub fn revoked(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut is_revoked = self.is_revoked.clone();
         async move {
@@ -112,7 +112,7 @@ impl KeyInUse {
         }
     }
 
-    /// Whether the key was taken back.
+    /// True when the key was revoked.
     pub fn is_revoked(&self) -> bool {
         *self.is_revoked.borrow()
     }
@@ -136,7 +136,7 @@ mod tests {
     use tidemill_common::store::memory::MemoryStore;
     use tidemill_common::store::{App, TriggerChanges, key_id};
 
-    /// Longest wait in a test; a look is a quarter of a second away.
+    /// The longest wait in a test; a look comes every quarter of a second.
     const LONG: Duration = Duration::from_secs(20);
 
     async fn store_with(hashes: &[&str]) -> MemoryStore {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn every_use_of_a_revoked_key_is_told_and_no_use_of_another() {
+    async fn every_use_of_a_revoked_key_ends_and_no_use_of_another_key() {
         let (one, other) = ("0000000000000001…", "0000000000000002…");
         let store = store_with(&[one, other]).await;
         let watch = Arc::new(KeyWatch::new(Arc::new(store.clone())));
@@ -164,11 +164,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_looks_while_no_key_is_in_use() {
+    async fn no_task_looks_while_no_key_is_in_use() {
         let watch = Arc::new(KeyWatch::new(Arc::new(store_with(&[]).await)));
         for _ in 0..2 {
             let used = watch.uses("k");
-            assert!(watch.lock().look.is_some(), "somebody looks");
+            assert!(watch.lock().look.is_some(), "a task looks");
             drop(used);
             assert!(watch.lock().used.is_empty());
             let ended = async {

@@ -1,29 +1,29 @@
-//! The metrics of the API, each name once.
+//! The metrics of the API.
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
-/// Requests answered, by route, method and status.
+/// Answered requests, by route, method and status.
 pub const REQUESTS: &str = "tidemill_api_requests_total";
-/// Seconds until the head of the answer, by route.
+/// Seconds until the head of the response, by route.
 pub const REQUEST_SECONDS: &str = "tidemill_api_request_seconds";
-/// Event streams that are open.
+/// Open event streams.
 pub const STREAMS: &str = "tidemill_api_streams";
-/// Times that a follower had to begin anew because events were gone.
+/// Number of times that a follower had to start again because events were missing.
 pub const RESETS: &str = "tidemill_api_stream_resets_total";
 
-/// Gives the metrics their help texts.
+/// Registers the help texts of the metrics.
 pub fn describe() {
     describe_counter!(REQUESTS, Unit::Count, "Requests answered, by route, method and status");
     describe_histogram!(REQUEST_SECONDS, Unit::Seconds, "Time until the head of the answer, by route");
     describe_gauge!(STREAMS, Unit::Count, "Event streams that are open");
-    describe_counter!(RESETS, Unit::Count, "Followers that had to begin anew because events were gone");
+    describe_counter!(RESETS, Unit::Count, "Followers that had to start again because events were missing");
 }
 
-/// An open stream, as long as it lives.
+/// Counts an open stream while it exists.
 pub struct OpenStream(());
 
 impl OpenStream {
-    /// Counts one more.
+    /// Counts one more open stream.
     pub fn count() -> Self {
         metrics::gauge!(STREAMS).increment(1.0);
         Self(())

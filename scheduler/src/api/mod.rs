@@ -1,7 +1,8 @@
-//! The scheduler over HTTP. One table of routes; a handler translates, calls and answers, nothing more.
+//! The HTTP API of the scheduler: one table of routes. A handler reads the request, calls other modules, and writes the
+//! answer.
 //!
-//! `/api/v1` is Tidemill's own ([`own`]), `/v1` is Dify's service API ([`dify`]); both submit through
-//! [`crate::submit`] and follow runs through [`events`]. `/triggers` takes requests that begin runs ([`hooks`]).
+//! `/api/v1` is Tidemill's own API ([`own`]), `/v1` is Dify's service API ([`dify`]). Both submit through
+//! [`crate::submit`] and follow runs through [`events`]. `/triggers` starts runs by webhooks ([`hooks`]).
 
 pub mod answers;
 pub mod auth;
@@ -41,37 +42,35 @@ use crate::shards::liveness::Pulse;
 use crate::submit::Submitter;
 use crate::workflows::Workflows;
 
-/// What the handlers share.
+/// State that the handlers share.
 #[derive(Clone)]
 pub struct ApiState {
-    /// Where runs are.
     pub store: Arc<dyn Runs>,
-    /// The settings.
     pub config: Arc<Config>,
     /// Renders the metrics.
     pub metrics: PrometheusHandle,
-    /// Whether the drive loop moves.
+    /// Shows whether the loop that takes shards moves.
     pub pulse: Arc<Pulse>,
-    /// True when the process is about to stop: open event streams end, and clients go on elsewhere by id.
+    /// True when the process is about to stop: open event streams end, and clients continue elsewhere by event id.
     pub shutdown: Receiver<bool>,
-    /// Workflow versions of the process.
+    /// The workflow versions of the process.
     pub workflows: Arc<Workflows>,
     /// Creates runs.
     pub submitter: Arc<Submitter>,
-    /// Keys of apps that are in use right now.
+    /// Keys of apps that are in use.
     pub keys_used: Arc<KeyWatch>,
-    /// By which tokens of forms are made.
+    /// Creates the tokens of forms.
     pub forms: Arc<FormSecret>,
-    /// Who asks, and how often with a wrong key.
+    /// Finds clients' addresses, and counts wrong keys.
     pub callers: Arc<Callers>,
-    /// Of the admin key; none: `/api/v1` is closed.
+    /// The SHA-256 of the admin key; `None`: `/api/v1` is closed.
     pub(crate) admin_key_hash: Option<Arc<str>>,
-    /// Seals the secrets of what is published and kept.
+    /// Seals the secrets in published workflows and stored entries.
     pub(crate) sealing_key: Option<SealingKey>,
 }
 
 impl ApiState {
-    /// The state of a process that serves this store; `sealing_key` seals the secrets of what is published there.
+    /// Creates the state of a process for this store. `sealing_key` seals the secrets that are published here.
     pub fn new(
         store: Arc<dyn Runs>,
         config: Arc<Config>,
@@ -99,7 +98,7 @@ impl ApiState {
     }
 }
 
-/// All routes.
+/// Creates the router with all routes.
 pub fn router(state: ApiState) -> Router {
     metrics::describe();
     let own = Router::new()
@@ -182,7 +181,7 @@ pub fn router(state: ApiState) -> Router {
         .with_state(state)
 }
 
-/// The route for Prometheus alone, which has a listener of its own where `scheduler.metrics_listen` says so.
+/// The route for Prometheus, also for the separate listener at `scheduler.metrics_listen`.
 pub fn metrics_router() -> Router<ApiState> {
     Router::new().route("/metrics", get(health::metrics))
 }

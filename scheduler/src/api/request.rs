@@ -1,4 +1,4 @@
-//! Reading requests: bodies within their bound, query parameters and ids, each failure as one of our errors.
+//! Reads requests: bodies within their limit, query parameters, and ids. Each failure is an [`ApiError`].
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,18 +15,18 @@ use tidemill_common::value::JsonMap;
 use super::ApiState;
 use super::error::ApiError;
 
-/// Longest time for a body to arrive; whoever sends it more slowly only holds a connection.
+/// The longest time for a body to arrive. A slower client only holds a connection.
 const BODY_SECONDS_MAX: u64 = 60;
 
-/// Most of a body that is too large that is read all the same.
+/// The most bytes of a too large body that are still read.
 const DISCARDED_BYTES_MAX: usize = 256 << 20;
-/// And longest time for that.
+/// The longest time for that.
 const DISCARDING_MAX: Duration = Duration::from_secs(10);
 
-/// Longest key of a command or an answer, in characters.
+/// The longest key of a command or an answer, in characters.
 const KEY_CHARS_MAX: usize = 255;
 
-/// A request's body, whole.
+/// The complete body of a request.
 pub struct Body(pub Bytes);
 
 impl FromRequest<ApiState> for Body {
@@ -38,10 +38,10 @@ impl FromRequest<ApiState> for Body {
     }
 }
 
-/// Reads a body of at most `max` bytes, which `setting` says.
+/// Reads a body of at most `max` bytes. `setting` is the name of that limit.
 ///
 /// # Errors
-/// 413, 408, and 400 for one that broke off.
+/// 413 or 408, and 400 for a body that broke off.
 pub async fn read(mut body: axum::body::Body, max: usize, setting: &'static str) -> Result<Bytes, ApiError> {
     let reading = Limited::new(&mut body, max).collect();
     match tokio::time::timeout(Duration::from_secs(BODY_SECONDS_MAX), reading).await {
@@ -63,8 +63,8 @@ pub async fn read(mut body: axum::body::Body, max: usize, setting: &'static str)
     }
 }
 
-/// Reads on for a while and keeps nothing. Whoever is still sending when the connection closes sees it broken, and not
-/// the answer that says why.
+/// Reads on for some time and drops the bytes. If the connection were closed while the client still sends, the client
+/// would see a broken connection instead of the answer.
 async fn discard(mut body: axum::body::Body) {
     let reading = async {
         let mut left = DISCARDED_BYTES_MAX;
@@ -76,12 +76,12 @@ async fn discard(mut body: axum::body::Body) {
             }
         }
     };
-    // After that time nobody is waited for.
+    // After this time the client is not waited for.
     let _ = tokio::time::timeout(DISCARDING_MAX, reading).await;
 }
 
 impl Body {
-    /// The JSON object that it is, with a word on what is wrong otherwise.
+    /// Parses the body as a JSON object.
     ///
     /// # Errors
     /// 400 `bad_request`.
@@ -97,7 +97,7 @@ impl Body {
             Err(error) => Err(ApiError::bad_request(format!("the request body is not JSON: {error}"))),
         }
     }
-    /// The same in Dify's words.
+    /// Parses the body as a JSON object. The error has Dify's words.
     ///
     /// # Errors
     /// 400 `bad_request`.
@@ -107,7 +107,7 @@ impl Body {
     }
 }
 
-/// The query's parameters.
+/// The parameters of the query.
 pub struct Params(HashMap<String, String>);
 
 impl Params {
@@ -115,7 +115,7 @@ impl Params {
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
-    /// A truth value, `default` when it is absent.
+    /// A Boolean parameter, or `default` when it is absent.
     ///
     /// # Errors
     /// 400 `invalid_param` for anything but `true` and `false`.
@@ -140,7 +140,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
     }
 }
 
-/// The id in a path; what is no text is simply not found.
+/// The id in a path. An unreadable path is answered with 404.
 pub struct IdInPath(pub String);
 
 impl<S: Send + Sync> FromRequestParts<S> for IdInPath {
@@ -153,10 +153,10 @@ impl<S: Send + Sync> FromRequestParts<S> for IdInPath {
 }
 
 impl IdInPath {
-    /// The run that it names.
+    /// Parses it as the id of a run.
     ///
     /// # Errors
-    /// 404, since no run has an id of another form.
+    /// 404, because no run has an id of another form.
     pub fn run(&self) -> Result<RunId, ApiError> {
         self.0.parse().map_err(|_| ApiError::not_found("Workflow run not found."))
     }
@@ -165,7 +165,7 @@ impl IdInPath {
 /// Takes a text out of an object.
 ///
 /// # Errors
-/// 400 `invalid_param` when it is there and no text.
+/// 400 `invalid_param` when it is not a text.
 pub fn take_text(map: &mut JsonMap, key: &str) -> Result<Option<String>, ApiError> {
     match map.remove(key) {
         None | Some(Json::Null) => Ok(None),
@@ -179,7 +179,7 @@ pub fn take_text(map: &mut JsonMap, key: &str) -> Result<Option<String>, ApiErro
 /// Takes a whole number, 0 or more, out of an object.
 ///
 /// # Errors
-/// 400 `invalid_param` when it is there and no such number.
+/// 400 `invalid_param` when it is not such a number.
 pub fn take_count(map: &mut JsonMap, key: &str) -> Result<Option<u64>, ApiError> {
     match map.remove(key) {
         None | Some(Json::Null) => Ok(None),
@@ -193,7 +193,7 @@ pub fn take_count(map: &mut JsonMap, key: &str) -> Result<Option<u64>, ApiError>
 /// Takes the key of a command or an answer out of an object.
 ///
 /// # Errors
-/// 400 `invalid_param` for one that is empty or too long.
+/// 400 `invalid_param` when it is empty or too long.
 pub fn take_key(map: &mut JsonMap) -> Result<Option<String>, ApiError> {
     let key = take_text(map, "key")?;
     if key.as_ref().is_some_and(|key| !(1..=KEY_CHARS_MAX).contains(&key.chars().count())) {
@@ -202,10 +202,10 @@ pub fn take_key(map: &mut JsonMap) -> Result<Option<String>, ApiError> {
     Ok(key)
 }
 
-/// Refuses what nobody has taken out of an object.
+/// Refuses an object in which unknown keys are left.
 ///
 /// # Errors
-/// 400 `invalid_param` naming the first key that is left.
+/// 400 `invalid_param` with the first of these keys.
 pub fn nothing_left(map: &JsonMap) -> Result<(), ApiError> {
     match map.keys().next() {
         Some(unknown) => Err(ApiError::invalid_param(format!("unknown key {unknown} in the request"))),
@@ -216,7 +216,7 @@ pub fn nothing_left(map: &JsonMap) -> Result<(), ApiError> {
 /// Takes an object out of an object.
 ///
 /// # Errors
-/// 400 `invalid_param` when it is there and no object.
+/// 400 `invalid_param` when it is not an object.
 pub fn take_object(map: &mut JsonMap, key: &str) -> Result<Option<JsonMap>, ApiError> {
     match map.remove(key) {
         None | Some(Json::Null) => Ok(None),
@@ -230,7 +230,7 @@ pub fn take_object(map: &mut JsonMap, key: &str) -> Result<Option<JsonMap>, ApiE
 /// Takes a list out of an object.
 ///
 /// # Errors
-/// 400 `invalid_param` when it is there and no list.
+/// 400 `invalid_param` when it is not a list.
 pub fn take_list(map: &mut JsonMap, key: &str) -> Result<Vec<Json>, ApiError> {
     match map.remove(key) {
         None | Some(Json::Null) => Ok(Vec::new()),

@@ -1,5 +1,5 @@
-//! Server-sent events: frames, and the answer that carries them. Dify's frames have no `event:` line; its ping has
-//! no data line.
+//! Server-sent events: frames, and the response that carries them. Dify's frames have no `event:` line; its ping has no
+//! data line.
 
 use std::io::Write;
 
@@ -11,33 +11,33 @@ use futures_util::Stream;
 use serde_json::Value as Json;
 use tidemill_common::ids::EntryId;
 
-/// A frame of Dify's: `data:` alone, with the entry's id where it is the last that comes of it.
+/// A frame for Dify's API: only `data:`, and the entry's id in the last frame of an entry.
 pub fn dify(id: Option<EntryId>, payload: &Json) -> Bytes {
     frame(id, None, payload)
 }
 
-/// A frame of ours, with the event's type.
+/// A frame for our own API, with the event's type.
 pub fn own(id: Option<EntryId>, kind: &str, payload: &Json) -> Bytes {
     frame(id, Some(kind), payload)
 }
 
-/// What an event stream is, in its header.
+/// The content type of an event stream.
 pub const CONTENT_TYPE: &str = "text/event-stream";
-/// Dify's sign of life.
+/// Dify's ping.
 pub const DIFY_PING: Bytes = Bytes::from_static(b"event: ping\n\n");
-/// Ours: a comment, which clients pass over by themselves.
+/// Our ping: a comment, which clients ignore.
 pub const OWN_PING: Bytes = Bytes::from_static(b": ping\n\n");
 
 fn frame(id: Option<EntryId>, kind: Option<&str>, payload: &Json) -> Bytes {
     let mut text = Vec::new();
     begin(&mut text, id, kind);
-    // A value always has a text.
+    // Serialising a `Value` cannot fail.
     let _ = serde_json::to_writer(&mut text, payload);
     end(&mut text);
     text.into()
 }
 
-/// Writes a frame up to its payload, which must be JSON: that has no line breaks outside of escapes.
+/// Writes a frame up to its payload. The payload must be JSON, which has no raw line breaks.
 pub fn begin(to: &mut Vec<u8>, id: Option<EntryId>, kind: Option<&str>) {
     if let Some(id) = id {
         // Writing to memory cannot fail.
@@ -51,19 +51,19 @@ pub fn begin(to: &mut Vec<u8>, id: Option<EntryId>, kind: Option<&str>) {
     to.extend(b"data: ");
 }
 
-/// Writes what is behind a frame's payload.
+/// Writes the end of a frame, after its payload.
 pub fn end(to: &mut Vec<u8>) {
     to.extend(b"\n\n");
 }
 
-/// The answer that sends these frames.
+/// The response that sends these frames.
 pub fn answer(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     use futures_util::StreamExt;
     let mut response = Response::new(Body::from_stream(frames.map(Ok::<_, std::convert::Infallible>)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Asks nginx to pass frames on as they come.
+    // Tells nginx to pass on frames without buffering.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }

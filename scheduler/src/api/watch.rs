@@ -1,4 +1,4 @@
-//! One log line and two metrics a request, under an id that the answer carries too.
+//! Writes one log line and two metrics for each request, with an id that is also in the response.
 
 use std::time::Instant;
 
@@ -11,14 +11,14 @@ use tracing::Instrument;
 use super::metrics::{REQUEST_SECONDS, REQUESTS};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Longest request id that is taken over from a client, in characters.
+/// The longest request id that is accepted from a client, in characters.
 const REQUEST_ID_CHARS_MAX: usize = 128;
 
 pub(super) async fn watch(request: Request, next: Next) -> Response {
     let began = Instant::now();
     let id = request_id(request.headers());
     let method = request.method().clone();
-    // The route and never the path: paths hold ids, which would make a time series each.
+    // The route, not the path: paths contain ids, and each would create its own time series.
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_string();
     let span = tracing::info_span!("request", request_id = %id, %method, route);
     let mut response = next.run(request).instrument(span.clone()).await;
@@ -35,7 +35,7 @@ pub(super) async fn watch(request: Request, next: Next) -> Response {
     response
 }
 
-/// The client's id when it is a harmless one, else a new one.
+/// The client's id if it is safe to log, else a new one.
 fn request_id(headers: &HeaderMap) -> String {
     let is_harmless = |id: &str| {
         (1..=REQUEST_ID_CHARS_MAX).contains(&id.len())

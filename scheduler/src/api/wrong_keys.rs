@@ -1,26 +1,26 @@
-//! Slows down an address that tries keys: above so many wrong ones within a second it is told to wait. Pure: the caller
-//! brings address and time, and asks only when a key is wrong, so a right one is never held up.
+//! Slows down addresses that try keys: after too many wrong keys within a second the client must wait. No I/O: the
+//! caller gives address and time, and calls only for wrong keys, so requests with a right key never wait.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a wrong key counts.
+/// The time that a wrong key counts.
 const COUNTS: Duration = Duration::from_secs(1);
 
 /// The wrong keys of the last second, by address.
 #[derive(Debug)]
 pub struct WrongKeys {
-    /// How many of one address are answered as such.
+    /// Wrong keys of one address per second that are answered with 401.
     max: usize,
-    /// Most addresses that are known.
+    /// The most addresses to remember.
     addresses_max: usize,
     seen: Mutex<Seen>,
 }
 
-/// Two generations, so that forgetting costs nothing: when the younger one is full or a second old it becomes the older
-/// one, and what was that is dropped.
+/// Two generations, so that forgetting is cheap. When the younger one is full or a second old, it replaces the older
+/// one, which is dropped.
 #[derive(Debug, Default)]
 struct Seen {
     begun: Option<Instant>,
@@ -29,22 +29,22 @@ struct Seen {
 }
 
 impl WrongKeys {
-    /// None seen yet.
+    /// Creates it without wrong keys.
     pub fn new(max: usize, addresses_max: usize) -> Self {
         Self { max, addresses_max, seen: Mutex::default() }
     }
 
-    /// How many of one address within a second are answered as such.
+    /// Wrong keys of one address per second that are answered with 401.
     pub fn max(&self) -> usize {
         self.max
     }
 
-    /// Notes a wrong key; whether it is one too many. Those do not count, so that an address that goes on is not shut out
-    /// for longer than a second.
+    /// Records a wrong key. Returns true when it is one too many. Those are not recorded, so an address that continues
+    /// is not blocked for longer than a second at a time.
     pub fn is_too_many(&self, address: IpAddr, now: Instant) -> bool {
-        // A panic under the lock leaves counts that are off by one.
+        // After a panic under the lock some counts may be off by one, which is harmless.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let times = seen.times(whose(address), now, self.addresses_max);
+        let times = seen.times(counted_as(address), now, self.addresses_max);
         while times.front().is_some_and(|first| now.duration_since(*first) >= COUNTS) {
             times.pop_front();
         }
@@ -69,8 +69,8 @@ impl Seen {
     }
 }
 
-/// Who is counted together: an IPv4 address, or a network of IPv6 that one customer has.
-fn whose(address: IpAddr) -> IpAddr {
+/// The address that is counted: an IPv4 address, or the /64 network of an IPv6 address, which one customer has.
+fn counted_as(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64)).into(),
         v4 @ IpAddr::V4(_) => v4,
@@ -85,13 +85,13 @@ mod tests {
         address.parse().unwrap()
     }
 
-    /// How many of so many tries at one moment are too many.
+    /// The number of refused tries among this many at one time.
     fn too_many(keys: &WrongKeys, address: &str, tries: usize, now: Instant) -> usize {
         (0..tries).filter(|_| keys.is_too_many(ip(address), now)).count()
     }
 
     #[test]
-    fn more_than_so_many_within_a_second_are_too_many_and_others_are_not_held_up() {
+    fn wrong_keys_above_the_limit_are_refused_for_a_second_and_other_addresses_are_not() {
         let (keys, now) = (WrongKeys::new(16, 100), Instant::now());
         let ms = |ms| now + Duration::from_millis(ms);
         assert_eq!(too_many(&keys, "192.0.2.1", 16, now), 0);
@@ -102,16 +102,20 @@ mod tests {
     }
 
     #[test]
-    fn the_second_moves_with_the_tries() {
+    fn the_second_is_a_sliding_window() {
         let (keys, now) = (WrongKeys::new(16, 100), Instant::now());
         let ms = |ms| now + Duration::from_millis(ms);
         assert_eq!(too_many(&keys, "192.0.2.1", 1, now), 0);
         assert_eq!(too_many(&keys, "192.0.2.1", 15, ms(900)), 0);
-        assert_eq!(too_many(&keys, "192.0.2.1", 3, ms(1100)), 2, "the first one is over, the others are not");
+        assert_eq!(
+            too_many(&keys, "192.0.2.1", 3, ms(1100)),
+            2,
+            "the first one no longer counts, the others do"
+        );
     }
 
     #[test]
-    fn addresses_that_belong_together_are_counted_together() {
+    fn addresses_of_one_network_are_counted_together() {
         let (keys, now) = (WrongKeys::new(2, 100), Instant::now());
         assert_eq!(too_many(&keys, "2001:db8::1", 2, now), 0);
         assert_eq!(too_many(&keys, "2001:db8::ffff:2", 1, now), 1);
@@ -121,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_bounded_and_an_address_that_goes_on_stays_in_it() {
+    fn the_table_is_limited_and_an_address_that_continues_stays_in_it() {
         let (keys, now) = (WrongKeys::new(4, 100), Instant::now());
         assert_eq!(too_many(&keys, "192.0.2.1", 4, now), 0);
         for n in 0..10_000_u32 {

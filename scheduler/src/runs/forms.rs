@@ -1,6 +1,6 @@
-//! Tokens of forms: whoever has one can see and answer one form. A token is the run's id and a keyed hash of the pause's,
-//! so it needs to be stored nowhere: it is found by computing it again for the run's pauses. The key of the hash is the
-//! one secret, in the namespace's settings.
+//! Tokens of forms. A client with a token can see and answer one form. A token consists of the run's id and a keyed
+//! hash of the pause's id, so tokens are not stored: the token of each pause of the run is computed and compared. The
+//! key of the hash is a secret of the namespace.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use tidemill_common::ids::RunId;
 use tidemill_common::store::{Runs, StoreError};
 use tokio::sync::OnceCell;
 
-/// Hex digits of a run's id in a token, and of the hash behind it.
+/// Hex digits of the run's id in a token, and also of the hash after it.
 const PART: usize = 32;
-/// Bytes of a block of SHA-256.
+/// The block size of SHA-256, in bytes.
 const BLOCK: usize = 64;
 
-/// Where the secret is kept once it was read.
+/// The namespace's secret, read once.
 #[derive(Debug, Default)]
 pub struct FormSecret(OnceCell<FormTokens>);
 
 impl FormSecret {
-    /// The maker of tokens. The first process of a namespace draws the secret.
+    /// Returns the generator of tokens. The first process of a namespace creates the secret.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn tokens(&self, store: &dyn Runs) -> Result<FormTokens, StoreError> {
         let read = async || {
             let random = || uuid::Uuid::new_v4().simple().to_string();
@@ -33,7 +33,7 @@ impl FormSecret {
     }
 }
 
-/// Makes tokens.
+/// Creates and checks tokens.
 #[derive(Clone)]
 pub struct FormTokens {
     secret: Arc<str>,
@@ -59,7 +59,7 @@ impl FormTokens {
         format!("{}{hex}", run.uuid().simple())
     }
 
-    /// Whether a token is that of a pause. Takes the same time for every wrong one.
+    /// True when the token belongs to the pause. Takes the same time for every wrong token.
     pub fn is_of(&self, token: &str, run: RunId, pause: &str) -> bool {
         let expected = self.token(run, pause);
         let differing = expected.bytes().zip(token.bytes()).fold(0, |found, (a, b)| found | (a ^ b));
@@ -67,7 +67,7 @@ impl FormTokens {
     }
 }
 
-/// The run that a token names; none when it cannot be a token.
+/// The run in a token, or `None` when the text cannot be a token.
 pub fn run_of(token: &str) -> Option<RunId> {
     if token.len() != 2 * PART || !token.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
         return None;
@@ -75,7 +75,7 @@ pub fn run_of(token: &str) -> Option<RunId> {
     token.get(..PART)?.parse().ok()
 }
 
-/// HMAC of RFC 2104 over SHA-256.
+/// HMAC (RFC 2104) with SHA-256.
 fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
     let mut block = [0u8; BLOCK];
     if key.len() > BLOCK {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keyed_hash_is_that_of_rfc_4231() {
+    fn the_keyed_hash_matches_rfc_4231() {
         let cases: [(Vec<u8>, &[u8], &str); 3] = [
             (vec![0x0b; 20], b"Hi There", "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"),
             (
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_names_its_run_and_opens_its_pause_alone() {
+    fn a_token_contains_its_run_and_fits_only_its_pause() {
         let (run, other) = (RunId::new(1, 2, ShardId(3)), RunId::new(9, 2, ShardId(3)));
         let tokens = FormTokens { secret: "secret".into() };
         let token = tokens.token(run, "p");

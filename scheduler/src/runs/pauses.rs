@@ -1,5 +1,5 @@
-//! The pauses of a run as its pauses hash tells them, read once for all that show or answer them. An answer that was
-//! accepted counts at once, before the run's owner has applied it; so does a time that is over.
+//! Reads the pauses of a run from its hash of pauses. An accepted answer counts at once, before the run's owner has
+//! applied it; so does the end of the time for an answer.
 
 use std::collections::HashMap;
 
@@ -14,24 +14,24 @@ use tidemill_common::wire::{WireError, pause};
 
 use crate::runs::record::seconds;
 
-/// Behind a pause's id in the field of its answer.
+/// The suffix of the field that holds the answer to a pause.
 const ANSWER: &str = ":answer";
 
-/// Where a pause stands.
+/// The status of a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PauseStatus {
-    /// It waits.
+    /// The pause waits for an answer.
     Pending,
-    /// Somebody has answered.
+    /// A person has answered.
     Answered,
-    /// Nobody did in time.
+    /// The time for an answer has ended.
     Expired,
-    /// It was withdrawn, mostly because its run was stopped.
+    /// The pause was withdrawn, mostly because its run was stopped.
     Cancelled,
 }
 
 impl PauseStatus {
-    /// The word for it.
+    /// The name in the API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -42,10 +42,9 @@ impl PauseStatus {
     }
 }
 
-/// A pause.
+/// A pause of a run.
 #[derive(Debug, Clone)]
 pub struct Pause {
-    /// Its id.
     pub id: String,
     map: JsonMap,
     answer: Option<JsonMap>,
@@ -54,7 +53,7 @@ pub struct Pause {
 /// Reads the pauses of a run, oldest first.
 ///
 /// # Errors
-/// The store's. What cannot be read is logged and left out.
+/// Errors of the store. Unreadable pauses are logged and left out.
 pub async fn of_run(store: &dyn Runs, run: RunId) -> Result<Vec<Pause>, StoreError> {
     Ok(read(run, store.pauses(run).await?))
 }
@@ -82,13 +81,13 @@ fn read(run: RunId, fields: Vec<(String, String)>) -> Vec<Pause> {
 }
 
 impl Pause {
-    /// A pause as an event tells it.
+    /// Reads a pause from an event.
     pub fn of_json(value: &Json) -> Option<Self> {
         let map = value.as_object()?.clone();
         Some(Self { id: map.get("pause_id")?.as_str()?.to_string(), map, answer: None })
     }
 
-    /// Where it stands at `now`.
+    /// The status at `now`.
     pub fn status(&self, now: Timestamp) -> PauseStatus {
         match self.text("status") {
             "answered" => PauseStatus::Answered,
@@ -105,27 +104,27 @@ impl Pause {
     pub fn node_id(&self) -> &str {
         self.text("node_id")
     }
-    /// Its title.
+    /// The title of the node.
     pub fn node_title(&self) -> &str {
         self.text("node_title")
     }
-    /// When it ends by itself.
+    /// The time when the pause expires.
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.time("expires_at")
     }
-    /// What is asked, as a list of fields.
+    /// The requested inputs, as a list of fields.
     pub fn inputs(&self) -> Json {
         self.map.get("inputs").cloned().unwrap_or_else(|| json!([]))
     }
-    /// What is asked, as the node put it.
+    /// The request of the node.
     ///
     /// # Errors
-    /// Fields of the wrong shape.
+    /// A field has the wrong shape.
     pub fn request(&self) -> Result<PauseRequest, WireError> {
         pause::from_json(&Json::Object(self.map.clone()))
     }
 
-    /// As our own API shows it: times in seconds, the answer beside what is asked.
+    /// The form for our own API: times in seconds, and the answer beside the request.
     pub fn shown(&self, now: Timestamp, form_token: String) -> Json {
         let mut map = self.map.clone();
         for key in ["opened_at", "expires_at"] {
@@ -141,9 +140,9 @@ impl Pause {
         Json::Object(map)
     }
 
-    /// As Dify's clients know a form, in the order of `human_input_required`.
+    /// The form for Dify's clients, with the fields in the order of `human_input_required`.
     pub fn dify(&self, form_token: String) -> JsonMap {
-        // What cannot be read has no fields and no buttons; it was told when it was opened.
+        // An unreadable request has no fields and no buttons; the problem was logged when the pause was opened.
         let request = self.request().unwrap_or_default();
         let (inputs, actions) = form_of(&request);
         let defaults = if request.kind.is_form() { request.defaults } else { json!({}) };
@@ -176,7 +175,7 @@ impl Pause {
     }
 }
 
-/// A time that is written as text, in microseconds.
+/// Reads a time that is stored as text, in microseconds.
 fn time(map: &JsonMap, key: &str) -> Option<Timestamp> {
     map.get(key).and_then(Json::as_str).and_then(|text| text.parse().ok()).map(Timestamp::from_micros)
 }
@@ -187,7 +186,7 @@ mod tests {
     use tidemill_common::ids::ShardId;
 
     #[test]
-    fn an_answer_and_a_time_that_is_over_count_before_the_owner_has_seen_them() {
+    fn an_answer_and_an_expiry_count_before_the_owner_has_applied_them() {
         let field = |id: &str, text: &str| (id.to_string(), text.to_string());
         let pauses = read(
             RunId::new(1, 2, ShardId(0)),

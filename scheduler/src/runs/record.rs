@@ -1,4 +1,4 @@
-//! A run as its hash tells it, read once for all that show runs.
+//! Reads a run's hash into a struct, for all handlers that show runs.
 
 use std::collections::HashMap;
 
@@ -12,47 +12,43 @@ use tidemill_common::wire::{self, WireError};
 /// A run. Values are in their stored form; [`crate::runs::render`] opens them.
 #[derive(Debug, Clone)]
 pub struct RunRecord {
-    /// Its id.
     pub id: RunId,
-    /// Where it stands.
     pub status: RunStatus,
-    /// The name of its workflow.
+    /// The name of the workflow.
     pub workflow: String,
-    /// Dify's name of its mode.
+    /// Dify's name of the workflow's mode.
     pub mode: String,
-    /// The hash of its graph.
+    /// The hash of the graph.
     pub version: String,
-    /// Its app.
     pub app: Option<String>,
-    /// The conversation it belongs to.
     pub conversation_id: Option<String>,
-    /// Who started it.
+    /// The user who started the run.
     pub user: String,
-    /// When it was submitted.
+    /// The time of submission.
     pub created_at: Timestamp,
-    /// When it began.
+    /// The time when the run began.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
+    /// The time when the run ended.
     pub finished_at: Option<Timestamp>,
-    /// Why it failed or was stopped.
+    /// The reason why the run failed or was stopped.
     pub error: Option<String>,
-    /// Node starts of the root frame; once it is over.
+    /// Node starts in the root frame; set when the run has ended.
     pub steps: Option<u64>,
-    /// Tokens of all model calls; once it is over.
+    /// Tokens of all model calls; set when the run has ended.
     pub tokens: Option<u64>,
-    /// What its model calls cost, in plain notation, and of what; once it is over and where a price is known.
+    /// The price of all model calls in plain notation, and its currency; set when the run has ended and a price is
+    /// known.
     pub price: Option<(String, String)>,
-    /// The API key that pays for it, by its id.
+    /// The id of the API key that pays.
     pub key: Option<String>,
-    /// The node of another run that has called it.
+    /// The node of another run that has called this run.
     pub caller: Option<Box<Caller>>,
-    /// Failed attempts; once it is over.
+    /// Failed attempts; set when the run has ended.
     pub exceptions: Option<u64>,
-    /// Inputs of the start node.
+    /// Inputs of the node where the run began.
     pub inputs: JsonMap,
-    /// System variables.
     pub sys: JsonMap,
-    /// What it made; empty while there is nothing.
+    /// The outputs; empty while there are none.
     pub outputs: JsonMap,
 }
 
@@ -60,7 +56,7 @@ impl RunRecord {
     /// Reads the fields of the run hash.
     ///
     /// # Errors
-    /// A field that cannot be what it should be.
+    /// A field has an invalid value.
     pub fn read(id: RunId, fields: &HashMap<String, String>) -> Result<Self, WireError> {
         let malformed = |reason: String| WireError::Malformed { what: "the record of a run", reason };
         let text = |key: &str| fields.get(key).cloned();
@@ -100,12 +96,12 @@ impl RunRecord {
         })
     }
 
-    /// Seconds from its begin to its end, or to now.
+    /// Seconds from the beginning to the end, or to now.
     pub fn elapsed(&self, now: Timestamp) -> f64 {
         self.started_at.map_or(0.0, |began| self.finished_at.unwrap_or(now).seconds_since(began))
     }
 
-    /// Inputs as Dify shows them: those of the start node, and every system variable but the conversation's id.
+    /// Inputs as Dify shows them: those of the start node, and all system variables except the conversation's id.
     pub fn inputs_with_sys(&self) -> JsonMap {
         let mut inputs = self.inputs.clone();
         for (name, value) in self.sys.iter().filter(|(name, _)| *name != "conversation_id") {
@@ -115,12 +111,12 @@ impl RunRecord {
     }
 }
 
-/// Unix seconds with their fraction, or null.
+/// Unix seconds with a fraction, or null.
 pub fn seconds(at: Option<Timestamp>) -> Json {
     at.map_or(Json::Null, |at| at.seconds_f64().into())
 }
 
-/// Whole Unix seconds, or null: Dify's form.
+/// Whole Unix seconds, or null, as on Dify.
 pub fn whole_seconds(at: Option<Timestamp>) -> Json {
     at.map_or(Json::Null, |at| at.seconds().into())
 }

@@ -1,6 +1,5 @@
-//! The one place where stored values become what a client sees: blobs are put in, marks taken off, secrets masked, also where
-//! they stand in a text that was made from them.
-//! Only the values of named maps carry marks; what lies deeper is a user's own.
+//! The only place where stored values become what a client sees. It loads blobs, removes marks, and masks secrets, also
+//! inside texts that contain them. Only the values of named maps carry marks; deeper values belong to the user.
 
 use std::sync::Arc;
 
@@ -16,33 +15,33 @@ use tidemill_common::value::{BlobRef, JsonMap, Segment, SegmentType, Stored};
 use tidemill_common::wire::event::EventRecord;
 use tidemill_common::wire::value::{MARK, stored_from_json};
 
-/// Above the names that a user can make up lie those of an event, and those of the outputs and such in it.
+/// Levels of names in an event that users cannot choose: the event's own, and `outputs` and the like.
 const NAMES_OF_EVENTS: usize = 2;
 
-/// Opens values of one run.
+/// Opens the stored values of one run.
 #[derive(Clone)]
 pub struct Renderer {
     store: Arc<dyn Runs>,
     shard: ShardId,
     graph: Arc<Graph>,
-    /// Secrets that a workflow puts into its outputs are shown there.
+    /// True when secrets in the outputs of a run are shown.
     secrets_in_outputs: bool,
-    /// Secrets that texts are searched for.
+    /// The secrets to mask in texts.
     hidden: Secrets,
 }
 
 impl Renderer {
-    /// For a run of this graph on this shard.
+    /// Creates it for a run of this graph on this shard.
     pub fn new(store: Arc<dyn Runs>, shard: ShardId, graph: Arc<Graph>, compat: &CompatConfig) -> Self {
         let shows = compat.secrets_in_outputs;
         let hidden = if shows { Secrets::default() } else { graph.hidden.clone() };
         Self { store, shard, graph, secrets_in_outputs: shows, hidden }
     }
 
-    /// Opens the values among an event's data.
+    /// Opens the values in an event's data.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn event(&self, record: &mut EventRecord) -> Result<(), StoreError> {
         let is_of_run = record.kind.starts_with("graph_run_");
         if let (true, Some(Json::Object(outputs))) = (is_of_run, record.data.get_mut("outputs")) {
@@ -59,7 +58,7 @@ impl Renderer {
         if let Some(Json::Object(variable)) = record.data.get_mut("variable") {
             self.named(variable).await?;
         }
-        // Of a loop: by round, the variables after it.
+        // In events of a loop: the variables after each round.
         let rounds = record.data.get_mut("metadata").and_then(|m| m.get_mut("loop_variable_map"));
         for round in rounds.and_then(Json::as_object_mut).into_iter().flat_map(|map| map.values_mut()) {
             if let Json::Object(values) = round {
@@ -74,10 +73,10 @@ impl Renderer {
         Ok(())
     }
 
-    /// Opens the text of a chunk event; of other events nothing.
+    /// Opens the text of a chunk event; leaves other events unchanged.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn chunk(&self, record: &mut EventRecord) -> Result<(), StoreError> {
         let from = record.data.get("from").and_then(Json::as_u64).unwrap_or(0);
         let path = path_within(record.data.get("selector"));
@@ -86,7 +85,7 @@ impl Renderer {
         if !path.is_empty() {
             whole = descend(&whole, &path).unwrap_or_else(Segment::none);
         }
-        // Offsets count the bytes that were told before, so they fall between characters.
+        // Offsets count the bytes sent before, so they fall between characters.
         let shown = shown_text(&whole);
         let rest = usize::try_from(from).ok().and_then(|from| shown.get(from..)).unwrap_or_default();
         *chunk = Json::String(self.hidden.masked(rest.to_string()));
@@ -97,7 +96,7 @@ impl Renderer {
     /// Opens every value of a map.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn named(&self, values: &mut JsonMap) -> Result<(), StoreError> {
         for value in values.values_mut() {
             if value.get(MARK).is_some() {
@@ -109,11 +108,11 @@ impl Renderer {
         Ok(())
     }
 
-    /// Opens the outputs of a run. Secrets are masked here as well, unless `compat.secrets_in_outputs` says that what a
-    /// workflow gives out on purpose is given out, as by Dify.
+    /// Opens the outputs of a run. Secrets are masked here too, unless `compat.secrets_in_outputs` allows to show
+    /// secrets that a workflow outputs on purpose, as Dify does.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn outputs(&self, values: &mut JsonMap) -> Result<(), StoreError> {
         if self.secrets_in_outputs {
             for value in values.values_mut().filter(|value| value.get(MARK).is_some()) {
@@ -126,10 +125,10 @@ impl Renderer {
         self.named(values).await
     }
 
-    /// Opens a value at rest.
+    /// Opens a stored value and masks secrets in it.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn stored(&self, value: &Stored) -> Result<Json, StoreError> {
         Ok(self.shown(match value {
             Stored::Inline(segment) => segment.clone(),
@@ -139,10 +138,10 @@ impl Renderer {
         }))
     }
 
-    /// The same as it is, for what does not show it.
+    /// Opens a stored value without masking texts, for callers that do not show it. A secret itself stays masked.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn whole(&self, value: &Stored) -> Result<Json, StoreError> {
         Ok(match value {
             Stored::Inline(segment) => segment.value.clone(),
@@ -191,7 +190,7 @@ impl Renderer {
         match text.as_deref().map(serde_json::from_str) {
             Some(Ok(value)) => Ok(Segment::new(ty, value)),
             Some(Err(_)) | None => {
-                // A run that is being swept loses its blobs before its record.
+                // While a run is being removed, its blobs go before its record.
                 tracing::warn!(blob = %id, is_there = text.is_some(), "blob cannot be shown");
                 Ok(Segment::none())
             }
@@ -211,7 +210,7 @@ impl Renderer {
     }
 }
 
-/// What a selector names within its variable.
+/// The part of a selector after node and variable.
 fn path_within(selector: Option<&Json>) -> Vec<String> {
     let parts = selector.and_then(Json::as_array).into_iter().flatten();
     parts.filter_map(Json::as_str).skip(2).map(String::from).collect()

@@ -1,7 +1,7 @@
-//! Facts and due timers in, one commit out. Deciding only: nothing is written here.
+//! Turns a batch of facts and due timers into one commit. It only decides: nothing is written to the store here.
 //!
-//! A step that panics must not take the shard with it: the batch is thrown away and done again fact by fact, and the
-//! fact that panics fails its own run.
+//! A step that panics must not stop the shard. The batch is dropped and done again fact by fact, and the fact that
+//! panics alone fails its run.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,19 +25,19 @@ use tidemill_common::wire::timers::{TimerRead, timer_from_member, timer_run};
 use crate::shards::run_cache::RunCache;
 use crate::shards::step_buffers::Changed;
 
-/// Something to apply.
+/// One input of a batch.
 #[derive(Debug, Clone)]
 pub enum Input {
     /// An entry of the inbox.
     Fact(RawFact),
-    /// A member of the timers set whose time has come.
+    /// A member of the timers set that is due.
     Timer(String),
-    /// A job that is gone.
+    /// A job that has vanished from Redis.
     Lost(RunId, JobLost),
 }
 
 impl Input {
-    /// The run it is about; none when it names none.
+    /// The run that the input belongs to, or `None` when it names none.
     pub fn run(&self) -> Option<RunId> {
         match self {
             Self::Fact(fact) => fact.run.as_ref().ok().copied(),
@@ -45,14 +45,14 @@ impl Input {
             Self::Lost(run, _) => Some(*run),
         }
     }
-    /// The inbox entry it is.
+    /// The id of the inbox entry, or `None` for inputs that are not from the inbox.
     pub fn entry(&self) -> Option<EntryId> {
         match self {
             Self::Fact(fact) => Some(fact.entry),
             Self::Timer(_) | Self::Lost(..) => None,
         }
     }
-    /// Whether it may tell of a cost, which counts also when its run is over.
+    /// True when the input may report a cost. Costs count even after the run has ended.
     pub fn may_cost(&self) -> bool {
         use wire::fact::kind::{CHILD_ENDED, CHILD_RETRY, CHILD_STEP, DONE, FAILED, STEP};
         let Self::Fact(fact) = self else { return false };
@@ -62,7 +62,7 @@ impl Input {
             _ => false,
         }
     }
-    /// About how many bytes it is.
+    /// The approximate size in bytes.
     pub fn size(&self) -> usize {
         match self {
             Self::Fact(fact) => fact.body.len() + 64,
@@ -72,43 +72,42 @@ impl Input {
     }
 }
 
-/// A run that cannot be worked on, with what the store has of it.
+/// A run that cannot be loaded, with its stored state.
 #[derive(Debug, Clone)]
 pub struct Gone {
-    /// Why.
     pub reason: String,
-    /// What is stored of it; none when there is nothing.
+    /// The stored state of the run, or `None` when nothing is stored.
     pub rest: Option<AtRest>,
 }
 
-/// A commit, and whose changes are in it.
+/// A commit, and the runs that it changes.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// What to write.
     pub commit: Commit,
-    /// Runs that it touches.
+    /// Runs that the commit changes.
     pub touched: Vec<RunId>,
-    /// How many bytes it writes for each of them, about.
+    /// The approximate number of bytes that it writes for each of them.
     pub written: Vec<(RunId, usize)>,
-    /// Runs that end with it.
+    /// Runs that end with the commit.
     pub ended: Vec<RunId>,
-    /// How many inputs it applies.
+    /// The number of inputs that it applies.
     pub inputs: usize,
 }
 
-/// A step panicked; the states of these runs must be thrown away, and the inputs applied one by one.
+/// A step panicked. The caller must drop the states of these runs and apply the inputs one by one.
 #[derive(Debug)]
 pub struct Panicked {
-    /// Runs whose states are spoilt.
+    /// Runs whose states may be half changed.
     pub touched: Vec<RunId>,
-    /// What the panic said.
+    /// The message of the panic.
     pub reason: String,
 }
 
-/// Applies inputs to the runs in the cache. Every run that an input is about has been loaded before, or is in `gone`
-/// with the reason why it cannot be. `changed` is room that is kept from batch to batch.
+/// Applies inputs to the runs in the cache. The caller has loaded the run of each input, or has put it into `gone` with
+/// the reason why it cannot be loaded. `changed` is a buffer that is reused from batch to batch.
 ///
-/// What changes is written when all steps are made: each run once, and writing is about as much code as a processor keeps close by.
+/// Changes are encoded after all steps: so each run is encoded once, and the encoder's code stays in the processor's
+/// cache.
 ///
 /// # Errors
 /// A step panicked.
@@ -121,8 +120,8 @@ pub fn decide(
     now: Timestamp,
 ) -> Result<Batch, Panicked> {
     let mut batch = Batch { commit: Commit { number, ..Commit::default() }, ..Batch::default() };
-    // Until all has gone well: what a panic leaves half done goes with its room.
-    let mut rooms = std::mem::take(changed);
+    // Given back only on success: after a panic the half-done changes are dropped with the buffer.
+    let mut buffers = std::mem::take(changed);
     let mut jobs = 0;
     let read = read_ahead(inputs, cache);
     for (input, read) in inputs.iter().zip(read) {
@@ -149,47 +148,47 @@ pub fn decide(
                 if !begins(input) {
                     continue;
                 }
-                // A run that cannot begin must not wait for ever.
+                // A run that cannot begin must not wait for ever, so it fails.
                 Fact::Defect(reason.into())
             }
         };
-        let (moment, ordered) = (Moment { now, commit: number, jobs }, rooms.next());
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| step_into(run, fact, moment, ordered))) {
+        let (moment, changes) = (Moment { now, commit: number, jobs }, buffers.next());
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| step_into(run, fact, moment, changes))) {
             return Err(Panicked {
-                touched: rooms.runs().chain([id]).collect(),
+                touched: buffers.runs().chain([id]).collect(),
                 reason: telemetry::said(&*panic).into(),
             });
         }
-        jobs += ordered.jobs.len() as u64;
-        keep_timer(&mut batch, input, ordered);
-        rooms.keep(id);
+        jobs += changes.jobs.len() as u64;
+        keep_timer(&mut batch, input, changes);
+        buffers.keep(id);
     }
-    let (runs, mut lost) = (rooms.runs().count(), None);
+    let (runs, mut lost) = (buffers.runs().count(), None);
     batch.commit.writes.reserve(runs);
     batch.touched.reserve(runs);
     batch.written.reserve(runs);
-    rooms.hand_over(|id, ordered| match cache.get(&id) {
-        Some(run) => write(&mut batch, run, ordered),
+    buffers.hand_over(|id, changes| match cache.get(&id) {
+        Some(run) => write(&mut batch, run, changes),
         None => {
             lost = Some(id);
             0
         }
     });
     if let Some(id) = lost {
-        // Nothing takes a run out of the cache meanwhile. If ever something does, its facts must not pass for applied.
+        // No code removes runs from the cache in between. If this ever changes, the facts must not count as applied.
         batch.touched.push(id);
         return Err(Panicked {
             touched: batch.touched,
             reason: format!("run {id} has moved, and its state is gone"),
         });
     }
-    *changed = rooms;
+    *changed = buffers;
     Ok(batch)
 }
 
-/// The ends of jobs among the inputs, read before the first step is made, each in its place. What their steps will look at in
-/// the states of their runs is looked at here: those lie far apart in memory, a step waits for them one after the other, and a
-/// loop that does nothing else waits for many at once.
+/// Parses results of jobs before the first step, each at the position of its input, and touches the parts of the run
+/// states that their steps will read. These parts are scattered in memory: a step would wait for them one after the
+/// other, but this loop does nothing else, so the processor fetches many at once.
 fn read_ahead(inputs: &[Input], cache: &RunCache) -> Vec<Option<Fact>> {
     let facts: Vec<Option<Fact>> = inputs.iter().map(|input| known_before(input, cache)).collect();
     for (input, fact) in inputs.iter().zip(&facts) {
@@ -200,8 +199,8 @@ fn read_ahead(inputs: &[Input], cache: &RunCache) -> Vec<Option<Fact>> {
     facts
 }
 
-/// Of anything else, also of what cannot be read, nothing: it is read when its turn comes. The beginning of a run that was made
-/// of what that says has been read.
+/// Returns `None` for any other kind of fact, and for a fact that cannot be parsed: `decide` parses it in its turn. The
+/// start fact of a run that was created from it needs no second parse.
 fn known_before(input: &Input, cache: &RunCache) -> Option<Fact> {
     use wire::fact::kind::{DONE, FAILED, START};
     let Input::Fact(fact) = input else { return None };
@@ -215,31 +214,31 @@ fn known_before(input: &Input, cache: &RunCache) -> Option<Fact> {
     fact_of(input, cache.get(run)?).ok()?
 }
 
-/// Puts what a run has changed into the commit; answers about how many bytes that is.
-fn write(batch: &mut Batch, run: &RunState, ordered: &mut Changes) -> usize {
-    if ordered.is_empty() {
+/// Adds the changes of a run to the commit. Returns the approximate number of bytes.
+fn write(batch: &mut Batch, run: &RunState, changes: &mut Changes) -> usize {
+    if changes.is_empty() {
         return 0;
     }
     batch.touched.push(run.id);
     if run.status.is_over() {
         batch.ended.push(run.id);
     }
-    batch.commit.writes.push(RunWrite::new(run, ordered));
+    batch.commit.writes.push(RunWrite::new(run, changes));
     let bytes = batch.commit.writes.last().map_or(0, RunWrite::size);
     batch.written.push((run.id, bytes));
     bytes
 }
 
-/// A timer that its run did not clear by itself is cleared all the same: its time has come and gone.
-fn keep_timer(batch: &mut Batch, input: &Input, ordered: &Changes) {
+/// Clears the timer of the input if the run has changed no timers: a timer that was due must not stay.
+fn keep_timer(batch: &mut Batch, input: &Input, changes: &Changes) {
     if let Input::Timer(member) = input
-        && ordered.timers.is_empty()
+        && changes.timers.is_empty()
     {
         batch.commit.timers_cleared.push(member.clone());
     }
 }
 
-/// Whether the input is the one with which its run begins.
+/// True for the fact that begins its run.
 fn begins(input: &Input) -> bool {
     use wire::fact::kind::{IMPORT, START};
     matches!(input, Input::Fact(fact) if fact.kind == START || fact.kind == IMPORT)
@@ -251,7 +250,7 @@ fn clear_timer(batch: &mut Batch, input: &Input) {
     }
 }
 
-/// What an input means to its run; nothing for a timer whose frame is closed.
+/// Parses an input for its run. Returns `None` for a timer whose frame has closed.
 fn fact_of(input: &Input, run: &RunState) -> Result<Option<Fact>, String> {
     match input {
         Input::Fact(fact) if fact.kind == wire::fact::kind::IMPORT => {
@@ -264,14 +263,14 @@ fn fact_of(input: &Input, run: &RunState) -> Result<Option<Fact>, String> {
         Input::Timer(member) => match timer_from_member(run, member) {
             TimerRead::Timer(timer) => Ok(Some(Fact::TimerFired(timer))),
             TimerRead::Stale => Ok(None),
-            TimerRead::Unknown => Err("it is no timer of this run".into()),
+            TimerRead::Unknown => Err("it is not a timer of this run".into()),
         },
         Input::Lost(_, lost) => Ok(Some(Fact::JobLost(lost.clone()))),
     }
 }
 
-/// The run is over or swept: what is said of it means nothing any more. One that cannot be read is ended, and the fact
-/// kept.
+/// Handles an input without a run in the cache. When the run has ended or was removed, the input is dropped. A run that
+/// cannot be loaded is ended, and the fact becomes a dead letter.
 fn pass_over(batch: &mut Batch, input: &Input, gone: Option<(RunId, &Gone)>, now: Timestamp) {
     match gone {
         Some((id, Gone { reason, rest: Some(rest) })) => {
@@ -289,8 +288,8 @@ fn pass_over(batch: &mut Batch, input: &Input, gone: Option<(RunId, &Gone)>, now
     clear_timer(batch, input);
 }
 
-/// A job was done for a run that is not there. A run takes its jobs with it when it ends, and is removed later: somebody has
-/// removed this one by hand, or Redis has lost it. Whatever else is said of such a run means nothing.
+/// Writes a dead letter for a job that was done for a missing run. A run's jobs are removed when it ends, and the run
+/// itself later. So a person has removed this run, or Redis has lost it. Other facts of such a run are dropped.
 fn bury_job(batch: &mut Batch, input: &Input, run: RunId, reason: &str) {
     use wire::fact::kind::{DONE, FAILED, PARKED};
     let Input::Fact(fact) = input else { return };
@@ -303,7 +302,7 @@ fn bury_job(batch: &mut Batch, input: &Input, run: RunId, reason: &str) {
     if is_given_up(text("error_type"), text("error")) {
         return;
     }
-    tracing::error!(%run, node, reason, "a job is given up on");
+    tracing::error!(%run, node, reason, "a job is given up");
     metrics::counter!(crate::metrics::DEAD.name).increment(1);
     let content = format!("{} {}", fact.kind, withheld(&fact.body));
     let dead = Dead::new("job", run.to_string(), reason, content);
@@ -311,14 +310,14 @@ fn bury_job(batch: &mut Batch, input: &Input, run: RunId, reason: &str) {
     batch.commit.dead.push(dead.at(frame, NodeId::from(node)));
 }
 
-/// Whether a worker has given the job up: then it has left a letter of its own.
+/// True when a worker gave the job up: then the worker has already written a dead letter.
 fn is_given_up(class: Option<&str>, error: Option<&str>) -> bool {
     let is_of = |known: EngineErrorType| class == Some(known.name());
     is_of(EngineErrorType::WorkerLost)
         || is_of(EngineErrorType::Engine) && error.is_some_and(|error| error.starts_with(JOB_REFUSED))
 }
 
-/// Writes a dead letter with the secrets of the workflow masked; if the workflow cannot be read, without any texts.
+/// Writes a dead letter with the workflow's secrets masked. Without the workflow all texts are withheld.
 fn give_up(batch: &mut Batch, input: &Input, reason: &str, hidden: Option<&Secrets>) {
     let (what, run, content) = match input {
         Input::Fact(fact) => {
@@ -335,12 +334,12 @@ fn give_up(batch: &mut Batch, input: &Input, reason: &str, hidden: Option<&Secre
         Input::Lost(run, lost) => ("job", run.to_string(), lost.entry.to_string()),
     };
     let reason = hidden.map_or_else(|| reason.to_owned(), |hidden| hidden.masked(reason.to_owned()));
-    tracing::error!(what, run, reason, "given up on");
+    tracing::error!(what, run, reason, "a fact, timer or job is given up");
     metrics::counter!(crate::metrics::DEAD.name).increment(1);
     batch.commit.dead.push(Dead::new(what, run, reason, content));
 }
 
-/// The commit that ends a run whose step panics, and keeps the fact.
+/// Builds the commit that fails a run whose step panics, and keeps the fact as a dead letter.
 pub fn end_by_defect(
     input: &Input,
     cache: &mut RunCache,
@@ -357,16 +356,16 @@ pub fn end_by_defect(
     let moment = Moment { now, commit: number, jobs: 0 };
     let stepped = catch_unwind(AssertUnwindSafe(|| step(run, Fact::Defect(reason.into()), moment)));
     match stepped {
-        Ok(mut ordered) => {
-            write(&mut batch, run, &mut ordered);
+        Ok(mut changes) => {
+            write(&mut batch, run, &mut changes);
         }
         Err(_) => cache.remove(&id),
     }
     batch
 }
 
-/// The runs that inputs are about and the cache lacks, each once. One that has ended is wanted only where something may have
-/// been paid for it.
+/// Returns the runs that the inputs need and the cache lacks, each once. A run that has ended is needed only when an
+/// input may report a cost.
 pub fn missing(inputs: &[Input], cache: &RunCache) -> HashSet<RunId, Hashing> {
     inputs
         .iter()
@@ -376,7 +375,7 @@ pub fn missing(inputs: &[Input], cache: &RunCache) -> HashSet<RunId, Hashing> {
         .collect()
 }
 
-/// The fact with which a run begins and the head in it, when it is among the inputs.
+/// Finds the start fact of a run among the inputs, and parses the head in it.
 pub fn start_of(inputs: &[Input], run: RunId) -> Option<(EntryId, Box<RunHead>)> {
     let is_start = |input: &&Input| matches!(input, Input::Fact(fact) if fact.kind == wire::fact::kind::START && input.run() == Some(run));
     let Some(Input::Fact(fact)) = inputs.iter().find(is_start) else { return None };
@@ -386,7 +385,7 @@ pub fn start_of(inputs: &[Input], run: RunId) -> Option<(EntryId, Box<RunHead>)>
     }
 }
 
-/// Whether any of these may tell of a cost of a run.
+/// True when one of the inputs may report a cost of the run.
 pub fn may_cost(inputs: &[Input], run: RunId) -> bool {
     inputs.iter().any(|input| input.run() == Some(run) && input.may_cost())
 }
@@ -409,7 +408,7 @@ workflow:
     edges: [{source: s, target: e}]
 ";
 
-    /// How many letters are left by a failure of a run that is not there.
+    /// The number of dead letters that a failed job of a missing run leaves.
     fn letters(error_type: &str, error: &str) -> usize {
         let run = RunId::new(1, 2, ShardId(0));
         let body = json!({"node": "llm", "attempt": 1, "error": error, "error_type": error_type}).to_string();
@@ -429,16 +428,16 @@ workflow:
     }
 
     #[test]
-    fn se_a29_a_job_of_a_run_that_is_gone_leaves_one_letter_whoever_writes_it() {
+    fn se_a29_a_job_of_a_missing_run_leaves_exactly_one_dead_letter() {
         assert_eq!(letters("InvokeServerUnavailableError", "500"), 1);
         assert_eq!(letters("EngineError", "a template is too long"), 1);
-        // Its worker has given it up, and has left one with that.
+        // The worker gave these up, and has written a dead letter itself.
         assert_eq!(letters(EngineErrorType::WorkerLost.name(), "handed out 3 times"), 0);
         assert_eq!(letters(EngineErrorType::Engine.name(), &format!("{JOB_REFUSED}: it is newer")), 0);
     }
 
     #[test]
-    fn a_letter_about_a_fact_that_cannot_be_read_shows_no_secret() {
+    fn a_dead_letter_for_an_unreadable_fact_shows_no_secret() {
         let mut cache = cached("running", [run(1)]);
         let body = json!({"node": 1, "outputs": {"a": "tok sk-0123456789"}}).to_string();
         let fact = RawFact::read(EntryId::new(5, 0), wire::fact::kind::DONE, &run(1).to_string(), body);
@@ -448,7 +447,7 @@ workflow:
     }
 
     #[test]
-    fn a_letter_about_a_run_whose_workflow_cannot_be_read_shows_no_text_of_it() {
+    fn a_dead_letter_of_a_run_without_a_readable_workflow_withholds_all_texts() {
         let body = json!({"node": "n", "attempt": 1, "error": "no tok sk-0123456789"}).to_string();
         let fact = RawFact::read(EntryId::new(5, 0), wire::fact::kind::FAILED, &run(1).to_string(), body);
         let gone = Gone { reason: "it has no workflow".into(), rest: Some(AtRest::default()) };
@@ -462,7 +461,7 @@ workflow:
         }
     }
 
-    /// A cache with runs of this status.
+    /// A cache that holds runs with this status.
     fn cached<const N: usize>(status: &str, ids: [RunId; N]) -> RunCache {
         let graph = tidemill_common::graph::import(WORKFLOW.as_bytes()).graph.expect("it can run");
         let graph = std::sync::Arc::new(graph);
@@ -494,7 +493,7 @@ workflow:
     }
 
     #[test]
-    fn a_fact_that_is_given_up_on_leaves_its_letter_and_ends_its_run_only_once() {
+    fn a_fact_that_is_given_up_leaves_a_dead_letter_and_ends_its_run_only_once() {
         for (status, ends) in [("running", 1), ("succeeded", 0)] {
             let id = run(1);
             let mut cache = cached(status, [id]);
@@ -506,9 +505,10 @@ workflow:
         }
     }
 
-    /// Turns of one conversation may end in one batch, and what they leave to it is written in the order of their writes.
+    /// Turns of one conversation may end in one batch. What they leave to the conversation is written in the order of
+    /// their changes.
     #[test]
-    fn of_runs_of_one_batch_the_one_that_changed_last_is_written_last() {
+    fn the_run_that_changed_last_in_a_batch_is_written_last() {
         use wire::fact::kind::{DONE, PAUSE, STOP};
         let [a, b, c] = [run(1), run(2), run(3)];
         let (mut cache, mut changed) = (cached("running", [a, b, c]), Changed::default());
@@ -520,7 +520,7 @@ workflow:
             said(4, DONE, c),
             Input::Timer(stale.clone()),
             said(5, STOP, a),
-            // It is over: that means nothing any more, and b's turn is where it was.
+            // b has ended: the fact changes nothing, and b keeps its position.
             said(6, STOP, b),
         ];
         let batch = decided(&inputs, &mut cache, &mut changed, 7).expect("nothing panics");
@@ -529,12 +529,12 @@ workflow:
         assert_eq!((&batch.touched, &batch.ended), (&vec![c, b, a], &vec![b, a]));
         assert_eq!((batch.commit.cursor, batch.inputs), (Some(EntryId::new(6, 0)), inputs.len()));
         assert_eq!(batch.commit.timers_cleared, [stale]);
-        // A result that names no node cannot be read, and is kept.
+        // A result that names no node cannot be read, and becomes a dead letter.
         assert_eq!(batch.commit.dead.len(), 1);
     }
 
     #[test]
-    fn a_run_that_is_made_of_its_start_begins_as_one_that_was_loaded() {
+    fn a_run_created_from_its_start_fact_begins_like_a_loaded_one() {
         let graph = std::sync::Arc::new(
             tidemill_common::graph::import(WORKFLOW.as_bytes()).graph.expect("it can run"),
         );
@@ -552,7 +552,7 @@ workflow:
             let mut cache = RunCache::new(1024);
             match made_of {
                 Some(fact) => cache.insert_new(new((*head).clone()), fact),
-                // What is said to be its head is not what the fact says: the fact counts.
+                // The head in the cache differs from the fact: the fact wins.
                 None => cache.insert(new(RunHead { user: "bob".into(), ..(*head).clone() })),
             }
             let begins = matches!(known_before(&start(), &cache), Some(Fact::Begin));
@@ -565,7 +565,7 @@ workflow:
     }
 
     #[test]
-    fn a_step_that_panics_takes_what_its_batch_has_changed_with_it() {
+    fn a_step_that_panics_drops_all_changes_of_its_batch() {
         use wire::fact::kind::{CONTINUE, PAUSE, STOP};
         let [a, b] = [run(1), run(2)];
         let (mut cache, mut changed) = (cached("running", [a, b]), Changed::default());
@@ -583,7 +583,7 @@ workflow:
     }
 
     #[test]
-    fn facts_that_may_tell_of_a_cost_are_known_by_sight() {
+    fn facts_that_may_report_a_cost_are_recognised_without_parsing() {
         use wire::fact::kind::{CHUNK, DONE, STEP};
         let may = |kind: &'static str, body: serde_json::Value| {
             let run = RunId::new(1, 2, ShardId(0)).to_string();

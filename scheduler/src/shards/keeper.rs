@@ -1,4 +1,4 @@
-//! Which shards are ours: an even share of all, each under a lease and turned by a loop of its own.
+//! Takes an even share of all shards. Each shard is under a lease and has its own loop.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -24,32 +24,29 @@ use crate::shards::shard_loop::{Drive, End};
 use crate::stores::ShardStore;
 use crate::workflows::Workflows;
 
-/// Looks for shards without an owner, in one lease.
+/// The number of looks for shards without an owner, per lease time.
 const LOOKS_A_LEASE: u64 = 10;
-/// Pauses between tries when the store is away.
+/// The shortest and the longest pause between tries while the store is down.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 
-/// What the shards of a process need.
+/// Takes, runs and gives up the shards of this process.
 pub struct ShardKeeper {
-    /// This scheduler's id, one per process incarnation.
+    /// The id of this scheduler, new for each start of the process.
     pub id: Arc<str>,
-    /// The store, for use on this thread's runtime.
+    /// The store, with connections for this thread's runtime.
     pub store: Arc<dyn ShardStore>,
-    /// The settings.
     pub config: SchedulerConfig,
-    /// Where the files of runs lie.
+    /// Holds the files of the runs.
     pub files: Arc<dyn Files>,
-    /// Workflow versions of the process.
+    /// The workflow versions of the process.
     pub workflows: Arc<Workflows>,
-    /// The process's pulse.
     pub pulse: Arc<Pulse>,
-    /// Leases, renewed by a thread of their own.
+    /// The leases, renewed by a separate thread.
     pub lease: Arc<Lease>,
-    /// Counts model calls.
     pub meter: Arc<Meter>,
-    /// Told when a commit has ordered runs.
+    /// Notified when a commit has stored orders for sub-workflow runs.
     pub ordered: Arc<Notify>,
-    /// What is known of lost jobs, from one loop of a shard to the next.
+    /// The findings about lost jobs, kept from one loop of a shard to the next.
     pub findings: Findings,
     /// Raises the version of the namespace once all of its processes know it.
     pub sealing: Sealing,
@@ -61,7 +58,7 @@ struct Owned {
 }
 
 impl ShardKeeper {
-    /// Takes and keeps shards until told to stop; then every loop ends with its commit and every shard is given up.
+    /// Takes and keeps shards until `stop` is set. Then each loop finishes its commit, and all shards are given up.
     pub async fn run(&self, mut stop: watch::Receiver<bool>) {
         let (ended, mut endings) = mpsc::unbounded_channel();
         let mut owned: HashMap<ShardId, Owned> = HashMap::new();
@@ -79,7 +76,7 @@ impl ShardKeeper {
                     PAUSES[1]
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "shards have to wait for the store");
+                    tracing::warn!(%error, "shards cannot be checked yet");
                     pause = (pause * 2).min(PAUSES[1]);
                     pause
                 }
@@ -94,19 +91,21 @@ impl ShardKeeper {
         self.give_up_all(owned).await;
     }
 
-    /// Often: what another left behind waits for this look, and a lease has run out before.
+    /// The pause between two looks. It is short, because a free shard has no owner until this look; its lease has run
+    /// out before.
     fn look_every(&self) -> Duration {
         Duration::from_millis((self.config.shard_lease_ms / LOOKS_A_LEASE).min(self.config.shard_renew_ms))
     }
 
-    /// Tells that we live, and takes or gives up shards so that all have about the same number.
+    /// Announces that this process lives, and takes or gives up shards so that all schedulers have about the same
+    /// number.
     async fn look_around(
         &self,
         owned: &mut HashMap<ShardId, Owned>,
         ended: &mpsc::UnboundedSender<(ShardId, End)>,
     ) -> Result<(), StoreError> {
         let lease = Duration::from_millis(self.config.shard_lease_ms);
-        // Asked first: whoever may not own a shard is not to be counted on.
+        // Checked first: a process that may not own shards must not announce itself.
         let meta = self.store.meta().await?;
         let shards = meta.shards;
         let live = self.store.announce_scheduler(&self.id, lease).await?.len().max(1);
@@ -171,13 +170,13 @@ impl ShardKeeper {
                 end = turning => end.unwrap_or_else(|_| panicked(shard)),
                 () = lost => End::Lost,
             };
-            // Nobody listens any more when the process is stopping.
+            // The receiver is gone when the process is stopping.
             drop(ended.send((shard, end)));
         });
         Ok(Some(Owned { stop, task }))
     }
 
-    /// A loop has ended by itself: what it held in memory is gone with it, and the shard is taken anew if it is free.
+    /// Handles a loop that has ended: its memory is gone, and the shard is taken again if it is free.
     async fn ended(&self, owned: &mut HashMap<ShardId, Owned>, shard: ShardId, end: End) {
         owned.remove(&shard);
         self.lease.forget(shard);
@@ -187,12 +186,12 @@ impl ShardKeeper {
             End::Retake(error @ StoreError::Newer { .. }) => {
                 tracing::error!(%shard, %error, "the shard is left to a newer scheduler");
                 self.release(shard).await;
-                // For so long we do not count among those who live, so that others take it.
+                // For this long we are not announced as live, so that others take the shard.
                 tokio::time::sleep(Duration::from_millis(self.config.shard_lease_ms)).await;
             }
             End::Retake(error) => {
-                tracing::warn!(%shard, %error, "letting go of the shard to take it anew");
-                // A store that is away answers nobody faster for being asked more often.
+                tracing::warn!(%shard, %error, "giving up the shard to take it again");
+                // A store that is down does not come back faster when it is asked more often.
                 tokio::time::sleep(PAUSES[0]).await;
             }
         }
@@ -222,13 +221,13 @@ impl ShardKeeper {
             self.let_go(shard, one).await;
         }
         if let Err(error) = self.store.retire_scheduler(&self.id).await {
-            tracing::warn!(%error, "leaving the list of schedulers has to wait for its time-out");
+            tracing::warn!(%error, "the process stays in the list of schedulers until its entry expires");
         }
     }
 }
 
-/// A panic outside of a step. Nobody would turn the shard any more if it ended the task alone; taken anew, and by one
-/// fact at a time in the end, it gets past what it stumbles over.
+/// Handles a panic outside of a step. If only the task ended, nothing would run the shard any more. So the shard is
+/// taken again; after several take-overs facts are applied one by one, which gets past the fact that causes the panic.
 fn panicked(shard: ShardId) -> End {
     metrics::counter!(names::PANICS.name).increment(1);
     tracing::error!(%shard, "the loop of a shard panicked");

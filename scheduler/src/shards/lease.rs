@@ -1,5 +1,5 @@
-//! Keeps the leases of our shards from a thread of its own, so that a busy loop does not lose them; and only while a
-//! shard's loop turns, so that a stuck one does.
+//! Renews the leases of our shards from a separate thread, so that a busy loop does not lose them. It renews only while
+//! the loop of a shard turns, so that a stuck loop does lose its shard.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use crate::shards::liveness::Pulse;
 use crate::stores::LeaseStore;
 
-/// Turns of a loop may take this much longer than a lease before it counts as stuck: a commit that waits for a slow disk
-/// is no dead loop.
+/// A loop counts as stuck after this many lease times without a turn. One is too few: a commit may wait for a slow
+/// disk.
 const STUCK_LEASES: u32 = 4;
 
 struct Kept {
@@ -21,7 +21,7 @@ struct Kept {
     lost: watch::Sender<bool>,
 }
 
-/// The leases of a process.
+/// The leases of this process.
 pub struct Lease {
     id: Arc<str>,
     lease_ms: u64,
@@ -31,48 +31,48 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// No leases yet.
+    /// Creates it without leases.
     pub fn new(id: Arc<str>, lease_ms: u64, renew_ms: u64) -> Self {
         Self { id, lease_ms, renew_ms, kept: Mutex::default(), stop: watch::channel(false).0 }
     }
 
-    /// Renews the lease of a shard from now on, while its loop moves.
+    /// Renews the lease of a shard from now on, while its loop turns.
     pub fn keep(&self, shard: ShardId, pulse: Arc<Pulse>) {
         self.lock().insert(shard, Kept { pulse, lost: watch::channel(false).0 });
     }
 
-    /// No longer renews it.
+    /// Stops renewing the lease of a shard.
     pub fn forget(&self, shard: ShardId) {
         self.lock().remove(&shard);
     }
 
-    /// The shards whose leases are kept.
+    /// The shards whose leases are renewed, sorted.
     pub fn shards(&self) -> Vec<ShardId> {
         let mut shards: Vec<ShardId> = self.lock().keys().copied().collect();
         shards.sort();
         shards
     }
 
-    /// Ends when the lease was lost.
+    /// Completes when the lease of the shard is lost.
     pub fn lost(&self, shard: ShardId) -> impl Future<Output = ()> + Send + use<> {
         let receiver = self.lock().get(&shard).map(|kept| kept.lost.subscribe());
         async move {
             let Some(mut receiver) = receiver else { return std::future::pending().await };
             while !*receiver.borrow() {
                 if receiver.changed().await.is_err() {
-                    // Forgotten: whoever did that ends the loop otherwise.
+                    // The caller of `forget` ends the loop itself.
                     std::future::pending::<()>().await;
                 }
             }
         }
     }
 
-    /// Ends the thread.
+    /// Makes [`Lease::run`] return.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
 
-    /// Runs on a thread and a runtime of its own until [`Lease::stop`].
+    /// Renews leases until [`Lease::stop`]. Runs on its own thread and runtime.
     pub async fn run(&self, store: LeaseStore) {
         let mut stop = self.stop.subscribe();
         loop {
@@ -86,7 +86,7 @@ impl Lease {
             }
             let lease = Duration::from_millis(self.lease_ms);
             match store.renew(&shards, &self.id, lease).await {
-                Ok(lost) => lost.into_iter().for_each(|shard| self.tell_lost(shard)),
+                Ok(lost) => lost.into_iter().for_each(|shard| self.report_lost(shard)),
                 Err(error) => tracing::warn!(%error, "leases could not be renewed"),
             }
         }
@@ -101,7 +101,7 @@ impl Lease {
         shards
     }
 
-    fn tell_lost(&self, shard: ShardId) {
+    fn report_lost(&self, shard: ShardId) {
         tracing::warn!(%shard, "the lease of a shard is lost");
         if let Some(kept) = self.lock().get(&shard) {
             kept.lost.send_replace(true);
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_lease_of_a_loop_that_is_stuck_is_kept_no_more_and_that_of_one_that_turns_is() {
+    async fn a_stuck_loop_loses_its_lease_and_a_turning_loop_keeps_it() {
         let lease = Lease::new("s-1".into(), 5_000, 1_000);
         let [stuck, turning] = [Arc::new(Pulse::default()), Arc::new(Pulse::default())];
         lease.keep(ShardId(0), stuck.clone());

@@ -1,33 +1,35 @@
-//! Whether the process still moves. The drive loop beats at every turn; `/livez` asks when it last did. A loop that
-//! hangs in a dead lock beats no more, and whoever watches the process starts it anew.
+//! Shows whether a loop still moves: it beats at every turn. A shard whose loop stops beating loses its lease. The loop
+//! that takes shards beats too, on the same thread; `/livez` checks it, so that a supervisor can restart a hanging
+//! process.
 //!
-//! Time is that since the process began, never the machine's clock: one that is set must cost no lease.
+//! Time is measured from the start of the process and not by the machine's clock: changing the clock must cost no
+//! lease.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Silence after which a loop counts as dead: several times the longest wait within one turn (a blocking read and a
-/// store that does not answer, 5 s each).
+/// Silence after which a loop counts as dead. It is several times the longest wait within one turn (a blocking read and
+/// a store that does not answer, 5 s each).
 pub const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// The last movement of a loop.
+/// The time of a loop's last beat.
 #[derive(Debug, Default)]
 pub struct Pulse {
     last: Mutex<Option<Instant>>,
 }
 
 impl Pulse {
-    /// Notes that the loop moved.
+    /// Records that the loop turned.
     pub fn beat(&self) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
-    /// True when the loop moved within the last [`SILENCE_MAX`], or has not begun yet.
+    /// True when the loop turned within the last [`SILENCE_MAX`], or has not begun yet.
     pub fn is_alive(&self) -> bool {
         self.moved_within(SILENCE_MAX)
     }
-    /// True when the loop moved within the last `silence`, or has not begun yet.
+    /// True when the loop turned within the last `silence`, or has not begun yet.
     pub fn moved_within(&self, silence: Duration) -> bool {
         let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.is_none_or(|last| last.elapsed() <= silence)

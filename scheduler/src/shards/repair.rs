@@ -1,12 +1,11 @@
-//! Looks, in small pieces, for executions whose job is neither waiting nor held by anybody: deleted by hand, or lost
-//! with Redis. They are enqueued again.
+//! Finds executions whose job has vanished: it neither waits nor is held by a worker. A person deleted it, or Redis
+//! lost it. Such jobs are enqueued again. The search runs in small pieces.
 //!
-//! A job that has just ended looks the same until its result is applied; so a job counts as lost only when two looks in
+//! A job that has just ended looks the same until its result is applied. So a job counts as lost only when two looks in
 //! a row miss it.
 //!
-//! What looks have found, and when the next one is due, belongs to the process and not to the loop that turns a shard: a
-//! shard that is taken anew again and again is looked through all the same. A process that has just begun looks soon, and
-//! soon once more, since it may not live for long.
+//! Findings and the time of the next look belong to the process, not to the loop of a shard. So a shard is searched
+//! even when it is taken again and again. A new process looks early, twice, because it may not live for long.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,41 +28,41 @@ use crate::workflows::Workflows;
 /// Runs in one piece.
 const PIECE: usize = 50;
 
-/// Suspects that two rounds do not miss again are forgotten this long after.
+/// Time after which suspects of earlier rounds are forgotten, on top of two rounds.
 const REMEMBER: Duration = Duration::from_secs(600);
 
-/// Until the first round of looks in a process, and between that and the second; later ones come at their own pace.
+/// The pause before the first round in a process, and before the second. Later rounds come once in `every`.
 const FIRST_ROUNDS: Duration = Duration::from_secs(5);
-/// Rounds that come sooner.
+/// The number of early rounds.
 const FIRST_ROUNDS_MAX: usize = 2;
-/// Between two pieces of one round.
+/// The pause between two pieces of one round.
 const PIECE_PAUSE: Duration = Duration::from_secs(1);
 
-/// What looks have found, for each shard that this process has owned.
+/// The findings for each shard that this process has owned.
 #[derive(Debug, Default)]
 pub struct Findings(Mutex<HashMap<ShardId, Arc<Mutex<Found>>>>);
 
 impl Findings {
-    /// Those of a shard.
+    /// The findings for a shard.
     pub fn of(&self, shard: ShardId) -> Arc<Mutex<Found>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(shard).or_default().clone()
     }
 }
 
-/// What looks share.
+/// The findings about one shard, kept from loop to loop.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// The last look; at first the moment when the process took the shard.
+    /// The time of the last look; at first the time when the process took the shard.
     looked_at: Option<Instant>,
-    /// Whole rounds so far.
+    /// The number of complete rounds.
     rounds: usize,
-    /// Missed once.
+    /// Jobs that one look has missed.
     suspects: HashMap<(RunId, EntryId), Instant>,
-    /// Missed twice.
+    /// Jobs that two looks have missed.
     lost: Vec<(RunId, JobLost)>,
     /// Queues that were trimmed in this round.
     trimmed: HashSet<Arc<str>>,
-    /// Where the next piece begins.
+    /// The position where the next piece begins.
     from: Option<usize>,
 }
 
@@ -73,12 +72,12 @@ pub struct Repair {
     found: Arc<Mutex<Found>>,
 }
 
-/// One look at a piece of the shard.
+/// One look at a piece of a shard.
 pub struct Look {
     from: usize,
-    /// How long a suspect is remembered.
+    /// The time after which a suspect is forgotten.
     remember: Duration,
-    /// Jobs of the runs that are in memory.
+    /// The open jobs of the runs in memory.
     known: HashMap<RunId, Vec<Open>>,
 }
 
@@ -90,19 +89,19 @@ pub struct Open {
 }
 
 impl Repair {
-    /// Looks through the whole shard about once in `every`, and goes on from what earlier loops have `found`.
+    /// Searches the whole shard about once in `every`, and continues from what earlier loops have `found`.
     pub fn new(every: Duration, found: Arc<Mutex<Found>>) -> Self {
         lock(&found).looked_at.get_or_insert_with(Instant::now);
         Self { every, found }
     }
 
-    /// What looks have found so far.
+    /// The findings so far.
     pub fn found(&self) -> Arc<Mutex<Found>> {
         self.found.clone()
     }
 
-    /// A look, when it is time for one.
-    /// `uncommitted` runs are left out: their jobs may not be there yet. They are asked for when it is time only.
+    /// Returns a look when one is due. It leaves out `uncommitted` runs, because their jobs may not be stored yet; that
+    /// function is called only when a look is due.
     pub fn due(&mut self, cache: &RunCache, uncommitted: impl FnOnce() -> HashSet<RunId>) -> Option<Look> {
         let under_way = {
             let mut found = lock(&self.found);
@@ -128,7 +127,7 @@ impl Repair {
         })
     }
 
-    /// Jobs that were missed twice.
+    /// Takes the jobs that were missed twice.
     pub fn take_lost(&mut self) -> Vec<Input> {
         let lost = std::mem::take(&mut lock(&self.found).lost);
         metrics::counter!(names::JOBS_LOST.name).increment(lost.len() as u64);
@@ -216,7 +215,7 @@ impl Look {
                 if !missed.contains(&job.entry) {
                     found.suspects.remove(&key);
                 } else if found.suspects.remove(&key).is_some() {
-                    tracing::warn!(%run, entry = %job.entry, "a job is gone and is enqueued again");
+                    tracing::warn!(%run, entry = %job.entry, "a job has vanished and is enqueued again");
                     found.lost.push((run, job));
                 } else {
                     found.suspects.insert(key, Instant::now());
@@ -237,7 +236,7 @@ mod tests {
 
     const EVERY: Duration = Duration::from_secs(60);
 
-    /// Seconds at which looks begin, of a shard that is taken anew every `turn` for so many seconds.
+    /// The seconds at which looks begin when the shard is taken again every `turn`.
     async fn looks(turn: Duration, seconds: u64) -> Vec<u64> {
         let (store, shard) = (MemoryStore::new(Arc::new(SystemClock)), ShardId(0));
         let (findings, cache) = (Findings::default(), RunCache::new(1024));
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_shard_is_looked_through_however_often_it_is_taken_anew() {
+    async fn a_shard_is_searched_however_often_it_is_taken_again() {
         let steady = looks(Duration::from_secs(600), 200).await;
         assert_eq!(steady[..4], [5, 10, 70, 130]);
         let often = looks(Duration::from_secs(2), 200).await;

@@ -1,8 +1,8 @@
-//! How long ended runs stay: by age and, when Redis fills up, by the memory that is left. In small pieces, so that it
-//! holds nobody up; runs that are not over are never touched.
+//! Removes ended runs: by age and, when Redis fills up, by memory. It works in small pieces so that it delays nothing.
+//! Open runs are never touched.
 //!
-//! Files go after their run: removing it notes in the same script that its files are left, and that is forgotten when
-//! they are gone. So a place for files that is away keeps no run from being removed, and no crash leaves files behind.
+//! Files are removed after their run. The script that removes a run notes that its files remain, and the note goes when
+//! they are removed. So a run can be removed while the file store is down, and a crash leaves no files for ever.
 
 use std::time::Duration;
 
@@ -15,43 +15,44 @@ use tidemill_common::store::{Shards, StoreError};
 
 use crate::metrics as names;
 
-/// Runs that one look removes for each reason at most.
+/// The most runs that one look removes for each reason.
 const PIECE: usize = 50;
-/// Runs whose large values get their time in one look.
+/// The most runs whose blobs get their TTL in one look.
 const BLOBS_PIECE: usize = 200;
-/// Removed runs whose files one look removes.
+/// The most removed runs whose files one look removes.
 const FILES_PIECE: usize = 50;
-/// Files of one run that go in one piece.
+/// Files of one run that are removed in one piece.
 const FILES_OF_RUN: usize = 100;
-/// Longest time that a look spends on files: other housekeeping waits for it, and the place may be far away.
+/// The longest time that a look spends on files: other background work waits for it, and the file store may be slow.
 const FILES_TIME: Duration = Duration::from_secs(2);
-/// A run's end and the values that are written with it may be told in another order than they happened, by this much at
-/// most.
+/// The end of a run and the blobs written with it may be recorded in a different order than they happened, by this much
+/// at most.
 const SETTLED: Duration = Duration::from_secs(5);
-/// Between two looks when there is nothing to do.
+/// The pause between two looks when there is nothing to do.
 const QUIET: Duration = Duration::from_secs(8);
-/// Between two looks when there is more to remove.
+/// The pause between two looks when there is more to remove.
 const BUSY: Duration = Duration::from_millis(250);
 
-/// When ended runs go.
+/// Says when ended runs are removed.
 #[derive(Debug, Clone, Copy)]
 pub struct Retention {
-    /// How long they are kept.
+    /// The time that ended runs are kept.
     pub age: Duration,
-    /// Memory above which they go before their time: bytes, 0 for no bound, -1 for half of what the store may use.
+    /// The limit of Redis's memory in bytes; above it ended runs are removed early. 0: no limit, -1: half of
+    /// `maxmemory`.
     pub bytes: i64,
 }
 
-/// What a look has done.
+/// The result of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Swept {
-    /// Runs removed since their time was over.
+    /// Runs removed because of their age.
     pub aged: usize,
-    /// Runs removed for want of memory.
+    /// Runs removed to free memory.
     pub evicted: usize,
     /// Removed runs whose files were removed.
     pub files: usize,
-    /// When to look again.
+    /// The pause before the next look.
     pub pause: Duration,
 }
 
@@ -62,7 +63,7 @@ impl Default for Swept {
 }
 
 impl Retention {
-    /// Bytes above which ended runs go, when the store may use so many.
+    /// The limit in bytes above which ended runs are removed early. `max` is the memory that the store may use.
     fn bound(&self, max: Option<u64>) -> Option<u64> {
         match self.bytes {
             0 => None,
@@ -71,10 +72,10 @@ impl Retention {
         }
     }
 
-    /// Looks once at what is to go from a shard, oldest first.
+    /// Looks once for ended runs to remove from a shard, oldest first.
     ///
     /// # Errors
-    /// The store's; what was not removed is removed by a later look.
+    /// Errors of the store. A later look removes what is left.
     pub async fn look(
         &self,
         store: &dyn Shards,
@@ -93,7 +94,7 @@ impl Retention {
         if evicted > 0 {
             tracing::warn!(%shard, evicted, used = memory.used, "ended runs were removed before their time to make room (scheduler.retention_bytes)");
         }
-        // Last, since it writes, which a full Redis refuses: what makes room comes before.
+        // Last, because it writes, and a full Redis refuses that: the removals before it make room.
         let timed = store.expire_blobs(shard, before(now, SETTLED), BLOBS_PIECE).await?;
         let left = store.files_left(shard, FILES_PIECE).await?;
         let removed = remove_files(store, files, &left).await?;
@@ -103,17 +104,17 @@ impl Retention {
     }
 }
 
-/// Removes the files of removed runs while there is time; answers of how many. What is not done is told again.
+/// Removes the files of removed runs while time is left. Returns the number of finished runs; the rest stays noted.
 async fn remove_files(store: &dyn Shards, files: &dyn Files, runs: &[RunId]) -> Result<usize, StoreError> {
     let until = tokio::time::Instant::now() + FILES_TIME;
     for (removed, run) in runs.iter().enumerate() {
         match tokio::time::timeout_at(until, remove_all(files, run)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::warn!(%run, %error, "the files of a removed run cannot be removed; they are tried again");
+                tracing::warn!(%run, %error, "the files of a removed run cannot be removed yet; it is tried again");
                 return Ok(removed);
             }
-            // Slow, or many: the next look goes on.
+            // The store is slow, or there are many files: the next look continues.
             Err(_) => return Ok(removed),
         }
         crash::pass(Place::FilesRemoved);
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bound_is_what_was_set_or_half_of_what_there_is() {
+    fn the_memory_limit_is_the_setting_or_half_of_maxmemory() {
         for (bytes, max, bound) in [
             (0, Some(100), None),
             (-1, Some(100), Some(50)),

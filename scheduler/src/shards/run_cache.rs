@@ -1,4 +1,4 @@
-//! The run states that a scheduler keeps in memory. It is a cache: losing it costs a reload.
+//! The run states that a scheduler keeps in memory. Losing one only costs a reload.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -13,51 +13,45 @@ use tidemill_common::wire::{WireError, state};
 use crate::stores::ShardStore;
 use crate::workflows::{GraphError, Workflows};
 
-/// Ended runs that are remembered, so that late facts of theirs cost no reload.
+/// The number of ended runs to remember, so that their late facts cost no reload.
 const ENDED_MAX: usize = 10_000;
-/// What may be written of a run before it is measured for the first time.
+/// Bytes that commits may write of a run before its size is measured again.
 const UNMEASURED_BYTES: usize = 64 * 1024;
 
-/// Why a run cannot be worked on.
+/// The reason why a run cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The store did not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is no such run (any more).
+    /// The run does not exist (any more).
     #[error("there is no run {0}")]
     NoRun(RunId),
-    /// A newer version has written it, and must go on with it.
+    /// A newer version of Tidemill has written the run, and has to continue it.
     #[error("run {run} is written in version {version}, which this process does not know")]
     Newer {
-        /// The run.
         run: RunId,
-        /// Its version.
+        /// The version of the stored state.
         version: u64,
     },
-    /// What is stored cannot be used.
+    /// The stored state cannot be used.
     #[error("run {run} cannot be loaded: {reason}")]
-    Unreadable {
-        /// The run.
-        run: RunId,
-        /// Why.
-        reason: String,
-    },
+    Unreadable { run: RunId, reason: String },
 }
 
 struct Cached {
     run: RunState,
-    /// Bytes, about: what was measured, and what commits have written since.
+    /// The approximate size: as measured, plus the bytes that commits wrote since.
     bytes: usize,
     measured: usize,
     used: u64,
-    /// The fact that it was made of, if it was not loaded.
+    /// The start fact that the run was created from, or `None` when it was loaded.
     made_of: Option<EntryId>,
 }
 
 impl Cached {
-    /// Counts what a commit wrote. To measure a run is to look at all of it; done when it may have grown by half, a run of
-    /// ten thousand steps is not looked at ten thousand times.
+    /// Adds the bytes that a commit wrote. Measuring has to walk through the whole run. It happens only when the run
+    /// may have grown by half, so a run of ten thousand steps is not measured ten thousand times.
     fn grow(&mut self, written: usize) {
         self.bytes += written;
         if self.bytes > self.measured + self.measured / 2 + UNMEASURED_BYTES {
@@ -67,9 +61,9 @@ impl Cached {
     }
 }
 
-/// The runs of one shard, bounded in bytes.
+/// The runs of one shard, with a limit in bytes.
 pub struct RunCache {
-    /// Each in a place of its own: a table that grows moves no states.
+    /// Each state has its own allocation, so that a growing table moves no states.
     runs: HashMap<RunId, Box<Cached>, Hashing>,
     bytes: usize,
     bytes_max: usize,
@@ -79,7 +73,7 @@ pub struct RunCache {
 }
 
 impl RunCache {
-    /// An empty cache.
+    /// Creates an empty cache.
     pub fn new(bytes_max: usize) -> Self {
         Self {
             runs: HashMap::default(),
@@ -91,7 +85,7 @@ impl RunCache {
         }
     }
 
-    /// A run, if it is here.
+    /// Returns a run and marks it as used.
     pub fn get_mut(&mut self, run: &RunId) -> Option<&mut RunState> {
         self.clock += 1;
         let cached = self.runs.get_mut(run)?;
@@ -99,27 +93,27 @@ impl RunCache {
         Some(&mut cached.run)
     }
 
-    /// A run to look at, if it is here.
+    /// Returns a run without marking it as used.
     pub fn get(&self, run: &RunId) -> Option<&RunState> {
         self.runs.get(run).map(|cached| &cached.run)
     }
 
-    /// All runs in here.
+    /// All runs in the cache.
     pub fn iter(&self) -> impl Iterator<Item = &RunState> {
         self.runs.values().map(|cached| &cached.run)
     }
 
-    /// Takes a run in.
+    /// Adds a run that was loaded.
     pub fn insert(&mut self, run: RunState) {
         self.take_in(run, None);
     }
 
-    /// Takes a run in that was made of the fact with which it is to begin.
+    /// Adds a run that was created from its start fact.
     pub fn insert_new(&mut self, run: RunState, made_of: EntryId) {
         self.take_in(run, Some(made_of));
     }
 
-    /// Whether a run was made of this fact: its head is what the fact says.
+    /// True when the run was created from this fact, so that its head matches the fact.
     pub fn is_made_of(&self, run: &RunId, fact: EntryId) -> bool {
         self.runs.get(run).is_some_and(|cached| cached.made_of == Some(fact))
     }
@@ -134,14 +128,14 @@ impl RunCache {
         }
     }
 
-    /// Lets go of a run.
+    /// Removes a run.
     pub fn remove(&mut self, run: &RunId) {
         if let Some(old) = self.runs.remove(run) {
             self.bytes -= old.bytes;
         }
     }
 
-    /// A run has ended and its end is committed.
+    /// Removes a run after its end was committed, and remembers that it has ended.
     pub fn end(&mut self, run: RunId) {
         self.remove(&run);
         if self.ended.insert(run) {
@@ -154,13 +148,13 @@ impl RunCache {
         }
     }
 
-    /// Whether a run is known to have ended.
+    /// True when the run is known to have ended.
     pub fn has_ended(&self, run: &RunId) -> bool {
         self.ended.contains(run)
     }
 
-    /// Counts what a commit wrote (run, and bytes, about), and lets go of the runs that were not used for longest until the
-    /// bound is kept. `busy` are runs with changes that are not committed: they stay.
+    /// Adds what a commit wrote (run, approximate bytes). When the cache is over its limit, removes the runs that were
+    /// not used for longest. `busy` runs have changes that are not committed: they stay.
     pub fn settle(&mut self, written: &[(RunId, usize)], busy: &[RunId]) {
         for (run, bytes) in written {
             if let Some(cached) = self.runs.get_mut(run) {
@@ -176,7 +170,7 @@ impl RunCache {
         let mut by_use: Vec<(u64, RunId)> =
             self.runs.iter().filter(|(id, _)| !busy.contains(id)).map(|(id, c)| (c.used, *id)).collect();
         by_use.sort_unstable();
-        // A tenth below the bound, so that this is not done for every commit.
+        // A tenth below the limit, so that not every commit has to do this.
         let aim = self.bytes_max - self.bytes_max / 10;
         for (_, id) in by_use {
             if self.bytes <= aim {
@@ -186,26 +180,26 @@ impl RunCache {
         }
     }
 
-    /// Bytes in use, about.
+    /// The approximate number of bytes in use.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
-    /// Runs in here.
+    /// The number of runs.
     pub fn len(&self) -> usize {
         self.runs.len()
     }
-    /// True when no run is in here.
+    /// True when there are no runs.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
-    /// Lets go of everything.
+    /// Removes all runs.
     pub fn clear(&mut self) {
         self.runs.clear();
         self.bytes = 0;
     }
 }
 
-/// The graph of a run, from memory or from its shard.
+/// Returns the graph of a run, from memory or from its shard.
 ///
 /// # Errors
 /// See [`LoadError`].

@@ -1,40 +1,40 @@
-//! What the runs of a batch have changed, until it is written. The room for it is kept from batch to batch: each batch of a busy
-//! shard fills about the same.
+//! Collects the changes of the runs in a batch until they are written. The buffers are reused, because each batch of a
+//! busy shard fills about the same.
 
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::changes::Changes;
 
-/// Of a run that has changed more than this, in bytes written, the room is given back.
+/// A buffer is freed when its run has written more bytes than this.
 const KEPT_BYTES: usize = 16 * 1024;
 
-/// Changes of several runs, in the order in which each has changed last: where two write the same (what their conversation
-/// remembers), the later one is to stand, however facts come together in batches.
+/// The changes of several runs, in the order of their last change. When two runs write the same value (what their
+/// conversation remembers), the later one wins, however facts are split into batches.
 #[derive(Debug, Default)]
 pub struct Changed {
-    /// Each with the place of its room.
+    /// Each run with the index of its buffer.
     runs: Vec<(RunId, usize)>,
-    /// The changes of each, and behind them empty ones; the first of those is what the next step fills.
-    rooms: Vec<Changes>,
+    /// The buffers: those of `runs` first, then empty ones. The first empty one takes the changes of the next step.
+    buffers: Vec<Changes>,
 }
 
 impl Changed {
-    /// Where the next step puts what it changes; empty.
+    /// The empty buffer for the changes of the next step.
     pub(crate) fn next(&mut self) -> &mut Changes {
         let at = self.runs.len();
-        if self.rooms.len() == at {
-            self.rooms.push(Changes::default());
+        if self.buffers.len() == at {
+            self.buffers.push(Changes::default());
         }
-        &mut self.rooms[at]
+        &mut self.buffers[at]
     }
 
-    /// What [`Self::next`] holds is what this run has changed, or has changed further.
+    /// Assigns the changes in [`Self::next`] to a run, after its earlier ones.
     pub(crate) fn keep(&mut self, run: RunId) {
         let at = self.runs.len();
         let Some(known) = self.runs.iter().position(|(known, _)| *known == run) else {
             return self.runs.push((run, at));
         };
-        let later = std::mem::take(&mut self.rooms[at]);
-        let changes = &mut self.rooms[self.runs[known].1];
+        let later = std::mem::take(&mut self.buffers[at]);
+        let changes = &mut self.buffers[self.runs[known].1];
         if !later.is_empty() {
             self.runs[known..].rotate_left(1);
         }
@@ -46,10 +46,11 @@ impl Changed {
         self.runs.iter().map(|(run, _)| *run)
     }
 
-    /// Hands over the changes of each run and is empty then. `write` says how many bytes it wrote of them.
+    /// Passes the changes of each run to `write` and empties the buffers. `write` returns the number of bytes that it
+    /// wrote.
     pub(crate) fn hand_over(&mut self, mut write: impl FnMut(RunId, &mut Changes) -> usize) {
-        for (run, room) in self.runs.drain(..) {
-            let changes = &mut self.rooms[room];
+        for (run, buffer) in self.runs.drain(..) {
+            let changes = &mut self.buffers[buffer];
             if write(run, changes) > KEPT_BYTES {
                 *changes = Changes::default();
             } else {
@@ -69,7 +70,7 @@ mod tests {
         RunId::new(number, 0, ShardId(0))
     }
 
-    /// A step that spends something, so that it can be told from others.
+    /// Adds a step that spends this many tokens, so that a test can recognise it.
     fn spend(changed: &mut Changed, run: RunId, tokens: u64) {
         let next = changed.next();
         assert!(next.is_empty());
@@ -88,27 +89,27 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_changes_comes_together_and_stands_where_it_changed_last() {
+    fn changes_of_a_run_are_joined_at_the_position_of_its_last_change() {
         let mut changed = Changed::default();
         for (at, tokens) in [(2, 1), (1, 2), (2, 3), (3, 4), (2, 5), (4, 6)] {
             spend(&mut changed, run(at), tokens);
         }
-        // A step that came to nothing is no change.
+        // A step without changes does not count.
         assert!(changed.next().is_empty());
         changed.keep(run(1));
         assert_eq!(changed.runs().collect::<Vec<_>>(), [run(1), run(3), run(2), run(4)]);
         let of = |run, tokens: &[u64]| (run, tokens.iter().map(u64::to_string).collect::<Vec<_>>());
         let all = [of(run(1), &[2]), of(run(3), &[4]), of(run(2), &[1, 3, 5]), of(run(4), &[6])];
         assert_eq!(handed_over(&mut changed, 0), all);
-        assert!(changed.rooms.iter().all(Changes::is_empty));
-        // In the same room.
+        assert!(changed.buffers.iter().all(Changes::is_empty));
+        // The same buffer is used again.
         spend(&mut changed, run(1), 6);
         assert_eq!(handed_over(&mut changed, 0), [of(run(1), &[6])]);
         assert!(changed.runs().next().is_none() && handed_over(&mut changed, 0).is_empty());
     }
 
     #[test]
-    fn room_is_kept_unless_it_was_much() {
+    fn a_buffer_is_kept_unless_it_has_grown_large() {
         for (bytes, is_kept) in [(KEPT_BYTES, true), (KEPT_BYTES + 1, false)] {
             let mut changed = Changed::default();
             spend(&mut changed, run(1), 1);

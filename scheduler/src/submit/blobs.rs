@@ -1,4 +1,4 @@
-//! Puts large values apart, on the shard of their run: whatever an API takes goes through here on its way to the store.
+//! Stores large values as blobs on the shard of their run. Every value that an API accepts goes through here.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tidemill_common::value::{BlobRef, Segment, Stored, blob_text};
 
 use crate::submit::SubmitError;
 
-/// Takes values for one request, and remembers the blobs it made of them.
+/// Stores the values of one request, and remembers the blobs that it created.
 pub struct Apart {
     store: Arc<dyn Runs>,
     shard: ShardId,
@@ -19,7 +19,8 @@ pub struct Apart {
 }
 
 impl Apart {
-    /// For a run on this shard. Values above `inline_bytes_max` are put apart, those above `value_bytes_max` refused.
+    /// Creates it for a run on this shard. Values above `inline_bytes_max` become blobs, those above `value_bytes_max`
+    /// are refused.
     pub fn new(
         store: Arc<dyn Runs>,
         shard: ShardId,
@@ -29,7 +30,7 @@ impl Apart {
         Self { store, shard, inline_bytes_max, value_bytes_max, blobs: Vec::new() }
     }
 
-    /// Values as they are kept.
+    /// Stores values and returns their stored form.
     ///
     /// # Errors
     /// As [`Apart::value`].
@@ -42,10 +43,10 @@ impl Apart {
         Ok(stored)
     }
 
-    /// A value as it is kept; `name` is for the error.
+    /// Stores a value and returns its stored form. `name` is for the error.
     ///
     /// # Errors
-    /// A value over the bound, or the store's.
+    /// The value is too large, or the store failed.
     pub async fn value(&mut self, name: &str, segment: Segment) -> Result<Stored, SubmitError> {
         let text = blob_text(&segment.value);
         let max = self.value_bytes_max;
@@ -61,7 +62,7 @@ impl Apart {
         Ok(Stored::Blob(blob))
     }
 
-    /// Names and sizes of the blobs; whoever creates or commands the run accepts them.
+    /// Names and sizes of the blobs. The command that creates or changes the run accepts them.
     pub fn into_blobs(self) -> Vec<(BlobId, u64)> {
         self.blobs
     }

@@ -1,4 +1,4 @@
-//! A run that goes on with a chat: it becomes the newest of its conversation, and is told what was said before.
+//! Lets a run join its chat: it becomes the newest run of the conversation, and gets the turns before it.
 
 use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
@@ -15,11 +15,10 @@ use crate::background::turns::{SettleError, said_before};
 use crate::submit::prepare::Prepared;
 use crate::submit::{Submission, SubmitError, Submitter, SystemValues, conversation, naming};
 
-/// What a run is told of its conversation.
+/// The place of a run in its conversation.
 pub(super) struct Talk {
-    /// The conversation.
     pub(super) id: String,
-    /// Which turn of it the run is, from 1.
+    /// The number of the turn, from 1.
     pub(super) dialogue: u64,
     /// The turns before it, oldest first.
     pub(super) turns: Vec<Json>,
@@ -28,7 +27,7 @@ pub(super) struct Talk {
 /// The conversation of a run, and its variables.
 pub(super) struct Joined {
     pub(super) id: Option<String>,
-    /// None for runs of workflows, and for callers that keep the conversation themselves.
+    /// `None` for runs of workflows, and for callers that keep the conversation themselves.
     pub(super) talk: Option<Talk>,
     /// Conversation variables: those of the request, then those that the conversation remembers.
     pub(super) variables: Vec<(String, Segment)>,
@@ -58,8 +57,8 @@ impl Submitter {
         Ok(Joined { id, talk, variables, has_messages })
     }
 
-    /// Enters the conversation of a chat's run; none for runs of workflows, and for callers who keep the conversation
-    /// themselves (they give the system variables).
+    /// Enters the conversation of a chat's run. Returns `None` for runs of workflows, and for callers that keep the
+    /// conversation themselves (they give the system variables).
     async fn talk(
         &self,
         graph: &Graph,
@@ -76,7 +75,7 @@ impl Submitter {
             false => naming::name_of(&submission.query),
         };
         let inputs = inputs.iter().map(|(name, segment)| (name.clone(), segment.value.clone())).collect();
-        let called = |id: String| ConversationRef {
+        let reference = |id: String| ConversationRef {
             shard: run.shard(),
             copies: conversation_copies(graph, &id),
             id,
@@ -84,7 +83,7 @@ impl Submitter {
             user: submission.user.clone(),
         };
         let entering = Entering {
-            conversation: called(id.to_owned()),
+            conversation: reference(id.to_owned()),
             run,
             must_exist: submission.only_known_conversation
                 && submission.conversation_id.as_deref() == Some(id),
@@ -92,10 +91,10 @@ impl Submitter {
             begins: naming::of_beginning(graph, name, inputs),
         };
         let (id, entered) = match self.store.enter_conversation(&entering).await? {
-            // As on Dify: who names a conversation that is not his begins one.
+            // As on Dify: a client that names a conversation of another user begins a new one.
             Entered::Unknown if submission.only_known_conversation => {
                 let id = conversation::new_id(run);
-                let fresh = Entering { conversation: called(id.clone()), must_exist: false, ..entering };
+                let fresh = Entering { conversation: reference(id.clone()), must_exist: false, ..entering };
                 (id, self.store.enter_conversation(&fresh).await?)
             }
             entered @ (Entered::Unknown | Entered::Entered { .. }) => (entering.conversation.id, entered),
@@ -111,7 +110,7 @@ impl Submitter {
         Ok(Some(Talk { id, dialogue, turns: said_before(&turns) }))
     }
 
-    /// Enters the conversation of a run that goes on from elsewhere, so that what is said in it is kept.
+    /// Enters the conversation of an imported run, so that its turn is stored there.
     pub(super) async fn talk_on(
         &self,
         graph: &Graph,
@@ -140,19 +139,19 @@ impl Submitter {
             at: head.created_at,
             begins: naming::of_beginning(graph, name, JsonMap::new()),
         };
-        // Of one that is gone, or somebody else's here, nothing is kept: the run goes on all the same.
+        // If the conversation was removed or belongs to another user here, no turn is stored, but the run continues.
         let entered = self.store.enter_conversation(&entering).await?;
-        tracing::debug!(%run, ?entered, "conversation gone on with");
+        tracing::debug!(%run, ?entered, "imported run joined its conversation");
         Ok(())
     }
 
-    /// The run before this one may have ended a moment ago.
+    /// Adds the turn of the run before this one, which may have ended a moment ago.
     async fn settle(&self, previous: RunId) -> Result<(), SubmitError> {
         match self.turns.settle(previous).await {
             Ok(()) => Ok(()),
             Err(SettleError::Store(error)) => Err(error.into()),
             Err(error @ (SettleError::Graph(_) | SettleError::Unreadable(_))) => {
-                tracing::warn!(run = %previous, %error, "a conversation goes on without what was said last");
+                tracing::warn!(run = %previous, %error, "a conversation continues without its last turn, which cannot be read");
                 Ok(())
             }
         }

@@ -1,5 +1,5 @@
-//! Commands as requests tell them: at once to a run, or with its submission to wait for a node. Each mistake is told with
-//! its place.
+//! Reads commands in requests: for a run that exists, or in a submission to wait for a node. Each error names the place
+//! of the mistake.
 
 use serde_json::Value as Json;
 use tidemill_common::graph::Graph;
@@ -10,29 +10,23 @@ use tidemill_common::wire::breakpoint::command;
 use super::{SubmitError, inputs};
 use crate::submit::blobs::Apart;
 
-/// The command that goes on with a paused run; no breakpoint, since nothing could wait for it.
+/// The command that continues a paused run. It cannot be a breakpoint, because nothing could wait for it.
 pub const RESUME: &str = "resume";
-/// Dify's reason for a stop when nobody gives one.
+/// Dify's default reason for a stop.
 const STOP_REASON: &str = "User requested abort";
-/// Dify's reason for a pause when nobody gives one.
+/// Dify's default reason for a pause.
 const PAUSE_REASON: &str = "User requested pause";
 
-/// What somebody wants of a run.
+/// A command to a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Order {
-    /// The run is to end.
-    Stop {
-        /// Why.
-        reason: String,
-    },
-    /// The run is to wait.
-    Pause {
-        /// Why.
-        reason: String,
-    },
-    /// The run is to go on.
+    /// End the run.
+    Stop { reason: String },
+    /// Pause the run.
+    Pause { reason: String },
+    /// Continue the run.
     Resume,
-    /// Variables are to be written.
+    /// Write variables.
     Update(Vec<Update>),
 }
 
@@ -41,16 +35,16 @@ pub enum Order {
 pub struct Update {
     /// The id of a node, `conversation` or `sys`.
     pub node: String,
-    /// Its name.
     pub name: String,
-    /// The value; files are restored.
+    /// The value, with its files restored.
     pub value: Segment,
 }
 
-/// Takes a command out of an object: `command`, and what belongs to it. `place` stands in front of the names in errors.
+/// Takes a command out of an object: `command`, and the fields of that command. `place` is put before the names in
+/// errors.
 ///
 /// # Errors
-/// [`SubmitError::Command`] with the place of what does not fit.
+/// [`SubmitError::Command`] with the place of the mistake.
 pub fn take(map: &mut JsonMap, place: &str, graph: &Graph) -> Result<Order, SubmitError> {
     let word = take_text(map, place, "command")?;
     match word.as_deref() {
@@ -64,7 +58,7 @@ pub fn take(map: &mut JsonMap, place: &str, graph: &Graph) -> Result<Order, Subm
     }
 }
 
-/// Breakpoints of a submission with their values as they are stored.
+/// Stores the values of breakpoints and returns the breakpoints.
 pub(super) async fn stored_breakpoints(
     read: Vec<(String, Order)>,
     apart: &mut Apart,
@@ -75,7 +69,7 @@ pub(super) async fn stored_breakpoints(
             Order::Stop { reason } => BreakpointCommand::Stop { reason: reason.into() },
             Order::Pause { reason } => BreakpointCommand::Pause { reason: reason.into() },
             Order::Update(updates) => BreakpointCommand::Update { updates: stored(updates, apart).await? },
-            // Refused where breakpoints are read.
+            // `read_breakpoints` has refused it.
             Order::Resume => continue,
         };
         breakpoints.push(Breakpoint { after, command });
@@ -83,7 +77,7 @@ pub(super) async fn stored_breakpoints(
     Ok(breakpoints)
 }
 
-/// Reads breakpoints: each with the node it waits for.
+/// Reads breakpoints. Each comes with the id of the node that it waits for.
 pub(super) fn read_breakpoints(items: Vec<Json>, graph: &Graph) -> Result<Vec<(String, Order)>, SubmitError> {
     let mut read = Vec::with_capacity(items.len());
     for (at, item) in items.into_iter().enumerate() {
@@ -108,24 +102,24 @@ pub(super) fn read_breakpoints(items: Vec<Json>, graph: &Graph) -> Result<Vec<(S
     Ok(read)
 }
 
-/// Updates with their values as they are kept.
+/// Stores the values of updates and returns node, name and stored value of each.
 ///
 /// # Errors
-/// A value over the bound, or the store's.
+/// A value is too large, or the store failed.
 pub async fn stored(
     updates: Vec<Update>,
     apart: &mut Apart,
 ) -> Result<Vec<(String, String, Stored)>, SubmitError> {
-    let mut kept = Vec::with_capacity(updates.len());
+    let mut stored = Vec::with_capacity(updates.len());
     for update in updates {
         let name = format!("{}.{}", update.node, update.name);
         let value = apart.value(&name, update.value).await?;
-        kept.push((update.node, update.name, value));
+        stored.push((update.node, update.name, value));
     }
-    Ok(kept)
+    Ok(stored)
 }
 
-/// Updates as a list of `{selector, value}`, or as an object with a value a `node.name`.
+/// Reads updates: a list of `{selector, value}`, or an object that maps `node.name` to a value.
 fn updates(value: Option<Json>, place: &str, graph: &Graph) -> Result<Vec<Update>, SubmitError> {
     let place = format!("{place}updates");
     let updates = match value {

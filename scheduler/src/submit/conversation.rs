@@ -1,4 +1,5 @@
-//! Where a conversation lives, and what it remembers. Its runs live on one shard, so that their commits can write it.
+//! The shard of a conversation, and the variables it remembers. Its runs are on one shard, so that their commits can
+//! write it.
 
 use std::collections::HashMap;
 
@@ -13,25 +14,26 @@ use tidemill_common::wire::value::stored_from_json;
 
 use super::{SubmitError, inputs};
 
-/// Longest id of a conversation, in characters: that of a UUID and some.
+/// The longest id of a conversation, in characters. A UUID has 36.
 const ID_CHARS_MAX: usize = 64;
-/// The version of the UUIDs that we make for conversations: one that says its shard, and that no foreign id has.
+/// The UUID version of the ids that we create for conversations. They contain the shard; no foreign id has this
+/// version.
 const OWN_VERSION: usize = 8;
 
-/// The id of the conversation that begins with a run: a request that is repeated begins the same one.
+/// The id of the conversation that begins with a run. It follows from the run, so a repeated request gets the same one.
 pub(super) fn new_id(run: RunId) -> String {
     uuid::Builder::from_custom_bytes(*run.uuid().as_bytes()).into_uuid().to_string()
 }
 
-/// Checks an id that a request names.
+/// Checks an id in a request.
 pub(super) fn check(id: &str) -> Result<(), SubmitError> {
     let fits =
         id.len() <= ID_CHARS_MAX && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
     if fits { Ok(()) } else { Err(SubmitError::ConversationId) }
 }
 
-/// The shard of a conversation: its id says it when it is one of ours; else it follows from the id and the number of
-/// shards at first, which never changes.
+/// The shard of a conversation. Our own ids contain it. For other ids it follows from the id and the first number of
+/// shards, which never changes.
 pub(super) fn shard_of(id: &str, meta: Meta) -> ShardId {
     if let Ok(uuid) = uuid::Uuid::try_parse(id)
         && uuid.get_version_num() == OWN_VERSION
@@ -45,8 +47,8 @@ pub(super) fn shard_of(id: &str, meta: Meta) -> ShardId {
     ShardId(u16::try_from(number % u32::from(meta.shards_first.max(1))).unwrap_or(0))
 }
 
-/// The variables that the conversation remembers, under those that the request gives; and whether it has a list of
-/// messages. What the workflow does not define any more, or defines with another type, is left out.
+/// Returns the variables of the request, then those that the conversation remembers, and whether the conversation has a
+/// list of messages. Leaves out variables that the workflow no longer defines, or defines with another type.
 pub(super) async fn variables(
     store: &dyn Runs,
     shard: ShardId,
@@ -67,7 +69,7 @@ pub(super) async fn variables(
     Ok((values, kept.contains_key(CONVERSATION_MESSAGES)))
 }
 
-/// The value that the hash of a conversation keeps for a variable: none when it keeps none, or one of another type than
+/// The stored value of a conversation variable. Returns `None` when there is none, or when its type is not the one that
 /// the workflow gives it now.
 pub(crate) async fn kept_value(
     store: &dyn Runs,
@@ -79,19 +81,23 @@ pub(crate) async fn kept_value(
     let name = &*variable.name;
     let Some(text) = kept.get(&conversation_field(name)) else { return Ok(None) };
     let Some(segment) = opened(store, shard, text).await? else {
-        tracing::warn!(conversation = id, name, "conversation variable is gone, its first value is taken");
+        tracing::warn!(
+            conversation = id,
+            name,
+            "the stored value of a conversation variable is missing; its initial value is used"
+        );
         return Ok(None);
     };
     match inputs::typed(name, variable.value.ty, &segment.value) {
         Ok(segment) => Ok(Some(segment)),
         Err(error) => {
-            tracing::debug!(conversation = id, %error, "kept value is passed over");
+            tracing::debug!(conversation = id, %error, "the stored value of a conversation variable has another type and is ignored");
             Ok(None)
         }
     }
 }
 
-/// A value that somebody sets, if it fits the type that the workflow gives the variable.
+/// The value as the type of the variable, or `None` when it does not fit.
 pub(crate) fn fitting(variable: &DocumentVariable, value: &Json) -> Option<Segment> {
     inputs::typed(&variable.name, variable.value.ty, value).ok()
 }
@@ -105,7 +111,7 @@ async fn opened(store: &dyn Runs, shard: ShardId, text: &str) -> Result<Option<S
             let value = text.and_then(|text| serde_json::from_str(&text).ok());
             Ok(value.map(|value| Segment::new(blob.ty, value)))
         }
-        // Assigned values are never items of a list apart: whoever assigns has loaded the item.
+        // An assigned value is never an item of a stored list: the node that assigned it had loaded the item.
         Some(Stored::Item { .. } | Stored::Secret(_)) | None => Ok(None),
     }
 }
@@ -115,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_of_ours_says_its_shard_and_others_keep_theirs_for_ever() {
+    fn our_ids_contain_their_shard_and_foreign_ids_never_change_theirs() {
         let meta = |shards| Meta { version: 1, shards, shards_first: 2 };
         let own = new_id(RunId::generate(ShardId(3)));
         assert_eq!(shard_of(&own, meta(4)), ShardId(3));
@@ -128,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_could_not_be_keys_are_refused() {
+    fn ids_that_cannot_be_part_of_a_key_are_refused() {
         assert!(check("conv-1").is_ok() && check(&new_id(RunId::generate(ShardId(0)))).is_ok());
         for wrong in ["a b", "a{b}", "a:b", &"x".repeat(65)] {
             assert!(check(wrong).is_err(), "{wrong}");

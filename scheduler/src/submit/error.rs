@@ -1,4 +1,4 @@
-//! Why a submission is refused, in words for the client.
+//! The reasons why a submission is refused, with messages for the client.
 
 use tidemill_common::config::nearest;
 use tidemill_common::failure::EngineErrorType;
@@ -59,7 +59,7 @@ pub enum SubmitError {
     /// A run cannot begin at this node.
     #[error("root {0:?} is no node of the workflow that a run can begin at")]
     Root(String),
-    /// Another scheduler has started the run of this time of a schedule, or of this order.
+    /// Another scheduler has already started the run for this time of a schedule, or for this order.
     #[error("another scheduler has started this run")]
     Passed,
     /// The id of the conversation has an invalid form.
@@ -99,7 +99,7 @@ pub enum SubmitError {
     Store(#[from] StoreError),
 }
 
-/// The error for an option that is not among the known ones.
+/// The error for an unknown option.
 pub(super) fn unknown_option(key: &str, origin: &'static str, known: &[&str]) -> SubmitError {
     let known: Vec<String> = known.iter().map(|k| (*k).to_string()).collect();
     SubmitError::UnknownOption { key: key.into(), origin, nearest: nearest(key, known.iter()) }

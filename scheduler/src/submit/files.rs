@@ -1,5 +1,5 @@
-//! Files in requests: Dify's mapping `{type, transfer_method, url}` becomes a file object. What a URL says of itself
-//! is taken from the URL; nothing is fetched here.
+//! Reads files in requests: Dify's mapping `{type, transfer_method, url}` becomes a file object. Name and type follow
+//! from the URL; nothing is fetched.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::start::InputField;
@@ -10,7 +10,7 @@ use super::SubmitError;
 
 const TRANSFER_METHODS: [&str; 4] = ["remote_url", "local_file", "tool_file", "datasource_file"];
 
-/// Kind of file, and the extensions that Dify takes for it.
+/// Kinds of files, and the extensions that Dify accepts for each.
 const KINDS: [(&str, &[&str]); 4] = [
     ("image", &["jpg", "jpeg", "png", "webp", "gif", "svg"]),
     ("video", &["mp4", "mov", "mpeg", "webm"]),
@@ -43,12 +43,12 @@ const KINDS: [(&str, &[&str]); 4] = [
     ),
 ];
 
-/// Media types that Python's table, which Dify asks first, does not have.
+/// Media types that are missing in Python's table, which Dify uses first.
 const MORE_MEDIA_TYPES: [(&str, &str); 2] = [("m4a", "audio/mp4"), ("mpga", "audio/mpeg")];
 
-/// The file of a form field.
+/// Reads the file of a form field.
 pub(super) fn of_field(field: &InputField, mapping: &JsonMap) -> Result<JsonMap, SubmitError> {
-    // What one run put out may be given to another as it is.
+    // A file object from the outputs of another run is accepted unchanged.
     if mapping.get(FILE_IDENTITY_KEY).and_then(Json::as_str) == Some(FILE_IDENTITY) {
         return Ok(mapping.clone());
     }
@@ -70,7 +70,7 @@ pub(super) fn of_field(field: &InputField, mapping: &JsonMap) -> Result<JsonMap,
     Ok(file)
 }
 
-/// The files of a request's `files`: taken when the app's features say so, else ignored.
+/// Reads the files in a request's `files`. They are ignored unless the app's features enable uploads.
 pub(super) fn of_request(features: &JsonMap, mappings: &[Json]) -> Result<Vec<Json>, SubmitError> {
     let upload = features.get("file_upload");
     let number = |path: &str| upload.and_then(|u| u.pointer(path)).and_then(Json::as_u64).unwrap_or(0);
@@ -94,7 +94,7 @@ pub(super) fn of_request(features: &JsonMap, mappings: &[Json]) -> Result<Vec<Js
     Ok(files.into_iter().map(Json::Object).collect())
 }
 
-/// The file of a form that a person answered: its field is checked elsewhere.
+/// Reads a file in a person's answer to a form. The caller checks it against its field.
 pub(crate) fn of_answer(mapping: &JsonMap) -> Result<JsonMap, SubmitError> {
     if mapping.get(FILE_IDENTITY_KEY).and_then(Json::as_str) == Some(FILE_IDENTITY) {
         return Ok(mapping.clone());
@@ -121,7 +121,7 @@ fn file(mapping: &JsonMap) -> Result<JsonMap, SubmitError> {
     });
     let detected = kind_of(&extension, media_type);
     let declared = text("type").unwrap_or("custom");
-    // A URL without an extension says nothing of its type; it is what the caller says.
+    // A URL without an extension does not say its type, so the declared type counts.
     if declared != "custom" && detected.is_some_and(|kind| kind != declared) {
         return refuse("Detected file type does not match the specified type. Please verify the file.");
     }
@@ -142,7 +142,7 @@ fn file(mapping: &JsonMap) -> Result<JsonMap, SubmitError> {
     Ok(value.as_object().cloned().unwrap_or_default())
 }
 
-/// What kind of file an extension stands for; none when nobody knows the extension, and only its server could say.
+/// The kind of file for an extension, or `None` when the extension is unknown.
 fn kind_of(extension: &str, media_type: Option<&str>) -> Option<&'static str> {
     let by_extension = KINDS.iter().find(|(_, known)| known.contains(&extension)).map(|(kind, _)| *kind);
     by_extension.or_else(|| {
@@ -151,7 +151,7 @@ fn kind_of(extension: &str, media_type: Option<&str>) -> Option<&'static str> {
     })
 }
 
-/// Why a file that lies at Dify is not taken: in Dify's words where its id is wrong.
+/// Refuses a file that is stored at Dify. If its id is invalid, the error has Dify's words.
 fn not_here<T>(method: &str, id: Option<&str>) -> Result<T, SubmitError> {
     match id {
         None if method == "local_file" => refuse("Invalid upload file id"),
@@ -164,7 +164,7 @@ fn not_here<T>(method: &str, id: Option<&str>) -> Result<T, SubmitError> {
     }
 }
 
-/// The last part of a URL's path; none when it is no URL of the web.
+/// The last part of a URL's path, or `None` for anything but an http(s) URL.
 fn name_in_url(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
     let rest = rest.split(['?', '#']).next().unwrap_or(rest);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remote_file_says_of_itself_what_its_url_says() {
+    fn name_and_type_of_a_remote_file_follow_from_its_url() {
         let url = "https://h/a/cat.PNG?x=1";
         let file = made(json!({"type": "image", "transfer_method": "remote_url", "url": url})).unwrap();
         assert_eq!(file["dify_model_identity"], "__dify__file__");
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_of_a_file_must_be_the_declared_one_where_its_name_says_it() {
+    fn a_file_whose_name_shows_another_kind_than_declared_is_refused() {
         for (kind, name, fits) in [
             ("image", "x.PNG", true),
             ("image", "x.tiff", true),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_takes_the_kinds_extensions_and_ways_that_it_names() {
+    fn a_field_accepts_the_types_extensions_and_methods_that_it_lists() {
         let field = |extra: Json| {
             let mut field = json!({"variable": "f", "label": "f", "type": "file"});
             field.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_request_count_only_where_the_app_takes_files() {
+    fn files_of_a_request_are_ignored_unless_the_app_enables_uploads() {
         let image = json!({"type": "image", "transfer_method": "remote_url", "url": "https://h/x.png"});
         let features = |limit: u64| json!({"file_upload": {"enabled": true, "number_limits": limit}});
         let taken = |features: Json, files: &[Json]| {

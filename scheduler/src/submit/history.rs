@@ -1,4 +1,4 @@
-//! The turns of a conversation that a request gives, or that its conversation remembers, as a run keeps them.
+//! Earlier turns of a conversation, from the request or from the stored conversation, in the form that a run stores.
 
 use serde_json::Value as Json;
 use tidemill_common::limits::HISTORY_TURNS_MAX;
@@ -6,13 +6,13 @@ use tidemill_common::value::{Segment, SegmentType};
 
 use crate::submit::SubmitError;
 
-/// The name that errors give it.
+/// The name of these turns in errors.
 pub(super) const NAME: &str = "memory";
 
-/// Checks turns (`{query, answer, files}`, oldest first); the last [`HISTORY_TURNS_MAX`] of them are kept.
+/// Checks turns (`{query, answer, files}`, oldest first). Keeps the last [`HISTORY_TURNS_MAX`] of them.
 ///
 /// # Errors
-/// A turn that is no object, or without its texts.
+/// A turn is not an object, or lacks its texts.
 pub(super) fn history(turns: &[Json]) -> Result<Option<Segment>, SubmitError> {
     if turns.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! From a snapshot to a run that goes on where the exported one stood.
+//! Creates a run from a snapshot. It continues where the exported run was.
 
 use tidemill_common::dsl;
 use tidemill_common::ids::{FramePath, NodeId, RunId};
@@ -12,35 +12,35 @@ use super::options::INLINE_BYTES_CEILING;
 use super::{SubmitError, Submitted, Submitter, is_new};
 use crate::submit::blobs::Apart;
 
-/// A second try of a run that is over.
+/// A second try of a run that has ended.
 #[derive(Debug, Clone)]
 pub struct Retry {
     /// The id of the new run, on the shard of the old one.
     pub run: RunId,
-    /// The run that is over.
+    /// The run that has ended.
     pub of: RunId,
-    /// Where it begins: frame and node.
+    /// The place where the new run begins: frame and node.
     pub from: (FramePath, NodeId),
 }
 
 impl Submitter {
-    /// Creates a run with an id of its own, which begins where the exported one stood.
+    /// Creates a run with a new id that continues where the exported run was.
     ///
     /// # Errors
-    /// [`SubmitError::Snapshot`] for what is no snapshot or does not fit together, else as [`Submitter::submit`].
+    /// [`SubmitError::Snapshot`] for an invalid or inconsistent snapshot, else as [`Submitter::submit`].
     pub async fn import(&self, text: &str) -> Result<Submitted, SubmitError> {
         let snapshot = wire::snapshot::read(text).map_err(|e| SubmitError::Snapshot(e.to_string()))?;
         if snapshot.status().is_none_or(RunStatus::is_over) {
             return Err(SubmitError::Snapshot(
-                "the run in the snapshot is over; there is nothing to go on with".into(),
+                "the run in the snapshot has ended; there is nothing to continue".into(),
             ));
         }
         let shard = self.place(snapshot.head.conversation_id.as_deref()).await?;
         self.take_up(snapshot, text, RunId::generate(shard), None).await
     }
 
-    /// Creates the run that goes on from one that is over, as it stood before a node; `text` is that run as a snapshot.
-    /// May be repeated.
+    /// Creates a run that repeats an ended run from a node on. `text` is the snapshot of the ended run before that
+    /// node. The call may be repeated.
     ///
     /// # Errors
     /// As [`Submitter::import`].
@@ -99,9 +99,9 @@ impl Submitter {
             created_at,
             conversation_id,
             options,
-            // Nobody waits for this run, and a document does not say who pays: that of one tried once more is our own.
+            // No other run waits for this one. A document cannot say who pays, but a retry is a document of our own.
             caller: None,
-            // It brings what it keeps.
+            // The snapshot contains its messages.
             takes_messages: false,
             key: snapshot.head.key.clone().filter(|_| retry.is_some()),
             ..snapshot.head.clone()
@@ -109,7 +109,7 @@ impl Submitter {
         if let Some((_, id)) = head.sys.iter_mut().find(|(name, _)| name == "workflow_run_id") {
             *id = Stored::Inline(Segment::string(run.to_string()));
         }
-        // A second try begins no conversation that was removed since the first.
+        // A retry does not create its conversation again if that was removed since.
         self.talk_on(&workflow.graph, run, &head, retry.is_some()).await?;
         let mut fields = wire::state::head_fields(&head, &workflow.graph);
         fields.extend(retry.map(|retry| ("retry_of", retry.of.to_string())));
@@ -134,7 +134,8 @@ impl Submitter {
     }
 }
 
-/// What the run was given stands in its head, and the environment in its workflow: the pool shows them all the same.
+/// False for values that the pool shows but that are stored elsewhere: inputs in the head, the environment in the
+/// workflow.
 fn is_written(snapshot: &Snapshot, root: &str, variable: &PoolVariable) -> bool {
     if !variable.frame.is_root() {
         return true;
@@ -143,7 +144,7 @@ fn is_written(snapshot: &Snapshot, root: &str, variable: &PoolVariable) -> bool 
         let given = values.iter().find(|(name, _)| *name == variable.name);
         given.is_some_and(|(_, stored)| match (stored, &variable.value) {
             (Stored::Inline(given), PoolValue::Whole(shown)) => given == shown,
-            // Large ones are not compared; they are written again.
+            // Blobs are not compared but written again.
             _ => false,
         })
     };

@@ -1,4 +1,4 @@
-//! The values a caller gives: of the start form, and of conversation variables.
+//! Checks the values that a caller gives: for the start form, and for conversation variables.
 
 use serde_json::Value as Json;
 use tidemill_common::graph::{Graph, NodeIx};
@@ -14,7 +14,7 @@ impl From<FormError> for SubmitError {
     }
 }
 
-/// The inputs of a run: through the start node's form, or exactly as given where the caller is the host.
+/// The inputs of a run: checked by the start node's form, or unchanged when the caller gives all system variables.
 pub(super) fn of_run(
     graph: &Graph,
     root: NodeIx,
@@ -27,11 +27,11 @@ pub(super) fn of_run(
     Ok(values.into_iter().map(|(name, value)| (name, Segment::restore_files(value))).collect())
 }
 
-/// Checks inputs by the form, completes them, and turns what it declares as files into files.
+/// Checks inputs by the form, adds defaults, and creates file objects for file fields.
 fn of_form(root: &NodeData, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
     let fields = match root {
         NodeData::Start(start) => start.variables.as_slice(),
-        // A trigger has no form: what fires it decides what it brings.
+        // A trigger has no form: its caller decides on the inputs.
         NodeData::TriggerWebhook(_) | NodeData::TriggerSchedule(_) | NodeData::TriggerPlugin(_) => {
             return Ok(inputs.clone());
         }
@@ -63,7 +63,7 @@ fn make_files(field: &InputField, value: &mut Json) -> Result<(), SubmitError> {
     Ok(())
 }
 
-/// Values that replace the first ones of conversation variables, under the types that the workflow gives them.
+/// Initial values that the request gives for conversation variables, with the types that the workflow declares.
 pub(super) fn of_conversation(graph: &Graph, given: &JsonMap) -> Result<Vec<(String, Segment)>, SubmitError> {
     given
         .iter()
@@ -78,7 +78,7 @@ pub(super) fn of_conversation(graph: &Graph, given: &JsonMap) -> Result<Vec<(Str
         .collect()
 }
 
-/// A value under a declared type. An empty list is a list of anything; whole numbers and fractions are one type.
+/// A value with the declared type. An empty list fits any list type; whole numbers and fractions are one type.
 pub(super) fn typed(name: &str, ty: SegmentType, value: &Json) -> Result<Segment, SubmitError> {
     let restored = Segment::restore_files(value.clone());
     let is_number = |ty| matches!(ty, SegmentType::Integer | SegmentType::Float);

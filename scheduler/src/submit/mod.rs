@@ -1,5 +1,5 @@
-//! From a request to a scheduled run, for both surfaces of the API. Read [`Submitter::submit`]: it prepares (reads and
-//! checks the whole request, [`prepare`]), reserves the idempotency key, and creates the run.
+//! Turns a request into a scheduled run, for both surfaces of the API. Start at [`Submitter::submit`]: it prepares
+//! (reads and checks the whole request, [`prepare`]), reserves the idempotency key, and creates the run.
 
 pub mod blobs;
 pub(crate) mod chat;
@@ -47,16 +47,16 @@ pub struct Submitter {
     store: Arc<dyn Runs>,
     config: Arc<Config>,
     workflows: Arc<Workflows>,
-    // Read once: the number of shards changes only with a restart of the schedulers.
+    // Read once: the number of shards can change only when the schedulers restart.
     meta: OnceCell<Meta>,
     clock: StoreClock,
     turns: Turns,
-    /// What keys may spend.
+    /// Knows which API keys have spent their budget.
     pub budgets: Budgets,
 }
 
 impl Submitter {
-    /// For this store, under these settings.
+    /// Creates it for this store and these settings.
     pub fn new(store: Arc<dyn Runs>, config: Arc<Config>, workflows: Arc<Workflows>) -> Self {
         let turns = Turns::new(store.clone(), workflows.clone(), config.clone());
         let budgets = Budgets::new(store.clone());
@@ -68,7 +68,7 @@ impl Submitter {
     ///
     /// # Errors
     /// See [`SubmitError`]; nothing was created then, except perhaps when the store did not answer. Under an
-    /// idempotency key it is safe to ask again.
+    /// idempotency key the request can be repeated safely.
     pub async fn submit(&self, mut submission: Submission) -> Result<Submitted, SubmitError> {
         let prepared = self.prepare(&mut submission).await?;
         let run = match self.reserve(&submission).await? {
@@ -137,7 +137,7 @@ impl Submitter {
         Ok(Submitted { run, is_new, status: RunStatus::Scheduled, workflow, conversation_id, warnings })
     }
 
-    /// The head of the run. Joins its conversation, and stores large values.
+    /// Builds the head of the run. Joins its conversation, and stores large values.
     async fn head(
         &self,
         submission: &Submission,
@@ -189,7 +189,7 @@ impl Submitter {
         })
     }
 
-    /// Where a run of this conversation lives; an empty id is that of a new one.
+    /// The shard for a run of this conversation. An empty id stands for a new conversation.
     async fn place(&self, conversation: Option<&str>) -> Result<ShardId, SubmitError> {
         match conversation {
             None | Some("") => Ok(self.some_shard().await?),
@@ -200,15 +200,15 @@ impl Submitter {
         }
     }
 
-    /// Where a conversation lives.
+    /// The shard of a conversation.
     ///
     /// # Errors
-    /// An id that no conversation can have; the store's.
+    /// The id is invalid, or the store failed.
     pub async fn shard_of_conversation(&self, id: &str) -> Result<ShardId, SubmitError> {
         self.place(Some(id)).await
     }
 
-    /// Settles the turn of a run, if it has ended and nobody has.
+    /// Adds the turn of an ended run to its conversation, unless this was done before.
     ///
     /// # Errors
     /// As [`Turns::settle`].
@@ -220,17 +220,17 @@ impl Submitter {
         self.meta.get_or_try_init(|| self.store.meta()).await
     }
 
-    /// A shard for a run that belongs to none.
+    /// A random shard, for a run without a conversation.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn some_shard(&self) -> Result<ShardId, StoreError> {
         let meta = self.meta().await?;
         let random = uuid::Uuid::new_v4().as_u128() % u128::from(meta.shards.max(1));
         Ok(ShardId(u16::try_from(random).unwrap_or(0)))
     }
 
-    /// Status and conversation of a run that is there.
+    /// Status and conversation of a run, or `None` when it does not exist.
     async fn status(&self, run: RunId) -> Result<Option<(RunStatus, Option<String>)>, StoreError> {
         let Some(fields) = self.store.run_fields(run).await? else { return Ok(None) };
         let status = fields.get("status").and_then(|s| RunStatus::from_name(s));
@@ -238,15 +238,15 @@ impl Submitter {
     }
 }
 
-/// What became of the idempotency key.
+/// The result of reserving the idempotency key.
 enum Reservation {
-    /// The run is to be created under this id.
+    /// The run must be created under this id.
     New(RunId),
     /// The same request created it earlier.
     Created { run: RunId, status: RunStatus, conversation_id: Option<String> },
 }
 
-/// Whether the run was created now, or was there before.
+/// True when the run was created now, false when it existed before.
 fn is_new(created: Created) -> Result<bool, SubmitError> {
     match created {
         Created::Created => Ok(true),

@@ -1,4 +1,4 @@
-//! What a conversation that begins is called, and what else is kept of its beginning.
+//! The name of a new conversation, and other fields that are stored when it begins.
 
 use serde_json::Value as Json;
 use tidemill_common::graph::Graph;
@@ -6,14 +6,14 @@ use tidemill_common::limits::CONVERSATION_INPUTS_BYTES_MAX;
 use tidemill_common::value::JsonMap;
 use tidemill_common::value::pyrepr::str_of;
 
-/// The name of one that was not given any (Dify's).
+/// Dify's name for a conversation that has no name.
 pub(crate) const NAMELESS: &str = "New conversation";
-/// Longest name that is made of a question, in characters. Dify's, when no model makes one.
+/// The longest name that is taken from a question, in characters (as Dify without a model).
 const NAME_CHARS_MAX: usize = 50;
-/// Characters that are left of a longer one, before three dots.
+/// Characters that remain of a longer question, before three dots.
 const NAME_CHARS_LEFT: usize = 47;
 
-/// A name made of the first question. Without a model, as Dify has it then.
+/// The name that follows from the first question, as Dify makes it without a model.
 pub(crate) fn name_of(query: &str) -> String {
     if query.chars().count() <= NAME_CHARS_MAX {
         return query.to_string();
@@ -22,7 +22,7 @@ pub(crate) fn name_of(query: &str) -> String {
     format!("{left}...")
 }
 
-/// Fields of a conversation that begins with a run of this workflow.
+/// The fields of a new conversation that begins with a run of this workflow.
 pub(super) fn of_beginning(graph: &Graph, name: String, inputs: JsonMap) -> Vec<(&'static str, String)> {
     let mut fields = vec![("name", name)];
     let opening = graph.features.get("opening_statement").and_then(Json::as_str).unwrap_or_default();
@@ -30,14 +30,15 @@ pub(super) fn of_beginning(graph: &Graph, name: String, inputs: JsonMap) -> Vec<
         fields.push(("introduction", filled(opening, &inputs)));
     }
     let inputs = Json::Object(inputs).to_string();
-    // Each message has its own; those of the first are only shown with the conversation.
+    // Each message has its own inputs; those of the first are only shown with the conversation, so they may be left
+    // out.
     if inputs.len() <= CONVERSATION_INPUTS_BYTES_MAX {
         fields.push(("inputs", inputs));
     }
     fields
 }
 
-/// A text whose `{{name}}` are replaced by inputs; others stay.
+/// Replaces each `{{name}}` by the input of that name. Unknown names stay.
 fn filled(text: &str, inputs: &JsonMap) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(begin) = rest.find("{{") {
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn an_opening_names_inputs_that_are_there() {
+    fn an_opening_replaces_only_names_of_given_inputs() {
         let Json::Object(inputs) = json!({"who": "Ada", "n": 2}) else { unreachable!() };
         for (text, shown) in [
             ("Hi {{who}}, {{ n }} of {{unknown}}", "Hi Ada, 2 of {{unknown}}"),

@@ -1,4 +1,4 @@
-//! A run's options: settings < `workflow.tidemill` < request.
+//! The options of a run: the request wins over `workflow.tidemill`, and that over the settings.
 
 use serde_json::Value as Json;
 use tidemill_common::config::{self, Config, Undefined};
@@ -13,9 +13,9 @@ use tidemill_common::value::JsonMap;
 
 use super::{SubmitError, unknown_option};
 
-/// Largest `inline_bytes_max`, in bytes: above it a commit gets too long for its shard.
+/// The largest `inline_bytes_max`: above it a commit takes too long for its shard.
 pub(super) const INLINE_BYTES_CEILING: usize = 32 * 1024;
-/// Most bytes of a list of messages that a run is given: it travels with the fact that begins the run.
+/// The most bytes in a list of messages that a request gives: the list travels with the start fact.
 const GIVEN_BYTES_MAX: u64 = 1024 * 1024;
 const KEYS: [&str; 27] = [
     "max_steps",
@@ -47,7 +47,7 @@ const KEYS: [&str; 27] = [
     "messages_tokens_warning",
 ];
 
-/// The options that hold for a run.
+/// Computes the options of a run.
 pub(super) fn resolve(
     config: &Config,
     of_workflow: &JsonMap,
@@ -93,7 +93,7 @@ pub(super) fn resolve(
     Ok(options)
 }
 
-/// Bounds of what it may spend; 0 and an empty text take one away.
+/// Sets the limits of the run's budget; 0 or an empty text removes a limit.
 fn set_budget(
     options: &mut RunOptions,
     given: &JsonMap,
@@ -145,7 +145,7 @@ fn apply(options: &mut RunOptions, given: &JsonMap, origin: &'static str) -> Res
     };
     let word = |key: &'static str| match given.get(key) {
         None | Some(Json::Null) => None,
-        // What is no text is no word that fits.
+        // Anything but a text is invalid, and so is the empty text.
         Some(value) => Some(value.as_str().unwrap_or_default()),
     };
     let size = |key: &'static str, max: u64| {
@@ -175,8 +175,8 @@ fn apply(options: &mut RunOptions, given: &JsonMap, origin: &'static str) -> Res
     if let Some(counts) = truth("iteration_failures_count")? {
         options.iteration_failures_count = counts;
     }
-    if let Some(told) = truth("loop_next_after_last")? {
-        options.loop_next_after_last = told;
+    if let Some(is_sent) = truth("loop_next_after_last")? {
+        options.loop_next_after_last = is_sent;
     }
     if let Some(given) = word("template_undefined") {
         options.template_undefined = match given {
@@ -226,7 +226,7 @@ fn apply(options: &mut RunOptions, given: &JsonMap, origin: &'static str) -> Res
     Ok(())
 }
 
-/// Bounds of what runs keep, where the settings differ from the defaults.
+/// The limits of stored objects, or `None` when the settings are the defaults.
 fn of_settings(config: &Config) -> Option<Box<ObjectLimits>> {
     let run = &config.run;
     let limits = ObjectLimits {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_wins_over_the_workflow_and_that_over_the_settings() {
+    fn the_request_wins_over_the_workflow_and_the_workflow_over_the_settings() {
         let mut config = Config::default();
         config.run.max_steps = 1;
         config.run.max_execution_time_s = 1;
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_is_the_workflows_or_the_requests_and_0_is_none() {
+    fn the_workflow_or_the_request_sets_the_deadline_and_0_removes_it() {
         let deadline = |workflow: Json, request: Json| {
             resolve(&Config::default(), &map(workflow), &map(request)).unwrap().deadline_ms
         };
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_knows_who_set_it() {
+    fn each_limit_of_a_budget_knows_who_set_it() {
         let mut config = Config::default();
         config.run.budget_tokens = 10;
         config.run.budget_price = "1 EUR".into();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_by_name() {
+    fn an_invalid_option_is_refused_with_its_name() {
         let refused =
             |value: Json| resolve(&Config::default(), &JsonMap::new(), &map(value)).unwrap_err().to_string();
         for (given, said) in [

@@ -1,4 +1,4 @@
-//! Reads a whole submission before anything is written, so that a request with an error reserves no idempotency key.
+//! Reads and checks a whole submission before anything is written, so that a wrong request reserves no idempotency key.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::submit::{
 };
 use crate::workflows::{Workflow, import};
 
-/// A submission that was read and found right.
+/// A checked submission.
 pub(super) struct Prepared {
     pub(super) workflow: Arc<Workflow>,
-    /// For a workflow that came as text.
+    /// Warnings about a workflow that came as text.
     pub(super) warnings: Vec<Diagnostic>,
     pub(super) user: String,
     pub(super) options: RunOptions,
-    /// The node that the run begins at.
+    /// The node where the run begins.
     pub(super) root: NodeIx,
     pub(super) inputs: Vec<(String, Segment)>,
     /// The files of the request, as `sys.files`.
@@ -32,12 +32,12 @@ pub(super) struct Prepared {
     pub(super) conversation: Vec<(String, Segment)>,
     /// Earlier turns that the request brings.
     pub(super) history: Option<Segment>,
-    /// Commands, each with the node that it waits for.
+    /// Commands, each with the id of the node that it waits for.
     pub(super) breakpoints: Vec<(String, Order)>,
 }
 
 impl Submitter {
-    /// Reads a submission; takes its commands out of it.
+    /// Reads and checks a submission. Takes its commands out of it.
     pub(super) async fn prepare(&self, submission: &mut Submission) -> Result<Prepared, SubmitError> {
         let (workflow, warnings) = self.workflow(&submission.workflow).await?;
         let user = user(&submission.user)?;
@@ -91,7 +91,7 @@ impl Submitter {
     }
 }
 
-/// The node that a run begins at.
+/// The node where the run begins.
 fn root(graph: &Graph, given: Option<&str>) -> Result<NodeIx, SubmitError> {
     let Some(given) = given else { return Ok(graph.root) };
     let found = graph.find(given).filter(|at| {

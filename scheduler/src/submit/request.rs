@@ -1,4 +1,4 @@
-//! A submission as the surfaces of the API hand it over, and the answer to it.
+//! The submission that the surfaces of the API pass on, and its result.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tidemill_common::value::JsonMap;
 use super::SystemValues;
 use crate::workflows::Workflow;
 
-/// Which workflow to run.
+/// The workflow to run.
 #[derive(Debug, Clone)]
 pub enum WorkflowSource {
     /// The published version of an app.
@@ -116,7 +116,7 @@ impl Submission {
     }
 }
 
-/// The answer to a submission.
+/// The result of a submission.
 #[derive(Debug, Clone)]
 pub struct Submitted {
     pub run: RunId,

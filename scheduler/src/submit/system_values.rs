@@ -1,4 +1,4 @@
-//! System variables of a run: exactly those that were given, or Dify's standard ones.
+//! The system variables of a run: exactly the given ones, or Dify's standard ones.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
@@ -8,32 +8,32 @@ use tidemill_common::value::{JsonMap, Segment, SegmentType};
 
 use crate::submit::WorkflowSource;
 
-/// Which system variables a run has.
+/// The choice of system variables.
 #[derive(Debug, Clone)]
 pub enum SystemValues {
-    /// These and no others.
+    /// Only these variables.
     Exactly(JsonMap),
-    /// What Dify gives a run of the app's mode.
+    /// The variables that Dify gives a run of the app's mode.
     Standard,
 }
 
-/// What the standard ones are made of.
+/// The sources of the standard variables.
 pub(super) struct About<'a> {
     pub(super) run: RunId,
     pub(super) user: &'a str,
-    /// The moment that it stands for.
+    /// The time of the run; a scheduled run has the time it was scheduled for.
     pub(super) at: Timestamp,
     pub(super) source: &'a WorkflowSource,
     pub(super) files: Vec<Json>,
-    /// The conversation it belongs to.
+    /// The conversation of the run.
     pub(super) conversation_id: Option<&'a str>,
-    /// What is asked, of a chat.
+    /// The question, in a chat.
     pub(super) query: &'a str,
-    /// Which turn of its conversation it is, from 1.
+    /// The number of the turn in its conversation, from 1.
     pub(super) dialogue: u64,
 }
 
-/// The values. Null ones are left out, so that a reference to them finds nothing, as on Dify.
+/// Builds the variables. Null values are left out, so that a reference to them finds nothing, as on Dify.
 pub(super) fn values(graph: &Graph, which: SystemValues, about: About<'_>) -> Vec<(String, Segment)> {
     let conversation = about.conversation_id.map(str::to_string);
     let mut values = match which {
@@ -48,7 +48,7 @@ pub(super) fn values(graph: &Graph, which: SystemValues, about: About<'_>) -> Ve
 }
 
 fn segment(name: &str, value: Json) -> Segment {
-    // An empty list alone does not say that it is one of files.
+    // An empty list does not show that it is a list of files.
     if name == "files" && value.as_array().is_some_and(Vec::is_empty) {
         return Segment::new(SegmentType::ArrayFile, value);
     }

@@ -26,7 +26,7 @@ workflow:
 }
 
 #[test]
-fn conversation_values_take_the_type_the_workflow_gives_them() {
+fn conversation_values_get_the_type_that_the_workflow_declares() {
     let graph = graph();
     let given = |name: &str, value: Json| {
         let map = json!({name: value}).as_object().cloned().unwrap();

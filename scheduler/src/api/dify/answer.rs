@@ -1,4 +1,4 @@
-//! What workflows and chats share in answering a request that begins a run: streamed, or waited for.
+//! Starts a run and answers with its stream or its end, for workflows and chats.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(super) enum Mode {
 }
 
 impl Mode {
-    /// What a request asks for; blocking when it says nothing.
+    /// Reads the mode of a request; blocking by default.
     pub(super) fn of(given: Option<&str>) -> Result<Self, ApiError> {
         match given {
             None | Some("blocking") => Ok(Self::Blocking),
@@ -41,18 +41,18 @@ impl Mode {
     }
 }
 
-/// What came of a request.
+/// The result of starting a run.
 pub(super) enum Begun {
-    /// It is answered.
+    /// The response is complete.
     Answered(Response),
-    /// The run waits for somebody, as this event says.
+    /// The run waits for a person, as this event says.
     Paused(RunRecord, EventRecord),
-    /// The run is over, or its end was not waited for.
+    /// The run has ended, or the process stopped waiting for its end.
     Waited(RunRecord),
 }
 
-/// Begins a run and answers with its stream, or waits for it. However the client leaves, the run goes on. In streaming mode
-/// inputs that do not fit are an event, as on Dify.
+/// Starts a run and answers with its stream, or waits for its end. The run continues when the client leaves. In
+/// streaming mode wrong inputs are reported by an event, as on Dify.
 pub(super) async fn begin(
     state: &ApiState,
     app: &Arc<App>,
@@ -83,14 +83,14 @@ pub(super) async fn begin(
     }
 }
 
-/// What is told of a run that waits, `told` being its pause as the stream tells it.
-pub(super) fn pause_data(record: &RunRecord, totals: Totals, told: &Json) -> Json {
+/// The data of a waiting run. `pause` is the pause as the stream sends it.
+pub(super) fn pause_data(record: &RunRecord, totals: Totals, pause: &Json) -> Json {
     json!({
         "id": record.id.to_string(),
         "workflow_id": record.version,
         "status": record.status.name(),
-        "paused_nodes": told["paused_nodes"],
-        "reasons": told["reasons"],
+        "paused_nodes": pause["paused_nodes"],
+        "reasons": pause["reasons"],
         "elapsed_time": record.elapsed(SystemClock.now()),
         "total_tokens": totals.tokens,
         "total_steps": totals.steps,
@@ -98,7 +98,7 @@ pub(super) fn pause_data(record: &RunRecord, totals: Totals, told: &Json) -> Jso
     })
 }
 
-/// Inputs that do not fit, as Dify tells it to a streaming client.
+/// The stream for wrong inputs, as on Dify.
 fn refused(state: &ApiState, message: &str) -> Response {
     let event: Json = json!({"event": "error", "message": message, "status": 500});
     let frames: [Bytes; 2] = [sse::DIFY_PING, sse::dify(None, &event)];
@@ -109,7 +109,7 @@ fn refused(state: &ApiState, message: &str) -> Response {
     sse::answer(frames.chain(pings(state)))
 }
 
-/// Signs of life until the stream was silent for as long as it may be, or the process stops.
+/// Sends pings until the stream was silent for its longest time, or the process stops.
 fn pings(state: &ApiState) -> impl futures_util::Stream<Item = Bytes> + use<> {
     let until = Instant::now() + Duration::from_secs(state.config.scheduler.stream_idle_seconds);
     futures_util::stream::unfold((state.shutdown.clone(), until), async |(mut shutdown, until)| {
@@ -122,8 +122,8 @@ fn pings(state: &ApiState) -> impl futures_util::Stream<Item = Bytes> + use<> {
     })
 }
 
-/// Returns when the run is over, or waits for somebody: then with the event that says so. A process that is told to
-/// stop waits nearly as long as it may.
+/// Waits until the run has ended, or waits for a person: then returns the event that says so. A process that is about
+/// to stop waits for nearly its whole grace period.
 async fn wait_for_end(state: &ApiState, run: RunId) -> Option<EventRecord> {
     let mut follower = Follower::to_the_end(state, run);
     let end = async {
@@ -150,7 +150,7 @@ async fn wait_for_end(state: &ApiState, run: RunId) -> Option<EventRecord> {
     }
 }
 
-/// Whether the run still waits: one that goes on already has an end to wait for.
+/// True when the run still waits. A run that continued after the pause still has an end to wait for.
 async fn is_paused(state: &ApiState, run: RunId) -> bool {
     let fields = state.store.run_fields(run).await.ok().flatten();
     fields.is_some_and(|fields| fields.get("status").map(String::as_str) == Some(RunStatus::Paused.name()))

@@ -1,4 +1,4 @@
-//! `POST /v1/chat-messages`, blocking and streaming, and its stop: a message of a conversation.
+//! `POST /v1/chat-messages`, blocking and streaming, and its stop: one message of a conversation.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -21,13 +21,13 @@ use crate::runs::projection::{Projection, Totals};
 use crate::runs::record::RunRecord;
 use crate::submit::{Submission, SystemValues, WorkflowSource};
 
-/// Entries of events read at once.
+/// Events read at once.
 const PAGE: usize = 512;
 
-/// Answers a message. However the client leaves, the run goes on.
+/// Answers a message. The run continues when the client leaves.
 ///
 /// # Errors
-/// Dify's 400s; what [`crate::submit::SubmitError`] says; of a blocking request that its run failed.
+/// Dify's 400s, the errors of [`crate::submit::SubmitError`], and for a blocking request the failure of its run.
 pub async fn send(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -61,7 +61,7 @@ pub async fn send(
     }
 }
 
-/// `POST /v1/chat-messages/{id}/stop`: only who asked can stop; others are told the same (Dify).
+/// `POST /v1/chat-messages/{id}/stop`: only the user who asked can stop a run. Others get the same answer, as on Dify.
 ///
 /// # Errors
 /// 400 without a user.
@@ -91,7 +91,7 @@ fn query(map: &mut JsonMap) -> Result<String, ApiError> {
     }
 }
 
-/// The conversation, empty for a new one.
+/// The id of the conversation, empty for a new one.
 fn conversation(map: &mut JsonMap) -> Result<String, ApiError> {
     let id = take_text(map, "conversation_id")?.unwrap_or_default();
     let id = id.trim();
@@ -101,7 +101,7 @@ fn conversation(map: &mut JsonMap) -> Result<String, ApiError> {
     Ok(id.to_ascii_lowercase())
 }
 
-/// The answer to a blocking request.
+/// The response to a blocking request.
 async fn result(state: &ApiState, record: RunRecord) -> Result<Response, ApiError> {
     let id = record.id.to_string();
     match record.status {
@@ -112,20 +112,19 @@ async fn result(state: &ApiState, record: RunRecord) -> Result<Response, ApiErro
             return Err(ApiError::new(StatusCode::BAD_REQUEST, "invalid_param", message));
         }
         RunStatus::Scheduled | RunStatus::Running | RunStatus::Paused => {
-            let message =
-                format!("the run goes on, its end was not waited for; ask GET /v1/workflow/{id}/events");
+            let message = format!("the run has not ended yet; ask GET /v1/workflow/{id}/events");
             return Err(ApiError::unavailable(message));
         }
     }
-    let projection = told(state, &record).await?;
+    let projection = projected(state, &record).await?;
     let mut answer = message(&record, &projection);
     answer["event"] = "message".into();
     Ok(JsonBody(answer).into_response())
 }
 
-/// The answer to a blocking request whose run waits for somebody.
+/// The response to a blocking request whose run waits for a person.
 async fn paused(state: &ApiState, record: RunRecord, pause: &EventRecord) -> Result<Response, ApiError> {
-    let mut projection = told(state, &record).await?;
+    let mut projection = projected(state, &record).await?;
     let (_, graph) = renderer(state, &record).await?;
     let totals = totals_so_far(state, record.id, &graph).await?;
     projection.set_totals(totals);
@@ -153,8 +152,8 @@ fn message(record: &RunRecord, projection: &Projection) -> Json {
     })
 }
 
-/// A projection that has seen all that a run told so far.
-async fn told(state: &ApiState, record: &RunRecord) -> Result<Projection, ApiError> {
+/// A projection that has seen all events of a run so far.
+async fn projected(state: &ApiState, record: &RunRecord) -> Result<Projection, ApiError> {
     let (render, graph) = renderer(state, record).await?;
     let mut projection = Projection::new(facts(state, record, &render).await?, graph);
     projection.set_totals(Totals::of(record));

@@ -1,5 +1,5 @@
-//! `GET /v1/conversations`, `DELETE /v1/conversations/{id}`, `POST /v1/conversations/{id}/name`: what a user has talked about
-//! with the app.
+//! `GET /v1/conversations`, `DELETE /v1/conversations/{id}`, `POST /v1/conversations/{id}/name`: the conversations of a
+//! user with the app.
 
 use std::collections::HashMap;
 
@@ -19,10 +19,10 @@ use crate::api::request::{Body, IdInPath, Params, take_text};
 use crate::background::turns;
 use crate::submit::naming::{NAMELESS, name_of};
 
-/// Conversations of a user, a page at a time.
+/// Lists the conversations of a user, page by page.
 ///
 /// # Errors
-/// 400 for parameters that are missing or do not fit, 404 for a `last_id` that is none of them.
+/// 400 for missing or invalid parameters, 404 for a `last_id` that is not one of them.
 pub async fn list(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -60,11 +60,11 @@ pub async fn list(
     Ok(JsonBody(json!({"limit": limit, "has_more": has_more, "data": data})))
 }
 
-/// Removes a conversation with all that was said in it. A run of it that is under way goes on and is told to its end; nothing
-/// of it is kept.
+/// Removes a conversation with all its turns. An open run of it continues, and its stream stays open to the end, but no
+/// turn is stored.
 ///
 /// # Errors
-/// 400 without a user, 404 for a conversation that is not there or somebody else's.
+/// 400 without a user, 404 for a conversation that does not exist or belongs to another user.
 pub async fn remove(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -81,10 +81,10 @@ pub async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Names a conversation: as is said, or after its first question.
+/// Renames a conversation: to the given name, or after its first question.
 ///
 /// # Errors
-/// 400 for a name that is missing or too long, 404 for a conversation that is not there or somebody else's.
+/// 400 for a missing or too long name, 404 for a conversation that does not exist or belongs to another user.
 pub async fn rename(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -122,7 +122,7 @@ pub async fn rename(
     Ok(JsonBody(shown(&theirs.of.id, &theirs.fields)))
 }
 
-/// What was asked first, as far as it is still known.
+/// The first question that is still known.
 async fn first_query(state: &ApiState, app: &App, theirs: &Theirs) -> Result<String, ApiError> {
     let under_way = theirs.settle(state, app).await?;
     let query = |turn: &Json| turn["query"].as_str().unwrap_or_default().to_owned();

@@ -12,10 +12,10 @@ use crate::api::error::ApiError;
 use crate::api::request::IdInPath;
 use crate::runs::record::whole_seconds;
 
-/// Shows a run. `inputs` is JSON text, as on Dify.
+/// Shows a run. `inputs` is a JSON text, as on Dify.
 ///
 /// # Errors
-/// 404 for a run that the app does not have.
+/// 404 for a run that is not of this app.
 pub async fn show(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,

@@ -1,5 +1,5 @@
-//! `GET /v1/workflow/{id}/events`: taking up a run's stream again. Beyond Dify: with `Last-Event-ID` nothing is told
-//! twice and nothing is left out, also of a run that is over.
+//! `GET /v1/workflow/{id}/events`: resumes a run's stream. Beyond Dify, with `Last-Event-ID` no event is repeated and
+//! none is missing, even after the run has ended.
 
 use axum::Extension;
 use axum::extract::State;
@@ -14,10 +14,10 @@ use crate::api::error::ApiError;
 use crate::api::events::After;
 use crate::api::request::{IdInPath, Params};
 
-/// Follows a run that this user started.
+/// Follows a run that this user has started.
 ///
 /// # Errors
-/// 400 without a user, 404 for a run that this user does not have.
+/// 400 without a user, 404 for a run that is not of this user.
 pub async fn follow(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,

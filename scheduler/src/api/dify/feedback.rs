@@ -1,5 +1,5 @@
-//! `POST /v1/messages/{id}/feedbacks`: what a user says of an answer. `GET /v1/messages/{id}/suggested`: nothing is suggested
-//! here, and that is said as Dify says it where the feature is off.
+//! `POST /v1/messages/{id}/feedbacks`: a user's rating of an answer. `GET /v1/messages/{id}/suggested`: always answered
+//! as on Dify when the feature is off, because no questions are suggested.
 
 use axum::extract::State;
 use axum::{Extension, Json as JsonBody};
@@ -15,10 +15,10 @@ use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::api::request::{Body, IdInPath, Params, take_text};
 
-/// Keeps a rating with its message, or takes it back.
+/// Stores a rating with its message, or removes it.
 ///
 /// # Errors
-/// 400 for what does not fit, 404 for a message that is not there or somebody else's.
+/// 400 for invalid fields, 404 for a message that does not exist or belongs to another user.
 pub async fn rate(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -47,10 +47,10 @@ pub async fn rate(
     }
 }
 
-/// Says that questions are not suggested.
+/// Answers that suggested questions are disabled.
 ///
 /// # Errors
-/// Always: 400, or 404 for a message that is not there or somebody else's.
+/// Always: 400, or 404 for a message that does not exist or belongs to another user.
 pub async fn suggested(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,

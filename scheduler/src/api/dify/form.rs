@@ -1,5 +1,5 @@
-//! `GET` and `POST /v1/form/human_input/{form_token}`: what a run asks, and the answer. The token came with the events of
-//! the run, or with its pauses.
+//! `GET` and `POST /v1/form/human_input/{form_token}`: a run's form, and the answer to it. The token comes with the
+//! run's events, or with its pauses.
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -21,10 +21,10 @@ use crate::runs::forms;
 use crate::runs::pauses;
 use crate::runs::pauses::{Pause, PauseStatus};
 
-/// Shows a form that waits.
+/// Shows a form that waits for an answer.
 ///
 /// # Errors
-/// 404 for a token that opens nothing here, 412 when the form does not wait any more.
+/// 404 for an unknown token or a run of another app, 412 when the form no longer waits.
 pub async fn show(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -43,10 +43,10 @@ pub async fn show(
     })))
 }
 
-/// Answers a form, once. When this returns well the run will go on with the answer.
+/// Answers a form, once. After `Ok` the run will continue with the answer.
 ///
 /// # Errors
-/// As for showing; 400 `invalid_form_data` in Dify's words.
+/// As for [`show`], and 400 `invalid_form_data` in Dify's words.
 pub async fn submit(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -70,7 +70,7 @@ pub async fn submit(
     }
 }
 
-/// The pause that a token opens for this app, as long as it waits.
+/// The pending pause of this app for a token.
 async fn waiting(
     state: &ApiState,
     app: &App,
@@ -123,7 +123,7 @@ fn invalid(message: impl Into<String>) -> ApiError {
     ApiError::new(StatusCode::BAD_REQUEST, "invalid_form_data", message)
 }
 
-/// Every value as text, as Dify shows first values to people.
+/// Converts every value to text, as Dify shows default values.
 fn as_texts(values: Json) -> Json {
     let Json::Object(values) = values else { return json!({}) };
     let text = |value: Json| match value {

@@ -1,4 +1,4 @@
-//! `GET /v1/info` and `GET /v1/parameters`: what front-ends ask of an app before they show it.
+//! `GET /v1/info` and `GET /v1/parameters`: front-ends read these before they show an app.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::api::auth::CallingApp;
 use crate::api::error::ApiError;
 use crate::workflows::Workflow;
 
-/// Features that are switched on in the file's `features`, under the same names.
+/// Features that are taken from the file's `features`, under the same names.
 const FEATURES: [&str; 6] = [
     "speech_to_text",
     "text_to_speech",
@@ -27,7 +27,7 @@ const FEATURES: [&str; 6] = [
 /// The app's name, mode and description.
 ///
 /// # Errors
-/// A stored workflow that this process cannot read.
+/// The stored workflow cannot be read.
 pub async fn info(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -91,9 +91,9 @@ pub async fn parameters(
     let mut shown = json!({
         "opening_statement": feature("opening_statement", "".into()),
         "suggested_questions": feature("suggested_questions", json!([])),
-        // Whatever the file says: nobody suggests any here.
+        // Always off: we never suggest questions, whatever the file says.
         "suggested_questions_after_answer": {"enabled": false},
-        // Likewise: where it may be left out, nothing is checked.
+        // Always off: nothing is checked, even when the settings allow such apps.
         "sensitive_word_avoidance": {"enabled": false},
     });
     for name in FEATURES {

@@ -1,4 +1,4 @@
-//! `GET /v1/messages`: what was said in a conversation, newest page first, each page in the order of time.
+//! `GET /v1/messages`: the messages of a conversation, newest page first, oldest message first in each page.
 
 use axum::extract::State;
 use axum::{Extension, Json as JsonBody};
@@ -12,13 +12,13 @@ use crate::api::error::ApiError;
 use crate::api::request::Params;
 use crate::background::turns;
 
-/// The parent of every message: over its API, Dify keeps conversations without branches and says so by this.
+/// The parent id of every message. Conversations over Dify's API have no branches, and Dify says so by this id.
 const NO_BRANCH: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Messages of a conversation that this user has with the app.
+/// Lists the messages of a conversation of this user.
 ///
 /// # Errors
-/// 400 for parameters that are missing or do not fit, 404 for a conversation that is not there or somebody else's.
+/// 400 for missing or invalid parameters, 404 for a conversation that does not exist or belongs to another user.
 pub async fn list(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,

@@ -1,4 +1,4 @@
-//! Dify's service API, `/v1`: one file a resource. A key opens it for one app; runs of other apps do not exist here.
+//! Dify's service API, `/v1`: one file per resource. A key gives access to one app; runs of other apps are not found.
 
 mod answer;
 pub mod chat;
@@ -34,12 +34,12 @@ use crate::runs::record::RunRecord;
 use crate::runs::render::Renderer;
 
 const NO_USER: &str = "Arg user must be provided.";
-/// Items of a page when nobody says how many (Dify's).
+/// The default number of items in a page, as on Dify.
 const PAGE: usize = 20;
-/// Most items of a page (Dify's).
+/// The most items in a page, as on Dify.
 const PAGE_MAX: usize = 100;
 
-/// The `user` of a body.
+/// The `user` in a body.
 fn user_of(body: &JsonMap) -> Result<String, ApiError> {
     match body.get("user") {
         Some(Json::String(user)) if !user.is_empty() => Ok(user.clone()),
@@ -47,17 +47,17 @@ fn user_of(body: &JsonMap) -> Result<String, ApiError> {
     }
 }
 
-/// A parameter that is not empty.
+/// A parameter, or `None` when it is empty.
 fn given<'a>(params: &'a Params, name: &str) -> Option<&'a str> {
     params.get(name).filter(|text| !text.is_empty())
 }
 
-/// The `user` of a query.
+/// The `user` in a query.
 fn user_in(params: &Params) -> Result<&str, ApiError> {
     given(params, "user").ok_or_else(|| ApiError::invalid_param(NO_USER))
 }
 
-/// How many a page has (Dify's bounds).
+/// The number of items in a page, within Dify's limits.
 fn limit_in(params: &Params) -> Result<usize, ApiError> {
     match given(params, "limit").map(str::parse::<usize>) {
         None => Ok(PAGE),
@@ -66,7 +66,7 @@ fn limit_in(params: &Params) -> Result<usize, ApiError> {
     }
 }
 
-/// Takes a truth value out of a body.
+/// Takes a Boolean out of a body.
 fn truth(body: &mut JsonMap, key: &str, default: bool) -> Result<bool, ApiError> {
     match body.remove(key) {
         None | Some(Json::Null) => Ok(default),
@@ -75,7 +75,7 @@ fn truth(body: &mut JsonMap, key: &str, default: bool) -> Result<bool, ApiError>
     }
 }
 
-/// Workflow apps only: chats have routes of their own.
+/// Refuses apps that are not workflows: chats have their own routes.
 fn check_mode(app: &App) -> Result<(), ApiError> {
     if app.mode == AppMode::Workflow.name() {
         return Ok(());
@@ -84,7 +84,7 @@ fn check_mode(app: &App) -> Result<(), ApiError> {
     Err(ApiError::new(StatusCode::BAD_REQUEST, "not_workflow_app", message))
 }
 
-/// Chats only.
+/// Refuses apps that are not chats.
 fn check_chat(app: &App) -> Result<(), ApiError> {
     if app.mode == AppMode::Chat.name() {
         return Ok(());
@@ -93,14 +93,14 @@ fn check_chat(app: &App) -> Result<(), ApiError> {
     Err(ApiError::new(StatusCode::BAD_REQUEST, "not_chat_app", message))
 }
 
-/// A run of this app.
+/// A run, or `None` when it does not exist or belongs to another app.
 async fn find(state: &ApiState, app: &App, id: RunId) -> Result<Option<RunRecord>, ApiError> {
     let Some(fields) = state.store.run_fields(id).await? else { return Ok(None) };
     let record = RunRecord::read(id, &fields)?;
     Ok(Some(record).filter(|record| record.app.as_ref() == Some(&app.id)))
 }
 
-/// What opens a run's values, and its graph.
+/// Returns the renderer for the run's values, and its graph.
 async fn renderer(state: &ApiState, record: &RunRecord) -> Result<(Renderer, Arc<Graph>), ApiError> {
     let hash = GraphHash(record.version.as_str().into());
     let workflow = state.workflows.of_run(&*state.store, record.id.shard(), &hash).await?;
@@ -109,7 +109,7 @@ async fn renderer(state: &ApiState, record: &RunRecord) -> Result<(Renderer, Arc
     Ok((render, workflow.graph.clone()))
 }
 
-/// What a projection needs to know of a run.
+/// The facts about a run that a projection needs.
 async fn facts(state: &ApiState, record: &RunRecord, render: &Renderer) -> Result<RunFacts, ApiError> {
     let mut inputs = record.inputs_with_sys();
     render.named(&mut inputs).await?;
@@ -125,7 +125,7 @@ async fn facts(state: &ApiState, record: &RunRecord, render: &Renderer) -> Resul
     })
 }
 
-/// Counts of a run that waits: its record has none before its end.
+/// The counts of a waiting run, from its state: its record has none before its end.
 async fn totals_so_far(state: &ApiState, id: RunId, graph: &Arc<Graph>) -> Result<Totals, ApiError> {
     let Some(at_rest) = state.store.run_at_rest(id).await? else { return Ok(Totals::default()) };
     Ok(Totals::of_state(&wire::state::load(id, graph.clone(), at_rest)?))

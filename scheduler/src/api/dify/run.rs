@@ -19,10 +19,11 @@ use crate::runs::projection::Projection;
 use crate::runs::record::{RunRecord, whole_seconds};
 use crate::submit::{Submission, SystemValues, WorkflowSource};
 
-/// Runs the app. However the client leaves, the run goes on.
+/// Runs the app. The run continues when the client leaves.
 ///
 /// # Errors
-/// Dify's 400s; what [`crate::submit::SubmitError`] says. In streaming mode inputs that do not fit are an event, as on Dify.
+/// Dify's 400s, and the errors of [`crate::submit::SubmitError`]. In streaming mode wrong inputs are reported by an
+/// event.
 pub async fn run(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -50,11 +51,11 @@ pub async fn run(
     }
 }
 
-/// The answer to a blocking request.
+/// The response to a blocking request.
 async fn result(state: &ApiState, mut record: RunRecord) -> Result<Response, ApiError> {
     let id = record.id.to_string();
     if !record.status.is_over() {
-        let message = format!("the run goes on, its end was not waited for; ask GET /v1/workflows/run/{id}");
+        let message = format!("the run has not ended yet; ask GET /v1/workflows/run/{id}");
         return Err(ApiError::unavailable(message));
     }
     let (render, _) = renderer(state, &record).await?;
@@ -74,14 +75,14 @@ async fn result(state: &ApiState, mut record: RunRecord) -> Result<Response, Api
     Ok(JsonBody(json!({"task_id": id, "workflow_run_id": id, "data": data})).into_response())
 }
 
-/// The answer to a blocking request whose run waits for somebody.
+/// The response to a blocking request whose run waits for a person.
 async fn paused(state: &ApiState, record: RunRecord, pause: &EventRecord) -> Result<Response, ApiError> {
     let (render, graph) = renderer(state, &record).await?;
     let totals = totals_so_far(state, record.id, &graph).await?;
     let mut projection = Projection::new(facts(state, &record, &render).await?, graph);
-    let told = projection.project(pause);
-    let told = told.first().map_or(&Json::Null, |payload| &payload["data"]);
-    let mut data = pause_data(&record, totals, told);
+    let payloads = projection.project(pause);
+    let pause_payload = payloads.first().map_or(&Json::Null, |payload| &payload["data"]);
+    let mut data = pause_data(&record, totals, pause_payload);
     data["outputs"] = json!({});
     data["error"] = Json::Null;
     data["finished_at"] = Json::Null;

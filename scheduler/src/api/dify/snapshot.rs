@@ -1,22 +1,22 @@
-//! What a client that comes later is told first: that the run began, each node that has, and what the run waits for. As
-//! on Dify without the nodes' values.
+//! The first frames for a client that joins later: that the run began, each node that has begun or ended, and the forms
+//! that the run waits for. The nodes' values are left out, as on Dify.
 
 use serde_json::Value as Json;
 
-/// Keys that a snapshot's node events do not have on Dify.
+/// Keys that node events in a snapshot lack, as on Dify.
 const LEFT_OUT: [&str; 4] =
     ["inputs_truncated", "process_data_truncated", "outputs_truncated", "agent_strategy"];
 const NULLED: [&str; 3] = ["inputs", "process_data", "outputs"];
 
-/// Gathers payloads of what happened before.
+/// Collects the payloads of earlier events.
 #[derive(Debug, Default)]
 pub(super) struct Snapshot {
     run: Option<Json>,
-    /// Each execution with its begin and, once there is one, its end.
+    /// The payload of each execution's start and, once there is one, of its end.
     nodes: Vec<(Json, Option<Json>)>,
-    /// Every form that was asked for.
+    /// All forms so far.
     forms: Vec<Json>,
-    /// What the run waits for, while it does.
+    /// The payload of the current pause.
     paused: Option<Json>,
 }
 
@@ -30,7 +30,7 @@ impl Snapshot {
             Some("workflow_paused") => self.paused = Some(payload),
             Some("human_input_required") => self.forms.push(payload),
             Some("node_started") => match self.begun(&payload) {
-                // A node that goes on after a pause.
+                // The node continues after a pause.
                 Some(at) => self.nodes[at].1 = None,
                 None => self.nodes.push((bare(payload), None)),
             },
@@ -43,12 +43,12 @@ impl Snapshot {
         }
     }
 
-    /// Whether the run waits for somebody.
+    /// True when the run waits for a person.
     pub(super) fn is_waiting(&self) -> bool {
         self.paused.is_some()
     }
 
-    /// The payloads to send; of a chat also the text that stands there.
+    /// The payloads to send. `text` is the text that a chat has shown so far.
     pub(super) fn into_payloads(self, text: Option<Json>) -> Vec<Json> {
         let Self { run, nodes, forms, paused } = self;
         let nodes = nodes.into_iter().flat_map(|(started, finished)| [Some(started), finished]);

@@ -1,4 +1,4 @@
-//! `POST /v1/workflows/tasks/{id}/stop`. A task's id is its run's.
+//! `POST /v1/workflows/tasks/{id}/stop`. The id of a task is the id of its run.
 
 use axum::extract::State;
 use axum::{Extension, Json as JsonBody};
@@ -16,7 +16,7 @@ use crate::api::request::{Body, IdInPath};
 /// Dify's reason for a stop through its API.
 const STOP_REASON: &str = "User requested stop";
 
-/// Stops a run of this app; says the same for those it does not have, as Dify does.
+/// Stops a run of this app. The answer for an unknown run is the same, as on Dify.
 ///
 /// # Errors
 /// 400 without a user.
@@ -36,7 +36,7 @@ pub async fn stop(
     Ok(JsonBody(json!({"result": "success"})))
 }
 
-/// Tells a run to stop.
+/// Sends the command to stop to a run.
 pub(super) async fn send(state: &ApiState, run: RunId) -> Result<(), ApiError> {
     let command = RunCommand::new(fact::kind::STOP, fact::stop_body(STOP_REASON));
     let sent = state.store.send_command(run, &command).await?;

@@ -1,5 +1,5 @@
-//! A run's events as Dify's stream. Each event also carries the id of the engine's entry it comes from, for
-//! `Last-Event-ID`; of several that come from one entry only the last does, so that none is lost between two.
+//! Sends a run's events as Dify's stream. Frames carry the id of the engine's entry for `Last-Event-ID`. When an entry
+//! yields several frames, only the last one carries the id, so that a resumed stream misses none of them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::runs::projection::{Projection, Totals};
 use crate::runs::record::RunRecord;
 use crate::runs::render::Renderer;
 
-/// What a client wants to be told.
+/// The client's choices.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Wanted {
-    /// How things stand, before events.
+    /// Send the state so far before new events.
     pub(super) snapshot: bool,
-    /// Whether the stream goes on when the run waits for somebody; on Dify it ends there by default.
+    /// The stream stays open when the run waits for a person. On Dify it ends there by default.
     pub(super) beyond_pauses: bool,
 }
 
@@ -38,19 +38,19 @@ pub(super) struct Stream {
     render: Renderer,
     graph: Arc<Graph>,
     projection: Projection,
-    /// While what was there before is gathered.
+    /// Collects earlier events until the snapshot is sent.
     snapshot: Option<Snapshot>,
-    /// Whether the run's end is told even when it lies before what was asked for.
-    tells_old_end: bool,
+    /// True when the run's end is sent even if it comes before the client's position.
+    sends_old_end: bool,
     beyond_pauses: bool,
-    /// Once its last frame is in `frames`.
+    /// True when the last frame is in `frames`.
     is_closed: bool,
     last_old: Option<EntryId>,
     frames: VecDeque<Bytes>,
 }
 
 impl Stream {
-    /// The answer that follows a run.
+    /// The response that follows a run.
     pub(super) async fn answer(
         state: &ApiState,
         record: RunRecord,
@@ -67,7 +67,7 @@ impl Stream {
             graph,
             projection,
             snapshot: wanted.snapshot.then(Snapshot::default),
-            tells_old_end: after == After::Now,
+            sends_old_end: after == After::Now,
             beyond_pauses: wanted.beyond_pauses,
             is_closed: false,
             last_old: None,
@@ -79,7 +79,7 @@ impl Stream {
         })))
     }
 
-    /// The answer for a run that is over: its last event, from its record.
+    /// The response for a run that has ended: its last event, from its record.
     pub(super) async fn last_event(state: &ApiState, record: RunRecord) -> Result<Response, ApiError> {
         let (render, graph) = renderer(state, &record).await?;
         let mut projection = Projection::new(facts(state, &record, &render).await?, graph);
@@ -101,13 +101,13 @@ impl Stream {
             }
             match self.follower.next().await? {
                 News::Entry(entry) => {
-                    if let Err(error) = self.tell(entry).await {
+                    if let Err(error) = self.queue(entry).await {
                         let run = self.record.id;
                         tracing::warn!(%run, error = error.message(), "event cannot be shown, the stream ends");
                         return None;
                     }
                 }
-                News::CaughtUp => self.tell_snapshot(),
+                News::CaughtUp => self.queue_snapshot(),
                 News::Reset => {
                     let payload = self.projection.reset();
                     self.snapshot = None;
@@ -118,22 +118,22 @@ impl Stream {
         }
     }
 
-    async fn tell(&mut self, entry: Entry) -> Result<(), ApiError> {
+    async fn queue(&mut self, entry: Entry) -> Result<(), ApiError> {
         let (mut payloads, mut is_waiting) = (Vec::new(), false);
         for mut event in entry.events.records()? {
-            let is_told = !entry.is_old || (event.is_terminal() && self.tells_old_end);
-            if is_told {
+            let is_sent = !entry.is_old || (event.is_terminal() && self.sends_old_end);
+            if is_sent {
                 self.render.event(&mut event).await?;
             } else {
                 self.render.chunk(&mut event).await?;
             }
             let is_pause = event.kind == kind::GRAPH_RUN_PAUSED;
-            if event.is_terminal() || (is_pause && (is_told || self.snapshot.is_some())) {
+            if event.is_terminal() || (is_pause && (is_sent || self.snapshot.is_some())) {
                 self.read_totals().await?;
             }
-            if is_told {
+            if is_sent {
                 payloads.extend(self.projection.project(&event));
-                // One that goes on already has more to tell.
+                // A run that continues after the pause has more events.
                 is_waiting |= is_pause && self.record.status == RunStatus::Paused;
             } else if let Some(snapshot) = &mut self.snapshot {
                 self.projection.project_old(&event).into_iter().for_each(|payload| snapshot.note(payload));
@@ -145,14 +145,14 @@ impl Stream {
             self.last_old = Some(entry.events.id);
         }
         if !payloads.is_empty() {
-            self.tell_snapshot();
+            self.queue_snapshot();
             self.push(payloads, entry.events.id);
         }
         self.is_closed |= is_waiting && !self.beyond_pauses;
         Ok(())
     }
 
-    fn tell_snapshot(&mut self) {
+    fn queue_snapshot(&mut self) {
         let Some(snapshot) = self.snapshot.take() else { return };
         if let Some(last) = self.last_old {
             self.is_closed |= snapshot.is_waiting() && !self.beyond_pauses;
@@ -180,7 +180,7 @@ impl Stream {
     }
 }
 
-/// The last event of a run that is over, as its record has it.
+/// The last event of an ended run, from its record.
 fn end_of(record: &RunRecord) -> EventRecord {
     let error = || record.error.clone().unwrap_or_default();
     let mut data = serde_json::Map::new();

@@ -1,5 +1,5 @@
-//! A conversation of the caller: of the app that the key opens, and of the user that the request names. Another user's is not
-//! found.
+//! Finds a conversation of the caller: of the app that the key belongs to, and of the user in the request.
+//! Conversations of other users are not found.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,21 +17,20 @@ use crate::background::turns::{SettleError, in_order};
 use crate::runs::record::RunRecord;
 use crate::workflows::Workflow;
 
-/// Conversations of a user that are looked through for a message whose run is gone.
+/// The most conversations of a user that are searched for a message whose run was removed.
 const LOOKED_THROUGH_MAX: usize = 200;
-/// The ids of messages are made by clocks that may be off by this much, in ms.
+/// The largest difference of the clocks that create ids of messages, in ms.
 const CLOCKS_APART_MS: i64 = 600_000;
 
 pub(super) struct Theirs {
     pub(super) of: ConversationRef,
-    /// The fields of its hash.
     pub(super) fields: HashMap<String, String>,
-    /// The workflow that the app has now.
+    /// The app's current workflow.
     pub(super) workflow: Arc<Workflow>,
 }
 
 impl Theirs {
-    /// The conversation, or 404 in Dify's words.
+    /// Returns the conversation, or 404 in Dify's words.
     pub(super) async fn get(state: &ApiState, app: &App, user: &str, id: &str) -> Result<Self, ApiError> {
         Self::find(state, app, user, id).await?.ok_or_else(gone)
     }
@@ -50,7 +49,8 @@ impl Theirs {
         Ok(Some(Self { of, fields, workflow }))
     }
 
-    /// The conversation of a message: its run says, or, when that is gone, the conversations that the user had then do.
+    /// Returns the conversation of a message: from its run, or, if that was removed, by a search through the
+    /// conversations that the user had at that time.
     pub(super) async fn of_message(
         state: &ApiState,
         app: &App,
@@ -64,7 +64,7 @@ impl Theirs {
                 None => Ok(None),
             };
         }
-        for id in lived_then(state, app, user, message).await? {
+        for id in existed_then(state, app, user, message).await? {
             if let Some(theirs) = Self::find(state, app, user, &id).await? {
                 let id = message.to_string();
                 if theirs.turns(state).await?.iter().any(|turn| turn["id"] == id.as_str()) {
@@ -75,7 +75,7 @@ impl Theirs {
         Ok(None)
     }
 
-    /// What was said, in the order in which it was asked.
+    /// The turns of the conversation, sorted by the time of their question.
     pub(super) async fn turns(&self, state: &ApiState) -> Result<Vec<Json>, ApiError> {
         let turns = state.store.turns(self.of.shard, &self.of.id, CONVERSATION_TURNS_MAX).await?;
         Ok(in_order(&turns))
@@ -86,7 +86,7 @@ impl Theirs {
         ["before", "last"].into_iter().filter_map(|name| self.fields.get(name)?.parse().ok())
     }
 
-    /// Makes turns of the newest runs that are over, and answers the records of those that are not.
+    /// Stores the turns of the newest runs that have ended, and returns the records of those that have not.
     pub(super) async fn settle(&self, state: &ApiState, app: &App) -> Result<Vec<RunRecord>, ApiError> {
         let mut under_way = Vec::new();
         for run in self.newest_runs() {
@@ -97,7 +97,7 @@ impl Theirs {
             }
             match state.submitter.settle_turn(run).await {
                 Err(SettleError::Store(error)) => return Err(error.into()),
-                // What cannot be read is left out, as the conversation does without it.
+                // An unreadable turn is left out, as in the conversation itself.
                 Ok(()) | Err(SettleError::Graph(_) | SettleError::Unreadable(_)) => {}
             }
         }
@@ -105,18 +105,18 @@ impl Theirs {
     }
 }
 
-/// An id as it is kept: a UUID in small letters, others as they are.
+/// The stored form of an id: a UUID in lower case, others unchanged.
 pub(super) fn spelled(id: &str) -> String {
     if uuid::Uuid::try_parse(id).is_ok() { id.to_ascii_lowercase() } else { id.to_string() }
 }
 
-/// The error for a conversation that is not there, or somebody else's.
+/// The error for a conversation that does not exist or belongs to another user.
 pub(super) fn gone() -> ApiError {
     ApiError::not_found("Conversation Not Exists.")
 }
 
-/// Conversations of a user on the shard of a message that had begun, and were used again later.
-async fn lived_then(
+/// The user's conversations on the shard of the message that existed at its time and were used at or after it.
+async fn existed_then(
     state: &ApiState,
     app: &App,
     user: &str,

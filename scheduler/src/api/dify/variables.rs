@@ -1,8 +1,8 @@
 //! `GET /v1/conversations/{id}/variables` and `PUT …/variables/{variable}`: the conversation variables that the app's
-//! workflow defines, with the values that the conversation keeps.
+//! workflow defines, with their stored values.
 //!
-//! Who sets a variable while a run is under way: that run was told the values when it was asked, and goes on with them; what
-//! it writes later counts, as the last word. Others see what was set.
+//! When a client sets a variable during a run, that run keeps the values it got at its start. If it writes the variable
+//! later, its value wins. Other runs see the value that was set.
 
 use std::collections::HashMap;
 
@@ -23,14 +23,14 @@ use crate::api::error::ApiError;
 use crate::api::request::{Body, IdInPath, Params};
 use crate::submit::conversation::{fitting, kept_value};
 
-/// Longest name to filter by, in characters (Dify's).
+/// The longest name in the filter, in characters, as on Dify.
 const NAME_CHARS_MAX: usize = 255;
 
-/// Variables of a conversation, in the order of the workflow.
+/// Lists the variables of a conversation, in the order of the workflow.
 ///
 /// # Errors
-/// 400 for parameters that are missing or do not fit, 404 for a conversation that is not there or somebody else's, and for
-/// a `last_id` that is none of its variables.
+/// 400 for missing or invalid parameters, 404 for a conversation that does not exist or belongs to another user, and
+/// for a `last_id` that is not one of its variables.
 pub async fn list(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -66,7 +66,8 @@ pub async fn list(
 /// Sets a variable of a conversation.
 ///
 /// # Errors
-/// 400 for a value that does not fit, 404 for a conversation that is not there or somebody else's, or has no such variable.
+/// 400 for an invalid value, 404 for a conversation that does not exist or belongs to another user, or lacks the
+/// variable.
 pub async fn set(
     State(state): State<ApiState>,
     Extension(CallingApp(app)): Extension<CallingApp>,
@@ -103,12 +104,12 @@ pub async fn set(
     Ok(JsonBody(shown(variable, &segment, &workflow.graph.hidden, &theirs.fields)))
 }
 
-/// The field that says when a variable was set from outside, ms.
+/// The field with the time (ms) when a client set the variable.
 fn set_field(variable: &DocumentVariable) -> String {
     format!("t:{}", variable.name)
 }
 
-/// The id that the file gives a variable, or one that follows from its name.
+/// The id of a variable in the file, or an id that follows from its name.
 fn id_of(variable: &DocumentVariable) -> String {
     if !variable.id.is_empty() {
         return variable.id.clone();
@@ -125,14 +126,14 @@ fn shown(
 ) -> Json {
     let ms = |name: &str| fields.get(name).and_then(|at| at.parse::<i64>().ok());
     let began = ms("created_at");
-    // When a run wrote it is not kept by itself: with the conversation's last message, or before.
+    // The time of a run's write is not stored: it is the time of the last message or earlier.
     let is_kept = fields.contains_key(&conversation_field(&variable.name));
     let written = if is_kept { ms("updated_at").max(ms(&set_field(variable))) } else { began };
     json!({
         "id": id_of(variable),
         "name": variable.name,
         "value_type": variable.value.ty.exposed_name(),
-        // Text, as Python writes the value (Dify).
+        // As text, in Python's notation, as on Dify.
         "value": hidden.masked(pyrepr::str_of(&value.value).into_owned()),
         "description": variable.description,
         "created_at": began.map(|ms| ms / 1000),
@@ -153,7 +154,7 @@ fn mismatch(variable: &DocumentVariable, value: &Json) -> ApiError {
     ApiError::bad_request(format!("Type mismatch: variable '{name}' expects {expected}, but got {got} type"))
 }
 
-/// What Dify lets one filter by.
+/// Checks a name to filter by, as Dify does.
 fn check_name(name: &str) -> Result<(), ApiError> {
     let fits = |c: char| c.is_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.chars().count() > NAME_CHARS_MAX || !name.chars().all(fits) {

@@ -1,4 +1,4 @@
-//! The parts of a webhook's request: headers and queries as pairs, bodies by their type, uploads as files.
+//! Reads the parts of a webhook's request: headers and query as pairs, the body by its type, uploads as files.
 
 use std::convert::Infallible;
 
@@ -11,22 +11,22 @@ use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY};
 
 use crate::api::error::ApiError;
 
-/// The name of a file that came as the whole body.
+/// The field name of a file that is the complete body.
 const WHOLE: &str = "raw";
 
-/// A file that came with a request.
+/// An uploaded file.
 #[derive(Debug, Clone)]
 pub(super) struct Upload {
-    /// The name of its field.
+    /// The name of the form field.
     pub(super) name: String,
-    /// Its own name.
+    /// The file's own name.
     filename: String,
     media_type: String,
     pub(super) bytes: Bytes,
 }
 
 impl Upload {
-    /// The file object that stands for it in the run.
+    /// The file object for the run. `reference` is where the file is stored.
     pub(super) fn file(&self, reference: &str) -> Json {
         let extension = self.filename.rsplit_once('.').map_or("bin", |(_, extension)| extension);
         let kind = match self.media_type.split('/').next().unwrap_or_default() {
@@ -50,10 +50,10 @@ impl Upload {
     }
 }
 
-/// Takes a body apart by the type that the webhook takes.
+/// Reads a body by the content type that the webhook expects.
 ///
 /// # Errors
-/// 400 for a form that cannot be read.
+/// 400 for an unreadable form.
 pub(super) async fn read(
     ty: ContentType,
     header: Option<&str>,
@@ -92,7 +92,7 @@ async fn multipart(header: &str, bytes: Bytes) -> Result<(Body, Vec<Upload>), Ap
         let media_type = field.content_type().map(|ty| ty.essence_str().to_string());
         let bytes = field.bytes().await.map_err(wrong)?;
         match filename {
-            // An empty name is a field of files in which none was chosen.
+            // A file field with an empty name: the user chose no file.
             Some(filename) if filename.is_empty() => {}
             Some(filename) => {
                 let media_type = media_type.unwrap_or_else(|| ContentType::Binary.name().into());
@@ -109,12 +109,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Names and texts of a query or a form.
+/// Names and values of a query or a form.
 pub(super) fn pairs(bytes: &[u8]) -> Vec<(String, String)> {
     url::form_urlencoded::parse(bytes).into_owned().collect()
 }
 
-/// The headers as Dify's server writes their names (`X-Sig`), without the one that showed the secret.
+/// The headers with names as Dify's server writes them (`X-Sig`). Leaves out the header that contained the secret.
 pub(super) fn headers(headers: &HeaderMap, without: Option<HeaderName>) -> Vec<(String, String)> {
     let kept = headers.iter().filter(|(name, _)| Some(*name) != without.as_ref());
     kept.map(|(name, value)| (titled(name.as_str()), text(value.as_bytes()))).collect()
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_multipart_body_is_fields_and_files() {
+    async fn a_multipart_body_becomes_fields_and_files() {
         let body = "--b\r\nContent-Disposition: form-data; name=\"n\"\r\n\r\n1\r\n--b\r\nContent-Disposition: form-data; name=\"photo\"; filename=\"cat.PNG\"\r\nContent-Type: image/png\r\n\r\nPNG\r\n--b\r\nContent-Disposition: form-data; name=\"none\"; filename=\"\"\r\n\r\n\r\n--b--\r\n";
         let header = Some("multipart/form-data; boundary=b");
         let (read_body, uploads) = read(ContentType::Multipart, header, Bytes::from(body)).await.unwrap();

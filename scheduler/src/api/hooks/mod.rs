@@ -1,6 +1,6 @@
-//! `/triggers/webhook/{id}`: a request that begins a run. The id is the key; a workflow may ask for a secret as well
-//! ([`secret`]). What the request must be is said by the node ([`tidemill_common::nodes::trigger_webhook`]); here it is read
-//! ([`body`]) and submitted.
+//! `/triggers/webhook/{id}`: a request that starts a run. Knowing the id gives access; a workflow may also require a
+//! secret ([`secret`]). The node decides which requests it accepts ([`tidemill_common::nodes::trigger_webhook`]); this
+//! module reads the request ([`body`]) and submits it.
 
 mod body;
 mod secret;
@@ -26,22 +26,22 @@ use crate::api::native::submit::idempotency;
 use crate::submit::{Submission, SubmitError, Submitted, SystemValues, WorkflowSource};
 use crate::workflows::Workflow;
 
-/// Whose runs they are, for the record. Not the id, which opens the door.
+/// The user of these runs. Not the id, because that gives access.
 const USER: &str = "webhook";
-/// More files than one request brings.
+/// More files than one request can contain.
 const FILES_MAX: usize = 10_000;
 const BYTES_MAX: &str = "scheduler.webhook_bytes_max";
 
-/// Where a webhook is called.
+/// The path of a webhook.
 pub fn path(id: &str) -> String {
     format!("/triggers/webhook/{id}")
 }
 
-/// Takes a request and answers as the file says. The run has been accepted then, and will be executed.
+/// Starts a run and answers as the workflow file says. Then the run is accepted and will be executed.
 ///
 /// # Errors
-/// 404 for an unknown webhook, 401 without its secret, 400 for a request that does not fit, 413 for one that is too
-/// large, 503 when no run can be taken now.
+/// 404 for an unknown webhook, 401 without its secret, 400 for a request that the node does not accept, 413 for one
+/// that is too large, 503 when no run can be accepted now.
 pub async fn receive(
     State(state): State<ApiState>,
     IdInPath(id): IdInPath,
@@ -54,9 +54,9 @@ pub async fn receive(
     hook.data().check_head(parts.method.as_str(), content_type.as_deref()).map_err(refused)?;
     let sent = super::request::read(sent, state.config.scheduler.webhook_bytes_max, BYTES_MAX).await?;
     let query = parts.uri.query().unwrap_or_default();
-    let asked =
+    let hashed =
         Body(Bytes::from([parts.method.as_str().as_bytes(), b" ", query.as_bytes(), b"\n", &sent].concat()));
-    let idempotency = idempotency(&parts.headers, &format!("webhook {id}"), &asked)?;
+    let idempotency = idempotency(&parts.headers, &format!("webhook {id}"), &hashed)?;
 
     let (read, uploads) = body::read(hook.data().content_type, content_type.as_deref(), sent).await?;
     let request = webhook::Request {
@@ -85,16 +85,16 @@ pub async fn receive(
         Ok(done) => Fired { at: Some(now()), run: Some(done.run), error: None },
         Err(error) => Fired { error: Some(error.to_string()), ..Fired::default() },
     };
-    // For people only: that it cannot be noted is no reason to refuse a run that there is.
+    // Only information for people: the run exists, so a failure here must not fail the request.
     if let Err(error) = state.store.note_fired(&id, &fired).await {
-        tracing::warn!(%error, "what a webhook did could not be noted");
+        tracing::warn!(%error, "the result of a webhook could not be stored");
     }
     outcome?;
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK);
     Ok((status, axum::Json(reply.body)).into_response())
 }
 
-/// A webhook that is there.
+/// A registered webhook.
 struct Hook {
     app: Arc<App>,
     workflow: Arc<Workflow>,
@@ -127,7 +127,7 @@ fn now() -> Timestamp {
     SystemClock.now()
 }
 
-/// In Dify's form, within ours.
+/// The error in Dify's form, inside our body.
 fn refused(refused: Refused) -> ApiError {
     ApiError::bad_request(refused.0).with("error", "Bad Request".into())
 }
@@ -136,17 +136,17 @@ fn text_of(headers: &HeaderMap, name: &str) -> Option<String> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-/// Whether a run may refer to the files that were kept for this request: not when it was refused for good, or was a
-/// repetition of one that has files of its own.
+/// True when a run may refer to the files of this request. False when it was refused permanently, or repeats a request
+/// whose run has its own files.
 fn may_have_them(outcome: &Result<Submitted, SubmitError>) -> bool {
     match outcome {
         Ok(done) => done.is_new,
-        // It may have been created all the same.
+        // The run may have been created although the store failed.
         Err(error) => matches!(error, SubmitError::Store(_)),
     }
 }
 
-/// Removes the files of a run that there will never be.
+/// Removes the files of a run that will not exist.
 async fn forget(state: &ApiState, run: &RunId) {
     let removed = match files::open(&state.config.files) {
         Ok(place) => place.remove(run, FILES_MAX).await.map(drop),
@@ -157,7 +157,7 @@ async fn forget(state: &ApiState, run: &RunId) {
     }
 }
 
-/// Keeps what was uploaded, below the run that it belongs to.
+/// Stores the uploads under the id of the run.
 async fn keep(
     state: &ApiState,
     run: &RunId,
@@ -167,8 +167,8 @@ async fn keep(
         return Ok(Vec::new());
     }
     let away = |error: tidemill_common::files::FilesError| {
-        tracing::error!(%error, "an uploaded file cannot be kept");
-        ApiError::unavailable("the file cannot be kept now; try again in a moment")
+        tracing::error!(%error, "an uploaded file cannot be stored");
+        ApiError::unavailable("the file cannot be stored now; try again in a moment")
     };
     let place = files::open(&state.config.files).map_err(away)?;
     let mut kept = Vec::with_capacity(uploads.len());

@@ -1,6 +1,6 @@
-//! The secret of a webhook (`tidemill.secret`, ours, not Dify's): a secret environment variable of the workflow, which a
-//! request shows as a bearer key or in a header of its own. It is compared in constant time, and goes no further: neither
-//! into the run nor into a log.
+//! Checks the secret of a webhook (`tidemill.secret`, not in Dify): a secret environment variable of the workflow. A
+//! request gives it as a bearer key or in the header `X-Webhook-Secret`. It is compared in constant time, and never
+//! passed to the run or to a log.
 
 use axum::http::{HeaderMap, HeaderName, header};
 use sha2::{Digest, Sha256};
@@ -9,10 +9,10 @@ use tidemill_common::nodes::trigger_webhook::TriggerWebhookData;
 
 use crate::api::error::ApiError;
 
-/// The header of its own.
+/// The header for the secret.
 const OWN: HeaderName = HeaderName::from_static("x-webhook-secret");
 
-/// Lets a request through that knows the secret, or that needs none; the answer is the header that showed it.
+/// Accepts a request that gives the secret, or when there is no secret. Returns the header that contained it.
 ///
 /// # Errors
 /// 401.
@@ -23,7 +23,7 @@ pub(super) fn check(
 ) -> Result<Option<HeaderName>, ApiError> {
     let Some(name) = &data.secret else { return Ok(None) };
     let secret = graph.environment_variable(name).and_then(|variable| variable.value.value.as_str());
-    // An import refuses an empty one; should there be one all the same, nobody knows it.
+    // An import refuses an empty secret; if there is one in spite of that, no request fits it.
     let secret = secret.filter(|secret| !secret.is_empty());
     for header in [OWN, header::AUTHORIZATION] {
         let Some(given) = headers.get(&header).map(|value| value.as_bytes()) else { continue };
@@ -45,7 +45,7 @@ fn bearer(value: &[u8]) -> &[u8] {
     }
 }
 
-/// The time this takes depends on neither: digests of one length are compared, all of each.
+/// Compares the digests, which have the same length, and always all bytes of them. So the time depends on neither text.
 fn is_same(secret: &[u8], given: &[u8]) -> bool {
     let (secret, given) = (Sha256::digest(secret), Sha256::digest(given));
     secret.iter().zip(given.iter()).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bearer_key_is_what_stands_behind_its_scheme() {
+    fn a_bearer_key_is_the_text_after_the_scheme() {
         for (value, key) in
             [("Bearer k", "k"), ("bearer  k ", "k"), ("Basic k", ""), ("Bearer", ""), ("k", "")]
         {
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_the_same_when_all_of_them_is() {
+    fn only_the_complete_secret_is_accepted() {
         for (given, same) in [("hunter2", true), ("hunter", false), ("hunter22", false), ("", false)] {
             assert_eq!(is_same(b"hunter2", given.as_bytes()), same, "{given}");
         }

@@ -1,4 +1,4 @@
-//! Apps: workflows that are registered under a name and a key.
+//! Apps: registered workflows with a name and a key.
 
 use std::sync::Arc;
 
@@ -19,11 +19,12 @@ use crate::api::request::{Body, IdInPath, Params};
 use crate::background::triggers::register;
 use crate::workflows::import;
 
-/// `POST /api/v1/apps`: registers a workflow, or a new version of one. The key is shown here and never again.
+/// `POST /api/v1/apps`: registers a workflow, or a new version of one. The key is in this response and never shown
+/// again.
 ///
 /// # Errors
-/// 422 with all that is wrong with the workflow, with `strict` for a profile that nobody has kept; 404 for a new version
-/// of an unknown app.
+/// 422 with all problems of the workflow, or with `strict` for an unknown profile; 404 for a new version of an unknown
+/// app.
 pub async fn register(
     State(state): State<ApiState>,
     params: Params,
@@ -64,11 +65,11 @@ pub async fn register(
         "key_id": key_hash.as_deref().map(key_id), "warnings": warnings,
     });
     if !registration.changes.put.is_empty() {
-        let told = |(trigger, _): &(Trigger, _)| {
+        let shown_trigger = |(trigger, _): &(Trigger, _)| {
             let path = (trigger.kind == TriggerKind::Webhook).then(|| hooks::path(&trigger.id));
             json!({"id": trigger.id, "kind": trigger.kind.name(), "node_id": trigger.node, "path": path})
         };
-        answer["triggers"] = registration.changes.put.iter().map(told).collect();
+        answer["triggers"] = registration.changes.put.iter().map(shown_trigger).collect();
     }
     Ok((StatusCode::CREATED, JsonBody(answer)))
 }
@@ -76,7 +77,7 @@ pub async fn register(
 /// `GET /api/v1/apps`.
 ///
 /// # Errors
-/// The store's.
+/// Errors of the store.
 pub async fn list(State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiError> {
     let mut apps = Vec::new();
     for id in state.store.apps().await? {
@@ -89,15 +90,15 @@ pub async fn list(State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiEr
 /// `GET /api/v1/apps/{id}`.
 ///
 /// # Errors
-/// 404 for an unknown one.
+/// 404 for an unknown app.
 pub async fn show(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Result<JsonBody<Json>, ApiError> {
     Ok(JsonBody(shown(&*find(&state, &id).await?)))
 }
 
-/// An app by its id.
+/// Returns an app by its id.
 ///
 /// # Errors
-/// 404 for an unknown one.
+/// 404 for an unknown app.
 pub(super) async fn find(state: &ApiState, id: &str) -> Result<Arc<App>, ApiError> {
     let app = state.store.app(id).await?;
     app.map(Arc::new).ok_or_else(|| ApiError::not_found(format!("there is no app {id}")))
@@ -110,8 +111,9 @@ fn shown(app: &App) -> Json {
     })
 }
 
-/// The workflow's text and the app it is a new version of. A body is the file itself, unless it is a JSON object of
-/// `workflow` (a text) and `id` alone: an export in JSON has a mapping there.
+/// Returns the text of the workflow, and the id of the app that gets a new version. The body is the file itself. Only a
+/// JSON object with no keys but `workflow` (a text) and `id` is read as a request; in an export as JSON `workflow` is
+/// an object.
 fn workflow_of(body: &Body) -> (Vec<u8>, Option<String>) {
     if let Ok(map) = body.object()
         && map.keys().all(|key| key == "workflow" || key == "id")

@@ -1,5 +1,5 @@
-//! `/api/v1/providers`, `profiles`, `library`, `calls`, `services` and `datasources`: what Redis keeps for all workers.
-//! Secrets go in and never come out.
+//! `/api/v1/providers`, `profiles`, `library`, `calls`, `services` and `datasources`: entries that Redis stores for all
+//! workers. Secrets can be written and are never shown.
 
 use axum::Json as JsonBody;
 use axum::extract::State;
@@ -16,15 +16,15 @@ use crate::api::ApiState;
 use crate::api::error::ApiError;
 use crate::api::request::{Body, IdInPath, Params, take_count, take_text};
 
-/// What an entry shows of itself and does not consist of; sent back, it is passed over.
-const TOLD: [&str; 2] = ["created_at", "updated_at"];
+/// Fields that a response adds. They are ignored when a client sends them back.
+const READ_ONLY: [&str; 2] = ["created_at", "updated_at"];
 
-/// All of a kind: `GET` lists them, `POST` keeps a new one.
+/// The entries of a kind: `GET` lists them, `POST` adds a new one.
 pub fn all(kind: CatalogKind) -> MethodRouter<ApiState> {
     get(move |state| list(kind, state)).post(move |state, body| add(kind, state, body))
 }
 
-/// One of them: `GET` shows it, `PUT` keeps it whatever was there, `DELETE` forgets it.
+/// One entry: `GET` shows it, `PUT` creates or replaces it, `DELETE` removes it.
 pub fn one(kind: CatalogKind) -> MethodRouter<ApiState> {
     get(move |state, id| show(kind, state, id))
         .put(move |state, id, body| replace(kind, state, id, body))
@@ -75,7 +75,7 @@ async fn replace(
     keep(kind, &state, &id, object, &catalog).await
 }
 
-/// Keeps what is asked for, if since `catalog` was read nobody else has changed it.
+/// Stores an entry, unless another client has changed it since `catalog` was read.
 async fn keep(
     kind: CatalogKind,
     state: &ApiState,
@@ -85,7 +85,7 @@ async fn keep(
 ) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
     let earlier = catalog.find(kind, id);
     let seen = take_count(&mut object, "version")?;
-    TOLD.iter().for_each(|name| drop(object.remove(*name)));
+    READ_ONLY.iter().for_each(|name| drop(object.remove(*name)));
     let make_default = kind == CatalogKind::Profile && object.remove("default") == Some(Json::Bool(true));
     if seen.is_some() && seen != earlier.map(|entry| entry.version) {
         return Err(changed(kind, id));
@@ -94,7 +94,9 @@ async fn keep(
     let expected = earlier.map_or(Expected::Absent, |entry| Expected::Version(entry.version));
     let put = PutEntry { kind, id, fields: &draft.fields, expected, make_default };
     match state.store.put_entry(put).await? {
-        EntryPut::Kept(version) => tracing::info!(kind = kind.name(), id, version, "kept for all workers"),
+        EntryPut::Kept(version) => {
+            tracing::info!(kind = kind.name(), id, version, "entry stored for all workers")
+        }
         EntryPut::Differs => return Err(changed(kind, id)),
         EntryPut::Full => {
             let message = format!("there are {CATALOG_ENTRIES_MAX} {}, as many as there may be", kind.many());
@@ -109,7 +111,7 @@ async fn keep(
     Ok((status, JsonBody(answer)))
 }
 
-/// With `?force=true` an entry goes although others name it.
+/// Removes an entry. With `?force=true` also when other entries use it.
 async fn remove(
     kind: CatalogKind,
     State(state): State<ApiState>,
@@ -129,11 +131,11 @@ async fn remove(
     if !state.store.remove_entry(kind, &id, catalog.heir(&id).unwrap_or_default()).await? {
         return Err(unknown(kind, &id));
     }
-    tracing::info!(kind = kind.name(), id, "forgotten for all workers");
+    tracing::info!(kind = kind.name(), id, "entry removed for all workers");
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Which entries name this one, and what they are.
+/// The entries that use this one, and the name of their kind.
 fn users<'a>(kind: CatalogKind, id: &str, catalog: &'a Catalog) -> (&'static str, Vec<&'a str>) {
     let (above, field) = match kind {
         CatalogKind::Provider => (CatalogKind::Profile, "provider"),
@@ -181,6 +183,7 @@ fn exists(kind: CatalogKind, id: &str) -> ApiError {
 }
 
 fn changed(kind: CatalogKind, id: &str) -> ApiError {
-    let message = format!("the {kind} {id} has been changed by somebody else: look at it and try again");
+    let message =
+        format!("the {kind} {id} was changed by another client: read it again and repeat the change");
     ApiError::new(StatusCode::CONFLICT, "changed", message)
 }

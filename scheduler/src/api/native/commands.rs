@@ -19,10 +19,12 @@ use crate::api::request::{Body, IdInPath, nothing_left, take_key};
 use crate::submit::blobs::Apart;
 use crate::submit::commands::{self, Order};
 
-/// Sends a command. 202: it will take effect, unless the run ends before. The same command under the same key is one.
+/// Sends a command. 202: it will take effect, unless the run ends first. Repeating a command under its key changes
+/// nothing.
 ///
 /// # Errors
-/// 404; 409 `run_over` for a run that is over, `key_taken` for a key of another command; 400 for what does not fit.
+/// 404; 409 `run_over` when the run has ended, `key_taken` when another command used the key; 400 for an invalid
+/// command.
 pub async fn send(
     State(state): State<ApiState>,
     id: IdInPath,
@@ -31,7 +33,7 @@ pub async fn send(
     let run = id.run()?;
     let mut map = body.object()?;
     let key = take_key(&mut map)?;
-    // Before the values get names of blobs, which differ each time.
+    // Before values get names of blobs, which are new each time.
     let sha = sha256_hex(Json::Object(map.clone()).to_string());
     let key = key.map(|key| CommandKey { key, sha });
     let fields = state.store.run_fields(run).await?.ok_or_else(gone)?;
@@ -67,7 +69,7 @@ fn order(map: &mut JsonMap, graph: &Graph) -> Result<Order, ApiError> {
     Ok(order)
 }
 
-/// The command as the store takes it.
+/// The command in the form of the store.
 async fn command(
     state: &ApiState,
     run: RunId,

@@ -1,4 +1,4 @@
-//! `/api/v1/dead`: what was given up on, and a second try of it.
+//! `/api/v1/dead`: dead letters (jobs, facts and timers that were given up), and retrying them.
 
 use axum::Json as JsonBody;
 use axum::extract::State;
@@ -27,7 +27,7 @@ const LIST_MAX: usize = 100;
 /// Lists dead letters of all shards, newest first. `next` is the `before` of the following page.
 ///
 /// # Errors
-/// 400 for parameters that do not fit.
+/// 400 for invalid parameters.
 pub async fn list(State(state): State<ApiState>, params: Params) -> Result<JsonBody<Json>, ApiError> {
     let wrong = |name: &str, expected: &str| ApiError::invalid_param(format!("{name} must be {expected}"));
     let limit = match params.get("limit") {
@@ -50,7 +50,7 @@ pub async fn list(State(state): State<ApiState>, params: Params) -> Result<JsonB
 /// Shows a dead letter with its content.
 ///
 /// # Errors
-/// 404 for an unknown one.
+/// 404 for an unknown dead letter.
 pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBody<Json>, ApiError> {
     let letter = find(&state, &id).await?;
     let mut shown = summary(&letter);
@@ -59,19 +59,19 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     Ok(JsonBody(Json::Object(shown)))
 }
 
-/// Forgets a dead letter.
+/// Removes a dead letter.
 ///
 /// # Errors
-/// 404 for an unknown one.
+/// 404 for an unknown dead letter.
 pub async fn forget(State(state): State<ApiState>, id: IdInPath) -> Result<StatusCode, ApiError> {
     if state.store.drop_dead_letter(parse(&id)?).await? { Ok(StatusCode::NO_CONTENT) } else { Err(gone()) }
 }
 
-/// Tries once more: a job as a new run that begins at its node with all results before it, a fact by applying it to its
-/// run. The letter goes.
+/// Retries a dead letter and removes it. A job is retried as a new run that begins at its node with all earlier
+/// results, a fact by applying it to its run.
 ///
 /// # Errors
-/// 404 for an unknown one, 409 `not_retryable` with the reason.
+/// 404 for an unknown dead letter, 409 `not_retryable` with the reason.
 pub async fn retry(
     State(state): State<ApiState>,
     id: IdInPath,
@@ -91,7 +91,9 @@ async fn retry_job(state: &ApiState, letter: &DeadLetter) -> Result<(StatusCode,
     };
     let (record, rest) = match state.store.run_at_rest(of).await? {
         Some(rest) => (RunRecord::read(of, &rest.run)?, rest),
-        None => return Err(not_retryable(format!("run {of} is gone: ended runs are kept for a time only"))),
+        None => {
+            return Err(not_retryable(format!("run {of} is gone: ended runs are kept only for some time")));
+        }
     };
     let hash = GraphHash(record.version.as_str().into());
     let workflow = state.workflows.of_run(&*state.store, of.shard(), &hash).await?;
@@ -101,7 +103,7 @@ async fn retry_job(state: &ApiState, letter: &DeadLetter) -> Result<(StatusCode,
     let (_, begins_at) = place.map_err(|e| not_retryable(format!("run {of}: {e}")))?;
     let begins_at = workflow.graph.node(begins_at).id.clone();
 
-    // Whoever asks again, since the answer was lost, gets the same run.
+    // A client that repeats the request, because the response was lost, gets the same run.
     let mut run = RunId::generate(of.shard());
     let key = sha256_hex(format!("dead/{}", letter.id));
     if let Reserved::Same(earlier) = state.store.reserve(&key, "retry", run).await? {
@@ -124,7 +126,7 @@ async fn retry_fact(state: &ApiState, letter: &DeadLetter) -> Result<(StatusCode
         return Err(not_retryable(format!("only the first {max} bytes of the fact were kept")));
     }
     let Some((kind, body)) = letter.fact() else {
-        return Err(not_retryable("what was kept of the fact cannot be read"));
+        return Err(not_retryable("the stored fact cannot be read"));
     };
     match state.store.put_back(DeadFact { id: letter.id, run, kind, body }).await? {
         PutBack::Done => {
@@ -164,7 +166,7 @@ fn not_retryable(reason: impl Into<String>) -> ApiError {
 
 fn summary(letter: &DeadLetter) -> JsonMap {
     let (frame, node) = letter.place.clone().unzip();
-    // The entry's id is the moment at which it was given up on.
+    // The entry's id is the time when it was given up.
     let at = Timestamp::from_millis(i64::try_from(letter.id.entry.major).unwrap_or(i64::MAX / 1000));
     let shown = json!({
         "id": letter.id.to_string(),

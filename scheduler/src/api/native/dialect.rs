@@ -1,12 +1,12 @@
-//! `dialect=step`: the events of a run in the words of a step executor: dotted names, one envelope that says which flow and
-//! which step. What it has no word for is left out.
+//! `dialect=step`: sends the events of a run as a step executor does, with dotted names and one envelope that names
+//! flow and step. Events without such a name are left out.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::graph::Graph;
 use tidemill_common::ids::RunId;
 use tidemill_common::wire::event::EventRecord;
 
-/// What stays the same for a run.
+/// Data that is the same for all events of a run.
 pub(super) struct Flow<'a> {
     pub(super) run: &'a RunId,
     pub(super) graph: &'a Graph,
@@ -14,9 +14,9 @@ pub(super) struct Flow<'a> {
     pub(super) conversation: &'a str,
 }
 
-/// An event's name and its payload; none when the dialect has none for it.
+/// The name and payload of an event, or `None` when the dialect has no name for it.
 pub(super) fn told(record: &EventRecord, flow: &Flow<'_>) -> Option<(String, Json)> {
-    // What a step tells lies within the event's data.
+    // Fields of a step are inside the event's data.
     let of_step = record.data.get("data");
     let field = |key: &str| of_step.and_then(|told| told.get(key)).or_else(|| record.data.get(key));
     let data = |key: &str| field(key).cloned().unwrap_or(Json::Null);
@@ -35,7 +35,7 @@ pub(super) fn told(record: &EventRecord, flow: &Flow<'_>) -> Option<(String, Jso
         "step_waiting_for_start" => "step.waiting_for_start".to_owned(),
         "step_waiting_for_param" => "step.waiting_for_param".to_owned(),
         "text_add" => "text.add".to_owned(),
-        // An object is told under the type of the step that made it.
+        // An object is sent under the type of the step that created it.
         "step_data" => text("step_type"),
         _ => return None,
     };
@@ -76,7 +76,7 @@ pub(super) fn told(record: &EventRecord, flow: &Flow<'_>) -> Option<(String, Jso
     Some((event, payload))
 }
 
-/// The state of the run that an event speaks of.
+/// The status of the run that an event implies.
 fn status(kind: &str) -> &'static str {
     match kind {
         "graph_run_paused" | "step_waiting_for_start" | "step_waiting_for_param" => "waiting",

@@ -1,4 +1,4 @@
-//! `GET /api/v1/runs/{id}/events`: the engine's own events, as they come or afterwards.
+//! `GET /api/v1/runs/{id}/events`: the engine's own events, live or afterwards.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::api::request::{IdInPath, Params};
 use crate::api::sse;
 use crate::runs::render::Renderer;
 
-/// A word of an answer fits.
+/// Large enough for a chunk of one word.
 const FRAME_BYTES: usize = 640;
 
-/// Follows a run: from the start, behind `Last-Event-ID` or `?after=`; `?follow=false` ends where live events would
-/// begin.
+/// Follows a run: from the start, or after `Last-Event-ID` or `?after=`. With `?follow=false` the response ends where
+/// live events would begin.
 ///
 /// # Errors
-/// 404 for an unknown run, 400 for an id that is none.
+/// 404 for an unknown run, 400 for an invalid event id.
 pub async fn follow(
     State(state): State<ApiState>,
     id: IdInPath,
@@ -42,7 +42,7 @@ pub async fn follow(
         (None, None) => After::Start,
     };
     let follows = params.truth("follow", true)?;
-    let speaks_steps = match params.get("dialect") {
+    let is_step_dialect = match params.get("dialect") {
         None | Some("") => false,
         Some("step") => true,
         Some(_) => return Err(ApiError::invalid_param("dialect must be step, or absent")),
@@ -59,7 +59,7 @@ pub async fn follow(
         run,
         follows,
         frames: VecDeque::new(),
-        dialect: speaks_steps.then(|| Dialect {
+        dialect: is_step_dialect.then(|| Dialect {
             app: fields.get("app").cloned().unwrap_or_default(),
             conversation: fields.get("conversation_id").cloned().unwrap_or_default(),
         }),
@@ -77,11 +77,11 @@ struct Telling {
     run: RunId,
     follows: bool,
     frames: VecDeque<Bytes>,
-    /// Set when events are told in the words of a step executor.
+    /// Set when events are sent in the dialect of a step executor.
     dialect: Option<Dialect>,
 }
 
-/// What that envelope says of the run.
+/// Data about the run for the dialect's envelope.
 struct Dialect {
     app: String,
     conversation: String,
@@ -95,7 +95,7 @@ impl Telling {
             }
             match self.follower.next().await? {
                 News::Entry(entry) if entry.is_old => {}
-                News::Entry(entry) => self.tell(entry).await.ok()?,
+                News::Entry(entry) => self.queue(entry).await.ok()?,
                 News::CaughtUp if self.follows => {}
                 News::CaughtUp => return None,
                 News::Reset => {
@@ -110,39 +110,39 @@ impl Telling {
         }
     }
 
-    /// What an entry says is the same for everybody, so that it is made once for all who follow.
-    async fn tell(&mut self, entry: Entry) -> Result<(), ApiError> {
+    /// Queues the frames of an entry. They are the same for all clients, so they are encoded once and shared.
+    async fn queue(&mut self, entry: Entry) -> Result<(), ApiError> {
         if self.dialect.is_some() {
-            return self.tell_steps(&entry.events).await;
+            return self.queue_steps(&entry.events).await;
         }
-        let told = match entry.events.told() {
-            Some(told) => told,
+        let frames = match entry.events.told() {
+            Some(frames) => frames,
             None => {
-                let told = self.told(&entry.events).await.inspect_err(|error| {
+                let frames = self.encode(&entry.events).await.inspect_err(|error| {
                     let (run, error) = (self.run, error.message());
                     tracing::warn!(%run, error, "event cannot be shown, the stream ends");
                 })?;
-                entry.events.keep_told(&told);
-                told
+                entry.events.keep_told(&frames);
+                frames
             }
         };
-        self.frames.push_back(Bytes::from_owner(told));
+        self.frames.push_back(Bytes::from_owner(frames));
         Ok(())
     }
 
-    /// The same in the words of a step executor; the last frame of an entry carries its id.
-    async fn tell_steps(&mut self, entry: &EventEntry) -> Result<(), ApiError> {
+    /// Queues the frames of an entry in the dialect of a step executor. The last one carries the entry's id.
+    async fn queue_steps(&mut self, entry: &EventEntry) -> Result<(), ApiError> {
         let Some(Dialect { app, conversation }) = &self.dialect else { return Ok(()) };
         let flow = dialect::Flow { run: &self.run, graph: &self.graph, app, conversation };
-        let (mut told, mut is_over) = (Vec::new(), false);
+        let (mut named, mut is_over) = (Vec::new(), false);
         for (event, is_last) in entry.events() {
             let mut record = event.record(entry.id, is_last)?;
             self.render.event(&mut record).await?;
             is_over |= record.is_terminal();
-            told.extend(dialect::told(&record, &flow));
+            named.extend(dialect::told(&record, &flow));
         }
-        let count = told.len();
-        for (at, (name, payload)) in told.into_iter().enumerate() {
+        let count = named.len();
+        for (at, (name, payload)) in named.into_iter().enumerate() {
             let id = (at + 1 == count).then_some(entry.id);
             self.frames.push_back(sse::own(id, &name, &payload));
         }
@@ -152,17 +152,17 @@ impl Telling {
         Ok(())
     }
 
-    async fn told(&self, entry: &EventEntry) -> Result<Arc<[u8]>, ApiError> {
+    async fn encode(&self, entry: &EventEntry) -> Result<Arc<[u8]>, ApiError> {
         let mut frames = Vec::with_capacity(FRAME_BYTES);
         for (event, is_last) in entry.events() {
             sse::begin(&mut frames, is_last.then_some(entry.id), Some(&event.kind));
-            // What was kept before secrets were masked in it is masked now.
+            // Events that were stored before secrets were masked in them are masked now.
             let is_plain = !self.graph.hidden.may_be_in_json(event.text());
             if !is_plain || !write_envelope(&mut frames, event, entry.id, &self.run, &self.graph) {
                 let mut record = event.record(entry.id, is_last)?;
                 self.render.event(&mut record).await?;
                 let payload = envelope(&record, &self.run, &self.graph);
-                // A value always has a text.
+                // Serialising a `Value` cannot fail.
                 let _ = serde_json::to_writer(&mut frames, &payload);
             }
             sse::end(&mut frames);

@@ -1,4 +1,4 @@
-//! What a run keeps beside its variables: `GET /api/v1/runs/{id}/messages/{list}`, `/rt` and `/history`.
+//! Other stored data of a run: `GET /api/v1/runs/{id}/messages/{list}`, `/rt` and `/history`.
 
 use axum::Json as JsonBody;
 use axum::extract::{Path, State};
@@ -17,11 +17,11 @@ use crate::api::request::{IdInPath, Params};
 const LIST_DEFAULT: usize = 100;
 const LIST_MAX: usize = 1000;
 
-/// A list of messages: its index, and a piece of all its messages, hidden ones included. `next` is the `from` of the
-/// following page.
+/// Shows a list of messages: its index, and a page of all its messages, hidden ones included. `next` is the `from` of
+/// the next page.
 ///
 /// # Errors
-/// 404 for an unknown run or list, 400 for parameters that do not fit.
+/// 404 for an unknown run or list, 400 for invalid parameters.
 pub async fn messages(
     State(state): State<ApiState>,
     Path((run, list)): Path<(String, String)>,
@@ -36,7 +36,7 @@ pub async fn messages(
             return Err(ApiError::not_found(format!("The run has no list of messages {list}.")));
         }
     };
-    // What was added since is not in the index.
+    // Messages added since the index was read are left out.
     let count = page.count.min((index.count as usize).saturating_sub(page.from));
     let texts = state.store.list_messages(run, &list, Page { count, ..page }).await?;
     let mut shown = Vec::with_capacity(texts.len());
@@ -62,7 +62,7 @@ pub async fn messages(
     Ok(JsonBody(Json::Object(whole)))
 }
 
-/// What a run keeps of its steps.
+/// Shows the stored runtime values of a run's steps.
 ///
 /// # Errors
 /// 404 for an unknown run.
@@ -74,11 +74,11 @@ pub async fn runtime(State(state): State<ApiState>, id: IdInPath) -> Result<Json
     Ok(JsonBody(Json::Object(fields.iter().map(|(key, text)| (key.clone(), value(text))).collect())))
 }
 
-/// The history of a run, whole or in one of its views: `view` is `lp`, `cx` or `se`. The last leaves out steps that failed
-/// unless `errors` is true.
+/// Shows the history of a run, complete or in one of its views: `view` is `lp`, `cx` or `se`. The view `se` leaves out
+/// failed steps unless `errors` is true.
 ///
 /// # Errors
-/// 404 for an unknown run, 400 for parameters that do not fit.
+/// 404 for an unknown run, 400 for invalid parameters.
 pub async fn history(
     State(state): State<ApiState>,
     id: IdInPath,
@@ -113,14 +113,14 @@ fn shown(mut record: JsonMap, wanted: View, errors: bool) -> Option<Json> {
     if !errors {
         return None;
     }
-    // As it would be shown, but for how it ended.
+    // Shown like a step that succeeded, but with its own status.
     record.insert("step_status".into(), "success".into());
     let mut shown = view(&record, wanted)?;
     shown["stepStatus"] = failed.unwrap_or_default();
     Some(shown)
 }
 
-/// The lists of a run, for its summary; nothing for one without.
+/// The lists of a run, for its summary; `None` when it has none.
 pub(super) fn lists(run: &RunState) -> Option<Json> {
     let lists = &run.objects.as_ref()?.lists;
     let one = |(name, list): (&String, &tidemill_common::objects::MessageList)| {

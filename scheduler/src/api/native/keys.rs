@@ -1,5 +1,5 @@
-//! API keys of apps: made and taken back, what each has spent on models, and what it may spend. A key is known by its id;
-//! itself it is told once, when it is made.
+//! API keys of apps: creates and revokes them, shows what each has spent on models, and sets budgets. A key is named by
+//! its id. The key itself is shown once, when it is created.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +18,16 @@ use crate::api::native::apps;
 use crate::api::request::{Body, IdInPath};
 use crate::background::budgets::KeyBudget;
 
-/// `GET /api/v1/keys`: all keys, what they have spent in all and today (UTC), and their budgets; also of those that were
-/// revoked.
+/// `GET /api/v1/keys`: all keys with their spending in total and today (UTC), and their budgets. Includes revoked keys.
 ///
 /// # Errors
-/// The store's.
+/// Errors of the store.
 pub async fn list(State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiError> {
     let keys = state.store.keys().await?;
     listed(&state, keys).await
 }
 
-/// `GET /api/v1/apps/{id}/keys`: those of an app.
+/// `GET /api/v1/apps/{id}/keys`: the keys of an app.
 ///
 /// # Errors
 /// 404 for an unknown app.
@@ -42,7 +41,7 @@ pub async fn of_app(
     listed(&state, keys).await
 }
 
-/// `POST /api/v1/apps/{id}/keys`: another key of an app, beside those that it has. It is told here and never again.
+/// `POST /api/v1/apps/{id}/keys`: creates another key of an app. It is in this response and never shown again.
 ///
 /// # Errors
 /// 404 for an unknown app.
@@ -56,15 +55,15 @@ pub async fn add(
     let at = state.store.time().await?;
     state.store.add_key(&app.id, &hash, at).await?;
     let id = key_id(&hash);
-    tracing::info!(app = app.id, key = id, "API key made");
+    tracing::info!(app = app.id, key = id, "API key created");
     let made = json!({
         "id": id, "app": app.id, "name": app.name, "key": key, "created_at": seconds(at), "first": false,
     });
     Ok((StatusCode::CREATED, JsonBody(made)))
 }
 
-/// `DELETE /api/v1/keys/{id}`: it opens nothing any more, and what it has opened ends. Runs go on. Asked again it is no
-/// error, so that whoever got no answer may ask again.
+/// `DELETE /api/v1/keys/{id}`: revokes a key, and ends its open requests. Runs continue. Revoking it again is no error,
+/// so a client that got no response can repeat the request.
 ///
 /// # Errors
 /// 404 for an unknown key.
@@ -83,7 +82,7 @@ async fn listed(state: &ApiState, keys: Vec<AppKey>) -> Result<JsonBody<Json>, A
     let mut data = Vec::with_capacity(keys.len());
     for AppKey { id, app, created_at, is_first, revoked_at } in keys {
         let of_app = state.store.app(&app).await?;
-        // Of keys from the time when it was not noted: the first one was made with its app.
+        // Old keys have no time. The first one was created with its app.
         let with_app = || of_app.as_ref().map(|app| Timestamp::from_millis(app.created_at_ms));
         let created_at = created_at.or_else(with_app);
         let budget = budgets.get(&id).and_then(|text| KeyBudget::read(text).ok());
@@ -107,11 +106,11 @@ fn seconds(at: Timestamp) -> f64 {
     at.millis() as f64 / 1000.0
 }
 
-/// `PUT /api/v1/keys/{id}/budget`: `tokens`, `tokens_per_day`, `price`, `price_per_day`; what is absent is not bounded. That of a
-/// revoked key can be set, too: runs that it has begun go on, and pay by it.
+/// `PUT /api/v1/keys/{id}/budget`: `tokens`, `tokens_per_day`, `price`, `price_per_day`; absent fields have no limit. A
+/// revoked key can have a budget too: its runs continue, and the key pays for them.
 ///
 /// # Errors
-/// 404 for an unknown key, 400 for what is no budget.
+/// 404 for an unknown key, 400 for an invalid budget.
 pub async fn set_budget(
     State(state): State<ApiState>,
     IdInPath(id): IdInPath,
@@ -125,7 +124,7 @@ pub async fn set_budget(
     Ok(JsonBody(stored))
 }
 
-/// `DELETE /api/v1/keys/{id}/budget`: nothing bounds it any more.
+/// `DELETE /api/v1/keys/{id}/budget`: removes all limits of the key.
 ///
 /// # Errors
 /// 404 for an unknown key.
@@ -144,7 +143,7 @@ async fn known(state: &ApiState, id: &str) -> Result<(), ApiError> {
 }
 
 fn unknown(id: &str) -> ApiError {
-    // In a hurry one gives the key that has leaked. It is not repeated, since messages are logged and shown.
+    // In a hurry people give the leaked key itself. It must not be repeated, because messages are logged and shown.
     let message = if id.starts_with(KEY_BEGINS) {
         let id = key_id(&sha256_hex(id));
         format!("this is a key, or looks like one, and not the id of a key; the id of this key is {id}")

@@ -1,4 +1,4 @@
-//! Tidemill's own surface, `/api/v1`: one file a resource.
+//! Tidemill's own API, `/api/v1`: one file per resource.
 
 pub mod apps;
 pub mod catalog;

@@ -15,7 +15,7 @@ use crate::api::request::{Body, IdInPath, nothing_left, take_key, take_object, t
 use crate::runs::pauses;
 use crate::runs::pauses::Pause;
 
-/// Lists the pauses of a run, those that are over as well.
+/// Lists the pauses of a run, ended ones included.
 ///
 /// # Errors
 /// 404 for an unknown run.
@@ -27,7 +27,7 @@ pub async fn list(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     Ok(JsonBody(json!({"data": shown(&state, run).await?})))
 }
 
-/// The pauses of a run as they are shown.
+/// The pauses of a run in the form of the API.
 pub(super) async fn shown(state: &ApiState, run: RunId) -> Result<Vec<Json>, ApiError> {
     let pauses = pauses::of_run(&*state.store, run).await?;
     if pauses.is_empty() {
@@ -37,12 +37,12 @@ pub(super) async fn shown(state: &ApiState, run: RunId) -> Result<Vec<Json>, Api
     Ok(pauses.iter().map(|pause| pause.shown(now, tokens.token(run, &pause.id))).collect())
 }
 
-/// Answers a pause: a form by `action` and `inputs`, everything else by `input`; `cancel` calls it off. 202: the answer is kept, and the run will go on with it; the same answer under the same key may be
-/// sent again.
+/// Answers a pause: a form with `action` and `inputs`, other pauses with `input`; `cancel` withdraws the pause. 202:
+/// the answer is stored, and the run will continue with it. The same answer may be sent again under its key.
 ///
 /// # Errors
 /// 404 `pause_not_found`, 409 `pause_already_answered` or `run_over`, 410 `pause_expired` or `pause_cancelled`, 400
-/// `pause_input_invalid` with all that is wrong.
+/// `pause_input_invalid` with all problems.
 pub async fn send(
     State(state): State<ApiState>,
     Path((run, pause)): Path<(String, String)>,
@@ -64,7 +64,7 @@ pub async fn send(
     Ok((StatusCode::ACCEPTED, JsonBody(json!({"accepted": true}))))
 }
 
-/// One way of answering: `input` with any value, `cancel: true`, or `action` and `inputs` of a form.
+/// Reads one kind of answer: `input` with any value, `cancel: true`, or `action` and `inputs` of a form.
 fn said(map: &mut JsonMap) -> Result<Said, ApiError> {
     let wrong = |message: &str| ApiError::invalid_param(message);
     let form = map.contains_key("action") || map.contains_key("inputs");

@@ -1,5 +1,5 @@
-//! Profiles that the nodes of a workflow name, and that nobody has kept: a warning when it is published, since they may
-//! come later or stand in the settings of workers; an error where that is asked for.
+//! Checks that the profiles in a workflow exist. An unknown profile is a warning, because it may be added later or be
+//! in the settings of workers. With `strict` it is an error.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use tidemill_common::store::CatalogKind;
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 
-/// Those that are not there, in the words of a warning each.
+/// Returns a warning for each unknown profile.
 ///
 /// # Errors
-/// The store's; 422 `unknown_profile` with all of them where `strict` is set.
+/// Errors of the store; 422 `unknown_profile` with all of them if `strict` is set.
 pub(super) async fn unknown(state: &ApiState, graph: &Graph, strict: bool) -> Result<Vec<Json>, ApiError> {
     let named: BTreeSet<(String, String)> = graph
         .nodes
@@ -41,13 +41,13 @@ pub(super) async fn unknown(state: &ApiState, graph: &Graph, strict: bool) -> Re
     Ok(unknown.iter().map(warning).collect())
 }
 
-/// The profile that a node names.
+/// The profile that a node uses.
 fn named_by(node: &Node) -> Option<&str> {
     match &node.data {
         NodeData::ProfileLlm(data) => Some(&data.profile_id),
         NodeData::Step(data) => data.filling.profile_id.as_deref(),
         NodeData::UserInteraction(data) => Some(&data.by_model.as_ref()?.profile),
-        // An extraction has its profile in place of a provider.
+        // An extraction names its profile instead of a provider.
         NodeData::Llm(data) => data.model.provider.strip_prefix(PROFILE_PREFIX),
         _ => None,
     }

@@ -25,14 +25,14 @@ const LIST_MAX: usize = 100;
 /// Lists runs, newest first. `next` is the `before` of the following page.
 ///
 /// # Errors
-/// 400 for parameters that do not fit.
+/// 400 for invalid parameters.
 pub async fn list(State(state): State<ApiState>, params: Params) -> Result<JsonBody<Json>, ApiError> {
     let query = query(&params)?;
     let ids = state.store.list_runs(&query).await?;
     let is_full = ids.len() >= query.limit;
     let mut runs = Vec::with_capacity(ids.len());
     for id in ids {
-        // A run may be swept between the two reads.
+        // A run may be removed between the two reads.
         if let Some(fields) = state.store.run_fields(id).await? {
             runs.push(RunRecord::read(id, &fields)?);
         }
@@ -71,7 +71,7 @@ fn query(params: &Params) -> Result<ListRuns, ApiError> {
 /// Shows a run with its nodes.
 ///
 /// # Errors
-/// 404 for an unknown one.
+/// 404 for an unknown run.
 pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBody<Json>, ApiError> {
     let id = id.run()?;
     let gone = || ApiError::not_found("Workflow run not found.");
@@ -113,7 +113,7 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     Ok(JsonBody(Json::Object(shown)))
 }
 
-/// Some of the runs that this one has called, and how many there are.
+/// The first sub-workflow runs of this run, and the number of all of them.
 async fn calls(state: &ApiState, caller: RunId) -> Result<(Vec<Json>, u64), ApiError> {
     let (calls, count) = state.store.calls_of(caller).await?;
     let shown = calls.into_iter().map(|(run, order)| {
@@ -124,14 +124,14 @@ async fn calls(state: &ApiState, caller: RunId) -> Result<(Vec<Json>, u64), ApiE
             "app": part("app"),
             "node": part("node"),
             "frame": order.get("frame").cloned().unwrap_or_else(|| "".into()),
-            // Why it was not made.
+            // The reason why the run was not created.
             "error": part("error"),
         })
     });
     Ok((shown.collect(), count))
 }
 
-/// What both show. Counts of a run that is not over are not in its record: null.
+/// Fields that list and detail share. Counts are null before the run has ended.
 fn summary(run: &RunRecord) -> JsonMap {
     let shown = json!({
         "id": run.id.to_string(),
@@ -160,7 +160,7 @@ fn summary(run: &RunRecord) -> JsonMap {
     shown.as_object().cloned().unwrap_or_default()
 }
 
-/// Conversation variables as they stand.
+/// The current conversation variables.
 async fn conversation(run: &RunState, render: &Renderer) -> Result<JsonMap, ApiError> {
     let root = FramePath::root();
     let pool = run.pool(&root);
@@ -179,7 +179,7 @@ async fn conversation(run: &RunState, render: &Renderer) -> Result<JsonMap, ApiE
     Ok(values)
 }
 
-/// Nodes in file order: those of the root all, those of other frames once they were reached.
+/// Nodes in the order of the file: all of the root frame, and those of other frames once they are reached.
 fn nodes(run: &RunState) -> Vec<Json> {
     let mut shown = Vec::new();
     for (path, frame) in &run.frames {
@@ -197,7 +197,7 @@ fn nodes(run: &RunState) -> Vec<Json> {
     shown
 }
 
-/// A price in plain notation and its currency; null where none is known.
+/// A price in plain notation and its currency; null when no price is known.
 fn price(spent: &Spent) -> (Json, Json) {
     match &spent.price {
         Some(price) => (price.amount.fixed().into(), (*price.currency).into()),

@@ -1,4 +1,5 @@
-//! `GET /api/v1/runs/{id}/snapshot` and `POST /api/v1/runs/import`: a run as a document, and a run from one.
+//! `GET /api/v1/runs/{id}/snapshot` and `POST /api/v1/runs/import`: exports a run as a document, and creates a run from
+//! one.
 
 use axum::Json as JsonBody;
 use axum::extract::State;
@@ -17,10 +18,10 @@ use crate::api::request::{Body, IdInPath};
 use crate::runs::record::RunRecord;
 use crate::runs::render::Renderer;
 
-/// A run that is not over, as one document: all that it needs to go on elsewhere. The run itself goes on as well.
+/// Exports an open run as one document with all that it needs to continue elsewhere. The run itself continues as well.
 ///
 /// # Errors
-/// 404 for an unknown run, 409 `run_over` for one that is over.
+/// 404 for an unknown run, 409 `run_over` when it has ended.
 pub async fn export(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBody<Json>, ApiError> {
     let id = id.run()?;
     let gone = || ApiError::not_found("Workflow run not found.");
@@ -32,10 +33,10 @@ pub async fn export(State(state): State<ApiState>, id: IdInPath) -> Result<JsonB
     Ok(JsonBody(document(&state, id, &record, &rest).await?))
 }
 
-/// A run as one document, wherever it stands.
+/// Builds the document of a run in any state.
 ///
 /// # Errors
-/// Its workflow or one of its values cannot be had.
+/// The workflow or a value of the run cannot be loaded.
 pub(crate) async fn document(
     state: &ApiState,
     id: RunId,
@@ -63,14 +64,14 @@ pub(crate) async fn document(
     Ok(wire::snapshot::sealed(snapshot, &workflow.graph.hidden))
 }
 
-/// The whole value. One that lies apart has lost its exact type with its content, except lists and files.
+/// Loads the whole value. A blob does not store its exact type, except for lists and files.
 async fn whole(render: &Renderer, stored: &Stored) -> Result<Segment, ApiError> {
     if let Stored::Inline(segment) = stored {
         return Ok(segment.clone());
     }
     let value = render.whole(stored).await?;
     Ok(match stored.ty() {
-        // An item's type is only known from its content.
+        // The type of an item follows only from its content.
         SegmentType::None | SegmentType::Float => Segment::restore_files(value),
         ty => Segment::new(ty, value),
     })
@@ -85,7 +86,7 @@ async fn blob(state: &ApiState, run: RunId, name: &str) -> Result<Json, ApiError
 /// Creates a run from a snapshot.
 ///
 /// # Errors
-/// 400 `invalid_param` for what is no snapshot.
+/// 400 `invalid_param` for an invalid snapshot.
 pub async fn import(
     State(state): State<ApiState>,
     body: Body,

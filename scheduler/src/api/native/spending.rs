@@ -1,17 +1,18 @@
-//! What a run has spent, by who spent it: its ledger, summed up. That is more than its totals where replies were of no use.
+//! Sums up what a run has spent, by model, from its ledger. That can be more than its totals, when replies were
+//! useless.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::llm::decimal::Decimal;
 
-/// Whose calls are one line: provider and model, or the kind of those that are no models; and the currency.
+/// The key of a line: provider, model, kind (`model`, `run` or `tool`), and currency.
 type Line = (String, String, &'static str, String);
 
 #[derive(Default)]
 struct Sum {
     calls: u64,
-    /// Those of them whose reply was of no use, and their part of the tokens.
+    /// Calls whose reply was useless, and below their tokens.
     wasted_calls: u64,
     wasted: u64,
     prompt: u64,
@@ -20,11 +21,11 @@ struct Sum {
     price: Option<Decimal>,
 }
 
-/// A line for each model, in the order of their names; then called runs and tools, whose own models are not known here.
+/// One line per model, sorted by name, then sub-workflow runs and tools, whose own models are not known here.
 pub(super) fn by_model(ledger: &[(String, String)]) -> Json {
     let mut lines: BTreeMap<Line, Sum> = BTreeMap::new();
     for (_, entry) in ledger {
-        // Written by the owner alone; what it could not mean says nothing.
+        // Only the owner writes entries; an unreadable one is left out.
         let Ok(entry) = serde_json::from_str::<Json>(entry) else { continue };
         let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
         let count = |key: &str| entry[key].as_u64().unwrap_or(0);
@@ -42,7 +43,7 @@ pub(super) fn by_model(ledger: &[(String, String)]) -> Json {
             sum.wasted_calls += 1;
             sum.wasted = sum.wasted.saturating_add(count("total_tokens"));
         }
-        // A called run tells apart what no total has.
+        // The totals of a sub-workflow run do not include its wasted tokens.
         sum.wasted = sum.wasted.saturating_add(count("wasted_tokens"));
         sum.total = sum.total.saturating_add(count("wasted_tokens"));
         for price in
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_of_one_model_are_one_line_and_currencies_are_not_added_up() {
+    fn calls_of_one_model_are_one_line_per_currency() {
         let entry = |model: &str, tokens: u64, price: &str, currency: &str| {
             let entry = json!({
                 "provider": "p", "model": model, "prompt_tokens": tokens, "completion_tokens": 1,

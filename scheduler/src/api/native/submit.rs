@@ -13,13 +13,13 @@ use crate::api::native::apps;
 use crate::api::request::{Body, nothing_left, take_count, take_list, take_object, take_text};
 use crate::submit::{Idempotency, Submission, SystemValues, WorkflowSource};
 
-/// Longest idempotency key, in characters.
+/// The longest idempotency key, in characters.
 const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
 
-/// Submits a run. 201 when it is new, 200 when the same request under the same idempotency key made it before.
+/// Submits a run. 201 when it is new, 200 when the same request under the same idempotency key created it before.
 ///
 /// # Errors
-/// What [`crate::submit::SubmitError`] says, and 400 for what cannot be read.
+/// The errors of [`crate::submit::SubmitError`], and 400 for an unreadable request.
 pub async fn submit(
     State(state): State<ApiState>,
     headers: HeaderMap,
@@ -65,10 +65,10 @@ async fn workflow(state: &ApiState, map: &mut JsonMap) -> Result<WorkflowSource,
     }
 }
 
-/// The request's idempotency key, within the names of whoever asks.
+/// The idempotency key of a request. `who` separates the keys of different clients.
 ///
 /// # Errors
-/// 400 for one that is empty or too long.
+/// 400 when the key is empty or too long.
 pub fn idempotency(headers: &HeaderMap, who: &str, body: &Body) -> Result<Option<Idempotency>, ApiError> {
     let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
     if !(1..=IDEMPOTENCY_KEY_CHARS_MAX).contains(&key.len()) {

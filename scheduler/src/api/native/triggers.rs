@@ -1,4 +1,4 @@
-//! `GET /api/v1/triggers`: what begins runs, when it does so next, and what became of it last.
+//! `GET /api/v1/triggers`: the triggers of all apps, with their next time and their last result.
 
 use axum::Json as JsonBody;
 use axum::extract::State;
@@ -13,7 +13,7 @@ use crate::api::hooks;
 /// Lists the triggers of all apps.
 ///
 /// # Errors
-/// The store's.
+/// Errors of the store.
 pub async fn list(State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiError> {
     let mut triggers = state.store.triggers().await?;
     let order = |state: &TriggerState| (state.trigger.name.clone(), state.trigger.node.clone());

@@ -1,4 +1,4 @@
-//! Providers and profiles over the API.
+//! Tests of providers and profiles over the API.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn profile(id: &str, provider: &str) -> Json {
 }
 
 #[tokio::test]
-async fn a_provider_is_kept_shown_changed_and_forgotten_and_its_key_is_told_to_nobody() {
+async fn a_provider_is_created_shown_changed_and_removed_and_its_key_is_never_shown() {
     let (server, store) = server(config());
     let body = json!({"id": "langgenius/acme/acme", "base_url": "http://one/v1", "api_key": KEY});
     let made = server.post(ADMIN, PROVIDERS, &body).await;
@@ -50,7 +50,7 @@ async fn a_provider_is_kept_shown_changed_and_forgotten_and_its_key_is_told_to_n
     let sealed = store.catalog().await.unwrap().providers[0].fields["api_key"].clone();
     assert!(sealed.starts_with("sealed:v1:"));
 
-    // What was shown can be sent back, with one thing changed.
+    // A shown entry can be sent back with one field changed.
     shown["base_url"] = "http://two/v1".into();
     let changed = server.put(&path, &shown).await;
     assert_eq!((changed.status.as_u16(), &changed.json()["base_url"]), (200, &json!("http://two/v1")));
@@ -70,7 +70,7 @@ async fn a_provider_is_kept_shown_changed_and_forgotten_and_its_key_is_told_to_n
 }
 
 #[tokio::test]
-async fn what_is_asked_wrongly_is_named() {
+async fn an_invalid_request_is_refused_with_its_problem() {
     let (server, _) = server(config());
     for (path, body, code, says) in [
         (PROVIDERS, json!({"id": "p", "kind": "olama"}), 400, "did you mean `ollama`?"),
@@ -89,7 +89,7 @@ async fn what_is_asked_wrongly_is_named() {
 }
 
 #[tokio::test]
-async fn without_a_key_to_seal_with_no_key_is_taken() {
+async fn without_a_sealing_key_no_api_key_is_accepted() {
     let mut config = config();
     config.scheduler.secret_key = String::new().into();
     let (server, _) = server(config);
@@ -101,7 +101,7 @@ async fn without_a_key_to_seal_with_no_key_is_taken() {
 }
 
 #[tokio::test]
-async fn there_is_a_default_profile_and_a_provider_in_use_stays() {
+async fn one_profile_is_the_default_and_a_provider_in_use_cannot_be_removed() {
     let (server, _) = server(config());
     server.post(ADMIN, PROVIDERS, &json!({"id": "acme", "api_key_env": "E"})).await;
     let default = async || {
@@ -119,7 +119,7 @@ async fn there_is_a_default_profile_and_a_provider_in_use_stays() {
     assert!(made["warnings"][0].as_str().unwrap().contains("elsewhere"), "{made}");
     assert_eq!(default().await, "b");
     server.put(&format!("{PROFILES}/a"), &profile("a", "acme")).await;
-    assert_eq!(default().await, "b", "who is changed does not become it");
+    assert_eq!(default().await, "b", "a changed profile does not become the default");
 
     let used = server.delete(&format!("{PROVIDERS}/acme")).await;
     assert_eq!(
@@ -130,7 +130,7 @@ async fn there_is_a_default_profile_and_a_provider_in_use_stays() {
     );
     assert_eq!(server.delete(&format!("{PROVIDERS}/acme?force=true")).await.status, 204);
     assert_eq!(server.delete(&format!("{PROFILES}/b")).await.status, 204);
-    assert!(!default().await.is_empty(), "another one is it");
+    assert!(!default().await.is_empty(), "another profile becomes the default");
     let gone = server.delete(&format!("{PROFILES}/b")).await;
     assert_eq!((gone.status.as_u16(), &gone.json()["message"]), (404, &json!("Profile not found: b")));
 }

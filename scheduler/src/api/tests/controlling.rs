@@ -1,4 +1,4 @@
-//! Commands, breakpoints, conversations, and answers to pauses, on our own surface.
+//! Tests of commands, breakpoints, conversations, and answers to pauses, in our own API.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::RunId;
@@ -20,7 +20,7 @@ fn one(kind: &str, body: Json) -> Vec<(String, Json)> {
 }
 
 #[tokio::test]
-async fn every_command_becomes_its_fact() {
+async fn each_command_becomes_its_fact() {
     let file = json!({"dify_model_identity": "__dify__file__", "type": "image", "url": "https://h/a.png",
         "transfer_method": "remote_url", "remote_url": "https://h/a.png"});
     for (body, kind, fact) in [
@@ -52,18 +52,18 @@ async fn every_command_becomes_its_fact() {
         let run = a_run(&server).await;
         let answer = server.post(ADMIN, &format!("/api/v1/runs/{run}/commands"), &body).await;
         assert_eq!((answer.status.as_u16(), answer.json()), (202, json!({"accepted": true})), "{body}");
-        let told = sent(&server);
+        let facts = sent(&server);
         if kind == "update" && fact["updates"][0]["value"].get("$tm").is_some() {
-            // Files are values with a type, whatever form that takes at rest.
-            assert_eq!(told[0].1["updates"][0]["selector"], fact["updates"][0]["selector"]);
+            // Files are stored as values with a type; only the selector is compared here.
+            assert_eq!(facts[0].1["updates"][0]["selector"], fact["updates"][0]["selector"]);
         } else {
-            assert_eq!(told, one(kind, fact), "{body}");
+            assert_eq!(facts, one(kind, fact), "{body}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_command_that_does_not_fit_is_refused_with_its_place() {
+async fn an_invalid_command_is_refused_with_the_place_of_the_mistake() {
     let server = Server::start();
     let run = a_run(&server).await;
     let path = format!("/api/v1/runs/{run}/commands");
@@ -97,24 +97,24 @@ async fn a_command_that_does_not_fit_is_refused_with_its_place() {
 }
 
 #[tokio::test]
-async fn a_command_under_a_key_is_sent_once_and_its_key_is_taken_then() {
+async fn a_command_under_a_key_is_sent_once_and_the_key_fits_no_other_command() {
     let server = Server::start();
     let run = a_run(&server).await;
     let path = format!("/api/v1/runs/{run}/commands");
-    // So large that each request would give it another blob.
+    // Large enough to be stored as a blob, whose name is new for each request.
     let body =
         json!({"command": "update_variables", "updates": {"start.name": "x".repeat(9_000)}, "key": "k"});
     for _ in 0..2 {
         assert_eq!(server.post(ADMIN, &path, &body).await.status, 202);
     }
-    let told = sent(&server);
-    assert_eq!((told.len(), &told[0].1["updates"][0]["value"]["$tm"]), (1, &json!("blob")));
+    let facts = sent(&server);
+    assert_eq!((facts.len(), &facts[0].1["updates"][0]["value"]["$tm"]), (1, &json!("blob")));
     let other = server.post(ADMIN, &path, &json!({"command": "stop", "key": "k"})).await;
     assert_eq!((other.status.as_u16(), &other.json()["code"]), (409, &json!("key_taken")));
 }
 
 #[tokio::test]
-async fn breakpoints_come_with_the_run() {
+async fn breakpoints_are_stored_with_the_run() {
     let server = Server::start();
     let submit = async |commands: Json| {
         let body = json!({"workflow": GREETER, "inputs": {"name": "Ada"}, "commands": commands});
@@ -151,7 +151,7 @@ async fn breakpoints_come_with_the_run() {
 }
 
 #[tokio::test]
-async fn a_run_takes_up_what_its_conversation_remembers() {
+async fn a_run_gets_the_variables_that_its_conversation_remembers() {
     let server = Server::start();
     let chat = GREETER.replace(
         "conversation_variables: []",
@@ -172,9 +172,9 @@ async fn a_run_takes_up_what_its_conversation_remembers() {
     assert_eq!((second.status.as_u16(), &second.json()["conversation_id"]), (201, &json!(id)));
     let new = server.store.lock().created[1].clone();
     let start: Json = serde_json::from_str(&new.start).unwrap();
-    assert_eq!(start["conversation"], json!({"count": 8, "mood": "glad"}), "the request's first");
+    assert_eq!(start["conversation"], json!({"count": 8, "mood": "glad"}), "values of the request win");
     assert_eq!((&start["conversation_id"], &start["sys"]["conversation_id"]), (&json!(id), &json!(id)));
-    assert_eq!(new.id.shard(), run.shard(), "its runs share a shard");
+    assert_eq!(new.id.shard(), run.shard(), "runs of a conversation share a shard");
     let foreign = submit("conv-1", json!({})).await.json();
     assert_eq!(foreign["conversation_id"], "conv-1");
 }
@@ -225,7 +225,7 @@ async fn pauses_are_listed_and_answered_once() {
         assert_eq!((is, &said["code"]), (status, &code), "{pause}: {said}");
     }
     let fact = json!({"pause": "p", "action": "yes", "inputs": {"note": "ok"}});
-    assert_eq!(sent(&server), one("answer", fact), "what is surplus is dropped");
+    assert_eq!(sent(&server), one("answer", fact), "unknown inputs are dropped");
     let listed = server.get(ADMIN, &list).await.json();
     let kept = &listed["data"][2]["answer"];
     assert_eq!((&listed["data"][2]["status"], &kept["answered_by"]), (&json!("answered"), &json!("ann")));

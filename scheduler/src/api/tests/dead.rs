@@ -1,4 +1,4 @@
-//! Dead letters over the API.
+//! Tests of dead letters over the API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn ids(list: &Json) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn letters_are_listed_newest_first_a_page_at_a_time() {
+async fn dead_letters_are_listed_newest_first_page_by_page() {
     let server = Server::start();
     assert_eq!(server.get(ADMIN, DEAD).await.json(), json!({"data": [], "next": null}));
     for id in ["0-1763766000001-0", "1-1763766000003-0", "0-1763766000002-7"] {
@@ -51,7 +51,7 @@ async fn letters_are_listed_newest_first_a_page_at_a_time() {
 }
 
 #[tokio::test]
-async fn what_is_asked_wrongly_is_named() {
+async fn invalid_parameters_are_refused_with_their_names() {
     let server = Server::start();
     for (query, says) in [
         ("limit=0", "limit must be 1 to 100"),
@@ -67,7 +67,7 @@ async fn what_is_asked_wrongly_is_named() {
 }
 
 #[tokio::test]
-async fn a_letter_that_is_not_there_is_404_whatever_is_asked_of_it() {
+async fn every_request_for_an_unknown_dead_letter_is_answered_with_404() {
     let server = Server::start();
     for id in ["0-1763766000000-0", "16384-1-1", "0-5", "nonsense", "%20"] {
         for (method, rest) in [("GET", ""), ("DELETE", ""), ("POST", "/retry")] {
@@ -79,7 +79,7 @@ async fn a_letter_that_is_not_there_is_404_whatever_is_asked_of_it() {
 }
 
 #[tokio::test]
-async fn letters_are_for_the_operator_alone() {
+async fn only_the_operator_sees_dead_letters() {
     let server = Server::start();
     let (_, key) = server.app().await;
     server.store.lock().dead.push(letter("0-1763766000000-0", "timer", "", "x"));
@@ -92,7 +92,7 @@ async fn letters_are_for_the_operator_alone() {
 }
 
 #[tokio::test]
-async fn a_letter_is_shown_with_its_content_and_can_be_forgotten() {
+async fn a_dead_letter_is_shown_with_its_content_and_can_be_removed() {
     let server = Server::start();
     let mut job = letter("0-1763766000000-0", "job", "r", "{\"node\":\"llm\"");
     (job.is_whole, job.place) = (false, Some((FramePath::from("it#3"), NodeId::from("llm"))));
@@ -106,7 +106,7 @@ async fn a_letter_is_shown_with_its_content_and_can_be_forgotten() {
 }
 
 #[tokio::test]
-async fn a_fact_is_put_back_once_and_else_the_answer_says_why_not() {
+async fn a_fact_is_put_back_once_and_a_refusal_says_why() {
     let server = Server::start();
     let (app, _) = server.app().await;
     let run = server.run(&app).await;
@@ -159,7 +159,7 @@ edges:
 ";
 
 #[tokio::test]
-async fn a_job_is_tried_once_more_in_a_new_run() {
+async fn a_dead_job_is_retried_in_a_new_run() {
     let store = MemoryStore::new(Arc::new(SystemClock));
     let server = Server::over(config(), Arc::new(store.clone()), Arc::default());
     let made = server.post(ADMIN, "/api/v1/runs", &json!({"workflow": ON_A_WORKER, "inputs": {}})).await;
@@ -190,5 +190,5 @@ async fn a_job_is_tried_once_more_in_a_new_run() {
     assert_eq!(next.shard(), run.shard());
     let fields = store.run_fields(next).await.unwrap().unwrap();
     assert_eq!(fields.get("retry_of"), Some(&run.to_string()));
-    assert_eq!(server.post(ADMIN, &path, &json!({})).await.status, 404, "the letter is used up");
+    assert_eq!(server.post(ADMIN, &path, &json!({})).await.status, 404, "the dead letter is removed");
 }

@@ -6,7 +6,7 @@ use tidemill_common::config::Config;
 use super::fixtures::{ADMIN, Server, request};
 
 #[tokio::test]
-async fn only_the_right_key_opens_a_surface() {
+async fn each_api_accepts_only_its_own_kind_of_key() {
     let server = Server::start();
     let (_, app) = server.app().await;
     let missing = "Authorization header must be provided and start with 'Bearer'";
@@ -34,14 +34,14 @@ async fn only_the_right_key_opens_a_surface() {
 }
 
 #[tokio::test]
-async fn without_an_admin_key_our_own_surface_is_closed() {
+async fn without_an_admin_key_our_own_api_is_closed() {
     let server = Server::with(Config::default());
     let answer = server.get("", "/api/v1/runs").await;
     assert_eq!((answer.status.as_u16(), answer.json()["code"].as_str()), (403, Some("forbidden")));
 }
 
 #[tokio::test]
-async fn every_refusal_is_json_with_code_message_and_status() {
+async fn every_error_is_json_with_code_message_and_status() {
     let server = Server::start();
     let (_, app) = server.app().await;
     let large = "x".repeat(200_001);
@@ -125,7 +125,7 @@ async fn every_refusal_is_json_with_code_message_and_status() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_text_is_refused_as_such() {
+async fn a_body_that_is_not_utf_8_is_refused_as_such() {
     let server = Server::start();
     let mut request = request("POST", ADMIN, "/api/v1/runs", "");
     *request.body_mut() = Body::from(vec![b'{', 0xff, b'}']);
@@ -137,7 +137,7 @@ async fn a_body_that_is_no_text_is_refused_as_such() {
 }
 
 #[tokio::test]
-async fn an_answer_carries_the_clients_request_id_or_a_new_one() {
+async fn a_response_carries_the_clients_request_id_or_a_new_one() {
     let server = Server::start();
     for (given, is_kept) in [("trace-1", true), ("a b", false)] {
         let mut request = request("GET", ADMIN, "/livez", "");

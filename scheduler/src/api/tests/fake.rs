@@ -1,4 +1,4 @@
-//! Runs in memory, only as far as the API looks: nobody executes them, tests put events there by hand.
+//! A fake store of runs in memory, with only the parts that the API reads. No run is executed; tests add the events.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,13 +27,13 @@ pub(crate) struct Fake {
     knowledge: Knowledge,
     inner: Mutex<Inner>,
     news: Notify,
-    /// Of all runs; tests tick it by hand.
+    /// The hints for the followers of all runs; tests send them.
     pub(crate) followed: Arc<Followed>,
-    /// How often events were read.
+    /// The number of reads of events.
     pub(crate) reads: AtomicUsize,
 }
 
-/// Knowledge bases as the store in memory keeps them.
+/// The knowledge bases of the in-memory store.
 struct Knowledge(MemoryStore);
 
 impl Default for Knowledge {
@@ -60,12 +60,12 @@ pub(crate) struct Inner {
     pub(crate) fired: HashMap<String, Fired>,
     keys: HashMap<String, String>,
     reserved: HashMap<String, (String, RunId)>,
-    /// Who entered a conversation: app, user, run.
+    /// Entries to each conversation: app, user, run.
     entered: HashMap<String, Vec<(String, String, RunId)>>,
     pub(crate) turns: HashMap<String, Vec<String>>,
     pub(crate) unsettled: BTreeSet<RunId>,
     pub(crate) ledgers: HashMap<RunId, Vec<(String, String)>>,
-    /// Index and messages of lists of runs.
+    /// Index and messages of each list of a run.
     pub(crate) lists: HashMap<(RunId, String), (String, Vec<String>)>,
     pub(crate) histories: HashMap<RunId, Vec<String>>,
     pub(crate) runtimes: HashMap<RunId, Vec<(String, String)>>,
@@ -316,7 +316,7 @@ impl Runs for Fake {
         Ok(fresh.into())
     }
     fn follow(&self, _run: RunId) -> Following {
-        // Nothing ever comes by itself here; whoever follows looks once a second.
+        // No hint comes unless a test sends one; followers look once a second anyway.
         Following::new(self.followed.clone(), None)
     }
     async fn entries(&self, run: RunId, after: EntryId, count: usize) -> Result<Vec<EventEntry>, StoreError> {

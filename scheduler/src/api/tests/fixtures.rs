@@ -1,4 +1,4 @@
-//! A server over the fake store, and how to talk to it.
+//! A server over the fake store, and functions to send requests to it.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::workflows::Workflows;
 
 pub(crate) const ADMIN: &str = "admin-key";
 
-/// Start (one text) to End.
+/// A workflow with a start node (one text) and an end node.
 pub(crate) const GREETER: &str = "
 kind: app
 version: 0.6.0
@@ -81,7 +81,7 @@ impl Server {
         let store = Arc::new(Fake::default());
         Self::over(config, store.clone(), store)
     }
-    /// Over any store; `fake` is only looked at by tests that use it.
+    /// Starts a server over any store. `fake` is only for tests that use it.
     pub(crate) fn over(config: Config, store: Arc<dyn Runs>, fake: Arc<Fake>) -> Self {
         let (shutdown, is_closing) = watch::channel(false);
         let metrics = telemetry::start_metrics();
@@ -106,14 +106,14 @@ impl Server {
     pub(crate) async fn post(&self, key: &str, path: &str, body: &Json) -> Answer {
         self.ask(request("POST", key, path, &body.to_string())).await
     }
-    /// Registers the greeter; answers its id and its key.
+    /// Registers the greeter. Returns its id and its key.
     pub(crate) async fn app(&self) -> (String, String) {
         let answer = self.ask(request("POST", ADMIN, "/api/v1/apps", GREETER)).await;
         assert_eq!(answer.status, 201, "{}", answer.text);
         let text = |key: &str| answer.json()[key].as_str().unwrap().to_string();
         (text("id"), text("key"))
     }
-    /// Submits a run of an app by our own surface.
+    /// Submits a run of an app through our own API.
     pub(crate) async fn run(&self, app: &str) -> RunId {
         let body = json!({"app": app, "inputs": {"name": "Ada"}, "user": "u"});
         let answer = self.post(ADMIN, "/api/v1/runs", &body).await;
@@ -128,14 +128,14 @@ pub(crate) fn request(method: &str, key: &str, path: &str, body: &str) -> Reques
     builder.body(Body::from(body.to_string())).unwrap()
 }
 
-/// A request for events behind an id.
+/// A request for the events after an id.
 pub(crate) fn resume(key: &str, path: &str, last: &str) -> Request<Body> {
     let mut request = request("GET", key, path, "");
     request.headers_mut().insert("last-event-id", last.parse().unwrap());
     request
 }
 
-/// One frame of a stream as (id, event, data).
+/// The frames of a stream as (id, event, data).
 pub(crate) fn frames(text: &str) -> Vec<(Option<&str>, Option<&str>, Json)> {
     let frame = |block| {
         let part = |name: &str| {

@@ -22,7 +22,7 @@ async fn with_run() -> (Server, RunId) {
     (server, run)
 }
 
-/// The next news in short: entry and numbers, old ones in brackets.
+/// The next news as a short text: entry and numbers of events, old ones in brackets.
 async fn next(follower: &mut Follower) -> String {
     match follower.next().await {
         None => "end".into(),
@@ -44,7 +44,7 @@ async fn check(follower: &mut Follower, expected: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_follower_tells_what_was_there_then_what_comes_then_the_end() {
+async fn a_follower_returns_earlier_events_then_live_ones_then_the_end() {
     let (server, run) = with_run().await;
     let store = &server.store;
     store.tell(run, "1-0", 1, &[("graph_run_started", json!({})), chunk("a")]);
@@ -57,7 +57,7 @@ async fn a_follower_tells_what_was_there_then_what_comes_then_the_end() {
 }
 
 #[tokio::test]
-async fn what_lies_before_the_id_that_was_asked_for_is_old() {
+async fn events_before_the_clients_position_are_old() {
     let (server, run) = with_run().await;
     for (at, entry) in ["1-0", "1-1", "2-0"].iter().enumerate() {
         server.store.tell(run, entry, at as u64 + 1, &[chunk("x")]);
@@ -71,11 +71,11 @@ async fn what_lies_before_the_id_that_was_asked_for_is_old() {
 }
 
 #[tokio::test]
-async fn an_id_that_is_gone_begins_anew() {
+async fn a_client_whose_event_id_is_missing_gets_a_reset_and_all_events() {
     let (server, run) = with_run().await;
     server.store.tell(run, "5-0", 9, &[chunk("x")]);
     server.store.tell(run, "7-0", 10, &[chunk("y")]);
-    // Cut away before, lost in between, lost at the end.
+    // Trimmed away, lost in the middle, lost at the end.
     for asked in [EntryId::new(2, 0), EntryId::new(6, 0), EntryId::new(9, 0)] {
         let mut follower = Follower::new(&server.state, run, After::Entry(asked));
         let mut told = Vec::new();
@@ -88,7 +88,7 @@ async fn an_id_that_is_gone_begins_anew() {
 }
 
 #[tokio::test]
-async fn a_jump_of_the_numbers_begins_anew_once() {
+async fn a_gap_in_the_numbers_causes_one_reset() {
     let (server, run) = with_run().await;
     server.store.tell(run, "1-0", 1, &[chunk("x")]);
     let mut follower = Follower::new(&server.state, run, After::Start);
@@ -98,7 +98,7 @@ async fn a_jump_of_the_numbers_begins_anew_once() {
 }
 
 #[tokio::test]
-async fn a_store_that_lost_writes_is_noticed_even_when_it_writes_under_old_ids() {
+async fn lost_writes_are_noticed_even_when_new_events_get_smaller_ids() {
     let (server, run) = with_run().await;
     server.store.tell(run, "1-0", 1, &[chunk("x")]);
     server.store.tell(run, "2-0", 2, &[chunk("lost")]);
@@ -109,51 +109,51 @@ async fn a_store_that_lost_writes_is_noticed_even_when_it_writes_under_old_ids()
     check(&mut follower, &["reset", "1-0 1", "1-5 2", "caught up"]).await;
 }
 
-/// Tells all who follow what is stored behind an entry.
-fn hand(server: &Server, run: RunId, after: EntryId) {
+/// Shares the stored events after an entry with all followers.
+fn share(server: &Server, run: RunId, after: EntryId) {
     let events = server.store.lock().events.get(&run).cloned().unwrap_or_default();
     let entries = events.into_iter().filter(|entry| entry.id > after).map(Arc::new).collect();
     server.store.followed.tell(Some(Arc::new(Page { after, entries, is_whole: true })));
 }
 
 #[tokio::test]
-async fn what_a_follower_is_handed_it_does_not_read() {
+async fn a_follower_does_not_read_entries_that_were_shared_with_it() {
     let (server, run) = with_run().await;
     let mut follower = Follower::new(&server.state, run, After::Start);
     check(&mut follower, &["caught up"]).await;
     let reads = || server.store.reads.load(Ordering::Relaxed);
     let before = reads();
     server.store.tell(run, "1-0", 1, &[chunk("a")]);
-    hand(&server, run, EntryId::ZERO);
+    share(&server, run, EntryId::ZERO);
     check(&mut follower, &["1-0 1"]).await;
     server.store.tell(run, "2-0", 2, &[chunk("b")]);
     server.store.tell(run, "2-1", 3, &[chunk("c")]);
-    // From an entry before: somebody else has not come as far.
-    hand(&server, run, EntryId::ZERO);
+    // From an earlier entry, because another follower has not come as far.
+    share(&server, run, EntryId::ZERO);
     check(&mut follower, &["2-0 2", "2-1 3"]).await;
     server.store.tell(run, "3-0", 4, &[("graph_run_succeeded", json!({"outputs": {}}))]);
-    hand(&server, run, EntryId::new(2, 1));
+    share(&server, run, EntryId::new(2, 1));
     check(&mut follower, &["3-0 4", "end"]).await;
     assert_eq!(reads(), before);
 }
 
 #[tokio::test]
-async fn a_follower_that_missed_what_was_handed_out_reads_it() {
+async fn a_follower_reads_entries_when_it_missed_a_shared_page() {
     let (server, run) = with_run().await;
     server.store.tell(run, "1-0", 1, &[chunk("a")]);
     let mut follower = Follower::new(&server.state, run, After::Start);
     check(&mut follower, &["1-0 1", "caught up"]).await;
     assert_eq!(server.store.followed.reached(), Some(EntryId::new(1, 0)));
     server.store.tell(run, "2-0", 2, &[chunk("b")]);
-    hand(&server, run, EntryId::new(1, 0));
+    share(&server, run, EntryId::new(1, 0));
     server.store.tell(run, "3-0", 3, &[chunk("c")]);
-    hand(&server, run, EntryId::new(2, 0));
+    share(&server, run, EntryId::new(2, 0));
     check(&mut follower, &["2-0 2", "3-0 3"]).await;
     assert_eq!(server.store.followed.reached(), Some(EntryId::new(3, 0)));
 }
 
 #[tokio::test]
-async fn what_is_handed_out_after_a_loss_begins_anew() {
+async fn a_shared_page_after_lost_writes_causes_a_reset() {
     let (server, run) = with_run().await;
     server.store.tell(run, "1-0", 1, &[chunk("a")]);
     server.store.tell(run, "2-0", 2, &[chunk("lost")]);
@@ -161,7 +161,7 @@ async fn what_is_handed_out_after_a_loss_begins_anew() {
     check(&mut follower, &["1-0 1", "2-0 2", "caught up"]).await;
     server.store.lock().events.get_mut(&run).unwrap().truncate(1);
     server.store.tell(run, "3-0", 2, &[chunk("instead")]);
-    hand(&server, run, EntryId::new(2, 0));
+    share(&server, run, EntryId::new(2, 0));
     check(&mut follower, &["reset", "1-0 1", "3-0 2", "caught up"]).await;
 }
 
@@ -175,7 +175,7 @@ async fn a_process_that_stops_ends_its_streams() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_is_told_every_ten_seconds_until_the_stream_is_given_up() {
+async fn silence_is_reported_every_ten_seconds_until_the_stream_ends() {
     let (server, run) = with_run().await;
     let began = tokio::time::Instant::now();
     let mut follower = Follower::new(&server.state, run, After::Start);
@@ -186,7 +186,7 @@ async fn silence_is_told_every_ten_seconds_until_the_stream_is_given_up() {
 }
 
 #[tokio::test]
-async fn our_own_stream_has_the_engines_events_in_full() {
+async fn our_own_stream_contains_the_engines_events_completely() {
     let (server, run) = with_run().await;
     server.store.tell(
         run,
@@ -227,7 +227,7 @@ async fn our_own_stream_has_the_engines_events_in_full() {
 }
 
 #[tokio::test]
-async fn what_is_there_can_be_read_without_following() {
+async fn stored_events_can_be_read_without_following() {
     let (server, run) = with_run().await;
     server.store.tell(run, "1-0", 1, &[("graph_run_started", json!({}))]);
     let answer = server.get(ADMIN, &format!("/api/v1/runs/{run}/events?follow=false")).await;

@@ -14,7 +14,7 @@ async fn health_and_metrics_need_no_key() {
 }
 
 #[tokio::test]
-async fn a_loop_that_stands_still_and_a_process_that_stops_are_told() {
+async fn a_hanging_loop_fails_livez_and_a_stopping_process_fails_readyz() {
     let server = Server::start();
     server.state.pulse.beat();
     tokio::time::pause();

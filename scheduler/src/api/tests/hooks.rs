@@ -1,4 +1,4 @@
-//! Webhooks, as far as a fake store shows them: who is let in, and what happens when no run can be taken.
+//! Tests of webhooks over a fake store: their secret, and the answer when no run can be accepted.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -27,7 +27,7 @@ async fn call(server: &Server, path: &str, headers: &[(&str, &str)], body: &str)
 }
 
 #[tokio::test]
-async fn a_secret_opens_the_webhook_and_is_not_among_what_the_run_is_given() {
+async fn a_webhook_requires_its_secret_and_the_run_does_not_get_it() {
     let server = Server::start();
     let path = hooked(&server).await;
     assert_eq!(call(&server, &path, &[], "{}").await.status, 401);
@@ -42,7 +42,7 @@ async fn a_secret_opens_the_webhook_and_is_not_among_what_the_run_is_given() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_finds_no_room_says_when_to_try_again_and_repeats_safely() {
+async fn a_webhook_call_to_a_full_shard_can_be_repeated_safely() {
     let server = Server::start();
     let path = hooked(&server).await;
     let headers = [("x-webhook-secret", "hunter2-and-more"), ("idempotency-key", "k")];

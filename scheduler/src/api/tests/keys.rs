@@ -1,4 +1,4 @@
-//! Keys of apps: several each, and each can be revoked, also while it is in use.
+//! Tests of the keys of apps: several for each app, and each can be revoked, also while it is in use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tidemill_common::store::memory::MemoryStore;
 
 use super::fixtures::{ADMIN, GREETER, Server, config, frames, request};
 
-/// Longest wait; a revoked key is noticed within a second.
+/// The longest wait; a revoked key is noticed within a second.
 const LONG: Duration = Duration::from_secs(30);
 
 fn start() -> Server {
@@ -22,7 +22,7 @@ fn start() -> Server {
 async fn listed(server: &Server, app: &str) -> Vec<(String, bool, bool)> {
     let answer = server.get(ADMIN, &format!("/api/v1/apps/{app}/keys")).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
-    assert!(!answer.text.contains("app-"), "no key is told: {}", answer.text);
+    assert!(!answer.text.contains("app-"), "no key is shown: {}", answer.text);
     let mut keys: Vec<_> = answer.json()["data"].as_array().unwrap().iter().map(shown).collect();
     keys.sort_by_key(|(_, is_first, _)| !is_first);
     keys
@@ -34,7 +34,7 @@ fn shown(key: &Json) -> (String, bool, bool) {
     (id, key["first"] == true, !key["revoked_at"].is_null())
 }
 
-/// Makes another key of an app; gives its id and itself.
+/// Creates another key of an app. Returns its id and the key.
 async fn another(server: &Server, app: &str) -> (String, String) {
     let made = server.ask(request("POST", ADMIN, &format!("/api/v1/apps/{app}/keys"), "")).await;
     assert_eq!(made.status, 201, "{}", made.text);
@@ -48,7 +48,7 @@ async fn revoke(server: &Server, id: &str) {
 }
 
 #[tokio::test]
-async fn a_key_is_rotated_with_an_overlap_and_no_version_brings_the_old_one_back() {
+async fn keys_can_be_rotated_with_an_overlap_and_a_new_version_brings_no_old_key_back() {
     let server = start();
     let (app, old) = server.app().await;
     let (_, of_another_app) = server.app().await;
@@ -76,7 +76,7 @@ async fn a_key_is_rotated_with_an_overlap_and_no_version_brings_the_old_one_back
     let budget = format!("/api/v1/keys/{old_id}/budget");
     assert_eq!(server.ask(request("PUT", ADMIN, &budget, r#"{"tokens": 5}"#)).await.status, 200);
 
-    // The last one may go, too: then the admin alone reaches the app.
+    // The last key can be revoked too: then only the admin reaches the app.
     revoke(&server, &new_id).await;
     assert_eq!(server.get(&new, "/v1/info").await.status, 401);
     assert_eq!(server.get(ADMIN, &format!("/api/v1/apps/{app}")).await.status, 200);
@@ -85,7 +85,7 @@ async fn a_key_is_rotated_with_an_overlap_and_no_version_brings_the_old_one_back
 }
 
 #[tokio::test]
-async fn what_is_no_id_of_a_key_or_app_is_refused_and_a_key_is_not_repeated() {
+async fn an_unknown_id_is_refused_and_a_given_key_is_not_repeated() {
     let server = start();
     let (app, key) = server.app().await;
     let unknown = server.ask(request("DELETE", ADMIN, "/api/v1/keys/0123456789abcdef", "")).await;
@@ -99,7 +99,7 @@ async fn what_is_no_id_of_a_key_or_app_is_refused_and_a_key_is_not_repeated() {
         assert_eq!(server.ask(request(method, ADMIN, path, "")).await.status, 404);
     }
     let own = server.ask(request("DELETE", &key, &format!("/api/v1/keys/{id}"), "")).await;
-    assert_eq!(own.status, 401, "the admin alone revokes");
+    assert_eq!(own.status, 401, "only the admin revokes keys");
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn a_stream_ends_with_an_error_and_a_request_with_401_when_their_key_is_re
         let body = json!({"inputs": {"name": "Ada"}, "user": "u", "response_mode": mode});
         body.to_string()
     };
-    // Nobody executes the runs, so both would be open for long.
+    // No scheduler executes the runs, so both would be open for long.
     let stream = server.send(request("POST", &key, "/v1/workflows/run", &run("streaming"))).await;
     let other = server.send(request("POST", &bystander, "/v1/workflows/run", &run("streaming"))).await;
     assert_eq!((stream.status().as_u16(), other.status().as_u16()), (200, 200));
@@ -128,11 +128,11 @@ async fn a_stream_ends_with_an_error_and_a_request_with_401_when_their_key_is_re
     let (_, _, last) = frames.last().unwrap();
     let expected = json!({"event": "error", "code": "unauthorized", "message": "this API key was revoked", "status": 401});
     assert_eq!(last, &expected, "{told}");
-    // The words show that it was let in first.
+    // This message shows that the request was accepted first.
     let (code, message) = (&expected["code"], &expected["message"]);
     let said = waited.json();
     assert_eq!((waited.status.as_u16(), &said["code"], &said["message"]), (401, code, message));
-    // The first frame of the stream under the other key; the next one comes in ten seconds.
+    // The first frame of the stream with the other key; the next one comes in ten seconds.
     let ping = other.frame().await.unwrap().unwrap().into_data().unwrap();
     assert_eq!(&ping[..], b"event: ping\n\n");
     assert!(tokio::time::timeout(Duration::from_millis(600), other.frame()).await.is_err(), "it stays open");

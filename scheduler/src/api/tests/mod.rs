@@ -1,4 +1,4 @@
-//! The API in-process over a fake store; in [`whole`] over a real one in memory.
+//! Tests of the API in one process, over a fake store, or in [`whole`] over the in-memory store.
 
 mod cataloguing;
 mod controlling;

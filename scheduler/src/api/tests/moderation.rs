@@ -1,4 +1,4 @@
-//! A workflow that switches moderation on: refused, or run without it where the settings say so. Never silently.
+//! Tests of a workflow that enables moderation: it is refused, or runs without moderation if the settings allow that.
 
 use serde_json::json;
 
@@ -22,7 +22,7 @@ fn names_it(message: &str) {
 }
 
 #[tokio::test]
-async fn it_is_neither_published_nor_run_unless_it_may_be_left_out() {
+async fn a_moderated_workflow_is_neither_published_nor_run_by_default() {
     let server = Server::start();
     let (app, _) = server.app().await;
     for (path, body) in [
@@ -41,7 +41,7 @@ async fn it_is_neither_published_nor_run_unless_it_may_be_left_out() {
 }
 
 #[tokio::test]
-async fn where_it_may_be_left_out_it_is_published_with_a_warning_and_shown_as_off() {
+async fn if_moderation_may_be_left_out_it_is_published_with_a_warning_and_shown_as_off() {
     let server = Server::with(lenient());
     let published = server.post(ADMIN, "/api/v1/apps", &json!({"workflow": moderated()})).await;
     assert_eq!(published.status, 201, "{}", published.text);
@@ -57,8 +57,8 @@ async fn where_it_may_be_left_out_it_is_published_with_a_warning_and_shown_as_of
 }
 
 #[tokio::test]
-async fn an_app_that_was_published_before_is_refused_when_it_is_to_run() {
-    // As a version did that passed over moderation.
+async fn an_app_that_was_published_earlier_is_refused_at_its_next_run() {
+    // An earlier version published it without a check.
     let before = Server::with(lenient());
     let published = before.post(ADMIN, "/api/v1/apps", &json!({"workflow": moderated()})).await.json();
     let text = |name: &str| published[name].as_str().unwrap().to_string();
@@ -80,7 +80,7 @@ async fn an_app_that_was_published_before_is_refused_when_it_is_to_run() {
     let refused = server.post(ADMIN, "/api/v1/runs/import", &snapshot.json()).await;
     assert_eq!(refused.status, 422, "{}", refused.text);
     assert_eq!(server.store.lock().created.len(), 1, "nothing was run");
-    // What runs goes on, and is shown.
+    // A run that exists continues, and is shown.
     assert_eq!(server.get(ADMIN, &format!("/api/v1/runs/{running}")).await.status, 200);
     assert_eq!(server.get(&text("key"), "/v1/info").await.status, 200);
 }

@@ -1,4 +1,4 @@
-//! Runs that wait for somebody, as Dify's clients meet them.
+//! Tests of runs that wait for a person, in Dify's API.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::fixtures::{ADMIN, Server, frames};
 
 const FORM: &str = r#"{"pause_id":"p","kind":"human_input","node_id":"end","node_execution_id":"8b6f3a52-1c1f-5c11-9c2e-0a64d1a6f1e2","node_title":"Finish","content":"Fine? {{#$output.note#}}","inputs":[{"type":"paragraph","output_variable_name":"note"}],"actions":[{"id":"yes","title":"Yes","button_style":"default"}],"defaults":{"note":7},"opened_at":"1700000000000000","expires_at":"9999999999000000","status":"pending"}"#;
 
-/// Tells the greeter's run up to a pause.
+/// Adds the events of the greeter's run up to a pause.
 fn tell_pause(server: &Server, run: RunId) {
     let store = &server.store;
     let about = |id: &str, node: &str| json!({"id": id, "node_id": node});
@@ -82,7 +82,7 @@ const TO_THE_PAUSE: [&str; 6] = [
 ];
 
 #[tokio::test]
-async fn a_blocking_run_that_waits_says_for_what() {
+async fn a_blocking_request_returns_the_form_that_its_run_waits_for() {
     let server = Server::start();
     let (_, key) = server.app().await;
     let body = json!({"inputs": {"name": "Ada"}, "user": "u"});
@@ -103,7 +103,7 @@ async fn a_blocking_run_that_waits_says_for_what() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_where_the_run_waits() {
+async fn a_stream_ends_when_the_run_waits() {
     let server = Server::start();
     let (_, key) = server.app().await;
     let body = json!({"inputs": {"name": "Ada"}, "user": "u", "response_mode": "streaming"});
@@ -114,7 +114,7 @@ async fn a_stream_ends_where_the_run_waits() {
 }
 
 #[tokio::test]
-async fn whoever_takes_a_waiting_run_up_is_told_what_it_waits_for() {
+async fn a_snapshot_of_a_waiting_run_contains_its_form() {
     let query = "user=u&include_state_snapshot=true";
     for (query, goes_on) in [(query.to_string(), false), (format!("{query}&continue_on_pause=true"), true)] {
         let server = Server::start();
@@ -151,7 +151,7 @@ async fn whoever_takes_a_waiting_run_up_is_told_what_it_waits_for() {
 }
 
 #[tokio::test]
-async fn a_run_that_went_on_is_told_beyond_its_pause() {
+async fn a_stream_of_a_run_that_continued_goes_beyond_its_pause() {
     let server = Server::start();
     let (id, key) = server.app().await;
     let run = server.run(&id).await;
@@ -163,7 +163,7 @@ async fn a_run_that_went_on_is_told_beyond_its_pause() {
 }
 
 #[tokio::test]
-async fn a_form_is_shown_and_answered_once() {
+async fn a_form_is_shown_and_can_be_answered_once() {
     let server = Server::start();
     let (id, key) = server.app().await;
     let (_, stranger) = server.app().await;
@@ -213,7 +213,7 @@ async fn a_form_is_shown_and_answered_once() {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_is_stopped_like_any_other() {
+async fn a_waiting_run_can_be_stopped() {
     let server = Server::start();
     let (id, key) = server.app().await;
     let run = server.run(&id).await;
@@ -224,7 +224,7 @@ async fn a_run_that_waits_is_stopped_like_any_other() {
     assert_eq!(kinds, ["stop"]);
 }
 
-/// What else can wait.
+/// A pause of another kind than a form.
 fn question(kind: &str, changes: Json) -> String {
     let mut pause = json!({
         "pause_id": "p", "kind": kind, "node_id": "end", "node_title": "Finish", "status": "pending",
@@ -244,7 +244,7 @@ async fn asked(pause: String) -> (Server, RunId, String, String) {
 }
 
 #[tokio::test]
-async fn cx_a19_a_value_is_held_to_the_schema_and_the_pause_stays_open() {
+async fn cx_a19_a_value_must_fit_the_schema_or_the_pause_stays_open() {
     let (server, run, path, _) =
         asked(question("user_interaction", json!({"schema": {"type": "integer"}}))).await;
     for (body, code) in [
@@ -276,7 +276,7 @@ async fn cx_a19_a_value_is_held_to_the_schema_and_the_pause_stays_open() {
 }
 
 #[tokio::test]
-async fn what_is_called_off_is_shown_so_and_not_answered_any_more() {
+async fn a_withdrawn_pause_is_shown_as_cancelled_and_cannot_be_answered() {
     let (server, run, path, _) = asked(question("confirm", json!({}))).await;
     assert_eq!(server.post(ADMIN, &path, &json!({"cancel": true, "key": "k"})).await.status.as_u16(), 202);
     let listed = server.get(ADMIN, &format!("/api/v1/runs/{run}/pauses")).await.json();
@@ -287,7 +287,7 @@ async fn what_is_called_off_is_shown_so_and_not_answered_any_more() {
 }
 
 #[tokio::test]
-async fn clients_that_know_only_forms_see_and_answer_everything_as_one() {
+async fn clients_that_know_only_forms_can_answer_every_kind_of_pause() {
     let approval = json!({"schema": {"type": "object", "required": ["approved"], "properties": {
         "approved": {"type": "boolean"}, "comment": {"type": "string"}}}});
     let (server, run, _, key) = asked(question("user_interaction", approval)).await;

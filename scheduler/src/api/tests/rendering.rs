@@ -52,7 +52,7 @@ async fn stored_values_are_opened_and_secrets_masked() {
 }
 
 #[tokio::test]
-async fn a_run_that_gives_out_a_secret_shows_it_only_where_that_is_wished_and_only_in_its_outputs() {
+async fn a_secret_is_shown_only_in_outputs_of_a_run_and_only_if_the_setting_allows_it() {
     let secret = json!({"$tm": "secret", "name": "TOKEN"});
     let joined = json!({"$tm": "joined", "parts": ["key: ", secret]});
     let event = json!({"outputs": {"a": secret, "b": joined}, "inputs": {"a": secret}});
@@ -71,7 +71,7 @@ async fn a_run_that_gives_out_a_secret_shows_it_only_where_that_is_wished_and_on
 }
 
 #[tokio::test]
-async fn a_chunk_that_lies_apart_is_its_markdown_from_a_byte_on() {
+async fn a_chunk_in_a_blob_is_its_markdown_from_the_given_byte() {
     let chunk = |id: &str, ty: &str, from: u64| json!({"chunk": {"$tm": "blob", "id": id, "type": ty, "size": 9}, "from": from});
     assert_eq!(opened(chunk("t", "string", 3)).await, json!({"chunk": "xt"}));
     assert_eq!(opened(chunk("l", "array[string]", 0)).await, json!({"chunk": "- a\n- b"}));

@@ -3,7 +3,7 @@ use tidemill_common::ids::RunId;
 
 use super::fixtures::{Server, config, frames, request, resume};
 
-/// Tells a whole run of the greeter: four entries.
+/// Adds the events of a complete run of the greeter: four entries.
 fn tell_all(server: &Server, run: RunId) {
     let store = &server.store;
     let about = |id: &str, node: &str| json!({"id": id, "node_id": node});
@@ -48,7 +48,7 @@ fn expected(events: &[(&str, &str)]) -> Vec<(Option<String>, String)> {
 }
 
 #[tokio::test]
-async fn a_blocking_run_answers_with_what_it_made() {
+async fn a_blocking_request_returns_the_outputs_of_its_run() {
     let server = Server::start();
     let (_, key) = server.app().await;
     let body = json!({"inputs": {"name": "Ada"}, "user": "u"});
@@ -79,7 +79,7 @@ async fn a_blocking_run_answers_with_what_it_made() {
 }
 
 #[tokio::test]
-async fn a_streaming_run_pings_and_tells_every_event_with_an_id_at_the_last_of_each_entry() {
+async fn a_stream_starts_with_a_ping_and_the_last_event_of_each_entry_has_an_id() {
     let server = Server::start();
     let (_, key) = server.app().await;
     let body = json!({"inputs": {"name": "Ada"}, "user": "u", "response_mode": "streaming"});
@@ -106,7 +106,7 @@ async fn a_streaming_run_pings_and_tells_every_event_with_an_id_at_the_last_of_e
 }
 
 #[tokio::test]
-async fn inputs_that_do_not_fit_are_an_event_in_streaming_mode() {
+async fn invalid_inputs_are_an_event_in_streaming_mode() {
     let server = Server::start();
     let (_, key) = server.app().await;
     let body = json!({"inputs": {}, "user": "u", "response_mode": "streaming"});
@@ -117,7 +117,7 @@ async fn inputs_that_do_not_fit_are_an_event_in_streaming_mode() {
 }
 
 #[tokio::test]
-async fn a_stream_can_be_kept_open_behind_an_error_as_on_dify() {
+async fn a_stream_can_stay_open_after_an_error_as_on_dify() {
     let mut config = config();
     config.compat.error_event_closes_stream = false;
     let server = Server::with(config);
@@ -125,14 +125,14 @@ async fn a_stream_can_be_kept_open_behind_an_error_as_on_dify() {
     let body = json!({"inputs": {}, "user": "u", "response_mode": "streaming"});
     let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        // Only the end of the process, or long silence, ends it.
+        // Only a stop of the process, or long silence, ends the stream.
         server.shutdown.send_replace(true);
     });
     assert_eq!(names(&answer.text), expected(&[("", "ping"), ("", "error")]));
 }
 
 #[tokio::test]
-async fn a_stream_is_taken_up_behind_any_id_without_gap_or_repeat() {
+async fn a_stream_can_be_resumed_after_any_id_without_gap_or_repeat() {
     let server = Server::start();
     let (_, key) = server.app().await;
     let (app, _) = (server.get(&key, "/v1/info").await, ());
@@ -160,16 +160,16 @@ async fn a_stream_is_taken_up_behind_any_id_without_gap_or_repeat() {
         ),
     ] {
         let answer = server.ask(resume(&key, &path, last)).await;
-        assert_eq!(names(&answer.text), expected(&events), "behind {last}");
+        assert_eq!(names(&answer.text), expected(&events), "after {last}");
     }
-    // Without an id, as on Dify: the end alone, without a ping.
+    // Without an id, as on Dify: only the last event, without a ping.
     assert_eq!(names(&server.get(&key, &path).await.text), expected(&[("", "workflow_finished")]));
     assert_eq!(server.get(&key, &path.replace("user=u", "user=v")).await.status, 404);
     assert_eq!(server.ask(resume(&key, &path, "nonsense")).await.status, 400);
 }
 
 #[tokio::test]
-async fn whoever_comes_later_gets_a_snapshot_when_asked_and_live_events_only_when_not() {
+async fn a_late_client_gets_a_snapshot_on_request_and_else_only_live_events() {
     for (query, before) in [
         (
             "&include_state_snapshot=true",
@@ -205,7 +205,7 @@ async fn whoever_comes_later_gets_a_snapshot_when_asked_and_live_events_only_whe
 }
 
 #[tokio::test]
-async fn a_run_is_stopped_by_its_own_app_alone() {
+async fn only_the_app_of_a_run_can_stop_it() {
     let server = Server::start();
     let (id, key) = server.app().await;
     let (_, stranger) = server.app().await;
@@ -224,7 +224,7 @@ async fn a_run_is_stopped_by_its_own_app_alone() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_leaves_the_run_alone() {
+async fn a_run_continues_when_its_client_leaves() {
     let server = Server::start();
     let (_, key) = server.app().await;
     let body = json!({"inputs": {"name": "Ada"}, "user": "u", "response_mode": "streaming"});
@@ -234,7 +234,7 @@ async fn a_client_that_leaves_leaves_the_run_alone() {
 }
 
 #[tokio::test]
-async fn a_process_that_stops_tells_a_waiting_client_where_to_ask_on() {
+async fn a_stopping_process_tells_a_waiting_client_where_to_find_the_run() {
     let server = Server::start();
     let (_, key) = server.app().await;
     let body = json!({"inputs": {"name": "Ada"}, "user": "u"});

@@ -9,7 +9,7 @@ fn field(new: &NewRun, name: &str) -> Json {
 }
 
 #[tokio::test]
-async fn a_run_has_exactly_the_system_variables_and_inputs_that_were_given() {
+async fn with_given_system_variables_a_run_has_exactly_the_given_values() {
     let server = Server::start();
     let sys = json!({"user_id": "someone", "files": [], "odd": 7, "nothing": null});
     let body = json!({"workflow": GREETER, "inputs": {"name": ["Ada"], "undeclared": 1}, "sys": sys});
@@ -29,12 +29,12 @@ async fn a_run_has_exactly_the_system_variables_and_inputs_that_were_given() {
 }
 
 #[tokio::test]
-async fn a_run_without_given_ones_has_difys() {
+async fn without_given_system_variables_a_run_has_those_of_dify() {
     let server = Server::start();
     let (app, _) = server.app().await;
     let run = server.run(&app).await;
     let new = server.store.lock().created[0].clone();
-    assert_eq!(field(&new, "inputs"), json!({"name": "Ada", "size": null}), "the form completes them");
+    assert_eq!(field(&new, "inputs"), json!({"name": "Ada", "size": null}), "the form adds missing inputs");
     let sys = field(&new, "sys");
     let names: Vec<&String> = sys.as_object().unwrap().keys().collect();
     assert_eq!(names, ["user_id", "app_id", "workflow_id", "workflow_run_id", "files", "timestamp"]);
@@ -44,7 +44,7 @@ async fn a_run_without_given_ones_has_difys() {
 }
 
 #[tokio::test]
-async fn a_large_input_lies_apart_and_belongs_to_the_run() {
+async fn a_large_input_is_a_blob_that_belongs_to_the_run() {
     let server = Server::start();
     let large = "x".repeat(9_000);
     let body = json!({"workflow": GREETER, "inputs": {"name": large}, "sys": {}});
@@ -60,7 +60,7 @@ async fn a_large_input_lies_apart_and_belongs_to_the_run() {
 }
 
 #[tokio::test]
-async fn a_repeated_request_makes_no_second_run_and_another_is_refused() {
+async fn a_repeated_request_creates_no_second_run_and_another_request_under_its_key_is_refused() {
     let server = Server::start();
     let ask = async |name: &str, key: &str| {
         let body = json!({"workflow": GREETER, "inputs": {"name": name}});
@@ -79,7 +79,7 @@ async fn a_repeated_request_makes_no_second_run_and_another_is_refused() {
 }
 
 #[tokio::test]
-async fn whoever_comes_again_creates_what_the_first_one_could_not() {
+async fn a_repeated_request_creates_the_run_when_the_first_one_was_refused() {
     let server = Server::start();
     let ask = async || {
         let body = json!({"workflow": GREETER, "inputs": {"name": "Ada"}});
@@ -97,7 +97,7 @@ async fn whoever_comes_again_creates_what_the_first_one_could_not() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_run_is_refused_with_its_reason() {
+async fn an_invalid_submission_is_refused_with_its_reason() {
     let server = Server::start();
     let with = |key: &str, value: Json| {
         let mut body = json!({"workflow": GREETER, "inputs": {"name": "Ada"}});
@@ -125,7 +125,7 @@ async fn what_cannot_be_run_is_refused_with_its_reason() {
             "",
         ),
     ] {
-        // An app and a workflow exclude each other, which the request for an unknown app must not trip over.
+        // The case with an unknown app must not also contain a workflow, because they exclude each other.
         let mut body = body;
         if code == "not_found" {
             body.as_object_mut().unwrap().remove("workflow");
@@ -183,7 +183,7 @@ async fn runs_are_listed_newest_first_and_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_run_shows_its_nodes_in_file_order_and_takes_a_stop() {
+async fn a_run_shows_its_nodes_in_file_order_and_accepts_a_stop() {
     let server = Server::start();
     let (app, _) = server.app().await;
     let run = server.run(&app).await;
@@ -214,5 +214,5 @@ async fn tc_b_003_a_workflow_that_is_called_too_deep_is_refused() {
     let refused = ask(json!(6)).await;
     assert_eq!(refused.status, 400);
     assert_eq!(refused.json()["message"], "Max workflow call depth 5 reached.");
-    assert_eq!(server.store.lock().created.len(), 1, "nothing was made of it");
+    assert_eq!(server.store.lock().created.len(), 1, "no run was created");
 }

@@ -1,4 +1,4 @@
-//! Runs that are really executed: the store in memory and the machine, driven by hand.
+//! Tests with runs that are really executed: the in-memory store and the engine, with commits made by the test.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tidemill_common::wire::{fact, state};
 
 use super::fixtures::{ADMIN, Server, config, frames, resume};
 
-/// Applies the facts of a run's shard, one commit each, until the run is over.
+/// Applies the facts of a run's shard, one commit each, until the run has ended.
 pub(super) async fn drive(server: &Server, store: &MemoryStore, run: RunId) {
     let lease = Duration::from_secs(5);
     let mut owner = store.claim(run.shard(), "tests", lease).await.unwrap().unwrap();
@@ -59,11 +59,11 @@ fn events(text: &str) -> Vec<(Option<EntryId>, Json)> {
 }
 
 #[tokio::test]
-async fn a_run_is_told_whole_and_from_every_id_on_exactly_what_is_left() {
+async fn a_run_is_streamed_completely_and_from_each_id_exactly_the_rest() {
     let store = MemoryStore::new(Arc::new(SystemClock));
     let server = Server::over(config(), Arc::new(store.clone()), Arc::default());
     let (_, key) = server.app().await;
-    // Above 1 KiB of text, below the bound of what travels inline: the step evaluates all of it.
+    // Above 1 KiB of text, and below the limit of inline values, so that the engine evaluates all of it itself.
     let name = "y".repeat(5_000);
     let body = json!({"inputs": {"name": name}, "user": "u", "response_mode": "streaming"});
     let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
@@ -87,7 +87,7 @@ async fn a_run_is_told_whole_and_from_every_id_on_exactly_what_is_left() {
     for (at, (id, _)) in told.iter().enumerate() {
         let Some(id) = id else { continue };
         let left = events(&server.ask(resume(&key, &path, &id.to_string())).await.text);
-        assert_eq!(left[1..], told[at + 1..], "behind {id}");
+        assert_eq!(left[1..], told[at + 1..], "after {id}");
     }
     let own = server.get(ADMIN, &format!("/api/v1/runs/{run}/events")).await;
     let seqs: Vec<u64> = events(&own.text).iter().map(|(_, data)| data["seq"].as_u64().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! The budget of a key: in tokens and in money, in all and by day.
+//! The budget of an API key: limits on tokens and on money, in total and per day.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::machine::body::Price;
@@ -6,33 +6,33 @@ use tidemill_common::machine::budget;
 use tidemill_common::store::KeySpent;
 use tidemill_common::value::JsonMap;
 
-/// What a key may spend; nothing bounds what is absent.
+/// The most that a key may spend. A limit that is `None` does not apply.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct KeyBudget {
-    /// Tokens in all.
+    /// Tokens in total.
     pub tokens: Option<u64>,
-    /// Tokens a day (UTC).
+    /// Tokens per day (UTC).
     pub tokens_per_day: Option<u64>,
-    /// Money in all; what is spent in another currency is not held against it.
+    /// Money in total. Spending in other currencies does not count.
     pub price: Option<Price>,
-    /// Money a day (UTC).
+    /// Money per day (UTC).
     pub price_per_day: Option<Price>,
 }
 
 impl KeyBudget {
-    /// Reads it as it is stored.
+    /// Reads the stored form.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A text that says what is wrong.
     pub fn read(text: &str) -> Result<Self, String> {
         let map: JsonMap = serde_json::from_str(text).map_err(|error| error.to_string())?;
         Self::of(&map)
     }
 
-    /// Reads it as a request gives it.
+    /// Reads the form of a request.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A text that says what is wrong.
     pub fn of(map: &JsonMap) -> Result<Self, String> {
         const KEYS: [&str; 4] = ["tokens", "tokens_per_day", "price", "price_per_day"];
         if let Some(key) = map.keys().find(|key| !KEYS.contains(&key.as_str())) {
@@ -55,7 +55,7 @@ impl KeyBudget {
         })
     }
 
-    /// As it is stored and shown.
+    /// The JSON form that is stored and shown.
     pub fn to_json(&self) -> Json {
         let price = |price: &Option<Price>| price.as_ref().map(budget::price_text);
         json!({
@@ -66,7 +66,7 @@ impl KeyBudget {
         })
     }
 
-    /// Why what was spent leaves nothing more to spend, if it does.
+    /// Returns which limit the key has reached, or `None` while it may spend more.
     pub fn crossed(&self, key: &str, all: &KeySpent, today: &KeySpent) -> Option<String> {
         for (name, max, spent) in
             [("tokens", self.tokens, all), ("tokens_per_day", self.tokens_per_day, today)]
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_has_spent_all_it_may_says_which_bound_it_met() {
+    fn a_key_that_may_spend_no_more_says_which_limit_it_reached() {
         let budget =
             KeyBudget::read(r#"{"tokens":10,"tokens_per_day":5,"price":"1 EUR","price_per_day":"0.5 EUR"}"#)
                 .unwrap();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_budget_says_what_is_wrong() {
+    fn an_invalid_budget_says_what_is_wrong() {
         for (text, said) in [
             (r#"{"token":1}"#, "a budget has no token; it has tokens, tokens_per_day, price, price_per_day"),
             (r#"{"tokens":"1"}"#, "tokens must be a whole number"),

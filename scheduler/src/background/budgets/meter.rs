@@ -1,5 +1,5 @@
-//! Model calls on `/metrics`: tokens and prices by provider, model and key, counted when their commit is written, and so once however
-//! often a job was handed out.
+//! Counts model calls for `/metrics`: tokens and prices by provider, model and API key. It counts when a commit is
+//! written, so each call counts once, however often its job was delivered.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -9,12 +9,12 @@ use tidemill_common::wire::commit::SpentWrite;
 
 use crate::metrics as names;
 
-/// What stands for all that is beyond the bound.
+/// The label for everything above the limit of series.
 const OTHER: &str = "other";
-/// Prices are counted in units of `10^-9`, since a counter counts whole numbers.
+/// Prices are counted in units of `10^-9`, because a counter holds whole numbers.
 const NANO: u32 = 9;
 
-/// See the module.
+/// Counts model calls, with a limit on the number of label sets.
 #[derive(Debug)]
 pub struct Meter {
     series_max: usize,
@@ -22,12 +22,13 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Tells apart so many combinations of provider, model and key; all others are `other` (`scheduler.spending_series_max`).
+    /// Keeps this many combinations of provider, model and key; all others become `other`
+    /// (`scheduler.spending_series_max`).
     pub fn new(series_max: usize) -> Self {
         Self { series_max, seen: Mutex::default() }
     }
 
-    /// Counts the calls of a commit that is written.
+    /// Counts the calls of a written commit.
     pub fn count(&self, spent: &SpentWrite) {
         for call in &spent.calls {
             let labels = self.labels(call, spent.key.as_deref().unwrap_or_default());
@@ -68,7 +69,7 @@ mod tests {
     use tidemill_common::clock::Timestamp;
 
     #[test]
-    fn beyond_the_bound_all_is_other() {
+    fn above_the_limit_of_series_every_label_is_other() {
         let call = |model: &str| Spending {
             at: Timestamp::default(),
             provider: "p".into(),

@@ -1,8 +1,8 @@
-//! What API keys may spend on models. A key's spending is counted by the commits of all shards; each scheduler adds it up every second
-//! for the keys that have a budget. Of one that has spent too much the runs on its shards are ended, paused ones too, and
-//! new ones are refused everywhere.
+//! Enforces the budgets of API keys. Commits of all shards count what a key spends. Every second each scheduler adds up
+//! the spending of the keys that have a budget. When a key has spent too much, the scheduler ends its runs on the own
+//! shards, paused ones too, and every scheduler refuses new ones.
 //!
-//! So a key can spend more than its budget by what its calls cost that are under way, or begin within that second.
+//! So a key can exceed its budget by the cost of the calls that are in flight, or begin within that second.
 
 mod budget;
 mod meter;
@@ -22,22 +22,22 @@ pub use crate::background::budgets::budget::KeyBudget;
 pub use crate::background::budgets::meter::Meter;
 use crate::shards::lease::Lease;
 
-/// Between two looks at what keys have spent.
+/// The pause between two checks of what keys have spent.
 const LOOK: Duration = Duration::from_secs(1);
-/// Between two looks while no key has a budget: the first one that is set counts after that at the latest.
+/// The pause while no key has a budget. The first budget takes effect after this time at the latest.
 const UNBOUND: Duration = Duration::from_secs(5);
-/// Between two looks for runs of a key that has spent too much: some may have begun just before.
+/// The pause between two searches for runs of a key that has spent too much: some may have begun just before.
 const AGAIN: Duration = Duration::from_secs(5);
-/// Between two looks at all runs that are open, not only at those that have begun meanwhile.
+/// The pause between two searches through all open runs. Other searches only look at new runs.
 const ALL_AGAIN: Duration = Duration::from_secs(60);
-/// How long before a look a run may have been created that was not in the lists yet.
+/// The longest time between the creation of a run and its entry in the lists.
 const LATE: Duration = Duration::from_secs(60);
-/// Runs that are listed at once, and whose keys are asked for side by side.
+/// Runs in one page of the list. Their keys are read concurrently.
 const PAGE: usize = 100;
-/// The key of the command, so that a run is told once.
+/// The idempotency key of the command: a run gets it only once.
 const COMMAND: &str = "tidemill:over_budget";
 
-/// See the module.
+/// Knows the keys that have spent too much, and ends their runs.
 #[derive(Clone)]
 pub struct Budgets {
     store: Arc<dyn Runs>,
@@ -45,17 +45,17 @@ pub struct Budgets {
 }
 
 impl Budgets {
-    /// Nothing is known yet of what keys have spent.
+    /// Creates it. No spending is known yet.
     pub fn new(store: Arc<dyn Runs>) -> Self {
         Self { store, exceeded: Arc::default() }
     }
 
-    /// Why a key may spend nothing more, as of the last look.
+    /// Returns why a key may spend nothing more, as of the last check.
     pub fn exceeded(&self, key: &str) -> Option<String> {
         self.exceeded.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    /// Looks after keys, and after the runs on the shards of this process, until it is told to stop.
+    /// Checks the keys, and the runs on the shards of this process, until `stop` is set.
     pub async fn run(self, lease: Arc<Lease>, mut stop: Receiver<bool>) {
         let mut looks = Looks::default();
         while !*stop.borrow() {
@@ -63,7 +63,7 @@ impl Budgets {
                 Ok(None) => (false, UNBOUND),
                 Ok(Some(is_new)) => (is_new, LOOK),
                 Err(error) => {
-                    tracing::warn!(%error, "budgets of keys have to wait for the store");
+                    tracing::warn!(%error, "budgets of keys cannot be checked yet");
                     (false, LOOK)
                 }
             };
@@ -71,7 +71,7 @@ impl Budgets {
                 && let Some(which) = looks.due(Instant::now(), is_new, lease.shards())
                 && let Err(error) = self.end_runs(which, &looks.shards).await
             {
-                tracing::warn!(%error, "runs over the budget of their key have to wait for the store");
+                tracing::warn!(%error, "runs over the budget of their key cannot be ended yet");
                 looks = Looks::default();
             }
             tokio::select! {
@@ -85,8 +85,8 @@ impl Budgets {
         !self.exceeded.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Adds up what keys with a budget have spent; answers whether one has crossed it since the last look, and none if no key
-    /// has one.
+    /// Adds up the spending of the keys that have a budget. Returns whether a key has exceeded its budget since the
+    /// last check, or `None` if no key has a budget.
     async fn look(&self) -> Result<Option<bool>, StoreError> {
         let budgets = self.store.key_budgets().await?;
         let is_any = !budgets.is_empty();
@@ -102,7 +102,7 @@ impl Budgets {
                         );
                         exceeded.extend(budget.crossed(&key, &all, &today).map(|reason| (key, reason)));
                     }
-                    Err(reason) => tracing::error!(key, reason, "the budget of a key cannot be read"),
+                    Err(reason) => tracing::error!(key, reason, "the stored budget of a key is invalid"),
                 }
             }
         }
@@ -112,7 +112,7 @@ impl Budgets {
         Ok(is_any.then_some(is_new))
     }
 
-    /// Ends the runs on these shards whose key has spent too much.
+    /// Ends runs on these shards whose key has spent too much.
     async fn end_runs(&self, which: Which, shards: &[ShardId]) -> Result<(), StoreError> {
         let since = match which {
             Which::All => None,
@@ -127,7 +127,7 @@ impl Budgets {
                 let (status, shards) = (Some(status), Some(shards.to_vec()));
                 let runs =
                     self.store.list_runs(&ListRuns { status, before, since, shards, limit: PAGE }).await?;
-                let (is_full, asked) = (runs.len() >= PAGE, before);
+                let (is_full, earlier) = (runs.len() >= PAGE, before);
                 let fields = runs.iter().map(|run| self.store.run_fields(*run));
                 let fields = futures_util::future::try_join_all(fields).await?;
                 for (run, fields) in runs.into_iter().zip(fields) {
@@ -138,8 +138,8 @@ impl Budgets {
                         self.end(run, &reason).await?;
                     }
                 }
-                // A page of runs that were all removed meanwhile leads nowhere.
-                if !is_full || before == asked {
+                // The time did not move on (all runs of the page were removed): the next page would be the same one.
+                if !is_full || before == earlier {
                     break;
                 }
             }
@@ -152,32 +152,32 @@ impl Budgets {
         let body = fact::stop_body(reason);
         let command = RunCommand { key: Some(key), ..RunCommand::new(fact::kind::OVER_BUDGET, body) };
         let sent = self.store.send_command(run, &command).await?;
-        tracing::info!(%run, reason, ?sent, "a run is ended for the budget of its key");
+        tracing::info!(%run, reason, ?sent, "a run is ended because its key is over its budget");
         Ok(())
     }
 }
 
-/// Which runs a look is for.
+/// The runs that a search covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
     All,
-    /// Those that were created so long ago or less.
+    /// Runs that were created within this time.
     CreatedWithin(Duration),
 }
 
-/// The looks at runs so far. What they read follows from what has begun, not from what is open: all open runs are read
-/// when something is new, and now and then, since a run that changes its status meanwhile can be in neither list.
+/// The searches so far. Their cost depends on the number of new runs, not of open ones. All open runs are searched when
+/// something is new, and once a minute: a run that changes its status during a search can be missing from both lists.
 #[derive(Debug, Default)]
 struct Looks {
     last: Option<Instant>,
-    /// When all were looked at.
+    /// The time of the last search through all runs.
     all: Option<Instant>,
-    /// On these shards.
+    /// The shards of the last search.
     shards: Vec<ShardId>,
 }
 
 impl Looks {
-    /// Which runs it is time to look at. `is_new`: a key has crossed its budget just now.
+    /// Returns the search that is due. `is_new`: a key has just exceeded its budget.
     fn due(&mut self, now: Instant, is_new: bool, shards: Vec<ShardId>) -> Option<Which> {
         let since = |at: Option<Instant>| at.map(|at| now.saturating_duration_since(at));
         let more = shards.iter().any(|shard| !self.shards.contains(shard));
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_open_runs_are_read_when_something_is_new_and_else_once_a_minute() {
+    fn all_open_runs_are_searched_when_something_is_new_and_once_a_minute() {
         let (mut looks, begin) = (Looks::default(), Instant::now());
         let shards = |count: u16| (0..count).map(ShardId).collect::<Vec<_>>();
         let within = |seconds| Some(Which::CreatedWithin(Duration::from_secs(seconds)));

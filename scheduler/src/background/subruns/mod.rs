@@ -1,8 +1,10 @@
-//! Workflows that are called as tools: orders that runs have left become runs of their own, on the same shard.
+//! Starts sub-workflow runs: workflows that are called as tools. Each order that a run's commit stored becomes a run on
+//! the same shard.
 //!
-//! An order waits until the script that creates the run takes it away, so that each becomes one run, however many schedulers
-//! look at it, and none when its caller has dropped it meanwhile. One that can never become a run is refused: the
-//! caller's node is told why. Who owns a shard looks when a commit has ordered something, and every few seconds in any case.
+//! The script that creates the run removes the order. So one order becomes one run, however many schedulers look at it,
+//! and no run when the caller has removed the order. An order that can never become a run is refused, and the caller's
+//! node gets the reason. The owner of a shard looks when a commit has stored an order, and every few seconds in any
+//! case.
 
 mod order;
 
@@ -19,20 +21,20 @@ use crate::background::subruns::order::Order;
 use crate::shards::lease::Lease;
 use crate::submit::{CalledBy, Submission, SubmitError, Submitter, SystemValues, WorkflowSource};
 
-/// Between two looks for orders that nobody was told of.
+/// The pause between two looks for orders that were not announced.
 const LOOK: Duration = Duration::from_secs(10);
-/// Between two looks while a shard has too much to do for another run.
+/// The pause while an order has to wait, such as when the shard is too busy.
 const BUSY: Duration = Duration::from_millis(200);
-/// Runs that are made at the same time.
+/// Runs that are created concurrently.
 const AT_ONCE: usize = 8;
 
-/// Why an order is not a run yet.
+/// The reason why an order has not become a run.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
-    /// It may be later.
+    /// It may succeed later.
     #[error("{0}")]
     Passing(String),
-    /// It never will.
+    /// It will never succeed.
     #[error("{0}")]
     Never(String),
 }
@@ -55,7 +57,7 @@ impl From<SubmitError> for Trouble {
     }
 }
 
-/// Makes runs of orders.
+/// Creates runs from orders.
 #[derive(Clone)]
 pub struct Calls {
     store: Arc<dyn Runs>,
@@ -64,12 +66,12 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// For this store; `ordered` is told when a commit has ordered something.
+    /// Creates it. `ordered` is notified when a commit has stored an order.
     pub fn new(store: Arc<dyn Runs>, submitter: Arc<Submitter>, ordered: Arc<Notify>) -> Self {
         Self { store, submitter, ordered }
     }
 
-    /// Looks after the shards that this process owns until it is told to stop.
+    /// Serves the shards that this process owns, until `stop` is set.
     pub async fn run(self, lease: Arc<Lease>, mut stop: Receiver<bool>) {
         while !*stop.borrow() {
             let shards = lease.shards();
@@ -77,7 +79,7 @@ impl Calls {
                 Ok(true) => BUSY,
                 Ok(false) => LOOK,
                 Err(error) => {
-                    tracing::warn!(%error, "called workflows have to wait for the store");
+                    tracing::warn!(%error, "sub-workflow runs cannot be created yet");
                     BUSY
                 }
             };
@@ -89,7 +91,7 @@ impl Calls {
         }
     }
 
-    /// Answers whether something is left that could not be done yet.
+    /// Returns true when an order is left for later.
     async fn look(&self, shards: &[tidemill_common::ids::ShardId]) -> Result<bool, StoreError> {
         if shards.is_empty() {
             return Ok(false);
@@ -99,7 +101,7 @@ impl Calls {
         Ok(made.fold(false, |any, left| async move { any || left }).await)
     }
 
-    /// Makes one; answers whether it is left for later.
+    /// Creates one run. Returns true when the order is left for later.
     async fn make(&self, call: WaitingCall) -> bool {
         let (run, caller) = (call.run, call.caller);
         let trouble = match self.submit(&call).await {
@@ -108,13 +110,13 @@ impl Calls {
         };
         match trouble {
             Trouble::Passing(reason) => {
-                tracing::debug!(%run, %caller, reason, "a called workflow has to wait");
+                tracing::debug!(%run, %caller, reason, "a sub-workflow run cannot be created yet");
                 true
             }
             Trouble::Never(reason) => match self.refuse(&call, &reason).await {
                 Ok(()) => false,
                 Err(error) => {
-                    tracing::warn!(%run, %caller, %error, "a call cannot be refused yet");
+                    tracing::warn!(%run, %caller, %error, "an order for a sub-workflow run cannot be refused yet");
                     true
                 }
             },
@@ -137,13 +139,13 @@ impl Calls {
             ..Submission::of(WorkflowSource::App(Arc::new(app)), SystemValues::Standard, given.inputs)
         };
         match self.submitter.submit(submission).await {
-            // Another scheduler was faster, or the caller wants it no more.
+            // Another scheduler was faster, or the caller has removed the order.
             Ok(_) | Err(SubmitError::Passed) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The app of an id, else the one of a name. What is wrong is said in Dify's words.
+    /// Finds an app by its id, or else by its name. The errors have Dify's words.
     async fn app(&self, wanted: &str) -> Result<App, Trouble> {
         let published = |app: App| match app.document.is_empty() {
             true => Err(Trouble::Never("workflow not found or not published".into())),
@@ -170,7 +172,7 @@ impl Calls {
         let (order, caller) = order::refused(&order, call.caller, reason);
         let why = Refusal { order, fact: between_runs::call_ended_body(&caller, call.run) };
         let is_refused = self.store.refuse_call(call, &why).await?;
-        tracing::info!(run = %call.run, caller = %call.caller, reason, is_refused, "a called workflow cannot be run");
+        tracing::info!(run = %call.run, caller = %call.caller, reason, is_refused, "a sub-workflow run cannot be created");
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The order of a called run, as the commit of its caller has written it.
+//! The order for a sub-workflow run, as the commit of its caller has stored it.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::{FramePath, RunId, ShardId};
@@ -9,24 +9,24 @@ use tidemill_common::value::{JsonMap, Stored};
 use tidemill_common::wire::state::read_budget;
 use tidemill_common::wire::value::stored_from_json;
 
-/// See the module.
+/// An order, and the place in the caller that waits for its result.
 pub(super) struct Order {
-    /// The app, by its id or its name.
+    /// The id or the name of the app.
     pub(super) app: String,
-    /// How many workflows deep the run is called.
+    /// The depth of nested calls.
     pub(super) depth: u64,
-    /// Who started the caller.
+    /// The user who started the caller.
     pub(super) user: String,
     frame: FramePath,
     node: String,
     given: Option<Stored>,
-    /// What the caller has left to spend.
+    /// The rest of the caller's budget.
     pub(super) budget: Option<Box<Budget>>,
-    /// The API key that pays, by its id.
+    /// The id of the API key that pays.
     pub(super) key: Option<String>,
 }
 
-/// What the run is given.
+/// The inputs and files of the run.
 #[derive(Default)]
 pub(super) struct Given {
     pub(super) inputs: JsonMap,
@@ -52,12 +52,12 @@ impl Order {
         })
     }
 
-    /// The node that waits.
+    /// The node that waits for the run.
     pub(super) fn caller(&self, run: RunId) -> Caller {
         Caller { run, frame: self.frame.clone(), node: self.node.as_str().into() }
     }
 
-    /// What the run is given, opened.
+    /// Reads the inputs and files of the run, from their blob if they are stored as one.
     pub(super) async fn open(&mut self, store: &dyn Runs, shard: ShardId) -> Result<Given, StoreError> {
         let value = match self.given.take() {
             Some(Stored::Inline(segment)) => segment.value,
@@ -65,7 +65,7 @@ impl Order {
                 let text = store.blob(shard, &blob.id).await?;
                 text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
             }
-            // A call is given an object, never an item of a list.
+            // The arguments of a call are an object, never an item of a list.
             Some(Stored::Item { .. } | Stored::Secret(_)) | None => Json::Null,
         };
         let Json::Object(mut map) = value else { return Ok(Given::default()) };
@@ -76,7 +76,7 @@ impl Order {
     }
 }
 
-/// The order as it is kept when no run will come of it, and whom to tell.
+/// Returns the order in the form that is kept after a refusal, and the node that gets the reason.
 pub(super) fn refused(text: &str, run: RunId, reason: &str) -> (String, Caller) {
     let mut map: JsonMap = serde_json::from_str(text).unwrap_or_default();
     map.remove("given");
@@ -92,7 +92,7 @@ mod tests {
     use tidemill_common::ids::ShardId;
 
     #[test]
-    fn an_order_is_read_and_its_refusal_keeps_whom_it_was_for() {
+    fn an_order_is_read_and_its_refusal_names_the_waiting_node() {
         let text = r#"{"app":"a1","node":"t","frame":"it#3","depth":2,"user":"u","given":{"inputs":{}}}"#;
         let order = Order::read(text).unwrap();
         let run = RunId::new(1, 2, ShardId(3));

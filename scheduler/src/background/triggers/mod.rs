@@ -1,5 +1,5 @@
-//! What begins runs without anybody asking for one: which triggers a version of an app has ([`register`]), and schedules
-//! whose time has come ([`schedules`]). Webhooks come in through the API ([`crate::api::hooks`]).
+//! Starts runs without a client: finds the triggers in a version of an app ([`register`]), and fires schedules that are
+//! due ([`schedules`]). Webhooks come in through the API ([`crate::api::hooks`]).
 
 pub mod register;
 pub mod schedules;

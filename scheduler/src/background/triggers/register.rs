@@ -1,5 +1,5 @@
-//! The triggers of a version of an app that is about to be published. Ids stay from version to version: that of a
-//! webhook is part of a URL that others know.
+//! Registers the triggers of an app's new version. A trigger keeps its id from version to version, because a webhook's
+//! id is part of a URL that other systems know.
 
 use std::collections::HashSet;
 
@@ -10,24 +10,24 @@ use tidemill_common::nodes::trigger_schedule::Schedule;
 use tidemill_common::nodes::{NodeData, NodeKind};
 use tidemill_common::store::{App, Runs, StoreError, Trigger, TriggerChanges, TriggerKind};
 
-/// Characters of an id.
+/// The number of characters in an id.
 const ID_CHARS: usize = 24;
 
-/// What a new version makes of an app's triggers.
+/// The result of planning the triggers of a new version.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Registration {
-    /// Node and trigger, for the app.
+    /// Node and trigger id of each, stored with the app.
     pub triggers: Vec<(String, String)>,
-    /// What the store has to do.
+    /// The changes to store.
     pub changes: TriggerChanges,
-    /// What the publisher may want to know, a sentence each.
+    /// Sentences for the publisher.
     pub warnings: Vec<String>,
 }
 
-/// Plans the triggers of `graph` as the next version of the app `id`; `earlier` is the version before.
+/// Plans the triggers of `graph` as the next version of the app `id`. `earlier` is the version before.
 ///
 /// # Errors
-/// The store's.
+/// Errors of the store.
 pub async fn plan(
     store: &dyn Runs,
     graph: &Graph,
@@ -81,7 +81,8 @@ pub async fn plan(
     Ok(plan)
 }
 
-/// The id that the node has had, as a trigger of this kind: one that was a schedule's can be worked out, and is no secret.
+/// The id of the node's earlier trigger of the same kind. The id of a schedule cannot become a webhook's: it can be
+/// computed, so it is no secret.
 async fn before(
     store: &dyn Runs,
     had: &[(String, String)],
@@ -93,7 +94,7 @@ async fn before(
     Ok(known.filter(|known| known.trigger.kind == kind).map(|_| id.clone()))
 }
 
-/// The triggers of a workflow; of several schedules the first (Dify).
+/// The triggers of a workflow. Of several schedules only the first counts, as on Dify.
 fn wanted(graph: &Graph) -> Vec<(tidemill_common::graph::NodeIx, TriggerKind)> {
     let mut found = Vec::new();
     for (at, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.parent.is_none()) {
@@ -111,7 +112,7 @@ fn wanted(graph: &Graph) -> Vec<(tidemill_common::graph::NodeIx, TriggerKind)> {
     found
 }
 
-/// The file's id unless it belongs to somebody else, then the one the node has had, then a new one.
+/// Picks the id in the file unless another app has it, else the node's earlier id, else a new one.
 async fn webhook_id(
     store: &dyn Runs,
     wanted: Option<&str>,
@@ -128,14 +129,14 @@ async fn webhook_id(
     Ok(before.filter(|before| !taken.contains(before)).unwrap_or_else(fresh))
 }
 
-/// An id that nobody can guess: whoever knows it can call the webhook.
+/// A random id that cannot be guessed: a client that knows it can call the webhook.
 fn fresh() -> String {
     let random =
         Sha256::digest([*uuid::Uuid::new_v4().as_bytes(), *uuid::Uuid::new_v4().as_bytes()].concat());
     hex(&random)
 }
 
-/// An id that is the same whenever it is asked for.
+/// An id that always follows from app and node.
 fn derived(app: &str, node: &str) -> String {
     hex(&Sha256::digest(format!("{app}/{node}")))
 }
@@ -203,13 +204,13 @@ mod tests {
         assert_eq!(id.len(), ID_CHARS);
         assert_eq!(apps.publish("a", &graph(&hook(""))).await.triggers, first.triggers);
         assert_ne!(apps.publish("b", &graph(&hook(""))).await.triggers[0].1, id);
-        // The file names one: it is taken, and the other is no more.
+        // The file names an id: it is used, and the earlier one is removed.
         let named = apps.publish("a", &graph(&hook(OWN))).await;
         assert_eq!((named.triggers[0].1.as_str(), named.changes.removed), (OWN, vec![id]));
     }
 
     #[tokio::test]
-    async fn nobody_takes_the_id_of_another() {
+    async fn an_app_cannot_take_the_webhook_id_of_another_app() {
         let apps = apps();
         apps.publish("a", &graph(&hook(OWN))).await;
         let second = apps.publish("b", &graph(&hook(OWN))).await;
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_schedule_is_due_anew_when_its_times_change_and_gone_with_its_node() {
+    async fn a_schedule_gets_a_new_due_time_when_its_times_change_and_goes_with_its_node() {
         let apps = apps();
         let plan = |cron: &str| {
             let schedule = format!(

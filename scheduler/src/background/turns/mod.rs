@@ -1,9 +1,9 @@
-//! What was said in a chat becomes a turn of its conversation, which the next run is told.
+//! Stores each run of a chat as a turn of its conversation, which the next run gets.
 //!
-//! A run of a chat that ends is noted as unsettled, in the commit that ends it. Its turn is made of what it has told: the
-//! text that was shown, whether the run succeeded, failed or was stopped. Whoever comes first settles it: the next
-//! message of the conversation, or the owner's look every few seconds. The script that keeps the turn takes the note
-//! away, so it is kept once, and no crash loses it.
+//! The commit that ends a chat's run marks it as unsettled. Its turn contains the text that the run has shown, whether
+//! it succeeded, failed or was stopped. The next message of the conversation settles the turn, or the owner's look
+//! every few seconds, whichever comes first. The script that stores the turn removes the mark: so the turn is stored
+//! once, and no crash loses it.
 
 mod said;
 
@@ -26,10 +26,10 @@ use crate::runs::render::Renderer;
 use crate::shards::lease::Lease;
 use crate::workflows::{GraphError, Workflows};
 
-/// Between two looks for turns that nobody has settled.
+/// The pause between two looks for unsettled turns.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Why a turn could not be settled.
+/// The reason why a turn could not be settled.
 #[derive(Debug, thiserror::Error)]
 pub enum SettleError {
     /// The store failed.
@@ -52,19 +52,19 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// For this store, with the workflow versions of the process.
+    /// Creates it, with the workflow versions of the process.
     pub fn new(store: Arc<dyn Runs>, workflows: Arc<Workflows>, config: Arc<Config>) -> Self {
         Self { store, workflows, config }
     }
 
-    /// Looks after the shards that this process owns until it is told to stop.
+    /// Serves the shards that this process owns, until `stop` is set.
     pub async fn run(self, lease: Arc<Lease>, mut stop: Receiver<bool>) {
         while !*stop.borrow() {
             let shards = lease.shards();
             if !shards.is_empty()
                 && let Err(error) = self.look(&shards).await
             {
-                tracing::warn!(%error, "turns of conversations have to wait for the store");
+                tracing::warn!(%error, "turns of conversations cannot be stored yet");
             }
             tokio::select! {
                 _ = stop.changed() => {}
@@ -79,8 +79,8 @@ impl Turns {
                 Ok(()) => {}
                 Err(SettleError::Store(error)) => return Err(error),
                 Err(error) => {
-                    // It will not be readable later either; the conversation goes on without this turn.
-                    tracing::error!(%run, %error, "a turn of a conversation is lost");
+                    // A later try would fail too, so the conversation continues without this turn.
+                    tracing::error!(%run, %error, "a turn of a conversation is lost, because its run cannot be read");
                     self.store.nothing_to_settle(run).await?;
                 }
             }
@@ -88,10 +88,10 @@ impl Turns {
         Ok(())
     }
 
-    /// Settles the turn of a run that has ended, unless that was done.
+    /// Stores the turn of an ended run, unless this was done before.
     ///
     /// # Errors
-    /// See [`SettleError`]; it can be tried again.
+    /// See [`SettleError`]. The call can be repeated.
     pub async fn settle(&self, run: RunId) -> Result<(), SettleError> {
         if !self.store.is_unsettled(run).await? {
             return Ok(());
@@ -123,14 +123,14 @@ impl Turns {
     }
 }
 
-/// What was said in a run so far, as a turn is kept. As Dify has it, there is an answer once the run has ended, or waits for
-/// somebody; of one that failed there is none, only why.
+/// Builds the turn of a run from what it has shown so far. As on Dify, there is an answer once the run has ended or
+/// waits for a person. A failed run has an error and no answer.
 pub(crate) async fn turn(
     store: &dyn Runs,
     render: &Renderer,
     mut record: RunRecord,
 ) -> Result<Json, StoreError> {
-    let told = match record.status {
+    let said = match record.status {
         RunStatus::Scheduled | RunStatus::Running | RunStatus::Failed => Said::default(),
         RunStatus::Paused | RunStatus::Succeeded | RunStatus::PartialSucceeded | RunStatus::Stopped => {
             said::so_far(store, render, record.id).await?
@@ -142,7 +142,7 @@ pub(crate) async fn turn(
     let mut turn = json!({
         "id": record.id.to_string(),
         "query": sys.get("query").cloned().unwrap_or_else(|| "".into()),
-        "answer": told.text(),
+        "answer": said.text(),
         "inputs": record.inputs,
         "status": record.status.name(),
         "created_at": record.created_at.seconds(),
@@ -152,7 +152,7 @@ pub(crate) async fn turn(
     if let Some(files) = files {
         turn["files"] = files.clone().into();
     }
-    let resources = told.resources();
+    let resources = said.resources();
     if !resources.is_empty() {
         turn["resources"] = resources.into();
     }
@@ -162,21 +162,21 @@ pub(crate) async fn turn(
     Ok(turn)
 }
 
-/// Turns in the order in which they were asked: of two at once, the later may have ended first.
+/// Parses turns and sorts them by the time of their question: of two at once, the later may have ended first.
 pub(crate) fn in_order(turns: &[String]) -> Vec<Json> {
     let mut turns: Vec<Json> = turns.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
     sort(&mut turns);
     turns
 }
 
-/// Sorts turns by when they were asked.
+/// Sorts turns by the time of their question.
 pub(crate) fn sort(turns: &mut [Json]) {
     turns.sort_by_cached_key(|turn| {
         (turn["created_at"].as_i64(), turn["id"].as_str().unwrap_or_default().to_owned())
     });
 }
 
-/// What a run is told of the turns before it.
+/// Parses earlier turns and keeps the fields that a run gets.
 pub(crate) fn said_before(turns: &[String]) -> Vec<Json> {
     let mut turns = in_order(turns);
     for turn in turns.iter_mut().filter_map(Json::as_object_mut) {

@@ -1,4 +1,4 @@
-//! What a run has shown, put together from its events.
+//! Collects the text that a run has shown, from its events.
 
 use serde_json::Value as Json;
 use tidemill_common::ids::{EntryId, RunId};
@@ -7,10 +7,10 @@ use tidemill_common::store::{Runs, StoreError};
 use crate::runs::projection::{Shown, Sources};
 use crate::runs::render::Renderer;
 
-/// Entries read at once.
+/// Events read at once.
 const PAGE: usize = 512;
 
-/// What a run has shown.
+/// The text and the sources that a run has shown.
 #[derive(Default)]
 pub(super) struct Said {
     shown: Shown,
@@ -18,18 +18,18 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// The text as its readers have it in front of them.
+    /// The text that clients see.
     pub(super) fn text(&self) -> String {
         self.shown.text()
     }
 
-    /// Where its knowledge came from.
+    /// The knowledge sources of the text.
     pub(super) fn resources(&self) -> Vec<Json> {
         self.sources.all()
     }
 }
 
-/// All that a run has shown so far.
+/// Reads all events of a run so far.
 pub(super) async fn so_far(store: &dyn Runs, render: &Renderer, run: RunId) -> Result<Said, StoreError> {
     let (mut said, mut after) = (Said::default(), EntryId::ZERO);
     loop {

@@ -1,5 +1,5 @@
-//! What is different for a chat: every event names conversation and message, text comes as `message`, and the end is told
-//! twice, once of the message and once of the run.
+//! The parts of the projection that only chats have. Every event contains conversation and message, text is sent as
+//! `message`, and the end is sent twice: once for the message and once for the run.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::wire::event::{EventRecord, kind};
@@ -7,62 +7,61 @@ use tidemill_common::wire::event::{EventRecord, kind};
 use crate::runs::projection::usage::Usage;
 use crate::runs::projection::{Projection, field, files};
 
-/// The message that a run answers. Its id is the run's.
+/// The message that a run answers. Its id is the run's id.
 #[derive(Debug, Clone, Default)]
 pub struct ChatFacts {
-    /// The conversation.
     pub conversation_id: String,
 }
 
-/// What a chat's run has told beside its text.
+/// Data that the end of a message contains beside the text.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    /// What its model calls cost.
+    /// Tokens and prices of the model calls.
     pub(super) usage: Usage,
-    /// Where its knowledge came from.
+    /// The knowledge sources.
     pub(super) sources: Sources,
 }
 
-/// Where a run's knowledge came from, by the execution that told it: what one tells again, because its job was handed out
-/// again, stands in the place of what it told before.
+/// The knowledge sources of a run, by execution. When an execution reports again, because its job was delivered again,
+/// its new report replaces the old one.
 #[derive(Debug, Default)]
 pub struct Sources(Vec<(String, Vec<Json>)>);
 
 impl Sources {
-    /// Notes what an event tells of it.
+    /// Adds the sources in an event, if it has any.
     pub fn take(&mut self, record: &EventRecord) {
-        let told = resources(record);
-        if told.is_empty() {
+        let sources = resources(record);
+        if sources.is_empty() {
             return;
         }
         let execution = record.data.get("id").and_then(Json::as_str).unwrap_or_default();
         match self.0.iter_mut().find(|(known, _)| known == execution) {
-            Some((_, before)) => *before = told.to_vec(),
-            None => self.0.push((execution.to_owned(), told.to_vec())),
+            Some((_, before)) => *before = sources.to_vec(),
+            None => self.0.push((execution.to_owned(), sources.to_vec())),
         }
     }
 
-    /// All of it, in the order in which it was first told.
+    /// All sources, in the order of their first report.
     pub fn all(&self) -> Vec<Json> {
-        self.0.iter().flat_map(|(_, told)| told.iter().cloned()).collect()
+        self.0.iter().flat_map(|(_, sources)| sources.iter().cloned()).collect()
     }
 }
 
-/// The event by which a node tells where its context came from.
+/// The event in which a node reports the sources of its context.
 const RESOURCES: &str = "node_run_retriever_resource";
 
-/// Where the knowledge came from that an event tells of.
+/// The sources in an event.
 fn resources(record: &EventRecord) -> &[Json] {
     if record.kind != RESOURCES {
         return &[];
     }
-    let told = record.data.get("data").unwrap_or(&Json::Null).get("retriever_resources");
-    let told = told.or_else(|| record.data.get("retriever_resources"));
-    told.and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default()
+    let sources = record.data.get("data").unwrap_or(&Json::Null).get("retriever_resources");
+    let sources = sources.or_else(|| record.data.get("retriever_resources"));
+    sources.and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 impl Projection {
-    /// Notes what the end of the message will say.
+    /// Collects data for the end of the message.
     pub(super) fn gather(&mut self, record: &EventRecord) {
         match record.kind.as_str() {
             kind::NODE_RUN_SUCCEEDED | kind::NODE_RUN_EXCEPTION => {
@@ -74,7 +73,7 @@ impl Projection {
         }
     }
 
-    /// An event of the chat without `data`: its fields stand at the top.
+    /// An event without `data`: its fields are at the top level.
     fn of_message(&self, chat: &ChatFacts, event: &str, fields: Json) -> Json {
         let mut payload = json!({
             "event": event,
@@ -95,12 +94,12 @@ impl Projection {
         self.of_message(chat, "message", fields)
     }
 
-    /// The whole answer as it stands.
+    /// The whole answer so far.
     pub(super) fn message_replace(&self, chat: &ChatFacts) -> Json {
         self.of_message(chat, "message_replace", json!({"answer": self.shown.text(), "reason": ""}))
     }
 
-    /// The end of a run: of the message first when all went well, else the run first, then why.
+    /// The events at the end of a run: `message_end` comes first when the run succeeded, else `workflow_finished`.
     pub(super) fn ends(&mut self, chat: &ChatFacts, record: &EventRecord) -> Vec<Json> {
         let finished = self.workflow_finished(record);
         match record.kind.as_str() {
@@ -127,7 +126,7 @@ impl Projection {
         self.of_message(chat, "message_end", fields)
     }
 
-    /// Usage and sources of the message, as far as the run has come.
+    /// Usage and sources of the message so far.
     pub fn metadata(&self) -> Json {
         json!({
             "annotation_reply": null,
@@ -136,13 +135,13 @@ impl Projection {
         })
     }
 
-    /// What brings whoever comes later to a chat up to date: the answer as it stands, once something was said.
+    /// The answer so far, for a client that joins a chat later. Returns `None` while there is no text.
     pub fn text_so_far(&self) -> Option<Json> {
         let chat = self.run.chat.as_ref().filter(|_| !self.shown.text().is_empty())?;
         Some(self.message_replace(chat))
     }
 
-    /// The text that is shown.
+    /// The text that clients see.
     pub fn answer(&self) -> String {
         self.shown.text()
     }

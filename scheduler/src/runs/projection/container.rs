@@ -1,5 +1,5 @@
-//! `iteration_*` and `loop_*`. On Dify a container has these instead of `node_started` and `node_finished`, and the
-//! nodes at which its rounds begin are not told at all.
+//! `iteration_*` and `loop_*`. On Dify a container has these events instead of `node_started` and `node_finished`, and
+//! the start nodes of its rounds have no events.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::NodeKind;
@@ -7,23 +7,23 @@ use tidemill_common::wire::event::EventRecord;
 
 use crate::runs::projection::{Projection, field, node, text};
 
-/// What begins the types of an iteration's events, and Dify's word for it.
+/// The prefix of an iteration's event types, and Dify's word for it.
 const ITERATION: (&str, &str) = ("node_run_iteration_", "iteration");
-/// The same of a loop.
+/// The prefix of a loop's event types, and Dify's word for it.
 const LOOP: (&str, &str) = ("node_run_loop_", "loop");
 
-/// Whether Dify has no node events of nodes of this kind.
+/// True when Dify sends no node events for this kind of node.
 pub(super) fn is_container(kind: NodeKind) -> bool {
     matches!(kind, NodeKind::Iteration | NodeKind::Loop)
 }
 
-/// Whether Dify tells nothing of nodes of this kind.
+/// True when Dify sends no events at all for this kind of node.
 pub(super) fn is_hidden(kind: NodeKind) -> bool {
     matches!(kind, NodeKind::IterationStart | NodeKind::LoopStart)
 }
 
 impl Projection {
-    /// The payload of a container's event; none for events of others.
+    /// The payload for a container's event; `None` for other events.
     pub(super) fn container(&self, record: &EventRecord) -> Option<Json> {
         let family = |(prefix, word): (&str, &'static str)| Some((record.kind.strip_prefix(prefix)?, word));
         let (what, word) = family(ITERATION).or_else(|| family(LOOP))?;
@@ -32,7 +32,7 @@ impl Projection {
             "next" => ("next", self.container_next(record, word)),
             "succeeded" => ("completed", self.container_completed(record, "succeeded")),
             "failed" => ("completed", self.container_completed(record, "failed")),
-            // Of a newer version.
+            // An event of a newer version.
             _ => return None,
         };
         Some(self.envelope(&format!("{word}_{event}"), data))
@@ -89,7 +89,7 @@ impl Projection {
             "inputs": field(record, "inputs", json!({})),
             "inputs_truncated": false,
             "status": status,
-            // Null on Dify, whose documents promise the text.
+            // Dify sends null, but its documentation promises the text.
             "error": if status == "failed" { field(record, "error", "".into()) } else { Json::Null },
             "elapsed_time": (finished_at - started_at).max(0.0),
             "total_tokens": tokens,

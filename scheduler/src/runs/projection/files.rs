@@ -1,9 +1,9 @@
-//! The files that outputs hold.
+//! Finds the files in outputs.
 
 use serde_json::Value as Json;
 use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY};
 
-/// All files among the values of an object, alone or in lists, as Dify looks for them.
+/// Returns all files among the values of an object, alone or in lists, as Dify looks for them.
 pub(super) fn among(outputs: &Json) -> Vec<Json> {
     let values = outputs.as_object().into_iter().flat_map(|map| map.values());
     values

@@ -1,5 +1,5 @@
-//! The engine's events as Dify's service API tells them. Pure: what the events do not say is in [`RunFacts`] and
-//! [`Totals`]. Each family has its file: the run, nodes, containers, pauses, text.
+//! Translates the engine's events to the events of Dify's service API. No I/O: data that the events lack is in
+//! [`RunFacts`] and [`Totals`]. Each family of events has its own file: the run, nodes, containers, pauses, text.
 
 mod chat;
 mod container;
@@ -28,45 +28,45 @@ pub use crate::runs::projection::pause::FormsOfRun;
 pub use crate::runs::projection::run::Totals;
 pub use crate::runs::projection::text::Shown;
 
-/// What the payloads say of the run itself.
+/// Data about the run for the payloads.
 #[derive(Debug, Clone, Default)]
 pub struct RunFacts {
-    /// The run's id, which is also its `task_id`.
+    /// The id of the run, which is also its `task_id`.
     pub id: String,
-    /// The version it runs: Dify's `workflow_id`.
+    /// The version of the workflow: Dify's `workflow_id`.
     pub workflow_id: String,
-    /// Who started it.
+    /// The user who started the run.
     pub user: String,
     /// Inputs and system variables, as `workflow_started` shows them.
     pub inputs: JsonMap,
-    /// When it was submitted, in Unix seconds.
+    /// The time of submission, in Unix seconds.
     pub created_at: i64,
-    /// The message that it answers, of a chat.
+    /// The message that the run answers; only in chats.
     pub chat: Option<ChatFacts>,
-    /// Makes the tokens of its forms; none: they are told without.
+    /// Creates the tokens of the run's forms; with `None` tokens are empty.
     pub forms: Option<FormsOfRun>,
 }
 
-/// Follows one run's events and says each in Dify's words.
+/// Follows the events of one run and returns Dify's payloads for each.
 #[derive(Debug)]
 pub struct Projection {
     run: RunFacts,
     graph: Arc<Graph>,
     /// Counts and times of the ended run, for its last payload.
     totals: Totals,
-    /// The text that a client has in front of it.
+    /// The text that a client has received.
     shown: Shown,
-    /// What the end of a chat's message will say.
+    /// Data for the end of a chat's message.
     gathered: Gathered,
-    /// The number of each execution, in the order of their begin.
+    /// The number of each execution, in the order of their start.
     index: HashMap<String, u64>,
     began_ms: Option<i64>,
-    /// Whether containers are told as nodes, too: only to whoever comes later.
+    /// True when containers are sent as nodes too, which a snapshot needs.
     shows_containers: bool,
 }
 
 impl Projection {
-    /// Nothing told yet.
+    /// Creates it before the first event.
     pub fn new(run: RunFacts, graph: Arc<Graph>) -> Self {
         Self {
             run,
@@ -80,8 +80,8 @@ impl Projection {
         }
     }
 
-    /// Forgets what was told: the events come anew, from the first that is left. Answers what the client needs to
-    /// forget it, too.
+    /// Forgets all events, because they come again from the first that is left. Returns the event that tells the client
+    /// to clear its text.
     pub fn reset(&mut self) -> Json {
         self.shown = Shown::default();
         self.gathered = Gathered::default();
@@ -89,13 +89,13 @@ impl Projection {
         self.text_replace()
     }
 
-    /// Sets what the run's last payload, and that of a pause, says; to be called before such an event is projected.
+    /// Sets the counts for the last payload, and for that of a pause. Call it before such an event is projected.
     pub fn set_totals(&mut self, totals: Totals) {
         self.totals = totals;
     }
 
-    /// The payloads of an event, whose values must have been opened (of an event that nobody will see, the text of
-    /// chunks suffices).
+    /// The payloads for an event, whose values must be opened. For an event that is not sent, only the text of chunks
+    /// must be.
     pub fn project(&mut self, record: &EventRecord) -> Vec<Json> {
         if self.run.chat.is_some() {
             self.gather(record);
@@ -137,8 +137,8 @@ impl Projection {
         vec![payload]
     }
 
-    /// The payloads of an event that lies before what a client asked for, for its snapshot: containers are nodes there,
-    /// and a node that waits has ended as `paused`.
+    /// The payloads for a snapshot, of an event before the client's position. Containers are nodes there, and a node
+    /// that waits has ended as `paused`.
     pub fn project_old(&mut self, record: &EventRecord) -> Vec<Json> {
         self.shows_containers = true;
         let mut payloads = self.project(record);
@@ -170,7 +170,7 @@ impl Projection {
     }
 }
 
-/// A field of an event, or what stands for it.
+/// A field of an event, or the default.
 fn field(record: &EventRecord, key: &str, default: Json) -> Json {
     record.data.get(key).cloned().unwrap_or(default)
 }

@@ -10,13 +10,13 @@ use crate::runs::projection::place::Place;
 use crate::runs::projection::{Projection, field, files, text};
 
 impl Projection {
-    /// Whether Dify tells of the node at all, by this event.
+    /// True when Dify sends node events for the node of this event.
     pub(super) fn tells_node(&self, record: &EventRecord) -> bool {
         self.node(record)
             .is_none_or(|node| !is_hidden(node.kind) && (self.shows_containers || !is_container(node.kind)))
     }
 
-    /// A node that waits, as a snapshot tells it.
+    /// The end of a node that waits, for a snapshot.
     pub(super) fn node_paused(&self, record: &EventRecord) -> Json {
         let data = self.node_end(record, "paused");
         self.envelope("node_finished", data)
@@ -59,18 +59,18 @@ impl Projection {
         self.envelope("node_retry", data)
     }
 
-    /// A line of an agent's log, or how it stands now.
+    /// A line of an agent's log, new or changed.
     pub(super) fn agent_log(&self, record: &EventRecord) -> Json {
-        let told = record.data.get("data").cloned().unwrap_or_else(|| json!({}));
+        let entry = record.data.get("data").cloned().unwrap_or_else(|| json!({}));
         let data = json!({
-            "node_execution_id": told["node_execution_id"],
-            "id": told["message_id"],
-            "label": told["label"],
-            "parent_id": told["parent_id"],
-            "error": told["error"],
-            "status": told["status"],
-            "data": told["data"],
-            "metadata": told["metadata"],
+            "node_execution_id": entry["node_execution_id"],
+            "id": entry["message_id"],
+            "label": entry["label"],
+            "parent_id": entry["parent_id"],
+            "error": entry["error"],
+            "status": entry["status"],
+            "data": entry["data"],
+            "metadata": entry["metadata"],
             "node_id": text(record, "node_id"),
         });
         self.envelope("agent_log", data)
@@ -113,14 +113,14 @@ impl Projection {
         self.graph.find(text(record, "node_id")).map(|ix| self.graph.node(ix))
     }
 
-    /// The number of an execution; the next one for a new execution.
+    /// The number of an execution. A new execution gets the next number.
     fn number(&mut self, execution: &str) -> u64 {
         let next = self.index.len() as u64 + 1;
         *self.index.entry(execution.to_string()).or_insert(next)
     }
 }
 
-/// Of the start node only what the user gave: the engine's event has the whole pool.
+/// The outputs of a node. For the start node only the user's inputs, because the engine's event has all variables.
 fn outputs(node: Option<&Node>, record: &EventRecord) -> Json {
     let mut outputs = field(record, "outputs", json!({}));
     if node.is_some_and(|node| node.kind == NodeKind::Start)
@@ -140,7 +140,7 @@ pub(super) fn title(node: Option<&Node>) -> &str {
     node.map_or("", |node| node.title.as_str())
 }
 
-/// How an agent works; of other nodes nothing.
+/// The strategy of an agent; `None` for other nodes.
 fn strategy(node: &Node) -> Option<Json> {
     let NodeData::Agent(data) = &node.data else { return None };
     Some(json!({"name": data.strategy.name(), "icon": null}))

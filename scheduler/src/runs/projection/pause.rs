@@ -10,17 +10,15 @@ use crate::runs::forms::FormTokens;
 use crate::runs::pauses::Pause;
 use crate::runs::projection::{Projection, field, node, text};
 
-/// Makes the tokens of one run's forms.
+/// Creates the tokens of one run's forms.
 #[derive(Debug, Clone)]
 pub struct FormsOfRun {
-    /// The run.
     pub run: RunId,
-    /// What makes them.
     pub tokens: FormTokens,
 }
 
 impl Projection {
-    /// The run waits. Of its reasons the forms are told in full, as Dify's clients need them.
+    /// The run waits. The payload contains its forms completely, as Dify's clients need them.
     pub(super) fn workflow_paused(&self, record: &EventRecord) -> Json {
         let reasons = field(record, "reasons", json!([]));
         let reasons = reasons.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -47,10 +45,10 @@ impl Projection {
         let Some(pause) = pauses.iter().find(|pause| Some(pause.id.as_str()) == session) else {
             return reason.clone();
         };
-        let mut told = JsonMap::new();
-        told.insert("TYPE".into(), "human_input_required".into());
-        told.extend(pause.dify(self.form_token(&pause.id)));
-        Json::Object(told)
+        let mut form = JsonMap::new();
+        form.insert("TYPE".into(), "human_input_required".into());
+        form.extend(pause.dify(self.form_token(&pause.id)));
+        Json::Object(form)
     }
 
     pub(super) fn human_input_required(&self, record: &EventRecord) -> Option<Json> {

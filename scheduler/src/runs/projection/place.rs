@@ -1,5 +1,5 @@
-//! Where a node runs, as Dify tells it: the innermost iteration and the innermost loop around it. The frame's path says
-//! both: `it#3/lp#0` is round 0 of loop `lp` within item 3 of iteration `it`.
+//! The containers around a node, as Dify shows them: the innermost iteration and the innermost loop. Both follow from
+//! the path of the frame: `it#3/lp#0` is round 0 of loop `lp` within item 3 of iteration `it`.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::graph::Graph;
@@ -9,7 +9,7 @@ use tidemill_common::wire::event::EventRecord;
 
 use crate::runs::projection::text;
 
-/// A container around a node, and which of its items or rounds it is.
+/// A container around a node, and the index of its item or round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Around {
     node: String,
@@ -24,14 +24,14 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Of the node that an event is about.
+    /// The place of the node that an event is about.
     pub(super) fn of(record: &EventRecord, graph: &Graph) -> Self {
         let mut place = Self::default();
         for part in text(record, "frame").split('/') {
             let Some((node, index)) = part.rsplit_once('#') else { continue };
             let Some(kind) = graph.find(node).map(|ix| graph.node(ix).kind) else { continue };
             let around = Around { node: node.to_string(), index: index.parse().unwrap_or(0) };
-            // What comes later lies deeper.
+            // Later parts of the path are inner containers.
             if kind == NodeKind::Iteration {
                 place.iteration = Some(around);
             } else if kind == NodeKind::Loop {
@@ -49,7 +49,7 @@ impl Place {
         self.within_loop.as_ref().map_or(Json::Null, |around| around.node.as_str().into())
     }
 
-    /// A node's metadata with its place; null when there is neither.
+    /// Adds the place to a node's metadata. Returns null when both are empty.
     pub(super) fn added_to(&self, metadata: Json) -> Json {
         let mut map = match metadata {
             Json::Object(map) => map,

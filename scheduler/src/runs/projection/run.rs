@@ -7,23 +7,23 @@ use tidemill_common::wire::event::{EventRecord, kind};
 use crate::runs::projection::{Projection, field, files};
 use crate::runs::record::RunRecord;
 
-/// Counts and times of a run: of an ended one from its record, of one that waits from its state.
+/// Counts and times of a run: from the record of an ended run, or from the state of a waiting one.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Totals {
-    /// Node starts of the root frame.
+    /// Node starts in the root frame.
     pub steps: u64,
     /// Tokens of all model calls.
     pub tokens: u64,
-    /// From begin to end, in seconds; none: by the times of the events.
+    /// Seconds from start to end; with `None` they follow from the times of the events.
     pub elapsed: Option<f64>,
 }
 
 impl Totals {
-    /// Of a run that is not over. Its time is told by the events.
+    /// Totals of a run that has not ended. Its time follows from the events.
     pub fn of_state(run: &RunState) -> Self {
         Self { steps: run.root_steps(), tokens: run.tokens(), elapsed: None }
     }
-    /// Of a run that is over.
+    /// Totals of an ended run.
     pub fn of(record: &RunRecord) -> Self {
         let ended = record.finished_at.map(|at| record.elapsed(at));
         Self { steps: record.steps.unwrap_or(0), tokens: record.tokens.unwrap_or(0), elapsed: ended }
@@ -32,7 +32,7 @@ impl Totals {
 
 impl Projection {
     pub(super) fn workflow_started(&mut self, record: &EventRecord) -> Json {
-        // A run that goes on after a pause began long before.
+        // After a pause the run starts again; only the first start counts.
         self.began_ms.get_or_insert(record.ts);
         let data = json!({
             "id": self.run.id,
@@ -71,7 +71,7 @@ impl Projection {
         self.envelope("workflow_finished", data)
     }
 
-    /// Seconds from the run's begin to this event.
+    /// Seconds from the start of the run to this event.
     pub(super) fn elapsed(&self, record: &EventRecord) -> f64 {
         let by_events = self.began_ms.map_or(0.0, |began| (record.ts - began).max(0) as f64 / 1000.0);
         self.totals.elapsed.unwrap_or(by_events)

@@ -25,14 +25,14 @@ fn projection() -> Projection {
     Projection::new(run, fixtures::graph())
 }
 
-/// Projects events and answers the payloads as lines of JSON, so that the order of keys counts.
-fn told(projection: &mut Projection, events: &[(&str, i64, Json)]) -> Vec<String> {
+/// Projects events and returns the payloads as lines of JSON, so that the order of keys is compared too.
+fn projected(projection: &mut Projection, events: &[(&str, i64, Json)]) -> Vec<String> {
     let payloads =
         events.iter().flat_map(|(kind, ts, data)| projection.project(&record(kind, *ts, data.clone())));
     payloads.map(|payload| payload.to_string()).collect()
 }
 
-/// A graph with an iteration and a loop in it; as far as the projection looks.
+/// A projection of a graph with an iteration and a loop. Only the parts that the projection reads are right.
 fn with_containers() -> Projection {
     let text = fixtures::GREETER.replace(
         "    - {id: end,",
@@ -62,15 +62,17 @@ fn line(event: &str, data: &str) -> String {
 #[test]
 fn a_run_begins_and_ends_with_every_key_in_difys_order() {
     let mut projection = projection();
-    let begun = told(&mut projection, &[("graph_run_started", 1_700_000_001_500, json!({}))]);
+    let begun = projected(&mut projection, &[("graph_run_started", 1_700_000_001_500, json!({}))]);
     let expected = r#"{"id":"run-1","workflow_id":"v1","inputs":{"name":"Ada","sys.user_id":"u"},"created_at":1700000000,"reason":"initial"}"#;
     assert_eq!(begun, [line("workflow_started", expected)]);
 
     projection.set_totals(Totals { steps: 3, tokens: 7, elapsed: Some(2.5) });
     let file = json!({"dify_model_identity": "__dify__file__", "type": "image"});
     let outputs = json!({"text": "hi", "pictures": [file]});
-    let ended =
-        told(&mut projection, &[("graph_run_succeeded", 1_700_000_004_000, json!({"outputs": outputs}))]);
+    let ended = projected(
+        &mut projection,
+        &[("graph_run_succeeded", 1_700_000_004_000, json!({"outputs": outputs}))],
+    );
     let file = r#"{"dify_model_identity":"__dify__file__","type":"image"}"#;
     let expected = format!(
         r#"{{"id":"run-1","workflow_id":"v1","status":"succeeded","outputs":{{"text":"hi","pictures":[{file}]}},"error":null,"elapsed_time":2.5,"total_tokens":7,"total_steps":3,"created_by":{{"id":"u","user":"u"}},"created_at":1700000000,"finished_at":1700000004,"exceptions_count":0,"files":[{file}]}}"#
@@ -79,7 +81,7 @@ fn a_run_begins_and_ends_with_every_key_in_difys_order() {
 }
 
 #[test]
-fn every_end_has_its_status_and_its_reason() {
+fn each_end_of_a_run_has_its_status_and_its_reason() {
     for (kind, data, status, error, exceptions) in [
         ("graph_run_succeeded", json!({"outputs": {}}), "succeeded", Json::Null, 0),
         ("graph_run_partial_succeeded", json!({"exceptions_count": 2}), "partial-succeeded", Json::Null, 2),
@@ -98,9 +100,9 @@ fn every_end_has_its_status_and_its_reason() {
 }
 
 #[test]
-fn nodes_are_numbered_as_they_begin_and_have_every_key_in_difys_order() {
+fn nodes_are_numbered_in_order_of_their_start_and_have_every_key_in_difys_order() {
     let mut projection = projection();
-    let lines = told(
+    let lines = projected(
         &mut projection,
         &[
             ("node_run_started", 1_500, json!({"id": "e1", "node_id": "start"})),
@@ -129,7 +131,7 @@ fn nodes_are_numbered_as_they_begin_and_have_every_key_in_difys_order() {
 }
 
 #[test]
-fn an_agent_begins_with_how_it_works() {
+fn the_start_of_an_agent_names_its_strategy() {
     for (strategy, name) in [("function_calling", "function_calling"), ("ReAct", "ReAct")] {
         let agent = json!({
             "type": "agent", "title": "Agent", "agent_strategy_name": strategy,
@@ -151,7 +153,7 @@ fn an_agent_begins_with_how_it_works() {
 }
 
 #[test]
-fn failures_tell_their_error_and_retries_their_number() {
+fn failures_have_their_error_and_retries_their_number() {
     let mut projection = projection();
     for (kind, event, status) in [
         ("node_run_failed", "node_finished", "failed"),
@@ -169,11 +171,11 @@ fn failures_tell_their_error_and_retries_their_number() {
 }
 
 #[test]
-fn withdrawn_text_is_replaced_by_the_whole_text_that_is_left() {
+fn after_a_text_is_withdrawn_the_whole_remaining_text_is_sent() {
     let mut projection = projection();
     let chunk =
         |of: &str, text: &str| ("node_run_stream_chunk", 1, json!({"selector": [of, "text"], "chunk": text}));
-    let lines = told(
+    let lines = projected(
         &mut projection,
         &[
             chunk("a", "one "),
@@ -202,16 +204,19 @@ fn withdrawn_text_is_replaced_by_the_whole_text_that_is_left() {
 }
 
 #[test]
-fn what_dify_does_not_tell_is_not_told() {
+fn events_that_dify_does_not_have_are_left_out() {
     let mut projection = projection();
     assert!(
-        told(&mut projection, &[("graph_edge_skipped", 1, json!({})), ("of_a_newer_version", 1, json!({}))])
-            .is_empty()
+        projected(
+            &mut projection,
+            &[("graph_edge_skipped", 1, json!({})), ("of_a_newer_version", 1, json!({}))]
+        )
+        .is_empty()
     );
 }
 
 #[test]
-fn a_container_has_events_of_its_own_and_its_nodes_say_where_they_run() {
+fn a_container_has_its_own_events_and_its_nodes_name_their_containers() {
     let about = |id: &str, node: &str, frame: &str| json!({"id": id, "node_id": node, "frame": frame});
     let with = |mut data: Json, more: Json| {
         data.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
@@ -220,7 +225,7 @@ fn a_container_has_events_of_its_own_and_its_nodes_say_where_they_run() {
     let it = || about("e1", "it", "");
     let (second, ms) = (1_700_000_001, 1_700_000_001_000);
     let mut projection = with_containers();
-    let lines = told(
+    let lines = projected(
         &mut projection,
         &[
             ("node_run_started", ms, it()),
@@ -285,13 +290,13 @@ fn a_container_has_events_of_its_own_and_its_nodes_say_where_they_run() {
     let payload = projection.project(&record("node_run_loop_next", ms, next))[0]["data"].clone();
     let keys: Vec<&String> = payload.as_object().unwrap().keys().collect();
     assert_eq!(keys[4..], ["index", "created_at", "pre_loop_output", "extras"]);
-    // Whoever comes later sees containers as nodes, too.
+    // A client that joins later sees containers as nodes too.
     let old = projection.project_old(&record("node_run_started", ms, it()));
     assert_eq!(old[0]["event"], "node_started");
 }
 
 #[test]
-fn a_pause_is_told_with_its_forms_in_full() {
+fn a_pause_contains_its_forms_completely() {
     let run = RunId::new(1, 2, ShardId(0));
     let tokens = FormTokens::of_secret("secret");
     let mut projection = projection();
@@ -304,7 +309,7 @@ fn a_pause_is_told_with_its_forms_in_full() {
         {"TYPE": "hitl_required", "session_id": "p", "node_id": "end", "node_title": "Finish"},
         {"TYPE": "scheduled_pause", "message": "look"},
     ]});
-    let lines = told(
+    let lines = projected(
         &mut projection,
         &[
             ("graph_run_started", 1_000, json!({})),
@@ -322,22 +327,23 @@ fn a_pause_is_told_with_its_forms_in_full() {
     );
     assert_eq!(lines[2], line("workflow_paused", &expected));
     let timeout = json!({"id": "e", "node_id": "end", "expiration_time": 1_700_000_100});
-    let lines = told(&mut projection, &[("node_run_human_input_form_timeout", 4_000, timeout)]);
+    let lines = projected(&mut projection, &[("node_run_human_input_form_timeout", 4_000, timeout)]);
     let expected = r#"{"node_id":"end","node_title":"Finish","expiration_time":1700000100}"#;
     assert_eq!(lines, [line("human_input_form_timeout", expected)]);
 }
 
 #[test]
-fn sources_that_are_told_again_count_once() {
+fn sources_that_are_reported_again_count_once() {
     let mut chat = projection();
-    chat.run.chat = Some(crate::runs::projection::ChatFacts { conversation_id: "c".into() });
-    let told = |id: &str, passages: &[&str]| {
+    chat.run.chat = Some(super::ChatFacts { conversation_id: "c".into() });
+    let report = |id: &str, passages: &[&str]| {
         let data =
             json!({"id": id, "node_id": "llm", "data": {"retriever_resources": passages, "context": ""}});
         ("node_run_retriever_resource", 1, data)
     };
-    // The second round of a loop is another execution; the third event is the first job, handed out again.
-    let events = [told("e1", &["a", "b"]), told("e2", &["a"]), told("e1", &["a", "b"]), told("e3", &[])];
-    crate::runs::projection::tests::told(&mut chat, &events);
+    // The second round of a loop is another execution; the third event comes from the first job, delivered again.
+    let events =
+        [report("e1", &["a", "b"]), report("e2", &["a"]), report("e1", &["a", "b"]), report("e3", &[])];
+    projected(&mut chat, &events);
     assert_eq!(chat.metadata()["retriever_resources"], json!(["a", "b", "a"]));
 }

@@ -1,5 +1,5 @@
-//! `text_chunk` and `text_replace`. Dify's clients can only replace the whole text, so what they have in front of
-//! them is kept here, piece by piece with the stream each came from.
+//! `text_chunk` and `text_replace`. Dify's clients can only replace the whole text. So the text that they have received
+//! is kept here, in pieces by stream.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::wire::event::{EventRecord, kind};
@@ -9,12 +9,12 @@ use crate::runs::projection::{Projection, field, text};
 /// The text shown so far.
 #[derive(Debug, Default)]
 pub struct Shown {
-    /// Stream and text, in the order in which they were shown.
+    /// Stream and text of each piece, in the order in which they were shown.
     pieces: Vec<(Json, String)>,
 }
 
 impl Shown {
-    /// Takes an event whose chunk is opened; what shows no text changes nothing.
+    /// Applies an event whose chunk is opened. Events without text change nothing.
     pub fn take(&mut self, record: &EventRecord) {
         let stream = || field(record, "selector", json!([]));
         match record.kind.as_str() {
@@ -35,7 +35,7 @@ impl Shown {
         }
     }
 
-    /// Withdraws a stream's text and puts another in the place where it began.
+    /// Removes the text of a stream and puts another text in its place.
     fn replace(&mut self, stream: &Json, text: &str) {
         let place = self.pieces.iter().position(|(of, _)| of == stream).unwrap_or(self.pieces.len());
         self.pieces.retain(|(of, _)| of != stream);
@@ -44,7 +44,7 @@ impl Shown {
         }
     }
 
-    /// All of it.
+    /// The whole text.
     pub fn text(&self) -> String {
         self.pieces.iter().map(|(_, text)| text.as_str()).collect()
     }
@@ -61,7 +61,8 @@ impl Projection {
         self.envelope("text_chunk", data)
     }
 
-    /// None when nothing of it is shown: thoughts that are withdrawn stand beside the text, and Dify has no word for that.
+    /// Returns `None` when the text was not shown: withdrawn reasoning is shown beside the text, and Dify has no event
+    /// for that.
     pub(super) fn text_replaced(&mut self, record: &EventRecord) -> Option<Json> {
         let is_shown =
             self.shown.has(&field(record, "selector", json!([]))) || !text(record, "text").is_empty();
@@ -69,12 +70,12 @@ impl Projection {
         is_shown.then(|| self.text_replace())
     }
 
-    /// What a model thinks: shown beside the text, never part of it.
+    /// A piece of a model's reasoning: shown beside the text, and not part of it.
     pub(super) fn reasoning_chunk(&self, record: &EventRecord) -> Json {
         let step = record.data.get("data").and_then(Json::as_object).unwrap_or(&record.data);
-        let told = |key: &str| step.get(key).cloned().unwrap_or_default();
+        let part = |key: &str| step.get(key).cloned().unwrap_or_default();
         let mut data = json!({
-            "reasoning": told("chunk"), "node_id": text(record, "node_id"), "is_final": told("is_final")
+            "reasoning": part("chunk"), "node_id": text(record, "node_id"), "is_final": part("is_final")
         });
         if self.run.chat.is_some() {
             data["message_id"] = json!(self.run.id);
@@ -82,7 +83,7 @@ impl Projection {
         self.envelope("reasoning_chunk", data)
     }
 
-    /// The whole text as it stands.
+    /// The whole text so far.
     pub(super) fn text_replace(&self) -> Json {
         if let Some(chat) = &self.run.chat {
             return self.message_replace(chat);

@@ -1,5 +1,5 @@
-//! What the model calls of a run cost together, by Dify's rules for adding: counts, prices and latency add up, unit prices,
-//! currency and times are those of the newer call, and the first call stands for the sum as it is.
+//! Adds up the usage of a run's model calls by Dify's rules: counts, prices and latency are added; unit prices,
+//! currency and times are those of the newest call. The first call is taken unchanged.
 
 use serde_json::Value as Json;
 use tidemill_common::nodes::Usage as Bill;
@@ -10,14 +10,14 @@ use tidemill_common::nodes::llm::usage::{Timing, Tokens, bill, sum};
 pub(super) struct Usage(Option<Bill>);
 
 impl Usage {
-    /// Adds the usage of a node, if it has any.
+    /// Adds the usage of a node, if it has used tokens.
     pub(super) fn add(&mut self, usage: &Json) {
         let newer = usage.as_object().map(|record| Bill::from_record(record.clone()));
         let Some(newer) = newer.filter(|usage| usage.total_tokens > 0) else { return };
         self.0 = Some(self.0.as_ref().map_or_else(|| newer.clone(), |older| sum(older, &newer)));
     }
 
-    /// Dify's usage object; one of zeroes when nothing was asked.
+    /// Dify's usage object, with zeroes when there were no calls.
     pub(super) fn to_json(&self) -> Json {
         let none = || bill(Tokens::default(), None, Timing::default());
         Json::Object(self.0.clone().unwrap_or_else(none).record)
@@ -30,7 +30,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn counts_and_prices_add_up_and_the_newer_call_says_the_rest() {
+    fn counts_and_prices_add_up_and_other_fields_come_from_the_newest_call() {
         let call = |tokens: u64, price: &str, unit: &str| {
             json!({
                 "prompt_tokens": tokens, "completion_tokens": 1, "total_tokens": tokens + 1, "prompt_price": price,

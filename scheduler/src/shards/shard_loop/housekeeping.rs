@@ -1,4 +1,4 @@
-//! What a shard's owner does beside its facts, one thing at a time, so that none of it holds up the wheel.
+//! Background work of a shard's owner, one task at a time, so that none of it delays facts.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use crate::shards::batch::Batch;
 use crate::shards::retention::Swept;
 use crate::shards::shard_loop::{Committing, Wheel};
 
-/// Facts after which the inbox is trimmed.
+/// Applied facts after which the inbox is trimmed.
 const TRIM_EVERY: usize = 1000;
-/// Time after which it is trimmed for fewer: what is applied counts against the inbox's bound until then.
+/// Time after which fewer facts are trimmed too: until then they count towards the limit of the inbox.
 const TRIM_PAUSE: Duration = Duration::from_secs(5);
 
 impl Wheel<'_> {
-    /// Starts what is done from time to time, one thing at once: trimming, sweeping, looking for lost jobs.
+    /// Starts the next background task if none runs: trimming, sweeping, or looking for lost jobs.
     pub(super) fn keep_house(&mut self) {
         if self.housekeeping.is_some() {
             return;
@@ -65,8 +65,10 @@ impl Wheel<'_> {
                 metrics::counter!(names::EVICTED.name).increment(swept.evicted as u64);
                 self.sweep_at = self.sweep_at.min(Instant::now() + swept.pause);
             }
-            // The main road notices a store that is away; here it only means later.
-            Err(error) => tracing::debug!(shard = %self.shard, %error, "housekeeping has to wait"),
+            // The main loop notices when the store is down; here it only means a delay.
+            Err(error) => {
+                tracing::debug!(shard = %self.shard, %error, "background work of the shard has to wait")
+            }
         }
         let lost = self.repair.take_lost();
         if !lost.is_empty() {
@@ -76,13 +78,13 @@ impl Wheel<'_> {
     }
 }
 
-/// Runs with changes that are not written, or not known to be.
+/// Runs with changes that are not written yet.
 fn uncommitted(committing: Option<&(Instant, Batch, Committing)>, next: Option<&Batch>) -> HashSet<RunId> {
     let batches = committing.map(|(_, batch, _)| batch).into_iter().chain(next);
     batches.flat_map(|batch| batch.touched.iter().copied()).collect()
 }
 
-/// Waits for the housekeeping under way; for ever when there is none.
+/// Waits for the running background task; for ever when there is none.
 pub(super) async fn poll_house(
     housekeeping: &mut Option<BoxFuture<'static, Result<Swept, StoreError>>>,
 ) -> Result<Swept, StoreError> {

@@ -1,4 +1,4 @@
-//! Brings the runs that facts are about into memory, and says which cannot be, and why.
+//! Loads the runs that facts are about, and gives a reason for each that cannot be loaded.
 
 use std::collections::HashMap;
 
@@ -14,11 +14,11 @@ use crate::shards::run_cache::LoadError;
 use crate::shards::shard_loop::{End, Wheel};
 
 impl Wheel<'_> {
-    /// Loads the runs that inputs are about. What cannot be loaded for good is answered with the reason.
+    /// Loads the runs of the inputs. Returns those that can never be loaded, with the reason.
     pub(super) async fn load_missing(&mut self, inputs: &[Input]) -> Result<HashMap<RunId, Gone>, End> {
         let mut gone = HashMap::new();
         for id in batch::missing(inputs, &self.cache) {
-            // One that goes on with messages has more than its fact says.
+            // A run that continues with messages needs more than its start fact.
             let start = batch::start_of(inputs, id).filter(|(_, head)| !head.takes_messages);
             let made_of = start.as_ref().map(|(entry, _)| *entry);
             let loaded = match start {
@@ -41,13 +41,13 @@ impl Wheel<'_> {
                     }
                 }
                 Err(LoadError::Store(error)) if error.is_passing() => return Err(End::Retake(error)),
-                // Nothing of it may be touched: whoever knows that version has to have the shard.
+                // This version must not touch it: a scheduler that knows the newer version has to take the shard.
                 Err(LoadError::Newer { run, version }) => {
                     return Err(End::Retake(StoreError::Newer { what: format!("run {run}"), version }));
                 }
-                // It was over; what is told of it now is too late to be counted.
+                // The run had ended; a late report can no longer be counted.
                 Err(_) if self.cache.has_ended(&id) => {}
-                // Swept, or lost: whatever is said of it means nothing any more.
+                // The run was removed or lost: its facts change nothing.
                 Err(LoadError::NoRun(_)) => {
                     let reason =
                         format!("RuntimeError: the state of run {id} is not there, and its job was done");
@@ -56,7 +56,7 @@ impl Wheel<'_> {
                 Err(error) => {
                     let rest = match self.drive.store.load_run(id).await {
                         Ok(rest) => rest.unwrap_or_default(),
-                        // Its keys are none of a run; that must not hold up all the others.
+                        // The keys have other types than a run's. This must not stop all the other runs.
                         Err(StoreError::Unexpected { reason, .. }) if reason.contains("WRONGTYPE") => {
                             AtRest::default()
                         }

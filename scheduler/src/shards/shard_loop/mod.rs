@@ -1,6 +1,6 @@
-//! The wheel of one shard: facts in, step, commit. While a commit is under way the next one is computed.
+//! The loop of one shard: read facts, apply them, commit. The next commit is computed while one is in flight.
 //!
-//! Facts come before timers: a timer that is due at T is applied when everything that was in the inbox at T has been.
+//! Timers due at T fire after all facts received up to T.
 
 pub(crate) mod housekeeping;
 mod loading;
@@ -35,52 +35,50 @@ use crate::workflows::Workflows;
 use crate::shards::shard_loop::housekeeping::poll_house;
 use crate::shards::shard_loop::poison::{CAREFUL_AFTER, CAREFUL_FACTS};
 
-/// Longest wait for facts: how often the loop turns when nothing happens.
+/// The longest wait for facts: the loop turns at least this often.
 const READ_BLOCK: Duration = Duration::from_millis(1000);
-/// Facts that wait in memory before reading pauses.
+/// Reading pauses while this many facts wait in memory.
 const QUEUE_MAX: usize = 512;
-/// Due timers looked at in one go.
+/// Due timers that are read at once.
 const TIMERS_MAX: usize = 64;
-/// How often due timers are looked for while facts keep coming.
+/// The pause between two reads of due timers while facts keep coming.
 const TIMERS_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a shard's loop needs.
+/// The parts that the loop of a shard needs.
 pub struct Drive {
-    /// The store.
     pub store: Arc<dyn ShardStore>,
-    /// Workflow versions of the process.
+    /// The workflow versions of the process.
     pub workflows: Arc<Workflows>,
-    /// Bytes of run states for this shard.
+    /// The limit of run states in memory for this shard, in bytes.
     pub cache_bytes: usize,
-    /// Beaten at every turn.
+    /// Gets a beat at each turn of the loop.
     pub pulse: Arc<Pulse>,
-    /// How often the shard is looked through for lost jobs.
+    /// The pause between two searches for lost jobs.
     pub repair_every: Duration,
-    /// What has been found so far of such jobs.
+    /// The findings about lost jobs so far.
     pub found: Arc<Mutex<Found>>,
-    /// When ended runs go.
+    /// Says when ended runs are removed.
     pub retention: Retention,
-    /// Where their files lie.
+    /// Holds the files of the runs.
     pub files: Arc<dyn Files>,
-    /// Counts model calls.
     pub meter: Arc<Meter>,
-    /// Told when a commit has ordered runs.
+    /// Notified when a commit has stored orders for sub-workflow runs.
     pub ordered: Arc<Notify>,
 }
 
-/// Why a loop ended.
+/// The reason why a loop ended.
 #[derive(Debug)]
 pub enum End {
-    /// It was told to.
+    /// The process stops or gives the shard up.
     Stopped,
-    /// Another scheduler has the shard.
+    /// Another scheduler owns the shard.
     Lost,
-    /// The shard must be taken anew: it is unknown what was written, or the store went away.
+    /// The shard must be taken again: it is unknown what was written, or the store is down.
     Retake(StoreError),
 }
 
 impl Drive {
-    /// Turns the wheel of a shard until it is told to stop or loses the shard.
+    /// Runs the loop of a shard until `stop` is set or the shard is lost.
     pub async fn run(&self, owner: Box<dyn Owner>, stop: watch::Receiver<bool>) -> End {
         let claim = owner.claim().clone();
         match Wheel::new(self, owner, &claim, stop.clone()).await {
@@ -97,40 +95,40 @@ struct Wheel<'a> {
     drive: &'a Drive,
     shard: ShardId,
     epoch: u64,
-    /// The number of the last commit that was computed.
+    /// The number of the last computed commit.
     number: u64,
     /// The last fact that was read.
     read_to: EntryId,
-    /// Redis's time at the beginning. It is counted on from there: the machine's clock may be set meanwhile.
+    /// Redis's time at the beginning. Time is counted from there, because the machine's clock may change.
     began: (Timestamp, Instant),
     stop: watch::Receiver<bool>,
     cache: RunCache,
     changed: Changed,
-    /// Runs in it that were over when they were loaded.
+    /// Runs in `cache` that had ended when they were loaded.
     over: Vec<RunId>,
     queue: VecDeque<Input>,
     owner: Option<Box<dyn Owner>>,
     reader: Option<Box<dyn FactReader>>,
     reading: Option<(Timestamp, Reading)>,
-    /// Everything that was in the inbox at this moment has been read.
+    /// All facts received up to this time have been read.
     read_all_at: Timestamp,
     committing: Option<(Instant, Batch, Committing)>,
-    /// Computed, not sent.
+    /// The commit that is computed and not sent.
     next: Option<Batch>,
     next_timer: Option<Timestamp>,
     timers_looked_at: Instant,
-    /// Jobs that were found to be gone, and when. What was in the inbox by then may say that they are done.
+    /// Jobs that were found to be lost, and when. Facts received before may still report their results.
     lost: (Timestamp, Vec<Input>),
     since_trim: usize,
     trimmed_at: Instant,
-    /// Apply facts one by one, since a batch has failed.
+    /// The number of inputs to apply one by one, because their batch has failed.
     singly: usize,
-    /// Facts that are still to be applied one by one, each noted before.
+    /// The number of facts to note and apply one by one.
     careful: usize,
     tried: HashMap<EntryId, usize>,
     repair: Repair,
     housekeeping: Option<BoxFuture<'static, Result<Swept, StoreError>>>,
-    /// When to look for runs to remove.
+    /// The time of the next search for runs to remove.
     sweep_at: Instant,
     counts: Counts,
 }
@@ -142,15 +140,15 @@ impl<'a> Wheel<'a> {
         claim: &Claim,
         stop: watch::Receiver<bool>,
     ) -> Result<Self, StoreError> {
-        let asked = Instant::now();
-        let began = (drive.store.time().await?, asked);
+        let began = Instant::now();
+        let began = (drive.store.time().await?, began);
         let mut tried = HashMap::new();
         for fact in &claim.trying {
             *tried.entry(*fact).or_insert(0) += 1;
         }
         let careful = if claim.takeovers > CAREFUL_AFTER { CAREFUL_FACTS } else { 0 };
         if careful > 0 {
-            tracing::warn!(shard = %claim.shard, takeovers = claim.takeovers, "taken again and again without progress: facts are applied one by one");
+            tracing::warn!(shard = %claim.shard, takeovers = claim.takeovers, "the shard was taken several times without progress: facts are applied one by one");
         }
         Ok(Self {
             shard: claim.shard,
@@ -172,7 +170,7 @@ impl<'a> Wheel<'a> {
             next_timer: drive.store.next_timer(claim.shard).await?,
             timers_looked_at: Instant::now(),
             lost: Default::default(),
-            // What earlier owners have left is trimmed as well.
+            // Facts of earlier owners are trimmed too.
             since_trim: 1,
             trimmed_at: Instant::now(),
             singly: 0,
@@ -220,7 +218,7 @@ impl<'a> Wheel<'a> {
         }
     }
 
-    /// Computes the next commit, unless one is computed already.
+    /// Computes the next commit, unless there is one already.
     async fn prepare(&mut self) -> Result<(), End> {
         if self.next.is_some() {
             return Ok(());
@@ -258,7 +256,7 @@ impl<'a> Wheel<'a> {
         }
     }
 
-    /// A bounded number of inputs, by count and by bytes.
+    /// Takes the inputs of one commit, limited by number and bytes.
     fn take_inputs(&mut self) -> Vec<Input> {
         let most = if self.singly > 0 || self.careful > 0 { 1 } else { limits::COMMIT_FACTS_MAX };
         self.singly = self.singly.saturating_sub(1);
@@ -272,14 +270,14 @@ impl<'a> Wheel<'a> {
         inputs
     }
 
-    /// Puts timers into the queue when their time has come and every fact of that time has been applied.
+    /// Queues due timers when all facts up to their time have been applied.
     async fn take_due_timers(&mut self) -> Result<(), StoreError> {
         let Some(due) = self.next_timer else { return Ok(()) };
         if self.read_all_at < due {
             return Ok(());
         }
-        // What is under way may clear some of them, and they would be read twice: no harm, but for nothing. Only while
-        // facts keep coming without end there is no better moment.
+        // A commit in flight may clear some of them; reading them then is harmless but useless. While facts keep coming
+        // there is no better moment, so the pause limits it.
         let is_quiet = self.queue.is_empty() && self.committing.is_none();
         if !is_quiet && self.timers_looked_at.elapsed() < TIMERS_PAUSE {
             return Ok(());
@@ -302,7 +300,7 @@ impl<'a> Wheel<'a> {
         Duration::from_micros(wait.max(0).unsigned_abs()).clamp(Duration::from_millis(1), READ_BLOCK)
     }
 
-    /// Sends the computed commit, when none is under way.
+    /// Sends the computed commit, unless one is in flight.
     fn send(&mut self) {
         if self.committing.is_some() || self.next.is_none() {
             return;
@@ -320,7 +318,7 @@ impl<'a> Wheel<'a> {
                 if *stop.borrow() {
                     return (owner, commit, done);
                 }
-                // Nothing was written: the same commit again, later (Redis is full, loading or failing over).
+                // Nothing was written: Redis is full, loading or failing over. The same commit is sent again later.
                 tracing::warn!(%shard, %error, "a commit was refused and is tried again");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(2));
@@ -352,13 +350,13 @@ impl<'a> Wheel<'a> {
                 self.counts.ended(to);
             }
         }
-        // A commit has at most `COMMIT_FACTS_MAX` runs: to look through them costs less than a table of them.
+        // A commit has at most `COMMIT_FACTS_MAX` runs: a linear search is cheaper than a table.
         let busy = self.next.as_ref().map_or(&[][..], |next| &next.touched);
-        // One that the next commit writes once more ends with that.
+        // A run that the next commit writes too stays until then.
         for run in batch.ended.drain(..).filter(|run| !busy.contains(run)) {
             self.cache.end(run);
         }
-        // Nobody knows when a run that waits for somebody will go on: until then it costs its keys and no memory.
+        // A run that waits for a person may wait for long: it is dropped from memory and loaded again when needed.
         let waits = commit.writes.iter().filter(|write| matches!(write.status, Some((_, RunStatus::Paused))));
         waits.filter(|write| !busy.contains(&write.run)).for_each(|write| self.cache.remove(&write.run));
         self.cache.settle(&batch.written, busy);
@@ -366,7 +364,7 @@ impl<'a> Wheel<'a> {
         Ok(())
     }
 
-    /// Starts a read when none is under way and there is room.
+    /// Starts a read, unless one is running or the queue is full.
     fn read(&mut self) {
         if self.queue.len() >= QUEUE_MAX || self.reading.is_some() {
             return;
@@ -396,7 +394,7 @@ impl<'a> Wheel<'a> {
         if facts.len() < limits::COMMIT_FACTS_MAX {
             self.read_all_at = began;
         } else if let Some(last) = facts.last() {
-            // There is more, but nothing of the time before this one.
+            // There are more facts, but none from before the time of this one.
             let before = i64::try_from(last.entry.major).unwrap_or(i64::MAX / 1000).saturating_sub(1);
             self.read_all_at = self.read_all_at.max(Timestamp::from_millis(before).min(began));
         }
@@ -408,7 +406,7 @@ impl<'a> Wheel<'a> {
 type Done = (Instant, Batch, Box<dyn Owner>, Commit, Result<(), CommitError>);
 type Read = (Timestamp, Box<dyn FactReader>, Result<Vec<RawFact>, StoreError>);
 
-/// Waits for the commit under way; for ever when there is none.
+/// Waits for the commit in flight; for ever when there is none.
 async fn poll(committing: &mut Option<(Instant, Batch, Committing)>) -> Done {
     let Some((_, _, future)) = committing.as_mut() else { return std::future::pending().await };
     let (owner, commit, result) = future.await;

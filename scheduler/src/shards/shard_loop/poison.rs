@@ -1,4 +1,4 @@
-//! What is done about a fact whose step panics or brings its owner down: no fact may take its shard with it.
+//! Handles facts whose step panics or kills the process. No fact may stop its shard.
 
 use tidemill_common::limits;
 use tidemill_common::store::StoreError;
@@ -8,15 +8,16 @@ use crate::shards::batch;
 use crate::shards::batch::{Batch, Input};
 use crate::shards::shard_loop::{End, QUEUE_MAX, Wheel, poll};
 
-/// Take-overs without progress after which each fact is noted before it is touched.
+/// Take-overs without progress after which each fact is noted before it is applied.
 pub(super) const CAREFUL_AFTER: u32 = 3;
-/// Facts that are noted then: whatever had been read ahead when the last owner died. Behind them all goes its usual way.
+/// The number of facts that are noted then: all that the last owner may have read ahead. Later facts are applied as
+/// usual.
 pub(super) const CAREFUL_FACTS: usize = QUEUE_MAX + limits::COMMIT_FACTS_MAX;
-/// Times a fact may bring its owner down.
+/// How many owners a fact may bring down.
 const TRIES_MAX: usize = 3;
 
 impl Wheel<'_> {
-    /// A step panicked: its batch is done again one by one, and the one input that panics alone ends its run.
+    /// Handles a panic: the inputs of the batch are done again one by one. The input that panics alone fails its run.
     pub(super) async fn after_panic(
         &mut self,
         inputs: Vec<Input>,
@@ -24,7 +25,7 @@ impl Wheel<'_> {
     ) -> Result<(), End> {
         metrics::counter!(names::PANICS.name).increment(1);
         tracing::error!(shard = %self.shard, reason = panicked.reason, "a step panicked");
-        // What is under way must be written before the spoilt states can be loaded again.
+        // Commits that are in flight must be written before the states can be loaded again.
         while self.committing.is_some() || self.next.is_some() {
             self.send();
             let done = poll(&mut self.committing).await;
@@ -45,7 +46,7 @@ impl Wheel<'_> {
         Ok(())
     }
 
-    /// Notes a fact before it is touched; one that has brought down several owners ends its run instead.
+    /// Notes a fact before it is applied. A fact that has brought down several owners fails its run instead.
     pub(super) async fn try_carefully(&mut self, inputs: &[Input]) -> Result<Option<Batch>, End> {
         let [only] = inputs else { return Ok(None) };
         let Some(entry) = only.entry() else { return Ok(None) };
@@ -58,8 +59,10 @@ impl Wheel<'_> {
         }
         match self.drive.store.note_trying(self.shard, &[entry]).await {
             Ok(()) => {}
-            // A full Redis: the commit will wait for room, and the sweep that makes some must go on.
-            Err(error @ StoreError::Refused { .. }) => tracing::debug!(%error, "a fact is tried unnoted"),
+            // Redis is full. Do not stop here: the commit will wait, and the sweep that makes room must go on.
+            Err(error @ StoreError::Refused { .. }) => {
+                tracing::debug!(%error, "a fact is applied without a note")
+            }
             Err(error) => return Err(End::Retake(error)),
         }
         self.careful = self.careful.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Datasets: made, listed, shown, removed.
+//! Datasets: creates, lists, shows and removes them.
 
 use axum::Json as JsonBody;
 use axum::extract::State;
@@ -11,14 +11,14 @@ use crate::api::error::ApiError;
 use crate::api::native::knowledge::{check, existing, find, shown, take, taken};
 use crate::api::request::{Body, IdInPath, nothing_left, take_text};
 
-/// What a request may say of searches.
+/// Keys that `retrieval` may have in a request.
 const RETRIEVAL: [&str; 5] =
     ["search_method", "top_k", "score_threshold", "reranking_model", "vector_weight"];
 
-/// `POST /api/v1/knowledge`: makes a dataset.
+/// `POST /api/v1/knowledge`: creates a dataset.
 ///
 /// # Errors
-/// 400 for what cannot be; 409 when there is one of that id or name.
+/// 400 for invalid fields; 409 when a dataset has this id or name.
 pub async fn create(
     State(state): State<ApiState>,
     body: Body,
@@ -33,7 +33,7 @@ pub async fn create(
         (None, Some(_)) => uuid::Uuid::new_v4().to_string(),
         (None, None) => return Err(ApiError::invalid_param("id or name is required")),
     };
-    // Records of newer versions may say more; requests may not.
+    // Stored records of newer versions may have other keys; requests may not.
     let unknown = |map: &tidemill_common::value::JsonMap| {
         map.get("retrieval")?.as_object()?.keys().find(|key| !RETRIEVAL.contains(&key.as_str())).cloned()
     };
@@ -59,14 +59,14 @@ pub async fn create(
     if !state.store.knowledge().put_dataset(&record, true).await? {
         return Err(taken(format!("there is a dataset {}", record.id)));
     }
-    tracing::info!(dataset = record.id, technique = record.indexing_technique.name(), "dataset made");
+    tracing::info!(dataset = record.id, technique = record.indexing_technique.name(), "dataset created");
     Ok((StatusCode::CREATED, JsonBody(shown::dataset(&record))))
 }
 
-/// `GET /api/v1/knowledge`: all datasets, with how much is in them.
+/// `GET /api/v1/knowledge`: all datasets, with the number of documents and segments in each.
 ///
 /// # Errors
-/// The store's.
+/// Errors of the store.
 pub async fn list(State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiError> {
     let knowledge = state.store.knowledge();
     let mut data = Vec::new();
@@ -87,11 +87,11 @@ pub async fn list(State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiEr
 /// `GET /api/v1/knowledge/{id}`: a dataset, by id or name, and its documents.
 ///
 /// # Errors
-/// 404 for an unknown one.
+/// 404 for an unknown dataset.
 pub async fn show(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Result<JsonBody<Json>, ApiError> {
     let record = existing(&state, &id).await?;
     let knowledge = state.store.knowledge();
-    // In this order: what is published in between is in both, and not in none.
+    // In this order a document that is published in between is in both lists, and not in neither.
     let indexing = knowledge.indexing(&record.id).await?;
     let list = knowledge.documents(&record.id).await?;
     let mut answer = shown::dataset(&record);
@@ -100,10 +100,10 @@ pub async fn show(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Resu
     Ok(JsonBody(answer))
 }
 
-/// `DELETE /api/v1/knowledge/{id}`: removes a dataset and all that it holds.
+/// `DELETE /api/v1/knowledge/{id}`: removes a dataset with all its documents.
 ///
 /// # Errors
-/// 404 for an unknown one.
+/// 404 for an unknown dataset.
 pub async fn remove(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Result<StatusCode, ApiError> {
     let unknown = || ApiError::not_found(format!("there is no dataset {id}"));
     let record = find(&state, &id).await?.ok_or_else(unknown)?;

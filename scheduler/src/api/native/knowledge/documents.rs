@@ -1,4 +1,4 @@
-//! Documents of a dataset: added by a run of their own, shown, removed.
+//! Documents of a dataset: adds, shows and removes them. A run indexes each new document.
 
 use axum::Json as JsonBody;
 use axum::extract::{Path, State};
@@ -19,18 +19,18 @@ use crate::api::request::{
 };
 use crate::submit::{Submission, SystemValues, WorkflowSource};
 
-/// The run that indexes a document.
+/// The workflow that indexes a document.
 const INDEXING: &str = include_str!("indexing.yml");
-/// Segments that are shown of a document unless a request says how many.
+/// Segments of a document that are shown by default.
 const SHOWN: u64 = 100;
-/// Most of them.
+/// The most segments that are shown.
 const SHOWN_MAX: u64 = 1000;
 
-/// `POST /api/v1/knowledge/{id}/documents`: adds a document, or a new version of one. 202: a run indexes it, and until that has
-/// ended searches find what they found before.
+/// `POST /api/v1/knowledge/{id}/documents`: adds a document, or a new version of one. 202: a run indexes it. Until that
+/// has ended, searches use the earlier version.
 ///
 /// # Errors
-/// 400 for what cannot be; 404 for an unknown dataset.
+/// 400 for invalid fields; 404 for an unknown dataset.
 pub async fn add(
     State(state): State<ApiState>,
     IdInPath(dataset): IdInPath,
@@ -65,7 +65,7 @@ pub async fn add(
         at: state.store.time().await?.millis(),
         ..IndexingRecord::default()
     };
-    // Before the run: it must not be the newest later than it begins.
+    // Before the run is created, so that the run never finds an older record.
     state.store.knowledge().begin_indexing(&dataset.id, &document, &record).await?;
     if let Err(error) = submit(&state, run, &dataset.id, &document, content).await {
         let failed = IndexingRecord {
@@ -106,14 +106,14 @@ async fn submit(
     Ok(())
 }
 
-/// The id of the document of this name; one that follows from the name where there is none.
+/// The id of the document with this name, or an id that follows from the name.
 async fn known_by_name(state: &ApiState, dataset: &DatasetRecord, name: &str) -> Result<String, ApiError> {
     let known = state.store.knowledge().documents(&dataset.id).await?.documents;
     let known = known.into_iter().find(|it| it.name == name).map(|it| it.id);
     Ok(known.unwrap_or_else(|| document_id(&dataset.id, name)))
 }
 
-/// The segments of a request: its own, or its text, cut.
+/// The segments in a request, or its text split into segments.
 fn pieces(map: &mut JsonMap) -> Result<Vec<Json>, ApiError> {
     let settings = split_settings(take_object(map, "split")?)?;
     let given = take_list(map, "segments")?;
@@ -162,10 +162,10 @@ fn split_settings(given: Option<JsonMap>) -> Result<SplitSettings, ApiError> {
     Ok(SplitSettings { size, overlap, unit })
 }
 
-/// `GET /api/v1/knowledge/{id}/documents/{document}`: how a document stands, and its first segments (`?segments=`).
+/// `GET /api/v1/knowledge/{id}/documents/{document}`: the status of a document, and its first segments (`?segments=`).
 ///
 /// # Errors
-/// 404 for an unknown one.
+/// 404 for an unknown document.
 pub async fn show(
     State(state): State<ApiState>,
     Path((dataset, document)): Path<(String, String)>,
@@ -213,7 +213,7 @@ pub async fn show(
 /// `DELETE /api/v1/knowledge/{id}/documents/{document}`: removes a document, by id or name.
 ///
 /// # Errors
-/// 404 for an unknown one.
+/// 404 for an unknown document.
 pub async fn remove(
     State(state): State<ApiState>,
     Path((dataset, document)): Path<(String, String)>,

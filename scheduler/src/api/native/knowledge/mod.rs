@@ -1,5 +1,5 @@
-//! `/api/v1/knowledge`: datasets whose documents are kept here ([`datasets`]), and the documents ([`documents`]). Adding one
-//! is a run: its worker asks the model for vectors, since nobody else has the keys to it.
+//! `/api/v1/knowledge`: embedded datasets ([`datasets`]), and their documents ([`documents`]). Adding a document starts
+//! a run, because only workers have the keys of the embedding model.
 
 pub mod datasets;
 pub mod documents;
@@ -15,14 +15,14 @@ use tidemill_common::wire::knowledge::DatasetRecord;
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 
-/// A dataset by id or name.
+/// Finds a dataset by id or name.
 async fn find(state: &ApiState, wanted: &str) -> Result<Option<DatasetRecord>, ApiError> {
     let all = state.store.knowledge().datasets().await?;
     let by = |test: &dyn Fn(&DatasetRecord) -> bool| all.iter().find(|it| test(it)).cloned();
     Ok(by(&|it| it.id == wanted).or_else(|| by(&|it| it.name == wanted)))
 }
 
-/// A dataset that must be there. One that the settings name is made when it is asked for first.
+/// Finds a dataset, or returns 404. A dataset from the settings is created at its first use.
 async fn existing(state: &ApiState, wanted: &str) -> Result<DatasetRecord, ApiError> {
     if let Some(found) = find(state, wanted).await? {
         return Ok(found);
@@ -50,11 +50,11 @@ async fn existing(state: &ApiState, wanted: &str) -> Result<DatasetRecord, ApiEr
     Ok(record)
 }
 
-/// Whether a dataset can be kept like this.
+/// Checks the fields of a dataset.
 fn check(record: &DatasetRecord) -> Result<(), ApiError> {
     check_name("id", &record.id)?;
     check_name("name", &record.name)?;
-    // Its keys lie in one slot by what stands in braces.
+    // Redis Cluster picks the slot by the text in braces, and all keys of a dataset must be in one slot.
     if record.id.contains(['{', '}']) {
         return Err(ApiError::invalid_param("id must not contain { or }"));
     }
@@ -84,7 +84,7 @@ fn check_name(what: &str, name: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Takes something out of an object that has a form of its own.
+/// Takes a value out of an object and converts it to its type.
 fn take<T: serde::de::DeserializeOwned>(map: &mut JsonMap, key: &str) -> Result<Option<T>, ApiError> {
     match map.remove(key) {
         None | Some(Json::Null) => Ok(None),

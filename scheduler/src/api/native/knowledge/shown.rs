@@ -1,4 +1,4 @@
-//! Datasets and documents as answers show them.
+//! Datasets and documents in the form of the API.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use tidemill_common::wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRe
 use crate::api::ApiState;
 use crate::api::error::ApiError;
 
-/// A dataset without what it holds.
+/// A dataset without its documents.
 pub(super) fn dataset(record: &DatasetRecord) -> Json {
     json!({
         "id": record.id,
@@ -22,7 +22,7 @@ pub(super) fn dataset(record: &DatasetRecord) -> Json {
     })
 }
 
-/// Documents with how they stand, by their names.
+/// Documents with their status, sorted by name.
 pub(super) async fn documents(
     state: &ApiState,
     published: Vec<DocumentRecord>,
@@ -34,7 +34,7 @@ pub(super) async fn documents(
         all.entry(id).or_default().0 = Some(record);
     }
     for (id, record) in indexing {
-        // One that was published since we looked is not under way.
+        // The version was published since the indexing records were read.
         let is_done = |known: &DocumentRecord| known.run == record.run;
         let entry = all.entry(id).or_default();
         if !entry.0.as_ref().is_some_and(is_done) {
@@ -44,7 +44,7 @@ pub(super) async fn documents(
     let mut shown = Vec::with_capacity(all.len());
     for (id, (published, indexing)) in all {
         let indexing = match indexing {
-            Some(record) => Some(truly(state, record).await?),
+            Some(record) => Some(real_state(state, record).await?),
             None => None,
         };
         shown.push(document(&id, published.as_ref(), indexing.as_ref()));
@@ -53,7 +53,7 @@ pub(super) async fn documents(
     Ok(shown)
 }
 
-/// A document. `status` is that of its newest version; `searchable` says whether one can be found, perhaps an older one.
+/// A document. `status` belongs to its newest version; `searchable` is true when any version can be found.
 fn document(id: &str, published: Option<&DocumentRecord>, indexing: Option<&IndexingRecord>) -> Json {
     let name = indexing.map(|it| &it.name).or(published.map(|it| &it.name));
     let mut shown = json!({
@@ -78,8 +78,8 @@ fn document(id: &str, published: Option<&DocumentRecord>, indexing: Option<&Inde
     shown
 }
 
-/// How it stands, also when its run ended and nobody could say so.
-async fn truly(state: &ApiState, record: IndexingRecord) -> Result<IndexingRecord, ApiError> {
+/// Returns the record with its real state: when the run failed or is gone, the record itself may still say `indexing`.
+async fn real_state(state: &ApiState, record: IndexingRecord) -> Result<IndexingRecord, ApiError> {
     if record.state == IndexingState::Error {
         return Ok(record);
     }

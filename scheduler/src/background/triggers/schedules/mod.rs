@@ -1,8 +1,9 @@
-//! Starts the runs of schedules whose time has come.
+//! Starts the runs of schedules that are due.
 //!
-//! Who owns a shard looks at its schedules. That only spares the others the look: any number of schedulers may try to
-//! fire one time, since its run and the schedule's step to the next time are one write, made only while that time is
-//! still due. So whoever dies before has done nothing, and who comes later has nothing left to do. The clock is the store's.
+//! The owner of a shard looks at its schedules, which spares other schedulers the work. It is safe when several fire
+//! the same time: one write creates the run and moves the schedule to its next time, and only while that time is still
+//! due. So a scheduler that dies earlier has done nothing, and a later one finds nothing to do. The store's clock
+//! counts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,37 +23,37 @@ use crate::shards::lease::Lease;
 use crate::submit::{Submission, SubmitError, Submitter, SystemValues, WorkflowSource};
 use crate::workflows::Workflows;
 
-/// Between two looks, and a little for each shard, so that a process that owns all of many shards does not ask all the time.
+/// The pause between two looks, plus some for each shard, so that a process with many shards does not ask all the time.
 const LOOK: Duration = Duration::from_secs(2);
 const LOOK_A_SHARD: Duration = Duration::from_millis(50);
-/// Between two looks at once, when there is more to fire.
+/// The pause when there is more to fire.
 const BUSY: Duration = Duration::from_millis(20);
-/// Before a schedule that could not be fired is tried again.
+/// The pause before a schedule that failed is tried again.
 const AFTER_FAILURE: Duration = Duration::from_secs(30);
-/// Whose runs they are, for the record.
+/// The user of these runs.
 const USER: &str = "schedule";
 
-/// Fires the schedules of the shards that this process owns.
+/// Fires the due schedules of the shards that this process owns.
 pub struct Schedules {
     store: Arc<dyn Runs>,
     submitter: Arc<Submitter>,
     workflows: Arc<Workflows>,
     lease: Arc<Lease>,
     catch_up_max: u64,
-    /// Schedules that could not be fired, and when to try again.
+    /// Schedules that failed, and when to try them again.
     waiting: HashMap<String, Instant>,
 }
 
-/// What became of a look.
+/// The result of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Looked {
     /// Nothing is due.
     Quiet,
-    /// Something was fired, or moved on; more may be due.
+    /// A run was started or a schedule was moved to its next time; more may be due.
     Moved,
 }
 
-/// Why a schedule that is due was not fired.
+/// The reason why a schedule was not fired.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
     #[error(transparent)]
@@ -62,7 +63,7 @@ enum Failed {
 }
 
 impl Schedules {
-    /// For a process with this store and these leases.
+    /// Creates it for the shards under these leases.
     pub fn new(
         store: Arc<dyn Runs>,
         submitter: Arc<Submitter>,
@@ -74,7 +75,7 @@ impl Schedules {
         Self { store, submitter, workflows, lease, catch_up_max, waiting: HashMap::new() }
     }
 
-    /// Looks until told to stop.
+    /// Looks for due schedules until `stop` is set.
     pub async fn run(mut self, mut stop: Receiver<bool>) {
         while !*stop.borrow() {
             let shards = self.lease.shards();
@@ -83,7 +84,7 @@ impl Schedules {
                 Ok(Looked::Moved) => BUSY,
                 Ok(Looked::Quiet) => pause,
                 Err(error) => {
-                    tracing::warn!(%error, "schedules have to wait for the store");
+                    tracing::warn!(%error, "schedules cannot be checked yet");
                     pause
                 }
             };
@@ -107,7 +108,7 @@ impl Schedules {
             }
             match self.serve(&schedule, now).await {
                 Ok(()) => looked = Looked::Moved,
-                // The shard has too much to do; it stays due.
+                // The shard is too busy; the schedule stays due.
                 Err(Failed::Submit(SubmitError::Busy | SubmitError::QueueFull)) => {}
                 Err(Failed::Store(error) | Failed::Submit(SubmitError::Store(error)))
                     if error.is_passing() =>
@@ -121,17 +122,21 @@ impl Schedules {
     }
 
     async fn put_off(&mut self, schedule: &DueSchedule, error: &str) -> Result<(), StoreError> {
-        tracing::warn!(trigger = schedule.trigger, error, "a schedule cannot be fired, and is tried again");
+        tracing::warn!(
+            trigger = schedule.trigger,
+            error,
+            "a schedule cannot be fired; it is tried again later"
+        );
         self.waiting.insert(schedule.trigger.clone(), Instant::now() + AFTER_FAILURE);
         let fired = Fired { error: Some(error.to_string()), ..Fired::default() };
         self.store.note_fired(&schedule.trigger, &fired).await
     }
 
-    /// Does what is to be done about a schedule that is due.
+    /// Fires a schedule that is due, or moves it to its next time.
     async fn serve(&self, schedule: &DueSchedule, now: Timestamp) -> Result<(), Failed> {
         let id = &schedule.trigger;
-        let Some((app, node)) = self.whose(id).await? else {
-            tracing::info!(trigger = id, "a schedule is gone with its app's version");
+        let Some((app, node)) = self.app_of(id).await? else {
+            tracing::info!(trigger = id, "a schedule is removed, because its app is gone");
             self.store.move_schedule(id, schedule.due, None).await?;
             return Ok(());
         };
@@ -147,7 +152,7 @@ impl Schedules {
                 trigger = id,
                 due_ms = schedule.due.millis(),
                 catch_up = data.catch_up.name(),
-                "times of a schedule were missed, and not all of them are fired"
+                "a schedule has missed times, and some of them are not fired"
             );
         }
         let Some(at) = fire else {
@@ -163,7 +168,7 @@ impl Schedules {
         };
         match self.submitter.submit(submission).await {
             Ok(done) => {
-                tracing::info!(trigger = id, run = %done.run, at_ms = at.millis(), "a schedule has begun a run");
+                tracing::info!(trigger = id, run = %done.run, at_ms = at.millis(), "a schedule has started a run");
                 let fired = Fired { at: Some(now), run: Some(done.run), error: None };
                 self.store.note_fired(id, &fired).await?;
                 Ok(())
@@ -174,15 +179,15 @@ impl Schedules {
         }
     }
 
-    /// The app and the node of a schedule, while they are there.
-    async fn whose(&self, trigger: &str) -> Result<Option<(App, String)>, StoreError> {
+    /// The app and the node of a schedule, or `None` when they were removed.
+    async fn app_of(&self, trigger: &str) -> Result<Option<(App, String)>, StoreError> {
         let Some(state) = self.store.trigger(trigger).await? else { return Ok(None) };
         let app = self.store.app(&state.trigger.app).await?;
         Ok(app.map(|app| (app, state.trigger.node)))
     }
 }
 
-/// What the app's present version says of the schedule. Its node may be gone, or have become something else.
+/// The schedule in the app's current version. Returns `None` when its node was removed or has another type now.
 fn data_of<'g>(graph: &'g Graph, node: &str) -> Option<&'g TriggerScheduleData> {
     let at: NodeIx = graph.find(node)?;
     match &graph.node(at).data {

@@ -1,4 +1,4 @@
-//! Schedules over a store in memory whose clock is moved by hand.
+//! Tests of schedules with an in-memory store whose clock the test moves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ impl World {
         Schedules::new(self.store.clone(), submitter, workflows, lease, &config)
     }
 
-    /// Publishes a version of the app `a`; the id of its schedule.
+    /// Publishes a version of the app `a` and returns the id of its schedule.
     async fn publish(&self, cron: &str, catch_up: &str) -> String {
         let config = Config::default();
         let text = format!(
@@ -74,13 +74,13 @@ impl World {
     }
 }
 
-/// Looks until nothing is left to do.
+/// Looks until nothing is due.
 async fn settle(schedules: &mut Schedules) {
     while schedules.look(&[ShardId(0), ShardId(1)]).await.unwrap() == Looked::Moved {}
 }
 
 #[tokio::test]
-async fn a_time_begins_one_run_however_many_look() {
+async fn each_time_starts_one_run_however_many_schedulers_look() {
     let world = World::new();
     let id = world.publish("0 * * * *", "last").await;
     let (mut one, mut two) = (world.scheduler(), world.scheduler());
@@ -98,7 +98,7 @@ async fn a_time_begins_one_run_however_many_look() {
 }
 
 #[tokio::test]
-async fn what_was_missed_is_caught_up_as_the_file_says() {
+async fn missed_times_are_caught_up_as_the_file_says() {
     for (catch_up, runs) in [("last", 1), ("none", 0), ("all", 5)] {
         let world = World::new();
         let id = world.publish("0 * * * *", catch_up).await;
@@ -110,7 +110,7 @@ async fn what_was_missed_is_caught_up_as_the_file_says() {
 }
 
 #[tokio::test]
-async fn another_version_is_due_at_its_own_times_and_the_same_keeps_what_is_due() {
+async fn changed_times_give_a_new_due_time_and_unchanged_times_keep_it() {
     let world = World::new();
     let id = world.publish("0 * * * *", "last").await;
     world.clock.advance(HOUR + Duration::from_secs(1));
@@ -121,7 +121,7 @@ async fn another_version_is_due_at_its_own_times_and_the_same_keeps_what_is_due(
 }
 
 #[tokio::test]
-async fn a_schedule_whose_app_cannot_be_run_stays_due_and_says_why() {
+async fn a_schedule_whose_app_cannot_run_stays_due_and_stores_the_error() {
     let world = World::new();
     let id = world.publish("0 * * * *", "last").await;
     let app = world.store.app("a").await.unwrap().unwrap();
@@ -139,7 +139,7 @@ async fn a_schedule_whose_app_cannot_be_run_stays_due_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_schedule_without_its_node_is_forgotten() {
+async fn a_schedule_whose_node_is_gone_is_removed() {
     let world = World::new();
     let id = world.publish("0 * * * *", "last").await;
     let mut app = world.store.app("a").await.unwrap().unwrap();
