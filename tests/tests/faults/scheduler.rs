@@ -36,7 +36,7 @@ async fn when_a_scheduler_dies_another_continues_and_clients_miss_nothing() {
     let last = told.last_id().expect("events carry ids").to_string();
 
     let mut follower = lives.client().follow(&run, Some(&last)).await;
-    follower.next().await.expect("the run goes on");
+    follower.next().await.expect("the run continues");
     let waited = killed.elapsed();
     assert!(waited < Duration::from_millis(1500) + SLACK, "the take-over took {waited:?}");
     told.append(follower.to_the_end().await);

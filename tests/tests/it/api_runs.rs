@@ -88,7 +88,7 @@ async fn a_run_streams_its_events_like_dify() {
     );
     let runs: HashSet<&str> = events.iter().filter_map(|event| event["workflow_run_id"].as_str()).collect();
     assert_eq!(runs.len(), 1, "all events are about one run");
-    let last = events.last().expect("told above");
+    let last = events.last().expect("there are events");
     assert_eq!(last["data"]["outputs"], json!({"llm": pieces.concat()}), "{last:#}");
 }
 

@@ -61,7 +61,7 @@ async fn a_conversation_remembers_earlier_messages() {
     );
     let text: String = events.iter().filter_map(|event| event["answer"].as_str()).collect();
     assert_eq!(text, "one answer");
-    let end = events.iter().find(|event| event["event"] == "message_end").expect("told above");
+    let end = events.iter().find(|event| event["event"] == "message_end").expect("the list above has it");
     assert!(end["metadata"]["usage"]["total_tokens"].as_u64().is_some_and(|n| n > 0), "{end:#}");
     let conversation = end["conversation_id"].as_str().expect("every event has the id").to_owned();
     assert!(events.iter().all(|event| event["conversation_id"] == conversation.as_str()), "{events:#?}");

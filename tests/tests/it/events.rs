@@ -28,7 +28,7 @@ async fn a_client_that_reconnects_after_any_event_receives_each_event_once() {
     for (at, event) in live.events.iter().enumerate() {
         let Some(id) = &event.id else { continue };
         let rest = client.follow(&run, Some(id)).await.to_the_end().await;
-        assert_eq!(rest.events, live.events[at + 1..], "behind {id}");
+        assert_eq!(rest.events, live.events[at + 1..], "after {id}");
         let by_query = client.get(&format!("/api/v1/runs/{run}/events?follow=false&after={id}")).await;
         assert_eq!(by_query.text.matches("event: ").count(), live.events.len() - at - 1, "{}", by_query.text);
     }

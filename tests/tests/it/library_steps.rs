@@ -45,7 +45,7 @@ impl Fleet {
 
     /// The paths of the requests since the last call of this function.
     fn asked(&self) -> Vec<String> {
-        let heads = std::mem::take(&mut *self.calls.lock().expect("nobody panics"));
+        let heads = std::mem::take(&mut *self.calls.lock().expect("the thread with the lock did not panic"));
         heads.iter().map(|head| head.split(' ').nth(1).unwrap_or_default().to_owned()).collect()
     }
 

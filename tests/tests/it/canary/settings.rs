@@ -101,7 +101,7 @@ async fn no_secret_of_the_settings_is_logged_or_shown_whichever_part_fails() {
     for arguments in [&["doctor", config[0], config[1]][..], &broken, &away] {
         shown.command(&cluster, &scheduler.address, arguments).await;
     }
-    // A worker that cannot start logs its error, and has the settings at that moment.
+    // A worker with a wrong setting prints it, while it has all the other settings.
     let mut wrong = cluster.command("tidemill-worker");
     wrong
         .args(config)
