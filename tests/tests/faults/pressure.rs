@@ -74,7 +74,7 @@ async fn new_runs_are_refused_while_the_inbox_is_full_and_all_accepted_runs_end(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_memory_is_short_the_oldest_ended_runs_are_removed_and_open_runs_stay() {
+async fn at_the_size_limit_the_oldest_ended_runs_are_removed_and_open_runs_stay() {
     let cluster = Cluster::start(&one_shard(&[("scheduler.retention_bytes", "1")]), None).await;
     let scheduler = cluster.scheduler().await;
     let client = scheduler.client();
