@@ -1,19 +1,20 @@
-//! Where the programs under test are. They belong to other packages, so cargo names no variable for them: they are built
-//! here, once a test program, beside it. Cargo locks the folder against other builds and does nothing when all is fresh.
+//! Paths of the programs under test. They belong to other packages, so cargo sets no variable with their paths. Each
+//! test program therefore builds them once, into its own target folder. Cargo locks that folder against other builds
+//! and does nothing when they are up to date.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Names a folder of finished programs, which are then taken as they are.
+/// Names a folder with programs that are built already; tests then build nothing.
 pub const READY: &str = "TEST_BINARIES";
-/// What cargo tells a test about itself. A build that inherits it takes it for changed settings and builds everything
-/// anew.
+/// Variables that cargo sets for a test. A build that inherits them believes that settings have changed, and builds
+/// everything again.
 const OF_THIS_TEST: [&str; 6] =
     ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_", "CARGO_TARGET_TMPDIR"];
 const PACKAGES: [&str; 3] = ["tidemill-scheduler", "tidemill-worker", "tidemill"];
 
-/// The path of a program, such as `tidemill-worker`.
+/// Returns the path of a program, such as `tidemill-worker`.
 ///
 /// # Panics
 /// When the programs do not build.
@@ -29,7 +30,7 @@ pub fn binary(name: &str) -> PathBuf {
 
 fn build() -> PathBuf {
     let folder = profile_folder();
-    let target = folder.parent().expect("a profile's folder lies in the target folder");
+    let target = folder.parent().expect("a profile's folder is in the target folder");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(crate::workspace()).args(["build", "--quiet", "--bins"]);
@@ -54,5 +55,5 @@ fn build() -> PathBuf {
 fn profile_folder() -> PathBuf {
     let program = std::env::current_exe().expect("a test knows where it is");
     let folder = program.parent().and_then(Path::parent);
-    folder.expect("tests lie two folders below the target folder").to_path_buf()
+    folder.expect("tests are two folders below the target folder").to_path_buf()
 }

@@ -1,4 +1,4 @@
-//! What must have come out: the record of what a client was told, and the questions that tests ask of it.
+//! The expected result of a run: the events that a client received, and the checks that tests make on them.
 
 use serde_json::Value as Json;
 
@@ -7,46 +7,43 @@ use crate::sse::Message;
 /// An event of `/api/v1/runs/{id}/events`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// The id to go on behind, carried by the last event of an entry.
+    /// The id to continue after; only the last event of an entry has one.
     pub id: Option<String>,
-    /// Its type.
     pub kind: String,
     /// Counts from 1.
     pub seq: u64,
-    /// Its data.
     pub data: Json,
 }
 
 impl Event {
-    /// Reads one; none for pings.
+    /// Parses a message; returns `None` for pings.
     ///
     /// # Panics
-    /// For what is no envelope of an event.
+    /// When the message is not an event.
     pub fn of(message: &Message) -> Option<Self> {
         let text = message.data.as_ref()?;
         let envelope: Json = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
         let kind = envelope["type"].as_str().unwrap_or_else(|| panic!("no type: {text}")).to_string();
         assert_eq!(message.event.as_deref(), Some(kind.as_str()), "the field event names the type: {text}");
-        // A reset has no number: counting begins anew.
+        // A reset has no number: numbering starts again after it.
         let seq = if kind == "reset" { 0 } else { envelope["seq"].as_u64().expect("events are numbered") };
         Some(Self { id: message.id.clone(), kind, seq, data: envelope["data"].clone() })
     }
 
-    /// The node it tells of.
+    /// The node that the event is about.
     pub fn node(&self) -> Option<&str> {
         self.data["node_id"].as_str()
     }
 
-    /// The frame of that node; the root's is empty.
+    /// The path of that node's frame; empty for the root frame.
     pub fn frame(&self) -> &str {
         self.data["frame"].as_str().unwrap_or_default()
     }
 }
 
-/// What a client was told, over one or more connections.
+/// The events that a client received, over one or more connections.
 #[derive(Debug, Clone, Default)]
 pub struct Transcript {
-    /// All events.
     pub events: Vec<Event>,
 }
 
@@ -56,23 +53,23 @@ impl Transcript {
         self.events.push(event);
     }
 
-    /// The id behind which another connection goes on.
+    /// The id after which another connection continues.
     pub fn last_id(&self) -> Option<&str> {
         self.events.iter().rev().find_map(|event| event.id.as_deref())
     }
 
-    /// Forgets what came behind [`Self::last_id`]: an entry that was not told whole is told again.
+    /// Drops the events after [`Self::last_id`]: an entry that was not received completely is sent again.
     pub fn forget_unfinished(&mut self) {
         let whole = self.events.iter().rposition(|event| event.id.is_some()).map_or(0, |at| at + 1);
         self.events.truncate(whole);
     }
 
-    /// Goes on with what another connection told.
+    /// Adds the events of a later connection.
     pub fn append(&mut self, other: Self) {
         self.events.extend(other.events);
     }
 
-    /// The text that a client shows: chunks in order, with what was withdrawn replaced.
+    /// The text that a client shows: all chunks in order, with replaced texts in place of the withdrawn ones.
     pub fn text(&self) -> String {
         let mut shown: Vec<(String, String)> = Vec::new();
         for event in &self.events {
@@ -97,19 +94,19 @@ impl Transcript {
         self.events.iter().filter(move |event| event.kind == kind)
     }
 
-    /// How often a node was told of with this type.
+    /// The number of events of this type about a node.
     pub fn count(&self, kind: &str, node: &str) -> usize {
         self.of_kind(kind).filter(|event| event.node() == Some(node)).count()
     }
 
-    /// Every event once, in order, from 1 to the run's end.
+    /// Checks that every event is there once, in order, from 1 to the end of the run.
     ///
     /// # Panics
-    /// At a gap, a repetition, or when the last one is not a run's last.
+    /// At a gap or a repetition, or when the last event does not end the run.
     pub fn is_whole(&self) {
         let numbers: Vec<u64> = self.events.iter().map(|event| event.seq).collect();
         let all: Vec<u64> = (1..=numbers.len() as u64).collect();
-        assert_eq!(numbers, all, "events are told once each, in order: {self:#?}");
+        assert_eq!(numbers, all, "each event is sent once, in order: {self:#?}");
         let last = self.events.last().map(|event| event.kind.as_str());
         let terminal = tidemill_common::wire::event::kind::TERMINAL;
         assert!(last.is_some_and(|last| terminal.contains(&last)), "the last event ends the run: {last:?}");
@@ -117,10 +114,10 @@ impl Transcript {
         assert_eq!(ends, 1, "a run ends once");
     }
 
-    /// Every node that started ended once, and none ended that had not started.
+    /// Checks that every node that started also ended, and did both once.
     ///
     /// # Panics
-    /// When not.
+    /// When a node does not.
     pub fn nodes_end_once(&self) {
         let ends = ["node_run_succeeded", "node_run_failed", "node_run_exception"];
         for started in self.of_kind("node_run_started") {
@@ -133,10 +130,10 @@ impl Transcript {
     }
 }
 
-/// A run that is over ended well with this answer.
+/// Checks that an ended run has succeeded with this answer.
 ///
 /// # Panics
-/// When not.
+/// When it has not.
 pub fn answered(run: &Json, answer: &str) {
     assert_eq!(run["status"], "succeeded", "{run:#}");
     assert_eq!(run["outputs"]["answer"], answer, "{run:#}");

@@ -1,4 +1,5 @@
-//! A client of the scheduler's HTTP interface that hides nothing: statuses, headers and raw streams are there to test.
+//! A client of the scheduler's HTTP API for tests. It hides nothing: tests can look at statuses, headers and raw
+//! streams.
 
 use std::time::Duration;
 
@@ -11,10 +12,10 @@ use crate::flow::Flow;
 use crate::sse::Messages;
 use crate::wait::{LONG, until};
 
-/// Statuses after which nothing comes.
+/// Statuses of runs that have ended.
 const OVER: [&str; 4] = ["succeeded", "partial-succeeded", "failed", "stopped"];
 
-/// Talks to one scheduler with one key.
+/// Talks to one scheduler, with one API key.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -22,39 +23,37 @@ pub struct Client {
     key: Option<String>,
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// The status.
     pub status: u16,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The body; null when it is not JSON.
+    /// Null when the body is not JSON.
     pub body: Json,
-    /// The body as it came.
+    /// The body as received.
     pub text: String,
 }
 
 impl Client {
-    /// For a scheduler at `host:port`.
+    /// Makes a client for a scheduler at `host:port`.
     pub fn new(address: &str, key: Option<&str>) -> Self {
-        // The first call decides for the process; that another one came first is no harm.
+        // Only the first call in a process takes effect; it does not matter which one that is.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().tls_certs_only([]).build().expect("a client without TLS");
         Self { http, base: format!("http://{address}"), key: key.map(Into::into) }
     }
 
-    /// The same scheduler with another key, or none.
+    /// Makes a client for the same scheduler with another key, or without one.
     pub fn with_key(&self, key: Option<&str>) -> Self {
         Self { key: key.map(Into::into), ..self.clone() }
     }
 
-    /// The key that it shows.
+    /// The API key that it sends.
     pub fn key(&self) -> Option<&str> {
         self.key.as_deref()
     }
 
-    /// A request to fill in; the key is set.
+    /// Begins a request with the key set.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.base));
         match &self.key {
@@ -66,26 +65,26 @@ impl Client {
     /// Sends a request.
     ///
     /// # Panics
-    /// When nobody answers.
+    /// When the scheduler does not answer.
     pub async fn send(&self, request: RequestBuilder) -> Answer {
         let response = request.timeout(LONG).send().await.expect("the scheduler answers");
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let text = response.text().await.expect("the answer comes whole");
+        let text = response.text().await.expect("the answer is complete");
         Answer { status, headers, body: serde_json::from_str(&text).unwrap_or_default(), text }
     }
 
-    /// GET.
+    /// Sends a GET request.
     pub async fn get(&self, path: &str) -> Answer {
         self.send(self.request(Method::GET, path)).await
     }
 
-    /// POST of JSON.
+    /// Sends a POST request with a JSON body.
     pub async fn post(&self, path: &str, body: &Json) -> Answer {
         let request = self.request(Method::POST, path).header("content-type", "application/json");
         self.send(request.body(body.to_string())).await
     }
 
-    /// Submits a run and answers its id.
+    /// Submits a run and returns its id.
     ///
     /// # Panics
     /// When it is refused.
@@ -109,7 +108,7 @@ impl Client {
         self.post("/api/v1/runs", &json!({"workflow": flow.text(), "inputs": {}, "user": "tester"})).await
     }
 
-    /// Registers an app: its id, and a client with its key.
+    /// Registers an app; returns its id, and a client with its key.
     ///
     /// # Panics
     /// When it is refused.
@@ -120,17 +119,17 @@ impl Client {
         (text("id"), self.with_key(Some(&text("key"))))
     }
 
-    /// A run as it stands.
+    /// Reads the current state of a run.
     ///
     /// # Panics
-    /// When it is not there.
+    /// When the run does not exist.
     pub async fn run(&self, run: &str) -> Json {
         let answer = self.get(&format!("/api/v1/runs/{run}")).await;
         assert_eq!(answer.status, 200, "{}", answer.text);
         answer.body
     }
 
-    /// A run once it is over.
+    /// Waits until a run has ended, and returns it.
     ///
     /// # Panics
     /// When it does not end.
@@ -138,13 +137,13 @@ impl Client {
         self.ended_within(run, LONG).await
     }
 
-    /// As [`Self::ended`], with a bound.
+    /// Like [`Self::ended`], with a longest time.
     ///
     /// # Panics
     /// When it does not end.
     pub async fn ended_within(&self, run: &str, at_most: Duration) -> Json {
         until(&format!("the end of run {run}"), at_most, async || {
-            // While Redis is down the scheduler may say so.
+            // While Redis is down, the scheduler may answer with an error.
             let answer = self.get(&format!("/api/v1/runs/{run}")).await;
             let over = answer.body["status"].as_str().is_some_and(|status| OVER.contains(&status));
             if over { Ok(answer.body) } else { Err(answer.text) }
@@ -155,7 +154,7 @@ impl Client {
     /// Waits until a node of the root frame has a status.
     ///
     /// # Panics
-    /// When it does not come to that.
+    /// When the node does not reach it.
     pub async fn node_is(&self, run: &str, node: &str, status: &str) -> Json {
         until(&format!("node {node} to be {status}"), LONG, async || {
             let shown = self.run(run).await;
@@ -168,7 +167,7 @@ impl Client {
         .await
     }
 
-    /// Follows a run from its beginning, or behind an event.
+    /// Follows a run from its beginning, or from the event after `after`.
     ///
     /// # Panics
     /// When it is refused.
@@ -198,15 +197,15 @@ impl Client {
     }
 }
 
-/// Follows one run over one connection, and keeps what it was told.
+/// Follows one run over one connection and keeps the received events.
 pub struct Follower {
     messages: Messages,
-    /// What was told so far.
+    /// The events received so far.
     pub transcript: Transcript,
 }
 
 impl Follower {
-    /// The next event; none when the stream ended.
+    /// Returns the next event; `None` when the stream has ended.
     pub async fn next(&mut self) -> Option<&Event> {
         loop {
             let message = self.messages.next().await?;
@@ -217,28 +216,28 @@ impl Follower {
         }
     }
 
-    /// Reads until something holds of what was told.
+    /// Reads until a condition holds for the received events.
     ///
     /// # Panics
-    /// When the stream ends before.
+    /// When the stream ends before that.
     pub async fn until(&mut self, what: &str, holds: impl Fn(&Transcript) -> bool) -> &Transcript {
         while !holds(&self.transcript) {
             if self.next().await.is_none() {
-                panic!("the stream ended before {what}; told was {:#?}", self.transcript);
+                panic!("the stream ended before {what}; received: {:#?}", self.transcript);
             }
         }
         &self.transcript
     }
 
-    /// Reads until the text that is shown contains this.
+    /// Reads until the text that the client shows contains this part.
     ///
     /// # Panics
-    /// When the stream ends before.
+    /// When the stream ends before that.
     pub async fn until_text(&mut self, part: &str) -> &Transcript {
         self.until(part, |told| told.text().contains(part)).await
     }
 
-    /// Reads on to the end of the stream.
+    /// Reads to the end of the stream.
     pub async fn to_the_end(mut self) -> Transcript {
         while self.next().await.is_some() {}
         self.transcript

@@ -1,5 +1,5 @@
-//! Schedulers and workers as real processes around a private Redis. Ports are theirs to choose; nothing of the
-//! environment that runs the tests reaches them.
+//! Schedulers and workers as real processes with a private Redis. They choose their ports themselves, and get nothing
+//! from the environment of the tests.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,13 +13,12 @@ use crate::client::Client;
 use crate::process::Process;
 use crate::redis::Redis;
 
-/// Opens `/api/v1` of every scheduler under test.
+/// The key for `/api/v1` of every scheduler under test.
 pub const ADMIN_KEY: &str = "the-admin-key-of-the-tests";
 
-/// A Redis, and the settings for whatever is started on it.
+/// A Redis, and the settings of all processes that are started on it.
 #[derive(Debug)]
 pub struct Cluster {
-    /// Its Redis.
     pub redis: Redis,
     environment: Vec<(String, String)>,
     folder: TempDir,
@@ -29,9 +28,8 @@ pub struct Cluster {
 /// A running scheduler.
 #[derive(Debug)]
 pub struct Scheduler {
-    /// The process.
     pub process: Process,
-    /// Its id, as `{n}:owner` names it.
+    /// Its id, the value of `{n}:owner`.
     pub id: String,
     /// `host:port` of its API.
     pub address: String,
@@ -40,22 +38,21 @@ pub struct Scheduler {
 /// A running worker.
 #[derive(Debug)]
 pub struct Worker {
-    /// The process.
     pub process: Process,
     /// The name under which it holds jobs.
     pub consumer: String,
 }
 
 impl Cluster {
-    /// Starts Redis. Settings are (`section.key`, text); the model answers every provider.
+    /// Starts Redis. Settings are pairs of `section.key` and text; `model` answers the calls to every provider.
     pub async fn start(settings: &[(&str, &str)], model: Option<&Model>) -> Self {
         Self::around(Redis::start().await, settings, model)
     }
 
-    /// As [`Self::start`], around a Redis that runs already.
+    /// Like [`Self::start`], with a Redis that already runs.
     ///
     /// # Panics
-    /// When there is no room for a temporary folder.
+    /// When a temporary folder cannot be made.
     pub fn around(redis: Redis, settings: &[(&str, &str)], model: Option<&Model>) -> Self {
         let variable = |key: &str| format!("TIDEMILL_{}", key.replace('.', "_").to_uppercase());
         let mut environment: Vec<_> = settings.iter().map(|(k, v)| (variable(k), (*v).to_string())).collect();
@@ -70,7 +67,7 @@ impl Cluster {
         Self { redis, environment, folder, started: AtomicU32::new(0) }
     }
 
-    /// A program under test with this cluster's settings, not yet started. It runs in the cluster's folder.
+    /// A command that runs a program under test with this cluster's settings, in the cluster's folder.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(binary(program));
         let foreign = |name: &str| ["TIDEMILL_", "OPENAI_", "WORKFLOW_"].iter().any(|p| name.starts_with(p));
@@ -81,30 +78,30 @@ impl Cluster {
         command
     }
 
-    /// Where its processes write their logs.
+    /// The folder with the logs of its processes.
     pub fn logs(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Starts a program; `name` is for messages.
+    /// Starts a program; messages call it `name`.
     pub fn spawn(&self, name: &str, command: Command) -> Process {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         Process::spawn(name, command, self.folder.path().join(format!("{number}-{name}.log")))
     }
 
-    /// Starts a scheduler and waits until it serves.
+    /// Starts a scheduler and waits until it serves requests.
     pub async fn scheduler(&self) -> Scheduler {
         self.scheduler_with(&[]).await
     }
 
-    /// As [`Self::scheduler`], with arguments.
+    /// Like [`Self::scheduler`], with arguments.
     pub async fn scheduler_with(&self, arguments: &[&str]) -> Scheduler {
         let mut command = self.command("tidemill-scheduler");
         command.args(["--listen", "127.0.0.1:0"]).args(arguments);
         self.scheduler_of(command).await
     }
 
-    /// As [`Self::scheduler`], by a command that becomes a scheduler.
+    /// Like [`Self::scheduler`], with a command that ends up as a scheduler.
     pub async fn scheduler_of(&self, command: Command) -> Scheduler {
         let mut process = self.spawn("scheduler", command);
         let line = process.says("scheduler started").await;
@@ -117,7 +114,7 @@ impl Cluster {
         self.worker_with(&[]).await
     }
 
-    /// As [`Self::worker`], with arguments.
+    /// Like [`Self::worker`], with arguments.
     pub async fn worker_with(&self, arguments: &[&str]) -> Worker {
         let mut command = self.command("tidemill-worker");
         command.args(["--listen", "127.0.0.1:0"]).args(arguments);
@@ -129,7 +126,7 @@ impl Cluster {
 }
 
 impl Scheduler {
-    /// A client with the admin key.
+    /// Makes a client with the admin key.
     pub fn client(&self) -> Client {
         Client::new(&self.address, Some(ADMIN_KEY))
     }

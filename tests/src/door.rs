@@ -1,12 +1,12 @@
-//! A door to a server that can be led elsewhere: connections that are open stay where they are, new ones go to the new
-//! place. So does a name or a virtual address after a fail-over.
+//! A TCP door to a server whose target can be changed: open connections stay, new ones go to the new target. A host
+//! name or a virtual address behaves like this after a fail-over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use tokio::net::{TcpListener, TcpStream};
 
-/// A running door; ends with its runtime.
+/// A running door; it stops when its runtime ends.
 #[derive(Debug)]
 pub struct Door {
     port: u16,
@@ -14,7 +14,7 @@ pub struct Door {
 }
 
 impl Door {
-    /// Starts one that leads to this port of the machine.
+    /// Starts a door to a local port.
     ///
     /// # Panics
     /// When no port is free.
@@ -32,12 +32,12 @@ impl Door {
         Self { port, leads_to }
     }
 
-    /// From now on new connections go there.
+    /// Sends new connections to this port from now on.
     pub fn lead_to(&self, port: u16) {
         self.leads_to.store(port, Ordering::Relaxed);
     }
 
-    /// Where it is, as a setting.
+    /// Its address, as a setting.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
@@ -45,7 +45,7 @@ impl Door {
 
 async fn pass(mut client: TcpStream, to: u16) {
     if let Ok(mut server) = TcpStream::connect(("127.0.0.1", to)).await {
-        // Whoever closes first ends both.
+        // When one side closes, both connections end.
         let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
     }
 }

@@ -1,5 +1,5 @@
-//! Schedulers and workers that come back when they die, each behind a proxy of its own and with a clock of its own. The
-//! addresses of schedulers stay, so that clients need not be told.
+//! Schedulers and workers that are started again when they die. Each has its own proxy and its own clock. The
+//! addresses of schedulers do not change, so clients can keep them.
 
 use std::time::{Duration, Instant};
 
@@ -12,17 +12,17 @@ use crate::proxy::Proxy;
 use crate::redis::free_port;
 use crate::wait::{LONG, until};
 
-/// The exit code of a program that finds no Redis: whoever starts it tries again.
+/// The exit code of a program that finds no Redis; it is then started again.
 const NO_REDIS: i32 = 3;
-/// Between two starts of a program that ends by itself.
+/// The pause before a program that has ended is started again.
 const START_PAUSE: Duration = Duration::from_millis(200);
-/// How wrong a clock may be.
+/// The offset of a wrong clock.
 const CLOCK_WRONG_MS: i64 = 5 * 60 * 1000;
 const SETTINGS_FILE: &str = "tidemill.toml";
-/// Nodes that name no profile have this one.
+/// Nodes without a profile use this one.
 const SETTINGS: &str = "[profiles.default]\nprovider = \"default\"\nmodel = \"mock\"\n";
 
-/// What a member is.
+/// The kind of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// `tidemill-scheduler`
@@ -31,36 +31,35 @@ pub enum Role {
     Worker,
 }
 
-/// One place in the fleet: a proxy, and the process behind it at present.
+/// One place in the fleet: a proxy, and the process that is there now.
 #[derive(Debug)]
 pub struct Member {
-    /// What it is.
     pub role: Role,
-    /// Its way to Redis.
+    /// Its connection to Redis.
     pub proxy: Proxy,
-    /// `host:port` of its API or health pages.
+    /// `host:port` of its API, or of its health pages.
     pub address: String,
-    /// How wrong its clock is, in milliseconds.
+    /// The offset of its clock, in milliseconds.
     pub clock_offset_ms: i64,
     process: Process,
     started: Instant,
     is_told_to_stop: bool,
 }
 
-/// A Redis and what runs on it.
+/// A Redis and the processes on it.
 #[derive(Debug)]
 pub struct Fleet {
-    /// Redis and the settings.
     pub cluster: Cluster,
     /// Schedulers first.
     pub members: Vec<Member>,
-    /// Programs that ended by themselves for a reason that is none.
+    /// Programs that ended without a valid reason.
     pub complaints: Vec<String>,
     clocks_differ: bool,
 }
 
 impl Fleet {
-    /// Starts Redis and so many of each. With `clocks_differ` half of the processes have a wrong clock.
+    /// Starts Redis and the given numbers of processes. With `clocks_differ`, half of the processes have a wrong
+    /// clock.
     pub async fn start(
         settings: &[(&str, &str)],
         model: &Model,
@@ -95,51 +94,51 @@ impl Fleet {
         fleet
     }
 
-    /// Addresses of all schedulers.
+    /// The addresses of all schedulers.
     pub fn schedulers(&self) -> Vec<String> {
         let of_role = self.members.iter().filter(|member| member.role == Role::Scheduler);
         of_role.map(|member| member.address.clone()).collect()
     }
 
-    /// The places of all that are of a role.
+    /// The indexes of all members with this role.
     pub fn of(&self, role: Role) -> Vec<usize> {
         (0..self.members.len()).filter(|at| self.members[*at].role == role).collect()
     }
 
-    /// SIGKILL, and a new process in its place at once.
+    /// Kills a process with SIGKILL and starts another one at once.
     pub fn kill(&mut self, at: usize, dice: &mut Dice) {
         self.members[at].process.kill();
         self.start_again(at, dice);
     }
 
-    /// SIGKILL, and nobody in its place until [`Self::tend`].
+    /// Kills a process with SIGKILL; [`Self::tend`] starts another one.
     pub fn kill_only(&mut self, at: usize) {
         self.members[at].process.kill();
     }
 
-    /// SIGTERM, and nobody in its place until it has ended and [`Self::tend`] comes by.
+    /// Sends SIGTERM; when the process has ended, [`Self::tend`] starts another one.
     pub fn stop_only(&mut self, at: usize) {
         let member = &mut self.members[at];
         member.is_told_to_stop = true;
         member.process.terminate();
     }
 
-    /// SIGSTOP.
+    /// Stops a process with SIGSTOP.
     pub fn freeze(&self, at: usize) {
         self.members[at].process.freeze();
     }
 
-    /// SIGCONT.
+    /// Continues a process with SIGCONT.
     pub fn thaw(&self, at: usize) {
         self.members[at].process.thaw();
     }
 
-    /// What the name of the process at a place contains, as Redis knows it: nobody else's does.
+    /// A part of the process's name in Redis that no other process has.
     pub fn mark(&self, at: usize) -> String {
         format!("-{}-", self.members[at].process.id())
     }
 
-    /// SIGTERM; a new process once it has ended, or after SIGKILL when it takes too long.
+    /// Sends SIGTERM. Starts another process when this one has ended, or after SIGKILL when that takes too long.
     pub async fn replace(&mut self, at: usize, at_most: Duration, dice: &mut Dice) {
         let member = &mut self.members[at];
         member.process.terminate();
@@ -154,7 +153,7 @@ impl Fleet {
         self.kill(at, dice);
     }
 
-    /// Starts again what has ended by itself, and notes whom that does not become.
+    /// Starts ended processes again, and notes those that should not have ended.
     pub fn tend(&mut self, dice: &mut Dice) {
         for at in 0..self.members.len() {
             let member = &mut self.members[at];
@@ -165,16 +164,16 @@ impl Fleet {
             let is_expected = member.is_told_to_stop && end.success();
             if end.code() != Some(NO_REDIS) && !killed(end) && !is_expected {
                 let said = member.process.tail();
-                self.complaints.push(format!("{:?} {at} ended by itself ({end}):\n{said}", member.role));
+                self.complaints.push(format!("{:?} {at} ended unexpectedly ({end}):\n{said}", member.role));
             }
             self.start_again(at, dice);
         }
     }
 
-    /// Tends until every process serves.
+    /// Calls [`Self::tend`] until every process serves requests.
     ///
     /// # Panics
-    /// When one does not come up.
+    /// When a process does not start.
     pub async fn all_serve(&mut self) {
         let http = reqwest_client();
         let mut dice = Dice::new(0);
@@ -206,7 +205,7 @@ impl Fleet {
     }
 
     fn draw_clock(&self, dice: &mut Dice) -> i64 {
-        // Rolled in any case, so that the plan behind it stays the same.
+        // Rolled even if it is not used, so that the plan after it stays the same.
         let roll = dice.below(4);
         match roll {
             0 if self.clocks_differ => CLOCK_WRONG_MS,
@@ -216,9 +215,9 @@ impl Fleet {
     }
 }
 
-/// A client for pages that need no key.
+/// A client for pages that need no API key.
 pub(crate) fn reqwest_client() -> reqwest::Client {
-    // The first call decides for the process; that another one came first is no harm.
+    // Only the first call in a process takes effect; it does not matter which one that is.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = reqwest::Client::builder().tls_certs_only([]).connect_timeout(Duration::from_secs(2));
     builder.build().expect("a client without TLS")

@@ -1,8 +1,8 @@
-//! Workflows in one line: `start -> (a, b) -> end`, in Dify's format.
+//! Workflows in one line, such as `start -> (a, b) -> end`, turned into Dify's format.
 //!
-//! A node is what its name says: `start…`, `end…`, `answer…`, `llm…`, `if…`; everything else is a template that
-//! a worker runs and whose output is its own name. Arrows between groups go from each to each; `;` begins another chain;
-//! `if[true] -> a` leaves by a handle.
+//! The name of a node says its type: `start…`, `end…`, `answer…`, `llm…`, `if…`. Any other name is a template that a
+//! worker runs and whose output is the name itself. An arrow between groups connects each node of the first with each
+//! node of the second. `;` begins another chain. `if[true] -> a` uses the handle `true`.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Reads a description.
+    /// Parses a description.
     ///
     /// # Panics
-    /// When it is none.
+    /// When it is invalid.
     pub fn new(description: &str) -> Self {
         let (nodes, data) = (Vec::new(), BTreeMap::new());
         let mut flow =
@@ -53,35 +53,35 @@ impl Flow {
     /// Sets fields of a node's data.
     ///
     /// # Panics
-    /// When they are no object.
+    /// When `fields` is not an object.
     #[must_use]
     pub fn with(mut self, node: &str, fields: Json) -> Self {
         let Json::Object(fields) = fields else { panic!("fields of a node are an object") };
         let data = self.data.entry(node.into()).or_insert_with(|| json!({}));
-        data.as_object_mut().expect("made as one").extend(fields);
+        data.as_object_mut().expect("it was made as an object").extend(fields);
         self
     }
 
-    /// Sets a template's text, with an input as its variable `x`.
+    /// Sets the text of a template, with an input as its variable `x`.
     #[must_use]
     pub fn template(self, node: &str, text: &str, input: &str) -> Self {
         let variables = json!([{"variable": "x", "value_selector": ["start", input]}]);
         self.with(node, json!({"template": text, "variables": variables}))
     }
 
-    /// Sets what a model is asked.
+    /// Sets the prompt of a model node.
     #[must_use]
     pub fn prompt(self, node: &str, text: &str) -> Self {
         self.with(node, json!({"prompt_template": [{"role": "user", "text": text}]}))
     }
 
-    /// Sets an answer's text.
+    /// Sets the text of an answer node.
     #[must_use]
     pub fn answer(self, node: &str, text: &str) -> Self {
         self.with(node, json!({"answer": text}))
     }
 
-    /// Lets `node` leave by `true` when an input is a text, else by `false`.
+    /// Lets `node` take its handle `true` when an input equals a text, and `false` otherwise.
     #[must_use]
     pub fn when(self, node: &str, input: &str, is: &str) -> Self {
         let condition = json!({"id": "c", "variable_selector": ["start", input], "varType": "string",
@@ -93,7 +93,7 @@ impl Flow {
         )
     }
 
-    /// The workflow file.
+    /// The workflow file as JSON.
     pub fn document(&self) -> Json {
         let is_chat = self.nodes.iter().any(|name| kind(name) == "answer");
         let nodes: Vec<Json> = self
@@ -122,7 +122,7 @@ impl Flow {
 
     fn node(&self, name: &str) -> Json {
         let mut data = json!({"title": name, "type": kind(name), "desc": ""});
-        let fields = data.as_object_mut().expect("made as one");
+        let fields = data.as_object_mut().expect("it was made as an object");
         for given in [Some(&self.defaults(name)), self.data.get(name)].into_iter().flatten() {
             fields.extend(given.as_object().into_iter().flatten().map(|(k, v)| (k.clone(), v.clone())));
         }
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_joined_each_to_each() {
+    fn each_node_of_a_group_is_connected_with_each_of_the_next() {
         let flow = Flow::new("start -> (a, b) -> end; a -> end2");
         assert_eq!(flow.nodes, ["start", "a", "b", "end", "end2"]);
         let edges: Vec<String> = flow.edges.iter().map(|(a, _, b)| format!("{a}{b}")).collect();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_node_makes_a_workflow_that_can_be_run() {
+    fn a_workflow_with_any_kind_of_node_can_run() {
         let flow = Flow::new("start -> if; if[true] -> a -> llm -> answer; if[false] -> answer2")
             .inputs(&["q"])
             .when("if", "q", "yes")

@@ -1,5 +1,5 @@
-//! The whole content of a Redis as a text file: a head in JSON, then the commands that make it again, one a line. What an
-//! older version has left is kept like this, and read by every later one.
+//! The complete content of a Redis as a text file: a head in JSON, then one command a line that restores the content.
+//! Tests keep the data of older versions in this form, and every later version must be able to read it.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,27 +10,28 @@ use serde_json::Value as Json;
 
 use crate::redis::Redis;
 
-/// What a lease of a fleet that is gone has left, in milliseconds.
+/// The remaining lease of a fleet that has ended, in milliseconds.
 const LEASE_LEFT_MS: i64 = 500;
 
-/// Times lie at most this far from the moment of freezing, in milliseconds; a number farther away is something else, or
-/// was meant never to come.
+/// The longest distance between a time and the moment of freezing, in milliseconds. A number that is farther away is
+/// no time, or a time that should never come.
 const NEAR_MS: i64 = 2 * 24 * 3600 * 1000;
 
-/// A Redis that was frozen.
+/// The frozen content of a Redis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frozen {
-    /// What it is, and what must come of it; `at` is when it was frozen, in Unix milliseconds.
+    /// A description and the expected results; `at` is the moment of freezing, in Unix milliseconds.
     pub head: Json,
-    /// Commands that make it again.
+    /// Commands that restore the content.
     pub commands: Vec<Vec<String>>,
 }
 
 impl Frozen {
-    /// Freezes a Redis that nobody writes to. `hidden` are words that are written as something else: names of machines.
+    /// Freezes a Redis that no process writes to. `hidden` has pairs of words, such as names of machines, and their
+    /// replacements.
     ///
     /// # Panics
-    /// When Redis does not answer, or holds a type that it is not known how to write.
+    /// When Redis does not answer, or has a key of an unknown type.
     pub async fn take(redis: &Redis, head: Json, hidden: &[(&str, &str)]) -> Self {
         let mut keys: Vec<String> = redis.ask(&["KEYS", "*"]).await;
         keys.sort();
@@ -48,11 +49,11 @@ impl Frozen {
         Self { head, commands }
     }
 
-    /// The same as if it had been frozen so long ago: whenever it is read, and whatever the clock of the machine that
-    /// froze it showed, it is of one age.
+    /// Moves all times so that the content was frozen `age` ago. So its age does not depend on when it is read, or on
+    /// the clock of the machine that froze it.
     ///
     /// # Panics
-    /// When the head does not say when it was frozen.
+    /// When the head has no time of freezing.
     #[must_use]
     pub fn of_age(&self, age: Duration) -> Self {
         let at = self.head["at"].as_i64().expect("the head says when it was frozen");
@@ -63,7 +64,7 @@ impl Frozen {
         Self { head, commands }
     }
 
-    /// Makes the same in an empty Redis.
+    /// Restores the content in an empty Redis.
     ///
     /// # Panics
     /// When a command is refused.
@@ -88,7 +89,7 @@ impl Frozen {
     /// Reads the file.
     ///
     /// # Panics
-    /// When it is none.
+    /// When it is not a frozen Redis.
     pub fn read(path: &Path) -> Self {
         let text = std::fs::read_to_string(path);
         let text = text.unwrap_or_else(|e| panic!("{} cannot be read: {e}", path.display()));
@@ -100,7 +101,7 @@ impl Frozen {
     }
 }
 
-/// Moves every time in a text: numbers by themselves that are near `at_ms`, in milliseconds or microseconds.
+/// Moves every time in a text: separate numbers near `at_ms`, in milliseconds or microseconds.
 fn moved(text: &str, at_ms: i64, by_ms: i64) -> String {
     let mut out = String::with_capacity(text.len());
     let mut word = String::new();
@@ -159,7 +160,7 @@ async fn commands_of_stream(redis: &Redis, key: &str) -> Vec<Vec<String>> {
         commands.push([words(&["XADD", key, id]), fields.clone()].concat());
     }
     if entries.is_empty() {
-        // It was not empty always: its numbering goes on.
+        // The stream had entries before, so its next id must be larger than theirs.
         commands.extend([words(&["XADD", key, &last, "", ""]), words(&["XDEL", key, &last])]);
     }
     commands.push(words(&["XSETID", key, &last]));
@@ -201,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_moved_and_nothing_else() {
+    fn only_times_are_moved() {
         let at = 1_763_766_000_000;
         for (text, expected) in [
             ("1763766000123456-7", "1763765999123456-7"),
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn what_was_frozen_is_made_again_as_it_was() {
+    async fn a_frozen_redis_is_restored_unchanged() {
         let redis = Redis::start().await;
         for line in [
             "SET s text",
@@ -245,7 +246,7 @@ mod tests {
 
         let other = Redis::start().await;
         read.restore(&other).await;
-        // Times go on, all else is the same.
+        // Times are moved; everything else is the same.
         let still = |frozen: &Frozen| {
             let timeless = |word: &String| !word.parse::<u64>().is_ok_and(|n| n < 100_000);
             let lines = frozen.commands.iter().cloned();

@@ -1,6 +1,6 @@
-//! The test language: real processes, a Redis of their own, a client, and short words for workflows.
+//! The language of the tests: real processes, a private Redis, a client, and short descriptions of workflows.
 //!
-//! A whole test:
+//! A complete test:
 //!
 //! ```no_run
 //! use tidemill_tests::{cluster::Cluster, flow::Flow, llm};
@@ -18,11 +18,12 @@
 //! # }
 //! ```
 //!
-//! In the order of a test: [`flow`] writes the workflow, [`redis`] and [`cluster`] start what it runs on ([`binaries`]
-//! builds the programs, [`process`] holds one), [`client`] and [`sse`] talk to it, [`wait`] waits without luck, [`check`]
-//! says what must have come out. For the long campaigns there are [`fleet`] (processes that come back, each behind a
-//! [`proxy`]), [`patient`] (a client that does not mind), [`story`] (what happened) and [`checker`]; [`frozen`] keeps what an older version has left. Nothing here is used outside tests: what goes wrong panics with what was seen.
-#![allow(clippy::print_stderr, reason = "a failed test tells what its processes said")]
+//! In the order of a test: [`flow`] writes the workflow; [`redis`] and [`cluster`] start what it runs on
+//! ([`binaries`] builds the programs, [`process`] is one of them); [`client`] and [`sse`] talk to it; [`wait`] waits
+//! for a condition; [`check`] checks the result. Long campaigns use [`fleet`] (processes that are started again, each
+//! with a [`proxy`]), [`patient`] (a client that tries again), [`story`] (what happened) and [`checker`]. [`frozen`]
+//! keeps the data of older versions. Nothing here is used outside tests, so errors panic with what was seen.
+#![allow(clippy::print_stderr, reason = "a failed test prints the logs of its processes")]
 
 pub mod binaries;
 pub mod check;
@@ -49,6 +50,6 @@ use std::path::{Path, PathBuf};
 
 /// The root of the workspace.
 pub fn workspace() -> PathBuf {
-    // The package lies directly below it.
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a package lies in its workspace").to_path_buf()
+    // The package is directly below it.
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a package is in its workspace").to_path_buf()
 }

@@ -1,5 +1,5 @@
-//! A server of the world outside that http-request nodes call: it takes its time, answers, and remembers every call with
-//! its `Idempotency-Key`.
+//! A server that `http-request` nodes, tools and Calls use. Its answers take some time, and it remembers every call
+//! with its `Idempotency-Key`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,32 +8,31 @@ use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How long an answer takes: long enough for faults to hit calls.
+/// The time before each answer: long enough that faults hit calls.
 const TAKES: Duration = Duration::from_millis(150);
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 5\r\n\r\nnoted";
-/// What calls of tools get: messages.
+/// The answer to calls of tools: messages.
 const TOOL: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 45\r\n\r\n{\"messages\":[{\"type\":\"text\",\"text\":\"noted\"}]}";
-/// What `/parcels` gets.
+/// The answer to calls of `/parcels`.
 const PARCEL: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 16\r\n\r\n{\"state\":\"lost\"}";
-/// What whoever asks for the description of a tool gets; it is no call.
+/// The answer to a request for the description of a tool. Such a request does not count as a call.
 const UNKNOWN: &[u8] = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
-/// What calls for `/file` get.
+/// The answer to calls of `/file`.
 const FILE: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\ncontent-length: 5\r\n\r\n\x00\x01\x02\x03\xff";
 
-/// A call as the server saw it.
+/// A call as the server received it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutsideCall {
     /// Path and query.
     pub target: String,
-    /// What was sent.
     pub body: String,
     /// Its `Idempotency-Key`.
     pub key: Option<String>,
 }
 
-/// The server; it ends with its runtime.
+/// The running server; it stops when its runtime ends.
 #[derive(Debug)]
 pub struct Outside {
     /// `http://host:port`
@@ -54,20 +53,20 @@ impl Outside {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let ledger = ledger.clone();
-                // A caller that dies in the middle is what this server is for.
+                // An error only means that the caller died during its call. Tests cause this deliberately.
                 tokio::spawn(async move { drop(serve(stream, &ledger).await) });
             }
         });
         Self { base_url, calls }
     }
 
-    /// The calls since the last time.
+    /// Returns the calls since the last `take`.
     pub fn take(&self) -> Vec<OutsideCall> {
         std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// What a registered Call at `/calls/…` answers: its parameters are its input, and it says `noted`.
+/// The answer of a registered Call at `/calls/…`: its input is its parameters, and its output is `noted`.
 fn of_call(body: &str) -> Vec<u8> {
     let body: Json = serde_json::from_str(body).unwrap_or_default();
     let answer = match body["operation"].as_str() {

@@ -1,5 +1,5 @@
-//! A client as clients should be: it asks another scheduler when one does not answer, asks again when told to, sends
-//! what it sent under the same key, and follows a run by the id of the last event it saw.
+//! A client that behaves as clients should: it asks another scheduler when one does not answer, tries again when
+//! asked to, repeats a request under the same key, and follows a run from the id of the last event that it received.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -12,18 +12,18 @@ use crate::cluster::ADMIN_KEY;
 use crate::fleet::reqwest_client;
 use crate::sse::Messages;
 
-/// How long it goes on asking.
+/// The longest time for which it repeats a request.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two tries.
+/// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Longest time for one answer: a frozen scheduler takes the request and never answers.
+/// The longest time for one answer: a frozen scheduler accepts a request and never answers.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// Silence of a stream after which another scheduler is asked; servers ping every ten seconds.
+/// The longest silence of a stream before the client asks another scheduler; servers ping every ten seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(12);
-/// Kinds of events behind which nothing comes.
+/// Types of events that end a run.
 use tidemill_common::wire::event::kind::TERMINAL;
 
-/// See the module.
+/// A client that tries again.
 #[derive(Debug)]
 pub struct Patient {
     http: reqwest::Client,
@@ -31,36 +31,36 @@ pub struct Patient {
     next: AtomicUsize,
 }
 
-/// Why it gave up.
+/// The reason why the client gave up.
 #[derive(Debug, Clone)]
 pub enum Trouble {
-    /// There is no such run.
+    /// The run does not exist.
     Gone,
     /// Anything else, in words.
     Other(String),
 }
 
-/// What a follower saw.
+/// The result of following a run.
 #[derive(Debug, Default)]
 pub struct Followed {
-    /// All that it was told since the last reset.
+    /// The events that it received since the last reset.
     pub told: Transcript,
-    /// How often it was told to forget.
+    /// The number of resets that it received.
     pub resets: usize,
-    /// Over how many connections.
+    /// The number of connections that it used.
     pub connections: usize,
 }
 
 impl Patient {
-    /// Talks to these schedulers in turn.
+    /// Makes a client that uses these schedulers in turn.
     pub fn new(addresses: Vec<String>) -> Self {
         Self { http: reqwest_client(), addresses, next: AtomicUsize::new(0) }
     }
 
-    /// Submits a run; the key makes it one run however often it is asked for.
+    /// Submits a run. Repeated requests with the same key create only one run.
     ///
     /// # Errors
-    /// It was refused, or nobody answered for long.
+    /// The run was refused, or no scheduler answered for a long time.
     pub async fn submit(&self, body: &Json, key: &str) -> Result<String, Trouble> {
         let text = body.to_string();
         let fill = |request: RequestBuilder| {
@@ -74,10 +74,10 @@ impl Patient {
         }
     }
 
-    /// A run as it stands.
+    /// Reads the current state of a run.
     ///
     /// # Errors
-    /// It is not there, or nobody answered for long.
+    /// The run does not exist, or no scheduler answered for a long time.
     pub async fn run(&self, run: &str) -> Result<Json, Trouble> {
         let (status, answer) = self.ask(Method::GET, &format!("/api/v1/runs/{run}"), |r| r).await?;
         match status {
@@ -87,8 +87,8 @@ impl Patient {
         }
     }
 
-    /// Answers whatever a run waits for, for ever: a form by its first action and with a text in every field, anything else
-    /// with what its schema allows.
+    /// Answers all pauses of a run and never returns: a form with its first action and with a text in every field,
+    /// any other pause with a value that its schema allows.
     pub async fn answer_pauses(&self, run: &str, text: &str) -> std::convert::Infallible {
         loop {
             tokio::time::sleep(PAUSE * 2).await;
@@ -104,25 +104,25 @@ impl Patient {
                 let path = format!("/api/v1/runs/{run}/pauses/{id}/answer");
                 let fill =
                     |r: RequestBuilder| r.header("content-type", "application/json").body(body.clone());
-                // What it was answered shows when the pause is asked for again.
+                // The response does not matter: a pause that is still pending is answered again in the next round.
                 let _ = self.ask(Method::POST, &path, fill).await;
             }
         }
     }
 
-    /// Writes a variable of a run under a key: once, however often it is sent.
+    /// Sets a variable of a run under a key, so that repeated requests take effect once.
     pub async fn update(&self, run: &str, node: &str, value: &str, key: &str) {
         let updates = json!([{"selector": [node, "value"], "value": value}]);
         let body = json!({"command": "update_variables", "updates": updates, "key": key}).to_string();
         let fill = |r: RequestBuilder| r.header("content-type", "application/json").body(body.clone());
-        // Of a run that is over it is refused, which is as well.
+        // A run that has ended refuses it, which is fine.
         let _ = self.ask(Method::POST, &format!("/api/v1/runs/{run}/commands"), fill).await;
     }
 
-    /// Follows a run to its end over as many connections as it takes.
+    /// Follows a run to its end, over as many connections as necessary.
     ///
     /// # Errors
-    /// The run is not there, or does not end within `at_most`.
+    /// The run does not exist, or does not end within `at_most`.
     pub async fn follow(&self, run: &str, at_most: Duration) -> Result<Followed, (Followed, Trouble)> {
         let mut seen = Followed::default();
         let began = Instant::now();
@@ -173,7 +173,7 @@ impl Patient {
         }
     }
 
-    /// Asks until somebody has a word to say that is not "later".
+    /// Repeats a request until a scheduler answers with another status than 503.
     async fn ask(
         &self,
         method: Method,
@@ -210,7 +210,7 @@ impl Patient {
     }
 }
 
-/// What somebody says who agrees to all.
+/// The answer of a person who agrees to everything.
 fn answer_of(pause: &Json, text: &str) -> Json {
     if pause["kind"] != "human_input" {
         return json!({"input": made_up(&pause["schema"], text)});
@@ -226,7 +226,7 @@ fn made_up(schema: &Json, text: &str) -> Json {
     if let Some(first) = schema["enum"].get(0) {
         return first.clone();
     }
-    // Of several types the first is meant.
+    // Of several types it takes the first.
     match schema["type"].as_str().or(schema["type"][0].as_str()) {
         Some("boolean") => json!(true),
         Some("integer" | "number") => schema.get("minimum").cloned().unwrap_or(json!(7)),
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_pause_has_an_answer_that_its_schema_allows() {
+    fn the_answer_to_each_kind_of_pause_matches_its_schema() {
         let form = json!({"kind": "human_input", "actions": [{"id": "ok"}], "inputs": [{"output_variable_name": "note"}]});
         assert_eq!(answer_of(&form, "t"), json!({"action": "ok", "inputs": {"note": "t"}}));
         let asks =

@@ -1,4 +1,4 @@
-//! One real process: its log in a file, its signals, its end. It dies with the test that started it; it stays in the
+//! One real process: its log in a file, its signals, its end. It is killed when its test drops it. It stays in the
 //! test's process group, so that Ctrl-C reaches it too.
 
 use std::fs::File;
@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 
 use crate::wait::{LONG, until};
 
-/// Lines of its log that a failed test shows.
+/// The number of lines of its log that a failed test shows.
 const LINES_SHOWN: usize = 60;
 
 /// A running process; killed when dropped.
@@ -22,7 +22,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it; both its outputs go to a file.
+    /// Starts a process; its standard output and errors go to a file.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -35,47 +35,47 @@ impl Process {
         Self { name: name.into(), child, log }
     }
 
-    /// The system's number for it.
+    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it wrote so far.
+    /// Returns its log so far.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// How it ended, if it has.
+    /// Returns its exit status if it has ended.
     pub fn end(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().expect("a child can be asked")
+        self.child.try_wait().expect("the status of a child can be read")
     }
 
-    /// SIGKILL; returns when it is gone.
+    /// Kills it with SIGKILL and waits for its end.
     pub fn kill(&mut self) {
-        // One that has ended cannot be killed, and need not.
+        // Fails only if the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Memory that it holds, in bytes.
+    /// The memory that it uses, in bytes.
     ///
     /// # Panics
-    /// When it is gone.
+    /// When it has ended.
     pub fn memory_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a process has memory");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number of KiB") * 1024
     }
 
-    /// SIGTERM.
+    /// Sends SIGTERM.
     pub fn terminate(&self) {
         self.signal("TERM");
     }
-    /// SIGSTOP.
+    /// Sends SIGSTOP.
     pub fn freeze(&self) {
         self.signal("STOP");
     }
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub fn thaw(&self) {
         self.signal("CONT");
     }
@@ -83,16 +83,16 @@ impl Process {
     /// Waits for its end.
     ///
     /// # Panics
-    /// When time is up.
+    /// When it has not ended in time.
     pub async fn ended(&mut self, at_most: Duration) -> ExitStatus {
         let what = format!("the end of {}", self.name);
         until(&what, at_most, async || self.end().ok_or_else(|| self.tail())).await
     }
 
-    /// Waits for a line of its log with this message.
+    /// Waits for a line of its log with this message, and returns the line.
     ///
     /// # Panics
-    /// When it ends or time is up.
+    /// When the process ends before, or time is up.
     pub async fn says(&mut self, message: &str) -> Json {
         let what = format!("{} to say {message:?}", self.name);
         until(&what, LONG, async || {
@@ -104,7 +104,7 @@ impl Process {
             let end = self.end();
             assert!(
                 end.is_none(),
-                "{} ended ({end:?}) before it said {message:?}:\n{}",
+                "{} ended ({end:?}) before it logged {message:?}:\n{}",
                 self.name,
                 self.tail()
             );
@@ -114,13 +114,13 @@ impl Process {
     }
 
     fn signal(&self, signal: &str) {
-        // The shell's own, which is there wherever a shell is.
+        // The `kill` of the shell, which exists on every system.
         let line = format!("kill -{signal} {}", self.child.id());
         let sent = Command::new("sh").args(["-c", &line]).status().expect("there is a shell");
         assert!(sent.success(), "{line} failed");
     }
 
-    /// The last lines that it wrote.
+    /// The last lines of its log.
     pub fn tail(&self) -> String {
         let said = self.said();
         let lines: Vec<&str> = said.lines().collect();

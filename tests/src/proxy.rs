@@ -1,8 +1,8 @@
-//! A TCP proxy between one process and Redis that misbehaves on command: cuts, delays, swallows a request, swallows the
-//! reply to a request that took effect, ends a connection in the middle of a reply.
+//! A TCP proxy between one process and Redis that misbehaves on command: it cuts connections, delays data, drops a
+//! request, drops the reply to a request that took effect, or ends a connection in the middle of a reply.
 //!
-//! It knows nothing of Redis: what a client writes in one go is a request, what comes back is a reply. That is what a
-//! network knows, too.
+//! It does not know Redis's protocol: bytes that the client writes together are a request, bytes that come back are a
+//! reply. A network knows no more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,18 +14,18 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Bytes that are passed on in one go.
+/// The most bytes that are passed on together.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// What is done once, to the next request or reply on any connection. The connection ends with it: a stream from which
-/// something is missing would make no sense to either side.
+/// A fault of one request or reply, on any connection. The connection then ends: neither side could read a stream
+/// with a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mishap {
-    /// The next request never reaches the server.
+    /// The next request does not reach the server.
     LoseRequest,
-    /// The next request takes effect, its reply never comes.
+    /// The next request takes effect, but its reply does not reach the client.
     LoseReply,
-    /// The next reply comes by half.
+    /// Only half of the next reply reaches the client.
     HalveReply,
 }
 
@@ -37,19 +37,19 @@ struct Orders {
     halve_replies: AtomicU32,
 }
 
-/// A running proxy; its port is the process's Redis.
+/// A running proxy; its process uses the proxy's port as Redis.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
     orders: Arc<Orders>,
-    /// Counts up when all connections are to be cut.
+    /// A higher number cuts all connections.
     cut: watch::Sender<u64>,
     is_closed: watch::Sender<bool>,
     accepting: JoinHandle<()>,
 }
 
 impl Proxy {
-    /// Starts one in front of a local port.
+    /// Starts a proxy for a local port.
     ///
     /// # Panics
     /// When no port is free.
@@ -70,39 +70,39 @@ impl Proxy {
         Self { port, orders, cut, is_closed, accepting }
     }
 
-    /// Where the process finds its Redis.
+    /// The address of Redis for the process.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Cuts every connection; new ones are let through.
+    /// Cuts every connection, and still accepts new ones.
     pub fn cut(&self) {
         self.cut.send_modify(|times| *times += 1);
     }
 
-    /// Cuts every connection and takes no new ones.
+    /// Cuts every connection, and accepts no new ones.
     pub fn close(&self) {
         self.is_closed.send_replace(true);
         self.cut();
     }
 
-    /// Takes connections again.
+    /// Accepts connections again.
     pub fn open(&self) {
         self.is_closed.send_replace(false);
     }
 
-    /// Holds everything up by so much, in both directions; zero ends it.
+    /// Delays all data by this time, in both directions; zero ends the delay.
     pub fn delay(&self, by: Duration) {
         let ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
         self.orders.delay_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// Orders a mishap.
+    /// Orders one more mishap.
     pub fn suffer(&self, mishap: Mishap) {
         self.of(mishap).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether a mishap that was ordered has not happened yet.
+    /// Returns true when an ordered mishap has not happened yet.
     pub fn is_owed(&self, mishap: Mishap) -> bool {
         self.of(mishap).load(Ordering::Relaxed) > 0
     }
@@ -123,16 +123,16 @@ impl Drop for Proxy {
     }
 }
 
-/// One order less; false when there was none.
+/// Reduces the count by one; returns false when it was zero.
 fn take(owed: &AtomicU32) -> bool {
     owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
 }
 
-/// Carries one connection until either side ends it, it is cut, or a mishap ends it.
+/// Passes on the data of one connection until a side ends it, the proxy cuts it, or a mishap ends it.
 async fn carry(client: TcpStream, server: u16, orders: Arc<Orders>, mut cut: watch::Receiver<u64>) {
-    // A server that is down is a connection that is refused: the client sees it end at once.
+    // If the server is down, the client sees its connection end at once.
     let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
-    // Without it pieces come late, no more.
+    // Without `nodelay`, data only arrives later.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
@@ -174,12 +174,12 @@ async fn replies(
     let mut piece = vec![0; PIECE_BYTES];
     while let Ok(length @ 1..) = from.read(&mut piece).await {
         wait(orders).await;
-        // The server has answered, so what was asked has happened.
+        // The server has answered, so the request has taken effect.
         if *loses_reply.borrow() {
             return;
         }
         if take(&orders.halve_replies) {
-            // It ends here in any case.
+            // An error does not matter: the connection ends here in any case.
             let _ = to.write_all(&piece[..length / 2]).await;
             return;
         }
@@ -200,7 +200,7 @@ async fn wait(orders: &Orders) {
 mod tests {
     use super::*;
 
-    /// A server that answers every piece with its length, and counts what reached it.
+    /// A server that answers every piece with its length, and counts the pieces.
     async fn server() -> (u16, Arc<AtomicU32>) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let (port, seen) = (listener.local_addr().unwrap().port(), Arc::new(AtomicU32::new(0)));
@@ -223,7 +223,7 @@ mod tests {
     async fn ask(proxy: &Proxy, text: &str) -> String {
         let port: u16 = proxy.url().rsplit(':').next().unwrap().parse().unwrap();
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-        // A connection that ends answers less.
+        // Less than a complete answer when the connection ends.
         if stream.write_all(text.as_bytes()).await.is_err() {
             return String::new();
         }
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_mishap_happens_once_and_to_whom_it_should() {
+    async fn each_mishap_happens_once_and_to_the_right_side() {
         let (port, seen) = server().await;
         let proxy = Proxy::start(port).await;
         assert_eq!(ask(&proxy, "four").await, "four");

@@ -1,5 +1,5 @@
-//! A private redis-server: a port and a folder of its own, set up as the documentation asks (AOF, noeviction). It can be
-//! killed, and comes back from its append-only file.
+//! A private redis-server with its own port and folder, configured as the documentation asks (AOF, noeviction). It
+//! can be killed, and started again from its append-only file.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use tempfile::TempDir;
 use crate::process::Process;
 use crate::wait::{LONG, until};
 
-/// Ports below those that the system gives to outgoing connections: a client that tries again and again to reach a
-/// server which is down must not be given the server's own port.
+/// Ports below those that the system gives to outgoing connections. A client that tries to reach a server which is
+/// down must not be given that server's port.
 const PORTS: std::ops::Range<u16> = 16_000..32_000;
-/// Test programs that may run at a time.
+/// The number of test programs that may run at the same time.
 const SLICES: u16 = 10;
 
 /// A running server; killed when dropped.
@@ -25,23 +25,22 @@ pub struct Redis {
     port: u16,
     folder: TempDir,
     starts: u32,
-    /// The port at which it speaks TLS.
+    /// The TLS port.
     encrypted: Option<u16>,
 }
 
 /// The value of a key, or one field of a hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The key.
     pub key: String,
-    /// The field; empty unless it is a hash.
+    /// Empty unless the key is a hash.
     pub field: String,
-    /// The value; of a hash with the name of the field.
+    /// The value; for a hash, with the name of the field.
     pub text: String,
 }
 
 impl Redis {
-    /// Starts an empty one.
+    /// Starts an empty server.
     ///
     /// # Panics
     /// When redis-server is not installed.
@@ -58,10 +57,10 @@ impl Redis {
         }
     }
 
-    /// Starts an empty one that speaks TLS at a port of its own, beside the one that [`Self::port`] tells.
+    /// Starts an empty server that also speaks TLS, at another port than [`Self::port`].
     ///
     /// # Panics
-    /// When redis-server is not installed, or knows no TLS.
+    /// When redis-server is not installed, or was built without TLS.
     pub async fn start_encrypted() -> Self {
         loop {
             let folder = tempfile::Builder::new().prefix("tidemill-redis-").tempdir();
@@ -82,11 +81,11 @@ impl Redis {
         }
     }
 
-    /// Starts one as a script of sh does, whose last line becomes the server (`exec`) that works in `folder`. What the
-    /// script starts before that must be gone by then.
+    /// Starts a server with a shell script whose last line becomes the server (`exec`) and works in `folder`. Other
+    /// processes that the script starts must have ended by then.
     ///
     /// # Panics
-    /// When the script ends in another way.
+    /// When the script ends without that.
     pub async fn start_by(script: &str, folder: TempDir, port: u16) -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", script]).current_dir(crate::workspace());
@@ -104,39 +103,38 @@ impl Redis {
         })
         .await;
         drop(stopped_if_it_fails);
-        assert!(redis.answers().await, "it reads what it was given");
+        assert!(redis.answers().await, "it can read its append-only file");
         redis
     }
 
-    /// Where it speaks TLS, and the file with the certificate that vouches for it.
+    /// Its TLS address, and the file with the certificate to trust.
     ///
     /// # Panics
-    /// When it does not.
+    /// When it does not speak TLS.
     pub fn encrypted(&self) -> (String, String) {
         let port = self.encrypted.expect("it was started so");
         let file = self.folder.path().join("ca.pem").to_string_lossy().into_owned();
         (format!("rediss://127.0.0.1:{port}"), file)
     }
 
-    /// Where it is, as a setting.
+    /// Its address, as a setting.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Its port.
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// SIGKILL.
+    /// Kills it with SIGKILL.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// While it is down: cuts so many bytes off what it had written, as a power loss does.
+    /// Cuts bytes off the end of the append-only file, as a power loss does. The server must be down.
     ///
     /// # Panics
-    /// When its append-only file is not where it should be.
+    /// When its append-only file is missing.
     pub fn forget(&self, bytes: u64) {
         let file = std::fs::File::options().write(true).open(self.log());
         let file = file.expect("it may be written");
@@ -144,26 +142,26 @@ impl Redis {
         file.set_len(length.saturating_sub(bytes)).expect("it can be cut");
     }
 
-    /// How many bytes it has written to its log of changes.
+    /// The number of bytes in its append-only file.
     ///
     /// # Panics
-    /// When its append-only file is not where it should be.
+    /// When its append-only file is missing.
     pub fn written(&self) -> u64 {
         std::fs::metadata(self.log()).expect("the log of changes").len()
     }
 
-    /// Starts it again on what it had written.
+    /// Starts it again from its append-only file.
     pub async fn restart(&mut self) {
         self.starts += 1;
         self.process = spawn(&self.folder, self.port, self.starts, &[]);
         assert!(self.answers().await, "redis-server does not come back:\n{}", self.process.said());
     }
 
-    /// Writes its append-only file anew and waits for that, as operators are told to do after a loss of power: Redis may
-    /// leave the beginning of a transaction in the file, which the next start would apply.
+    /// Rewrites its append-only file and waits for that, as the documentation asks of operators after a power loss:
+    /// Redis may leave the beginning of a transaction in the file, and the next start would apply it.
     pub async fn rewrite_log(&self) {
         self.cli(&["BGREWRITEAOF"]);
-        until("the append-only file to be written anew", LONG, async || {
+        until("the append-only file to be rewritten", LONG, async || {
             let said = self.cli(&["INFO", "persistence"]);
             let waits = ["aof_rewrite_in_progress:1", "aof_rewrite_scheduled:1"];
             if waits.iter().any(|wait| said.contains(wait)) { Err(said) } else { Ok(()) }
@@ -171,13 +169,13 @@ impl Redis {
         .await;
     }
 
-    /// SIGTERM, and waits until it has written everything.
+    /// Sends SIGTERM, and waits until it has written everything and ended.
     pub async fn stop(&mut self) {
         self.process.terminate();
         self.process.ended(LONG).await;
     }
 
-    /// What `redis-cli` prints for a command, as an operator types it.
+    /// Returns what `redis-cli` prints for a command.
     ///
     /// # Panics
     /// When it fails.
@@ -190,7 +188,7 @@ impl Redis {
         said
     }
 
-    /// Sends a command.
+    /// Sends a command and returns the reply.
     ///
     /// # Panics
     /// When it fails.
@@ -203,10 +201,10 @@ impl Redis {
         command.query_async(&mut connection).await.unwrap_or_else(|e| panic!("{words:?}: {e}"))
     }
 
-    /// Reads every key, whatever its type.
+    /// Reads every key of any type.
     ///
     /// # Panics
-    /// If it does not answer, or a key has an unknown type.
+    /// When Redis does not answer, or a key has an unknown type.
     pub async fn everything(&self) -> Vec<Entry> {
         let keys: Vec<String> = self.ask(&["KEYS", "*"]).await;
         let client = redis::Client::open(self.url()).expect("an address");
@@ -217,7 +215,7 @@ impl Redis {
             let ty: String =
                 redis::cmd("TYPE").arg(&key).query_async(&mut connection).await.expect("it answers");
             let words: &[&str] = match ty.as_str() {
-                // It was deleted meanwhile.
+                // It was deleted after the scan.
                 "none" => continue,
                 "string" => &["GET"],
                 "hash" => &["HGETALL"],
@@ -251,7 +249,7 @@ impl Redis {
         logs.pop().expect("the log of changes")
     }
 
-    /// False when it ended, such as for a port that somebody else took.
+    /// Returns false when it has ended, for example because another process has its port.
     async fn answers(&mut self) -> bool {
         let port = self.port.to_string();
         until("redis-server to answer", LONG, async || {
@@ -269,7 +267,7 @@ impl Redis {
     }
 }
 
-/// All texts of an answer, in their order.
+/// All texts of a reply, in their order.
 fn texts_of(value: &redis::Value) -> Vec<String> {
     match value {
         redis::Value::BulkString(bytes) => vec![String::from_utf8_lossy(bytes).into_owned()],
@@ -278,13 +276,14 @@ fn texts_of(value: &redis::Value) -> Vec<String> {
     }
 }
 
-/// A server that a script has left, which no handle of a process leads to, goes with the test that fails over it.
+/// Stops a server that a script has started and left behind. No `Process` owns it, so a failing test would leave it
+/// running.
 struct StopsLeftServer(u16);
 
 impl Drop for StopsLeftServer {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // There may be none.
+            // An error does not matter: there may be no server.
             let stop = ["-p", &self.0.to_string(), "SHUTDOWN", "NOSAVE"];
             let _ = Command::new("redis-cli").args(stop).output();
         }
@@ -302,17 +301,17 @@ fn spawn(folder: &TempDir, port: u16, starts: u32, more: &[&str]) -> Process {
     Process::spawn("redis-server", command, folder.path().join(format!("redis-{starts}.log")))
 }
 
-/// A port that no process listens on, and that no other test program is about to use.
+/// Returns a port that no process listens on and that no other test program will use.
 ///
 /// # Panics
-/// When more test programs run than there are [`SLICES`].
+/// When more than [`SLICES`] test programs run.
 pub fn free_port() -> u16 {
     static SLICE: OnceLock<(u16, File)> = OnceLock::new();
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let (slice, _) = SLICE.get_or_init(own_slice);
     let size = (PORTS.end - PORTS.start) / SLICES;
     loop {
-        // Ports come round late, so that what a stopped process has left there is gone.
+        // A port is used again only after a long time, when the connections of its last server are gone.
         let port = PORTS.start + slice * size + NEXT.fetch_add(1, Ordering::Relaxed) % size;
         if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
@@ -320,8 +319,8 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// A slice of the ports that this process has to itself, and the lock by which it has it until it ends: between the look at
-/// a port and the start of its server another program could take it else.
+/// Returns a slice of the ports that only this process uses, and the lock that it holds until it ends. Without the
+/// lock, another program could take a port after it was found free and before its server starts.
 fn own_slice() -> (u16, File) {
     let free = (0..SLICES).find_map(|slice| {
         let path = std::env::temp_dir().join(format!("tidemill-test-ports-{slice}"));

@@ -1,5 +1,5 @@
-//! The example in which all that goes beyond Dify meets (`examples/refund`): what it talks to, what it is answered, and what
-//! must come of it whoever dies meanwhile.
+//! The example that combines everything beyond Dify (`examples/refund`): the servers that it uses, the answers of
+//! people, and the outputs that it must have, whichever processes die meanwhile.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -13,40 +13,38 @@ use crate::client::Client;
 use crate::llm;
 use crate::outside::Outside;
 
-/// Makes what somebody answers.
+/// Makes an answer.
 type Answer = fn() -> Json;
 
-/// The workflow, as it is shown to users.
+/// The workflow file that users see.
 pub const WORKFLOW: &str = include_str!("../../examples/refund/refund.yml");
-/// What a person says for each of its pauses, in their order: (kind, answer).
+/// A person's answers to its pauses, in their order: (kind, answer).
 pub const ANSWERS: [(&str, Answer); 3] = [
     ("params", || json!({"query": {"country": "no"}})),
     ("confirm", || json!(true)),
     ("user_interaction", || json!({"approved": true, "comment": "of course"})),
 ];
-/// How often a model is asked: by the node with a profile, by the extraction, and twice for what is missing.
+/// The number of calls to models: one by the node with a profile, one by the extraction, and two for missing values.
 pub const MODEL_CALLS: usize = 4;
-/// What the carrier is asked.
+/// The request to the carrier.
 pub const ASKED: &str = "/parcels?order=A17&country=no";
-/// Nodes of the run that end well, the one inside another included.
+/// Nodes of the run that succeed, including the one inside another node.
 pub const NODES: [&str; 9] =
     ["start", "read", "shorten", "parcel_ext_1", "parcel_slot", "parcel", "pay", "order", "paid"];
 
-/// A model, a carrier and a shop's database.
+/// A model, a carrier and the database of a shop.
 #[derive(Debug)]
 pub struct Refund {
-    /// The model.
     pub model: Running,
-    /// The carrier.
     pub outside: Outside,
     folder: TempDir,
 }
 
 impl Refund {
-    /// Starts them.
+    /// Starts the servers.
     ///
     /// # Panics
-    /// When there is no room, or no Python, which tests need anyway.
+    /// When a temporary folder cannot be made, or Python is missing.
     pub async fn start() -> Self {
         let model = llm::rules(json!([
             {"match": {"system_contains": "missing parameters"}, "reply": "{}", "usage": {"prompt_tokens": 7, "completion_tokens": 1}},
@@ -69,7 +67,7 @@ impl Refund {
         self.folder.path().join("orders.db").display().to_string()
     }
 
-    /// Keeps what the workflow names: the default profile and the datasource.
+    /// Registers what the workflow uses: the default profile and the datasource.
     ///
     /// # Panics
     /// When one of them is refused.
@@ -77,13 +75,13 @@ impl Refund {
         keep(client, &self.model, &self.database()).await;
     }
 
-    /// What a run of it is submitted with.
+    /// The request that submits it.
     pub fn submission(&self) -> Json {
         let inputs = json!({"letter": "Order A17 never came", "carrier": self.outside.base_url});
         json!({"workflow": WORKFLOW, "inputs": inputs, "user": "tester"})
     }
 
-    /// What comes of it.
+    /// The expected outputs.
     pub fn outputs() -> Json {
         json!({
             "read": "Order A17 is lost.", "kept": 2, "parcel": {"state": "lost"}, "approved": true,
@@ -92,7 +90,7 @@ impl Refund {
     }
 }
 
-/// Keeps what the workflow names: a default profile of this model, and this file as the shop's orders.
+/// Registers what the workflow uses: a default profile of this model, and this file as the orders of the shop.
 ///
 /// # Panics
 /// When one of them is refused.
@@ -111,11 +109,11 @@ pub async fn keep(client: &Client, model: &Running, database: &str) {
     }
 }
 
-/// The desk that users start (`examples/refund/desk.py`), in a folder and on a port of its own.
+/// The program of the example (`examples/refund/desk.py`), with its own folder and port.
 #[derive(Debug)]
 pub struct Desk {
     process: Child,
-    /// Where its carrier is.
+    /// The address of its carrier.
     pub carrier: String,
     folder: TempDir,
 }
@@ -124,7 +122,7 @@ impl Desk {
     /// Starts it.
     ///
     /// # Panics
-    /// When there is no Python, or it says something else than where it is.
+    /// When Python is missing, or it does not print its address.
     pub fn start() -> Self {
         let folder = tempfile::tempdir().expect("there is room");
         let desk = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/refund/desk.py");
@@ -147,7 +145,7 @@ impl Desk {
 
 impl Drop for Desk {
     fn drop(&mut self) {
-        // One that is gone already needs nothing.
+        // Fails only if it has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,4 +1,4 @@
-//! Server-sent events, read raw: every line as it came, so that ids and pings can be tested.
+//! Server-sent events, read raw, line by line, so that tests can check ids and pings.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
 
-/// Longest wait for the next message; servers ping every ten seconds.
+/// The longest wait for the next message; servers ping every ten seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// What stood between two empty lines.
+/// The lines between two empty lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
     /// `id:`
     pub id: Option<String>,
     /// `event:`
     pub event: Option<String>,
-    /// `data:`, lines joined.
+    /// `data:`, with all lines joined.
     pub data: Option<String>,
-    /// A line that began with a colon.
+    /// A line that begins with a colon.
     pub comment: Option<String>,
 }
 
@@ -52,16 +52,16 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Reads a response.
+    /// Reads the stream of a response.
     pub fn of(response: reqwest::Response) -> Self {
         let bytes = response.bytes_stream().map(|piece| piece.map(|bytes| bytes.to_vec()));
         Self { bytes: Box::pin(bytes), buffer: Vec::new(), ready: VecDeque::new() }
     }
 
-    /// The next message; none when the stream ended, orderly or not.
+    /// Returns the next message; `None` when the stream has ended, also when it broke.
     ///
     /// # Panics
-    /// When nothing comes for long.
+    /// When there is no message for a long time.
     pub async fn next(&mut self) -> Option<Message> {
         loop {
             if let Some(message) = self.ready.pop_front() {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_read_with_and_without_a_blank() {
+    fn fields_are_read_with_and_without_a_space() {
         let message = Message::read("id: 1-0\nevent:x\ndata: {\"a\": 1}\n: ping");
         assert_eq!(message.id.as_deref(), Some("1-0"));
         assert_eq!(message.event.as_deref(), Some("x"));

@@ -1,4 +1,4 @@
-//! What happened, for the checker: each run as its client saw it, each fault, each call to the world outside.
+//! The input of the checker: each run as its client saw it, each fault, and each call to other servers.
 
 use std::time::Instant;
 
@@ -6,70 +6,67 @@ use serde_json::Value as Json;
 
 use crate::check::Transcript;
 
-/// One run, from the side of the client that submitted and followed it.
+/// One run, as the client that submitted and followed it saw it.
 #[derive(Debug, Clone)]
 pub struct Story {
-    /// Which workflow, by its place among all.
+    /// The index of its workflow.
     pub workflow: usize,
-    /// The text by which inputs, prompts and outputs of this run are known.
+    /// A text that is part of all inputs, prompts and outputs of this run, and of no other.
     pub tag: String,
-    /// Its id; empty when it could not even be submitted.
+    /// Empty when it could not be submitted.
     pub run: String,
-    /// When it was asked for.
+    /// The time when the client submitted it.
     pub began: Instant,
-    /// When its client had seen the end, or gave up.
+    /// The time when the client saw its end, or gave up.
     pub ended: Instant,
-    /// What the follower was told, over all its connections, since the last reset.
+    /// The events that the follower received since the last reset, over all connections.
     pub told: Transcript,
-    /// How often the follower was told to forget.
+    /// The number of resets that the follower received.
     pub resets: usize,
-    /// Over how many connections it followed.
+    /// The number of connections that the follower used.
     pub connections: usize,
-    /// What a client is told that asks for everything afterwards.
+    /// The events that a client receives afterwards, when it reads them from the beginning.
     pub record: Transcript,
-    /// The run at its end; null when there is none.
+    /// The run after its end; null when it does not exist.
     pub shown: Json,
-    /// What the client could not get over.
+    /// The error that made the client give up.
     pub trouble: Option<String>,
-    /// The run is not there any more.
+    /// True when the run does not exist any more.
     pub is_gone: bool,
 }
 
-/// A fault that was let happen.
+/// A fault that was injected.
 #[derive(Debug, Clone)]
 pub struct Happened {
-    /// Its name in the table.
     pub name: &'static str,
-    /// What exactly.
+    /// Its details.
     pub what: String,
-    /// Its beginning.
     pub from: Instant,
-    /// The moment when everything was whole again.
+    /// The time when everything had recovered.
     pub to: Instant,
-    /// Whether it may make a worker do again what was done.
+    /// True when it may make a worker repeat work that was done.
     pub repeats: bool,
-    /// Whether Redis may have lost what it had acknowledged.
+    /// True when Redis may have lost acknowledged writes.
     pub loses: bool,
 }
 
-/// What a workflow does when nothing goes wrong. Its tag is replaced by [`TAG`] in all of it.
+/// The results of a workflow without faults. [`TAG`] replaces the run's tag everywhere.
 #[derive(Debug, Clone, Default)]
 pub struct Reference {
-    /// Its name.
     pub workflow: String,
-    /// How it ends.
+    /// The final status of its runs.
     pub status: String,
-    /// Its outputs; none when they are not the same twice.
+    /// `None` when two runs had different outputs.
     pub outputs: Option<Json>,
-    /// Calls to the model by their messages, each with how often it is made.
+    /// The messages of each call to the model, and how often it is made.
     pub calls: std::collections::BTreeMap<String, usize>,
 }
 
-/// Stands for a run's tag.
+/// Replaces the tag of a run.
 pub const TAG: &str = "<tag>";
 
-/// A value with the tag replaced.
+/// Returns the value with [`TAG`] in place of this tag.
 pub fn without_tag(value: &Json, tag: &str) -> Json {
-    // Tags are letters and digits: text in JSON remains what it is.
+    // Tags have only letters and digits, so the text is still valid JSON.
     serde_json::from_str(&value.to_string().replace(tag, TAG)).unwrap_or_default()
 }

@@ -1,14 +1,14 @@
-//! Bounded waits for a condition. A test never sleeps for luck: it looks until it sees, and when time is up it says what
-//! it saw last.
+//! Bounded waits for a condition. A test never just sleeps: it looks until the condition holds, and when time is up
+//! it prints what it saw last.
 
 use std::time::{Duration, Instant};
 
-/// Enough for anything that is going to happen, on a machine that is busy with other tests.
+/// Enough for anything that should happen, even on a busy machine.
 pub const LONG: Duration = Duration::from_secs(30);
-/// Between two looks.
+/// The pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Looks until it sees. An `Err` is what was seen instead.
+/// Calls `look` until it returns `Ok`. An `Err` says what it saw instead.
 ///
 /// # Panics
 /// When time is up.
@@ -18,7 +18,7 @@ pub async fn until<T>(what: &str, at_most: Duration, mut look: impl AsyncFnMut()
         match look().await {
             Ok(seen) => return seen,
             Err(instead) if begin.elapsed() > at_most => {
-                panic!("waited {at_most:?} in vain for {what}; seen instead: {instead}")
+                panic!("waited {at_most:?} for {what}, but saw: {instead}")
             }
             Err(_) => tokio::time::sleep(LOOK_EVERY).await,
         }

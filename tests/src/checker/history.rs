@@ -1,4 +1,4 @@
-//! What must hold of what clients saw.
+//! Checks of what clients saw.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -10,12 +10,12 @@ use super::Evidence;
 use crate::check::Transcript;
 use crate::story::{Story, TAG, without_tag};
 
-/// Kinds of events with which an execution ends.
+/// Types of events that end an execution.
 const ENDS: [&str; 3] = ["node_run_succeeded", "node_run_failed", "node_run_exception"];
-/// Characters of a value that a violation shows.
+/// The number of characters of a value that a violation shows.
 const SHOWN: usize = 300;
 
-/// Runs that are there, or should be.
+/// Runs that still exist, or should.
 fn present(evidence: &Evidence) -> impl Iterator<Item = &Story> {
     evidence.stories.iter().filter(|story| !story.is_gone)
 }
@@ -61,7 +61,7 @@ pub(super) fn one_end_per_execution(evidence: &Evidence) -> Vec<String> {
     let mut wrong = Vec::new();
     for story in present(evidence).filter(|story| story.trouble.is_none()) {
         let mut counts: BTreeMap<String, (usize, usize, String)> = BTreeMap::new();
-        // A node that waits for people is started again when its run goes on.
+        // A node that waits for people starts again when its run continues.
         let waits = story.record.of_kind("node_run_pause_requested").filter_map(|event| event.node());
         let waiting: BTreeSet<&str> = waits.collect();
         for event in &story.record.events {
@@ -99,15 +99,15 @@ pub(super) fn calls_are_bounded(evidence: &Evidence) -> Vec<String> {
         let reference = &evidence.references[story.workflow];
         let Some(expected) = reference.calls.get(&call) else {
             if reference.outputs.is_some() {
-                wrong.push(named(story, format!("a call that no run without faults makes: {call}")));
+                wrong.push(named(story, format!("a call that a run without faults never makes: {call}")));
             }
             continue;
         };
-        // What Redis forgets may be done again long after its client saw the end.
+        // Work that Redis has forgotten may be done again, long after the client saw the end of the run.
         let lost = evidence.lost_writes();
         let reaches = |from: Instant| lost || from <= story.ended;
         let during = evidence.faults.iter().filter(|fault| reaches(fault.from) && fault.to >= story.began);
-        // After a loss the attempts behind the last that is remembered are all made again.
+        // After a loss of writes, all attempts after the last one that Redis still has are made again.
         let again = during.map(|fault| match (fault.loses, fault.repeats) {
             (true, _) => *expected,
             (false, true) => 1,
@@ -127,7 +127,7 @@ pub(super) fn attempts_keep_their_key(evidence: &Evidence) -> Vec<String> {
         let of_story: Vec<_> =
             evidence.outside.iter().filter(|call| call.body.contains(&story.tag)).collect();
         let keys: BTreeSet<_> = of_story.iter().map(|call| &call.key).collect();
-        // No node of a campaign that calls there has a second attempt.
+        // In a campaign, a node that calls this server has only one attempt.
         if keys.len() > 1 || keys.contains(&None) {
             wrong.push(named(story, format!("called under these keys: {keys:?}")));
         }
@@ -141,7 +141,7 @@ pub(super) fn attempts_keep_their_key(evidence: &Evidence) -> Vec<String> {
     wrong
 }
 
-/// Every event once, in order, from 1 to the run's end.
+/// Returns the first fault in a sequence that should have every event once, in order, from 1 to the end of the run.
 fn gap(told: &Transcript) -> Option<String> {
     let out_of_place = told.events.iter().zip(1..).find(|(event, expected)| event.seq != *expected);
     if let Some((event, expected)) = out_of_place {
@@ -150,7 +150,7 @@ fn gap(told: &Transcript) -> Option<String> {
     let is_end = |kind: &str| TERMINAL.contains(&kind);
     match told.events.iter().position(|event| is_end(&event.kind)) {
         Some(at) if at + 1 == told.events.len() => None,
-        Some(at) => Some(format!("{} events come behind the end", told.events.len() - at - 1)),
+        Some(at) => Some(format!("{} events come after the end", told.events.len() - at - 1)),
         None => Some("there is no end".into()),
     }
 }
@@ -158,17 +158,17 @@ fn gap(told: &Transcript) -> Option<String> {
 pub(super) fn events_are_whole(evidence: &Evidence) -> Vec<String> {
     let mut wrong = Vec::new();
     for story in present(evidence).filter(|story| story.trouble.is_none()) {
-        wrong.extend(gap(&story.told).map(|what| named(story, format!("the follower was told: {what}"))));
+        wrong.extend(gap(&story.told).map(|what| named(story, format!("the follower: {what}"))));
         wrong.extend(gap(&story.record).map(|what| named(story, format!("the record: {what}"))));
         if story.resets > 0 && !evidence.lost_writes() {
-            wrong.push(named(story, "its follower was told to forget, though nothing was lost"));
+            wrong.push(named(story, "its follower got a reset although nothing was lost"));
         }
     }
     wrong
 }
 
 pub(super) fn followers_agree(evidence: &Evidence) -> Vec<String> {
-    // Who had seen the end before Redis forgot it was not there to be told.
+    // A client that saw the end before Redis lost it did not see the second end.
     let last_loss = evidence.faults.iter().filter(|fault| fault.loses).map(|fault| fault.to).max();
     let ended = present(evidence).filter(|story| story.trouble.is_none());
     let ended = ended.filter(|story| last_loss.is_none_or(|loss| story.ended > loss));
@@ -176,7 +176,7 @@ pub(super) fn followers_agree(evidence: &Evidence) -> Vec<String> {
         let pairs = story.told.events.iter().zip(&story.record.events);
         let (told, record) = pairs.into_iter().find(|(told, record)| told != record)?;
         let what = format!(
-            "event {} was told as {} {} and is {} {}",
+            "event {} was {} {} for the follower and is {} {} in the record",
             told.seq,
             told.kind,
             short(&told.data),

@@ -1,5 +1,6 @@
-//! What must hold after everything went wrong: a table of named checks over what clients saw ([`history`]) and over what
-//! is left in Redis ([`remains`]). Each says whether it also holds when Redis has lost what it had acknowledged.
+//! The promises that must hold after many faults: a table of named checks on what clients saw ([`history`]) and on
+//! what is left in Redis ([`remains`]). Each check says whether it also holds after Redis has lost acknowledged
+//! writes.
 
 pub mod history;
 pub mod remains;
@@ -9,39 +10,37 @@ use crate::story::{Happened, Reference, Story};
 
 pub use remains::Remains;
 
-/// All that checks look at.
+/// The input of all checks.
 #[derive(Debug)]
 pub struct Evidence {
     /// Every run, as its client saw it.
     pub stories: Vec<Story>,
-    /// What each workflow does when nothing goes wrong.
+    /// The results of each workflow in a run without faults.
     pub references: Vec<Reference>,
-    /// Every fault.
     pub faults: Vec<Happened>,
-    /// Every call to the model: its messages as JSON.
+    /// Calls to the model: the messages of each as JSON.
     pub calls: Vec<String>,
-    /// Every call to the other server outside.
+    /// Calls to the server that workflows call.
     pub outside: Vec<OutsideCall>,
-    /// What is left in Redis.
     pub remains: Remains,
 }
 
 impl Evidence {
-    /// Whether Redis may have lost what it had acknowledged.
+    /// Returns true when Redis may have lost acknowledged writes.
     pub fn lost_writes(&self) -> bool {
         self.faults.iter().any(|fault| fault.loses)
     }
 }
 
-/// One thing that must hold.
+/// A promise that is checked.
 pub struct Check {
-    /// Its name, by which a violation is known.
+    /// Printed with each violation.
     pub name: &'static str,
-    /// What it says.
+    /// The promise in words.
     pub what: &'static str,
-    /// Whether it holds although Redis lost writes.
+    /// True when it must hold although Redis lost writes.
     pub holds_after_loss: bool,
-    /// What breaks it; empty when nothing does.
+    /// Returns the violations.
     pub look: fn(&Evidence) -> Vec<String>,
 }
 
@@ -57,25 +56,25 @@ macro_rules! checks {
 }
 
 checks! {
-    "every-run-ends" always history::every_run_ends, "a run that is there comes to an end, whatever died meanwhile";
-    "no-run-is-lost" unless_lost history::no_run_is_lost, "a run that was acknowledged is there";
+    "every-run-ends" always history::every_run_ends, "every run that exists ends, whichever processes died meanwhile";
+    "no-run-is-lost" unless_lost history::no_run_is_lost, "a run that was acknowledged still exists";
     "outputs-are-right" always history::outputs_are_right, "status and outputs are those of a run without faults";
-    "one-end-per-execution" always history::one_end_per_execution, "what a node did is applied once: each execution that started ends once";
-    "calls-are-bounded" always history::calls_are_bounded, "a call to the world outside is made once, and once more per fault that can repeat it";
-    "attempts-keep-their-key" unless_lost history::attempts_keep_their_key, "a call that is made again carries the key it had, and is made again once per fault at most";
-    "events-are-whole" always history::events_are_whole, "a follower that reconnects by id is told every event once, in order, up to the end";
-    "followers-agree" always history::followers_agree, "who followed through all faults saw what anybody is told afterwards";
+    "one-end-per-execution" always history::one_end_per_execution, "the result of a node is applied once: each execution that started ends once";
+    "calls-are-bounded" always history::calls_are_bounded, "a call to another server is made once, and once more for each fault that can repeat it";
+    "attempts-keep-their-key" unless_lost history::attempts_keep_their_key, "a repeated call has the same key, and is repeated at most once for each fault";
+    "events-are-whole" always history::events_are_whole, "a follower that reconnects by id receives every event once, in order, up to the end";
+    "followers-agree" always history::followers_agree, "a client that followed during the faults saw the same events as a client that reads them afterwards";
     "text-is-final" always history::text_is_final, "the text that was streamed is the answer";
-    "nothing-is-pending" always remains::nothing_is_pending, "no job is left or held";
+    "nothing-is-pending" always remains::nothing_is_pending, "no job is queued or held";
     "inbox-is-applied" always remains::inbox_is_applied, "every fact is applied";
     "timers-are-cleared" always remains::timers_are_cleared, "no timer is left";
-    "leases-are-the-owners" always remains::leases_are_the_owners, "each shard is leased, to a live scheduler, and the fence names it";
-    "indexes-are-right" always remains::indexes_are_right, "no open run is on an index, every ended one is";
-    "keys-are-documented" always remains::keys_are_documented, "what has no TTL is what docs/redis.md lets live on";
-    "nothing-is-dead" unless_lost remains::nothing_is_dead, "nothing was given up on";
+    "leases-are-the-owners" always remains::leases_are_the_owners, "a live scheduler has the lease of each shard, and the fence names the same scheduler";
+    "indexes-are-right" always remains::indexes_are_right, "the indexes have no open run, and every ended run";
+    "keys-are-documented" always remains::keys_are_documented, "only keys that docs/redis.md keeps have no TTL";
+    "nothing-is-dead" unless_lost remains::nothing_is_dead, "there is no dead letter";
 }
 
-/// What does not hold: the check's name, and what breaks it.
+/// Returns all violations: the name of the check, and what it found.
 pub fn violations(evidence: &Evidence) -> Vec<(&'static str, String)> {
     let lost = evidence.lost_writes();
     let applies = |check: &&Check| check.holds_after_loss || !lost;

@@ -1,4 +1,4 @@
-//! What must hold of what is left in Redis.
+//! Checks of what is left in Redis.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +7,8 @@ use redis::Value;
 use super::Evidence;
 use crate::redis::Redis;
 
-/// Keys that live on without a TTL, as docs/redis.md says: what they begin and end with. `{n}` stands for any shard. Those
-/// of a run that is not over are not among them: at the end every run is over.
+/// Keys that have no TTL, as docs/redis.md says: a key, or the beginning of one. `{n}` stands for any shard. Keys of
+/// runs that have not ended are missing here, because at the end every run has ended.
 const LIVES_ON: [&str; 22] = [
     "tm:meta",
     "tm:knowing:3",
@@ -30,40 +30,38 @@ const LIVES_ON: [&str; 22] = [
     "tm:{n}:graph:*",
     "tm:{n}:graphs",
     "tm:{n}:conversation:*",
-    // As long as their run, which removes them; that each has one is looked at apart.
+    // Their run removes them. Another check makes sure that each of them has a run.
     "tm:{n}:blob:*",
     "tm:probe",
 ];
-/// Indexes of runs that are not over.
+/// Indexes of runs that have not ended.
 const OPEN: [&str; 3] = ["scheduled", "running", "paused"];
 
-/// What is left in Redis when all is quiet.
+/// The content of Redis after all runs have ended.
 #[derive(Debug, Default, Clone)]
 pub struct Remains {
     /// Every key without a TTL.
     pub without_ttl: Vec<String>,
-    /// Blobs that no run knows and that have no TTL.
+    /// Blobs without a TTL that belong to no run.
     pub lone_blobs: Vec<String>,
-    /// For each jobs stream how many entries it has and how many are held.
+    /// For each stream of jobs: the number of entries, and how many of them workers hold.
     pub jobs: BTreeMap<String, (u64, u64)>,
-    /// For each shard the last entry of its inbox and the cursor.
+    /// For each shard: the id of the last fact in its inbox, and the cursor.
     pub inboxes: BTreeMap<String, (String, String)>,
-    /// For each shard owner and holder of the fence.
+    /// For each shard: its owner, and the holder in its fence.
     pub leases: BTreeMap<String, (String, String)>,
-    /// Live schedulers.
     pub schedulers: BTreeSet<String>,
     /// Timers by shard.
     pub timers: BTreeMap<String, Vec<String>>,
-    /// Runs on an index of open ones.
+    /// Runs on an index of open runs.
     pub open_runs: Vec<String>,
-    /// Ended runs.
     pub ended_runs: BTreeSet<String>,
-    /// What was given up on.
+    /// Dead letters.
     pub dead: Vec<String>,
 }
 
 impl Remains {
-    /// Reads all of it.
+    /// Reads everything.
     ///
     /// # Panics
     /// When Redis does not answer.
@@ -85,7 +83,7 @@ impl Remains {
                 known.extend(redis.ask::<Vec<String>>(&["HKEYS", key]).await);
             }
             if key.contains(":conversation:") {
-                // A conversation's large values are named in its fields.
+                // Fields of a conversation name its large values.
                 let fields: Vec<String> = redis.ask(&["HVALS", key]).await;
                 known.extend(blobs.iter().filter(|name| fields.iter().any(|f| f.contains(*name))).cloned());
             }
@@ -216,7 +214,7 @@ mod tests {
     use super::lives_on;
 
     #[test]
-    fn what_may_live_on_is_told_from_what_may_not() {
+    fn only_keys_on_the_list_may_have_no_ttl() {
         for key in ["tm:meta", "tm:{0}:fence", "tm:{12}:runs:failed", "tm:{0}:jobs:default"] {
             assert!(lives_on(key), "{key}");
         }

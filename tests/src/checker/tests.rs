@@ -11,7 +11,7 @@ fn event(seq: u64, kind: &str, data: Json) -> Event {
     Event { id: Some(format!("{seq}-0")), kind: kind.into(), seq, data }
 }
 
-fn told() -> Transcript {
+fn transcript() -> Transcript {
     let node = json!({"id": "x1", "node_id": "llm"});
     let chunk = json!({"selector": ["llm", "text"], "chunk": "hello r1"});
     let events = vec![
@@ -32,10 +32,10 @@ fn evidence() -> Evidence {
         run: "a".into(),
         began: now,
         ended: now,
-        told: told(),
+        told: transcript(),
         resets: 0,
         connections: 1,
-        record: told(),
+        record: transcript(),
         shown: json!({"status": "succeeded", "outputs": {"answer": "hello r1"}}),
         trouble: None,
         is_gone: false,
@@ -64,7 +64,7 @@ fn fault(repeats: bool, loses: bool) -> Happened {
     Happened { name: "x", what: String::new(), from: now, to: now, repeats, loses }
 }
 
-/// Breaks a story in one way and expects exactly these checks to see it.
+/// Changes the evidence and expects violations of exactly these checks.
 fn breaks(names: &[&str], spoil: impl FnOnce(&mut Evidence)) {
     let mut evidence = evidence();
     spoil(&mut evidence);
@@ -73,12 +73,12 @@ fn breaks(names: &[&str], spoil: impl FnOnce(&mut Evidence)) {
 }
 
 #[test]
-fn a_story_without_faults_breaks_nothing() {
+fn a_story_without_faults_violates_no_check() {
     breaks(&[], |_| {});
 }
 
 #[test]
-fn each_check_sees_what_it_is_there_for() {
+fn each_check_finds_its_own_violation() {
     let again = |key: Option<&str>| OutsideCall {
         target: "/".into(),
         body: "call of r1".into(),
@@ -86,7 +86,7 @@ fn each_check_sees_what_it_is_there_for() {
     };
     breaks(&["attempts-keep-their-key"], |e| e.outside.push(again(Some("e-1"))));
     breaks(&["attempts-keep-their-key"], |e| e.outside[0] = again(None));
-    // Once for the key, once for the call too many.
+    // One violation for the new key, one for the additional call.
     breaks(&["attempts-keep-their-key"; 2], |e| e.outside.push(again(Some("e-2"))));
     breaks(&["every-run-ends"], |e| e.stories[0].trouble = Some("stuck".into()));
     breaks(&["no-run-is-lost"], |e| e.stories[0].is_gone = true);
@@ -121,7 +121,7 @@ fn each_check_sees_what_it_is_there_for() {
 }
 
 #[test]
-fn faults_excuse_what_they_can_cause_and_no_more() {
+fn faults_excuse_only_what_they_can_cause() {
     let twice = |e: &mut Evidence| e.calls.push("ask r1".into());
     breaks(&[], |e| {
         twice(e);

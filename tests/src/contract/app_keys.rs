@@ -46,30 +46,30 @@ pub(super) async fn a_revoked_key_opens_nothing_and_stays_listed(s: Subject) -> 
     published(&s).await?;
     let (store, first) = (s.store(), key_id(FIRST));
     same("nothing is revoked yet", store.revoked_of(std::slice::from_ref(&first)).await?, vec![])?;
-    same("nothing is asked", store.revoked_of(&[]).await?, vec![])?;
+    same("no keys are asked for", store.revoked_of(&[]).await?, vec![])?;
     let before = store.time().await?;
     same("an unknown id", store.revoke_key("0000000000000009").await?, Revoked::Unknown)?;
     same("the first time", store.revoke_key(&first).await?, Revoked::Now)?;
     same("the second time", store.revoke_key(&first).await?, Revoked::Before)?;
-    same("it opens nothing", store.app_of_key(FIRST).await?, None)?;
-    same("the other one does", store.app_of_key(SECOND).await?, Some("one".to_string()))?;
+    same("it is refused", store.app_of_key(FIRST).await?, None)?;
+    same("the other key still works", store.app_of_key(SECOND).await?, Some("one".to_string()))?;
     let asked = [key_id(SECOND), first, "unknown".to_string()];
-    same("which are revoked", store.revoked_of(&asked).await?, vec![asked[1].clone()])?;
+    same("the revoked ones", store.revoked_of(&asked).await?, vec![asked[1].clone()])?;
     let mut all = store.keys().await?;
     let at = all.first_mut().and_then(|key| key.revoked_at.take());
     // A note has whole milliseconds.
-    holds("it is known when", at.is_some_and(|at| at.millis() >= before.millis()))?;
+    holds("the time is stored", at.is_some_and(|at| at.millis() >= before.millis()))?;
     same("all are listed", all, vec![key(FIRST, MADE, true), key(SECOND, LATER, false)])?;
-    same("the last one, too", store.revoke_key(&asked[0]).await?, Revoked::Now)?;
-    same("the app is still there", store.app("one").await?, Some(app("v1")))
+    same("the last key, too", store.revoke_key(&asked[0]).await?, Revoked::Now)?;
+    same("the app still exists", store.app("one").await?, Some(app("v1")))
 }
 
 pub(super) async fn a_new_version_of_an_app_brings_no_key_back(s: Subject) -> Outcome {
     published(&s).await?;
     same("revoked", s.store().revoke_key(&key_id(FIRST)).await?, Revoked::Now)?;
     s.store().put_app(&app("v2"), None, &TriggerChanges::default()).await?;
-    same("it opens nothing", s.store().app_of_key(FIRST).await?, None)?;
-    same("the other one does", s.store().app_of_key(SECOND).await?, Some("one".to_string()))
+    same("it is refused", s.store().app_of_key(FIRST).await?, None)?;
+    same("the other key still works", s.store().app_of_key(SECOND).await?, Some("one".to_string()))
 }
 
 pub(super) async fn a_revoked_key_keeps_its_spending_and_budget(s: Subject) -> Outcome {

@@ -38,13 +38,13 @@ pub(super) async fn an_order_becomes_one_run_and_its_end_is_reported(s: Subject)
     let call = store.waiting_calls(&[SHARD]).await?.remove(0);
     same("what waits", (call.run, call.caller), (run_id(2), run_id(1)))?;
     same("its order", store.call_order(run_id(1), run_id(2)).await?, Some(ORDER.to_string()))?;
-    same("it is to be made", store.called(run_id(1), run_id(2)).await?, Called::Waits)?;
+    same("it waits to be made", store.called(run_id(1), run_id(2)).await?, Called::Waits)?;
     let other = WaitingCall { since: call.since + 1, ..call.clone() };
     same("another order", store.create_run(&made(2, &other)).await?, Created::Passed)?;
     same("it is made", store.create_run(&made(2, &call)).await?, Created::Created)?;
     same("once", store.create_run(&made(2, &call)).await?, Created::Passed)?;
     same("nothing waits", waiting(&s).await?, vec![])?;
-    same("it is under way", store.called(run_id(1), run_id(2)).await?, Called::Waits)?;
+    same("it is running", store.called(run_id(1), run_id(2)).await?, Called::Waits)?;
     same("it is shown", store.calls_of(run_id(1)).await?, (vec![(run_id(2), ORDER.to_string())], 1))?;
     let write = CallsWrite { ended: Some((run_id(1), "{}".into())), ..CallsWrite::default() };
     owning.write(vec![RunWrite { calls: Some(Box::new(write)), ..ended(2, created_at(9)) }]).await?;
@@ -52,9 +52,9 @@ pub(super) async fn an_order_becomes_one_run_and_its_end_is_reported(s: Subject)
     let end = store.called(run_id(1), run_id(2)).await?;
     let status = |fields: &std::collections::HashMap<String, String>| fields.get("status").cloned();
     let end = if let Called::Ended(fields) = &end { status(fields) } else { None };
-    same("what came of it", end, Some("succeeded".to_string()))?;
+    same("its result", end, Some("succeeded".to_string()))?;
     store.sweep(SHARD, owning.epoch(), created_at(10), 10).await?;
-    same("it was there", store.called(run_id(1), run_id(2)).await?, Called::Gone)
+    same("it existed", store.called(run_id(1), run_id(2)).await?, Called::Gone)
 }
 
 pub(super) async fn a_dropped_order_is_never_created_or_its_run_is_stopped(s: Subject) -> Outcome {
@@ -67,7 +67,7 @@ pub(super) async fn a_dropped_order_is_never_created_or_its_run_is_stopped(s: Su
     same("the first is made", store.create_run(&made(2, &two)).await?, Created::Created)?;
     owning.write(vec![calls(&[], &[2, 3])]).await?;
     same("the other is not", store.create_run(&made(3, &three)).await?, Created::Passed)?;
-    same("nor is it there", s.status(3).await?, None)?;
+    same("and it does not exist", s.status(3).await?, None)?;
     same("the first is stopped", kinds(&s, 2).await?, vec!["start".to_string(), kind::STOP.into()])
 }
 

@@ -36,26 +36,26 @@ impl Subject {
 }
 
 pub(super) async fn an_entry_is_replaced_only_at_the_expected_version(s: Subject) -> Outcome {
-    same("nothing at first", s.kept().await?, Catalog::default())?;
+    same("nothing at the beginning", s.kept().await?, Catalog::default())?;
     let id = "langgenius/openai/openai";
     let first = s.keep(PROVIDER, id, &fields(&[("kind", "ollama"), ("headers", "{}")])).await?;
     s.keep(PROFILE, id, &fields(&[("name", "of the same id")])).await?;
     let before = s.kept().await?;
-    let entry = before.find(PROVIDER, id).cloned().ok_or_else(|| Broken::Promise("it is there".into()))?;
+    let entry = before.find(PROVIDER, id).cloned().ok_or_else(|| Broken::Promise("it exists".into()))?;
     same("its version", entry.version, first)?;
     same("its fields", entry.fields.clone(), fields(&[("kind", "ollama"), ("headers", "{}")]))?;
 
     let changed = fields(&[("kind", "anthropic")]);
     let put = |expected| PutEntry { kind: PROVIDER, id, fields: &changed, expected, make_default: false };
-    same("it is there", s.store.put_entry(put(Expected::Absent)).await?, EntryPut::Differs)?;
+    same("it exists", s.store.put_entry(put(Expected::Absent)).await?, EntryPut::Differs)?;
     let later = Expected::Version(first + 100);
     same("not as this version", s.store.put_entry(put(later)).await?, EntryPut::Differs)?;
-    same("nothing was done", s.kept().await?, before)?;
+    same("nothing has changed", s.kept().await?, before)?;
     let second = s.keep_if(put(Expected::Version(first))).await?;
     let after = s.kept().await?;
-    let now = after.find(PROVIDER, id).cloned().ok_or_else(|| Broken::Promise("it is there still".into()))?;
+    let now = after.find(PROVIDER, id).cloned().ok_or_else(|| Broken::Promise("it still exists".into()))?;
     same("old fields are gone", now.fields, changed.clone())?;
-    same("it is as old as it was", now.created_at, entry.created_at)?;
+    same("its creation time is unchanged", now.created_at, entry.created_at)?;
     holds("its version grows", now.version == second && second > first)?;
 
     holds("it is removed", s.store.remove_entry(PROVIDER, id, "").await?)?;
@@ -67,7 +67,7 @@ pub(super) async fn an_entry_is_replaced_only_at_the_expected_version(s: Subject
     holds("a version never comes again", third > second)
 }
 
-pub(super) async fn each_kind_has_ids_of_its_own(s: Subject) -> Outcome {
+pub(super) async fn each_kind_has_its_own_ids(s: Subject) -> Outcome {
     let mut last = 0;
     for kind in CatalogKind::ALL {
         let version = s.keep(kind, "same", &fields(&[("kind", kind.name())])).await?;
@@ -85,7 +85,7 @@ pub(super) async fn each_kind_has_ids_of_its_own(s: Subject) -> Outcome {
         holds(kind.name(), s.store.remove_entry(kind, "same", "").await?)?;
         same(kind.name(), s.kept().await?.of(kind), &[])?;
     }
-    same("none is left", s.kept().await?.default_profile, None)
+    same("no profile is left", s.kept().await?.default_profile, None)
 }
 
 pub(super) async fn the_version_differs_after_each_change(s: Subject) -> Outcome {
@@ -96,20 +96,20 @@ pub(super) async fn the_version_differs_after_each_change(s: Subject) -> Outcome
         let now = s.version().await?;
         holds(&format!("{what}: {last} to {now}"), (now > last) == grows)?;
         last = now;
-        same("it comes with what is read", s.kept().await?.version, now)
+        same("a reader gets the same version", s.kept().await?.version, now)
     };
     s.keep(PROVIDER, "a", &none).await?;
-    grown("a provider more", true).await?;
+    grown("one more provider", true).await?;
     s.keep(PROFILE, "a", &none).await?;
-    grown("a profile more", true).await?;
+    grown("one more profile", true).await?;
     let again =
         PutEntry { kind: PROFILE, id: "a", fields: &none, expected: Expected::Absent, make_default: true };
     s.store.put_entry(again).await?;
     grown("one that was refused", false).await?;
     s.store.remove_entry(PROFILE, "b", "").await?;
-    grown("one that was not there", false).await?;
+    grown("one that does not exist", false).await?;
     s.store.remove_entry(PROFILE, "a", "").await?;
-    grown("a profile less", true).await
+    grown("one profile less", true).await
 }
 
 pub(super) async fn there_is_a_default_profile_while_there_are_profiles(s: Subject) -> Outcome {
@@ -117,7 +117,7 @@ pub(super) async fn there_is_a_default_profile_while_there_are_profiles(s: Subje
     let default = async || -> Result<Option<String>, Broken> { Ok(s.kept().await?.default_profile) };
     let named = |id: &str| Some(id.to_owned());
     s.keep(PROVIDER, "a", &none).await?;
-    same("a provider is none", default().await?, None)?;
+    same("a provider is no default profile", default().await?, None)?;
     for id in ["c", "a", "b", "d"] {
         s.keep(PROFILE, id, &none).await?;
     }
@@ -125,16 +125,16 @@ pub(super) async fn there_is_a_default_profile_while_there_are_profiles(s: Subje
     let put =
         PutEntry { kind: PROFILE, id: "e", fields: &none, expected: Expected::Absent, make_default: true };
     s.keep_if(put).await?;
-    same("the one that was made it", default().await?, named("e"))?;
+    same("the one that was made the default", default().await?, named("e"))?;
     s.store.remove_entry(PROFILE, "b", "a").await?;
-    same("another one goes", default().await?, named("e"))?;
+    same("another profile is removed", default().await?, named("e"))?;
     s.store.remove_entry(PROFILE, "e", "d").await?;
     same("the heir", default().await?, named("d"))?;
     s.store.remove_entry(PROFILE, "d", "b").await?;
-    same("the heir is gone: the first", default().await?, named("a"))?;
+    same("the new default is removed: the first", default().await?, named("a"))?;
     s.store.remove_entry(PROFILE, "a", "").await?;
     s.store.remove_entry(PROFILE, "c", "").await?;
-    same("none is left", default().await?, None)?;
+    same("no profile is left", default().await?, None)?;
     s.keep(PROFILE, "z", &none).await?;
     same("and the first again", default().await?, named("z"))
 }

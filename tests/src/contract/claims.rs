@@ -24,7 +24,7 @@ pub(super) async fn a_lease_ends_with_its_time(s: Subject) -> Outcome {
     holds("the epoch went up", second.epoch() > first.epoch())
 }
 
-pub(super) async fn a_renewed_lease_holds_on(s: Subject) -> Outcome {
+pub(super) async fn a_renewed_lease_does_not_end(s: Subject) -> Outcome {
     s.own("a").await?;
     for _ in 0..3 {
         s.control.advance(s.control.lease() / 2).await;
@@ -105,8 +105,8 @@ pub(super) async fn live_processes_are_listed(s: Subject) -> Outcome {
     s.control.advance(ttl + Duration::from_millis(50)).await;
     store.announce_scheduler("a", ttl).await?;
     store.announce_worker("w2", ttl).await?;
-    same("one was silent", store.announce_scheduler("c", ttl).await?, names(&["a", "c"]))?;
-    same("so was a worker", store.announce_worker("w3", ttl).await?, 2)?;
+    same("a silent one is not listed", store.announce_scheduler("c", ttl).await?, names(&["a", "c"]))?;
+    same("nor is a silent worker", store.announce_worker("w3", ttl).await?, 2)?;
     store.retire_scheduler("a").await?;
     store.retire_worker("w2").await?;
     same("one has left", store.announce_scheduler("c", ttl).await?, names(&["c"]))?;

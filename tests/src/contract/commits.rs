@@ -40,7 +40,7 @@ pub(super) async fn a_commit_writes_all_of_a_run(s: Subject) -> Outcome {
         .await?;
     let rest = s.store().load_run(run_id(1)).await?.unwrap_or_default();
     same("a field", rest.run.get("status").map(String::as_str), Some("running"))?;
-    same("a field that was there", rest.run.contains_key("version"), true)?;
+    same("a field that existed", rest.run.contains_key("version"), true)?;
     same("held chunks in order", rest.held, vec!["one".to_string(), "two".to_string()])?;
     same("the number of the last event", rest.seq, 3)?;
     let text = |name: &str, text: &str| (name.to_string(), text.to_string());
@@ -112,12 +112,12 @@ pub(super) async fn events_of_one_commit_are_numbered_per_run(s: Subject) -> Out
     Ok(())
 }
 
-pub(super) async fn a_bounded_step_goes_on_by_a_fact(s: Subject) -> Outcome {
+pub(super) async fn a_bounded_step_continues_with_a_fact(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     let before = s.facts().await?.len();
     owning.write(vec![RunWrite { go_on: true, ..write(1) }]).await?;
     let facts = s.facts().await?;
-    same("one fact more", facts.len(), before + 1)?;
+    same("one more fact", facts.len(), before + 1)?;
     let last = facts.last().map(|fact| (&*fact.kind, fact.run_text()));
     same("at the end of the inbox", last, Some((kind::CONTINUE, run_id(1).to_string())))
 }

@@ -19,7 +19,7 @@ async fn facts(s: &Subject, of: &str) -> Result<Vec<String>, Broken> {
     Ok(s.facts().await?.into_iter().filter(|fact| fact.kind == of).map(|fact| fact.body).collect())
 }
 
-pub(super) async fn commands_need_a_run_that_is_not_over(s: Subject) -> Outcome {
+pub(super) async fn commands_need_a_run_that_has_not_ended(s: Subject) -> Outcome {
     let command = stop("enough", None);
     let stop = |n| s.store().send_command(run_id(n), &command);
     same("an unknown run", stop(1).await?, Sent::NotFound)?;
@@ -29,13 +29,13 @@ pub(super) async fn commands_need_a_run_that_is_not_over(s: Subject) -> Outcome 
     let found = last.map(|fact| (fact.kind.to_string(), fact.run_text(), fact.body));
     let expected = (kind::STOP.to_string(), run_id(1).to_string(), "{\"reason\":\"enough\"}".to_string());
     same("its fact", found, Some(expected))?;
-    same("without a key it is another one", stop(1).await?, Sent::Accepted)?;
+    same("without a key it is another command", stop(1).await?, Sent::Accepted)?;
     let mut owning = s.own("a").await?;
     let over = moved(1, RunStatus::Scheduled, RunStatus::Stopped);
     owning.write(vec![RunWrite { ended_at: Some(created_at(2)), ..over }]).await?;
     let facts = s.facts().await?.len();
-    same("a run that is over", stop(1).await?, Sent::Over(RunStatus::Stopped))?;
-    same("no fact more", s.facts().await?.len(), facts)
+    same("a run that has ended", stop(1).await?, Sent::Over(RunStatus::Stopped))?;
+    same("no further fact", s.facts().await?.len(), facts)
 }
 
 pub(super) async fn a_command_under_a_key_is_sent_once(s: Subject) -> Outcome {
@@ -43,13 +43,13 @@ pub(super) async fn a_command_under_a_key_is_sent_once(s: Subject) -> Outcome {
     let send = async |n, reason, key| s.store().send_command(run_id(n), &stop(reason, Some(key))).await;
     same("the first", send(1, "enough", "k").await?, Sent::Accepted)?;
     same("again", send(1, "enough", "k").await?, Sent::Repeated)?;
-    same("another one under its key", send(1, "more", "k").await?, Sent::KeyTaken)?;
+    same("another command under its key", send(1, "more", "k").await?, Sent::KeyTaken)?;
     same("another key", send(1, "enough", "k2").await?, Sent::Accepted)?;
     same("the key at another run", send(2, "more", "k").await?, Sent::Accepted)?;
     same("facts", facts(&s, kind::STOP).await?.len(), 3)?;
     owning.write(vec![ended(1, created_at(9))]).await?;
-    same("again, when the run is over", send(1, "enough", "k").await?, Sent::Repeated)?;
-    same("a new one then", send(1, "enough", "k3").await?, Sent::Over(RunStatus::Succeeded))
+    same("again, after the run has ended", send(1, "enough", "k").await?, Sent::Repeated)?;
+    same("a new command then", send(1, "enough", "k3").await?, Sent::Over(RunStatus::Succeeded))
 }
 
 pub(super) async fn a_command_keeps_its_blobs(s: Subject) -> Outcome {
@@ -68,7 +68,7 @@ pub(super) async fn a_command_keeps_its_blobs(s: Subject) -> Outcome {
     same("with its blob", store.send_command(run_id(1), &update(&there, "a")).await?, Sent::Accepted)?;
     owning.write(vec![ended(1, created_at(10))]).await?;
     same("swept", store.sweep(SHARD, owning.epoch(), created_at(15), 10).await?, 1)?;
-    same("the blob went with its run", store.blob(SHARD, &there).await?, None)
+    same("the blob is removed with its run", store.blob(SHARD, &there).await?, None)
 }
 
 fn asked(id: &str, status: &str, expires_at: Option<i64>) -> (String, String) {
@@ -89,7 +89,7 @@ pub(super) async fn a_pause_is_answered_once(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     let store = s.store();
     let answer_as = async |pause, key, text| store.answer_pause(run_id(1), pause, &answer(key, text)).await;
-    same("before it is there", answer_as("p", None, "yes").await?, Answered::NotFound)?;
+    same("before it exists", answer_as("p", None, "yes").await?, Answered::NotFound)?;
     let pauses = vec![asked("p", "pending", None), asked("q", "pending", None)];
     owning.write(vec![RunWrite { pauses, ..write(1) }]).await?;
     same(
@@ -144,9 +144,9 @@ pub(super) async fn only_a_pause_that_waits_is_answered(s: Subject) -> Outcome {
     same("facts", facts(&s, kind::ANSWER).await?.len(), 1)?;
     owning.write(vec![ended(1, created_at(9))]).await?;
     let open = store.answer_pause(run_id(1), "open", &answer(None, "yes")).await?;
-    same("when the run is over", open, Answered::Over(RunStatus::Succeeded))?;
+    same("after the run has ended", open, Answered::Over(RunStatus::Succeeded))?;
     let cancelled = store.answer_pause(run_id(1), "cancelled", &answer(None, "yes")).await?;
-    same("a cancelled one, then", cancelled, Answered::Cancelled)
+    same("a cancelled pause then", cancelled, Answered::Cancelled)
 }
 
 pub(super) async fn a_worker_reads_the_state_of_a_pause(s: Subject) -> Outcome {
@@ -155,7 +155,7 @@ pub(super) async fn a_worker_reads_the_state_of_a_pause(s: Subject) -> Outcome {
     let pauses =
         ["answered", "pending", "expired", "cancelled"].map(|status| asked(status, status, None)).to_vec();
     same("before it is asked", store.paused(run_id(1), "pending").await?, Paused::Unknown)?;
-    same("of no run", store.paused(run_id(9), "pending").await?, Paused::Unknown)?;
+    same("of an unknown run", store.paused(run_id(9), "pending").await?, Paused::Unknown)?;
     owning.write(vec![RunWrite { pauses, ..write(1) }]).await?;
     let said = |input: &str| PauseAnswer {
         key: None,
@@ -164,10 +164,10 @@ pub(super) async fn a_worker_reads_the_state_of_a_pause(s: Subject) -> Outcome {
     };
     same("it waits", store.paused(run_id(1), "pending").await?, Paused::Waits)?;
     same("said", store.answer_pause(run_id(1), "pending", &said("7")).await?, Answered::Accepted)?;
-    same("until its owner has seen it", store.paused(run_id(1), "pending").await?, Paused::Waits)?;
+    same("until its owner has applied the answer", store.paused(run_id(1), "pending").await?, Paused::Waits)?;
     owning.write(vec![RunWrite { pauses: vec![asked("pending", "answered", None)], ..write(1) }]).await?;
     same("then", store.paused(run_id(1), "pending").await?, Paused::Answered(7.into()))?;
-    same("in time no one", store.paused(run_id(1), "expired").await?, Paused::Expired)?;
+    same("after its time", store.paused(run_id(1), "expired").await?, Paused::Expired)?;
     same("cancelled", store.paused(run_id(1), "cancelled").await?, Paused::Cancelled)
 }
 
@@ -229,8 +229,8 @@ pub(super) async fn a_conversation_keeps_one_copy_of_each_large_value(s: Subject
     keep("\"one\"", &[]).await?;
     same("the copy", store.blob(SHARD, &copy).await?, Some("\"one\"".to_string()))?;
     keep("\"two\"", &[&other]).await?;
-    same("a newer one takes its place", store.blob(SHARD, &copy).await?, Some("\"two\"".to_string()))?;
-    same("what was never there", store.blob(SHARD, &other).await?, None)?;
+    same("a newer value replaces it", store.blob(SHARD, &copy).await?, Some("\"two\"".to_string()))?;
+    same("a blob that never existed", store.blob(SHARD, &other).await?, None)?;
     let fields = vec![("v:a".to_string(), "1".to_string())];
     let small = ConversationWrite { dropped: vec![copy.clone()], ..conversation_write(id, fields) };
     owning.write(vec![RunWrite { conversation: Some(small.into()), ..write(1) }]).await?;
@@ -243,7 +243,7 @@ pub(super) async fn a_conversation_keeps_one_copy_of_each_large_value(s: Subject
     Ok(())
 }
 
-pub(super) async fn pauses_and_keys_go_with_their_run(s: Subject) -> Outcome {
+pub(super) async fn pauses_and_keys_are_removed_with_their_run(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     let pauses = vec![asked("p", "pending", None)];
     owning.write(vec![RunWrite { pauses, ..write(1) }]).await?;

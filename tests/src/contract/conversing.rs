@@ -51,10 +51,10 @@ pub(super) async fn runs_enter_a_conversation_one_after_the_other(s: Subject) ->
     }
     same("and again", store.enter_conversation(&entering(2, "u", true)).await?, second)?;
     let name = store.conversation(SHARD, "chat").await?.get("name").cloned();
-    same("what it began with", name.as_deref(), Some("hello"))
+    same("the name is the first question", name.as_deref(), Some("hello"))
 }
 
-pub(super) async fn the_turn_of_a_run_that_has_ended_is_kept_once(s: Subject) -> Outcome {
+pub(super) async fn the_turn_of_an_ended_run_is_stored_once(s: Subject) -> Outcome {
     let mut owning = s.running(&[1, 2, 3]).await?;
     let store = s.store();
     store.enter_conversation(&entering(1, "u", false)).await?;
@@ -62,7 +62,7 @@ pub(super) async fn the_turn_of_a_run_that_has_ended_is_kept_once(s: Subject) ->
     owning.write(vec![over(1, true), over(2, true), over(3, false)]).await?;
     let mut left = store.unsettled(&[SHARD]).await?;
     left.sort();
-    same("those that say so", left, vec![run_id(1), run_id(2)])?;
+    same("the runs with an unsettled turn", left, vec![run_id(1), run_id(2)])?;
     same("its turn", store.settle_turn(&settling(2, "\"b\"")).await?, true)?;
     same("once", store.settle_turn(&settling(2, "\"b\"")).await?, false)?;
     same("the other", store.settle_turn(&settling(1, "\"a\"")).await?, true)?;
@@ -103,13 +103,13 @@ pub(super) async fn a_users_conversations_are_listed_page_by_page(s: Subject) ->
     for (id, user, n) in [("a", "u", 1), ("b", "u", 2), ("x", "v", 3), ("c", "u", 4), ("a", "u", 5)] {
         enter(id, user, n).await?;
     }
-    same("used last first", listed(&s, &all_of("u")).await?, ids(&["a", "c", "b"]))?;
+    same("the most recently used first", listed(&s, &all_of("u")).await?, ids(&["a", "c", "b"]))?;
     same("another user's", listed(&s, &all_of("v")).await?, ids(&["x"]))?;
     same("of an unknown user", listed(&s, &all_of("w")).await?, ids(&[]))?;
     let mut oldest = ListConversations { newest_first: false, ..all_of("u") };
-    same("used last last", listed(&s, &oldest).await?, ids(&["b", "c", "a"]))?;
+    same("the most recently used last", listed(&s, &oldest).await?, ids(&["b", "c", "a"]))?;
     oldest.by = ConversationsBy::Begin;
-    same("as they began", listed(&s, &oldest).await?, ids(&["a", "b", "c"]))?;
+    same("in the order of their beginning", listed(&s, &oldest).await?, ids(&["a", "b", "c"]))?;
     let page = |after: Option<&str>| {
         let after = after.map(|id| (SHARD, id.to_string()));
         ListConversations { limit: 2, after, ..all_of("u") }
@@ -117,13 +117,13 @@ pub(super) async fn a_users_conversations_are_listed_page_by_page(s: Subject) ->
     same("a page", listed(&s, &page(None)).await?, ids(&["a", "c"]))?;
     same("the next", listed(&s, &page(Some("c"))).await?, ids(&["b"]))?;
     same("after the last", listed(&s, &page(Some("b"))).await?, ids(&[]))?;
-    same("behind somebody else's", listed(&s, &page(Some("x"))).await?, None)?;
+    same("after the conversation of another user", listed(&s, &page(Some("x"))).await?, None)?;
     let fields = store.conversations(&all_of("v")).await?.unwrap_or_default().pop().map(|it| it.fields);
     let begun = fields.and_then(|fields| fields.get("created_at").cloned());
-    same("what is listed", begun, Some(created_at(3).millis().to_string()))
+    same("the listed time", begun, Some(created_at(3).millis().to_string()))
 }
 
-pub(super) async fn conversations_of_one_moment_are_all_listed(s: Subject) -> Outcome {
+pub(super) async fn conversations_with_the_same_time_are_all_listed(s: Subject) -> Outcome {
     let mut all = Vec::new();
     for n in 1..=5 {
         let id = format!("chat-{n}");
@@ -169,12 +169,12 @@ pub(super) async fn only_its_own_user_changes_a_conversation(s: Subject) -> Outc
         let copy = Some((copy(), content.clone()));
         let large = ConversationChange { copy, used_at: None, ..change("u") };
         same("with a large value", store.change_conversation(&large).await?, true)?;
-        same("which is a blob", store.blob(SHARD, &self::copy()).await?, content)?;
+        same("it is a blob", store.blob(SHARD, &self::copy()).await?, content)?;
     }
     Ok(())
 }
 
-pub(super) async fn a_conversation_that_is_removed_takes_nothing_more(s: Subject) -> Outcome {
+pub(super) async fn a_removed_conversation_accepts_nothing_more(s: Subject) -> Outcome {
     let mut owning = s.running(&[1, 2]).await?;
     let store = s.store();
     store.enter_conversation(&entering(1, "u", false)).await?;
@@ -216,8 +216,8 @@ pub(super) async fn a_conversation_that_is_removed_takes_nothing_more(s: Subject
     same("no turn is kept", store.settle_turn(&settling(1, "\"a\"")).await?, false)?;
     same("nothing to settle", store.unsettled(&[SHARD]).await?, vec![])?;
     same("no turn", store.turns(SHARD, "chat", 10).await?, vec![])?;
-    holds("nothing of it is left", store.conversation(SHARD, "chat").await?.is_empty())?;
-    same("no large value", store.blob(SHARD, &copy()).await?, None)?;
+    holds("no data of it is left", store.conversation(SHARD, "chat").await?.is_empty())?;
+    same("its large value is removed", store.blob(SHARD, &copy()).await?, None)?;
     same("still off the list", listed(&s, &all_of("u")).await?, ids(&["other"]))
 }
 
@@ -230,7 +230,7 @@ pub(super) async fn a_turn_is_not_given_to_another_owner_of_the_id(s: Subject) -
     owning.write(vec![over(1, true)]).await?;
     same("another user's", store.settle_turn(&settling(1, "\"a\"")).await?, false)?;
     same("no turn", store.turns(SHARD, "chat", 10).await?, vec![])?;
-    same("it is his", listed(&s, &all_of("v")).await?, ids(&["chat"]))
+    same("it belongs to the other user", listed(&s, &all_of("v")).await?, ids(&["chat"]))
 }
 
 pub(super) async fn a_rating_is_removed_with_its_turn(s: Subject) -> Outcome {
@@ -268,7 +268,7 @@ pub(super) async fn a_rating_is_removed_with_its_turn(s: Subject) -> Outcome {
     same("and their ratings", said().await?, vec![None, None])
 }
 
-pub(super) async fn expired_conversations_leave_the_list(s: Subject) -> Outcome {
+pub(super) async fn expired_conversations_are_not_listed(s: Subject) -> Outcome {
     let long = std::time::Duration::from_secs(CONVERSATION_SECONDS);
     if s.control.patience() < long {
         return Ok(());

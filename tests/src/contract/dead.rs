@@ -34,7 +34,7 @@ pub(super) async fn dead_letters_are_listed_newest_first_page_by_page(s: Subject
     same("by its id", s.store().dead_letter(rest[0].id).await?.as_ref(), Some(&rest[0]))?;
     same("forgotten", s.store().drop_dead_letter(rest[0].id).await?, true)?;
     same("again", s.store().drop_dead_letter(rest[0].id).await?, false)?;
-    same("it is gone", s.store().dead_letter(rest[0].id).await?, None)
+    same("it is deleted", s.store().dead_letter(rest[0].id).await?, None)
 }
 
 pub(super) async fn a_job_that_was_given_up_gets_a_dead_letter(s: Subject) -> Outcome {
@@ -75,8 +75,8 @@ pub(super) async fn a_dead_fact_is_put_back_once(s: Subject) -> Outcome {
     same("of an open run", put(1, "one").await?, PutBack::Done)?;
     same("again", put(1, "one").await?, PutBack::Gone)?;
     owning.write(vec![ended(2, created_at(9))]).await?;
-    same("of a run that is over", put(2, "two").await?, PutBack::Over(RunStatus::Succeeded))?;
-    same("of a run that is not there", put(3, "three").await?, PutBack::NoRun)?;
+    same("of a run that has ended", put(2, "two").await?, PutBack::Over(RunStatus::Succeeded))?;
+    same("of a run that does not exist", put(3, "three").await?, PutBack::NoRun)?;
     let facts = s.facts().await?;
     let found: Vec<_> = facts.iter().filter(|fact| fact.kind == kind::STOP).collect();
     same("facts", found.len(), 1)?;

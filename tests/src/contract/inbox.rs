@@ -32,10 +32,10 @@ pub(super) async fn a_waiting_reader_gets_new_facts(s: Subject) -> Outcome {
     });
     reported?;
     same("what came", read?.len(), 1)?;
-    holds("it did not wait for the end of its time", began.elapsed() < LONG)
+    holds("it returned before its time was up", began.elapsed() < LONG)
 }
 
-pub(super) async fn a_waiting_reader_comes_back_with_nothing(s: Subject) -> Outcome {
+pub(super) async fn a_waiting_reader_returns_nothing_when_its_time_is_up(s: Subject) -> Outcome {
     let mut reader = s.store().reader(SHARD).await?;
     same("nothing", reader.read(EntryId::ZERO, 10, Duration::from_millis(30)).await?, vec![])
 }
@@ -52,7 +52,7 @@ pub(super) async fn the_inbox_is_cut_below_the_cursor_by_its_owner_only(s: Subje
     s.store().trim_inbox(SHARD, owning.epoch()).await?;
     let left = s.store().inbox_len(SHARD).await?;
     // A stream may keep a whole node of entries.
-    holds("most of what was applied is gone", (50..300).contains(&left))?;
+    holds("most applied facts are removed", (50..300).contains(&left))?;
     let mut reader = s.store().reader(SHARD).await?;
-    same("what was not applied is there", reader.read(cursor, 100, NOW).await?, facts[250..].to_vec())
+    same("facts that were not applied are kept", reader.read(cursor, 100, NOW).await?, facts[250..].to_vec())
 }

@@ -36,7 +36,7 @@ pub(super) async fn a_job_is_delivered_once(s: Subject) -> Outcome {
 }
 
 /// A commit groups the jobs by run, even when they were created alternately.
-pub(super) async fn jobs_of_several_runs_lie_in_the_order_of_their_entries(s: Subject) -> Outcome {
+pub(super) async fn jobs_of_several_runs_are_delivered_in_the_order_of_their_entries(s: Subject) -> Outcome {
     let mut owning = s.running(&[1, 2]).await?;
     let entries: Vec<EntryId> = (0..3).map(|at| EntryId::new(owning.next(), at)).collect();
     let one = RunWrite { jobs: vec![job(1, entries[0]), job(1, entries[2])], ..write(1) };
@@ -53,7 +53,7 @@ pub(super) async fn readers_take_no_more_than_they_ask_for(s: Subject) -> Outcom
     let both = [(SHARD, "gpu".into()), (SHARD, QUEUE.into())];
     let jobs = reader.read(&both, 2, NOW).await?;
     same("two of several streams", deliveries(&jobs), vec![(entries[2], 1), (entries[3], 1)])?;
-    same("none of an empty one", reader.read(&both[..1], 10, NOW).await?, vec![])
+    same("nothing of an empty stream", reader.read(&both[..1], 10, NOW).await?, vec![])
 }
 
 pub(super) async fn a_waiting_worker_gets_new_jobs(s: Subject) -> Outcome {
@@ -66,7 +66,7 @@ pub(super) async fn a_waiting_worker_gets_new_jobs(s: Subject) -> Outcome {
         owning.add_jobs(&[1]).await
     });
     same("what came", deliveries(&jobs?), vec![(added?[0], 1)])?;
-    holds("it did not wait for the end of its time", began.elapsed() < LONG)?;
+    holds("it returned before its time was up", began.elapsed() < LONG)?;
     same("then nothing", reader.read(&streams, 10, Duration::from_millis(30)).await?, vec![])
 }
 
@@ -86,7 +86,7 @@ pub(super) async fn a_job_is_completed_once(s: Subject) -> Outcome {
     let found: Vec<_> = facts[before..].iter().map(|f| (&*f.kind, f.run_text(), f.body.as_str())).collect();
     same("its fact", found, vec![(kind::DONE, run_id(1).to_string(), "{\"delivery\":1}")])?;
     let lost = s.store().heartbeat(SHARD, QUEUE, "w", &entries).await?;
-    same("the job is gone", lost, vec![entries[0]])
+    same("the job is removed", lost, vec![entries[0]])
 }
 
 pub(super) async fn a_result_with_a_missing_blob_leaves_the_job(s: Subject) -> Outcome {
@@ -128,7 +128,7 @@ pub(super) async fn a_cancelled_job_is_never_delivered(s: Subject) -> Outcome {
     owning.write(vec![RunWrite { taken_back: vec![take_back(1, entries[0])], ..write(1) }]).await?;
     same("the other only", deliveries(&s.deliver("w", 10).await?), vec![(entries[1], 1)])?;
     let taken = s.store().take_over(SHARD, QUEUE, "w2", Duration::ZERO, 10).await?;
-    same("nor taken over", deliveries(&taken), vec![(entries[1], 2)])
+    same("and never taken over", deliveries(&taken), vec![(entries[1], 2)])
 }
 
 pub(super) async fn a_cancelled_job_is_lost_to_its_holder(s: Subject) -> Outcome {
@@ -154,7 +154,7 @@ pub(super) async fn hints_arrive(s: Subject) -> Outcome {
     same("where", next, Some(Hint::HandedBack(SHARD)))
 }
 
-pub(super) async fn lost_jobs_are_those_that_no_worker_will_run(s: Subject) -> Outcome {
+pub(super) async fn lost_jobs_are_the_jobs_that_no_worker_will_run(s: Subject) -> Outcome {
     let (mut owning, entries) = s.with_jobs(4).await?;
     s.deliver("w", 2).await?;
     s.store().complete(SHARD, QUEUE, "w", &[result(entries[0], 1)]).await?;
@@ -163,7 +163,7 @@ pub(super) async fn lost_jobs_are_those_that_no_worker_will_run(s: Subject) -> O
     let asked = [entries.as_slice(), &[never]].concat();
     let lost = s.store().lost_jobs(SHARD, QUEUE, &asked).await?;
     same("done, taken back, never there", lost, vec![entries[0], entries[2], never])?;
-    same("of no such queue", s.store().lost_jobs(SHARD, "none", &asked[..1]).await?, vec![entries[0]])
+    same("of an unknown queue", s.store().lost_jobs(SHARD, "none", &asked[..1]).await?, vec![entries[0]])
 }
 
 pub(super) async fn trimming_a_queue_loses_no_job(s: Subject) -> Outcome {
@@ -175,7 +175,7 @@ pub(super) async fn trimming_a_queue_loses_no_job(s: Subject) -> Outcome {
     s.store().trim_jobs(SHARD, QUEUE).await?;
     let held: Vec<EntryId> =
         s.store().held(SHARD, QUEUE, "w").await?.into_iter().map(|job| job.entry).collect();
-    same("what is held", held, entries[1..3].to_vec())?;
+    same("the held jobs", held, entries[1..3].to_vec())?;
     let waiting: Vec<EntryId> = s.deliver("w", 10).await?.into_iter().map(|job| job.entry).collect();
     same("what waits", waiting, entries[3..].to_vec())
 }

@@ -57,7 +57,7 @@ pub(super) async fn messages_and_history_are_appended_and_read_in_pages(s: Subje
         vec!["{\"seq\":2}".into()],
     )?;
     let runtime = vec![("answer".to_string(), "\"b\"".to_string())];
-    same("what it keeps of its steps", store.runtime(run_id(1)).await?, runtime.clone())?;
+    same("its runtime values", store.runtime(run_id(1)).await?, runtime.clone())?;
     let rest = store.load_run(run_id(1)).await?.unwrap_or_default().objects;
     let whole = ObjectsAtRest {
         messages: vec![("main".into(), texts(0..5)), ("other".into(), texts(0..1))],
@@ -66,7 +66,7 @@ pub(super) async fn messages_and_history_are_appended_and_read_in_pages(s: Subje
     };
     same("all of it with the run", rest, whole)?;
     let other = store.load_run(run_id(2)).await?.unwrap_or_default().objects;
-    same("another keeps nothing", other, ObjectsAtRest::default())
+    same("another run has nothing", other, ObjectsAtRest::default())
 }
 
 pub(super) async fn a_run_begins_with_a_copy_of_the_messages_of_its_conversation(s: Subject) -> Outcome {
@@ -91,7 +91,7 @@ pub(super) async fn a_run_begins_with_a_copy_of_the_messages_of_its_conversation
     same("a copy", rest.objects.messages, vec![("main".to_string(), texts(0..2))])?;
     same("and its index", rest.state, vec![("m:main".to_string(), index)])?;
     let none = NewRun { takes_messages: Some("none".into()), ..new_run(3) };
-    same("of a conversation without", store.create_run(&none).await?, Created::Created)?;
+    same("of a conversation without messages", store.create_run(&none).await?, Created::Created)?;
     let rest = store.load_run(run_id(3)).await?.unwrap_or_default();
     same("nothing", rest.objects, ObjectsAtRest::default())?;
     same("dropped", store.drop_conversation(&chat("chat", "u")).await?, true)?;
@@ -99,7 +99,7 @@ pub(super) async fn a_run_begins_with_a_copy_of_the_messages_of_its_conversation
     let fresh = NewRun { takes_messages: Some("chat".into()), ..new_run(4) };
     same("created", store.create_run(&fresh).await?, Created::Created)?;
     let rest = store.load_run(run_id(4)).await?.unwrap_or_default();
-    same("gone with its conversation", rest.objects, ObjectsAtRest::default())
+    same("removed with its conversation", rest.objects, ObjectsAtRest::default())
 }
 
 pub(super) async fn messages_and_history_are_removed_with_the_run(s: Subject) -> Outcome {
@@ -108,7 +108,11 @@ pub(super) async fn messages_and_history_are_removed_with_the_run(s: Subject) ->
     let expire = ObjectsWrite { expire: vec!["messages:main".into()], ..ObjectsWrite::default() };
     owning.write(vec![RunWrite { objects: Some(Box::new(expire)), ..ended(1, created_at(10)) }]).await?;
     let all = Page { from: 0, count: 100 };
-    same("it stays as long as its run", s.store().list_messages(run_id(1), "main", all).await?, texts(0..3))?;
+    same(
+        "it is kept as long as its run",
+        s.store().list_messages(run_id(1), "main", all).await?,
+        texts(0..3),
+    )?;
     same("swept", s.store().sweep(SHARD, owning.epoch(), created_at(15), 10).await?, 1)?;
     same("nothing is left", s.store().list_messages(run_id(1), "main", all).await?, vec![])
 }

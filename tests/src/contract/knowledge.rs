@@ -62,11 +62,11 @@ impl Subject {
     }
 }
 
-pub(super) async fn a_dataset_is_there_until_it_is_dropped_with_all_it_holds(s: Subject) -> Outcome {
-    same("nothing at first", s.store.datasets().await?, Vec::new())?;
+pub(super) async fn a_dataset_exists_until_it_is_dropped_with_all_its_data(s: Subject) -> Outcome {
+    same("nothing at the beginning", s.store.datasets().await?, Vec::new())?;
     holds("it is new", s.store.put_dataset(&dataset("1"), true).await?)?;
     holds("it is not new again", !s.store.put_dataset(&dataset("2"), true).await?)?;
-    same("it is as it was", s.store.datasets().await?, vec![dataset("1")])?;
+    same("it is unchanged", s.store.datasets().await?, vec![dataset("1")])?;
     holds("it is changed", s.store.put_dataset(&dataset("3"), false).await?)?;
     same("it is changed", s.store.datasets().await?, vec![dataset("3")])?;
     s.index("r1", "g1").await?;
@@ -80,11 +80,11 @@ pub(super) async fn a_dataset_is_there_until_it_is_dropped_with_all_it_holds(s: 
     same("the running indexer comes too late", s.publish("r2", "g2").await?, Published::NotNewest)
 }
 
-pub(super) async fn a_document_is_published_whole_and_once(s: Subject) -> Outcome {
+pub(super) async fn a_document_is_published_completely_and_once(s: Subject) -> Outcome {
     same("nothing yet", s.store.knowledge_version(KEPT).await?, 0)?;
     s.index("r1", "g1").await?;
     same("it is listed", s.store.indexing(KEPT).await?, vec![("d".into(), indexing("r1", 0))])?;
-    holds("it goes on", s.store.note_indexing(KEPT, "d", &indexing("r1", 1)).await?)?;
+    holds("its progress is stored", s.store.note_indexing(KEPT, "d", &indexing("r1", 1)).await?)?;
     same("it is listed", s.store.indexing(KEPT).await?, vec![("d".into(), indexing("r1", 1))])?;
     same("not to be searched", s.store.documents(KEPT).await?.documents, Vec::new())?;
     same("published", s.publish("r1", "g1").await?, Published::Published)?;
@@ -92,7 +92,7 @@ pub(super) async fn a_document_is_published_whole_and_once(s: Subject) -> Outcom
     same("nothing to be done", s.store.indexing(KEPT).await?, Vec::new())?;
     let list = s.store.documents(KEPT).await?;
     same("there", (list.version, list.documents), (1, vec![document("g1")]))?;
-    same("the version alone", s.store.knowledge_version(KEPT).await?, 1)?;
+    same("only the version", s.store.knowledge_version(KEPT).await?, 1)?;
     let segments = s.store.segments(generation("g1"), &[2, 1, 3]).await?;
     let texts: Vec<&str> = segments.iter().map(|it| it.content.as_str()).collect();
     same("in the order that was asked for", texts, vec!["2 of g1", "1 of g1"])?;
@@ -100,7 +100,7 @@ pub(super) async fn a_document_is_published_whole_and_once(s: Subject) -> Outcom
     same("numbers stay as they are", vectors, vec![None, Some(vec![0.25, -1.5e-30])])
 }
 
-pub(super) async fn the_newest_run_alone_publishes(s: Subject) -> Outcome {
+pub(super) async fn only_the_newest_run_publishes(s: Subject) -> Outcome {
     s.index("r1", "g1").await?;
     same("the first", s.publish("r1", "g1").await?, Published::Published)?;
     s.index("r2", "g2").await?;
@@ -110,11 +110,11 @@ pub(super) async fn the_newest_run_alone_publishes(s: Subject) -> Outcome {
     same("searches find the old one", s.store.documents(KEPT).await?.documents, vec![document("g1")])?;
     same("the newest", s.publish("r3", "g3").await?, Published::Published)?;
     let list = s.store.documents(KEPT).await?;
-    same("in its place", (list.version, list.documents), (2, vec![document("g3")]))?;
+    same("it replaces the old one", (list.version, list.documents), (2, vec![document("g3")]))?;
     let old = s.store.segments(generation("g1"), &[1]).await?.len();
     same("the old one can still be read", old, 1)?;
     s.store.begin_indexing(KEPT, "d", &indexing("r4", 0)).await?;
-    same("nothing was put", s.publish("r4", "g4").await?, Published::Gone)
+    same("no segments were stored", s.publish("r4", "g4").await?, Published::Gone)
 }
 
 pub(super) async fn a_removed_document_is_not_published_by_a_running_indexer(s: Subject) -> Outcome {
@@ -126,10 +126,10 @@ pub(super) async fn a_removed_document_is_not_published_by_a_running_indexer(s: 
     same("published", s.publish("r2", "g2").await?, Published::Published)?;
     holds("removed", s.store.drop_document(KEPT, "d").await?)?;
     let list = s.store.documents(KEPT).await?;
-    same("it is a change", (list.version, list.documents), (2, Vec::new()))
+    same("the version has changed", (list.version, list.documents), (2, Vec::new()))
 }
 
-pub(super) async fn hits_add_up(s: Subject) -> Outcome {
+pub(super) async fn hits_are_added_up(s: Subject) -> Outcome {
     s.store.count_hits(KEPT, &[]).await?;
     s.store.count_hits(KEPT, &[("s1".into(), 1), ("s2".into(), 2)]).await?;
     s.store.count_hits(KEPT, &[("s1".into(), 3)]).await?;

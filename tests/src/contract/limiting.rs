@@ -55,20 +55,20 @@ fn about(what: &str, wait: Duration, seconds: f64) -> Outcome {
     holds(&format!("{what}: about {seconds} s, is {is}"), is <= seconds + 0.002 && is > seconds - 0.9)
 }
 
-pub(super) async fn a_call_takes_its_turn_in_all_buckets_or_in_none(s: Subject) -> Outcome {
+pub(super) async fn a_call_is_admitted_by_all_buckets_or_by_none(s: Subject) -> Outcome {
     let (of_a, of_b) = (bucket(Some("a"), 0, 0, 0), bucket(Some("b"), 0, 0, 1));
     let all = bucket(None, 2, 0, 0);
     let (a, b) = ([of_a, all.clone()], [of_b, all]);
     same("the first", s.take(&b, "1", 5).await?, LimitTaken::Taken)?;
     let (_, bound, at) = s.waits(&b, "2", 5).await?;
-    same("its model has one place", (bound, at), (LimitBound::Concurrency, 0))?;
-    same("and nothing was taken of all", s.take(&a, "3", 5).await?, LimitTaken::Taken)?;
+    same("its model allows one call at a time", (bound, at), (LimitBound::Concurrency, 0))?;
+    same("and the bucket of all models is unchanged", s.take(&a, "3", 5).await?, LimitTaken::Taken)?;
     let (wait, bound, at) = s.waits(&a, "4", 5).await?;
-    same("all have two a minute", (bound, at), (LimitBound::Requests, 1))?;
-    holds("half a minute for the next", wait > Duration::from_secs(25) && wait <= Duration::from_secs(30))
+    same("all models together have two calls a minute", (bound, at), (LimitBound::Requests, 1))?;
+    holds("half a minute until the next", wait > Duration::from_secs(25) && wait <= Duration::from_secs(30))
 }
 
-pub(super) async fn a_call_that_is_asked_for_again_is_counted_once(s: Subject) -> Outcome {
+pub(super) async fn a_call_that_is_requested_again_is_counted_once(s: Subject) -> Outcome {
     let buckets = [bucket(Some("a"), 2, 0, 2)];
     for _ in 0..3 {
         same("the same call", s.take(&buckets, "1", 0).await?, LimitTaken::Taken)?;
@@ -77,10 +77,14 @@ pub(super) async fn a_call_that_is_asked_for_again_is_counted_once(s: Subject) -
     s.waits(&buckets, "3", 0).await.map(drop)
 }
 
-pub(super) async fn calls_that_wait_come_back_one_by_one(s: Subject) -> Outcome {
+pub(super) async fn waiting_calls_are_admitted_one_by_one(s: Subject) -> Outcome {
     let buckets = [bucket(Some("a"), 60, 0, 0)];
     for n in 0..60 {
-        same("what a minute allows", s.take(&buckets, &format!("at once {n}"), 0).await?, LimitTaken::Taken)?;
+        same(
+            "within the limit of a minute",
+            s.take(&buckets, &format!("at once {n}"), 0).await?,
+            LimitTaken::Taken,
+        )?;
     }
     let (first, ..) = s.waits(&buckets, "first", 0).await?;
     let (second, ..) = s.waits(&buckets, "second", 0).await?;
@@ -97,53 +101,66 @@ pub(super) async fn calls_that_wait_come_back_one_by_one(s: Subject) -> Outcome 
     same("a due call is admitted", s.take(&buckets, "first", 0).await?, LimitTaken::Taken)
 }
 
-pub(super) async fn tokens_are_set_right_by_what_a_call_took(s: Subject) -> Outcome {
+pub(super) async fn tokens_are_corrected_by_the_usage_of_a_call(s: Subject) -> Outcome {
     let buckets = [bucket(Some("a"), 0, 600, 0)];
     same("as estimated", s.take(&buckets, "1", 500).await?, LimitTaken::Taken)?;
     same("too much for now", s.waits(&buckets, "2", 300).await?.1, LimitBound::Tokens)?;
     let fewer = GiveLimit { tokens: -400, ..well(&buckets, "1") };
     s.give(fewer).await?;
     s.give(fewer).await?;
-    same("it took fewer", s.take(&buckets, "2", 300).await?, LimitTaken::Taken)?;
+    same("it used fewer tokens", s.take(&buckets, "2", 300).await?, LimitTaken::Taken)?;
     let (wait, ..) = s.waits(&buckets, "3", 400).await?;
-    holds("and was set right once", wait > Duration::from_secs(15) && wait <= Duration::from_secs(20))?;
+    holds(
+        "and the level was corrected once",
+        wait > Duration::from_secs(15) && wait <= Duration::from_secs(20),
+    )?;
     let more = [bucket(Some("b"), 0, 600, 0)];
     let larger = s.take(&more, "4", 10_000).await?;
-    same("what needs more than there is goes with a full bucket", larger, LimitTaken::Taken)
+    same(
+        "a call that needs more than the limit is admitted when the bucket is full",
+        larger,
+        LimitTaken::Taken,
+    )
 }
 
-pub(super) async fn places_are_free_again_when_given_back_or_forgotten(s: Subject) -> Outcome {
+pub(super) async fn places_are_free_again_when_returned_or_expired(s: Subject) -> Outcome {
     let buckets = [bucket(Some("a"), 0, 0, 1)];
     let lease = s.control.lease();
     let short = TakeLimit { buckets: &buckets, call: "1", tokens: 0, lease };
-    same("the place", s.store.take_limit(short).await?, LimitTaken::Taken)?;
-    same("is taken", s.waits(&buckets, "2", 0).await?.1, LimitBound::Concurrency)?;
+    same("the first call gets the place", s.store.take_limit(short).await?, LimitTaken::Taken)?;
+    same("the place is in use", s.waits(&buckets, "2", 0).await?.1, LimitBound::Concurrency)?;
     s.give(well(&buckets, "1")).await?;
-    same("is free", s.store.take_limit(TakeLimit { call: "2", ..short }).await?, LimitTaken::Taken)?;
-    same("is taken again", s.waits(&buckets, "3", 0).await?.1, LimitBound::Concurrency)?;
+    same(
+        "the place is free",
+        s.store.take_limit(TakeLimit { call: "2", ..short }).await?,
+        LimitTaken::Taken,
+    )?;
+    same("the place is in use again", s.waits(&buckets, "3", 0).await?.1, LimitBound::Concurrency)?;
     if s.control.patience() < lease {
         return Ok(());
     }
     s.control.advance(lease + Duration::from_millis(50)).await;
-    same("the lease was not renewed", s.take(&buckets, "3", 0).await?, LimitTaken::Taken)
+    same("its lease has ended", s.take(&buckets, "3", 0).await?, LimitTaken::Taken)
 }
 
-pub(super) async fn a_model_that_refuses_rests_and_others_go_on(s: Subject) -> Outcome {
+pub(super) async fn a_model_that_refuses_is_paused_and_others_continue(s: Subject) -> Outcome {
     let (a, b) = ([bucket(Some("a"), 60, 0, 0)], [bucket(Some("b"), 60, 0, 0)]);
-    same("it is asked", s.take(&a, "1", 0).await?, LimitTaken::Taken)?;
+    same("it is admitted", s.take(&a, "1", 0).await?, LimitTaken::Taken)?;
     let refused = |seconds| GiveLimit { rest: Duration::from_secs(seconds), refused: true, ..well(&a, "1") };
     same("it was refused once", s.give(refused(30)).await?, 1)?;
     same("twice", s.give(refused(10)).await?, 2)?;
     let (wait, bound, _) = s.waits(&a, "2", 0).await?;
-    same("it rests", bound, LimitBound::Rest)?;
-    holds("as long as was asked for", wait > Duration::from_secs(25) && wait <= Duration::from_secs(30))?;
+    same("it is paused", bound, LimitBound::Rest)?;
+    holds("as long as requested", wait > Duration::from_secs(25) && wait <= Duration::from_secs(30))?;
     same("other calls were not refused", s.give(well(&a, "2")).await?, 0)?;
-    same("another model goes on", s.take(&b, "3", 0).await?, LimitTaken::Taken)
+    same("another model continues", s.take(&b, "3", 0).await?, LimitTaken::Taken)
 }
 
-pub(super) async fn a_providers_remainder_lowers_a_level_and_never_raises_it(s: Subject) -> Outcome {
+pub(super) async fn the_remaining_limit_of_a_provider_lowers_a_level_and_never_raises_it(
+    s: Subject,
+) -> Outcome {
     let buckets = [bucket(Some("a"), 60, 6000, 0), bucket(None, 600, 0, 0)];
-    same("it is asked", s.take(&buckets, "1", 1000).await?, LimitTaken::Taken)?;
+    same("it is admitted", s.take(&buckets, "1", 1000).await?, LimitTaken::Taken)?;
     let left = |requests, tokens| GiveLimit { left: LimitLeft { requests, tokens }, ..well(&buckets, "1") };
     s.give(left(Some(1000), Some(1_000_000))).await?;
     s.give(left(None, Some(500))).await?;
@@ -154,7 +171,7 @@ pub(super) async fn a_providers_remainder_lowers_a_level_and_never_raises_it(s: 
     same("and were not raised", s.waits(&buckets, "2", 1500).await?.1, LimitBound::Tokens)?;
     same("few are enough", s.take(&buckets, "3", 100).await?, LimitTaken::Taken)?;
     let few = [bucket(Some("c"), 60, 0, 0)];
-    same("another is asked", s.take(&few, "4", 0).await?, LimitTaken::Taken)?;
+    same("another call is admitted", s.take(&few, "4", 0).await?, LimitTaken::Taken)?;
     s.give(GiveLimit { left: LimitLeft { requests: Some(0), tokens: None }, ..well(&few, "4") }).await?;
     let (wait, bound, at) = s.waits(&few, "5", 0).await?;
     same("requests were lowered", (bound, at), (LimitBound::Requests, 0))?;
@@ -162,5 +179,5 @@ pub(super) async fn a_providers_remainder_lowers_a_level_and_never_raises_it(s: 
     let unbounded = [bucket(Some("b"), 0, 0, 0)];
     let said = LimitLeft { requests: Some(0), tokens: Some(0) };
     s.give(GiveLimit { left: said, ..well(&unbounded, "6") }).await?;
-    same("what has no bound has no level", s.take(&unbounded, "7", 10).await?, LimitTaken::Taken)
+    same("a bucket without a limit has no level", s.take(&unbounded, "7", 10).await?, LimitTaken::Taken)
 }

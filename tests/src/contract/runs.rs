@@ -37,9 +37,9 @@ pub(super) async fn a_full_inbox_refuses_new_runs(s: Subject) -> Outcome {
         s.report(1, &["{}"]).await?;
     }
     same("a new run", s.store().create_run(&new_run(2)).await?, Created::Busy)?;
-    same("nothing of it", s.store().run_fields(run_id(2)).await?, None)?;
+    same("no data of it", s.store().run_fields(run_id(2)).await?, None)?;
     same("nor in the list", s.store().list_runs(&all()).await?, vec![run_id(1)])?;
-    same("one that is there", s.store().create_run(&new_run(1)).await?, Created::Exists)
+    same("one that exists", s.store().create_run(&new_run(1)).await?, Created::Exists)
 }
 
 pub(super) async fn a_full_queue_refuses_new_runs_that_use_it(s: Subject) -> Outcome {
@@ -47,7 +47,7 @@ pub(super) async fn a_full_queue_refuses_new_runs_that_use_it(s: Subject) -> Out
     let (mut owning, entries) = s.with_jobs(jobs).await?;
     let new = new_run(2);
     same("a new run", s.store().create_run(&new).await?, Created::QueueFull)?;
-    same("nothing of it", s.store().run_fields(new.id).await?, None)?;
+    same("no data of it", s.store().run_fields(new.id).await?, None)?;
     let other = NewRun { queues: vec!["other".into()], ..new_run(3) };
     same("one that uses another", s.store().create_run(&other).await?, Created::Created)?;
     owning.write(vec![RunWrite { taken_back: vec![take_back(1, entries[0])], ..write(1) }]).await?;
@@ -59,7 +59,7 @@ pub(super) async fn a_missing_blob_refuses_a_run(s: Subject) -> Outcome {
     let missing = BlobId::generate();
     let new = NewRun { blobs: vec![(there, 6), (missing.clone(), 7)], ..new_run(1) };
     same("with a blob missing", s.store().create_run(&new).await?, Created::BlobMissing)?;
-    same("nothing of it", s.store().run_fields(new.id).await?, None)?;
+    same("no data of it", s.store().run_fields(new.id).await?, None)?;
     same("no fact", s.facts().await?, vec![])?;
     s.store().put_blob(SHARD, &missing, "\"there\"").await?;
     same("with all blobs", s.store().create_run(&new).await?, Created::Created)
@@ -123,7 +123,7 @@ pub(super) async fn the_list_by_status_follows_the_commits(s: Subject) -> Outcom
     same("still running", s.store().list_runs(&by(RunStatus::Running)).await?, vec![run_id(2)])?;
     same("succeeded", s.store().list_runs(&by(RunStatus::Succeeded)).await?, vec![run_id(1)])?;
     same("all", s.store().list_runs(&all()).await?, vec![run_id(3), run_id(2), run_id(1)])?;
-    same("the hash says so, too", s.status(1).await?, Some("succeeded".to_string()))
+    same("the hash has the same status", s.status(1).await?, Some("succeeded".to_string()))
 }
 
 pub(super) async fn an_app_is_found_by_its_id_and_its_key(s: Subject) -> Outcome {
@@ -148,7 +148,7 @@ pub(super) async fn an_app_is_found_by_its_id_and_its_key(s: Subject) -> Outcome
     let other = App { name: "Another".to_string(), ..app("other", "v1") };
     store.put_app(&other, None, &none).await?;
     same("called by its name", store.app_called("Another").await?, Some(other))?;
-    same("called by no name", store.app_called("Nobody").await?, None)?;
+    same("called by an unknown name", store.app_called("Nobody").await?, None)?;
     same("by key", store.app_of_key("hash of key").await?, Some("one".to_string()))?;
     same("by another key", store.app_of_key("hash of another").await?, None)?;
     let mut ids = store.apps().await?;
@@ -199,7 +199,7 @@ pub(super) async fn followers_are_woken(s: Subject) -> Outcome {
             .await?;
         let found = tokio::time::timeout(Duration::from_millis(200), following.changed()).await.is_ok();
         let Some(tick) = following.take() else {
-            holds("a hint that came can be taken", !found)?;
+            holds("a received hint can be taken", !found)?;
             continue;
         };
         // A hint alone is enough, but a page with it must be right.
@@ -207,8 +207,8 @@ pub(super) async fn followers_are_woken(s: Subject) -> Outcome {
         let ids: Vec<_> = page.entries.iter().map(|entry| entry.id).collect();
         let store = s.store();
         let there: Vec<_> = store.entries(run_id(1), page.after, 100).await?.iter().map(|e| e.id).collect();
-        same("a page has all after its beginning", ids, there)?;
-        return same("up to what was written last", page.end(), entry);
+        same("a page has all entries after its beginning", ids, there)?;
+        return same("up to the last entry", page.end(), entry);
     }
-    holds("a follower hears of commits", false)
+    holds("a follower is woken by commits", false)
 }

@@ -24,7 +24,7 @@ pub(super) fn spends(n: u8, key: &str, tokens: u64, price: &str) -> RunWrite {
     RunWrite { spent: Some(Box::new(SpentWrite { key: Some(key.into()), calls: vec![call] })), ..write(n) }
 }
 
-pub(super) async fn what_keys_spend_is_added_up(s: Subject) -> Outcome {
+pub(super) async fn the_spending_of_keys_is_added_up(s: Subject) -> Outcome {
     let mut owning = s.running(&[1, 2]).await?;
     owning.write(vec![spends(1, "k", 10, "0.5"), spends(2, "k", 5, "0.0000001")]).await?;
     owning.write(vec![spends(1, "other", 3, "1")]).await?;
@@ -37,12 +37,12 @@ pub(super) async fn what_keys_spend_is_added_up(s: Subject) -> Outcome {
     same("another day", s.store().key_spent("k", Some("1999-01-01")).await?.get("calls"), 0)
 }
 
-pub(super) async fn a_budget_of_a_key_is_set_and_taken_away(s: Subject) -> Outcome {
+pub(super) async fn a_budget_of_a_key_is_set_and_removed(s: Subject) -> Outcome {
     let store = s.store();
     store.put_key_budget("k", Some("{}")).await?;
     same("it is set", store.key_budgets().await?, vec![("k".to_string(), "{}".to_string())])?;
     store.put_key_budget("k", None).await?;
-    same("it is gone", store.key_budgets().await?, vec![])
+    same("it is removed", store.key_budgets().await?, vec![])
 }
 
 pub(super) async fn the_ledger_of_a_run_can_be_read(s: Subject) -> Outcome {

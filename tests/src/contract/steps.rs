@@ -30,7 +30,7 @@ fn knows(result: &str, possible_duplicate: bool) -> StepBegin {
     StepBegin::Known { result: result.into(), possible_duplicate }
 }
 
-pub(super) async fn a_step_is_recorded_once_with_its_fact(s: Subject) -> Outcome {
+pub(super) async fn a_journal_entry_is_recorded_once_with_its_fact(s: Subject) -> Outcome {
     let (_owning, entries) = s.with_jobs(1).await?;
     s.deliver("w", 1).await?;
     let (of, store) = (of(entries[0], "w", 1), s.store());
@@ -43,11 +43,11 @@ pub(super) async fn a_step_is_recorded_once_with_its_fact(s: Subject) -> Outcome
     same("one fact reports it", facts.len() - before, 1)?;
     same("of its kind", facts.last().map(|fact| &*fact.kind), Some(kind::STEP))?;
     let known = store.begin_step(&of, "llm:1", false).await?;
-    same("the first result stands", known, knows("\"a\"", false))?;
-    same("another step is another", store.begin_step(&of, "llm:2", false).await?, begins(1, false))
+    same("the first result is kept", known, knows("\"a\"", false))?;
+    same("another entry begins", store.begin_step(&of, "llm:2", false).await?, begins(1, false))
 }
 
-pub(super) async fn a_step_keeps_the_large_values_that_it_refers_to(s: Subject) -> Outcome {
+pub(super) async fn a_journal_entry_keeps_the_large_values_that_it_refers_to(s: Subject) -> Outcome {
     let (_owning, entries) = s.with_jobs(1).await?;
     s.deliver("w", 1).await?;
     let (of, store) = (of(entries[0], "w", 1), s.store());
@@ -55,16 +55,16 @@ pub(super) async fn a_step_keeps_the_large_values_that_it_refers_to(s: Subject) 
     let gone = [(BlobId::generate(), 6)];
     let fact = (kind::CHILD_ENDED, "{}");
     let kept = store.record_step(&of, "child:c", "1", fact, &gone).await?;
-    same("not without them", kept, StepKept::BlobGone)?;
+    same("not without its values", kept, StepKept::BlobGone)?;
     same("and nothing is reported", s.facts().await?.len(), before)?;
     let blob = s.blob("\"here\"").await?;
     let blobs = [(blob.clone(), 6)];
     let kept = store.record_step(&of, "child:c", "1", fact, &blobs).await?;
-    same("with them it is kept", kept, StepKept::Kept)?;
-    same("and so are they", store.load_blob(SHARD, &blob).await?, Some("\"here\"".into()))
+    same("with its values it is kept", kept, StepKept::Kept)?;
+    same("and so are the values", store.load_blob(SHARD, &blob).await?, Some("\"here\"".into()))
 }
 
-pub(super) async fn tries_of_a_step_are_counted_across_deliveries(s: Subject) -> Outcome {
+pub(super) async fn tries_of_a_journal_entry_are_counted_across_deliveries(s: Subject) -> Outcome {
     let (_owning, entries) = s.with_jobs(1).await?;
     s.deliver("w", 1).await?;
     let (first, store) = (of(entries[0], "w", 1), s.store());
@@ -77,17 +77,23 @@ pub(super) async fn tries_of_a_step_are_counted_across_deliveries(s: Subject) ->
     same("still begun twice", store.begin_step(&first, "call", false).await?, begins(2, true))?;
     same("another one", store.begin_step(&first, "wait", false).await?, begins(1, false))?;
     store.park_step(&first, "wait").await?;
-    same("put down while it waited", store.begin_step(&first, "wait", false).await?, put_down())?;
+    same("parked while it waited", store.begin_step(&first, "wait", false).await?, put_down())?;
     store.park_step(&first, "wait").await?;
     same("and again", store.begin_step(&first, "wait", false).await?, put_down())?;
     same("and begun once more", store.begin_step(&first, "wait", false).await?, begins(1, true))?;
-    same("nothing else begins", store.begin_step(&first, "never begun", false).await?, begins(1, false))?;
+    same(
+        "parking does not begin another entry",
+        store.begin_step(&first, "never begun", false).await?,
+        begins(1, false),
+    )?;
     let later = JournalOf { attempt: 2, ..first };
     same("a later attempt", store.begin_step(&later, "call", false).await?, begins(3, false))?;
     same("and again", store.begin_step(&later, "call", false).await?, begins(3, true))
 }
 
-pub(super) async fn a_step_that_was_begun_twice_says_so_when_it_is_known(s: Subject) -> Outcome {
+pub(super) async fn a_journal_entry_that_was_begun_twice_stays_marked_when_it_has_a_result(
+    s: Subject,
+) -> Outcome {
     let (_owning, entries) = s.with_jobs(1).await?;
     s.deliver("w", 1).await?;
     let (of, store) = (of(entries[0], "w", 1), s.store());
@@ -109,14 +115,14 @@ pub(super) async fn a_step_that_was_begun_twice_says_so_when_it_is_known(s: Subj
     Ok(())
 }
 
-pub(super) async fn only_the_holder_of_a_job_records_its_steps(s: Subject) -> Outcome {
+pub(super) async fn only_the_holder_of_a_job_writes_its_journal(s: Subject) -> Outcome {
     let (_owning, entries) = s.with_jobs(1).await?;
     s.deliver("w", 1).await?;
     let store = s.store();
     let before = s.facts().await?.len();
     for stranger in [of(entries[0], "other", 1), of(entries[0], "w", 2)] {
         let begun = store.begin_step(&stranger, "call", false).await?;
-        same("a stranger begins nothing", begun, StepBegin::NotYours)?;
+        same("another worker begins nothing", begun, StepBegin::NotYours)?;
         let kept = store.record_step(&stranger, "call", "1", (kind::STEP, "{}"), &[]).await?;
         same("and keeps nothing", kept, StepKept::NotYours)?;
     }

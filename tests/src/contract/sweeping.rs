@@ -17,7 +17,7 @@ pub(super) async fn runs_that_ended_long_ago_are_removed(s: Subject) -> Outcome 
     };
     owning.write(vec![rich, ended(2, created_at(11)), ended(3, created_at(20))]).await?;
     let store = s.store();
-    same("none is due", store.sweep(SHARD, owning.epoch(), created_at(10), 10).await?, 0)?;
+    same("no run is due", store.sweep(SHARD, owning.epoch(), created_at(10), 10).await?, 0)?;
     same("no more than asked for", store.sweep(SHARD, owning.epoch(), created_at(15), 1).await?, 1)?;
     same("the oldest first", store.run_fields(run_id(1)).await?, None)?;
     same("the rest", store.sweep(SHARD, owning.epoch(), created_at(15), 10).await?, 1)?;
@@ -26,10 +26,10 @@ pub(super) async fn runs_that_ended_long_ago_are_removed(s: Subject) -> Outcome 
     same("no event", store.events(run_id(1), EntryId::ZERO, 10).await?, vec![])?;
     same("no blob", store.blob(SHARD, &blob).await?, None)?;
     let all = ListRuns { limit: 10, ..ListRuns::default() };
-    same("out of the list", store.list_runs(&all).await?, vec![run_id(4), run_id(3)])
+    same("removed from the list", store.list_runs(&all).await?, vec![run_id(4), run_id(3)])
 }
 
-pub(super) async fn a_run_goes_with_all_its_blobs(s: Subject) -> Outcome {
+pub(super) async fn a_run_is_removed_with_all_its_blobs(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     // Enough that they are listed in parts, some of which are small.
     let blobs: Vec<_> = (0..700).map(|_| (BlobId::generate(), "1".to_string())).collect();
@@ -47,7 +47,7 @@ pub(super) async fn only_the_owner_sweeps(s: Subject) -> Outcome {
     owning.write(vec![ended(1, created_at(10))]).await?;
     s.own("a").await?;
     same("of an earlier epoch", s.store().sweep(SHARD, owning.epoch(), created_at(15), 10).await?, 0)?;
-    same("the run is there", s.status(1).await?, Some("succeeded".to_string()))
+    same("the run exists", s.status(1).await?, Some("succeeded".to_string()))
 }
 
 pub(super) async fn a_removed_run_with_files_is_listed_until_they_are_deleted(s: Subject) -> Outcome {
@@ -57,7 +57,7 @@ pub(super) async fn a_removed_run_with_files_is_listed_until_they_are_deleted(s:
         same("noted", store.note_files(run_id(run)).await?, true)?;
     }
     owning.write(vec![ended(1, created_at(10)), ended(3, created_at(10))]).await?;
-    same("none was removed", store.files_left(SHARD, 10).await?, vec![])?;
+    same("no run was removed", store.files_left(SHARD, 10).await?, vec![])?;
     same("removed", store.sweep(SHARD, owning.epoch(), created_at(15), 10).await?, 2)?;
     for _ in 0..2 {
         same("the one with files", store.files_left(SHARD, 10).await?, vec![run_id(1)])?;
@@ -67,17 +67,17 @@ pub(super) async fn a_removed_run_with_files_is_listed_until_they_are_deleted(s:
     same("its files are gone", store.files_left(SHARD, 10).await?, vec![])
 }
 
-pub(super) async fn a_graph_goes_with_its_last_run(s: Subject) -> Outcome {
+pub(super) async fn a_graph_is_removed_with_its_last_run(s: Subject) -> Outcome {
     let mut owning = s.running(&[1, 2]).await?;
     owning.write(vec![ended(1, created_at(10)), write(2)]).await?;
     s.store().sweep(SHARD, owning.epoch(), created_at(15), 10).await?;
     same("another run uses it", s.store().graph(SHARD, GRAPH).await?.is_some(), true)?;
     owning.write(vec![ended(2, created_at(10))]).await?;
     s.store().sweep(SHARD, owning.epoch(), created_at(15), 10).await?;
-    same("no run does", s.store().graph(SHARD, GRAPH).await?, None)
+    same("no run uses it", s.store().graph(SHARD, GRAPH).await?, None)
 }
 
-pub(super) async fn blobs_of_ended_runs_get_their_time_to_live(s: Subject) -> Outcome {
+pub(super) async fn blobs_of_ended_runs_get_a_time_to_live(s: Subject) -> Outcome {
     let mut owning = s.running(&[1, 2, 3]).await?;
     let blobs: Vec<BlobId> = (0..3).map(|_| BlobId::generate()).collect();
     let kept = |n: u8| vec![(blobs[usize::from(n) - 1].clone(), "1".to_string())];
@@ -91,7 +91,7 @@ pub(super) async fn blobs_of_ended_runs_get_their_time_to_live(s: Subject) -> Ou
         .await?;
     let store = s.store();
     same("not yet", store.expire_blobs(SHARD, created_at(9), 10).await?, 0)?;
-    same("both of one moment", store.expire_blobs(SHARD, created_at(12), 1).await?, 2)?;
+    same("both with the same time", store.expire_blobs(SHARD, created_at(12), 1).await?, 2)?;
     same("each once", store.expire_blobs(SHARD, created_at(12), 10).await?, 0)?;
     for blob in &blobs {
         same("still there", store.blob(SHARD, blob).await?, Some("1".to_string()))?;
@@ -101,11 +101,11 @@ pub(super) async fn blobs_of_ended_runs_get_their_time_to_live(s: Subject) -> Ou
         return Ok(());
     }
     s.control.advance(long).await;
-    same("gone with its run's time", store.blob(SHARD, &blobs[0]).await?, None)?;
-    same("that of a run under way", store.blob(SHARD, &blobs[2]).await?, Some("1".to_string()))
+    same("expired with its run", store.blob(SHARD, &blobs[0]).await?, None)?;
+    same("the blob of a running run", store.blob(SHARD, &blobs[2]).await?, Some("1".to_string()))
 }
 
 pub(super) async fn the_store_says_how_much_memory_it_uses(s: Subject) -> Outcome {
     let memory = s.store().memory().await?;
-    holds("no bound below what is used", memory.max.is_none_or(|max| max >= memory.used))
+    holds("the limit is not below the used memory", memory.max.is_none_or(|max| max >= memory.used))
 }

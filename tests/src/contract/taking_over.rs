@@ -50,14 +50,14 @@ pub(super) async fn a_heartbeat_returns_lost_jobs(s: Subject) -> Outcome {
     let never = EntryId::new(1, 1);
     let asked = [entries[0], entries[1], never];
     let lost = s.store().heartbeat(SHARD, QUEUE, "w1", &asked).await?;
-    same("taken over, and never there", lost, vec![entries[0], never])?;
+    same("one taken over, one that never existed", lost, vec![entries[0], never])?;
     s.control.advance(idle * 5 / 4).await;
     s.store().heartbeat(SHARD, QUEUE, "w1", &entries[..1]).await?;
     let taken = s.store().take_over(SHARD, QUEUE, "w3", idle, 10).await?;
     holds("it stays lost to its old holder", deliveries(&taken).contains(&(entries[0], 3)))
 }
 
-pub(super) async fn held_streams_are_those_with_a_held_job(s: Subject) -> Outcome {
+pub(super) async fn held_streams_are_the_streams_with_a_held_job(s: Subject) -> Outcome {
     let (_owning, entries) = s.with_jobs(1).await?;
     let streams = [(SHARD, QUEUE.into()), (SHARD, "none".into())];
     same("not handed out", s.store().are_held(&streams).await?, vec![false, false])?;
@@ -70,16 +70,16 @@ pub(super) async fn held_streams_are_those_with_a_held_job(s: Subject) -> Outcom
     same("done", s.store().are_held(&streams).await?, vec![false, false])
 }
 
-pub(super) async fn a_job_handed_back_is_taken_at_once_and_not_counted(s: Subject) -> Outcome {
+pub(super) async fn a_job_that_is_handed_back_is_taken_at_once_and_not_counted(s: Subject) -> Outcome {
     let (_owning, entries) = s.with_jobs(2).await?;
     s.deliver("w1", 10).await?;
     s.store().hand_back(SHARD, QUEUE, "w1", &[(entries[0], 1)]).await?;
     let refused = s.store().complete(SHARD, QUEUE, "w1", &[result(entries[0], 1)]).await?;
-    same("it is no longer the old holder's", refused, vec![Accepted::NotYours])?;
+    same("the old holder no longer has it", refused, vec![Accepted::NotYours])?;
     let taken = s.store().take_over(SHARD, QUEUE, "w2", s.control.lease(), 10).await?;
     // Higher than the previous holder's number, but not counted.
     let number = 1 + Delivery::HAND_BACK;
-    same("at once, with a number of its own", deliveries(&taken), vec![(entries[0], number)])?;
+    same("at once, with its own number", deliveries(&taken), vec![(entries[0], number)])?;
     let counted = Delivery { consumer: "w2".into(), number }.counted();
     same("which counts as the first", counted, 1)?;
     same("it is not lost", s.store().lost_jobs(SHARD, QUEUE, &entries).await?, vec![])?;
@@ -93,7 +93,7 @@ pub(super) async fn only_the_holder_hands_back(s: Subject) -> Outcome {
     s.store().hand_back(SHARD, QUEUE, "w2", &[(entries[0], 1)]).await?;
     s.store().hand_back(SHARD, QUEUE, "w1", &[(entries[0], 2)]).await?;
     let taken = s.store().take_over(SHARD, QUEUE, "w2", s.control.lease(), 10).await?;
-    same("nothing to take", taken, vec![])?;
+    same("nothing to take over", taken, vec![])?;
     let accepted = s.store().complete(SHARD, QUEUE, "w1", &[result(entries[0], 1)]).await?;
     same("the holder's result", accepted, vec![Accepted::Stored])
 }
@@ -107,7 +107,7 @@ pub(super) async fn a_job_is_handed_back_once(s: Subject) -> Outcome {
         s.store().held(SHARD, QUEUE, "w1").await?.iter().map(|j| (j.entry, j.number)).collect();
     s.store().hand_back(SHARD, QUEUE, "w1", &held).await?;
     let taken = s.store().take_over(SHARD, QUEUE, "w2", s.control.lease(), 10).await?;
-    same("as after one", deliveries(&taken), vec![(entries[0], 1 + Delivery::HAND_BACK)])
+    same("the same as after one", deliveries(&taken), vec![(entries[0], 1 + Delivery::HAND_BACK)])
 }
 
 pub(super) async fn forgetting_consumers_loses_no_job(s: Subject) -> Outcome {
@@ -127,7 +127,7 @@ pub(super) async fn xc_02_a_worker_that_lost_a_job_records_nothing_of_it(s: Subj
     s.deliver("w1", 1).await?;
     let (old, new) = (steps::of(entries[0], "w1", 1), steps::of(entries[0], "w2", 2));
     let begun = store.begin_step(&old, "call", false).await?;
-    same("it begins a step", begun, steps::begins(1, false))?;
+    same("it begins an entry", begun, steps::begins(1, false))?;
     s.control.advance(idle * 5 / 4).await;
     let taken = store.take_over(SHARD, QUEUE, "w2", idle, 1).await?;
     same("and loses the job", deliveries(&taken), vec![(entries[0], 2)])?;
@@ -135,9 +135,9 @@ pub(super) async fn xc_02_a_worker_that_lost_a_job_records_nothing_of_it(s: Subj
     let kept = store.record_step(&old, "call", "\"late\"", (kind::STEP, "{}"), &[]).await?;
     same("its result is refused", kept, StepKept::NotYours)?;
     let again = store.begin_step(&old, "call", false).await?;
-    same("and another try of it", again, StepBegin::NotYours)?;
+    same("and another try of the entry", again, StepBegin::NotYours)?;
     let end = store.complete(SHARD, QUEUE, "w1", &[result(entries[0], 1)]).await?;
-    same("and its end", end, vec![Accepted::NotYours])?;
+    same("and the end of the job", end, vec![Accepted::NotYours])?;
     same("nothing is reported", s.facts().await?.len(), before)?;
     // The next holder finds the begun try and no result.
     let begun = store.begin_step(&new, "call", false).await?;

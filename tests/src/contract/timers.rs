@@ -34,5 +34,5 @@ pub(super) async fn timers_are_reset_and_cleared_by_commits(s: Subject) -> Outco
         })
         .await?;
     let left = s.store().due_timers(SHARD, created_at(9), 10).await?;
-    same("what is left", left, vec![(created_at(5), "a".to_string())])
+    same("the remaining timers", left, vec![(created_at(5), "a".to_string())])
 }

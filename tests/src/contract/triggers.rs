@@ -49,7 +49,7 @@ async fn due(s: &Subject) -> Result<Vec<DueSchedule>, super::Broken> {
     Ok(s.store().due_schedules(&[SHARD]).await?.1)
 }
 
-pub(super) async fn triggers_come_and_go_with_versions_of_their_app(s: Subject) -> Outcome {
+pub(super) async fn triggers_are_added_and_removed_with_versions_of_their_app(s: Subject) -> Outcome {
     let (hook, plan) = (trigger("hook", TriggerKind::Webhook), id_here(&s).await?);
     let put = vec![(hook.clone(), None), schedule(&plan, NEVER)];
     publish(&s, TriggerChanges { put, ..TriggerChanges::default() }).await?;
@@ -72,10 +72,10 @@ pub(super) async fn triggers_come_and_go_with_versions_of_their_app(s: Subject) 
     publish(&s, TriggerChanges { put, unchanged, ..TriggerChanges::default() }).await?;
     same("still due", due(&s).await?, vec![DueSchedule { trigger: plan.clone(), due: DUE }])?;
     publish(&s, TriggerChanges { removed: vec![plan], ..TriggerChanges::default() }).await?;
-    same("none is left", (s.store().triggers().await?, due(&s).await?), (vec![], vec![]))
+    same("no trigger is left", (s.store().triggers().await?, due(&s).await?), (vec![], vec![]))
 }
 
-pub(super) async fn a_time_of_a_schedule_begins_one_run(s: Subject) -> Outcome {
+pub(super) async fn a_scheduled_time_begins_one_run(s: Subject) -> Outcome {
     let plan = id_here(&s).await?;
     publish(&s, TriggerChanges { put: vec![schedule(&plan, DUE)], ..TriggerChanges::default() }).await?;
     let from = |due, next| Some(FromSchedule { trigger: plan.clone(), due, next, at: due });
@@ -85,7 +85,7 @@ pub(super) async fn a_time_of_a_schedule_begins_one_run(s: Subject) -> Outcome {
     // Even a request that was delayed until the run was removed.
     let late = NewRun { schedule: from(DUE, Some(NEXT)), ..new_run(2) };
     same("a very late repetition", s.store().create_run(&late).await?, Created::Passed)?;
-    same("nothing of it", s.store().run_fields(late.id).await?, None)?;
+    same("no data of it", s.store().run_fields(late.id).await?, None)?;
     same("the next time", due(&s).await?, vec![DueSchedule { trigger: plan.clone(), due: NEXT }])?;
     let last = NewRun { schedule: from(NEXT, None), ..new_run(3) };
     same("the last time", s.store().create_run(&last).await?, Created::Created)?;
@@ -124,11 +124,11 @@ pub(super) async fn the_last_result_of_a_trigger_is_kept_while_it_exists(s: Subj
     let kept = async || Ok::<_, super::Broken>(s.store().trigger("hook").await?.map(|state| state.fired));
     same("it fired", kept().await?, Some(fired.clone()))?;
     s.store().note_fired("hook", &Fired { error: error.clone(), ..Fired::default() }).await?;
-    same("then it could not", kept().await?, Some(Fired { error, ..fired.clone() }))?;
+    same("then it failed", kept().await?, Some(Fired { error, ..fired.clone() }))?;
     publish(&s, TriggerChanges { put: hook, ..TriggerChanges::default() }).await?;
     holds("a new version keeps it", kept().await?.is_some_and(|kept| kept.run == fired.run))?;
     s.store().note_fired("hook", &fired).await?;
     same("it fired again", kept().await?, Some(fired.clone()))?;
     s.store().note_fired("another", &fired).await?;
-    same("one that is not there", s.store().trigger("another").await?, None)
+    same("one that does not exist", s.store().trigger("another").await?, None)
 }

@@ -1,5 +1,5 @@
-//! The load: a steady number of runs in flight, each followed by a client of its own from submit to end. And what each
-//! workflow does when nothing goes wrong.
+//! The load: a steady number of runs in flight, each followed by its own client from submit to end. Also runs each
+//! workflow without faults, to know its results.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,12 +17,12 @@ use tokio::task::JoinSet;
 use crate::model::Model;
 use crate::workflows::Workflow;
 
-/// Longest time from submit to end, with everything going wrong meanwhile.
+/// The longest time from submit to end, with all faults meanwhile.
 const END_MAX: Duration = Duration::from_secs(120);
-/// How often each workflow is run without faults: what differs then is not compared later.
+/// The number of runs of each workflow without faults. Outputs that differ between them are not compared later.
 const REFERENCES: usize = 2;
 
-/// The tag of a run. All have the same length, so that none is part of another.
+/// The tag of a run. All tags have the same length, so that none is part of another.
 pub(crate) fn tag(letter: char, number: usize) -> String {
     format!("{letter}{number:05}")
 }
@@ -35,7 +35,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Keeps so many runs in flight from now on.
+    /// Keeps this many runs in flight from now on.
     pub(crate) fn start(patient: &Arc<Patient>, workflows: &[Workflow], runs: usize, seed: u64) -> Self {
         let (is_over, stories): (Arc<AtomicBool>, Arc<Mutex<Vec<Story>>>) = Default::default();
         let next = Arc::new(AtomicUsize::new(0));
@@ -56,7 +56,7 @@ impl Load {
         Self { is_over, stories, clients }
     }
 
-    /// Begins no more runs, and waits until those in flight have ended.
+    /// Begins no more runs, and waits until the runs in flight have ended.
     pub(crate) async fn finish(mut self) -> Vec<Story> {
         self.is_over.store(true, Ordering::Relaxed);
         while let Some(ended) = self.clients.join_next().await {
@@ -96,7 +96,7 @@ async fn live(patient: &Patient, workflow: &Workflow, at: usize, tag: String, se
     story
 }
 
-/// Follows a run to its end; somebody answers what it asks meanwhile.
+/// Follows a run to its end, and answers its pauses meanwhile.
 async fn follow(patient: &Patient, workflow: &Workflow, story: &Story) -> (Followed, Option<Trouble>) {
     let following = patient.follow(&story.run, END_MAX);
     let followed = if workflow.asks_people {
@@ -121,7 +121,7 @@ fn note_trouble(story: &mut Story, trouble: Option<Trouble>) {
     }
 }
 
-/// What anybody is told of the runs afterwards. One that Redis made forget its end comes to it again first.
+/// Reads all runs again after the faults. A run whose end Redis has lost ends again first.
 pub(crate) async fn look_back(patient: &Patient, workflows: &[Workflow], stories: &mut [Story]) {
     for story in stories.iter_mut().filter(|story| story.trouble.is_none() && !story.run.is_empty()) {
         let (record, trouble) = follow(patient, &workflows[story.workflow], story).await;
@@ -135,10 +135,10 @@ pub(crate) async fn look_back(patient: &Patient, workflows: &[Workflow], stories
     }
 }
 
-/// What each workflow does when nothing goes wrong.
+/// Runs each workflow without faults and returns the results.
 ///
 /// # Panics
-/// When one does not even end then.
+/// When a run does not end.
 pub(crate) async fn references(workflows: &[Workflow]) -> Vec<Reference> {
     let model = Model::start().await;
     let fleet = Fleet::start(&crate::round::SETTINGS, &model.running, [1, 2], false, &mut Dice::new(0)).await;

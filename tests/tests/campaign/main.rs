@@ -1,9 +1,10 @@
-//! The fault campaign: real workflows under steady load, on real processes and a real Redis, while from a seed everything
-//! is done to them that happens to fleets; and a checker that looks whether anybody could tell.
+//! The fault campaign: real workflows under steady load, on real processes and a real Redis. A seed decides which
+//! faults happen meanwhile. Then a checker looks whether any client could notice.
 //!
-//! A campaign is a row of rounds. A round has a Redis and a fleet of its own ([`round`]), a number of runs in flight
-//! ([`load`]) of the files in [`workflows`], a plan of faults from its seed ([`faults`]), and ends in quiet, when the
-//! checks of `tests/src/checker` look at it. `tests/README.md` says how to run it; [`settings`] lists what it reads.
+//! A campaign is a series of rounds. A round has its own Redis and fleet ([`round`]), a number of runs in flight
+//! ([`load`]) of the files in [`workflows`], and a plan of faults from its seed ([`faults`]). At its end, when every
+//! run has ended, the checks of `tests/src/checker` look at it. `tests/README.md` says how to run a campaign;
+//! [`settings`] lists the variables that it reads.
 #![allow(clippy::print_stdout, reason = "its report is what this program is for")]
 
 mod faults;
@@ -60,7 +61,7 @@ async fn main() -> ExitCode {
     if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// How often each fault happened.
+/// The number of times that each fault happened.
 fn table(happened: &BTreeMap<&'static str, usize>) -> String {
     let width = faults::FAULTS.iter().map(|fault| fault.name().len()).max().unwrap_or(0);
     let row = |fault: &&dyn faults::Fault| {

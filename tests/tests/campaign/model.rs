@@ -1,4 +1,4 @@
-//! The world outside: a model that answers every workflow, and remembers every call.
+//! The model of a campaign: it answers every workflow and remembers every call.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,14 +8,14 @@ use tidemill_mock_llm::Running;
 use tidemill_tests::{llm, workspace};
 use tokio::task::JoinHandle;
 
-/// How many runs of a round may find a model that refuses at first.
+/// The number of runs of a round for which the model may refuse the first calls.
 const FLAKY_MAX: usize = 600;
-/// How often it refuses.
+/// The number of calls that it refuses.
 const REFUSALS: usize = 2;
-/// Often enough for the mock's memory.
+/// Short enough that the mock still has all calls in its memory.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The model and the ledger of its calls.
+/// The model and the list of its calls.
 pub(crate) struct Model {
     /// The mock.
     pub(crate) running: Arc<Running>,
@@ -38,7 +38,7 @@ impl Model {
         Self { running, calls, looking }
     }
 
-    /// Every call so far: its messages.
+    /// The messages of every call so far.
     pub(crate) fn calls(&self) -> Vec<String> {
         note(&self.running, &self.calls);
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -70,7 +70,7 @@ fn rules() -> Json {
     rules.extend(examples.into_iter().filter(|rule| !catches_all(rule)));
     let tags =
         (0..FLAKY_MAX).map(|n| super::load::tag('r', n)).chain((0..100).map(|n| super::load::tag('q', n)));
-    // A refusal that the worker does not try again by itself: the node does.
+    // A status that the worker does not retry: the node must retry it.
     rules.extend(tags.map(|tag| {
         json!({"match": {"equals": format!("flaky {tag}")}, "reply": "at last", "status": 400, "fail_times": REFUSALS})
     }));

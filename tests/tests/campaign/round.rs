@@ -1,4 +1,4 @@
-//! One round: a Redis, a fleet, a load, faults, quiet, and the checks.
+//! One round: a Redis, a fleet, a load, faults, the wait for the end, and the checks.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::model::Model;
 use crate::settings::Settings;
 use crate::workflows::Workflow;
 
-/// Short leases, so that much happens in little time; and nothing is given up on because of too many deaths.
+/// Short leases, so that much happens in a short time. Jobs are never given up because workers died too often.
 pub(crate) const SETTINGS: [(&str, &str); 9] = [
     ("scheduler.shard_lease_ms", "2000"),
     ("scheduler.shard_renew_ms", "400"),
@@ -32,25 +32,24 @@ pub(crate) const SETTINGS: [(&str, &str); 9] = [
     // The server that workflows call is on this machine.
     ("http.allow", "127.0.0.0/8"),
 ];
-/// Schedulers and workers.
+/// The number of schedulers and of workers.
 const FLEET: [usize; 2] = [2, 3];
-/// Between two faults, in milliseconds.
+/// The pause between two faults, in milliseconds.
 const PAUSE_MS: (u64, u64) = (100, 1500);
-/// Longest time until all is quiet once every run has ended: leases, trimming, two looks for lost jobs.
+/// The longest time until Redis is clean after every run has ended: leases, trimming, two looks for lost jobs.
 const QUIET_MAX: Duration = Duration::from_secs(20);
-/// Which rounds let Redis lose what it had acknowledged: one in so many.
+/// One round of this many lets Redis lose acknowledged writes.
 const LOSING_EACH: u64 = 3;
 
-/// What came of a round, or of several.
+/// The result of one round, or the sum of several.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// What does not hold.
     pub(crate) violations: Vec<(&'static str, String)>,
-    /// How often each fault happened.
+    /// The number of times that each fault happened.
     pub(crate) faults: BTreeMap<&'static str, usize>,
-    /// Processes that were killed.
+    /// The number of killed processes.
     pub(crate) kills: usize,
-    /// Where the processes' logs are, when something does not hold.
+    /// The folder with the logs of the processes; empty when there is no violation.
     pub(crate) logs: PathBuf,
     runs: usize,
     gone: usize,
@@ -62,13 +61,13 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// A round in a line.
+    /// A round in one line.
     pub(crate) fn line(&self, seed: u64) -> String {
         let verdict = if self.violations.is_empty() { "ok" } else { "NOT OK" };
         format!("round with seed {seed}, {} s: {}: {verdict}", self.seconds, self.sums())
     }
 
-    /// The numbers.
+    /// The numbers in words.
     pub(crate) fn sums(&self) -> String {
         let faults: usize = self.faults.values().sum();
         format!(
@@ -77,7 +76,7 @@ impl Outcome {
         )
     }
 
-    /// Adds another round.
+    /// Adds another round to the sum.
     pub(crate) fn add(&mut self, other: Self) {
         self.kills += other.kills;
         self.runs += other.runs;
@@ -103,12 +102,12 @@ pub(crate) async fn play(
 ) -> Outcome {
     let (began, mut dice) = (Instant::now(), Dice::new(seed));
     let model = Model::start().await;
-    // What was called before this round has runs of the same names.
+    // Runs of an earlier round have the same tags.
     drop(outside.take());
     let mut fleet = Fleet::start(&SETTINGS, &model.running, FLEET, true, &mut dice).await;
     let loses = seed.is_multiple_of(LOSING_EACH);
     if !loses {
-        // Then nothing that was acknowledged may be lost, whoever is killed.
+        // Then a killed process may not lose anything that Redis has acknowledged.
         fleet.cluster.redis.cli(&["CONFIG", "SET", "appendfsync", "always"]);
     }
     let patient = Arc::new(Patient::new(fleet.schedulers()));
@@ -127,7 +126,7 @@ pub(crate) async fn play(
     outcome(&evidence, violations, logs, began)
 }
 
-/// Lets faults happen, one after another, until the round's time is over.
+/// Injects faults, one after another, until the time of the round has passed.
 async fn suffer(fleet: &mut Fleet, settings: &Settings, loses: bool, dice: &mut Dice) -> Vec<Happened> {
     let began = Instant::now();
     let is_wanted = |fault: &&dyn Fault| {
@@ -136,7 +135,7 @@ async fn suffer(fleet: &mut Fleet, settings: &Settings, loses: bool, dice: &mut 
     let possible: Vec<&dyn Fault> =
         faults::FAULTS.iter().copied().filter(|fault| loses || !fault.loses()).filter(is_wanted).collect();
     let mut happened = Vec::new();
-    // A fleet at work first.
+    // The fleet must be at work first.
     tokio::time::sleep(Duration::from_secs(1)).await;
     while began.elapsed() < settings.round && !possible.is_empty() {
         let fault = faults::draw(&possible, dice);
@@ -146,7 +145,7 @@ async fn suffer(fleet: &mut Fleet, settings: &Settings, loses: bool, dice: &mut 
             name: fault.name(),
             what,
             from,
-            // What it has broken may show for a lease or two.
+            // The damage may show for one or two leases.
             to: Instant::now() + Duration::from_secs(5),
             repeats: fault.repeats(),
             loses: fault.loses(),
@@ -157,14 +156,14 @@ async fn suffer(fleet: &mut Fleet, settings: &Settings, loses: bool, dice: &mut 
     happened
 }
 
-/// Waits until what is left in Redis is as it should be, or time is up.
+/// Waits until the checks find Redis clean, or time is up.
 async fn quiet(fleet: &Fleet, evidence: &mut Evidence) -> Vec<(&'static str, String)> {
     let began = Instant::now();
     loop {
         evidence.remains = Remains::of(&fleet.cluster.redis).await;
         let violations = checker::violations(evidence);
-        let is_for_good = |name: &str| checker::CHECKS.iter().take(9).any(|check| check.name == name);
-        let may_change = violations.iter().any(|(name, _)| !is_for_good(name));
+        let is_permanent = |name: &str| checker::CHECKS.iter().take(9).any(|check| check.name == name);
+        let may_change = violations.iter().any(|(name, _)| !is_permanent(name));
         if !may_change || began.elapsed() > QUIET_MAX {
             return violations;
         }
@@ -199,7 +198,7 @@ fn outcome(
     }
 }
 
-/// Copies what processes said, and the plan as it happened, to where it outlives the round.
+/// Copies the logs of the processes, the faults and the runs to a folder that outlives the round.
 fn keep_logs(fleet: &Fleet, seed: u64, evidence: &Evidence) -> PathBuf {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
@@ -221,7 +220,7 @@ fn keep_logs(fleet: &Fleet, seed: u64, evidence: &Evidence) -> PathBuf {
 
 fn copy(from: &Path, to: &Path) {
     for file in std::fs::read_dir(from).into_iter().flatten().flatten() {
-        // What cannot be copied is missing from the folder; the violation is told all the same.
+        // A file that cannot be copied is missing in the folder; the violation is still reported.
         let _ = std::fs::copy(file.path(), to.join(file.file_name()));
     }
 }

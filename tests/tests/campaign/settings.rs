@@ -1,20 +1,20 @@
-//! What a campaign reads from the environment.
+//! The settings of a campaign, read from the environment.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use tidemill_tests::workspace;
 
-/// Without any wish: the short form.
+/// The length of a campaign when nothing is set: the short form.
 const MINUTES: f64 = 4.0;
 /// How long faults happen in one round.
 const ROUND_SECONDS: u64 = 30;
 /// Runs in flight.
 const RUNS: usize = 8;
 
-/// See the module.
+/// The settings; each field names its variable.
 pub(crate) struct Settings {
-    /// `SEED`: the seed of the first round; each further round has the next. Without it one is drawn.
+    /// `SEED`: the seed of the first round; each further round adds one. Drawn when absent.
     pub(crate) seed: u64,
     /// `WORKFLOWS`: a folder of workflow files to use instead of the project's own.
     pub(crate) folders: Vec<PathBuf>,
@@ -22,19 +22,19 @@ pub(crate) struct Settings {
     pub(crate) round: Duration,
     /// `RUNS`: runs in flight.
     pub(crate) runs: usize,
-    /// `FAULTS`: only these faults, by their names with commas between.
+    /// `FAULTS`: only these faults, by name, separated by commas.
     pub(crate) only: Vec<String>,
-    /// `ROUNDS`, `KILLS`, `MINUTES`: the campaign ends after so many rounds, killed processes or minutes.
+    /// `ROUNDS`, `KILLS`, `MINUTES`: the campaign ends after this many rounds, killed processes or minutes.
     rounds: Option<u64>,
     kills: Option<usize>,
     minutes: Option<f64>,
 }
 
 impl Settings {
-    /// Reads them.
+    /// Reads the environment.
     ///
     /// # Panics
-    /// When one is no number.
+    /// When a value is not a number.
     pub(crate) fn of_environment() -> Self {
         let own = [workspace().join("tests/tests/campaign/workflows"), workspace().join("examples")];
         let drawn = || {
@@ -54,7 +54,7 @@ impl Settings {
         }
     }
 
-    /// Whether enough has been done.
+    /// Returns true when the campaign has reached its end.
     pub(crate) fn is_over(&self, rounds: u64, kills: usize, elapsed: Duration) -> bool {
         let minutes = match (self.rounds, self.kills, self.minutes) {
             (None, None, None) => Some(MINUTES),
@@ -82,5 +82,5 @@ fn text(name: &str) -> Option<String> {
 
 fn number<T: std::str::FromStr>(name: &str) -> Option<T> {
     let text = text(name)?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }

@@ -1,4 +1,5 @@
-//! The workflows of a campaign: files of a folder, each with inputs made up from its start form and a run's tag.
+//! The workflows of a campaign: the files of a folder, each with inputs built from its start form and the tag of a
+//! run.
 
 use std::path::{Path, PathBuf};
 
@@ -7,25 +8,24 @@ use tidemill_common::dsl::DocumentNode;
 use tidemill_common::graph::AppMode;
 use tidemill_common::graph::build::import;
 
-/// Items of a list that is made up.
+/// The number of items in a generated list.
 const ITEMS: usize = 6;
 
 /// A workflow file.
 #[derive(Debug, Clone)]
 pub(crate) struct Workflow {
-    /// Its file's name.
     pub(crate) name: String,
-    /// Its text.
     pub(crate) text: String,
-    /// The variables of its start form, as the file has them.
+    /// The variables of its start form, as in the file.
     variables: Vec<Json>,
     is_chat: bool,
     has_conversation: bool,
-    /// Whether runs of it wait for people.
+    /// True when its runs wait for people.
     pub(crate) asks_people: bool,
 }
 
-/// All workflows of these folders, with the address of the server outside in the place of `${OUTSIDE}`, and a word on each file that cannot be used.
+/// Reads all workflows of these folders, and puts the address of the server that they call in the place of
+/// `${OUTSIDE}`. Also returns a reason for each file that cannot be used.
 pub(crate) fn of_folders(folders: &[PathBuf], outside: &str) -> (Vec<Workflow>, Vec<String>) {
     let (mut workflows, mut skipped) = (Vec::new(), Vec::new());
     for folder in folders {
@@ -53,7 +53,7 @@ fn read(path: &Path, outside: &str) -> Result<Workflow, String> {
     let variables = of_type("start").and_then(|start| start.data.get("variables")?.as_array().cloned());
     let variables = variables.unwrap_or_default();
     if let Some(file) = variables.iter().find(|v| v["type"].as_str().is_some_and(|t| t.starts_with("file"))) {
-        return Err(format!("it wants a file ({})", file["variable"]));
+        return Err(format!("it needs a file ({})", file["variable"]));
     }
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let has_conversation = !document.conversation.is_empty();
@@ -62,7 +62,7 @@ fn read(path: &Path, outside: &str) -> Result<Workflow, String> {
     Ok(Workflow { name, text, variables, is_chat, has_conversation, asks_people })
 }
 
-/// Whether a node may wait for somebody.
+/// Returns true when a node may wait for a person.
 fn asks(node: &DocumentNode) -> bool {
     let is = |name: &str| {
         node.data.get(name).is_some_and(|value| !matches!(value, Json::Null | Json::Bool(false)))
@@ -72,7 +72,7 @@ fn asks(node: &DocumentNode) -> bool {
 }
 
 impl Workflow {
-    /// What is submitted for a run with this tag. The tag is in every text.
+    /// The request that submits a run with this tag. Every text in it contains the tag.
     pub(crate) fn submission(&self, tag: &str) -> Json {
         let inputs: Map<String, Json> = self
             .variables

@@ -1,28 +1,27 @@
-//! A case as it lies in its folder, and what of it depends on the address of its mock.
+//! A case as stored in its folder, and the parts of it that depend on the address of its mock.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json, json};
 
-/// Keys of `case.json` that are for the recorder or for people.
+/// Keys of `case.json` that only the recorder or people use.
 const IGNORED: [&str; 4] = ["description", "area", "oracle", "record"];
 const KNOWN: [&str; 10] =
     ["inputs", "sys", "conversation", "memory", "mocks", "limits", "commands", "expect", "resume", "notes"];
 
-/// A case, read.
 pub(crate) struct Case {
-    /// `case.json`, for the mock.
+    /// The path of `case.json`, for the mock.
     pub(crate) file: PathBuf,
     workflow: String,
     content: Map<String, Json>,
 }
 
 impl Case {
-    /// Reads a case's folder.
+    /// Reads the folder of a case.
     ///
     /// # Errors
-    /// What cannot be read, or a key that this program does not know: it would be left out silently.
+    /// A file that cannot be read, or a key that this program does not know and would otherwise ignore.
     pub(crate) fn read(folder: &Path) -> Result<Self, String> {
         let read = |name: &str| {
             std::fs::read_to_string(folder.join(name)).map_err(|e| format!("{name} cannot be read: {e}"))
@@ -31,7 +30,7 @@ impl Case {
             serde_json::from_str(&read("case.json")?).map_err(|e| format!("case.json: {e}"))?;
         let known = |key: &&String| KNOWN.contains(&key.as_str()) || IGNORED.contains(&key.as_str());
         if let Some(unknown) = content.keys().find(|key| !known(key)) {
-            return Err(format!("case.json has a key that is not looked at: {unknown}"));
+            return Err(format!("case.json has a key that this program does not know: {unknown}"));
         }
         Ok(Self { file: folder.join("case.json"), workflow: read("workflow.yml")?, content })
     }
@@ -41,13 +40,13 @@ impl Case {
         self.workflow.replace("${MOCK_BASE_URL}", base_url)
     }
 
-    /// The request that submits it: its values and nothing else.
+    /// The request that submits it, with its values and nothing else.
     pub(crate) fn submission(&self, base_url: &str) -> Json {
         let mut body = json!({"workflow": self.workflow(base_url)});
         if let Some(commands) = self.content.get("commands").and_then(Json::as_array) {
             body["commands"] = commands.iter().map(|command| filled(command_of(command), base_url)).collect();
         }
-        // A conversation variable that is written must have a conversation to go to.
+        // A run that writes a conversation variable needs a conversation.
         if let Some(id) = self.conversation() {
             body["conversation_id"] = json!(id);
         }
@@ -66,11 +65,11 @@ impl Case {
         body
     }
 
-    /// The features of each model that it names: those of its mocks, else what a model of the corpus has.
+    /// The features of each model that it names: those of its mock, or the default of all cases.
     pub(crate) fn models(&self) -> BTreeMap<String, Vec<String>> {
         const USUAL: [&str; 2] = ["tool-call", "structured-output"];
         let mut models = BTreeMap::new();
-        // The name of a model stands beside its mode and its provider.
+        // In a workflow file, the name of a model is next to its mode and its provider.
         for block in self.workflow.split("completion_params:").skip(1) {
             let lines = block.lines().take_while(|line| !line.trim_start().starts_with("provider:"));
             for name in lines.filter_map(|line| line.trim_start().strip_prefix("name:")) {
@@ -86,24 +85,24 @@ impl Case {
         models
     }
 
-    /// The conversation that it belongs to, if any.
+    /// The conversation that it belongs to, if there is one.
     pub(crate) fn conversation(&self) -> Option<&str> {
         self.content.get("sys")?.get("conversation_id")?.as_str()
     }
 
-    /// What must come out, up to the first stop.
+    /// The expected result at the first stop.
     pub(crate) fn expected(&self, base_url: &str) -> Json {
         filled(self.content.get("expect").cloned().unwrap_or_default(), base_url)
     }
 
-    /// What is done after each stop, with what must come out of it.
+    /// The action after each stop, with the expected result of that action.
     pub(crate) fn resumptions(&self, base_url: &str) -> Vec<Json> {
         let steps = self.content.get("resume").and_then(Json::as_array).cloned().unwrap_or_default();
         steps.into_iter().map(|step| filled(step, base_url)).collect()
     }
 }
 
-/// A command in the API's words: the cases speak of `type` and `abort`.
+/// A command as the API expects it; cases use `type` and `abort`.
 fn command_of(command: &Json) -> Json {
     let mut said = command.clone();
     if let Some(map) = said.as_object_mut() {
@@ -113,7 +112,7 @@ fn command_of(command: &Json) -> Json {
     said
 }
 
-/// Puts the mock's address in.
+/// Inserts the address of the mock.
 fn filled(value: Json, base_url: &str) -> Json {
     let host = base_url.trim_start_matches("http://");
     match value {
@@ -126,7 +125,7 @@ fn filled(value: Json, base_url: &str) -> Json {
     }
 }
 
-/// Writes `{"$repeat": {"text", "count"}}` out.
+/// Expands `{"$repeat": {"text", "count"}}`.
 fn expanded(value: Json) -> Json {
     match value {
         Json::Object(map) => match map.get("$repeat") {

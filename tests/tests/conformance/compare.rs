@@ -1,17 +1,17 @@
-//! What should have come out against what did: a line for every field that differs.
+//! Compares the expected result with the observed one: one line for each field that differs.
 
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
 use crate::observed::Observed;
 
-/// Differences of a run that was accepted. A field that is not known here is a difference: nothing is left out.
+/// Differences of a run that was accepted. An unknown field counts as a difference, so that nothing is ignored.
 pub(crate) fn differences(expected: &Json, seen: &Observed) -> Vec<String> {
     let mut found = Vec::new();
     for (field, wanted) in expected.as_object().into_iter().flatten() {
         let chunks = || seen.chunks();
         match field.as_str() {
-            // It only tells the recorder what it left out. The code of a refusal is looked at with refusals.
+            // `drop` is only for the recorder; `error_code` is compared for refused workflows only.
             "drop" | "error_code" => {}
             "status" => same(&mut found, field, wanted, &seen.field("status")),
             "outputs" => same(&mut found, field, wanted, &seen.field("outputs")),
@@ -32,17 +32,17 @@ pub(crate) fn differences(expected: &Json, seen: &Observed) -> Vec<String> {
             "forms" => same(&mut found, field, wanted, &seen.forms()),
             "order" => order(&mut found, wanted, seen),
             "process_data" => process_data(&mut found, wanted, seen),
-            unknown => found.push(format!("{unknown}: this program does not know the field")),
+            unknown => found.push(format!("{unknown}: this program does not know this field")),
         }
     }
-    // Without its status and its error the other differences of a run that went wrong say little.
+    // When a run fails unexpectedly, its error explains more than the other differences.
     if !found.is_empty() && !seen.error().is_empty() && expected.get("error_contains").is_none() {
         found.push(format!("the run's error: {}", seen.error()));
     }
     found
 }
 
-/// Differences of a workflow that had to be refused: for its own error, not for something else that is missing.
+/// Differences of a workflow that must be refused: for its own error, and not because something else is missing.
 pub(crate) fn refusal_differences(expected: &Json, status: u16, body: &Json) -> Vec<String> {
     if status != 422 {
         return vec![format!(
@@ -67,7 +67,7 @@ pub(crate) fn refusal_differences(expected: &Json, status: u16, body: &Json) -> 
     let looked_at = ["status", "error_code", "error_contains"];
     let fields = expected.as_object().into_iter().flatten().map(|(field, _)| field.as_str());
     found.extend(
-        fields.filter(|f| !looked_at.contains(f)).map(|f| format!("{f}: not known of a refused workflow")),
+        fields.filter(|f| !looked_at.contains(f)).map(|f| format!("{f}: unknown for a refused workflow")),
     );
     found
 }
@@ -78,7 +78,7 @@ fn same(found: &mut Vec<String>, field: &str, wanted: &Json, have: &Json) {
     }
 }
 
-/// The members that are wanted; others may be there.
+/// Compares the expected members; others may exist.
 fn each(found: &mut Vec<String>, field: &str, wanted: &Json, have: &Json) {
     for (key, wanted) in wanted.as_object().into_iter().flatten() {
         same(found, &format!("{field}.{key}"), wanted, &have[key.as_str()]);
@@ -111,7 +111,7 @@ fn process_data(found: &mut Vec<String>, wanted: &Json, seen: &Observed) {
     }
 }
 
-/// Where two values part, as a path.
+/// Describes the first difference between two values, as a path.
 fn difference(path: &str, wanted: &Json, have: &Json) -> String {
     match (wanted, have) {
         (Json::Object(w), Json::Object(h)) if !w.contains_key("$sha256") => {
@@ -133,7 +133,7 @@ fn difference(path: &str, wanted: &Json, have: &Json) -> String {
     }
 }
 
-/// Numbers by their value; a digest stands for its text.
+/// Compares numbers by value, and a digest with the text that it stands for.
 fn equal(wanted: &Json, have: &Json) -> bool {
     match (wanted, have) {
         (Json::Number(w), Json::Number(h)) => {
@@ -143,7 +143,7 @@ fn equal(wanted: &Json, have: &Json) -> bool {
             let digest: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
             w["$sha256"] == digest && w.get("$length").is_none_or(|n| *n == json!(text.chars().count()))
         }
-        // What stands for a file's content is each system's own; the cases name the rest.
+        // Each system has its own reference to the content of a file; the cases list the other members.
         (Json::Object(w), Json::Object(h)) if w.contains_key("dify_model_identity") => {
             w.iter().all(|(key, w)| h.get(key).is_some_and(|h| equal(w, h)))
         }

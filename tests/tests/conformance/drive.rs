@@ -1,4 +1,4 @@
-//! Takes a case through the system: submits it, follows it to its stops, resumes it, and has each stop compared.
+//! Runs a case: submits it, follows it to its stops, resumes it, and has the state at each stop compared.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,7 +19,7 @@ use crate::observed::Observed;
 /// Shards of the system.
 const SHARDS: u16 = 2;
 
-/// Names where the values of a run are stored: `inline`, `apart`, or `both`, one after the other.
+/// Selects where the values of a run are stored: `inline`, `apart`, or `both`, side by side.
 const VALUES: &str = "CONFORMANCE_VALUES";
 
 /// Where the values of a run are stored.
@@ -27,15 +27,15 @@ const VALUES: &str = "CONFORMANCE_VALUES";
 pub(crate) enum Values {
     /// In the run, unless they are large.
     Inline,
-    /// Each by itself, however small, so that what reads one goes to a worker.
+    /// Each as a blob, also small ones, so that nodes that read one run on a worker.
     Apart,
 }
 
 impl Values {
-    /// What is to be played.
+    /// The ways of storing values to run the cases with.
     ///
     /// # Panics
-    /// At a word that does not exist.
+    /// When the value of the variable is unknown.
     pub(crate) fn of_environment() -> Vec<Self> {
         match std::env::var(VALUES).as_deref() {
             Err(_) | Ok("inline") => vec![Self::Inline],
@@ -45,7 +45,7 @@ impl Values {
         }
     }
 
-    /// What is printed after a case's name.
+    /// Printed after the name of a case.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Inline => "",
@@ -61,21 +61,21 @@ pub(crate) struct System {
     cluster: Cluster,
     forwarder: Forwarder,
     folder: TempDir,
-    /// The settings of the corpus, and the models that the worker knows beside.
+    /// The common settings of all cases; tables of models are added to them.
     settings: String,
     models: BTreeMap<String, Vec<String>>,
 }
 
 impl System {
-    /// Starts it with the settings of the corpus, and with the models of these cases.
+    /// Starts it with the common settings, and with the models of these cases.
     pub(crate) async fn start(values: Values, cases: impl Iterator<Item = &Case>) -> Self {
         let forwarder = Forwarder::start().await.expect("a free port");
         let settings = std::fs::read_to_string(workspace().join("tests/conformance/tidemill.toml"));
-        let settings = settings.expect("the settings lie beside the cases");
+        let settings = settings.expect("the settings are beside the cases");
         let folder = tempfile::tempdir().expect("there is room for a temporary folder");
         let file = folder.path().join("conformance.toml");
         let settings = settings.replace("${FORWARDER}", &forwarder.base_url);
-        // Of two cases that say different things about a model, the later one has the worker started again.
+        // When two cases give one model different features, the worker is restarted for the second one.
         let mut models = BTreeMap::new();
         for (name, features) in cases.flat_map(Case::models) {
             models.entry(name).or_insert(features);
@@ -92,7 +92,7 @@ impl System {
         Self { scheduler, worker, cluster, forwarder, folder, settings, models }
     }
 
-    /// Lets the worker know the models of a case; one that knows others is started anew.
+    /// Makes the worker know the models of a case; restarts it if necessary.
     async fn know(&mut self, models: BTreeMap<String, Vec<String>>) {
         if models.iter().all(|(name, features)| self.models.get(name) == Some(features)) {
             return;
@@ -104,7 +104,7 @@ impl System {
         self.look_after().await;
     }
 
-    /// Lets a form's time be over: days pass while no scheduler runs.
+    /// Makes a form expire: time passes while no scheduler runs.
     async fn expire(&mut self, run: &str, pause: &str) {
         self.scheduler.process.kill();
         let member = format!("{run} form {pause}");
@@ -115,14 +115,14 @@ impl System {
         self.look_after().await;
     }
 
-    /// Lets nothing remain of a conversation: cases share ids, and none begins with what another left.
+    /// Removes everything of a conversation: cases share ids, and none may begin with the data of another.
     fn forget(&self, conversation: &str) {
         for shard in 0..SHARDS {
             self.cluster.redis.cli(&["DEL", &format!("tm:{{{shard}}}:conversation:{conversation}")]);
         }
     }
 
-    /// Starts anew what a case has brought down.
+    /// Starts the processes again that a case has brought down.
     pub(crate) async fn look_after(&mut self) {
         let file = self.folder.path().join("conformance.toml");
         let config = ["--config", file.to_str().expect("temporary paths are text")];
@@ -135,7 +135,7 @@ impl System {
     }
 }
 
-/// These settings, and a table for each model.
+/// The settings, with a table for each model.
 fn with_models(settings: &str, models: &BTreeMap<String, Vec<String>>) -> String {
     let table = |(name, features): (&String, &Vec<String>)| {
         format!("\n[providers.default.models.{name:?}]\nfeatures = {features:?}\n")
@@ -146,7 +146,7 @@ fn with_models(settings: &str, models: &BTreeMap<String, Vec<String>>) -> String
 /// Runs a case.
 ///
 /// # Errors
-/// Why it fails; `details` gets what was seen.
+/// The reason of the failure; `details` gets the observations.
 pub(crate) async fn run(system: &mut System, case: &Case, details: &mut String) -> Result<(), String> {
     system.know(case.models()).await;
     let mock = Mock::start(&case.file)?;
@@ -162,12 +162,12 @@ pub(crate) async fn run(system: &mut System, case: &Case, details: &mut String) 
         return verdict(refusal_differences(&expected, answer.status, &answer.body));
     }
     if answer.status != 201 {
-        return Err(format!("refused with {}: {}", answer.status, told(&answer.body)));
+        return Err(format!("refused with {}: {}", answer.status, refusal_text(&answer.body)));
     }
     let run = answer.body["id"].as_str().ok_or("the run has no id")?.to_string();
     let outcome = stops(system, &run, case, &expected, &mock.base_url, details).await;
     if outcome.is_err() {
-        // What is still running must not disturb the next case; it may be over as well.
+        // A run that has not ended must not disturb the next case. The stop does no harm to one that has ended.
         let client = system.scheduler.client();
         client.post(&format!("/api/v1/runs/{run}/commands"), &json!({"command": "stop"})).await;
     }
@@ -182,32 +182,33 @@ async fn stops(
     base_url: &str,
     details: &mut String,
 ) -> Result<(), String> {
-    let mut told = Transcript::default();
-    let observed = stop(&system.scheduler.client(), run, &mut told, details).await?;
+    let mut transcript = Transcript::default();
+    let observed = stop(&system.scheduler.client(), run, &mut transcript, details).await?;
     verdict(differences(expected, &observed))?;
     for (index, step) in case.resumptions(base_url).iter().enumerate() {
         let what = |problem: String| format!("resume {}: {problem}", index + 1);
         let several = step.get("human_inputs").and_then(Json::as_array).cloned();
         let mut observed = None;
-        // Of several forms each is answered as it comes up; what is expected holds after the last.
+        // When a case answers several forms, each is answered when it appears; the expected result is that after the
+        // last.
         for answer in several.unwrap_or_else(|| vec![step.get("human_input").cloned().unwrap_or_default()]) {
             let client = resume(system, run, &answer).await.map_err(what)?;
-            observed = Some(stop(&client, run, &mut told, details).await.map_err(what)?);
+            observed = Some(stop(&client, run, &mut transcript, details).await.map_err(what)?);
         }
-        let observed = observed.ok_or_else(|| what("there is nothing to do".into()))?;
+        let observed = observed.ok_or_else(|| what("human_inputs is empty".into()))?;
         verdict(differences(&step["expect"], &observed)).map_err(what)?;
     }
     Ok(())
 }
 
-/// Follows a run from where it stood to its next stop.
+/// Follows a run from the last stop to the next.
 async fn stop(
     client: &Client,
     run: &str,
-    told: &mut Transcript,
+    transcript: &mut Transcript,
     details: &mut String,
 ) -> Result<Observed, String> {
-    let after = told.last_id().map(str::to_string);
+    let after = transcript.last_id().map(str::to_string);
     let mut follower = client.follow(run, after.as_deref()).await;
     let is_stop = |kind: &str| {
         kind == "graph_run_paused" || tidemill_common::wire::event::kind::TERMINAL.contains(&kind)
@@ -223,22 +224,22 @@ async fn stop(
         }
     }
     let since = follower.transcript;
-    told.append(since.clone());
+    transcript.append(since.clone());
     let detail = client.run(run).await;
     note(details, "run", &detail);
     for event in &since.events {
         let _ = writeln!(details, "{} {} {}", event.seq, event.kind, event.data);
     }
-    Ok(Observed { all: told.clone(), since, detail })
+    Ok(Observed { all: transcript.clone(), since, detail })
 }
 
-/// Lets a run go on: answers a form, lets it expire, or just resumes. Answers the client to go on with.
+/// Continues a run: answers a form, lets it expire, or only resumes. Returns the client to continue with.
 async fn resume(system: &mut System, run: &str, answer: &Json) -> Result<Client, String> {
     let client = system.scheduler.client();
     let Some(node) = answer["node_id"].as_str() else {
         let path = format!("/api/v1/runs/{run}/commands");
         let answered = client.post(&path, &json!({"command": "resume"})).await;
-        return if answered.status == 202 { Ok(client) } else { Err(told(&answered.body)) };
+        return if answered.status == 202 { Ok(client) } else { Err(refusal_text(&answered.body)) };
     };
     let detail = client.run(run).await;
     let pauses = detail["pauses"].as_array().into_iter().flatten();
@@ -250,19 +251,19 @@ async fn resume(system: &mut System, run: &str, answer: &Json) -> Result<Client,
     }
     let body = json!({"action": answer["action"], "inputs": answer["inputs"]});
     let answered = client.post(&format!("/api/v1/runs/{run}/pauses/{id}/answer"), &body).await;
-    if answered.status < 300 { Ok(client) } else { Err(told(&answered.body)) }
+    if answered.status < 300 { Ok(client) } else { Err(refusal_text(&answered.body)) }
 }
 
 fn verdict(differences: Vec<String>) -> Result<(), String> {
     if differences.is_empty() { Ok(()) } else { Err(differences.join("; ")) }
 }
 
-/// What a refusal says.
-fn told(body: &Json) -> String {
+/// The text of a refusal.
+fn refusal_text(body: &Json) -> String {
     format!("{}: {}", body["code"].as_str().unwrap_or("?"), body["message"].as_str().unwrap_or("?"))
 }
 
 fn note(details: &mut String, what: &str, value: &Json) {
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(details, "---- {what}\n{value:#}");
 }

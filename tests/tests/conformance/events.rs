@@ -1,11 +1,11 @@
-//! The engine's events under the names that the cases use.
+//! The names of the engine's events as the cases use them.
 
 use std::collections::HashSet;
 
 use serde_json::Value as Json;
 use tidemill_tests::check::Event;
 
-/// How a node ended, by the type of the event that says so.
+/// The result of a node, from the type of the event that ends it.
 pub(crate) fn result(kind: &str) -> Option<&'static str> {
     match kind {
         "node_run_succeeded" => Some("succeeded"),
@@ -16,7 +16,8 @@ pub(crate) fn result(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// The names of events; chunks and skipped edges have none, the synthetic start nodes of containers are not shown.
+/// The names of these events. Chunks and skipped edges have none, and the generated start nodes of containers are
+/// left out.
 pub(crate) fn names(all: &[Event], since: &[Event]) -> Vec<String> {
     let synthetic =
         |event: &&Event| matches!(event.data["node_type"].as_str(), Some("iteration-start" | "loop-start"));

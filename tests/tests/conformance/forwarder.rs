@@ -1,4 +1,5 @@
-//! One address that leads to the mock of the case at hand: workers read the addresses of models once, at their start.
+//! A fixed address that leads to the mock of the current case, because workers read the addresses of models only at
+//! their start.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +11,7 @@ use tokio::task::JoinSet;
 #[derive(Default)]
 struct Now {
     target: Option<SocketAddr>,
-    /// Connections to the present target; they are cut when it changes, so that none is used again for the next.
+    /// Connections to the current target. They are cut when it changes, so that none is used for the next case.
     open: JoinSet<()>,
 }
 
@@ -22,7 +23,7 @@ pub(crate) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Starts it; until it is pointed somewhere it hangs up.
+    /// Starts it. Without a target it closes every connection.
     pub(crate) async fn start() -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let base_url = format!("http://{}", listener.local_addr()?);
@@ -34,9 +35,9 @@ impl Forwarder {
                 let Some(target) = now.target else { continue };
                 now.open.spawn(async move {
                     if let Ok(mut to) = TcpStream::connect(target).await {
-                        // Pieces of a stream must not wait for one another.
+                        // Pieces of a stream must not wait for each other.
                         let (_, _) = (from.set_nodelay(true), to.set_nodelay(true));
-                        // Either side may hang up as it likes.
+                        // Either side may close the connection at any time.
                         let _ = copy_bidirectional(&mut from, &mut to).await;
                     }
                 });
@@ -45,7 +46,7 @@ impl Forwarder {
         Ok(Self { now, base_url })
     }
 
-    /// Leads to this address from now on.
+    /// Sends new connections to this address from now on.
     pub(crate) fn lead_to(&self, base_url: &str) {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         now.open.abort_all();

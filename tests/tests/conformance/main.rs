@@ -1,7 +1,9 @@
-//! Every conformance case through real processes; `tests/conformance/README.md` says how to run it and what it prints.
+//! Runs every conformance case on real processes; `tests/conformance/README.md` says how to run it and what it
+//! prints.
 //!
-//! In the order of a case: [`case`] reads it, [`mock`] plays the outside world, [`forwarder`] leads the worker there,
-//! [`drive`] submits and watches, [`observed`] reads what happened as the case would tell it, [`compare`] compares.
+//! In the order of a case: [`case`] reads it, [`mock`] plays the other servers, [`forwarder`] connects the worker
+//! with the mock, [`drive`] submits the case and follows its run, [`observed`] reads the results in the form of the
+//! cases, [`compare`] compares them.
 #![allow(clippy::print_stdout, reason = "the verdicts are what this program is for")]
 
 mod case;
@@ -23,14 +25,14 @@ use tidemill_tests::workspace;
 use case::Case;
 use drive::{System, Values};
 
-/// Longest time for one case.
+/// The longest time for one case.
 const CASE_TIME_MAX: Duration = Duration::from_secs(60);
-/// Longest reason that is printed, in characters.
+/// The most characters of a reason that are printed.
 const REASON_CHARS_MAX: usize = 400;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> ExitCode {
-    // `cargo test` hands its own arguments to every program; a name among them chooses cases.
+    // `cargo test` passes its own arguments to every program; arguments without a dash choose cases.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let folder = path_from("CONFORMANCE_DIR").unwrap_or_else(|| workspace().join("tests/conformance/cases"));
     let mut names = names_in(&folder);
@@ -40,7 +42,7 @@ async fn main() -> ExitCode {
     if !wanted.is_empty() {
         names.retain(|name| wanted.iter().any(|word| name.contains(word)));
     }
-    // Each on a system of its own, side by side: a case mostly waits.
+    // Each way of storing values has its own system, and they run side by side, because a case mostly waits.
     let passes = Values::of_environment().into_iter().map(|values| play(values, &folder, &names));
     let (mut passed, mut failed) = (0, 0);
     for (of_pass, failed_in_pass) in join_all(passes).await {
@@ -51,7 +53,7 @@ async fn main() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Plays these cases, one after the other, and prints a line for each. Returns how many passed and failed.
+/// Runs these cases one after the other and prints a line for each. Returns how many passed and how many failed.
 async fn play(values: Values, folder: &Path, names: &BTreeSet<String>) -> (usize, usize) {
     let cases: Vec<(&String, Result<Case, String>)> =
         names.iter().map(|name| (name, Case::read(&folder.join(name)))).collect();
@@ -86,7 +88,7 @@ async fn verdict(system: &mut System, case: Result<Case, String>, name: &str) ->
     verdict
 }
 
-/// Details of a failure, for whoever looks into it.
+/// Writes the details of a failure to a file.
 fn keep(name: &str, details: &str) {
     let folder = target_folder().join("conformance");
     let kept = std::fs::create_dir_all(&folder)
@@ -100,7 +102,7 @@ fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
 }
 
-/// Cargo runs tests in their package's folder, people name paths from the workspace's.
+/// Cargo runs tests in the folder of their package, but people give paths from the root of the workspace.
 fn path_from(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).map(|path| workspace().join(path))
 }
@@ -112,13 +114,13 @@ fn names_in(folder: &Path) -> BTreeSet<String> {
     cases.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// The names in a file, one a line; a name without a case is a mistake.
+/// The names in a file, one a line. Every name must belong to a case.
 fn listed(file: &Path, known: &BTreeSet<String>) -> BTreeSet<String> {
     let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let names: BTreeSet<String> = lines.map(str::to_string).collect();
     let unknown: Vec<_> = names.difference(known).collect();
-    assert!(unknown.is_empty(), "{} names cases that are not there: {unknown:?}", file.display());
+    assert!(unknown.is_empty(), "{} names cases that do not exist: {unknown:?}", file.display());
     names
 }
 

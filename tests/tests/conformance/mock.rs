@@ -1,4 +1,4 @@
-//! The outside world of one case: `mock_server.py`, in a process of its own.
+//! The other servers of one case: `mock_server.py`, in a separate process.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,14 +15,14 @@ pub(crate) struct Mock {
 }
 
 impl Mock {
-    /// Starts one for a case; its counters begin at zero.
+    /// Starts a mock for a case; its counters begin at zero.
     ///
     /// # Errors
-    /// When Python is not there, or the mock does not say that it is ready.
+    /// When Python is missing, or the mock does not report that it is ready.
     pub(crate) fn start(case: &Path) -> Result<Self, String> {
         let mut command = Command::new("python3");
         command.arg(workspace().join("tests/conformance/mock_server.py")).arg("--case").arg(case);
-        // Its standard input closes with this process, however that ends, and the mock with it.
+        // The mock ends when its standard input closes, so it ends with this process in any case.
         command.arg("--exit-with-stdin").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(|e| format!("python3 does not start: {e}"))?;
         let mut said = BufReader::new(child.stdout.take().ok_or("the mock has no output")?);
@@ -37,7 +37,7 @@ impl Mock {
 
 impl Drop for Mock {
     fn drop(&mut self) {
-        // It is gone already, or goes now.
+        // Fails only if it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

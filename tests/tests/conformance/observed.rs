@@ -1,4 +1,4 @@
-//! What happened, in the words of the cases.
+//! The observed results of a run, in the form of the cases.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,11 +9,11 @@ use crate::events;
 
 /// A run at a stop.
 pub(crate) struct Observed {
-    /// All that was told.
+    /// All events.
     pub(crate) all: Transcript,
-    /// What was told since the stop before.
+    /// The events since the last stop.
     pub(crate) since: Transcript,
-    /// The run as the API shows it.
+    /// The run as returned by the API.
     pub(crate) detail: Json,
 }
 
@@ -33,19 +33,19 @@ impl Observed {
         self.detail["outputs"].get("answer").cloned().unwrap_or_else(|| json!(""))
     }
 
-    /// Texts shown since the stop before.
+    /// Texts streamed since the last stop.
     pub(crate) fn chunks(&self) -> Vec<&str> {
         let chunks = self.since.of_kind("node_run_stream_chunk");
         chunks.filter_map(|event| event.data["chunk"].as_str()).filter(|text| !text.is_empty()).collect()
     }
 
-    /// Reasoning shown since the stop before.
+    /// Reasoning streamed since the last stop.
     pub(crate) fn reasoning(&self) -> String {
         let chunks = self.since.of_kind("node_run_reasoning_chunk");
         chunks.filter_map(|event| event.data["chunk"].as_str()).collect()
     }
 
-    /// Nodes of the root: what became of those that ended or paused since, and which were skipped.
+    /// The status of nodes in the root frame: those that ended or paused since the last stop, and skipped ones.
     pub(crate) fn node_status(&self) -> Json {
         let mut statuses = Map::new();
         for node in self.detail["nodes"].as_array().into_iter().flatten() {
@@ -63,7 +63,7 @@ impl Observed {
         Json::Object(statuses)
     }
 
-    /// Nodes inside containers: how often each result was seen since.
+    /// For nodes inside containers: how often each result appeared since the last stop.
     pub(crate) fn node_runs(&self) -> Json {
         let mut runs: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
         for event in self.since.events.iter().filter(|event| !event.frame().is_empty()) {
@@ -74,7 +74,7 @@ impl Observed {
         json!(runs)
     }
 
-    /// Retries per node since.
+    /// Retries of each node since the last stop.
     pub(crate) fn retries(&self) -> Json {
         let mut retries: BTreeMap<&str, u64> = BTreeMap::new();
         for node in self.since.of_kind("node_run_retry").filter_map(Event::node) {
@@ -83,7 +83,7 @@ impl Observed {
         json!(retries)
     }
 
-    /// Whether a node of the root finished before another one started.
+    /// Returns true when a node in the root frame finished before another one started.
     pub(crate) fn in_order(&self, first: &str, second: &str) -> bool {
         let mut finished: HashMap<&str, usize> = HashMap::new();
         let mut started: HashMap<&str, usize> = HashMap::new();
@@ -99,12 +99,12 @@ impl Observed {
         matches!((finished.get(first), started.get(second)), (Some(finished), Some(started)) if finished < started)
     }
 
-    /// The sequence of events since.
+    /// The names of the events since the last stop.
     pub(crate) fn event_names(&self) -> Vec<String> {
         events::names(&self.all.events, &self.since.events)
     }
 
-    /// What the run waits for.
+    /// The reason why the run is paused.
     pub(crate) fn pause(&self) -> Json {
         let paused = self.since.of_kind("graph_run_paused").last();
         let reasons = paused.and_then(|event| event.data["reasons"].as_array());
@@ -116,7 +116,7 @@ impl Observed {
         Json::Array(told)
     }
 
-    /// Forms that wait, by node.
+    /// Forms that wait for an answer, by node.
     pub(crate) fn forms(&self) -> Json {
         let waits = |pause: &&Json| pause["status"] == "pending";
         let names = |list: &Json, key: &str| -> Vec<Json> {

@@ -1,5 +1,5 @@
-//! An agent whose worker dies between any two of its calls goes on behind the last one that was recorded: nothing that is
-//! recorded is asked, called or paid for again, and the log of its rounds is told whole.
+//! An agent whose worker dies between any two of its calls continues after the last recorded call. No recorded call
+//! is made or paid for again, and the events of its log are complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,34 +16,34 @@ use tidemill_tests::redis::free_port;
 use super::QUICK;
 use super::crash_points::{Armed, END_MAX, start};
 
-/// Where a worker dies, at each of the steps: the model's rounds, and a call of the tool between two of them.
+/// Crash points inside each call: the rounds of the model, and the calls of the tool between them.
 const PLACES: [&str; 3] = ["worker.step_begun", "worker.step_made", "worker.step_kept"];
-/// Cases at once: each has a Redis and three processes of its own.
+/// The number of cases at the same time; each has a Redis and three processes.
 const AT_ONCE: usize = 5;
-/// Tokens of each round, as the mock counts them.
+/// The tokens of each round, as the mock reports them.
 const TOKENS: u64 = 12;
 
-/// Whose model it is, and with which parameters.
+/// The kind of model that the agent uses.
 #[derive(Clone, Copy)]
 enum Kind {
     OpenAi,
-    /// It thinks before each of its replies, and demands its thoughts back while it uses tools.
+    /// Its model thinks before each reply, and needs these thoughts back while it uses tools.
     Anthropic,
-    /// It writes what it would do.
+    /// The model writes its calls as text.
     ReAct,
 }
 
 impl Kind {
-    /// Rounds of the model; between two of them the tool is called.
+    /// The number of rounds of the model; the tool is called between two rounds.
     const fn rounds(self) -> usize {
         match self {
             Self::OpenAi | Self::Anthropic => 3,
-            // The mock cannot tell a third from the second: both have four messages.
+            // The mock cannot distinguish a third round from the second: both have four messages.
             Self::ReAct => 2,
         }
     }
 
-    /// All that the agent says.
+    /// The complete text of the agent.
     fn said(self) -> String {
         match self {
             Self::OpenAi => "Looking for one.\nLooking for two.\nDone.".into(),
@@ -55,7 +55,7 @@ impl Kind {
     }
 }
 
-/// What each of Anthropic's replies begins with.
+/// The beginning of each reply of Anthropic's model.
 const THOUGHT: &str = "<think>\nWhere is it?\n</think>";
 
 fn workflow(kind: Kind) -> String {
@@ -95,7 +95,8 @@ fn agent(strategy: &str, (provider, params): (&str, Json)) -> String {
     .to_string()
 }
 
-/// Calls the tool before each round but the first, then answers. The mock numbers the calls of each reply anew, as some servers do.
+/// The model calls the tool in each round but the last, then answers. The mock numbers the calls of each reply from
+/// the start, as some servers do.
 async fn model(kind: Kind) -> Running {
     let usage = json!({"prompt_tokens": TOKENS - 2, "completion_tokens": 2});
     let thinking = match kind {
@@ -125,7 +126,7 @@ async fn model(kind: Kind) -> Running {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_goes_on_behind_its_last_step_wherever_its_worker_dies() {
+async fn an_agent_continues_after_its_last_recorded_call_wherever_its_worker_dies() {
     let steps = 2 * Kind::OpenAi.rounds() - 1;
     let cases = PLACES.iter().flat_map(|place| (1..=steps).map(move |nth| (*place, nth)));
     let goes_on =
@@ -135,9 +136,9 @@ async fn an_agent_goes_on_behind_its_last_step_wherever_its_worker_dies() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// The mock refuses, as Anthropic does, a turn whose thoughts are missing or not as they were signed.
+/// Like Anthropic's API, the mock refuses a turn whose thoughts are missing or changed.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_whose_model_thinks_gives_it_back_what_it_thought_wherever_its_worker_dies() {
+async fn a_thinking_model_gets_its_thoughts_back_wherever_the_worker_of_its_agent_dies() {
     let cases =
         [("worker.step_begun", 3), ("worker.step_made", 3), ("worker.step_kept", 1), ("worker.step_kept", 2)];
     let goes_on =
@@ -148,7 +149,7 @@ async fn an_agent_whose_model_thinks_gives_it_back_what_it_thought_wherever_its_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_writes_what_it_would_do_goes_on_wherever_its_worker_dies() {
+async fn an_agent_that_writes_its_calls_as_text_continues_wherever_its_worker_dies() {
     let steps = 2 * Kind::ReAct.rounds() - 1;
     let cases = PLACES.iter().flat_map(|place| (1..=steps).map(move |nth| (*place, nth)));
     let goes_on =
@@ -172,7 +173,7 @@ async fn goes_on(kind: Kind, place: &str, nth: usize) -> Result<(), String> {
     let endpoint = format!("{}/tools", outside.base_url);
     let mut settings = QUICK.to_vec();
     settings.extend([("scheduler.shards", "1"), ("tools.endpoint", endpoint.as_str())]);
-    // The file's place, as `TIDEMILL_CONFIG` has it.
+    // The path of the file, as in `TIDEMILL_CONFIG`.
     settings.push(("config", file.to_str().ok_or("temporary paths are text")?));
     let cluster = Cluster::start(&settings, Some(&model)).await;
     let [scheduler_at, worker_at] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
@@ -197,13 +198,13 @@ async fn goes_on(kind: Kind, place: &str, nth: usize) -> Result<(), String> {
     if shown["status"] != "succeeded" || *text != said {
         return Err(format!("{at}: {shown:#}"));
     }
-    // Only what was under way when the worker died is done twice, and under the same key.
+    // Only the call that was running when the worker died is made twice, with the same key.
     let is_twice = place == "worker.step_made";
     let asked = model.take_requests().len();
     let called = outside.take();
     let (twice_asked, twice_called) = (is_twice && nth % 2 == 1, is_twice && nth.is_multiple_of(2));
     if asked != rounds + usize::from(twice_asked) || called.len() != calls + usize::from(twice_called) {
-        return Err(format!("{at}: the model was asked {asked} times, the tool called {}", called.len()));
+        return Err(format!("{at}: the model was called {asked} times, the tool {} times", called.len()));
     }
     let mut keys: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     called.iter().for_each(|call| *keys.entry(call.key.as_deref()).or_default() += 1);
@@ -214,9 +215,9 @@ async fn goes_on(kind: Kind, place: &str, nth: usize) -> Result<(), String> {
         return Err(format!("{at}: {} tokens were counted", shown["total_tokens"]));
     }
     let first = |kind: &str| told.events.iter().position(|event| event.kind == kind);
-    // A call that is known from the journal is not told to begin again.
+    // A call that is known from the journal emits no second start event.
     if first("tool_call_started") > first("tool_call_completed") {
-        return Err(format!("{at}: a call is told to have ended before it began"));
+        return Err(format!("{at}: the event for the end of a call comes before the one for its start"));
     }
     let mut over: BTreeSet<&str> = BTreeSet::new();
     for line in told.of_kind("node_run_agent_log") {
@@ -227,12 +228,12 @@ async fn goes_on(kind: Kind, place: &str, nth: usize) -> Result<(), String> {
             _ => _ = over.insert(id),
         }
     }
-    // A line a round, a thought and a call.
+    // One line for each round, thought and call.
     let all = 2 * rounds + calls;
     if over.len() != all {
-        return Err(format!("{at}: {} lines of the log are told to be over", over.len()));
+        return Err(format!("{at}: {} lines of the log have ended", over.len()));
     }
-    // What may have been done twice says so: to whoever follows, in the log and in the record.
+    // A possible duplicate is marked in the events, in the log and in the node's record.
     let is_unsure = place != "worker.step_kept";
     let says = |data: &Json| data["possible_duplicate"] == true;
     let told_so = told.of_kind("tool_call_completed").filter(|event| says(&event.data)).count();
@@ -246,20 +247,22 @@ async fn goes_on(kind: Kind, place: &str, nth: usize) -> Result<(), String> {
     let expected =
         (usize::from(is_unsure && nth.is_multiple_of(2)), usize::from(is_unsure), usize::from(is_unsure));
     if (told_so, of_log.len(), steps) != expected {
-        return Err(format!("{at}: {told_so} calls, {of_log:?}, {record:?} may be twice: {shown:#}"));
+        return Err(format!(
+            "{at}: possible duplicates: {told_so} events, log {of_log:?}, record {record:?}: {shown:#}"
+        ));
     }
     let completed = told.count("tool_call_completed", "agent");
     let lines = shown["outputs"]["json"]
         .as_array()
         .map_or(0, |lines| lines.iter().filter(|line| line["status"] == "success").count());
     if completed != calls || lines != all {
-        return Err(format!("{at}: {completed} calls told, {lines} lines: {shown:#}"));
+        return Err(format!("{at}: {completed} events of completed calls, {lines} lines: {shown:#}"));
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thoughts_of_an_agent_come_as_they_are_written_and_anew_when_its_worker_dies() {
+async fn thoughts_of_an_agent_are_streamed_and_replaced_when_its_worker_dies() {
     let round = |messages: u64, chunks: &[&str]| json!({"match": {"messages": messages}, "chunks": chunks, "chunk_delay_ms": 120});
     let action = "\nAction:\n```\n{\"action\": \"find\", \"action_input\": {\"q\": \"x\"}}\n```";
     let model = llm::rules(json!([
@@ -280,24 +283,24 @@ async fn thoughts_of_an_agent_come_as_they_are_written_and_anew_when_its_worker_
     let patient = Patient::new(vec![scheduler_at]);
     let body = json!({"workflow": agent("ReAct", ("openai", json!({}))), "inputs": {}, "user": "tester"});
     let acting = async {
-        let run = patient.submit(&body, "once").await.expect("it is taken");
+        let run = patient.submit(&body, "once").await.expect("it is accepted");
         let followed = patient.follow(&run, END_MAX).await.map_err(|(_, trouble)| trouble);
         (followed.expect("it ends"), run)
     };
     let ((Followed { told, .. }, run), died) = tokio::join!(acting, armed.until_dead(at));
     died.expect("the worker dies");
-    let shown = patient.run(&run).await.expect("it is there");
+    let shown = patient.run(&run).await.expect("it exists");
     let said = "I should look.\nNow I know.\nIt is 42.";
     assert_eq!(shown["outputs"]["text"], said, "{shown:#}");
     assert!(
         told.text().starts_with(said),
-        "what was told before the worker died is replaced: {}",
+        "the text from before the worker died is replaced: {}",
         told.text()
     );
-    // The log of the agent, which is told behind its text, has the model's words as they came.
+    // The agent's log comes after its text; it has the model's pieces as they came.
     let texts = told.of_kind("node_run_stream_chunk").filter(|event| event.data["selector"][1] == "text");
     let chunks: Vec<&str> = texts.filter_map(|event| event.data["chunk"].as_str()).collect();
-    assert!(chunks.contains(&"I sh"), "it is told before the round is over: {chunks:?}");
+    assert!(chunks.contains(&"I sh"), "it is sent before the end of the round: {chunks:?}");
     assert!(chunks.iter().all(|chunk| !chunk.contains("FinalAnswer")), "{chunks:?}");
     assert_eq!((model.take_requests().len(), outside.take().len()), (2, 1));
 }

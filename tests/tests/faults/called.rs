@@ -1,5 +1,5 @@
-//! A workflow that calls another as a tool: wherever the worker or the scheduler dies, each attempt has one called run, and its
-//! result is the right one.
+//! A workflow that calls another one as a tool: wherever a worker or a scheduler dies, each attempt has one
+//! sub-workflow run, and its result is right.
 
 use futures_util::{StreamExt, stream};
 use serde_json::{Value as Json, json};
@@ -13,7 +13,7 @@ use tidemill_tests::wait::{LONG, until};
 use super::QUICK;
 use super::crash_points::{Armed, END_MAX, start};
 
-/// Cases at once: each has a Redis and three processes of its own.
+/// The number of cases at the same time; each has a Redis and three processes.
 const AT_ONCE: usize = 4;
 
 fn file(name: &str, middle: Json, output: [&str; 2]) -> String {
@@ -32,7 +32,7 @@ fn file(name: &str, middle: Json, output: [&str; 2]) -> String {
     .to_string()
 }
 
-/// A caller, an app that calls another, and that one.
+/// Three workflow files: the first calls the second, and the second calls the third.
 fn files() -> [String; 3] {
     let tool = |app: &str| {
         json!({
@@ -50,7 +50,7 @@ fn files() -> [String; 3] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_becomes_one_run_wherever_a_process_dies() {
+async fn a_call_of_a_workflow_becomes_one_run_wherever_a_process_dies() {
     let worker = [
         "worker.step_begun:1",
         "worker.step_begun:2",
@@ -87,7 +87,7 @@ async fn goes_on(program: Program, at: &str) -> Result<(), String> {
     let cluster = Cluster::start(&settings, None).await;
     let [caller, middle, leaf] = files();
     {
-        // Apps are there before anybody dies.
+        // Apps are registered before a process dies.
         let first = cluster.scheduler().await;
         for text in [&middle, &leaf] {
             let answer = first.client().post("/api/v1/apps", &json!({"workflow": text})).await;
@@ -120,11 +120,11 @@ async fn goes_on(program: Program, at: &str) -> Result<(), String> {
         return Err(format!("{at}: {shown:#}"));
     }
     if told.count("workflow_called", "m") != 1 {
-        return Err(format!("{at}: the call is told {} times", told.count("workflow_called", "m")));
+        return Err(format!("{at}: there are {} events about the call", told.count("workflow_called", "m")));
     }
-    // The caller, and one run for each of the two calls.
+    // The run of the first workflow, and one sub-workflow run for each of the two calls.
     let client = Client::new(&scheduler_at, Some(ADMIN_KEY));
-    let runs = until("all runs to be over", LONG, async || {
+    let runs = until("all runs to end", LONG, async || {
         let runs = client.get("/api/v1/runs").await.body["data"].clone();
         let is_over = |run: &Json| run["status"] == "succeeded";
         if runs.as_array().is_some_and(|runs| runs.iter().all(is_over)) {
@@ -136,6 +136,6 @@ async fn goes_on(program: Program, at: &str) -> Result<(), String> {
     .await;
     match runs.as_array().map(Vec::len) {
         Some(3) => Ok(()),
-        _ => Err(format!("{at}: there are other runs than three: {runs:#}")),
+        _ => Err(format!("{at}: there are not exactly three runs: {runs:#}")),
     }
 }

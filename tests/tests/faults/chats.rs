@@ -1,5 +1,5 @@
-//! Chats whose processes die: what was said is a turn of its conversation once, in its place; and what a dead worker had
-//! begun to say is taken back, never said twice.
+//! Chats whose processes die: each question and its answer is one turn of the conversation, at its place. Text that a
+//! dead worker had streamed is withdrawn, so that no text comes twice.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn message(query: &str, conversation: &str, mode: &str) -> Json {
     json!({"query": query, "inputs": {}, "user": "u1", "conversation_id": conversation, "response_mode": mode})
 }
 
-/// Asks until there is an answer, under one key: whoever dies over it, it is one message.
+/// Asks until there is an answer. All tries have one key, so they make one message, whichever process dies.
 async fn ask(app: &Client, query: &str, conversation: &str) -> Json {
     until(&format!("an answer to {query}"), LONG, async || {
         let request = app.request(Method::POST, "/v1/chat-messages").header("idempotency-key", query);
@@ -36,7 +36,7 @@ async fn ask(app: &Client, query: &str, conversation: &str) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_turn_is_kept_once_and_in_order_wherever_a_scheduler_dies() {
+async fn each_turn_is_stored_once_and_in_order_wherever_a_scheduler_dies() {
     for place in ["conversation_entered", "turn_made", "turn_kept"] {
         for nth in 1..=2 {
             turns_are_kept(&format!("scheduler.{place}:{nth}")).await;
@@ -61,7 +61,7 @@ async fn turns_are_kept(place: &str) {
 
     let talking = async {
         let first = ask(&app, "one", "").await;
-        let conversation = first["conversation_id"].as_str().expect("every answer names it").to_string();
+        let conversation = first["conversation_id"].as_str().expect("every answer has its id").to_string();
         for query in ["two", "three"] {
             let answer = ask(&app, query, &conversation).await;
             assert_eq!(
@@ -87,22 +87,22 @@ async fn turns_are_kept(place: &str) {
     assert_eq!(said, ["one", "two", "three"].map(|text| (json!(text), json!(text))), "{place}");
     let listed = app.get("/v1/conversations?user=u1").await;
     assert_eq!(listed.body["data"].as_array().map(Vec::len), Some(1), "{place}: {}", listed.text);
-    // Nobody settles a second time what was settled.
+    // Turns that are settled are not settled again.
     tokio::time::timeout(Duration::from_secs(20), async {
-        until("nothing to be left to settle", LONG, async || {
+        until("no unsettled turn to be left", LONG, async || {
             let left = cluster.redis.cli(&["SCARD", "tm:{0}:unsettled"]);
             if left == "0" { Ok(()) } else { Err(left) }
         })
         .await;
     })
     .await
-    .expect("the looks come every few seconds");
+    .expect("schedulers look every few seconds");
     let turns = cluster.redis.cli(&["LLEN", &format!("tm:{{0}}:conversation:{conversation}:turns")]);
     assert_eq!(turns, "3", "{place}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_of_a_chat_sees_the_words_of_a_dead_worker_replaced() {
+async fn the_text_of_a_dead_worker_is_replaced_for_the_client_of_a_chat() {
     let pieces = llm::many_pieces(20);
     let all: String = pieces.concat();
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 60).await;
@@ -130,7 +130,7 @@ async fn a_client_of_a_chat_sees_the_words_of_a_dead_worker_replaced() {
             second = Some(cluster.worker().await);
         }
     }
-    assert_eq!((shown, replaced), (format!("So: {all}"), 1), "taken back once, then said anew");
+    assert_eq!((shown, replaced), (format!("So: {all}"), 1), "withdrawn once, then streamed again");
     let listed = app.get(&format!("/v1/messages?user=u1&conversation_id={conversation}")).await;
     assert_eq!(listed.body["data"][0]["answer"], format!("So: {all}"), "{}", listed.text);
 }

@@ -1,5 +1,5 @@
-//! Nodes inside others whose worker dies: what has ended inside a job is not done again, what was under way is, and tries
-//! that were made count.
+//! Nodes inside other nodes whose worker dies: work that has ended inside the job is not repeated, running work is,
+//! and earlier tries count.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::crash::Program;
@@ -15,7 +15,7 @@ use super::crash_points::{Armed, END_MAX, start};
 
 const PROMPT: &str = "Extract keywords";
 
-/// A model that answers a question, and a tool whose input is extracted from what was said.
+/// A model that answers a question, and a tool whose input is extracted from the conversation.
 fn workflow(tool: Json) -> String {
     let extraction =
         json!({"source_node_id": "llm1", "source_variable": "context", "extraction_prompt": PROMPT});
@@ -54,7 +54,7 @@ fn asked(model: &Running) -> usize {
     model.requests().iter().filter(is_extraction).count()
 }
 
-/// What came of a run whose worker died where it was told to.
+/// A run whose worker died at a crash point, and the calls that were made.
 struct Survived {
     run: Json,
     told: tidemill_tests::check::Transcript,
@@ -62,7 +62,7 @@ struct Survived {
     ledger: String,
 }
 
-/// A run whose worker dies at this place, and is followed by another.
+/// Runs a workflow whose worker dies at this crash point and is replaced.
 async fn survives(at: &str, model: &Running, tool: Json) -> Survived {
     let outside = Outside::start().await;
     let endpoint = format!("{}/tools", outside.base_url);
@@ -76,20 +76,20 @@ async fn survives(at: &str, model: &Running, tool: Json) -> Survived {
     let patient = Patient::new(vec![scheduler_at]);
     let body = json!({"workflow": workflow(tool), "inputs": {}, "user": "tester"});
     let acting = async {
-        let run = patient.submit(&body, "once").await.expect("it is taken");
+        let run = patient.submit(&body, "once").await.expect("it is accepted");
         let followed = patient.follow(&run, END_MAX).await.map_err(|(_, trouble)| trouble);
         (run, followed.expect("it ends"))
     };
     let ((run, Followed { told, .. }), died) = tokio::join!(acting, armed.until_dead(at));
     died.expect("the worker dies");
-    let shown = patient.run(&run).await.expect("it is there");
+    let shown = patient.run(&run).await.expect("it exists");
     let called = outside.take().into_iter().map(|call| call.body).collect();
     let ledger = cluster.redis.cli(&["HGETALL", &format!("tm:{{0}}:run:{run}:ledger")]);
     Survived { run: shown, told, called, ledger }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a23_a_child_that_has_ended_is_not_done_again_when_its_worker_dies() {
+async fn ve_a23_a_child_that_has_ended_is_not_repeated_when_its_worker_dies() {
     let model = model(json!({"chunks": ["Raft", ", consensus"]})).await;
     let Survived { run, told, called, ledger } = survives("worker.step_kept:1", &model, json!({})).await;
     assert_eq!(
@@ -103,7 +103,7 @@ async fn ve_a23_a_child_that_has_ended_is_not_done_again_when_its_worker_dies() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a24_a_child_whose_worker_dies_in_the_middle_of_its_text_begins_anew() {
+async fn ve_a24_a_child_whose_worker_dies_while_it_streams_starts_again() {
     let model = model(json!({"chunks": ["Raft", ", con", "sensus"], "chunk_delay_ms": 400})).await;
     let outside = Outside::start().await;
     let endpoint = format!("{}/tools", outside.base_url);
@@ -133,7 +133,7 @@ async fn ve_a24_a_child_whose_worker_dies_in_the_middle_of_its_text_begins_anew(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a25_tries_that_were_made_count_when_a_worker_dies_between_them() {
+async fn ve_a25_tries_before_a_worker_died_still_count() {
     let refused = json!({"status": 500, "error": "down", "fail_times": 2, "headers": {"x-should-retry": "false"}, "reply": "Raft"});
     let model = model(refused).await;
     let retry = json!({"retry_config": {"max_retries": 2, "retry_interval": 800, "retry_enabled": true}});
@@ -146,7 +146,7 @@ async fn ve_a25_tries_that_were_made_count_when_a_worker_dies_between_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a25_a_long_wait_between_tries_is_nobodys() {
+async fn ve_a25_a_long_wait_between_tries_needs_no_worker() {
     let refused = json!({"status": 500, "error": "down", "fail_times": 1, "headers": {"x-should-retry": "false"}, "reply": "Raft"});
     let model = model(refused).await;
     let outside = Outside::start().await;

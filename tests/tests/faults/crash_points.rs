@@ -1,5 +1,6 @@
-//! Every named place where a process can die between two durable writes (`common/base/src/crash.rs`): each is fired once on a
-//! real workflow, the process comes back without it, and the run must end as if nothing had been.
+//! Every crash point, that is, every named place where a process can die between two durable writes
+//! (`common/base/src/crash.rs`). Each is triggered once on a real workflow. The process starts again without it, and
+//! the run must end as if nothing had happened.
 
 use std::os::unix::process::ExitStatusExt;
 use std::panic::AssertUnwindSafe;
@@ -19,22 +20,22 @@ use tidemill_tests::wait::until;
 
 use super::QUICK;
 
-/// Places at once: each has a Redis and three processes of its own.
+/// The number of crash points at the same time; each has a Redis and three processes.
 const AT_ONCE: usize = 6;
-/// Longest time to come by a place. The sweep looks every thirty seconds.
+/// The longest time until a process reaches a crash point. The sweep runs every thirty seconds.
 pub(super) const FIRED_MAX: Duration = Duration::from_secs(120);
-/// Longest time from submit to end.
+/// The longest time from submit to end.
 pub(super) const END_MAX: Duration = Duration::from_secs(60);
 const SIGABRT: i32 = 6;
 
-/// A model, a large value, a form: everything that passes the places on a run's way.
+/// A model, a large value, a form: all that is needed to reach the crash points of a run.
 const WORKFLOW: &str = include_str!("workflows/every_place.yml");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_ends_right_wherever_a_process_dies() {
+async fn a_run_ends_correctly_wherever_a_process_dies() {
     let only = std::env::var("PLACE").unwrap_or_default();
     let wanted = PLACES.iter().filter(|(place, name, ..)| name.contains(&only) && !elsewhere(*place));
-    // One that never comes by must not hide the others.
+    // A crash point that is never reached must not hide the others.
     let fired = stream::iter(wanted).map(async |(place, name, program, _)| {
         let fired = AssertUnwindSafe(fire(*place, name, *program)).catch_unwind().await;
         fired.unwrap_or_else(|_| Err(format!("{name} panicked, see above")))
@@ -44,7 +45,7 @@ async fn a_run_ends_right_wherever_a_process_dies() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// A program that dies at the place once, and comes back.
+/// A program that dies at a crash point once, and is started again.
 pub(super) struct Armed<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) program: Program,
@@ -59,7 +60,7 @@ impl Armed<'_> {
         })
         .await;
         if end.signal() != Some(SIGABRT) {
-            return Err(format!("{name}: the process ended otherwise ({end}): {}", self.process.tail()));
+            return Err(format!("{name}: the process ended in another way ({end}): {}", self.process.tail()));
         }
         self.process = start(self.cluster, self.program, &self.address, None);
         Ok(())
@@ -89,7 +90,7 @@ async fn fire(place: Place, name: &str, program: Program) -> Result<(), String> 
     settings.push(("scheduler.shards", "1"));
     if sweeps(place) {
         settings.push(("scheduler.retention_seconds", "1"));
-        // A take-over puts the next sweep off, and a busy machine may cost a short lease.
+        // A take-over delays the next sweep, and on a busy machine a short lease may be lost.
         settings.push(("scheduler.shard_lease_ms", "6000"));
     }
     if at_a_stop(place) {
@@ -101,14 +102,14 @@ async fn fire(place: Place, name: &str, program: Program) -> Result<(), String> 
         Program::Worker => start(&cluster, Program::Scheduler, &scheduler_at, None),
         Program::Scheduler => start(&cluster, Program::Worker, &worker_at, None),
     };
-    // What is taken over must have been somebody's.
+    // Before a job can be taken over, another worker must hold it.
     let mut first =
         (place == Place::JobTakenOver).then(|| start(&cluster, Program::Worker, "127.0.0.1:0", None));
     let address = if program == Program::Scheduler { scheduler_at.clone() } else { worker_at };
     let begin = || start(&cluster, program, &address, Some(name));
     let mut armed = Armed { cluster: &cluster, program, address: address.clone(), process: begin() };
     if let Some(first) = &mut first {
-        // Only the first is there when the job is handed out.
+        // Only the first worker runs when the job is delivered.
         armed.process.kill();
         first.says("worker started").await;
     }
@@ -153,12 +154,13 @@ async fn fire(place: Place, name: &str, program: Program) -> Result<(), String> 
     result
 }
 
-/// Places that a process passes when it is told to stop.
+/// Crash points that a process reaches only when it is stopped.
 fn at_a_stop(place: Place) -> bool {
     matches!(place, Place::ReleaseBegun | Place::HandBackBegun | Place::FarewellBegun)
 }
 
-/// Places that only some runs pass: with files (files.rs), of jobs in steps (agents.rs), of chats (chats.rs).
+/// Crash points that only some runs reach: runs with files (files.rs), with journals (agents.rs), of chats
+/// (chats.rs).
 fn elsewhere(place: Place) -> bool {
     matches!(
         place,
@@ -180,13 +182,13 @@ fn sweeps(place: Place) -> bool {
 
 async fn until_asked(model: &Running, name: &str) {
     until(&format!("{name}: a job to be held"), FIRED_MAX, async || {
-        if model.requests().is_empty() { Err("the model was not asked".into()) } else { Ok(()) }
+        if model.requests().is_empty() { Err("the model was not called".into()) } else { Ok(()) }
     })
     .await;
     tokio::time::sleep(Duration::from_millis(500)).await;
 }
 
-/// A command under a key, again and again: it is one command, whoever dies over it.
+/// Sends a command under one key again and again. It counts once, whichever process dies.
 async fn send_again(patient: &Patient, run: &str) -> std::convert::Infallible {
     loop {
         patient.update(run, "start", "x", "k1").await;
@@ -197,7 +199,8 @@ async fn send_again(patient: &Patient, run: &str) -> std::convert::Infallible {
 async fn ended(patient: &Patient, run: &str, name: &str, told: &Transcript) -> Result<(), String> {
     let shown = patient.run(run).await.map_err(|trouble: Trouble| format!("{name}: {trouble:?}"))?;
     let expected = json!({"text": "one two three", "size": "20000", "word": "deep"});
-    // The refusal that was got over counts as an exception, as on Dify; unless the worker died before it was told.
+    // The refusal that a retry overcame counts as an exception, as on Dify, unless the worker died before it was
+    // recorded.
     let is_well = ["succeeded", "partial-succeeded"].iter().any(|status| shown["status"] == *status);
     if !is_well || shown["outputs"] != expected {
         return Err(format!("{name}: {shown:#}"));
@@ -212,7 +215,7 @@ async fn ended(patient: &Patient, run: &str, name: &str, told: &Transcript) -> R
     Ok(())
 }
 
-/// The sweep takes the run away, whoever dies over it.
+/// Waits until the sweep removes the run.
 async fn swept(cluster: &Cluster, run: &str, name: &str) -> Result<(), String> {
     until(&format!("{name}: the run to be removed"), FIRED_MAX, async || {
         let keys = cluster.redis.cli(&["--scan", "--pattern", &format!("*{run}*")]);

@@ -1,4 +1,4 @@
-//! What was given up on, and what becomes of it.
+//! Dead letters: jobs and facts that were given up, and what people can do with them.
 
 use serde_json::{Value as Json, json};
 use tidemill_tests::check::answered;
@@ -10,7 +10,7 @@ use tidemill_tests::wait::{LONG, until};
 
 use super::QUICK;
 
-/// A worker whose model is another one than that of the cluster.
+/// A worker with another model than the rest of the cluster.
 async fn worker_of(cluster: &Cluster, model: &tidemill_mock_llm::Running) -> Worker {
     let mut command = cluster.command("tidemill-worker");
     command.args(["--listen", "127.0.0.1:0"]).env("OPENAI_BASE_URL", model.base_url());
@@ -26,7 +26,7 @@ async fn letters(client: &Client) -> Vec<Json> {
 }
 
 fn path(letter: &Json, rest: &str) -> String {
-    format!("/api/v1/dead/{}{rest}", letter["id"].as_str().expect("a letter has an id"))
+    format!("/api/v1/dead/{}{rest}", letter["id"].as_str().expect("a dead letter has an id"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,7 +43,7 @@ async fn a_job_that_killed_three_workers_goes_on_in_a_new_run_from_where_it_died
     let run = client.start(&flow, &[("q", "it")]).await;
     for asked in 1..=3 {
         let mut worker = cluster.worker().await;
-        until("the model to be asked", LONG, async || match poison.requests().len() {
+        until("the model to be called", LONG, async || match poison.requests().len() {
             times if times >= asked => Ok(()),
             times => Err(format!("{times} times; {}", worker.process.said())),
         })
@@ -68,7 +68,7 @@ async fn a_job_that_killed_three_workers_goes_on_in_a_new_run_from_where_it_died
     answered(&client.ended(&next).await, "before it, fine");
     let told = client.follow(&next, None).await.to_the_end().await;
     told.is_whole();
-    assert_eq!(told.text(), "before it, fine", "the new run tells its answer from the beginning");
+    assert_eq!(told.text(), "before it, fine", "the new run streams its answer from the beginning");
     let began =
         |node: &str| told.of_kind("node_run_started").filter(|event| event.data["node_id"] == node).count();
     assert_eq!((began("a"), began("llm"), began("b")), (0, 1, 1), "what came before is kept");
@@ -78,7 +78,7 @@ async fn a_job_that_killed_three_workers_goes_on_in_a_new_run_from_where_it_died
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_tried_once_more_says_why() {
+async fn a_dead_letter_that_cannot_be_retried_says_why() {
     let one = [QUICK.as_slice(), &[("scheduler.shards", "1")]].concat();
     let cluster = Cluster::start(&one, None).await;
     let scheduler = cluster.scheduler().await;
@@ -95,7 +95,7 @@ async fn what_cannot_be_tried_once_more_says_why() {
     bury(&["what", "job", "run", &run, "frame", "", "node", "llm", "content", "{}"]);
     bury(&["what", "job", "run", gone, "frame", "", "node", "llm", "content", "{}"]);
 
-    // Newest first.
+    // The newest letter comes first.
     let all = letters(&client).await;
     for (letter, says) in all.iter().zip(["is gone", "not over", "timer", "bytes of the fact"]) {
         let refused = client.post(&path(letter, "/retry"), &json!({})).await;
@@ -106,25 +106,25 @@ async fn what_cannot_be_tried_once_more_says_why() {
     }
     let applied = client.post(&path(&all[4], "/retry"), &json!({})).await;
     assert_eq!(applied.status, 202, "{}", applied.text);
-    assert_eq!(client.ended(&run).await["status"], "stopped", "the fact was applied after all");
+    assert_eq!(client.ended(&run).await["status"], "stopped", "the fact was applied");
     assert_eq!(letters(&client).await.len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a29_a_job_whose_run_was_lost_is_kept_for_people_and_does_not_go_round() {
+async fn se_a29_a_job_whose_run_was_lost_becomes_a_dead_letter_and_is_not_delivered_again() {
     let model = llm::rules(json!([{"match": {}, "reply": "late", "delay_ms": 1500}])).await;
     let one = [QUICK.as_slice(), &[("scheduler.shards", "1"), ("scheduler.retention_seconds", "1")]].concat();
     let cluster = Cluster::start(&one, Some(&model)).await;
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
     let asked = async |times: usize| {
-        until("the model to be asked", LONG, async || match model.requests().len() {
+        until("the model to be called", LONG, async || match model.requests().len() {
             now if now >= times => Ok(()),
             now => Err(format!("{now} times")),
         })
         .await;
     };
-    // A run that is stopped and removed in the regular way takes its job with it.
+    // A run that is stopped and removed regularly takes its job along.
     let removed = client.start(&super::chat(), &[]).await;
     asked(1).await;
     let stop = json!({"command": "stop", "reason": "enough"});
@@ -147,9 +147,9 @@ async fn se_a29_a_job_whose_run_was_lost_is_kept_for_people_and_does_not_go_roun
     let _: i64 = cluster.redis.ask(&keys).await;
     let scheduler = cluster.scheduler().await;
     let client = scheduler.client();
-    let all = until("the job to be given up on", LONG, async || {
+    let all = until("the job to be given up", LONG, async || {
         let all = letters(&client).await;
-        if all.is_empty() { Err("there is no letter".to_owned()) } else { Ok(all) }
+        if all.is_empty() { Err("there is no dead letter".to_owned()) } else { Ok(all) }
     })
     .await;
     assert_eq!(all.len(), 1, "{all:#?}");
@@ -159,7 +159,7 @@ async fn se_a29_a_job_whose_run_was_lost_is_kept_for_people_and_does_not_go_roun
     assert!(letter["reason"].as_str().is_some_and(|why| why.starts_with("RuntimeError: ")), "{letter:#}");
     let refused = client.post(&path(letter, "/retry"), &json!({})).await;
     assert_eq!(refused.status, 409, "{}", refused.text);
-    assert_eq!(model.requests().len(), 2, "nobody has done it again");
+    assert_eq!(model.requests().len(), 2, "no worker has run it again");
     let left: i64 = cluster.redis.ask(&["XLEN", "tm:{0}:jobs:default"]).await;
     assert_eq!(left, 0, "the job is acknowledged");
 }

@@ -1,4 +1,4 @@
-//! A master that was demoted and keeps its connections: it answers every write with READONLY.
+//! A Redis master that was demoted and keeps its connections: it answers every write with READONLY.
 
 use tidemill_tests::check::answered;
 use tidemill_tests::cluster::Cluster;
@@ -10,13 +10,13 @@ use tidemill_tests::wait::{LONG, until};
 use super::{QUICK, chat};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_goes_on_at_the_new_master_though_the_old_one_keeps_its_connections() {
+async fn a_run_continues_on_the_new_master_although_the_old_one_keeps_its_connections() {
     let pieces = llm::many_pieces(60);
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 60).await;
     let cluster = Cluster::start(&QUICK, Some(&model)).await;
     let (old, new) = (&cluster.redis, Redis::start().await);
     new.cli(&["REPLICAOF", "127.0.0.1", &old.port().to_string()]);
-    until("the replica to be in step", LONG, async || {
+    until("the replica to have all data", LONG, async || {
         let info = new.cli(&["INFO", "replication"]);
         if info.contains("master_link_status:up") { Ok(()) } else { Err(info) }
     })

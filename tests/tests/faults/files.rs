@@ -1,5 +1,5 @@
-//! Files that nodes make go when their run goes: also when a worker dies between noting a file and handing in what names
-//! it, and when a scheduler dies over removing them.
+//! Files that nodes make are removed with their run. This also holds when a worker dies between noting a file and
+//! storing the result that refers to it, and when a scheduler dies while it removes them.
 
 use serde_json::json;
 use tidemill_common::crash::{PLACES, Place, Program};
@@ -12,7 +12,7 @@ use tidemill_tests::wait::{LONG, until};
 use super::QUICK;
 use super::crash_points::{Armed, END_MAX, FIRED_MAX, start};
 
-/// Fetches what is a file.
+/// Downloads a file.
 fn workflow(outside: &Outside) -> String {
     let url = format!("{}/file", outside.base_url);
     json!({
@@ -30,7 +30,7 @@ fn workflow(outside: &Outside) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_go_with_their_run_wherever_a_process_dies() {
+async fn files_are_removed_with_their_run_wherever_a_process_dies() {
     for place in [None, Some(Place::FilesNoted), Some(Place::FileKept), Some(Place::FilesRemoved)] {
         goes_with_its_run(place).await;
     }
@@ -96,7 +96,7 @@ async fn goes_with_its_run(place: Option<Place>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_goes_while_the_place_for_its_files_is_away_and_they_follow() {
+async fn a_run_is_removed_while_the_storage_of_its_files_is_down_and_the_files_are_removed_later() {
     let outside = Outside::start().await;
     let mut settings = QUICK.to_vec();
     settings.extend([
@@ -118,14 +118,14 @@ async fn a_run_goes_while_the_place_for_its_files_is_away_and_they_follow() {
     .await;
     client.ended(&run).await;
     std::fs::rename(&place, &away).expect("renamed");
-    until("the run to go alone", LONG, async || {
+    until("the run to be removed without its files", LONG, async || {
         let left = cluster.redis.cli(&["SMEMBERS", "tm:{0}:files_left"]);
         let keys = cluster.redis.cli(&["EXISTS", &format!("tm:{{0}}:run:{run}")]);
         if left == run && keys == "0" { Ok(()) } else { Err(format!("{left} {keys}")) }
     })
     .await;
     std::fs::rename(&away, &place).expect("renamed");
-    until("its files to follow", LONG, async || {
+    until("its files to be removed", LONG, async || {
         let left = std::fs::read_dir(place.join("runs")).map_or(1, Iterator::count);
         if left == 0 { Ok(()) } else { Err(format!("{left} folders")) }
     })

@@ -1,4 +1,4 @@
-//! Redis has no room left, and gets some again.
+//! The memory of Redis is full for a while.
 
 use tidemill_tests::check::answered;
 use tidemill_tests::cluster::Cluster;
@@ -7,7 +7,7 @@ use tidemill_tests::wait::{LONG, until};
 
 use super::{QUICK, chat};
 
-/// Leaves no room: whatever needs memory is refused from now on.
+/// Fills Redis: from now on it refuses commands that need memory.
 fn fill(cluster: &Cluster) {
     cluster.redis.cli(&["CONFIG", "SET", "maxmemory", "1"]);
 }
@@ -17,7 +17,7 @@ fn empty(cluster: &Cluster) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_waits_while_redis_is_full_and_goes_on_when_it_is_not() {
+async fn a_run_waits_while_redis_is_full_and_then_continues() {
     let pieces = llm::many_pieces(30);
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 50).await;
     let cluster = Cluster::start(&QUICK, Some(&model)).await;
@@ -30,8 +30,8 @@ async fn a_run_waits_while_redis_is_full_and_goes_on_when_it_is_not() {
     let refused = client.submit_answer(&chat()).await;
     assert_eq!(refused.status, 503, "{}", refused.text);
     assert!(refused.headers.contains_key("retry-after"), "{:?}", refused.headers);
-    assert_eq!(client.get("/readyz").await.status, 503, "it takes no work");
-    assert_eq!(client.get("/livez").await.status, 200, "and is not to be restarted for it");
+    assert_eq!(client.get("/readyz").await.status, 503, "it accepts no work");
+    assert_eq!(client.get("/livez").await.status, 200, "but it need not be restarted");
     // Longer than every lease.
     tokio::time::sleep(std::time::Duration::from_secs(4)).await;
     empty(&cluster);
@@ -42,18 +42,18 @@ async fn a_run_waits_while_redis_is_full_and_goes_on_when_it_is_not() {
     assert_eq!(told.text(), pieces.concat());
     told.is_whole();
     told.nodes_end_once();
-    assert_eq!(cluster.redis.cli(&["HGET", "tm:{0}:fence", "takeovers"]), "1", "nobody lost the shard");
+    assert_eq!(cluster.redis.cli(&["HGET", "tm:{0}:fence", "takeovers"]), "1", "no scheduler lost the shard");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shard_is_taken_over_and_given_up_even_while_redis_is_full() {
+async fn a_shard_is_taken_over_and_released_even_while_redis_is_full() {
     let one = [QUICK.as_slice(), &[("scheduler.shards", "1")]].concat();
     let cluster = Cluster::start(&one, None).await;
     let mut first = cluster.scheduler().await;
     let run = first.client().start(&chat(), &[]).await;
     first.client().node_is(&run, "llm", "queued").await;
     first.process.kill();
-    // What the next owner has to write is refused.
+    // The next owner cannot write its first commit.
     cluster.redis.cli(&["XADD", "tm:{0}:inbox", "*", "kind", "stop", "run", &run, "fact", "{}"]);
     fill(&cluster);
 

@@ -1,4 +1,4 @@
-//! Hooks behind an answer while processes die: they are told once, and the answer counts once.
+//! Hooks after an answer while processes die: each runs once, and the answer counts once.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::crash::Program;
@@ -11,7 +11,7 @@ use tidemill_tests::redis::free_port;
 use super::QUICK;
 use super::crash_points::{Armed, END_MAX, start};
 
-/// Two jobs of one node: the first asks, the second tells what came of it.
+/// The node has two jobs: the first asks, the second handles the answer.
 fn flow() -> Flow {
     let hook = |hook_type: &str, payload: &str| json!({"hook_type": hook_type, "event_name": hook_type, "event_payload": payload});
     let q = json!({"type": "user-interaction", "interaction_type": "ask_for_input", "show_message": "Colour?", "tidemill": {},
@@ -20,7 +20,7 @@ fn flow() -> Flow {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cx_18_hooks_behind_an_answer_are_told_once_wherever_a_process_dies() {
+async fn cx_18_hooks_after_an_answer_run_once_wherever_a_process_dies() {
     let worker = ["job_taken", "step_begun", "step_kept", "hand_in_begun", "hand_in_done"];
     let worker = worker.into_iter().flat_map(|place| (1..=2).map(move |nth| format!("worker.{place}:{nth}")));
     let commits = ["commit_computed", "commit_sent", "commit_answered"];

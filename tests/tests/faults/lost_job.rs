@@ -1,4 +1,4 @@
-//! A job that vanished, and a result that comes twice.
+//! A job that disappeared, and a result that comes twice.
 
 use serde_json::json;
 use tidemill_tests::check::answered;
@@ -21,7 +21,11 @@ async fn a_job_entry_that_was_deleted_is_enqueued_again() {
         node["job"].as_str().unwrap_or_else(|| panic!("a queued node names its job: {node}")).to_string();
     let shard = client.run(&run).await["shard"].to_string();
     let jobs = format!("tm:{{{shard}}}:jobs:default");
-    assert_eq!(cluster.redis.cli(&["XDEL", &jobs, &entry]), "1", "the entry is where the node says");
+    assert_eq!(
+        cluster.redis.cli(&["XDEL", &jobs, &entry]),
+        "1",
+        "the entry is in the stream that the node names"
+    );
 
     until("another entry", LONG, async || {
         let entries = cluster.redis.cli(&["XRANGE", &jobs, "-", "+"]);
@@ -66,7 +70,7 @@ async fn xc_03_a_result_that_comes_twice_takes_effect_once() {
     let client = scheduler.client();
     let run = client.start(&chat(), &[]).await;
     client.node_is(&run, "llm", "queued").await;
-    // Nobody reads the inbox while the worker hands its result in.
+    // No scheduler reads the inbox while the worker hands its result in.
     scheduler.process.kill();
     let _worker = cluster.worker().await;
     let inbox = "tm:{0}:inbox";

@@ -1,7 +1,7 @@
-//! What the design promises about failure, shown on real processes: kill, freeze, drain, restart, lose.
+//! The promises about failures, tested on real processes: kill, freeze, drain, restart, lose.
 //!
-//! Leases are short here, so that waiting for one is quick; bounds on waiting are long, so that a busy machine is no
-//! failure. A test's name is the promise.
+//! Leases are short here, so that tests need not wait long for their end. The limits for waiting are long, so that a
+//! busy machine is no failure. The name of a test is the promise.
 
 mod agents;
 mod called;
@@ -38,7 +38,7 @@ const QUICK: [(&str, &str); 4] = [
     ("scheduler.repair_seconds", "1"),
 ];
 
-/// A model's words, passed on as they come.
+/// Streams the text of a model.
 fn chat() -> Flow {
     Flow::new("start -> llm -> answer")
 }

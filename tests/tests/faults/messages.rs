@@ -11,7 +11,7 @@ use tidemill_tests::redis::free_port;
 use super::QUICK;
 use super::crash_points::{Armed, END_MAX, start};
 
-/// Each a commit of its own: the start with the job of `a`, its end with the operation and the job of `b`, the end.
+/// Three commits: the start with the job of `a`; its end with the operation and the job of `b`; the end.
 fn flow() -> Flow {
     let cut = json!({"type": "context-processor", "operation": "truncate", "truncate": {"keep_last": 2}, "tidemill": {}});
     let say = json!({"type": "context-processor", "operation": "append", "tidemill": {},

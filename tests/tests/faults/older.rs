@@ -1,4 +1,4 @@
-//! Redis wakes up older than it was: what it had acknowledged last is gone.
+//! Redis starts with older data: its last acknowledged writes are lost.
 
 use tidemill_tests::check::answered;
 use tidemill_tests::cluster::Cluster;
@@ -7,7 +7,7 @@ use tidemill_tests::llm;
 use super::{QUICK, chat};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_go_on_where_redis_remembers_them() {
+async fn runs_continue_from_the_data_that_redis_still_has() {
     let pieces = llm::many_pieces(40);
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 40).await;
     let mut cluster = Cluster::start(&QUICK, Some(&model)).await;
@@ -22,7 +22,7 @@ async fn runs_go_on_where_redis_remembers_them() {
         cluster.redis.kill();
         cluster.redis.forget(lost);
         cluster.redis.restart().await;
-        // Else the beginning of a transaction that was cut stays in the file, and the next loss would apply it.
+        // Otherwise the beginning of a cut transaction would stay in the file, and the next loss would apply it.
         cluster.redis.rewrite_log().await;
     }
     for run in &runs {

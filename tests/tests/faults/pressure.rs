@@ -1,5 +1,5 @@
-//! More than there is room for: queues, inboxes, memory, readers that do not read. The long forms are run by
-//! `make pressure`.
+//! More than there is room for: queues, inboxes, memory, clients that do not read. `make pressure` runs the long
+//! forms.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use tokio::io::AsyncWriteExt;
 
 use super::{QUICK, chat};
 
-/// Settings beside the quick leases, on one shard.
+/// The short leases and these settings, with one shard.
 fn one_shard<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     [QUICK.as_slice(), &[("scheduler.shards", "1")], more].concat()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn new_runs_are_refused_while_too_many_jobs_wait_and_taken_when_they_are_done() {
+async fn new_runs_are_refused_while_too_many_jobs_wait_and_accepted_afterwards() {
     let model = llm::rules(json!([{"match": {}, "reply": "done"}])).await;
     let cluster = Cluster::start(&one_shard(&[("scheduler.queue_max", "3")]), Some(&model)).await;
     let scheduler = cluster.scheduler().await;
@@ -42,12 +42,12 @@ async fn new_runs_are_refused_while_too_many_jobs_wait_and_taken_when_they_are_d
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn new_runs_are_refused_while_the_inbox_is_full_and_those_accepted_are_all_done() {
+async fn new_runs_are_refused_while_the_inbox_is_full_and_all_accepted_runs_end() {
     let long =
         [("scheduler.inbox_max", "5"), ("scheduler.shards", "1"), ("scheduler.shard_lease_ms", "60000")];
     let cluster = Cluster::start(&long, None).await;
     let owner = cluster.scheduler().await;
-    until("the shard to be owned", LONG, async || {
+    until("the shard to have an owner", LONG, async || {
         let holder = cluster.redis.cli(&["GET", "tm:{0}:owner"]);
         if holder == owner.id { Ok(()) } else { Err(holder) }
     })
@@ -63,7 +63,7 @@ async fn new_runs_are_refused_while_the_inbox_is_full_and_those_accepted_are_all
             break answer;
         }
         accepted.push(answer.body["id"].as_str().expect("a run has an id").to_string());
-        assert!(accepted.len() < 50, "the bound is five");
+        assert!(accepted.len() < 50, "the limit is five");
     };
     assert_eq!(refused.status, 503, "{}", refused.text);
     assert!(refused.headers.contains_key("retry-after") && refused.text.contains("inbox_max"));
@@ -74,7 +74,7 @@ async fn new_runs_are_refused_while_the_inbox_is_full_and_those_accepted_are_all
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ended_runs_make_room_oldest_first_and_open_ones_stay() {
+async fn at_the_size_limit_the_oldest_ended_runs_are_removed_and_open_runs_stay() {
     let cluster = Cluster::start(&one_shard(&[("scheduler.retention_bytes", "1")]), None).await;
     let scheduler = cluster.scheduler().await;
     let client = scheduler.client();
@@ -88,21 +88,21 @@ async fn ended_runs_make_room_oldest_first_and_open_ones_stay() {
     // As if it had ended two minutes ago.
     let ended: i64 = cluster.redis.cli(&["ZSCORE", "tm:{0}:ended", &old]).parse().expect("a time in us");
     cluster.redis.cli(&["ZADD", "tm:{0}:ended", &(ended - 120_000_000).to_string(), &old]);
-    until("the old one to go", LONG, async || {
+    until("the old run to be removed", LONG, async || {
         match client.get(&format!("/api/v1/runs/{old}")).await.status {
             404 => Ok(()),
             other => Err(other.to_string()),
         }
     })
     .await;
-    assert_eq!(client.run(&young).await["status"], "succeeded", "somebody may be about to read it");
+    assert_eq!(client.run(&young).await["status"], "succeeded", "a client may still want to read it");
     assert_eq!(client.run(&open).await["status"], "running");
     let metrics = client.get("/metrics").await.text;
     assert!(metrics.contains("tidemill_runs_evicted_total 1"), "{metrics}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_an_ended_run_stays_for_ever_even_if_nobody_sweeps() {
+async fn all_data_of_an_ended_run_expires_even_without_a_sweep() {
     let cluster = Cluster::start(&one_shard(&[("run.inline_bytes_max", "100")]), None).await;
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
@@ -114,8 +114,8 @@ async fn nothing_of_an_ended_run_stays_for_ever_even_if_nobody_sweeps() {
         found.lines().map(str::to_string).collect::<Vec<_>>()
     };
     let blobs = keys("tm:{0}:blob:*");
-    assert!(!blobs.is_empty(), "large values lie apart");
-    until("all of it to have a time to live", LONG, async || {
+    assert!(!blobs.is_empty(), "large values are stored as blobs");
+    until("everything to have a time to live", LONG, async || {
         let all = [keys("tm:{0}:blob:*"), keys("tm:{0}:run:*")].concat();
         let lasting: Vec<_> =
             all.into_iter().filter(|key| cluster.redis.cli(&["TTL", key]) == "-1").collect();
@@ -126,7 +126,7 @@ async fn nothing_of_an_ended_run_stays_for_ever_even_if_nobody_sweeps() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_does_not_read_holds_nobody_up() {
+async fn a_client_that_does_not_read_delays_no_other_client() {
     let pieces: Vec<String> = (0..500).map(|n| format!("<{n}>{}", "x".repeat(8_000))).collect();
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 1).await;
     let cluster = Cluster::start(&QUICK, Some(&model)).await;
@@ -140,14 +140,14 @@ async fn a_reader_that_does_not_read_holds_nobody_up() {
         let request = format!(
             "GET /api/v1/runs/{run}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n"
         );
-        socket.write_all(request.as_bytes()).await.expect("it takes requests");
+        socket.write_all(request.as_bytes()).await.expect("it accepts requests");
         idle.push(socket);
     }
     let told = client.follow(&run, None).await.to_the_end().await;
     told.is_whole();
     assert_eq!(told.text(), pieces.concat());
     answered(&client.ended(&run).await, &pieces.concat());
-    // Twenty readers that hold nothing but what one page of theirs is: far below twenty times the four megabytes.
+    // Each of the twenty clients may hold one page: far less than twenty times four megabytes.
     let rss = scheduler.process.memory_bytes();
     assert!(rss < 400 * 1024 * 1024, "the scheduler has {rss} bytes");
 }
@@ -173,7 +173,7 @@ async fn submitted(client: &tidemill_tests::client::Client, body: &Json) -> Stri
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "long: make pressure"]
-async fn paused_runs_cost_nothing_but_their_keys() {
+async fn paused_runs_need_only_their_keys_in_redis() {
     let runs = number("PAUSED", 2_000);
     let cluster = Cluster::start(&[], None).await;
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
@@ -208,7 +208,7 @@ async fn paused_runs_cost_nothing_but_their_keys() {
         &cluster,
         &[("scheduler before", before), ("scheduler", after)],
     );
-    assert!(rate < 100, "{rate} commands a second for runs that wait");
+    assert!(rate < 100, "{rate} commands a second for runs that are paused");
 }
 
 fn loops(outer: u32, inner: u32, wide: usize) -> Json {
@@ -281,7 +281,7 @@ async fn an_output_of_sixty_four_megabytes_arrives() {
 async fn a_stream_of_a_million_chunks_is_bounded() {
     let chunks = number("CHUNKS", 1_000_000);
     let pieces = vec!["x"; chunks];
-    // A fact and an event a piece; a million of them take their time.
+    // Each piece is a fact and an event; a million of them take a while.
     let settings = [
         ("worker.chunk_gather_ms", "0"),
         ("worker.execution_seconds_max", "7200"),

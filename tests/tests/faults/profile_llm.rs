@@ -1,5 +1,5 @@
-//! An `llm` node in its profile form whose worker dies between any two of its steps: what is recorded is not asked, called
-//! or paid for again.
+//! An `llm` node with a profile whose worker dies between any two of its calls: recorded calls are not made or paid
+//! for again.
 
 use serde_json::json;
 use tidemill_common::crash::Program;
@@ -27,7 +27,8 @@ fn workflow() -> String {
     .to_string()
 }
 
-/// Dies at `at` for the `nth` time; how often model and tools were asked, and the entries of a kind in Redis.
+/// Runs the node with a worker that dies at this crash point. Returns the number of calls to the model and to tools,
+/// the entries of the history and of the ledger in Redis, and the run.
 async fn goes_on(at: &str) -> (usize, usize, Vec<String>, Vec<String>, serde_json::Value) {
     let call = |name: &str| json!({"name": name, "arguments": "{}"});
     let usage = json!({"prompt_tokens": 10, "completion_tokens": 2});
@@ -42,7 +43,7 @@ async fn goes_on(at: &str) -> (usize, usize, Vec<String>, Vec<String>, serde_jso
     let mut settings = QUICK.to_vec();
     settings.extend([("scheduler.shards", "1"), ("tools.endpoint", endpoint.as_str())]);
     settings.push(("config", file.to_str().expect("a text")));
-    // So that the profile has a provider of the settings: the environment makes one named `default`.
+    // The profile needs a provider of the settings: the environment makes one named `default`.
     let cluster = Cluster::start(&settings, Some(&model)).await;
     let [scheduler_at, worker_at] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
     let _scheduler = start(&cluster, Program::Scheduler, &scheduler_at, None);
@@ -51,7 +52,7 @@ async fn goes_on(at: &str) -> (usize, usize, Vec<String>, Vec<String>, serde_jso
     let patient = Patient::new(vec![scheduler_at]);
     let body = json!({"workflow": workflow(), "inputs": {}, "user": "tester"});
     let acting = async {
-        let run = patient.submit(&body, "once").await.expect("it is taken");
+        let run = patient.submit(&body, "once").await.expect("it is accepted");
         let told = patient.follow(&run, END_MAX).await.map_err(|(_, trouble)| trouble).expect("it ends");
         let mut ends = told.told.of_kind("node_run_succeeded").filter(|event| event.data["node_id"] == "llm");
         let did = ends.next().expect("it ran").data["node_run_result"]["process_data"].clone();
@@ -59,7 +60,7 @@ async fn goes_on(at: &str) -> (usize, usize, Vec<String>, Vec<String>, serde_jso
     };
     let ((run, did), died) = tokio::join!(acting, armed.until_dead(at));
     died.expect("the worker dies");
-    let mut shown = patient.run(&run).await.expect("it is there");
+    let mut shown = patient.run(&run).await.expect("it exists");
     shown["did"] = did;
     let keys = async |part: &str| -> String {
         let keys: Vec<String> = cluster.redis.ask(&["KEYS", &format!("*{run}*:{part}")]).await;
@@ -71,8 +72,8 @@ async fn goes_on(at: &str) -> (usize, usize, Vec<String>, Vec<String>, serde_jso
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a22_behind_the_first_tool_only_the_second_is_called() {
-    // The reply and the first tool are recorded.
+async fn lp_a22_after_the_first_tool_is_recorded_only_the_second_is_called() {
+    // The reply and the result of the first tool are recorded.
     let (asked, called, history, ledger, shown) = goes_on("worker.step_kept:2").await;
     assert_eq!((asked, called, history.len(), ledger.len()), (1, 2, 1, 1), "{shown:#}");
     assert_eq!(shown["outputs"]["content"], "Looking");
@@ -80,7 +81,7 @@ async fn lp_a22_behind_the_first_tool_only_the_second_is_called() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a23_an_answer_that_was_not_recorded_is_asked_for_again_and_paid_for_once() {
+async fn lp_a23_a_reply_that_was_not_recorded_is_requested_again_and_charged_once() {
     let (asked, called, history, ledger, shown) = goes_on("worker.step_made:1").await;
     assert_eq!((asked, called, history.len(), ledger.len()), (2, 2, 1, 1), "{shown:#}");
     assert_eq!(shown["did"]["possible_duplicates"], json!(["llm:1"]), "{shown:#}");

@@ -1,4 +1,4 @@
-//! Redis itself dies and comes back.
+//! Redis itself dies and starts again.
 
 use tidemill_tests::check::answered;
 use tidemill_tests::cluster::Cluster;
@@ -8,7 +8,7 @@ use tidemill_tests::llm;
 use super::{QUICK, chat};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_goes_on_after_redis_was_killed_and_restarted() {
+async fn a_run_continues_after_redis_was_killed_and_restarted() {
     let pieces = llm::many_pieces(40);
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 60).await;
     let mut cluster = Cluster::start(&QUICK, Some(&model)).await;
@@ -30,7 +30,7 @@ async fn a_run_goes_on_after_redis_was_killed_and_restarted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_waiting_is_done_after_redis_was_stopped_and_started() {
+async fn waiting_work_is_done_after_redis_was_stopped_and_started() {
     let model = llm::slow(&["done"], 0).await;
     let mut cluster = Cluster::start(&QUICK, Some(&model)).await;
     let scheduler = cluster.scheduler().await;

@@ -1,5 +1,6 @@
-//! The run in which all that goes beyond Dify meets, whose worker or scheduler dies at one boundary between two of its
-//! steps after the other: it ends as if nothing had been, and each call to the outside is recorded once.
+//! The run that combines everything beyond Dify. Its worker or its scheduler dies at one boundary between two calls
+//! or commits, in each case at another one. The run ends as if nothing had happened, and each call to another service
+//! is recorded once.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -16,16 +17,16 @@ use tidemill_tests::refund::{ASKED, MODEL_CALLS, NODES, Refund};
 use super::QUICK;
 use super::crash_points::{Armed, END_MAX, start};
 
-/// How often a run without kills passes a place.
+/// The number of times that a run without faults passes a crash point.
 #[derive(Clone, Copy)]
 enum Passed {
-    /// So often: each time is a boundary, and another one fails the test.
+    /// Exactly this number: each time is a boundary, and one more fails the test.
     Exactly(usize),
-    /// About so often: facts that come together are one commit.
+    /// About this number: facts that arrive together share a commit.
     About(usize),
 }
 
-/// Where a process dies.
+/// The crash points.
 const BOUNDARIES: [(&str, Program, Passed); 9] = [
     ("worker.job_taken", Program::Worker, Passed::Exactly(5)),
     ("worker.step_begun", Program::Worker, Passed::Exactly(16)),
@@ -37,12 +38,12 @@ const BOUNDARIES: [(&str, Program, Passed); 9] = [
     ("scheduler.commit_sent", Program::Scheduler, Passed::About(8)),
     ("scheduler.commit_answered", Program::Scheduler, Passed::About(8)),
 ];
-/// Where something is made and not recorded: a step, or a node's own call.
+/// Crash points after a result was made and before it is recorded: of a call in a journal, or of the node itself.
 const LOST: [&str; 2] = ["worker.step_made", "worker.hand_in_begun"];
 const AT_ONCE: usize = 4;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn xc_01_a_run_of_all_designs_ends_the_same_wherever_a_process_dies() {
+async fn xc_01_a_run_with_all_extensions_ends_the_same_wherever_a_process_dies() {
     let only = std::env::var("PLACE").unwrap_or_default();
     let wanted = BOUNDARIES.iter().filter(|(name, ..)| name.contains(&only));
     let times = wanted.flat_map(|(name, program, passed)| {
@@ -62,7 +63,7 @@ async fn xc_01_a_run_of_all_designs_ends_the_same_wherever_a_process_dies() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// `dies` says whether the process is to die there; none for whichever.
+/// `dies` says whether the process must die there; `None` when it may.
 async fn survives(at: &str, program: Program, dies: Option<bool>) -> Result<(), String> {
     let refund = Refund::start().await;
     let mut settings = QUICK.to_vec();
@@ -90,14 +91,14 @@ async fn survives(at: &str, program: Program, dies: Option<bool>) -> Result<(), 
         };
         followed.map(|seen| (run, seen.told)).map_err(|(_, trouble)| format!("{at}: {trouble:?}"))
     };
-    // It may die before it has answered the submission, and must come back for that.
+    // It may die before it has answered the submission, and must be started again for that.
     let acted = tokio::select! {
         acted = acting => acted,
         died = dying(&mut armed, at, &mut has_died) => Err(died),
     };
     let (run, told) = acted?;
     if dies == Some(true) && !has_died {
-        // Behind the very last of it the run may end first.
+        // After the last boundary, the run may end before the process dies.
         armed.until_dead(at).await?;
         has_died = true;
     }
@@ -107,7 +108,7 @@ async fn survives(at: &str, program: Program, dies: Option<bool>) -> Result<(), 
     let shown = patient.run(&run).await.map_err(|e| format!("{at}: {e:?}"))?;
     let wrong = |what: &str, found: &dyn std::fmt::Debug| Err(format!("{at}: {what}: {found:?}\n{shown:#}"));
     if shown["status"] != "succeeded" || shown["outputs"] != Refund::outputs() {
-        return wrong("another end", &shown["status"]);
+        return wrong("status", &shown["status"]);
     }
     let pauses: Vec<&Json> = shown["pauses"].as_array().into_iter().flatten().collect();
     if pauses.len() != 3 || pauses.iter().any(|pause| pause["status"] != "answered") {
@@ -118,7 +119,7 @@ async fn survives(at: &str, program: Program, dies: Option<bool>) -> Result<(), 
     if ends.iter().any(|count| *count != 1) {
         return wrong("ends", &ends);
     }
-    // Each call is in the ledger once, whoever made it twice.
+    // Each call is in the ledger once, also when it was made twice.
     let ledger: Vec<String> = cluster.redis.ask(&["HVALS", &format!("tm:{{0}}:run:{run}:ledger")]).await;
     if (ledger.len(), &shown["total_tokens"]) != (MODEL_CALLS, &json!(15 + 22 + 2 * 8)) {
         return wrong("ledger", &ledger);
@@ -132,7 +133,7 @@ async fn survives(at: &str, program: Program, dies: Option<bool>) -> Result<(), 
     if records != [1; 4] {
         return wrong("history", &(records, &history));
     }
-    // What was made and not recorded is made once more, under the same key; nothing else is.
+    // Only a result that was not recorded is made once more, with the same key.
     let (asked, calls) = (refund.model.requests().len(), refund.outside.take());
     let repeated = asked + calls.len() - MODEL_CALLS - 1;
     let is_lost = has_died && LOST.iter().any(|place| at.starts_with(place));
@@ -144,7 +145,7 @@ async fn survives(at: &str, program: Program, dies: Option<bool>) -> Result<(), 
     Ok(())
 }
 
-/// Never returns, but when the program ends otherwise than it was told to.
+/// Starts the program again whenever it dies. Returns only when it ends in another way.
 async fn dying(armed: &mut Armed<'_>, at: &str, has_died: &mut bool) -> String {
     while armed.process.end().is_none() {
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -1,4 +1,4 @@
-//! A Call of one's own whose worker dies around the making of its input: what is recorded is not asked for again.
+//! A registered Call whose worker dies around the call for its input: a recorded input is not requested again.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::crash::Program;
@@ -13,8 +13,8 @@ use tidemill_tests::wait::{LONG, until};
 use super::QUICK;
 use super::crash_points::{END_MAX, start};
 
-/// What a Call was asked when its workers died at these places, one after the other: operations with their keys, and what
-/// the node's record shows.
+/// Runs a node with workers that die at these crash points, one after the other. Returns the operations that the Call
+/// received, each with its key, and the record of the node.
 async fn asked(places: &[&str]) -> (Vec<(String, String)>, Json) {
     let model = llm::rules(json!([{"match": {}, "reply": "{}"}])).await;
     let outside = Outside::start().await;
@@ -45,11 +45,11 @@ async fn asked(places: &[&str]) -> (Vec<(String, String)>, Json) {
     let patient = Patient::new(vec![scheduler_at]);
     let body = json!({"workflow": workflow.to_string(), "inputs": {}, "user": "tester"});
     let acting = async {
-        let run = patient.submit(&body, "once").await.expect("it is taken");
+        let run = patient.submit(&body, "once").await.expect("it is accepted");
         let told = patient.follow(&run, END_MAX).await.map_err(|(_, trouble)| trouble).expect("it ends");
         let mut ends = told.told.of_kind("node_run_succeeded").filter(|event| event.data["node_id"] == "g");
         let did = ends.next().expect("it ran").data["node_run_result"]["process_data"].clone();
-        let shown = patient.run(&run).await.expect("it is there");
+        let shown = patient.run(&run).await.expect("it exists");
         assert_eq!(shown["outputs"], json!({"said": "noted"}), "{shown:#}");
         did
     };
@@ -75,7 +75,7 @@ fn names(asked: &[(String, String)]) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_36_an_input_that_was_recorded_is_not_made_again() {
+async fn se_36_an_input_that_was_recorded_is_not_requested_again() {
     let (asked, did) = asked(&["worker.step_kept:1"]).await;
     assert_eq!(names(&asked), ["init", "exec"]);
     assert!(asked[0].1.ends_with(":init:1") && asked[1].1.ends_with(":call:1"), "{asked:?}");
@@ -83,7 +83,8 @@ async fn se_36_an_input_that_was_recorded_is_not_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_input_whose_making_was_not_recorded_is_made_again_under_the_same_key_and_says_so() {
+async fn an_input_that_was_not_recorded_is_requested_again_with_the_same_key_and_marked_as_a_possible_duplicate()
+ {
     let (asked, did) = asked(&["worker.step_made:1"]).await;
     assert_eq!(names(&asked), ["init", "init", "exec"]);
     assert_eq!(asked[0].1, asked[1].1);
@@ -91,7 +92,7 @@ async fn an_input_whose_making_was_not_recorded_is_made_again_under_the_same_key
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_may_have_been_made_twice_says_so_also_to_whoever_finds_it_recorded() {
+async fn a_possible_duplicate_stays_marked_when_a_later_worker_finds_it_recorded() {
     let (asked, did) = asked(&["worker.step_made:1", "worker.step_kept:1"]).await;
     assert_eq!(names(&asked), ["init", "init", "exec"]);
     assert_eq!(did["possible_duplicates"], json!(["init"]), "{did:#}");

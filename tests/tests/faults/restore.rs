@@ -1,5 +1,5 @@
-//! The steps of `docs/operations.md` for back-up and restore, as they stand there, taken under load: what was in flight when
-//! the back-up was made goes on in the restored Redis and ends right.
+//! The commands of `docs/operations.md` for back-up and restore, run under load exactly as written. Runs that were in
+//! flight during the back-up continue in the restored Redis and end correctly.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -23,7 +23,7 @@ use super::{QUICK, chat};
 
 const ASK: &str = include_str!("workflows/ask_with_key.yml");
 const SECRET_KEY: (&str, &str) = ("scheduler.secret_key", "the-secret-key-of-the-restored");
-/// Pieces of the model's reply, and the pause before each of them while the back-up is made: no reply ends in that time.
+/// The pieces of the model's reply, and the pause before each: no reply ends while the back-up is made.
 const PIECES: usize = 100;
 const PIECE_MS: u64 = 500;
 
@@ -37,19 +37,19 @@ async fn an_append_only_folder_copied_under_load_is_restored_and_its_runs_go_on(
     backed_up_and_restored("Back up the append-only folder", "Restore an append-only folder").await;
 }
 
-/// What the lost fleet had taken.
+/// The runs that the lost fleet had accepted.
 struct Taken {
-    /// Waits for its form.
+    /// It waits at its form.
     asking: String,
-    /// In the middle of the model's reply.
+    /// They are in the middle of the model's reply.
     talking: Vec<String>,
-    /// Short ones that were over, or under way, when the back-up began.
+    /// Short runs that had ended, or were running, when the back-up began.
     before: Vec<String>,
-    /// Short ones that came while it was made: some may be in it.
+    /// Short runs that were accepted while the back-up was made; it may contain some of them.
     meanwhile: Vec<String>,
-    /// One that came when it had been made.
+    /// A run that was accepted after the back-up.
     later: String,
-    /// How far a reader of the first talk had come then.
+    /// The id of the last event that a reader of the first run in `talking` had received then.
     read_to: String,
 }
 
@@ -76,7 +76,7 @@ async fn backed_up_and_restored(back_up: &str, restore: &str) {
     let scheduler = cluster.scheduler().await;
     let client = scheduler.client();
     for run in &taken.talking {
-        assert_eq!(client.run(run).await["status"], "running", "it was at work when the back-up was made");
+        assert_eq!(client.run(run).await["status"], "running", "it was running when the back-up was made");
     }
     let _worker = cluster.worker().await;
     goes_on(&client, &taken, &pieces.concat()).await;
@@ -85,8 +85,8 @@ async fn backed_up_and_restored(back_up: &str, restore: &str) {
     assert!(remains.open_runs.is_empty() && remains.dead.is_empty(), "{remains:#?}");
 }
 
-/// If root follows the steps, the folder belongs to Redis' user, as with Debian's package, and the last server runs as
-/// that user. Returns the prefix of its command.
+/// When root follows the commands, the folder belongs to Redis' own user, as in Debian's package, and the last server
+/// runs as that user. Returns the prefix of its command.
 fn own_user(data: &Path) -> String {
     if std::fs::metadata(data).expect("the folder is there").uid() != 0 {
         return String::new();
@@ -99,7 +99,7 @@ fn own_user(data: &Path) -> String {
     format!("setpriv --reuid={user} --regid=$(id -g {user}) --clear-groups ")
 }
 
-/// A fleet under load, backed up, and killed with its Redis a moment later.
+/// Runs a fleet under load, makes the back-up, and then kills the fleet with its Redis.
 async fn taken_and_lost(back_up: &str, folder: &Path) -> Taken {
     let pieces = llm::many_pieces(PIECES);
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), PIECE_MS).await;
@@ -125,14 +125,14 @@ async fn taken_and_lost(back_up: &str, folder: &Path) -> Taken {
 
     let meanwhile = load.end().await;
     let later = client.start(&Flow::new("start -> a -> end"), &[]).await;
-    // Pieces come no faster than their pauses, so this one came when the back-up had been made.
+    // A piece comes only after its pause, so this piece came after the back-up.
     let pieces_at_most = begun.elapsed().as_millis() / u128::from(PIECE_MS) + 4;
     reader.until_text(&format!("<{pieces_at_most}>")).await;
     let read_to = reader.transcript.last_id().expect("events have ids").to_string();
     Taken { asking, talking, before, meanwhile, later, read_to }
 }
 
-/// All that the back-up holds ends right.
+/// Checks that all runs in the back-up end correctly.
 async fn goes_on(client: &Client, taken: &Taken, reply: &str) {
     let reader = client.follow(&taken.talking[0], Some(&taken.read_to)).await;
     let pause = pause_of(client, &taken.asking).await;
@@ -148,7 +148,7 @@ async fn goes_on(client: &Client, taken: &Taken, reply: &str) {
         told.nodes_end_once();
     }
     let told = reader.to_the_end().await;
-    assert_eq!(told.of_kind("reset").count(), 1, "a reader of what is gone is told: {told:#?}");
+    assert_eq!(told.of_kind("reset").count(), 1, "a reader of lost events gets a reset: {told:#?}");
     assert_eq!(told.text(), reply);
     for run in &taken.before {
         assert_eq!(client.ended(run).await["outputs"], json!({"a": "a"}));
@@ -164,9 +164,9 @@ async fn goes_on(client: &Client, taken: &Taken, reply: &str) {
     assert_eq!(gone.status, 404, "accepted after the back-up: {}", gone.text);
 }
 
-/// The pause that a run waits in.
+/// Waits for the pause of a run and returns its id.
 async fn pause_of(client: &Client, run: &str) -> String {
-    until("the run to ask", LONG, async || {
+    until("the run to wait at its form", LONG, async || {
         let shown = client.run(run).await;
         let pause = shown["pauses"].as_array().into_iter().flatten().find(|p| p["status"] == "pending");
         pause.and_then(|pause| pause["pause_id"].as_str()).map(str::to_string).ok_or(shown.to_string())
@@ -174,7 +174,7 @@ async fn pause_of(client: &Client, run: &str) -> String {
     .await
 }
 
-/// Short runs, one after the other, until it is ended.
+/// Submits short runs, one after the other, until it is ended.
 struct Load {
     is_over: Arc<AtomicBool>,
     taken: Arc<std::sync::Mutex<Vec<String>>>,
@@ -189,30 +189,30 @@ impl Load {
         let task = tokio::spawn(async move {
             while !ends.load(Ordering::Relaxed) {
                 let run = client.start(&Flow::new("start -> a -> end"), &[]).await;
-                takes.lock().expect("no holder of the list panics").push(run);
+                takes.lock().expect("the thread with the lock did not panic").push(run);
             }
         });
         Self { is_over, taken, task }
     }
 
-    /// Those that were accepted so far.
+    /// Waits for this many accepted runs and returns them.
     async fn at_least(&self, count: usize) -> Vec<String> {
         until("some runs of the load", LONG, async || {
-            let taken = self.taken.lock().expect("no holder of the list panics").clone();
+            let taken = self.taken.lock().expect("the thread with the lock did not panic").clone();
             if taken.len() >= count { Ok(taken) } else { Err(format!("{taken:?}")) }
         })
         .await
     }
 
-    /// Ends it: all that were accepted.
+    /// Ends the load and returns all accepted runs.
     async fn end(self) -> Vec<String> {
         self.is_over.store(true, Ordering::Relaxed);
         self.task.await.expect("the load is accepted");
-        std::mem::take(&mut self.taken.lock().expect("no holder of the list panics"))
+        std::mem::take(&mut self.taken.lock().expect("the thread with the lock did not panic"))
     }
 }
 
-/// The `sh` blocks of a section of the page, with folders and port of their own.
+/// The `sh` blocks of a section of the page, with these folders and this port.
 fn steps(heading: &str, backup: &Path, data: &Path, port: u16) -> Vec<String> {
     let path = workspace().join("docs/operations.md");
     let page = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -220,7 +220,7 @@ fn steps(heading: &str, backup: &Path, data: &Path, port: u16) -> Vec<String> {
     let section = section.unwrap_or_else(|| panic!("{} has no {heading:?}", path.display()));
     let section = section.split("\n#").next().expect("a text begins with something");
     let blocks = section.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
-    // Only root may be able to read the workspace.
+    // The workspace may be readable for root only.
     let readable = data.join("redis.conf");
     std::fs::copy(workspace().join("deploy/redis.conf"), &readable).expect("it can be copied");
     let mine = |block: &str| {
@@ -235,7 +235,7 @@ fn steps(heading: &str, backup: &Path, data: &Path, port: u16) -> Vec<String> {
     blocks
 }
 
-/// Follows a block to its end. None of its commands may complain.
+/// Runs a block. None of its commands may print an error.
 fn follow(block: &str) {
     let done =
         Command::new("sh").args(["-c", &format!("set -eu\n{block}")]).current_dir(workspace()).output();

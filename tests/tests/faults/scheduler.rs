@@ -10,11 +10,11 @@ use tidemill_tests::wait::{LONG, until};
 
 use super::{QUICK, chat};
 
-/// What a take-over may need behind the end of the lease, on a busy machine.
+/// The extra time for a take-over after the end of the lease, on a busy machine.
 const SLACK: Duration = Duration::from_secs(8);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_a_scheduler_dies_another_goes_on_and_clients_miss_nothing() {
+async fn when_a_scheduler_dies_another_continues_and_clients_miss_nothing() {
     let pieces = llm::many_pieces(40);
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 50).await;
     let cluster = Cluster::start(&QUICK, Some(&model)).await;
@@ -36,7 +36,7 @@ async fn when_a_scheduler_dies_another_goes_on_and_clients_miss_nothing() {
     let last = told.last_id().expect("events carry ids").to_string();
 
     let mut follower = lives.client().follow(&run, Some(&last)).await;
-    follower.next().await.expect("the run goes on");
+    follower.next().await.expect("the run continues");
     let waited = killed.elapsed();
     assert!(waited < Duration::from_millis(1500) + SLACK, "the take-over took {waited:?}");
     told.append(follower.to_the_end().await);
@@ -45,11 +45,11 @@ async fn when_a_scheduler_dies_another_goes_on_and_clients_miss_nothing() {
     assert_eq!(told.text(), pieces.concat());
     told.is_whole();
     told.nodes_end_once();
-    assert_eq!(model.requests().len(), 1, "the worker was not disturbed");
+    assert_eq!(model.requests().len(), 1, "the worker called the model only once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_submitted_to_a_scheduler_that_dies_at_once_runs_under_the_next() {
+async fn a_run_of_a_scheduler_that_dies_right_after_the_submission_is_run_by_the_next() {
     let model = llm::rules(json!([{"match": {}, "reply": "late"}])).await;
     let cluster = Cluster::start(&QUICK, Some(&model)).await;
     let mut first = cluster.scheduler().await;
@@ -86,7 +86,7 @@ async fn a_frozen_scheduler_that_wakes_up_applies_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scheduler_that_is_stopped_gives_its_shards_up_at_once() {
+async fn a_scheduler_that_is_stopped_releases_its_shards_at_once() {
     let model = llm::rules(json!([{"match": {}, "reply": "soon"}])).await;
     // With this lease only shards that were given up are taken in time.
     let lease = [("scheduler.shard_lease_ms", "120000")];
@@ -94,7 +94,7 @@ async fn a_scheduler_that_is_stopped_gives_its_shards_up_at_once() {
     let (mut first, _worker) = (cluster.scheduler().await, cluster.worker().await);
     answered(&first.client().ended(&first.client().start(&chat(), &[]).await).await, "soon");
     first.process.terminate();
-    assert!(first.process.ended(LONG).await.success(), "a stopped scheduler ends well");
+    assert!(first.process.ended(LONG).await.success(), "a stopped scheduler ends with success");
     let second = cluster.scheduler().await;
     answered(&second.client().ended(&second.client().start(&chat(), &[]).await).await, "soon");
 }

@@ -1,11 +1,11 @@
-//! Programs that find no Redis, or no scheduler, say so and end.
+//! Programs that find no Redis or no scheduler say so and end.
 
 use std::process::Command;
 
 use tidemill_tests::cluster::Cluster;
 use tidemill_tests::wait::LONG;
 
-/// Without what it needs: it ends with this code, and what it said contains all of these.
+/// Checks that the command ends with this code and that its last line contains all these parts.
 async fn ends_with(cluster: &Cluster, command: Command, code: i32, parts: &[&str]) {
     let mut process = cluster.spawn("refused", command);
     let end = process.ended(LONG).await;
@@ -32,13 +32,13 @@ async fn without_redis_every_program_says_where_it_looked_and_ends_with_3() {
 async fn without_a_scheduler_the_command_line_says_where_it_looked_and_ends_with_3() {
     let cluster = Cluster::start(&[], None).await;
     let mut command = cluster.command("tidemill");
-    // The port is Redis's own: something is there, and it is no scheduler.
+    // Nothing listens at port 1.
     command.args(["ps", "--url", "http://127.0.0.1:1"]);
     ends_with(&cluster, command, 3, &["127.0.0.1:1"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_setting_that_is_wrong_is_named_and_ends_with_2() {
+async fn a_wrong_setting_is_named_and_the_program_ends_with_2() {
     let cluster = Cluster::start(&[("worker.permit", "3")], None).await;
     for program in ["tidemill-scheduler", "tidemill-worker"] {
         ends_with(&cluster, cluster.command(program), 2, &["TIDEMILL_WORKER_PERMITS"]).await;

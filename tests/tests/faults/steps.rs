@@ -1,5 +1,5 @@
-//! A step whose worker dies around its call: what is recorded is not asked or called again, and what may have been called twice
-//! says so.
+//! A workflow step whose worker dies around its call: recorded calls are not made again, and possible duplicates are
+//! marked.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::crash::Program;
@@ -12,18 +12,19 @@ use tidemill_tests::redis::free_port;
 use super::QUICK;
 use super::crash_points::{Armed, END_MAX, start};
 
-/// What is left of a run whose worker has died once.
+/// The results of a run whose worker died once.
 struct Left {
-    /// How often the model was asked.
+    /// The number of calls to the model.
     asked: usize,
-    /// The keys that the calls carried.
+    /// The key of each call.
     keys: Vec<Option<String>>,
     run: Json,
-    /// What the node's record shows.
+    /// The record of the node.
     did: Json,
 }
 
-/// Dies at `at`; the node posts, with or without a city that a model has to find first.
+/// Runs a step whose worker dies at this crash point. The step posts a city; when `city` is `None`, a model must find
+/// it first.
 async fn goes_on(at: &str, city: Option<&str>) -> Left {
     let usage = json!({"prompt_tokens": 10, "completion_tokens": 2});
     let found = json!({"query": {"city": "Paris"}}).to_string();
@@ -57,7 +58,7 @@ async fn goes_on(at: &str, city: Option<&str>) -> Left {
     let patient = Patient::new(vec![scheduler_at]);
     let body = json!({"workflow": workflow.to_string(), "inputs": {}, "user": "tester"});
     let acting = async {
-        let run = patient.submit(&body, "once").await.expect("it is taken");
+        let run = patient.submit(&body, "once").await.expect("it is accepted");
         let told = patient.follow(&run, END_MAX).await.map_err(|(_, trouble)| trouble).expect("it ends");
         let mut ends = told.told.of_kind("node_run_succeeded").filter(|event| event.data["node_id"] == "w");
         let did = ends.next().expect("it ran").data["node_run_result"]["process_data"].clone();
@@ -65,13 +66,13 @@ async fn goes_on(at: &str, city: Option<&str>) -> Left {
     };
     let ((run, did), died) = tokio::join!(acting, armed.until_dead(at));
     died.expect("the worker dies");
-    let run = patient.run(&run).await.expect("it is there");
+    let run = patient.run(&run).await.expect("it exists");
     let keys = outside.take().into_iter().map(|call| call.key).collect();
     Left { asked: model.take_requests().len(), keys, run, did }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a23_a_call_that_was_recorded_is_not_made_again() {
+async fn se_a23_a_recorded_call_is_not_repeated() {
     let left = goes_on("worker.step_kept:1", Some("Rome")).await;
     assert_eq!((left.asked, left.keys.len()), (0, 1), "{:#}", left.run);
     assert_eq!(left.run["outputs"], json!({"said": "noted"}), "{:#}", left.run);
@@ -79,7 +80,8 @@ async fn se_a23_a_call_that_was_recorded_is_not_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a23_a_call_whose_answer_was_lost_is_made_again_under_the_same_key_and_says_so() {
+async fn se_a23_a_call_whose_answer_was_lost_is_repeated_with_the_same_key_and_marked_as_a_possible_duplicate()
+ {
     let left = goes_on("worker.step_made:1", Some("Rome")).await;
     assert_eq!((left.asked, left.keys.len()), (0, 2), "{:#}", left.run);
     assert!(left.keys[0].as_ref().is_some_and(|key| key.ends_with(":call:1")), "{:?}", left.keys);
@@ -89,8 +91,8 @@ async fn se_a23_a_call_whose_answer_was_lost_is_made_again_under_the_same_key_an
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a23_what_was_found_before_the_call_is_not_looked_for_again() {
-    // What the model said is recorded, then what came of it.
+async fn se_a23_a_value_that_was_found_before_the_call_is_not_searched_again() {
+    // The journal has the model's reply, then the value that was found in it.
     let left = goes_on("worker.step_kept:2", None).await;
     assert_eq!((left.asked, left.keys.len()), (1, 1), "{:#}", left.run);
     assert_eq!(left.run["total_tokens"], 12, "{:#}", left.run);

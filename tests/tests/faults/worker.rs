@@ -1,4 +1,4 @@
-//! Workers that die, freeze, drain and share.
+//! Workers that die, freeze, drain, or share work.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn two_workers_share_the_parallel_nodes_of_a_run() {
     let run = client
         .start(&Flow::new("start -> (llm1, llm2, llm3, llm4, llm5, llm6, llm7, llm8) -> end"), &[])
         .await;
-    // Neither can hold all of them: each takes four at most.
+    // Neither worker can hold all jobs: each takes at most four.
     let jobs = format!("tm:{{{}}}:jobs:default", client.run(&run).await["shard"]);
     until("both workers to hold jobs", LONG, async || {
         let held = cluster.redis.cli(&["XPENDING", &jobs, "workers", "-", "+", "20"]);
@@ -38,7 +38,7 @@ async fn two_workers_share_the_parallel_nodes_of_a_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_killed_in_the_middle_of_a_stream_leaves_a_run_whose_text_is_there_once() {
+async fn the_text_of_a_run_comes_once_although_its_worker_was_killed_while_it_streamed() {
     let pieces = llm::many_pieces(20);
     let all: String = pieces.concat();
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 60).await;
@@ -58,11 +58,11 @@ async fn a_worker_killed_in_the_middle_of_a_stream_leaves_a_run_whose_text_is_th
     assert_eq!(
         told.of_kind("node_run_stream_replaced").count(),
         1,
-        "what the dead one streamed is withdrawn"
+        "the text of the dead worker is withdrawn"
     );
     told.is_whole();
     told.nodes_end_once();
-    assert_eq!(model.requests().len(), 2, "asked once by each");
+    assert_eq!(model.requests().len(), 2, "each worker called it once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,7 +82,8 @@ async fn xc_02_a_frozen_worker_that_wakes_up_applies_nothing() {
     let before = client.ended(&run).await;
     answered(&before, &pieces.concat());
 
-    // It wakes up with its reply half read, and must do the next run alone: then what it had to say has been said.
+    // It wakes up with half of its reply read, and must run the next run alone. When that has ended, its old result
+    // has been reported too.
     second.process.kill();
     frozen.process.thaw();
     let next = client.start(&chat(), &[]).await;
@@ -99,7 +100,7 @@ async fn xc_02_a_frozen_worker_that_wakes_up_applies_nothing() {
 async fn a_worker_that_drains_hands_its_jobs_back_at_once() {
     let pieces = llm::many_pieces(30);
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 60).await;
-    // With this lease only a job that was handed back is taken in time.
+    // With this lease, a job moves in time only if it is handed back.
     let lease = [("worker.job_lease_ms", "120000"), ("worker.grace_seconds", "0")];
     let cluster = Cluster::start(&[&QUICK[..2], &lease].concat(), Some(&model)).await;
     let (scheduler, mut first) = (cluster.scheduler().await, cluster.worker().await);
@@ -110,7 +111,7 @@ async fn a_worker_that_drains_hands_its_jobs_back_at_once() {
     follower.until_text("<2>").await;
     let _second = cluster.worker().await;
     first.process.terminate();
-    assert!(first.process.ended(LONG).await.success(), "a drained worker ends well");
+    assert!(first.process.ended(LONG).await.success(), "a drained worker ends with success");
 
     let told = follower.to_the_end().await;
     let ended = client.ended(&run).await;
@@ -121,12 +122,12 @@ async fn a_worker_that_drains_hands_its_jobs_back_at_once() {
     assert_eq!(
         node.map(|node| &node["delivery"]),
         Some(&json!(1)),
-        "what was handed back is not counted: {ended:#}"
+        "a delivery that was handed back is not counted: {ended:#}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_drains_finishes_what_ends_within_its_grace_period() {
+async fn a_worker_that_drains_finishes_jobs_that_end_within_its_grace_period() {
     let model = llm::slow(&llm::many_pieces(8).iter().map(String::as_str).collect::<Vec<_>>(), 60).await;
     let cluster = Cluster::start(&QUICK, Some(&model)).await;
     let (scheduler, mut worker) = (cluster.scheduler().await, cluster.worker().await);
@@ -137,11 +138,11 @@ async fn a_worker_that_drains_finishes_what_ends_within_its_grace_period() {
     worker.process.terminate();
     assert!(worker.process.ended(LONG).await.success());
     answered(&client.ended(&run).await, &llm::many_pieces(8).concat());
-    assert_eq!(model.requests().len(), 1, "nobody had to ask again");
+    assert_eq!(model.requests().len(), 1, "no call was repeated");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_kills_three_workers_fails_its_node_and_not_the_fleet() {
+async fn a_job_that_kills_three_workers_fails_its_node_and_spares_the_other_workers() {
     let model = llm::rules(json!([{"match": {"equals": "poison"}, "reply": "x", "delay_ms": 60_000},
         {"match": {}, "reply": "fine"}]))
     .await;
@@ -164,7 +165,7 @@ async fn a_job_that_kills_three_workers_fails_its_node_and_not_the_fleet() {
 }
 
 async fn until_asked(model: &tidemill_mock_llm::Running, times: usize, worker: &Worker) {
-    until("the model to be asked", LONG, async || match model.requests().len() {
+    until("the model to be called", LONG, async || match model.requests().len() {
         asked if asked >= times => Ok(()),
         asked => Err(format!("{asked} times; the worker says {}", worker.process.said())),
     })

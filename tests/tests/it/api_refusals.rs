@@ -1,4 +1,4 @@
-//! What is asked wrongly: every refusal has its status, its code, and a message that names the thing.
+//! Wrong requests: every refusal has its status, its code, and a message that names the problem.
 
 use reqwest::Method;
 use serde_json::{Value as Json, json};
@@ -22,9 +22,9 @@ fn refused(what: &str, answer: &Answer, status: u16, code: &str, parts: &[&str])
     }
 }
 
-/// One after another on one system, since nothing here changes anything.
+/// All cases share one system, one after the other, because no request here changes anything.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_wrongly_is_refused_with_its_reason() {
+async fn a_wrong_request_is_refused_with_its_reason() {
     let model = llm::slow(&["x"], 0).await;
     let system = system(&[], &model).await;
     let admin = &system.client;
@@ -62,7 +62,11 @@ async fn workflows(admin: &Client) {
     refused("broken YAML", &broken, 422, "invalid_workflow", &[]);
     let first = &broken.body["diagnostics"][0];
     assert_eq!(first["code"], "parse.invalid_yaml", "{}", broken.text);
-    assert!(first["line"].as_u64().is_some_and(|line| line >= 2), "the line is told: {}", broken.text);
+    assert!(
+        first["line"].as_u64().is_some_and(|line| line >= 2),
+        "the message has the line: {}",
+        broken.text
+    );
 
     let large = vec![b'#'; 50 * 1024 * 1024];
     let large = import("text/yaml", large).await;
@@ -124,7 +128,7 @@ async fn inputs(admin: &Client) {
         refused(&what, &own, 400, "invalid_param", parts);
         let body = json!({"inputs": inputs.clone(), "user": "u", "response_mode": "blocking"});
         refused(&what, &app.post("/v1/workflows/run", &body).await, 400, "invalid_param", parts);
-        // On Dify the stream is open by the time that inputs are looked at.
+        // On Dify the stream is already open when inputs are checked.
         let body = json!({"inputs": inputs, "user": "u", "response_mode": "streaming"});
         let streamed = app.post("/v1/workflows/run", &body).await.text;
         let said = streamed.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or_default();

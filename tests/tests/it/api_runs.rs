@@ -1,4 +1,4 @@
-//! Runs over the HTTP interface: submitted, watched, read, stopped; Dify's way and our own.
+//! Runs over HTTP: submitted, followed, read and stopped, over Dify's API and our own.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -59,7 +59,7 @@ async fn a_run_can_be_waited_for_and_read_afterwards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_streams_as_dify_streams() {
+async fn a_run_streams_its_events_like_dify() {
     let pieces = llm::many_pieces(6);
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 30).await;
     let system = system(&[], &model).await;
@@ -87,8 +87,8 @@ async fn a_run_streams_as_dify_streams() {
         "{events:#?}"
     );
     let runs: HashSet<&str> = events.iter().filter_map(|event| event["workflow_run_id"].as_str()).collect();
-    assert_eq!(runs.len(), 1, "all tell of one run");
-    let last = events.last().expect("told above");
+    assert_eq!(runs.len(), 1, "all events are about one run");
+    let last = events.last().expect("there are events");
     assert_eq!(last["data"]["outputs"], json!({"llm": pieces.concat()}), "{last:#}");
 }
 
@@ -117,8 +117,8 @@ async fn a_stopped_run_stops_at_once_and_says_why() {
     let other = client.post(&commands, &json!({"command": "dance"})).await;
     assert_eq!((other.status, &other.body["code"]), (400, &json!("invalid_param")), "{}", other.text);
 
-    // The worker has room again at once, although the model would talk for another half minute.
-    until("the job to be gone", LONG, async || {
+    // The worker can take another job at once, although the model would stream for another half minute.
+    until("the job to be removed", LONG, async || {
         let shard = ended["shard"].to_string();
         let pending =
             system.cluster.redis.cli(&["XPENDING", &format!("tm:{{{shard}}}:jobs:default"), "workers"]);
@@ -128,7 +128,7 @@ async fn a_stopped_run_stops_at_once_and_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn difys_stop_stops_a_run() {
+async fn the_stop_request_of_difys_api_stops_a_run() {
     let model = llm::slow(&llm::many_pieces(400).iter().map(String::as_str).collect::<Vec<_>>(), 100).await;
     let system = system(&[], &model).await;
     let (_, app) = system.client.register(&greeting()).await;
@@ -189,7 +189,7 @@ async fn a_hundred_runs_at_once_all_end_with_their_own_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_value_of_megabytes_passes_through_whole() {
+async fn a_value_of_megabytes_passes_through_unchanged() {
     let model = llm::rules(json!([{"match": {}, "echo": "last_user"}])).await;
     let system = system(&[], &model).await;
     let text = "Größe ".repeat(300_000);
@@ -200,5 +200,5 @@ async fn a_value_of_megabytes_passes_through_whole() {
     let run = system.client.start(&flow.prompt("llm", "{{#start.t#}}"), &[("t", &text)]).await;
     let ended = system.client.ended(&run).await;
     assert_eq!(ended["status"], "succeeded", "{}", ended["error"]);
-    assert!(ended["outputs"]["llm"].as_str() == Some(&*text), "the text came back otherwise");
+    assert!(ended["outputs"]["llm"].as_str() == Some(&*text), "the text has changed");
 }

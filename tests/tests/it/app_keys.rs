@@ -1,4 +1,5 @@
-//! Keys of apps on real processes: made beside each other, revoked at one scheduler, refused at all.
+//! API keys of apps on real processes: an app may have several, and a key that one scheduler revokes is refused by
+//! all.
 
 use std::process::Output;
 
@@ -10,14 +11,14 @@ use tidemill_tests::flow::Flow;
 use tidemill_tests::process::Process;
 use tidemill_tests::wait::{LONG, until};
 
-/// Says something to the command, of a scheduler.
+/// Runs a command of `tidemill` against a scheduler.
 fn tidemill(cluster: &Cluster, scheduler: &Scheduler, words: &[&str]) -> Output {
     let mut command = cluster.command("tidemill");
     command.args(words).env("TIDEMILL_URL", format!("http://{}", scheduler.address));
     command.env("TIDEMILL_KEY", ADMIN_KEY).output().expect("it starts")
 }
 
-/// What it answers as JSON.
+/// Runs a command and returns its output as JSON.
 fn answered(cluster: &Cluster, scheduler: &Scheduler, words: &[&str]) -> Json {
     let output = tidemill(cluster, scheduler, &[words, &["--json"]].concat());
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -28,12 +29,12 @@ fn asked(mode: &str) -> Json {
     json!({"inputs": {}, "user": "u", "response_mode": mode})
 }
 
-/// The events of a stream up to its end.
+/// Reads all events of a stream, and calls `at_first` after the first message.
 async fn told(client: &Client, body: &Json, at_first: impl AsyncFnOnce()) -> Vec<Json> {
     let request = client.request(Method::POST, "/v1/workflows/run");
     let request = request.header("content-type", "application/json").body(body.to_string());
     let mut messages = client.open(request).await;
-    // The first message shows that the key was taken.
+    // The first message shows that the key was accepted.
     assert!(messages.next().await.is_some(), "the stream begins");
     at_first().await;
     let mut events = Vec::new();
@@ -43,9 +44,9 @@ async fn told(client: &Client, body: &Json, at_first: impl AsyncFnOnce()) -> Vec
     events
 }
 
-/// No worker runs at first, so that what is open stays open until the key ends it.
+/// No worker runs at first, so that open streams stay open until the key is revoked.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_is_revoked_at_one_scheduler_opens_nothing_at_any_and_its_runs_go_on() {
+async fn a_key_that_is_revoked_at_one_scheduler_is_refused_by_all_and_its_runs_continue() {
     let cluster = Cluster::start(&[], None).await;
     let (here, there) = (cluster.scheduler().await, cluster.scheduler().await);
     let flow = Flow::new("start -> a -> end");
@@ -81,7 +82,7 @@ async fn a_key_that_is_revoked_at_one_scheduler_opens_nothing_at_any_and_its_run
         }),
         old_there.post("/v1/workflows/run", &blocking)
     );
-    let last = events.last().expect("something was told");
+    let last = events.last().expect("there is an event");
     assert_eq!((&last["event"], &last["status"]), (&json!("error"), &json!(401)), "{events:?}");
     assert_eq!(waited.status, 401, "{}", waited.text);
     for client in [&old, &old_there] {
@@ -111,12 +112,12 @@ async fn a_key_that_is_revoked_at_one_scheduler_opens_nothing_at_any_and_its_run
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_from_the_time_when_each_app_had_one_is_listed_and_revoked_like_others() {
+async fn a_key_of_an_older_version_is_listed_and_revoked_like_others() {
     let cluster = Cluster::start(&[], None).await;
     let scheduler = cluster.scheduler().await;
     let admin = scheduler.client();
     let (app, old) = admin.register(&Flow::new("start -> end")).await;
-    // What an older version has left.
+    // The data that an older version has left.
     assert_eq!(cluster.redis.cli(&["DEL", "tm:keys:made"]).trim(), "1");
     assert_eq!(old.get("/v1/info").await.status, 200);
     let listed = admin.get(&format!("/api/v1/apps/{app}/keys")).await.body;
@@ -133,7 +134,7 @@ async fn a_key_from_the_time_when_each_app_had_one_is_listed_and_revoked_like_ot
     );
 }
 
-/// A full Redis refuses what needs memory; a key that has leaked goes all the same.
+/// A full Redis refuses commands that need memory, but a leaked key must still be revoked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_revoked_while_redis_is_full() {
     let cluster = Cluster::start(&[], None).await;
@@ -153,7 +154,7 @@ async fn a_key_is_revoked_while_redis_is_full() {
     assert_eq!(key.get("/v1/info").await.status, 401);
 }
 
-/// Starts `tidemill dev` on the cluster's Redis and waits until it has printed its greeting; the rest of the line behind each
+/// Starts `tidemill dev` on the cluster's Redis and waits for its greeting. Returns the rest of the line after each
 /// of these words.
 async fn dev<const N: usize>(cluster: &Cluster, words: [&str; N]) -> (Process, [String; N]) {
     let mut command = cluster.command("tidemill");
@@ -178,7 +179,7 @@ async fn dev<const N: usize>(cluster: &Cluster, words: [&str; N]) -> (Process, [
 async fn dev_prints_no_key_that_was_revoked() {
     let cluster = Cluster::start(&[], None).await;
     let flow = Flow::new("start -> a -> end").text();
-    std::fs::write(cluster.logs().join("flow.json"), flow).expect("there is room");
+    std::fs::write(cluster.logs().join("flow.json"), flow).expect("it can be written");
     let (mut first, [url, admin, app, key]) =
         dev(&cluster, ["Tidemill runs at http://", "admin key", "app", "key"]).await;
     let client = Client::new(&url, Some(&admin));
@@ -189,6 +190,6 @@ async fn dev_prints_no_key_that_was_revoked() {
     first.ended(LONG).await;
     let (second, [again, shown]) = dev(&cluster, ["app", "key"]).await;
     assert_eq!((again, shown), (app.clone(), format!("revoked; `tidemill keys add {app}` makes another")));
-    let kept = std::fs::read_to_string(cluster.logs().join("dev/apps.json")).expect("it is kept");
+    let kept = std::fs::read_to_string(cluster.logs().join("dev/apps.json")).expect("it was written");
     assert!(!second.said().contains(&key) && !kept.contains(&key), "{}", second.said());
 }

@@ -1,4 +1,4 @@
-//! Workflows as tools: apps of the namespace that run as runs of their own, on real processes.
+//! Workflows as tools: apps that run as sub-workflow runs, on real processes.
 
 use serde_json::{Value as Json, json};
 use tidemill_tests::client::Client;
@@ -7,7 +7,7 @@ use tidemill_tests::wait::{LONG, until};
 
 use super::system;
 
-/// A workflow file with these nodes between start and end, which gives out all of `outputs`.
+/// A workflow file with these nodes between start and end, and with these outputs.
 pub(super) fn file(
     name: &str,
     inputs: &[&str],
@@ -33,7 +33,7 @@ pub(super) fn file(
     .to_string()
 }
 
-/// A tool node that calls an app with a text.
+/// A tool node that calls an app with a text as its input.
 pub(super) fn tool(app: &str, input: &str, text: &str) -> Json {
     let mut parameters = json!({});
     parameters[input] = json!({"type": "mixed", "value": text});
@@ -98,7 +98,7 @@ async fn an_app_answers_as_a_tool_and_both_runs_name_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_goes_wrong_in_a_called_app_is_the_tools_error() {
+async fn an_error_in_a_called_app_is_the_error_of_the_tool() {
     let system =
         system(&[("run.call_depth_max", "2")], &llm::rules(json!([{"match": {}, "reply": "x"}])).await).await;
     let client = &system.client;
@@ -132,7 +132,7 @@ async fn what_goes_wrong_in_a_called_app_is_the_tools_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_called_app_cost_counts_for_its_caller_and_a_stop_reaches_it() {
+async fn the_cost_of_a_called_app_counts_for_its_caller_and_a_stop_reaches_it() {
     let model = llm::slow(&["one ", "two"], 1_500).await;
     let system = system(&[], &model).await;
     let client = &system.client;
@@ -140,7 +140,7 @@ async fn what_a_called_app_cost_counts_for_its_caller_and_a_stop_reaches_it() {
         "prompt_template": [{"role": "user", "text": "{{#start.name#}}"}], "context": {"enabled": false}});
     register(client, &file("Asks", &["name"], &[("l", ask)], &[("hi", ["l", "text"])])).await;
     let [first, second] = [submit(client, &caller("Asks")).await, submit(client, &caller("Asks")).await];
-    let called = until("the second call to be under way", LONG, async || {
+    let called = until("the second call to be running", LONG, async || {
         let shown = client.run(&second).await;
         let run = shown["calls"][0]["run"].as_str().map(str::to_string);
         let status = match &run {
@@ -172,7 +172,7 @@ async fn what_a_called_app_cost_counts_for_its_caller_and_a_stop_reaches_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_tried_again_calls_anew() {
+async fn a_node_that_is_retried_calls_the_app_again() {
     let model = llm::rules(json!([
         {"match": {}, "reply": "well", "status": 400, "fail_times": 1},
     ]))
@@ -190,7 +190,7 @@ async fn a_node_that_is_tried_again_calls_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_argument_and_a_large_output_travel_between_the_runs() {
+async fn a_large_argument_and_a_large_output_are_passed_between_the_runs() {
     let system = system(&[], &llm::rules(json!([{"match": {}, "reply": "x"}])).await).await;
     let client = &system.client;
     let echo = file("Echo", &["name"], &[("g", template("{{ name }}"))], &[("hi", ["g", "output"])]);
@@ -218,7 +218,7 @@ fn workflow_tool(app: &str, name: &str) -> Json {
     })
 }
 
-/// An agent with these tools.
+/// An agent node with these tools.
 fn agent(tools: &Json) -> Json {
     let constant = |value: Json| json!({"type": "constant", "value": value});
     json!({
@@ -233,7 +233,7 @@ fn agent(tools: &Json) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_calls_an_app_and_is_told_of_it_once() {
+async fn an_agent_calls_an_app_and_each_event_of_the_call_comes_once() {
     let usage = json!({"prompt_tokens": 8, "completion_tokens": 2});
     let call = json!([{"name": "greet", "arguments": {"name": "Ada"}}]);
     let model = llm::rules(json!([
@@ -253,7 +253,7 @@ async fn an_agent_calls_an_app_and_is_told_of_it_once() {
     let ended = client.ended(&run).await;
     assert_eq!((&ended["status"], &ended["calls_count"]), (&json!("succeeded"), &json!(1)), "{ended:#}");
     assert!(ended["outputs"]["text"].as_str().unwrap().ends_with("Done."), "{ended:#}");
-    // Two rounds of the agent, and the call of the model in the run that it has called.
+    // Two rounds of the agent, and the call of the model in the sub-workflow run.
     assert_eq!(ended["total_tokens"], 30, "{ended:#}");
     let told = client.follow(&run, None).await.to_the_end().await;
     for kind in ["tool_call_started", "workflow_called", "tool_call_completed"] {
@@ -261,7 +261,7 @@ async fn an_agent_calls_an_app_and_is_told_of_it_once() {
     }
     let completed = told.of_kind("tool_call_completed").next().unwrap();
     assert!(completed.data.to_string().contains("inner"), "{completed:#?}");
-    // The model is offered the app's start form.
+    // The model gets the app's start form as the parameters of the tool.
     let asked = model.requests();
     let tool = asked.iter().find_map(|request| request["tools"].get(0)).expect("a tool is offered");
     let name = json!({"name": {"type": "string", "description": "name"}});
@@ -270,7 +270,7 @@ async fn an_agent_calls_an_app_and_is_told_of_it_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_of_an_agent_that_waited_for_an_app_stands_as_it_stood() {
+async fn the_log_of_an_agent_is_unchanged_after_it_waited_for_an_app() {
     let call = |tool: &str| json!([{"name": tool, "arguments": {"name": "Ada"}}]);
     let model = llm::rules(json!([
         {"match": {"messages": 2, "has_tools": true}, "reply": "", "tool_calls": call("missing")},
@@ -290,7 +290,7 @@ async fn the_log_of_an_agent_that_waited_for_an_app_stands_as_it_stood() {
     let run = submit(client, &text).await;
     let ended = client.ended(&run).await;
     assert_eq!(ended["status"], "succeeded", "{ended:#}");
-    // The first call had failed when the job was put down for the second one.
+    // The first call had failed when the job was parked for the second one.
     let log = ended["outputs"]["log"].as_array().unwrap();
     for (label, status) in [("CALL missing", "error"), ("CALL greet", "success")] {
         let line =

@@ -1,4 +1,4 @@
-//! Chats over Dify's interface: messages, what a conversation remembers of them, and who may go on with it.
+//! Chats over Dify's API: messages, the memory of a conversation, and the user who may continue it.
 
 use reqwest::Method;
 use serde_json::{Value as Json, json};
@@ -33,7 +33,7 @@ fn names(events: &[Json]) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_remembers_what_was_said() {
+async fn a_conversation_remembers_earlier_messages() {
     let rules = json!([
         {"match": {"contains": "first"}, "chunks": ["one ", "answer"]},
         {"match": {}, "reply": "another"},
@@ -61,9 +61,9 @@ async fn a_conversation_remembers_what_was_said() {
     );
     let text: String = events.iter().filter_map(|event| event["answer"].as_str()).collect();
     assert_eq!(text, "one answer");
-    let end = events.iter().find(|event| event["event"] == "message_end").expect("told above");
+    let end = events.iter().find(|event| event["event"] == "message_end").expect("the list above has it");
     assert!(end["metadata"]["usage"]["total_tokens"].as_u64().is_some_and(|n| n > 0), "{end:#}");
-    let conversation = end["conversation_id"].as_str().expect("every event names it").to_owned();
+    let conversation = end["conversation_id"].as_str().expect("every event has the id").to_owned();
     assert!(events.iter().all(|event| event["conversation_id"] == conversation.as_str()), "{events:#?}");
     let began = &events[0]["data"]["inputs"];
     assert_eq!((&began["sys.query"], &began["sys.dialogue_count"]), (&json!("the first"), &json!(1)));
@@ -74,7 +74,7 @@ async fn a_conversation_remembers_what_was_said() {
         (&answer.body["event"], &answer.body["mode"], &answer.body["conversation_id"]),
         (&json!("message"), &json!("advanced-chat"), &json!(conversation))
     );
-    let second = answer.body["message_id"].as_str().expect("it is named");
+    let second = answer.body["message_id"].as_str().expect("it has an id");
     let second = app.get(&format!("/v1/workflows/run/{second}")).await;
     let inputs = second.body["inputs"].as_str().unwrap_or_default();
     assert!(inputs.contains(r#""sys.dialogue_count":2"#), "{}", second.text);
@@ -100,7 +100,7 @@ async fn a_conversation_remembers_what_was_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_of_somebody_else_is_not_gone_on_with() {
+async fn a_user_cannot_continue_the_conversation_of_another_user() {
     let model = llm::rules(json!([{"match": {}, "reply": "yes"}])).await;
     let system = system(&[], &model).await;
     let (_, app) = system.client.register(&chat()).await;
@@ -111,7 +111,7 @@ async fn a_conversation_of_somebody_else_is_not_gone_on_with() {
     body["user"] = json!("u2");
     let other = app.post("/v1/chat-messages", &body).await;
     assert_eq!(other.status, 200, "{}", other.text);
-    assert_ne!(other.body["conversation_id"], mine.as_str(), "a new one begins silently");
+    assert_ne!(other.body["conversation_id"], mine.as_str(), "a new conversation begins without an error");
     let unknown = message("hi", "8d5d1ac9-0a34-4d18-8f3f-111111111111", "blocking");
     let fresh = app.post("/v1/chat-messages", &unknown).await;
     assert_ne!(fresh.body["conversation_id"], unknown["conversation_id"], "{}", fresh.text);
@@ -120,7 +120,7 @@ async fn a_conversation_of_somebody_else_is_not_gone_on_with() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_that_do_not_fit_are_refused_as_by_dify() {
+async fn invalid_messages_are_refused_with_difys_errors() {
     let model = llm::rules(json!([{"match": {}, "status": 400, "error": "no such model"}])).await;
     let system = system(&[], &model).await;
     let (_, app) = system.client.register(&chat()).await;
@@ -146,7 +146,7 @@ async fn messages_that_do_not_fit_are_refused_as_by_dify() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_answer_keeps_what_was_said() {
+async fn a_stopped_answer_keeps_the_text_so_far() {
     let model = llm::slow(&llm::many_pieces(400).iter().map(String::as_str).collect::<Vec<_>>(), 50).await;
     let system = system(&[], &model).await;
     let (_, app) = system.client.register(&chat()).await;
@@ -158,7 +158,7 @@ async fn a_stopped_answer_keeps_what_was_said() {
         let event: Json = serde_json::from_str(&data).expect("events are JSON");
         if !is_told && event["answer"].as_str().is_some_and(|text| text.contains("<3>")) {
             is_told = true;
-            let task = event["task_id"].as_str().expect("every event names it");
+            let task = event["task_id"].as_str().expect("every event has the id");
             let stop = |user: &str| json!({"user": user});
             let path = format!("/v1/chat-messages/{task}/stop");
             let stranger = app.post(&path, &stop("u2")).await;
@@ -170,7 +170,7 @@ async fn a_stopped_answer_keeps_what_was_said() {
     let seen: String = events.iter().filter_map(|event| event["answer"].as_str()).collect();
     let finished = events.iter().find(|event| event["event"] == "workflow_finished").expect("it ended");
     assert_eq!(finished["data"]["status"], "stopped", "{finished:#}");
-    let conversation = finished["conversation_id"].as_str().expect("it is named");
+    let conversation = finished["conversation_id"].as_str().expect("it has an id");
     let listed = app.get(&format!("/v1/messages?user=u1&conversation_id={conversation}")).await;
     assert_eq!(listed.body["data"][0]["answer"], seen.as_str(), "{}", listed.text);
     assert!(seen.contains("<3>") && !seen.contains("<400>"), "{seen}");

@@ -1,4 +1,5 @@
-//! Nodes inside others, on real processes: extraction of a tool's inputs out of a conversation, and nodes of other types.
+//! Nodes inside other nodes, on real processes: the extraction of a tool's inputs from a conversation, and nodes of
+//! other types.
 
 use serde_json::{Value as Json, json};
 use tidemill_mock_llm::Running;
@@ -11,15 +12,15 @@ use super::{System, system};
 const QUESTION: &str = "find papers on Raft";
 const PROMPT: &str = "Extract keywords";
 
-/// What the workflows of the cases have in common: a model that answers a question, and a tool.
+/// The common parts of the workflows: a model that answers a question, and a tool.
 struct Setup {
     /// `tool_parameters` of the tool.
     parameters: Json,
     /// More fields of the tool node.
     more: Json,
-    /// Fields of `llm1` in place of the usual ones.
+    /// Fields of `llm1` that replace the usual ones.
     llm: Json,
-    /// Further nodes behind the tool, with the edges of each: `(node, source, handle)`.
+    /// Further nodes after the tool, with the edges of each: `(node, source, handle)`.
     behind: Vec<(Json, &'static str, &'static str)>,
     /// Outputs of the end node.
     outputs: Json,
@@ -106,7 +107,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// One whose model answers the question, and everything else by these rules.
+    /// Starts a fleet. Its model answers the question, and everything else by these rules.
     async fn start(rules: Json) -> Self {
         let mut all =
             vec![json!({"match": {"contains": QUESTION}, "reply": "Raft is …", "usage": usage(10, 5)})];
@@ -118,7 +119,7 @@ impl Fleet {
         Self { system, model, outside }
     }
 
-    /// The run of a workflow, when it is over, and what was told of it.
+    /// Runs a workflow to its end. Returns the run and its events.
     async fn run(&self, setup: &Setup) -> (Json, Transcript) {
         let client = &self.system.client;
         let body = json!({"workflow": setup.workflow(), "inputs": {"q": QUESTION}, "user": "tester"});
@@ -129,14 +130,14 @@ impl Fleet {
         (ended, told)
     }
 
-    /// What the tool was given, call by call.
+    /// The parameters of each call of the tool.
     fn called(&self) -> Vec<Json> {
         let read =
             |body: &str| serde_json::from_str::<Json>(body).expect("a call is JSON")["parameters"].clone();
         self.outside.take().iter().map(|call| read(&call.body)).collect()
     }
 
-    /// How often the model was asked besides by the first node.
+    /// The calls of the model except those by the first node.
     fn asked(&self) -> Vec<Json> {
         let requests = self.model.take_requests();
         let is_other = |request: &Json| !request["messages"].to_string().contains("Be brief.");
@@ -161,7 +162,7 @@ fn broken(times: Option<u64>) -> Json {
     json!([rule])
 }
 
-/// Kinds of events of a node itself, without its pieces of text and what happens within it.
+/// The types of a node's own events, without chunks and without events of its child nodes.
 fn kinds<'a>(told: &'a Transcript, node: &str) -> Vec<&'a str> {
     let of_node = told.events.iter().filter(|event| event.node() == Some(node));
     let kinds = of_node.map(|event| event.kind.as_str());
@@ -169,7 +170,7 @@ fn kinds<'a>(told: &'a Transcript, node: &str) -> Vec<&'a str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a02_a04_a06_a_tool_is_given_what_a_model_has_extracted() {
+async fn ve_a02_a04_a06_a_tool_gets_the_values_that_a_model_has_extracted() {
     let fleet = Fleet::start(keywords()).await;
     let (run, told) = fleet.run(&Setup::default()).await;
     assert_eq!(run["status"], "succeeded", "{run:#}");
@@ -187,7 +188,7 @@ async fn ve_a02_a04_a06_a_tool_is_given_what_a_model_has_extracted() {
 
     let of_two = |event: &&tidemill_tests::check::Event| match event.node() {
         Some("tool1_ext_1") => true,
-        // Its text is shown as well.
+        // The text of the tool is streamed as well.
         Some("tool1") => event.kind != "node_run_stream_chunk",
         _ => false,
     };
@@ -297,7 +298,7 @@ async fn ve_a03_the_model_is_that_of_the_source_unless_one_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a07_an_extraction_is_tried_again_as_its_parent_would_be() {
+async fn ve_a07_an_extraction_is_retried_like_its_parent() {
     let fleet = Fleet::start(broken(Some(2))).await;
     let retry = json!({"retry_config": {"max_retries": 3, "retry_interval": 10, "retry_enabled": true}});
     let (run, told) = fleet.run(&Setup { more: retry, ..Setup::default() }).await;
@@ -311,9 +312,9 @@ async fn ve_a07_an_extraction_is_tried_again_as_its_parent_would_be() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a07_a_parent_begins_behind_its_child_however_long_that_waits_in_between() {
+async fn ve_a07_a_parent_begins_after_its_child_however_long_the_child_waits() {
     let fleet = Fleet::start(broken(Some(1))).await;
-    // Longer than a worker waits with the job in its hands.
+    // Longer than a worker keeps a job while it waits.
     let retry = json!({"retry_config": {"max_retries": 3, "retry_interval": 1500, "retry_enabled": true}});
     let (run, told) = fleet.run(&Setup { more: retry, ..Setup::default() }).await;
     assert_eq!(run["status"], "succeeded", "{run:#}");
@@ -337,7 +338,7 @@ async fn ve_a07_a_parent_begins_behind_its_child_however_long_that_waits_in_betw
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a08_a09_a_failed_extraction_fails_its_parent_unless_that_knows_better() {
+async fn ve_a08_a09_a_failed_extraction_fails_its_parent_unless_there_is_a_default() {
     let fleet = Fleet::start(broken(None)).await;
     let retry = json!({"max_retries": 3, "retry_interval": 10, "retry_enabled": true});
     let (run, told) = fleet.run(&Setup { more: json!({"retry_config": retry}), ..Setup::default() }).await;
@@ -370,7 +371,7 @@ async fn ve_a08_a09_a_failed_extraction_fails_its_parent_unless_that_knows_bette
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a11_a_failed_extraction_takes_the_branch_for_failures() {
+async fn ve_a11_a_failed_extraction_takes_the_fail_branch() {
     let fleet = Fleet::start(broken(None)).await;
     let way = json!({"id": "other", "data": {"type": "template-transform", "title": "O", "template": "{{ t }}",
         "variables": [{"variable": "t", "value_selector": ["tool1", "error_type"]}]}});
@@ -386,7 +387,7 @@ async fn ve_a11_a_failed_extraction_takes_the_branch_for_failures() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a10_the_failed_one_of_two_extractions_is_replaced() {
+async fn ve_a10_of_two_extractions_only_the_failed_one_is_replaced() {
     let rules = json!([
         {"match": {"equals": PROMPT}, "reply": "a"},
         {"match": {"equals": "When?"}, "status": 400, "error": "no"},
@@ -399,7 +400,7 @@ async fn ve_a10_the_failed_one_of_two_extractions_is_replaced() {
         fleet.run(&Setup { parameters: parameters.clone(), more: more.clone(), ..Setup::default() }).await;
     assert_eq!(run["status"], "partial-succeeded", "{run:#}");
     assert_eq!(fleet.called(), [json!({"query": "a", "time_range": ""})]);
-    // One that says what stands for it.
+    // This extraction has its own default value.
     let mut own = parameters;
     own["time_range"]["value"]["default_value"] = json!("7d");
     fleet.run(&Setup { parameters: own, more, ..Setup::default() }).await;
@@ -407,17 +408,17 @@ async fn ve_a10_the_failed_one_of_two_extractions_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a12_a_variable_that_is_not_there_is_found_before_any_model_is_asked() {
+async fn ve_a12_a_missing_variable_is_reported_before_any_model_is_called() {
     let message = "Variable llm1.nothing not found in variable pool";
     is_refused("nothing", "VariableNotFoundError", message).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a13_a_source_that_is_a_text_is_found_before_any_model_is_asked() {
+async fn ve_a13_a_source_that_is_a_text_is_reported_before_any_model_is_called() {
     is_refused("text", "InvalidVariableTypeError", "Variable llm1.text is not a list type, got str").await;
 }
 
-/// An extraction out of this variable of the model fails its node, and nobody is asked, however often it might be tried.
+/// An extraction from this variable of the model fails its node. No model is called, and no retry is made.
 async fn is_refused(variable: &str, class: &str, message: &str) {
     let fleet = Fleet::start(keywords()).await;
     let more = json!({"retry_config": {"max_retries": 3, "retry_interval": 10, "retry_enabled": true}});
@@ -528,7 +529,7 @@ async fn unsteady() -> (String, std::sync::Arc<std::sync::atomic::AtomicUsize>) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a26_an_extraction_is_not_repeated_when_its_parent_is_tried_again() {
+async fn ve_a26_an_extraction_is_not_repeated_when_its_parent_is_retried() {
     let rules = json!([
         {"match": {"equals": PROMPT}, "reply": "Raft, consensus", "usage": usage(100, 20)},
         {"match": {}, "reply": "Raft is …", "usage": usage(10, 5)},
@@ -557,7 +558,7 @@ async fn ve_a26_an_extraction_is_not_repeated_when_its_parent_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a27_a_stop_while_a_child_speaks_ends_it_and_its_parent() {
+async fn ve_a27_a_stop_while_a_child_streams_ends_it_and_its_parent() {
     let slow =
         json!([{"match": {"equals": PROMPT}, "chunks": ["Raft", ", consensus"], "chunk_delay_ms": 20_000}]);
     let fleet = Fleet::start(slow).await;
@@ -587,7 +588,7 @@ async fn ve_a15_a_source_without_a_model_needs_one_that_is_named() {
         let source = json!({"source_node_id": "llm1", "source_variable": "said"});
         json!({"query": extraction(with(source, more))})
     };
-    // The node that is called llm1 is a code node here.
+    // Here the node with the id `llm1` is a code node.
     let replaced = |parameters: Json| {
         let mut document: Json =
             serde_json::from_str(&Setup { parameters, ..Setup::default() }.workflow()).expect("JSON");
@@ -612,7 +613,7 @@ async fn ve_a15_a_source_without_a_model_needs_one_that_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a21_what_stands_for_nothing_is_what_the_input_says() {
+async fn ve_a21_a_null_value_is_replaced_as_the_input_says() {
     let fleet = Fleet::start(json!([{"match": {"contains": "When?"}, "reply": "{\"range\": null}"}])).await;
     let extractor = json!({"id": "tool1_ext_time_range", "data": {
         "type": "llm", "title": "When", "parent_node_id": "tool1", "model": model("gpt-4"), "context": {"enabled": false},

@@ -1,4 +1,4 @@
-//! The front doors of real processes: connections that do nothing, few files, slow heads, wrong keys, metrics apart.
+//! The listeners of real processes: idle connections, few open files, slow headers, wrong keys, separate metrics.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use tidemill_tests::wait::{LONG, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What the test itself needs beside the connections that it holds.
+/// The open files that the test itself needs besides its connections.
 const OWN_FILES: u64 = 200;
 
-/// A scheduler whose shell has limited its files: `ulimit` and its arguments.
+/// Starts a scheduler in a shell that has limited its open files; `ulimit` has the arguments of that command.
 async fn scheduler_under(cluster: &Cluster, ulimit: &str) -> Scheduler {
     let program = cluster.command("tidemill-scheduler");
     let mut command = Command::new("sh");
@@ -31,7 +31,7 @@ async fn scheduler_under(cluster: &Cluster, ulimit: &str) -> Scheduler {
     cluster.scheduler_of(command).await
 }
 
-/// So many connections that send nothing.
+/// Opens this many connections that send nothing.
 async fn held(address: &str, count: usize) -> Vec<TcpStream> {
     let room = open_files::prepare(&Need { own: OWN_FILES, connections: count, settings: "this test" });
     assert_eq!(room, count, "this test needs more open files: raise ulimit -Hn");
@@ -50,12 +50,12 @@ async fn serves(client: &Client) {
     assert_eq!(client.ended(&run).await["status"], "succeeded");
 }
 
-/// Connections that do nothing are as many as they like.
+/// These limits are so high that no idle connection is closed for them.
 const PATIENT: [(&str, &str); 2] =
     [("scheduler.header_timeout_ms", "600000"), ("scheduler.idle_seconds", "600")];
 
 #[tokio::test]
-async fn idle_connections_take_the_api_from_nobody_while_files_are_enough() {
+async fn idle_connections_do_not_block_the_api_while_there_are_enough_files() {
     let cluster = Cluster::start(&PATIENT, None).await;
     let scheduler = scheduler_under(&cluster, "-S -n 1024").await;
     let mut all = Vec::new();
@@ -63,13 +63,13 @@ async fn idle_connections_take_the_api_from_nobody_while_files_are_enough() {
         all.extend(held(&scheduler.address, count).await);
         serves(&scheduler.client()).await;
     }
-    // The soft limit was raised, so none had to go.
+    // The soft limit was raised, so no connection was closed.
     let metrics = scheduler.client().get("/metrics").await.text;
     assert!(!metrics.contains("reason=\"room\""), "{metrics}");
 }
 
 #[tokio::test]
-async fn idle_connections_take_the_api_from_nobody_where_files_are_few() {
+async fn idle_connections_do_not_block_the_api_when_there_are_few_files() {
     let cluster = Cluster::start(&PATIENT, None).await;
     let mut scheduler = scheduler_under(&cluster, "-n 1024").await;
     let said = scheduler.process.said();
@@ -88,12 +88,12 @@ async fn idle_connections_take_the_api_from_nobody_where_files_are_few() {
 }
 
 #[tokio::test]
-async fn a_head_that_comes_by_the_byte_is_cut_and_a_stream_is_not() {
+async fn a_header_that_arrives_slowly_is_cut_off_and_a_silent_stream_is_not() {
     let settings = [("scheduler.header_timeout_ms", "2000"), ("scheduler.idle_seconds", "2")];
     let cluster = Cluster::start(&settings, None).await;
     let scheduler = cluster.scheduler().await;
     let client = scheduler.client();
-    // No worker: the run waits, and its stream is silent.
+    // No worker runs, so the run waits and its stream is silent.
     let run = client.start(&Flow::new("start -> code -> end"), &[]).await;
     let mut following = client.follow(&run, None).await;
     let mut slow = TcpStream::connect(&scheduler.address).await.expect("a connection");
@@ -102,7 +102,7 @@ async fn a_head_that_comes_by_the_byte_is_cut_and_a_stream_is_not() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(LONG, cut).await.expect("a head by the byte is cut");
+    tokio::time::timeout(LONG, cut).await.expect("a slow header is cut off");
     let mut idle = TcpStream::connect(&scheduler.address).await.expect("a connection");
     idle.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("it can be written");
     let mut all = Vec::new();
@@ -133,7 +133,7 @@ async fn a_client_that_tries_keys_is_slowed_down_and_the_right_key_is_served_at_
         async move { client.send(request).await }
     };
     for (path, right) in [("/api/v1/runs", &client), ("/v1/info", &app)] {
-        // However slow this machine is, some second has seventeen of them.
+        // However slow this machine is, there is a second with seventeen tries.
         let slowed = until("a 429", LONG, async || {
             let tries = (0..64).map(|_| from(&wrong, path, "192.0.2.1"));
             let answers = futures_util::future::join_all(tries).await;
@@ -151,7 +151,7 @@ async fn a_client_that_tries_keys_is_slowed_down_and_the_right_key_is_served_at_
 }
 
 #[tokio::test]
-async fn metrics_may_have_a_listener_of_their_own() {
+async fn metrics_may_have_their_own_listener() {
     let cluster = Cluster::start(&[("scheduler.metrics_listen", "127.0.0.1:0")], None).await;
     let mut scheduler = cluster.scheduler().await;
     assert_eq!(scheduler.client().get("/metrics").await.status, 404);
@@ -168,7 +168,7 @@ async fn metrics_may_have_a_listener_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_worker_answers_its_probes_beside_connections_that_do_nothing() {
+async fn a_worker_answers_its_probes_despite_idle_connections() {
     let cluster =
         Cluster::start(&[("worker.connections_max", "10"), ("worker.idle_seconds", "600")], None).await;
     let _scheduler = cluster.scheduler().await;

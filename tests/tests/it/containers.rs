@@ -1,5 +1,5 @@
-//! Containers on real processes: many items over several workers, large lists that no scheduler reads, and what is left
-//! in Redis while they run.
+//! Containers on real processes: many items on several workers, large lists that no scheduler reads, and their data
+//! in Redis.
 
 use serde_json::{Value as Json, json};
 use tidemill_tests::cluster::Cluster;
@@ -8,7 +8,7 @@ const EACH: &str = include_str!("workflows/each_in_parallel.yml");
 const COUNT: &str = include_str!("workflows/count_up.yml");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_items_spread_over_the_fleet_and_come_out_in_order() {
+async fn many_items_run_on_all_workers_and_their_outputs_are_in_order() {
     let cluster = Cluster::start(&[], None).await;
     let (scheduler, _one, _two) = (cluster.scheduler().await, cluster.worker().await, cluster.worker().await);
     let client = scheduler.client();
@@ -26,7 +26,7 @@ async fn many_items_spread_over_the_fleet_and_come_out_in_order() {
     let holders: Vec<Json> =
         told.of_kind("node_run_succeeded").map(|e| e.data["in_iteration_id"].clone()).collect();
     assert_eq!(holders.iter().filter(|of| **of == json!("each")).count(), 400);
-    // Of the frames nothing is left, and no job either.
+    // No frame and no job is left.
     let left = cluster.redis.cli(&["HLEN", &format!("tm:{{{}}}:run:{run}:collected", ended["shard"])]);
     assert_eq!(left.trim(), "0");
     let state = cluster.redis.cli(&["HKEYS", &format!("tm:{{{}}}:run:{run}:state", ended["shard"])]);
@@ -34,11 +34,12 @@ async fn many_items_spread_over_the_fleet_and_come_out_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_and_its_outputs_may_be_larger_than_a_scheduler_reads() {
+async fn a_list_and_its_outputs_may_be_larger_than_what_a_scheduler_reads() {
     let cluster = Cluster::start(&[], None).await;
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
-    // Each item fits in line, all of them do not; each output is stored apart, and their list by a worker.
+    // Each item is small enough to be stored in the run, but all of them together are not. Each output is a blob, and
+    // a worker makes their list.
     let items: Vec<String> = (0..30).map(|n| format!("{n}").repeat(6_000)).collect();
     let run = client.submit(&json!({"workflow": EACH, "inputs": {"items": {"list": items}}})).await;
     let ended = client.ended(&run).await;
@@ -53,7 +54,7 @@ async fn a_list_and_its_outputs_may_be_larger_than_a_scheduler_reads() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_keeps_what_a_loop_counted() {
+async fn a_conversation_keeps_the_count_of_a_loop() {
     let cluster = Cluster::start(&[], None).await;
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();

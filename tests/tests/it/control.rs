@@ -11,7 +11,7 @@ use tidemill_tests::wait::{LONG, until};
 use super::system;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_cuts_the_model_off_within_a_second() {
+async fn a_stop_ends_the_call_of_the_model_within_a_second() {
     let model = llm::slow(&["a", "b", "c"], 60_000).await;
     let system = system(&[], &model).await;
     let run = system
@@ -28,7 +28,7 @@ async fn a_stop_cuts_the_model_off_within_a_second() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pause_lets_running_nodes_end_and_a_resume_goes_on() {
+async fn a_pause_lets_running_nodes_end_and_a_resume_continues_the_run() {
     let model = llm::slow(&["one ", "two"], 300).await;
     let system = system(&[], &model).await;
     let flow = Flow::new("start -> llm -> b -> end");
@@ -37,7 +37,7 @@ async fn a_pause_lets_running_nodes_end_and_a_resume_goes_on() {
     let path = format!("/api/v1/runs/{run}/commands");
     let pause = json!({"command": "pause", "reason": "lunch", "key": "p1"});
     for _ in 0..2 {
-        assert_eq!(system.client.post(&path, &pause).await.status, 202, "one key is one command");
+        assert_eq!(system.client.post(&path, &pause).await.status, 202, "the same key is the same command");
     }
     let other = system.client.post(&path, &json!({"command": "resume", "key": "p1"})).await;
     assert_eq!((other.status, &other.body["code"]), (409, &json!("key_taken")), "{}", other.text);
@@ -66,7 +66,7 @@ async fn a_pause_lets_running_nodes_end_and_a_resume_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tc_b_003_a_call_that_lies_too_deep_is_refused() {
+async fn tc_b_003_a_call_that_is_nested_too_deep_is_refused() {
     let cluster = Cluster::start(&[], None).await;
     let scheduler = cluster.scheduler().await;
     let flow = Flow::new("start -> end");
@@ -82,7 +82,7 @@ async fn tc_b_003_a_call_that_lies_too_deep_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_no_worker_takes_in_time_fails_with_that() {
+async fn a_job_that_no_worker_takes_in_time_fails_its_node() {
     let cluster = Cluster::start(&[], None).await;
     let scheduler = cluster.scheduler().await;
     let flow = Flow::new("start -> a -> end")

@@ -1,5 +1,5 @@
-//! Conversations over Dify's interface: listed, named, removed, their variables set, their messages rated; and who sees none
-//! of it.
+//! Conversations over Dify's API: users list, name and remove them, set their variables and rate their messages;
+//! other users see nothing of them.
 
 use reqwest::Method;
 use serde_json::{Value as Json, json};
@@ -28,7 +28,7 @@ fn text(value: &Json) -> String {
     value.as_str().expect("a text").to_string()
 }
 
-/// A chat that counts its turns in `count`, keeps what was said in `log`, and answers `<turn>: <question>`.
+/// A chat that counts its turns in `count`, keeps the questions in `log`, and answers `<turn>: <question>`.
 fn counting() -> Json {
     let flow = Flow::new("start -> note -> answer")
         .with(
@@ -64,7 +64,7 @@ fn names(answer: &Answer) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_lists_names_and_removes_his_conversations() {
+async fn a_user_lists_and_names_and_removes_conversations() {
     let model = llm::rules(json!([{"match": {}, "reply": "yes"}])).await;
     let system = system(&[], &model).await;
     let app = register(&system, &counting()).await;
@@ -134,20 +134,20 @@ async fn a_user_lists_names_and_removes_his_conversations() {
     let messages = app.get(&format!("/v1/messages?user=u1&conversation_id={}", begun[1])).await;
     assert_eq!(messages.status, 404, "{}", messages.text);
     let fresh = say(&app, "u1", "hello?", &begun[1]).await;
-    assert_ne!(fresh["conversation_id"], begun[1].as_str(), "a new one begins silently");
+    assert_ne!(fresh["conversation_id"], begun[1].as_str(), "a new conversation begins without an error");
     assert_eq!(fresh["answer"], "1: hello?");
     let left = system.cluster.redis.cli(&["--scan", "--pattern", &format!("*{}*", begun[1])]);
-    assert_eq!(left, "", "nothing of it is left");
+    assert_eq!(left, "", "no data of it is left");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn conversations_that_are_over_leave_the_list() {
+async fn expired_conversations_are_not_listed() {
     let model = llm::rules(json!([{"match": {}, "reply": "yes"}])).await;
     let system = system(&[("scheduler.conversation_retention_seconds", "2")], &model).await;
     let app = register(&system, &counting()).await;
     say(&app, "u1", "one", "").await;
-    until("the conversation to go", LONG, async || {
-        // Another one is used all the time, so the list itself lives on.
+    until("the conversation to be removed", LONG, async || {
+        // Another conversation is used all the time, so that the list itself does not expire.
         let mine = say(&app, "u1", "two", "").await;
         say(&app, "u1", "two", &text(&mine["conversation_id"])).await;
         let listed = names(&app.get("/v1/conversations?user=u1").await);
@@ -198,7 +198,11 @@ async fn conversation_variables_are_shown_and_set() {
     let large: Vec<String> = (0..3000).map(|n| format!("line {n}")).collect();
     let log = "22222222-2222-4222-8222-222222222222";
     assert_eq!(set(log, json!({"user": "u1", "value": large})).await.status, 200);
-    assert_eq!(say(&app, "u1", "more", &id).await["answer"], "42: more", "the next run is told what was set");
+    assert_eq!(
+        say(&app, "u1", "more", &id).await["answer"],
+        "42: more",
+        "the next run reads the value that was set"
+    );
     let listed = shown("&variable_name=log").await;
     assert!(text(&listed.body["data"][0]["value"]).ends_with("'line 2999', 'more']"), "{}", listed.text);
     for (variable, body, status, says) in [
@@ -232,7 +236,7 @@ async fn conversation_variables_are_shown_and_set() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_is_rated_by_who_asked_it() {
+async fn a_message_is_rated_by_the_user_who_asked_it() {
     let model = llm::rules(json!([{"match": {}, "reply": "yes"}])).await;
     let system = system(&[], &model).await;
     let app = register(&system, &counting()).await;
@@ -281,7 +285,7 @@ async fn a_message_is_rated_by_who_asked_it() {
     assert_eq!(app.get("/v1/parameters").await.body["suggested_questions_after_answer"]["enabled"], false);
 }
 
-/// A chat whose model is slow, and that counts its turns before and after it is asked.
+/// A chat with a slow model that counts its turns before and after the call.
 fn slow_counting() -> Json {
     let add = json!({"type": "assigner", "version": "2", "items": [
         {"variable_selector": ["conversation", "count"], "input_type": "constant", "operation": "+=", "value": 1},
@@ -300,7 +304,7 @@ fn slow_counting() -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_under_way_has_the_last_word_on_what_it_writes_and_none_on_what_is_gone() {
+async fn a_running_chat_overwrites_the_variables_that_it_writes_and_restores_no_removed_conversation() {
     let pieces = llm::many_pieces(40);
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 50).await;
     let system = system(&[], &model).await;
@@ -311,7 +315,7 @@ async fn a_run_under_way_has_the_last_word_on_what_it_writes_and_none_on_what_is
             app.request(Method::POST, "/v1/chat-messages").header("content-type", "application/json");
         let mut stream = app.open(request.body(body.to_string())).await;
         loop {
-            let data = stream.next().await.expect("it goes on").data.unwrap_or_default();
+            let data = stream.next().await.expect("the stream continues").data.unwrap_or_default();
             let event: Json = serde_json::from_str(&data).unwrap_or_default();
             if event["answer"].as_str().is_some_and(|text| text.contains("<2>")) {
                 return (stream, text(&event["conversation_id"]));
@@ -335,7 +339,7 @@ async fn a_run_under_way_has_the_last_word_on_what_it_writes_and_none_on_what_is
     let listed = app.get(&format!("{path}?user=u1")).await;
     let values: Vec<&Json> =
         listed.body["data"].as_array().into_iter().flatten().map(|it| &it["value"]).collect();
-    assert_eq!(values, ["2", "gay"], "it writes what it counted, and nothing else");
+    assert_eq!(values, ["2", "gay"], "the run writes its count and no other variable");
 
     let (mut stream, id) = begin("second").await;
     let removed =
@@ -346,9 +350,9 @@ async fn a_run_under_way_has_the_last_word_on_what_it_writes_and_none_on_what_is
         let event: Json = serde_json::from_str(&message.data.unwrap_or_default()).unwrap_or_default();
         said.push_str(event["answer"].as_str().unwrap_or_default());
     }
-    assert!(said.ends_with("<40>"), "the answer is told to its end: {said}");
+    assert!(said.ends_with("<40>"), "the answer is streamed to its end: {said}");
     assert_eq!(app.get(&format!("/v1/messages?user=u1&conversation_id={id}")).await.status, 404);
-    until("nothing of it to be left", LONG, async || {
+    until("no data of it to be left", LONG, async || {
         let left = system.cluster.redis.cli(&["--scan", "--pattern", &format!("*conversation:{id}*")]);
         let unsettled = system.cluster.redis.cli(&["--scan", "--pattern", "*unsettled"]);
         if left.is_empty() && unsettled.is_empty() { Ok(()) } else { Err(left + &unsettled) }
@@ -357,7 +361,7 @@ async fn a_run_under_way_has_the_last_word_on_what_it_writes_and_none_on_what_is
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_is_taken_up_again_where_it_was_left() {
+async fn a_client_can_continue_an_answer_where_it_stopped_reading() {
     let pieces = llm::many_pieces(40);
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 50).await;
     let system = system(&[], &model).await;
@@ -367,9 +371,9 @@ async fn an_answer_is_taken_up_again_where_it_was_left() {
     let request = app.request(Method::POST, "/v1/chat-messages").header("content-type", "application/json");
     let mut stream = app.open(request.body(body.to_string())).await;
     let (mut seen, mut place, mut task) = (String::new(), None, String::new());
-    // Of several events that come from one entry only the last has its id.
+    // When one entry has several events, only the last of them has the id.
     while !seen.contains("<5>") || place.is_none() {
-        let message = stream.next().await.expect("it goes on");
+        let message = stream.next().await.expect("the stream continues");
         place = message.id;
         let event: Json = serde_json::from_str(&message.data.unwrap_or_default()).unwrap_or_default();
         seen.push_str(event["answer"].as_str().unwrap_or_default());
@@ -389,7 +393,7 @@ async fn an_answer_is_taken_up_again_where_it_was_left() {
         }
         assert!(event["event"].is_null() || event["message_id"] == task.as_str(), "{event:#}");
     }
-    assert_eq!(shown, pieces.concat(), "who comes late is told what stands there, and then the rest");
+    assert_eq!(shown, pieces.concat(), "a late client receives the text so far, and then the rest");
 
     let again = app.request(Method::GET, &path).header("last-event-id", place.expect("events have ids"));
     let mut again = app.open(again).await;
@@ -408,7 +412,7 @@ async fn an_answer_is_taken_up_again_where_it_was_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chat_that_goes_on_from_a_snapshot_is_kept_with_its_conversation() {
+async fn a_chat_that_continues_from_a_snapshot_belongs_to_its_conversation() {
     let pieces = llm::many_pieces(20);
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 50).await;
     let system = system(&[], &model).await;
@@ -418,7 +422,7 @@ async fn a_chat_that_goes_on_from_a_snapshot_is_kept_with_its_conversation() {
     let mut stream = app.open(request.body(body.to_string())).await;
     let (mut run, mut id) = (String::new(), String::new());
     while run.is_empty() {
-        let data = stream.next().await.expect("it goes on").data.unwrap_or_default();
+        let data = stream.next().await.expect("the stream continues").data.unwrap_or_default();
         let event: Json = serde_json::from_str(&data).unwrap_or_default();
         if event["event"] == "message" {
             (run, id) = (text(&event["message_id"]), text(&event["conversation_id"]));
@@ -472,7 +476,7 @@ async fn a_stopped_answer_is_remembered_and_a_failed_one_is_not() {
 
     let body = json!({
         "query": "talk", "inputs": {}, "user": "u1", "conversation_id": id, "response_mode": "streaming",
-        // As front-ends send it; a conversation has no branches over this interface.
+        // Front-ends send this field, but conversations have no branches in this API.
         "parent_message_id": null,
     });
     let request = app.request(Method::POST, "/v1/chat-messages").header("content-type", "application/json");
@@ -488,7 +492,7 @@ async fn a_stopped_answer_is_remembered_and_a_failed_one_is_not() {
         }
     }
     for _ in 0..2 {
-        // Who asks again adds a message.
+        // A repeated question adds a message.
         assert_eq!(say(&app, "u1", "again", &id).await["answer"], "well");
     }
     let listed = app.get(&format!("/v1/messages?user=u1&conversation_id={id}")).await;
@@ -499,7 +503,7 @@ async fn a_stopped_answer_is_remembered_and_a_failed_one_is_not() {
     let failed = &listed.body["data"][0];
     assert_eq!(failed["status"], "error", "{failed:#}");
     assert!(text(&failed["error"]).starts_with("Run failed: "), "{failed:#}");
-    let last = model.requests().pop().expect("it was asked");
+    let last = model.requests().pop().expect("it was called");
     let told: Vec<&Json> =
         last["messages"].as_array().into_iter().flatten().map(|it| &it["content"]).collect();
     assert_eq!(told, ["Be brief.", "talk", seen.as_str(), "again", "well", "again"], "{last:#}");

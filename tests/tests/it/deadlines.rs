@@ -1,4 +1,4 @@
-//! When a run has to be over: it is stopped then, whatever it does or waits for, and whoever has died meanwhile.
+//! Deadlines: a run is stopped at its deadline, whatever it does or waits for, and whichever processes have died.
 
 use serde_json::{Value as Json, json};
 use tidemill_tests::cluster::Cluster;
@@ -20,7 +20,7 @@ fn is_stopped(run: &Json, may_take_ms: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_works_is_stopped_at_its_deadline_and_one_that_is_over_before_is_not() {
+async fn a_running_run_is_stopped_at_its_deadline_and_one_that_has_ended_before_is_not() {
     let model = llm::rules(json!([
         {"match": {"contains": "slow"}, "reply": "late", "delay_ms": 60_000},
         {"match": {}, "reply": "soon"},
@@ -48,7 +48,7 @@ async fn a_run_that_works_is_stopped_at_its_deadline_and_one_that_is_over_before
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_waits_for_somebody_is_stopped_by_whoever_has_its_shard_then() {
+async fn a_run_that_waits_for_a_person_is_stopped_by_the_scheduler_that_owns_its_shard_then() {
     let cluster = Cluster::start(&[], None).await;
     let (mut scheduler, mut worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
@@ -65,5 +65,5 @@ async fn a_run_that_waits_for_somebody_is_stopped_by_whoever_has_its_shard_then(
     let ended = scheduler.client().ended(&run).await;
     is_stopped(&ended, 4000);
     let open = ended["pauses"].as_array().into_iter().flatten().filter(|pause| pause["status"] == "pending");
-    assert_eq!(open.count(), 0, "nobody is asked any more: {ended:#}");
+    assert_eq!(open.count(), 0, "no pause is open any more: {ended:#}");
 }

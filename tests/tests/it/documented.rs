@@ -1,5 +1,5 @@
-//! Public functions, types and constants have a doc comment. Fields and variants need one only where the name does not
-//! say enough, so the compiler's `missing_docs`, which wants one for each, is not used.
+//! Every public function, type and constant has a doc comment. The compiler's `missing_docs` also wants one for every
+//! field and variant, even when the name says enough, so it is not used.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn is_public_item(line: &str) -> bool {
     ITEMS.iter().any(|item| rest.starts_with(item))
 }
 
-/// Whether a doc comment stands above a line, with at most attributes in between.
+/// Returns true when a doc comment is above a line, with only attributes between them.
 fn is_documented(above: &[&str]) -> bool {
     for line in above.iter().rev().map(|line| line.trim()) {
         if line.starts_with("///") {

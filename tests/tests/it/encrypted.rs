@@ -1,4 +1,4 @@
-//! Redis behind TLS, and what is said when the two sides do not find each other.
+//! Redis over TLS, and the messages when client and server do not match.
 
 use tidemill_common::config::RedisConfig;
 use tidemill_common::store::Runs as _;
@@ -11,17 +11,18 @@ fn config(url: String, ca_file: String) -> RedisConfig {
     RedisConfig { url: url.into(), ca_file, timeout_ms: 700, ..RedisConfig::default() }
 }
 
-/// What a process says that is to use this address.
+/// The error of a process that uses this address.
 async fn complaint(url: String, ca_file: String) -> String {
     let store = RedisStore::new(&config(url, ca_file), StoreLimits::default()).expect("an address");
     store.check().await.err().map(|error| error.to_string()).unwrap_or_default()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_contract_is_kept_over_tls_too() {
+async fn the_store_contract_also_holds_over_tls() {
     let redis = Redis::start_encrypted().await;
     let (url, ca_file) = redis.encrypted();
-    // All its conversations: the shared connection, lines, those for values and for what is published.
+    // All kinds of connections use TLS: the shared connection, the lines for single requests and values, and
+    // subscriptions.
     kept_by(|namespace| RedisConfig {
         url: url.clone().into(),
         ca_file: ca_file.clone(),
@@ -32,7 +33,7 @@ async fn the_contract_is_kept_over_tls_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_speaks_otherwise_than_the_server_is_told_what_to_look_at() {
+async fn a_mismatch_between_client_and_server_names_the_setting_to_check() {
     let redis = Redis::start_encrypted().await;
     let (url, ca_file) = redis.encrypted();
     let plain = url.replace("rediss://", "redis://");
@@ -46,7 +47,7 @@ async fn who_speaks_otherwise_than_the_server_is_told_what_to_look_at() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_password_is_said_to_be_one() {
+async fn a_wrong_password_is_named_as_the_problem() {
     let redis = Redis::start().await;
     for address in ["redis://:wrong@", "redis://somebody:wrong@"] {
         let said = complaint(redis.url().replace("redis://", address), String::new()).await;

@@ -1,4 +1,4 @@
-//! The event stream of a run: whole, numbered, and the same for whoever comes back behind any id.
+//! The event stream of a run: complete, numbered, and the same for a client that reconnects after any event.
 
 use serde_json::json;
 use tidemill_tests::flow::Flow;
@@ -7,7 +7,7 @@ use tidemill_tests::llm;
 use super::system;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_comes_back_behind_any_event_misses_nothing_and_hears_nothing_twice() {
+async fn a_client_that_reconnects_after_any_event_receives_each_event_once() {
     let pieces = llm::many_pieces(8);
     let model = llm::slow(&pieces.iter().map(String::as_str).collect::<Vec<_>>(), 30).await;
     let system = system(&[], &model).await;
@@ -19,12 +19,16 @@ async fn whoever_comes_back_behind_any_event_misses_nothing_and_hears_nothing_tw
     live.is_whole();
     live.nodes_end_once();
     assert_eq!(live.text(), pieces.concat());
-    assert_eq!(client.follow(&run, None).await.to_the_end().await.events, live.events, "afterwards as live");
+    assert_eq!(
+        client.follow(&run, None).await.to_the_end().await.events,
+        live.events,
+        "the same afterwards as live"
+    );
 
     for (at, event) in live.events.iter().enumerate() {
         let Some(id) = &event.id else { continue };
         let rest = client.follow(&run, Some(id)).await.to_the_end().await;
-        assert_eq!(rest.events, live.events[at + 1..], "behind {id}");
+        assert_eq!(rest.events, live.events[at + 1..], "after {id}");
         let by_query = client.get(&format!("/api/v1/runs/{run}/events?follow=false&after={id}")).await;
         assert_eq!(by_query.text.matches("event: ").count(), live.events.len() - at - 1, "{}", by_query.text);
     }
@@ -33,7 +37,7 @@ async fn whoever_comes_back_behind_any_event_misses_nothing_and_hears_nothing_tw
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn skipped_branches_are_told_and_never_start() {
+async fn skipped_branches_have_events_and_never_start() {
     let model = llm::slow(&["x"], 0).await;
     let system = system(&[], &model).await;
     let flow = Flow::new("start -> if; if[true] -> a -> end; if[false] -> b -> end")

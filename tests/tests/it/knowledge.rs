@@ -1,4 +1,4 @@
-//! Documents that are kept in Redis: added at the command line, searched by workflows, indexed by whoever lives.
+//! Documents in Redis: added at the command line, searched by workflows, indexed by any worker.
 
 use std::path::PathBuf;
 use std::process::Output;
@@ -10,7 +10,7 @@ use tidemill_tests::cluster::{ADMIN_KEY, Cluster, Scheduler, Worker};
 use tidemill_tests::llm;
 use tidemill_tests::wait::{LONG, until};
 
-/// Answers with what it was told.
+/// A model that repeats its input.
 async fn echo() -> Running {
     llm::rules(json!([{"match": {}, "echo": "messages"}])).await
 }
@@ -38,7 +38,7 @@ impl Library {
         path
     }
 
-    /// What `tidemill knowledge …` says; it goes well.
+    /// Runs a `tidemill knowledge` command that succeeds, and returns its output.
     async fn knowledge(&self, arguments: &[&str]) -> String {
         let done = self.tidemill(arguments).await;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -53,7 +53,7 @@ impl Library {
         tokio::task::spawn_blocking(move || command.output().expect("it starts")).await.expect("it ends")
     }
 
-    /// Adds a document over HTTP and waits for its run, which goes well.
+    /// Adds a document over HTTP and waits until its run succeeds.
     async fn add(&self, dataset: &str, body: &Json) {
         let run = add(&self.client, dataset, body).await;
         let ended = self.client.ended(&run).await;
@@ -68,7 +68,7 @@ impl Library {
     }
 }
 
-/// Adds a document; gives the run that indexes it.
+/// Adds a document; returns the run that indexes it.
 async fn add(client: &Client, dataset: &str, body: &Json) -> String {
     let answer = client.post(&format!("/api/v1/knowledge/{dataset}/documents"), body).await;
     assert_eq!(answer.status, 202, "{:?}", answer.body);
@@ -80,7 +80,7 @@ fn texts(result: &Json) -> Vec<String> {
     items.iter().map(|item| item["content"].as_str().expect("a text").to_owned()).collect()
 }
 
-/// A request for a workflow that retrieves, has a model read it, and gives both out.
+/// A request for a workflow that retrieves segments, has a model read them, and outputs both.
 fn asking(changes: Json, query: &str) -> Json {
     let node = |id: &str, data: Json| json!({"id": id, "data": data});
     let edge = |a: &str, b: &str| json!({"id": format!("{a}-{b}"), "source": a, "sourceHandle": "source", "target": b});
@@ -119,7 +119,7 @@ fn asking(changes: Json, query: &str) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_was_added_answers_questions_of_a_workflow() {
+async fn documents_of_an_added_folder_answer_questions_of_a_workflow() {
     let model = echo().await;
     let library = Library::new(&[], &model).await;
     library.file(
@@ -137,7 +137,7 @@ async fn a_folder_that_was_added_answers_questions_of_a_workflow() {
     for line in ["leave.md  2 segments", "travel/train.txt  1 segment", "假期.md  1 segment"] {
         assert!(said.contains(line), "{said}");
     }
-    // The workflow's model is told what was found, the nearest first.
+    // The model of the workflow gets the found segments, the best first.
     let run = library.client.submit(&asking(json!({}), "how many days of leave has everybody")).await;
     let ended = library.client.ended(&run).await;
     assert_eq!(ended["status"], "succeeded", "{ended:#}");
@@ -154,7 +154,7 @@ async fn a_folder_that_was_added_answers_questions_of_a_workflow() {
     );
     assert!(metadata["score"].as_f64().is_some_and(|score| score > 0.5), "{metadata}");
     assert!(ended["outputs"]["text"].as_str().is_some_and(|text| text.contains("thirty days")), "{ended:#}");
-    // The command line finds the same.
+    // The command line finds the same segments.
     let found = library.knowledge(&["search", "handbook", "by train", "--top-k", "1"]).await;
     assert!(
         found.starts_with("1  ") && found.contains("travel/train.txt #1\n    We travel by train."),
@@ -179,7 +179,7 @@ async fn a_folder_that_was_added_answers_questions_of_a_workflow() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_alone_filters_and_questions_with_answers_need_no_model() {
+async fn keyword_search_and_filters_and_question_tables_need_no_model() {
     let model = echo().await;
     let library = Library::new(&[], &model).await;
     let made = library.client.post("/api/v1/knowledge", &json!({"id": "handbook", "name": "Handbook"})).await;
@@ -209,7 +209,7 @@ async fn words_alone_filters_and_questions_with_answers_need_no_model() {
         {"provider": "openai", "name": "m", "mode": "chat", "completion_params": {}}}});
     assert_eq!(library.search(single, "thirty").await, ["Leave: thirty days."]);
     assert!(model.requests().iter().all(|it| it["path"] != "/v1/embeddings"), "no vectors were asked for");
-    // What cannot be is refused.
+    // Invalid documents are refused.
     for (body, text) in [
         (json!({"name": "x", "text": " \n"}), "there is no text in it"),
         (json!({"name": "x", "segments": [{"answer": "a"}]}), "a segment needs content"),
@@ -226,8 +226,8 @@ async fn words_alone_filters_and_questions_with_answers_need_no_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_is_indexed_although_its_worker_dies() {
-    // Vectors come slowly, a batch at a time.
+async fn a_document_is_indexed_even_if_its_worker_dies() {
+    // The model makes vectors slowly, one batch at a time.
     let model = llm::rules(json!([{"match": {}, "delay_ms": 400, "reply": "x"}])).await;
     let cluster = Cluster::start(&[("worker.job_lease_ms", "1500")], Some(&model)).await;
     let (scheduler, mut first) = (cluster.scheduler().await, cluster.worker().await);
@@ -237,7 +237,7 @@ async fn a_document_is_indexed_although_its_worker_dies() {
     let segments: Vec<Json> = (0..300).map(|n| json!({"content": format!("sentence number {n}")})).collect();
     let run = add(&client, "handbook", &json!({"name": "long.md", "segments": segments})).await;
     let path = "/api/v1/knowledge/handbook/documents/long.md?segments=0";
-    until("some of it to be done", LONG, async || {
+    until("a part of it to be indexed", LONG, async || {
         let shown = client.get(path).await.body;
         let done = shown["indexing"]["done"].as_u64().unwrap_or(0);
         if done > 0 && done < 300 { Ok(()) } else { Err(shown.to_string()) }
@@ -245,19 +245,19 @@ async fn a_document_is_indexed_although_its_worker_dies() {
     .await;
     first.process.kill();
     let before = asked(&model);
-    assert!(before < 10, "it was under way: {before}");
+    assert!(before < 10, "it was running: {before}");
     let _second = cluster.worker().await;
     assert_eq!(client.ended(&run).await["status"], "succeeded");
     let shown = client.get(path).await.body;
     assert_eq!((&shown["status"], &shown["segments"]), (&json!("completed"), &json!(300)), "{shown}");
-    // What the first worker had done was not done again, but for the batch that was under way.
+    // The vectors of the first worker are not requested again, except for the running batch.
     assert!(asked(&model) <= 12, "{} requests for 10 batches", asked(&model));
     let vectors = cluster.redis.cli(&["--scan", "--pattern", "tm:knowledge:{handbook}:vectors:*"]);
     assert_eq!(cluster.redis.cli(&["HLEN", vectors.trim()]).trim(), "300");
-    assert_eq!(cluster.redis.cli(&["TTL", vectors.trim()]).trim(), "-1", "what is published stays");
+    assert_eq!(cluster.redis.cli(&["TTL", vectors.trim()]).trim(), "-1", "published vectors do not expire");
 }
 
-/// How often vectors were asked for.
+/// The number of requests for vectors.
 fn asked(model: &Running) -> usize {
     model.requests().iter().filter(|it| it["path"] == "/v1/embeddings").count()
 }
@@ -291,14 +291,14 @@ async fn searches_find_the_old_document_or_the_new_one_and_never_both() {
     }
     let newest = library.search(json!({}), "mill").await;
     assert!(newest.iter().all(|text| text.contains("v5")), "{newest:?}");
-    // Segments of the versions before go by themselves.
+    // Segments of earlier versions expire.
     let keys = library.cluster.redis.cli(&["--scan", "--pattern", "tm:knowledge:{handbook}:segments:*"]);
     let lasting = keys.lines().filter(|key| library.cluster.redis.cli(&["TTL", key]).trim() == "-1");
     assert_eq!(lasting.count(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_indexed_says_why_and_leaves_what_was_there() {
+async fn a_document_that_cannot_be_indexed_says_why_and_leaves_the_old_one() {
     let model = llm::rules(json!([
         {"match": {"model": "bad"}, "status": 401, "error": "no such key"}, {"match": {}, "reply": "x"},
     ]))

@@ -1,12 +1,12 @@
-//! Arrows point one way. Reads the `use` lines, and every path in between, of each file. Tests beside the code may name
-//! what they like, so their modules are left out.
+//! The layers of the source depend on each other in one direction only. The test reads the `use` lines and all paths
+//! in the code of each file. Tests inside a file or a `tests` module may use anything, so they are left out.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use tidemill_tests::workspace;
 
-/// Files below a folder may not name these; the reason is told when one does.
+/// Files below a folder may not use these names; a violation prints the reason.
 struct Rule {
     folder: &'static str,
     but: &'static [&'static str],
@@ -19,7 +19,7 @@ const RULES: [Rule; 8] = [
         folder: "common/engine/src",
         but: &[],
         never: &["tokio::", "std::time::SystemTime", "std::time::Instant"],
-        because: "the machine decides; how things are written and what time it is, it is told",
+        because: "the engine only decides: storage and the current time are passed in",
     },
     Rule {
         folder: "common/workflow/src/dsl",
@@ -66,7 +66,7 @@ const RULES: [Rule; 8] = [
 ];
 
 #[test]
-fn every_part_knows_only_what_lies_below_it() {
+fn every_layer_uses_only_the_layers_below_it() {
     let root = workspace();
     let mut broken = Vec::new();
     for rule in RULES {
@@ -87,14 +87,14 @@ fn every_part_knows_only_what_lies_below_it() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// They are built every night; a file that was moved should be seen before.
+/// The fuzz targets are built only at night; this test notices a moved file earlier.
 #[test]
-fn every_file_that_a_fuzz_target_names_by_its_path_is_there_and_needs_no_other() {
+fn every_file_that_a_fuzz_target_includes_exists_and_needs_no_other_file() {
     let targets = workspace().join("fuzz/targets");
     let mut named = 0;
     for target in sources(&targets, &workspace(), &[]) {
         let text = fs::read_to_string(&target).expect("a target can be read");
-        // Where the modules are that are open, and where the next one is that opens.
+        // The folders of the modules that are open, and the folder of the next module that opens.
         let (mut open, mut next): (Vec<PathBuf>, Option<PathBuf>) = (Vec::new(), None);
         for line in text.lines().map(|line| line.trim().trim_start_matches("pub ")) {
             let module = line.strip_prefix("mod ");
@@ -127,7 +127,7 @@ fn every_file_that_a_fuzz_target_names_by_its_path_is_there_and_needs_no_other()
             }
         }
     }
-    assert!(named > 5, "fuzz targets name files of the worker in another way now");
+    assert!(named > 5, "fuzz targets name files of the worker in another way than this test expects");
 }
 
 fn sources(folder: &Path, root: &Path, but: &[&str]) -> Vec<PathBuf> {

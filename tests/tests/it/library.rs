@@ -1,4 +1,4 @@
-//! What is kept for calls, from the command that keeps it to the keys that hold it.
+//! Library nodes, datasources and Calls, from the command that registers them to their keys in Redis.
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -28,7 +28,7 @@ async fn tidemill(cluster: &Cluster, scheduler: &Scheduler, arguments: &[&str], 
     let input = input.to_owned();
     let done = tokio::task::spawn_blocking(move || {
         let mut child = command.spawn().expect("it starts");
-        // Who needs no input may be gone before it is written.
+        // A command that needs no input may have ended before it is written.
         let _ = child.stdin.take().expect("it was asked for").write_all(input.as_bytes());
         child.wait_with_output().expect("it ends")
     });
@@ -36,7 +36,7 @@ async fn tidemill(cluster: &Cluster, scheduler: &Scheduler, arguments: &[&str], 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a01_what_is_kept_lies_in_redis_as_it_was_written_and_without_secrets() {
+async fn se_a01_library_entries_are_stored_in_redis_as_written_and_without_secrets() {
     let cluster = Cluster::start(&[("scheduler.secret_key", "open sesame, open wide")], None).await;
     let scheduler = cluster.scheduler().await;
     let well = async |arguments: &[&str], input: &str| {
@@ -82,10 +82,10 @@ async fn se_a01_what_is_kept_lies_in_redis_as_it_was_written_and_without_secrets
     assert!(error.contains("Call greet does not meet the Call standard"), "{error}");
 }
 
-/// Heads of calls.
+/// The heads of the calls that a server received.
 pub(super) type Heads = Arc<Mutex<Vec<String>>>;
 
-/// A server that answers every call with its head, and notes it.
+/// Starts a server that answers every call with the call's head, and notes it.
 pub(super) async fn echo() -> (String, Heads) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));
@@ -97,12 +97,12 @@ pub(super) async fn echo() -> (String, Heads) {
             while !head.ends_with("\r\n\r\n")
                 && stream.read_line(&mut head).await.is_ok_and(|count| count > 0)
             {}
-            ledger.lock().expect("nobody panics").push(head.clone());
+            ledger.lock().expect("the thread with the lock did not panic").push(head.clone());
             let body = json!({"head": head}).to_string();
             let length = body.len();
             let answer =
                 format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
-            // A caller that is gone wants no answer.
+            // A failed write only means that the caller has ended.
             let _ = stream.write_all(answer.as_bytes()).await;
         }
     });
@@ -117,7 +117,7 @@ pub(super) async fn keep(client: &Client, kind: &str, id: &str, entry: Json) -> 
     answer.body
 }
 
-/// A table in a file of SQLite, made by Python, which the tests need anyway.
+/// Makes a table in a SQLite file, with Python, which the tests need anyway.
 pub(super) fn database(folder: &Path) -> String {
     let file = folder.join("orders.db").display().to_string();
     let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); \
@@ -137,11 +137,11 @@ else:
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a01_xc_06_xc_07_a_library_node_a_query_and_a_call_of_ones_own_run_and_show_no_secret() {
+async fn se_a01_xc_06_xc_07_a_library_node_and_a_query_and_a_registered_call_run_and_show_no_secret() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("greet.py");
     std::fs::write(&program, GREET).expect("it is written");
-    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("the test owns the file");
     let program = program.display().to_string();
     let settings = [
         ("scheduler.secret_key", "open sesame, open wide"),
@@ -198,12 +198,12 @@ async fn se_a01_xc_06_xc_07_a_library_node_a_query_and_a_call_of_ones_own_run_an
     let expected = json!({"code": 200, "rows": [{"id": 7}], "sql": "select id from t where a = :a", "said": "Hello Rome ***"});
     assert_eq!(ended["outputs"], expected, "{ended:#}");
 
-    let heads = seen.lock().expect("nobody panics").clone();
+    let heads = seen.lock().expect("the thread with the lock did not panic").clone();
     assert_eq!(heads.len(), 1, "GET once: {heads:?}");
     assert!(heads[0].starts_with(&format!("GET /weather?city=Rome&key={MARKER} ")), "{}", heads[0]);
     assert!(heads[0].contains(&format!("x-key: {MARKER}")), "{}", heads[0]);
     let after: String = cluster.redis.ask(&["HGET", "tm:library:n1", "knownParams"]).await;
-    assert_eq!(after, stored, "what is kept is not touched");
+    assert_eq!(after, stored, "the stored entry is unchanged");
 
     let told = client.follow(&run, None).await.to_the_end().await;
     let told = format!("{told:?}");
@@ -222,7 +222,7 @@ async fn se_a01_xc_06_xc_07_a_library_node_a_query_and_a_call_of_ones_own_run_an
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a28_se_a15_a_node_that_names_nothing_fails_by_name_and_special_ones_stay() {
+async fn se_a28_se_a15_an_unknown_call_fails_with_its_name_and_built_in_calls_still_work() {
     let cluster = Cluster::start(
         &[("worker.providers_refresh_ms", "0"), ("scheduler.secret_key", "open sesame, open wide")],
         None,
@@ -254,11 +254,11 @@ else:
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_chooses_leaves_its_node_by_the_branch_that_it_names() {
+async fn a_call_that_names_a_branch_decides_the_handle_of_its_node() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("choose.py");
     std::fs::write(&program, CHOOSE).expect("it is written");
-    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("the test owns the file");
     let program = program.display().to_string();
     let settings = [("worker.providers_refresh_ms", "0"), ("calls.programs", program.as_str())];
     let cluster = Cluster::start(&settings, None).await;
@@ -287,7 +287,7 @@ async fn a_call_that_chooses_leaves_its_node_by_the_branch_that_it_names() {
         {"source": "right", "target": "end"},
         {"source": "other", "target": "end"},
     ]);
-    // What no edge names leaves as any node does.
+    // A branch that no edge names is left like the end of any node.
     for (to, taken) in [("left", "left"), ("right", "right"), ("nowhere", "other")] {
         let body = json!({"workflow": workflow.to_string(), "inputs": {"to": to}, "user": "tester"});
         let run = client.submit(&body).await;
@@ -300,7 +300,7 @@ async fn a_call_that_chooses_leaves_its_node_by_the_branch_that_it_names() {
     }
 }
 
-/// The record of a node, as events tell it.
+/// The record of a node in its last event.
 fn record(told: &tidemill_tests::check::Transcript, node: &str) -> Json {
     let mut ends = told.of_kind("node_run_succeeded").filter(|event| event.node() == Some(node));
     ends.next().unwrap_or_else(|| panic!("{node} has no end: {told:#?}")).data["node_run_result"]["process_data"]
@@ -308,7 +308,7 @@ fn record(told: &tidemill_tests::check::Transcript, node: &str) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn xc_06_what_changes_while_a_run_waits_serves_the_jobs_that_begin_afterwards() {
+async fn xc_06_an_entry_that_changes_while_a_run_waits_is_used_by_later_jobs() {
     let model = llm::rules(json!([{"match": {}, "echo": "params"}])).await;
     let settings = [
         ("scheduler.secret_key", "a key of enough letters"),
@@ -368,14 +368,18 @@ async fn xc_06_what_changes_while_a_run_waits_serves_the_jobs_that_begin_afterwa
 
     let ended = client.ended(&run).await;
     assert_eq!(ended["outputs"], json!({"one": "Hello", "two": "Welcome"}), "{ended:#}");
-    // A call may be asked for its input more than once.
+    // A Call may be asked for its input more than once.
     let runs = |seen: &Mutex<Vec<String>>| {
-        seen.lock().expect("nobody panics").iter().filter(|asked| asked.contains("exec")).count()
+        seen.lock()
+            .expect("the thread with the lock did not panic")
+            .iter()
+            .filter(|asked| asked.contains("exec"))
+            .count()
     };
     assert_eq!((runs(&greeted), runs(&welcomed)), (1, 1));
     let models: Vec<Json> = model.requests().iter().map(|request| request["model"].clone()).collect();
     assert_eq!(models, ["m-one", "m-two"]);
-    let heads = seen.lock().expect("nobody panics").clone();
+    let heads = seen.lock().expect("the thread with the lock did not panic").clone();
     let asked: Vec<&str> = heads.iter().filter_map(|head| head.split(' ').nth(1)).collect();
     assert_eq!(asked, ["/weather?unit=C", "/weather?unit=F"]);
     let told = client.follow(&run, None).await.to_the_end().await;
@@ -386,7 +390,7 @@ async fn xc_06_what_changes_while_a_run_waits_serves_the_jobs_that_begin_afterwa
     }
 }
 
-/// A Call over HTTP that says one word.
+/// A Call over HTTP that answers one word.
 async fn greeter(word: &'static str) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
@@ -404,7 +408,10 @@ async fn greeter(word: &'static str) -> (String, Arc<Mutex<Vec<String>>>) {
             let mut body = vec![0; length.unwrap_or(0)];
             let _ = tokio::io::AsyncReadExt::read_exact(&mut stream, &mut body).await;
             let asked: Json = serde_json::from_slice(&body).unwrap_or_default();
-            ledger.lock().expect("nobody panics").push(asked["operation"].to_string());
+            ledger
+                .lock()
+                .expect("the thread with the lock did not panic")
+                .push(asked["operation"].to_string());
             let said = match asked["operation"].as_str() {
                 Some("init") => json!({"input": {}}).to_string(),
                 _ => format!("{}\n", json!({"type": "text", "content": word})),

@@ -1,4 +1,4 @@
-//! The acceptance cases of steps as they are written: the library node `n1`, which is an `api` that lacks a city.
+//! The acceptance cases of workflow steps, with a library node `n1` that calls an API and lacks a city.
 
 use serde_json::{Value as Json, json};
 use tidemill_mock_llm::Running as Model;
@@ -11,7 +11,7 @@ use super::library::{Heads, database, echo, keep};
 use super::steps::{FILLING, answer, finder, keep_profile, paused, pending, submit};
 use super::{System, system};
 
-/// A fleet that knows `n1`, and the server that `n1` calls.
+/// A fleet with `n1` in its library, and the server that `n1` calls.
 struct Fleet {
     system: System,
     calls: Heads,
@@ -43,13 +43,13 @@ impl Fleet {
         &self.system.client
     }
 
-    /// The paths that were asked for since the last time.
+    /// The paths of the requests since the last call of this function.
     fn asked(&self) -> Vec<String> {
-        let heads = std::mem::take(&mut *self.calls.lock().expect("nobody panics"));
+        let heads = std::mem::take(&mut *self.calls.lock().expect("the thread with the lock did not panic"));
         heads.iter().map(|head| head.split(' ').nth(1).unwrap_or_default().to_owned()).collect()
     }
 
-    /// What is kept in the library is as it was, to the byte.
+    /// Checks that the entry in the library is unchanged, byte for byte.
     async fn is_untouched(&self) {
         let now: String = self.system.cluster.redis.ask(&["HGET", "tm:library:n1", "knownParams"]).await;
         assert_eq!(now, self.known);
@@ -67,7 +67,7 @@ fn weather(more: Json) -> String {
     file("Weather", &["q"], &[("w", node)], &[("code", ["w", "http_code"])])
 }
 
-/// The same, where the node's failure has a branch that shows it.
+/// The workflow of `weather`, with a fail branch that shows the error.
 fn with_branch(text: &str) -> String {
     let mut file: Json = serde_json::from_str(text).expect("JSON");
     let graph = &mut file["workflow"]["graph"];
@@ -83,7 +83,7 @@ fn with_branch(text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a01_se_a14_parameters_of_the_step_take_the_place_of_those_of_the_library() {
+async fn se_a01_se_a14_parameters_of_the_step_replace_those_of_the_library() {
     let model = finder("{}").await;
     let fleet = Fleet::start(&model).await;
     let client = fleet.client();
@@ -99,7 +99,7 @@ async fn se_a01_se_a14_parameters_of_the_step_take_the_place_of_those_of_the_lib
         ["/weather?city=Rome"],
         "once, and the unit is replaced with the rest of the query"
     );
-    assert_eq!(model.take_requests().len(), 0, "nothing was looked for");
+    assert_eq!(model.take_requests().len(), 0, "no value was searched");
     fleet.is_untouched().await;
     let history = fleet.history(&run).await;
     assert_eq!(history.len(), 1, "{history:#?}");
@@ -143,12 +143,12 @@ async fn se_a02_se_a14_a_model_finds_what_the_library_node_lacks() {
     assert_eq!(found["slot_data"], json!({"query": {"city": "Paris"}}), "{found:#}");
     assert_eq!((&found["remaining_schema"], &found["filled_fields"]), (&Json::Null, &json!(["query/city"])));
     let history = fleet.history(&run).await;
-    assert_eq!(history.len(), 1, "none of what was looked for: {history:#?}");
+    assert_eq!(history.len(), 1, "no entry for the search: {history:#?}");
     fleet.is_untouched().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a03_se_a04_a_person_gives_what_nobody_finds() {
+async fn se_a03_se_a04_a_person_gives_the_value_that_the_model_does_not_find() {
     let fleet = Fleet::start(&finder("{}").await).await;
     let client = fleet.client();
     for given in [json!({"content": {"/query/city": "Lyon"}}), json!({"query": {"city": "Lyon"}})] {
@@ -165,14 +165,14 @@ async fn se_a03_se_a04_a_person_gives_what_nobody_finds() {
         let told = client.follow(&run, None).await.to_the_end().await;
         let asked: Vec<_> = told.of_kind("step_waiting_for_param").collect();
         assert_eq!((asked.len(), &asked[0].data["step_status"]), (1, &json!("param")));
-        let last = told.of_kind("step_output").last().expect("it is told");
+        let last = told.of_kind("step_output").last().expect("it has an event");
         assert_eq!((last.node(), &last.data["step_status"]), (Some("w"), &json!("success")));
     }
     fleet.is_untouched().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a05_what_does_not_fit_is_asked_for_again_and_no_calls_the_step_off() {
+async fn se_a05_a_value_that_does_not_fit_is_asked_for_again_and_a_refusal_cancels_the_step() {
     let fleet = Fleet::start(&finder("{}").await).await;
     let client = fleet.client();
     let run = submit(client, &weather(json!({})), json!({})).await;
@@ -197,7 +197,7 @@ async fn se_a05_what_does_not_fit_is_asked_for_again_and_no_calls_the_step_off()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a06_where_nobody_answers_the_node_says_what_is_missing() {
+async fn se_a06_without_an_answer_the_node_says_which_value_is_missing() {
     let fleet = Fleet::start(&finder("{}").await).await;
     let client = fleet.client();
     let alone = json!({"interactive": false});
@@ -216,7 +216,7 @@ async fn se_a06_where_nobody_answers_the_node_says_what_is_missing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a22_a_step_waits_for_leave_before_it_calls() {
+async fn se_a22_a_step_waits_for_approval_before_it_calls() {
     let fleet = Fleet::start(&finder("{}").await).await;
     let client = fleet.client();
     let text = weather(json!({"params": {"query": {"city": "Rome"}}, "require_confirm": true}));
@@ -237,7 +237,7 @@ async fn se_a22_a_step_waits_for_leave_before_it_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a17_a_model_writes_the_query_and_what_fails_for_good_is_not_tried_again() {
+async fn se_a17_a_model_writes_the_query_and_a_permanent_failure_is_not_retried() {
     let model = llm::rules(json!([
         {"match": {"contains": "the first"}, "reply": "```sql\nselect id from t where a = 1\n```"},
         {"match": {"contains": "a poem"}, "reply": "Roses are red, and violets are blue."},
@@ -278,12 +278,12 @@ async fn se_a17_a_model_writes_the_query_and_what_fails_for_good_is_not_tried_ag
     assert_eq!(
         ended["outputs"],
         json!({"rows": [{"id": 7}, {"id": 8}]}),
-        "the table is as it was: {ended:#}"
+        "the table is unchanged: {ended:#}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operation_of_a_service_says_itself_what_it_needs() {
+async fn an_operation_of_a_service_describes_its_own_input() {
     let model = finder(r#"{"path": {"city": "Paris"}, "query": {"days": 2}}"#).await;
     let fleet = Fleet::start(&model).await;
     let client = fleet.client();
@@ -308,7 +308,7 @@ async fn an_operation_of_a_service_says_itself_what_it_needs() {
         assert_eq!(ended["outputs"], json!({"code": 200}), "{ended:#}");
         assert_eq!(fleet.asked(), ["/forecast/Paris?days=2"]);
         let told = client.follow(&run, None).await.to_the_end().await;
-        let found = &told.of_kind("step_output").next().expect("it is told").data["content"];
+        let found = &told.of_kind("step_output").next().expect("it has an event").data["content"];
         assert_eq!(found["filled_fields"], json!(["path/city", "query/days"]), "{found:#}");
     }
     let run = submit(client, &with_branch(&step("nope")), json!({})).await;

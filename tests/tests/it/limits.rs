@@ -1,4 +1,4 @@
-//! Limits of models over several workers: what is throttled waits in Redis and says why, and everything else goes on.
+//! Limits of models over several workers: a throttled job waits in Redis and says why, and all other work continues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,12 +19,12 @@ fn asking(model: &str) -> Flow {
     Flow::new("start -> llm -> end").with("llm", json!({"model": model}))
 }
 
-/// A scheduler and two workers whose profile has these limits.
+/// Starts a scheduler and two workers whose profiles have these limits.
 async fn fleet(model: &Running, limits: &str) -> (Cluster, Scheduler, [Worker; 2]) {
     let cluster = Cluster::start(&[], None).await;
     let path = cluster.logs().join("limits.toml");
     let profile = format!("[providers.openai]\nbase_url = \"{}\"\napi_key = \"none\"\n", model.base_url());
-    std::fs::write(&path, format!("{profile}{limits}")).expect("the folder is there");
+    std::fs::write(&path, format!("{profile}{limits}")).expect("the folder exists");
     let scheduler = cluster.scheduler().await;
     let arguments = ["--config", path.to_str().expect("it is a text")];
     let workers = [cluster.worker_with(&arguments).await, cluster.worker_with(&arguments).await];
@@ -41,7 +41,7 @@ fn llm_node(run: &Json) -> &Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_of_a_model_that_refuses_wait_in_redis_and_others_go_on() {
+async fn jobs_of_a_model_that_refuses_wait_in_redis_and_other_jobs_continue() {
     let model = llm::rules(json!([
         {"match": {"model": "busy"}, "fail_times": 1, "status": 429, "headers": {"Retry-After": "4"}, "reply": "ok"},
         {"match": {}, "reply": "ok"},
@@ -68,17 +68,17 @@ async fn jobs_of_a_model_that_refuses_wait_in_redis_and_others_go_on() {
     }
     let free = client.start(&asking("free"), &[]).await;
     assert_eq!(client.ended(&free).await["status"], "succeeded");
-    assert_eq!(requests_of(&model, "busy"), 1, "nobody asks while it rests");
+    assert_eq!(requests_of(&model, "busy"), 1, "no worker calls the model while it rests");
     for run in [first].iter().chain(&others) {
         let ended = client.ended(run).await;
         assert_eq!((&ended["status"], &llm_node(&ended)["parked"]), (&json!("succeeded"), &Json::Null));
-        assert_eq!(llm_node(&ended)["attempt"], 1, "it is no other attempt");
+        assert_eq!(llm_node(&ended)["attempt"], 1, "the attempt is the same");
     }
     assert_eq!(requests_of(&model, "busy"), 4);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_without_limits_holds_no_worker_while_it_wants_to_be_left_alone() {
+async fn a_model_without_limits_that_asks_to_wait_holds_no_worker_meanwhile() {
     let model = llm::rules(json!([
         {"match": {"model": "busy"}, "fail_times": 1, "status": 429, "headers": {"Retry-After": "4"}, "reply": "ok"},
         {"match": {"model": "full"}, "fail_times": 1, "status": 529, "headers": {"Retry-After": "4"}, "reply": "ok"},
@@ -94,7 +94,7 @@ async fn a_model_without_limits_holds_no_worker_while_it_wants_to_be_left_alone(
             if llm_node(&shown)["parked"] == why { Ok(()) } else { Err(shown.to_string()) }
         })
         .await;
-        assert_eq!(requests_of(&model, name), 1, "nobody asks meanwhile");
+        assert_eq!(requests_of(&model, name), 1, "no worker calls the model meanwhile");
         let ended = client.ended(&run).await;
         assert_eq!((&ended["status"], &llm_node(&ended)["attempt"]), (&json!("succeeded"), &json!(1)));
         assert_eq!(requests_of(&model, name), 2);
@@ -102,7 +102,7 @@ async fn a_model_without_limits_holds_no_worker_while_it_wants_to_be_left_alone(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_more_calls_are_under_way_than_a_model_may_have() {
+async fn no_more_calls_run_at_the_same_time_than_a_model_allows() {
     let model = llm::slow(&["a", "b"], 300).await;
     let limits = "[providers.openai.limits]\nconcurrency = 1\n";
     let (_cluster, scheduler, _workers) = fleet(&model, limits).await;
@@ -124,11 +124,12 @@ async fn no_more_calls_are_under_way_than_a_model_may_have() {
     }
     assert_eq!(times.len(), 4);
     for pair in times.windows(2) {
-        assert!(pair[1] - pair[0] >= 290, "one call behind the other: {times:?}");
+        assert!(pair[1] - pair[0] >= 290, "one call after the other: {times:?}");
     }
 }
 
-/// A knowledge service that refuses its first search and wants to be left alone for so many seconds; how often it was asked.
+/// Starts a knowledge service that refuses its first search and asks the client to wait for this many seconds.
+/// Returns its address and the number of searches.
 async fn knowledge(seconds: u32) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));
@@ -144,7 +145,7 @@ async fn knowledge(seconds: u32) -> (String, Arc<AtomicUsize>) {
                 line.clear();
             }
             let mut body = vec![0; length];
-            // Whoever is gone wants no answer.
+            // An error only means that the client has ended.
             let _ = stream.read_exact(&mut body).await;
             let (status, more, body) = match counted.fetch_add(1, Ordering::SeqCst) {
                 0 => ("429 Too Many Requests", format!("retry-after: {seconds}\r\n"), "{}"),
@@ -161,14 +162,14 @@ async fn knowledge(seconds: u32) -> (String, Arc<AtomicUsize>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_knowledge_service_that_wants_to_be_left_alone_holds_no_worker() {
+async fn a_knowledge_service_that_asks_to_wait_holds_no_worker_meanwhile() {
     let (url, asked) = knowledge(4).await;
     let cluster = Cluster::start(&[], None).await;
     let path = cluster.logs().join("knowledge.toml");
     let settings = format!(
         "[knowledge.datasets.handbook]\nname = \"Handbook\"\nendpoint = \"{url}\"\nknowledge_id = \"h\"\n"
     );
-    std::fs::write(&path, settings).expect("the folder is there");
+    std::fs::write(&path, settings).expect("the folder exists");
     let scheduler = cluster.scheduler().await;
     let _worker = cluster.worker_with(&["--config", path.to_str().expect("it is a text")]).await;
     let client = scheduler.client();
@@ -188,7 +189,7 @@ async fn a_knowledge_service_that_wants_to_be_left_alone_holds_no_worker() {
         if node(&shown).is_some_and(|node| node["parked"] == why) { Ok(()) } else { Err(shown.to_string()) }
     })
     .await;
-    assert_eq!(asked.load(Ordering::SeqCst), 1, "it is left alone");
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "no worker calls it meanwhile");
     let ended = client.ended(&run).await;
     assert_eq!(ended["outputs"]["found"][0]["content"], "leave is paid", "{ended:#}");
     let node = node(&ended).expect("it ran");

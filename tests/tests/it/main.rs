@@ -1,4 +1,4 @@
-//! The parts together: the store on a real Redis, the HTTP interface on real processes, the layers of the source.
+//! The parts together: the store on a real Redis, the HTTP APIs on real processes, the layers of the source.
 
 mod api_refusals;
 mod api_runs;
@@ -48,7 +48,7 @@ mod triggers;
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::{Cluster, Scheduler, Worker};
 
-/// A scheduler and a worker that work.
+/// A cluster with a scheduler and a worker.
 struct System {
     client: Client,
     cluster: Cluster,
@@ -56,7 +56,7 @@ struct System {
     _worker: Worker,
 }
 
-/// Starts them with a model that answers everything.
+/// Starts both; every provider is this model.
 async fn system(settings: &[(&str, &str)], model: &tidemill_mock_llm::Running) -> System {
     let cluster = Cluster::start(settings, Some(model)).await;
     let (scheduler, worker) = (cluster.scheduler().await, cluster.worker().await);

@@ -1,5 +1,5 @@
-//! Secrets that go into a step: the server that the workflow sends them to gets them, and nobody else, neither the model that
-//! looks for missing input nor whoever is asked.
+//! Secrets in the input of a step or a tool: only the server that the workflow calls receives them. The model that
+//! searches missing input does not, and the people who are asked do not.
 
 use serde_json::{Value as Json, json};
 use tidemill_tests::check::Transcript;
@@ -14,7 +14,7 @@ use super::system;
 
 const SECRET: &str = "sk-do-not-write-this-down-0123456789";
 
-/// The file with the secret in its environment.
+/// The workflow file with the secret in its environment.
 fn holding_key(file: &str) -> String {
     let mut document: Json = serde_json::from_str(file).expect("a file is JSON");
     document["workflow"]["environment_variables"] =
@@ -29,9 +29,9 @@ async fn keep_profile(client: &Client, base_url: &str) {
     assert_eq!(client.post("/api/v1/profiles", &profile).await.status, 201);
 }
 
-/// The question that is open.
+/// Waits for the open pause.
 async fn asked(client: &Client, run: &str) -> Json {
-    until("somebody to be asked", LONG, async || {
+    until("a pause to open", LONG, async || {
         let shown = client.run(run).await;
         let mut open = shown["pauses"].as_array().into_iter().flatten();
         let open = open.find(|pause| pause["status"] == "pending").cloned();
@@ -43,7 +43,7 @@ async fn asked(client: &Client, run: &str) -> Json {
 fn shows_no_secret(pause: &Json, ended: &Json, told: &Transcript) {
     assert!(!format!("{pause} {ended}").contains(SECRET), "a secret is shown: {pause:#} {ended:#}");
     for event in &told.events {
-        assert!(!format!("{event:?}").contains(SECRET), "a secret is told: {event:#?}");
+        assert!(!format!("{event:?}").contains(SECRET), "a secret is in an event: {event:#?}");
     }
 }
 
@@ -55,7 +55,7 @@ async fn answer(client: &Client, run: &str, pause: &Json, input: Json) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a22_xc_07_leave_is_asked_with_what_will_be_sent_and_no_model_is_told_a_secret() {
+async fn se_a22_xc_07_an_approval_shows_the_request_without_secrets_and_no_model_gets_a_secret() {
     let (model, outside) = (
         llm::rules(json!([{"match": {}, "reply": "{\"query\": {\"city\": \"Paris\"}}"}])).await,
         Outside::start().await,
@@ -101,7 +101,7 @@ async fn se_a22_xc_07_leave_is_asked_with_what_will_be_sent_and_no_model_is_told
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a16_xc_07_leave_for_a_tool_is_asked_without_secrets_and_given_for_them() {
+async fn lp_a16_xc_07_an_approval_of_a_tool_shows_no_secrets_and_the_tool_gets_them() {
     let call = json!([{"name": "search", "arguments": {"q": format!("with {SECRET}")}}]);
     let model = llm::rules(json!([{"match": {}, "reply": "Looking", "tool_calls": call}])).await;
     let outside = Outside::start().await;
@@ -119,7 +119,7 @@ async fn lp_a16_xc_07_leave_for_a_tool_is_asked_without_secrets_and_given_for_th
     let pause = asked(client, &run).await;
     assert!(pause["arguments"].to_string().contains("****"), "{pause:#}");
     let shown = pause["arguments"].clone();
-    // Whoever sends the arguments back as they were shown means what they stand for.
+    // Masked arguments that come back unchanged mean the real values.
     answer(client, &run, &pause, json!({"approved": true, "editedParameters": shown})).await;
     let ended = client.ended(&run).await;
     assert_eq!(ended["status"], "succeeded", "{ended:#}");
@@ -131,7 +131,7 @@ async fn lp_a16_xc_07_leave_for_a_tool_is_asked_without_secrets_and_given_for_th
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a16_an_agent_asks_for_leave_as_the_run_wants_and_goes_on_with_what_was_edited() {
+async fn lp_a16_an_agent_asks_for_approval_when_the_run_demands_it_and_continues_with_the_edited_arguments() {
     let call = json!([{"name": "eval_expression", "arguments": {"expression": "6*7"}}]);
     let usage = json!({"prompt_tokens": 8, "completion_tokens": 2});
     let model = llm::rules(json!([
@@ -164,15 +164,15 @@ async fn lp_a16_an_agent_asks_for_leave_as_the_run_wants_and_goes_on_with_what_w
         (&json!("maths/eval_expression"), &json!({"expression": "6*7"})),
         "{pause:#}"
     );
-    assert_eq!(model.requests().len(), 1, "nothing goes on before somebody has answered");
+    assert_eq!(model.requests().len(), 1, "nothing continues before the answer");
     let edited = json!({"expression": "6*8"});
     let said = json!({"approved": true, "editedParameters": edited, "userInstruction": "be short"});
     answer(client, &run, &pause, said).await;
     let ended = client.ended(&run).await;
     assert_eq!(ended["status"], "succeeded", "{ended:#}");
-    let last = model.requests().pop().expect("the model is asked").to_string();
+    let last = model.requests().pop().expect("the model is called").to_string();
     assert!(last.contains("48") && last.contains("be short"), "{last}");
-    // What it has spent is told by model.
+    // The spending is listed by model.
     let [spent] = ended["models"].as_array().map(Vec::as_slice).unwrap_or_default() else {
         panic!("one model: {ended:#}")
     };

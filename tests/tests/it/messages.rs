@@ -1,4 +1,4 @@
-//! Lists of messages on real processes: what nodes change, models are sent and chats find again.
+//! Lists of messages on real processes: nodes change them, models receive them, and later turns of a chat read them.
 
 use serde_json::{Value as Json, json};
 use tidemill_tests::client::Client;
@@ -22,7 +22,7 @@ fn keep_last(count: u64) -> Json {
     processor(json!({"operation": "truncate", "truncate": {"keepLast": count}}))
 }
 
-/// The conversation of the design's cases.
+/// The conversation of the documented cases.
 fn conversation() -> Json {
     json!({"main": [
         {"role": "system", "content": "S"}, {"role": "user", "content": "foo"}, {"role": "assistant", "content": "A1"},
@@ -36,7 +36,7 @@ async fn list(client: &Client, run: &str) -> Json {
     answer.body
 }
 
-/// What is visible, in its order.
+/// The visible messages, in their order.
 fn visible(list: &Json) -> Vec<String> {
     let text = |idx: &Json| {
         list["data"][idx.as_u64().expect("a place") as usize]["content"].as_str().map(str::to_owned)
@@ -105,7 +105,7 @@ async fn cx_a01_a_list_is_shown_with_its_index_its_hidden_messages_and_its_histo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cx_a12_a_model_is_sent_what_is_visible_and_its_own_prompt() {
+async fn cx_a12_a_model_gets_the_visible_messages_and_its_own_prompt() {
     let model = llm::rules(json!([{"match": {}, "reply": "well"}])).await;
     let system = system(&[], &model).await;
     let flow = Flow::new("start -> cut -> llm -> end")
@@ -127,7 +127,7 @@ async fn cx_a12_a_model_is_sent_what_is_visible_and_its_own_prompt() {
     assert_eq!(shown["token_usage"]["lifetime"]["total_tokens"], ended["total_tokens"]);
 }
 
-/// A node that asks the default profile in the list `main`.
+/// A node that sends the list `main` to the default profile.
 async fn by_profile(system: &System, model: &tidemill_mock_llm::Running) -> Json {
     let provider = json!({"id": "acme", "base_url": model.base_url()});
     assert_eq!(system.client.post("/api/v1/providers", &provider).await.status, 201);
@@ -137,7 +137,7 @@ async fn by_profile(system: &System, model: &tidemill_mock_llm::Running) -> Json
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cx_a12_a_profile_is_sent_what_is_visible_and_its_own_prompt() {
+async fn cx_a12_a_profile_gets_the_visible_messages_and_its_own_prompt() {
     let model = llm::rules(json!([{"match": {}, "reply": "well"}])).await;
     let system = system(&[], &model).await;
     let asks = by_profile(&system, &model).await;
@@ -152,7 +152,7 @@ async fn cx_a12_a_profile_is_sent_what_is_visible_and_its_own_prompt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cx_a11_a_rollback_behind_a_profile_shows_all_and_keeps_the_tokens_of_the_lifetime() {
+async fn cx_a11_a_rollback_after_a_profile_shows_all_messages_and_keeps_the_lifetime_tokens() {
     let model = llm::rules(json!([{"match": {}, "reply": "well"}])).await;
     let system = system(&[], &model).await;
     let asks = by_profile(&system, &model).await;
@@ -173,7 +173,7 @@ async fn cx_a11_a_rollback_behind_a_profile_shows_all_and_keeps_the_tokens_of_th
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cx_a11_a_rollback_shows_what_was_visible_and_keeps_the_tokens_of_the_lifetime() {
+async fn cx_a11_a_rollback_shows_the_messages_visible_before_and_keeps_the_lifetime_tokens() {
     let model = llm::rules(json!([{"match": {}, "reply": "well"}])).await;
     let system = system(&[], &model).await;
     let flow = Flow::new("start -> cut -> llm -> back -> end")
@@ -192,7 +192,7 @@ async fn cx_a11_a_rollback_shows_what_was_visible_and_keeps_the_tokens_of_the_li
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cx_a14_a_result_of_a_tool_whose_call_was_cut_off_is_kept_and_not_sent() {
+async fn cx_a14_a_tool_result_whose_call_was_removed_is_kept_and_not_sent_to_a_model() {
     let model = llm::rules(json!([{"match": {}, "reply": "well"}])).await;
     let system = system(&[], &model).await;
     let call = json!([{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]);
@@ -212,11 +212,11 @@ async fn cx_a14_a_result_of_a_tool_whose_call_was_cut_off_is_kept_and_not_sent()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cx_a15_branches_side_by_side_add_their_messages_once_each() {
+async fn cx_a15_parallel_branches_add_their_messages_once_each() {
     let system = system(&[], &llm::rules(json!([])).await).await;
     let insert = |text: &str| {
         let messages = json!([{"role": "user", "content": text}]);
-        // On workers, so that both are under way at once.
+        // Both run on workers, so that they run at the same time.
         processor(json!({"operation": "insert", "insert": {"position": -1, "messages": messages},
             "tidemill": {"runs_on": "worker"}}))
     };
@@ -231,7 +231,7 @@ async fn cx_a15_branches_side_by_side_add_their_messages_once_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_list_of_a_chat_is_there_again_in_its_next_turn_and_goes_with_it() {
+async fn the_list_of_a_chat_is_available_in_its_next_turn_and_is_removed_with_its_conversation() {
     let model = llm::rules(
         json!([{"match": {"contains": "two"}, "reply": "second"}, {"match": {}, "reply": "first"}]),
     )
@@ -245,7 +245,7 @@ async fn the_list_of_a_chat_is_there_again_in_its_next_turn_and_goes_with_it() {
     let say = |query: &str, conversation: &str| json!({"query": query, "inputs": {}, "user": "u1", "conversation_id": conversation, "response_mode": "blocking"});
     let first = app.post("/v1/chat-messages", &say("one", "")).await;
     assert_eq!((first.status, first.body["answer"].as_str()), (200, Some("first")), "{}", first.text);
-    let conversation = first.body["conversation_id"].as_str().expect("it is named").to_owned();
+    let conversation = first.body["conversation_id"].as_str().expect("it has an id").to_owned();
     let second = app.post("/v1/chat-messages", &say("two", &conversation)).await;
     assert_eq!(second.body["answer"].as_str(), Some("second"), "{}", second.text);
     assert_eq!(
@@ -255,12 +255,12 @@ async fn the_list_of_a_chat_is_there_again_in_its_next_turn_and_goes_with_it() {
             {"role": "user", "content": "two"},
         ])
     );
-    let run = second.body["message_id"].as_str().expect("it is named");
+    let run = second.body["message_id"].as_str().expect("it has an id");
     assert_eq!(visible(&list(&system.client, run).await), ["one", "first", "two", "second"]);
 
-    // Another conversation begins with nothing; this one is gone with all of it.
+    // Another conversation begins with an empty list; this conversation is removed with its list.
     let other = app.post("/v1/chat-messages", &say("one", "")).await;
-    let run = other.body["message_id"].as_str().expect("it is named");
+    let run = other.body["message_id"].as_str().expect("it has an id");
     assert_eq!(visible(&list(&system.client, run).await), ["one", "first"]);
     let key = format!("tm:{{0}}:conversation:{conversation}:messages");
     let redis = &system.cluster.redis;
@@ -282,7 +282,7 @@ async fn a_called_workflow_shortens_the_list_of_its_caller() {
     let text = called::file("Shorten", &["x"], &nodes, &[("left", ["cut", "message_count"])]);
     let answer = client.post("/api/v1/apps", &json!({"workflow": text})).await;
     assert_eq!(answer.status, 201, "{}", answer.text);
-    let app = answer.body["id"].as_str().expect("it is named").to_owned();
+    let app = answer.body["id"].as_str().expect("it has an id").to_owned();
     let nodes = [("say", add("user", "more")), ("t", called::tool(&app, "x", "y"))];
     let caller = called::file("Caller", &["name"], &nodes, &[("left", ["t", "left"])]);
     let body =
@@ -296,7 +296,7 @@ async fn a_called_workflow_shortens_the_list_of_its_caller() {
     );
     assert_eq!(visible(&list(client, &run).await), ["more"]);
 
-    // Nobody has called it here.
+    // Here the workflow has no caller.
     let alone = client.submit(&json!({"workflow": text, "inputs": {}, "user": "tester"})).await;
     let ended = client.ended(&alone).await;
     assert_eq!(ended["status"], "failed");
@@ -307,7 +307,7 @@ async fn a_called_workflow_shortens_the_list_of_its_caller() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_run_keeps_goes_with_a_snapshot() {
+async fn the_messages_of_a_run_are_part_of_its_snapshot() {
     let model = llm::rules(json!([{"match": {}, "reply": "well"}])).await;
     let system = system(&[], &model).await;
     let client = &system.client;
@@ -333,7 +333,7 @@ async fn what_a_run_keeps_goes_with_a_snapshot() {
     );
     let imported = client.post("/api/v1/runs/import", &snapshot.body).await;
     assert!(imported.status < 300, "{}", imported.text);
-    let second = imported.body["id"].as_str().expect("it is named").to_owned();
+    let second = imported.body["id"].as_str().expect("it has an id").to_owned();
     let resume = json!({"command": "resume"});
     let resumed = client.post(&format!("/api/v1/runs/{second}/commands"), &resume).await;
     assert!(resumed.status == 202, "{}", resumed.text);
@@ -342,7 +342,7 @@ async fn what_a_run_keeps_goes_with_a_snapshot() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hooks_are_told_before_a_node_and_behind_its_end() {
+async fn hooks_run_before_a_node_begins_and_after_it_ends() {
     let model = llm::rules(json!([{"match": {}, "reply": "well"}])).await;
     let system = system(&[], &model).await;
     let client = &system.client;
@@ -377,7 +377,7 @@ async fn hooks_are_told_before_a_node_and_behind_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cx_18_hooks_are_told_behind_an_end_that_came_before_the_nodes_own_call() {
+async fn cx_18_hooks_run_after_a_node_that_ended_before_its_own_call() {
     let model = llm::rules(json!([{"match": {}, "reply": "well"}])).await;
     let system = system(&[], &model).await;
     let client = &system.client;
@@ -395,7 +395,7 @@ async fn cx_18_hooks_are_told_behind_an_end_that_came_before_the_nodes_own_call(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cx_18_cx_26_hooks_are_told_behind_an_answer_that_nobody_had_in_hand() {
+async fn cx_18_cx_26_hooks_run_after_an_answer_that_came_while_no_worker_held_the_job() {
     let model = llm::rules(json!([{"match": {}, "reply": "well"}])).await;
     let system = system(&[("scheduler.secret_key", "open sesame, open wide")], &model).await;
     let client = &system.client;
@@ -449,7 +449,7 @@ async fn cx_18_cx_26_hooks_are_told_behind_an_answer_that_nobody_had_in_hand() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cx_18_hooks_are_told_that_the_time_of_their_node_is_over() {
+async fn cx_18_hooks_get_the_error_of_a_node_that_took_too_long() {
     let model = llm::rules(json!([{"match": {}, "reply": "late", "delay_ms": 30_000}])).await;
     let system = system(&[], &model).await;
     let client = &system.client;

@@ -1,4 +1,5 @@
-//! The worker's clients of all kinds of APIs against the mock, over real HTTP: what they make of the same rules.
+//! The worker's clients of all model APIs against the mock, over real HTTP: the same rules must give the same
+//! results.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +20,7 @@ async fn mock(document: Json) -> Running {
     MockLlm::start(rules, SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap()
 }
 
-/// An API as a profile names it, and where the mock is asked through it.
+/// A kind of API as a profile names it, and the path at which the mock serves it.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     kind: &'static str,
@@ -46,7 +47,7 @@ const KINDS: [Kind; 6] = [
 
 impl Kind {
     async fn model(self, mock: &Running, further: &Json) -> Model {
-        // Azure's endpoint has nothing behind its host; the others take the address in any of its forms.
+        // Azure's address has only a host; the others accept any form of the address.
         let base_url = if self.kind == "azure_openai" { mock.url() } else { mock.base_url() };
         let mut profile = json!({
             "kind": self.kind, "base_url": base_url, "api_key": "sk-k", "deployment_map": {"m": "deployed"}
@@ -86,7 +87,7 @@ impl Kind {
 }
 
 #[tokio::test]
-async fn every_api_gives_the_same_reply_in_pieces_or_whole() {
+async fn every_api_gives_the_same_reply_streamed_or_not() {
     for kind in KINDS {
         let mock = mock(json!([{
             "match": {"equals": "hi"}, "chunks": ["one ", "two"], "usage": {"prompt_tokens": 11, "completion_tokens": 12}
@@ -110,7 +111,7 @@ async fn every_api_gives_the_same_reply_in_pieces_or_whole() {
 }
 
 #[tokio::test]
-async fn calls_of_tools_come_whole_however_they_are_sent() {
+async fn tool_calls_are_complete_however_they_are_sent() {
     for kind in KINDS.into_iter().filter(|kind| kind.mode == ModelMode::Chat) {
         let calls = json!([{"name": "f", "arguments": {"a": 12345}}, {"name": "f", "arguments": {}}]);
         let mock =
@@ -126,7 +127,7 @@ async fn calls_of_tools_come_whole_however_they_are_sent() {
 }
 
 #[tokio::test]
-async fn failures_pass_or_do_not_whatever_the_api() {
+async fn temporary_failures_are_retried_and_others_are_not_for_every_api() {
     let soon = json!({"retry-after-ms": "1"});
     for kind in KINDS {
         for (rule, outcome, times) in [
@@ -171,7 +172,7 @@ async fn failures_pass_or_do_not_whatever_the_api() {
 }
 
 #[tokio::test]
-async fn what_a_provider_calls_its_error_decides_over_its_class_and_whether_it_passes() {
+async fn the_error_type_of_a_provider_decides_the_class_and_whether_to_retry() {
     const QUOTA: &str = "insufficient_quota";
     for kind in KINDS {
         for (rule, class) in [
@@ -183,7 +184,7 @@ async fn what_a_provider_calls_its_error_decides_over_its_class_and_whether_it_p
             (json!({"stream_error": "m", "error_code": "content_filter"}), "InvokeBadRequestError"),
             (json!({"stream_error": "m", "error_code": 401}), "InvokeAuthorizationError"),
         ] {
-            // Ollama's errors have no names: the status alone speaks, and in a stream nothing.
+            // Ollama's errors have no type: only the status decides, and inside a stream nothing does.
             let is_nameless = kind.kind == "ollama";
             if is_nameless && rule.get("stream_error").is_none() {
                 continue;
@@ -203,7 +204,7 @@ async fn what_a_provider_calls_its_error_decides_over_its_class_and_whether_it_p
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_amid_its_calls_of_tools_is_asked_for_again_unless_it_said_something() {
+async fn a_stream_that_breaks_inside_tool_calls_is_retried_unless_text_was_streamed() {
     for kind in KINDS.into_iter().filter(|kind| kind.mode == ModelMode::Chat) {
         let calls = json!([{"name": "f", "arguments": {"a": 12345}}]);
         for reset in [false, true] {
@@ -215,7 +216,7 @@ async fn a_stream_that_breaks_amid_its_calls_of_tools_is_asked_for_again_unless_
             let reply = reply.unwrap();
             let called: Vec<_> =
                 reply.tool_calls.iter().map(|call| (call.name.as_str(), call.arguments.as_str())).collect();
-            // Of the try that broke nothing is left.
+            // Nothing of the broken try is left.
             assert_eq!((called, pieces.len()), (vec![("f", "{\"a\":12345}")], 0), "{kind:?}, reset {reset}");
             assert_eq!(mock.requests().len(), 2, "{kind:?}, reset {reset}");
         }
@@ -245,7 +246,7 @@ async fn a_stream_that_breaks_amid_its_calls_of_tools_is_asked_for_again_unless_
 }
 
 #[tokio::test]
-async fn an_answer_whose_connection_is_reset_is_asked_for_again() {
+async fn a_call_whose_connection_is_reset_is_retried() {
     for kind in KINDS {
         let mock = mock(json!([{"reply": "text", "reset": true, "break_times": 1}])).await;
         let (pieces, reply) = kind.ask(&mock, false).await;
@@ -255,7 +256,7 @@ async fn an_answer_whose_connection_is_reset_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_json_fails_without_a_stream_too() {
+async fn an_answer_that_is_not_json_fails_without_a_stream_too() {
     for kind in KINDS {
         let mock = mock(json!([{"invalid_json": true}])).await;
         let error = kind.ask(&mock, false).await.1.unwrap_err();
@@ -264,7 +265,7 @@ async fn an_answer_that_is_no_json_fails_without_a_stream_too() {
 }
 
 #[tokio::test]
-async fn the_limits_that_an_api_tells_are_facts_of_the_reply() {
+async fn the_reply_has_the_limits_that_an_api_reports() {
     let soon = (chrono::Utc::now() + chrono::TimeDelta::seconds(60)).to_rfc3339();
     for kind in KINDS {
         let headers = match kind.kind {
@@ -284,11 +285,12 @@ async fn the_limits_that_an_api_tells_are_facts_of_the_reply() {
         let near = |ms: Option<u64>| ms.is_some_and(|ms| (50_000..=60_000).contains(&ms));
         assert_eq!((rate.requests.limit, rate.requests.remaining), (Some(60), Some(59)), "{kind:?}");
         assert_eq!(rate.tokens.limit, Some(40_000), "{kind:?}");
-        // What was used up grows back with every moment since the answer began.
+        // The remaining tokens grow again with the time since the answer began.
         assert!(rate.tokens.remaining.is_some_and(|left| left < 4_000), "{kind:?}: {rate:?}");
         assert!(near(rate.requests.reset_ms) && near(rate.tokens.reset_ms), "{kind:?}: {rate:?}");
     }
-    // A limit that is used up says how long to wait where nothing else does: here too long for a client.
+    // When a limit is used up and nothing else gives a time, its reset says how long to wait; here too long for a
+    // client.
     let later = (chrono::Utc::now() + chrono::TimeDelta::seconds(7200)).to_rfc3339();
     let used_up =
         json!({"anthropic-ratelimit-requests-remaining": "0", "anthropic-ratelimit-requests-reset": later});
@@ -299,7 +301,7 @@ async fn the_limits_that_an_api_tells_are_facts_of_the_reply() {
 }
 
 #[tokio::test]
-async fn texts_become_vectors_in_as_many_requests_as_it_takes() {
+async fn texts_become_vectors_in_as_many_requests_as_necessary() {
     let texts: Vec<String> = ["a red fox", "the fox", "a dog", "", "x"].map(str::to_owned).to_vec();
     for kind in KINDS.into_iter().filter(|kind| kind.kind != "anthropic") {
         let mock = mock(json!([{"fail_times": 1, "status": 503, "headers": {"retry-after-ms": "1"}}])).await;

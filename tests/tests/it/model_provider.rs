@@ -1,4 +1,4 @@
-//! The worker's model client against the mock, over real HTTP: streaming, counting, failing, trying again.
+//! The worker's model client against the mock, over real HTTP: streams, usage, failures, retries.
 
 #![allow(
     clippy::unwrap_used,
@@ -47,7 +47,7 @@ impl Variables for Start {
     }
 }
 
-/// A call of the node: what the profile says beside the address, and the question.
+/// A call of the node: the settings of the profile besides the address, and the prompt.
 struct Call {
     profile: Json,
     text: &'static str,
@@ -59,7 +59,7 @@ impl Call {
         Self { profile: json!({}), text, params: json!({}) }
     }
 
-    /// Runs the node against the mock; gives the pieces of text and the result.
+    /// Runs the node against the mock; returns the streamed pieces and the result.
     async fn run(self, mock: &Running) -> (Vec<String>, NodeResult) {
         let mut profile = self.profile;
         profile["base_url"] = json!(mock.base_url());
@@ -91,7 +91,7 @@ impl Call {
     }
 }
 
-/// Nothing is limited here.
+/// A client without limits.
 struct Unhurried;
 
 #[async_trait::async_trait]
@@ -169,7 +169,7 @@ async fn text_streams_piece_by_piece_and_the_result_has_everything() {
 }
 
 #[tokio::test]
-async fn parameters_travel_as_fields_of_the_request() {
+async fn parameters_are_sent_as_fields_of_the_request() {
     let mock = mock(json!([{"echo": "params"}])).await;
     let params = json!({"stop": ["END"], "temperature": "0.{{#start.q#}}", "max_tokens": 5, "seed": 1});
     let model = json!({"param_map": {"max_tokens": "max_completion_tokens"}, "drop_params": ["seed"]});
@@ -182,7 +182,7 @@ async fn parameters_travel_as_fields_of_the_request() {
 }
 
 #[tokio::test]
-async fn failures_have_difys_class_and_the_providers_words() {
+async fn failures_have_difys_class_and_the_providers_message() {
     for (status, error_type, text) in [
         (400, "InvokeBadRequestError", "[chat] Bad Request Error, HTTP 400: told so"),
         (
@@ -206,7 +206,7 @@ async fn failures_have_difys_class_and_the_providers_words() {
 }
 
 #[tokio::test]
-async fn a_passing_failure_is_tried_again_after_the_time_the_server_asks_for() {
+async fn a_temporary_failure_is_retried_after_the_time_that_the_server_asks_for() {
     let rule = json!({"fail_times": 1, "status": 429, "error": "slow down", "headers": {"Retry-After": "0.2"}, "reply": "ok"});
     let mock = mock(json!([rule])).await;
     let began = Instant::now();
@@ -217,7 +217,7 @@ async fn a_passing_failure_is_tried_again_after_the_time_the_server_asks_for() {
 }
 
 #[tokio::test]
-async fn a_server_error_then_success_is_no_failure() {
+async fn a_server_error_followed_by_success_is_no_failure() {
     let headers = json!({"retry-after-ms": "1"});
     let mock =
         mock(json!([{"fail_times": 2, "status": 500, "headers": headers, "reply": "recovered"}])).await;
@@ -227,7 +227,7 @@ async fn a_server_error_then_success_is_no_failure() {
 }
 
 #[tokio::test]
-async fn a_long_wait_is_reported_instead_of_slept() {
+async fn a_long_wait_is_reported_and_not_slept() {
     let mock = mock(json!([{"status": 429, "error": "later", "headers": {"Retry-After": "120"}}])).await;
     let (_, result) = Call::of("x").run(&mock).await;
     let failure = result.failure.unwrap();
@@ -236,7 +236,7 @@ async fn a_long_wait_is_reported_instead_of_slept() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off_fails_once_and_keeps_what_was_shown() {
+async fn a_stream_that_breaks_off_fails_once_and_keeps_the_streamed_text() {
     let mock = mock(json!([{"chunks": ["part one ", "part two"], "break_stream": true}])).await;
     let (pieces, result) = Call::of("x").run(&mock).await;
     assert_eq!(pieces, ["part one ", "part two"]);
@@ -248,7 +248,7 @@ async fn a_stream_that_breaks_off_fails_once_and_keeps_what_was_shown() {
 }
 
 #[tokio::test]
-async fn slow_pieces_are_waited_for_as_long_as_each_comes_in_time() {
+async fn a_slow_stream_is_read_to_its_end_when_each_piece_comes_in_time() {
     let chunks = json!(["a", "b", "c", "d"]);
     let quick = mock(json!([{"chunks": chunks, "chunk_delay_ms": 50}])).await;
     let (pieces, result) =
@@ -261,7 +261,7 @@ async fn slow_pieces_are_waited_for_as_long_as_each_comes_in_time() {
 }
 
 #[tokio::test]
-async fn silence_before_the_answer_is_worth_one_more_try() {
+async fn silence_before_the_answer_is_retried_once() {
     let mock = mock(json!([{"delay_ms": 5000, "reply": "late"}])).await;
     let (_, result) =
         Call { profile: json!({"read_timeout_ms": 250, "max_retries": 5}), ..Call::of("x") }.run(&mock).await;
@@ -270,7 +270,7 @@ async fn silence_before_the_answer_is_worth_one_more_try() {
 }
 
 #[tokio::test]
-async fn without_rules_the_mock_answers_kindly_and_tells_what_it_was_asked() {
+async fn without_rules_the_mock_repeats_the_prompt_and_lists_its_requests() {
     let mock = start(Rules::Friendly).await;
     let (pieces, _) = Call::of("good {{#start.q#}}").run(&mock).await;
     assert_eq!(pieces, ["You ", "said: ", "good ", "tea"]);
@@ -290,7 +290,7 @@ async fn without_rules_the_mock_answers_kindly_and_tells_what_it_was_asked() {
 }
 
 #[tokio::test]
-async fn a_picture_that_a_model_makes_is_kept_and_linked_where_it_came() {
+async fn a_picture_that_a_model_makes_is_stored_and_linked_at_its_place() {
     let url = "data:image/png;base64,Ynl0ZXM=";
     let mock = mock(json!([{"chunks": ["Here ", "it is: "], "images": [url]}])).await;
     let (pieces, result) = Call::of("draw").run(&mock).await;
@@ -305,7 +305,7 @@ async fn a_picture_that_a_model_makes_is_kept_and_linked_where_it_came() {
 }
 
 #[tokio::test]
-async fn a_classifier_asks_for_a_stream_though_nothing_of_it_is_told() {
+async fn a_classifier_requests_a_stream_although_it_streams_no_text() {
     let mock =
         mock(json!([{"chunks": ["```json\n{\"category_id\": \"2\",", " \"category_name\": \"b\"}\n```"]}]))
             .await;

@@ -1,4 +1,4 @@
-//! A file that switches moderation on, on real processes and in the hands of the command.
+//! Workflow files that switch moderation on, for the schedulers and for the commands.
 
 use std::process::Output;
 
@@ -17,10 +17,10 @@ fn moderated(enabled: bool) -> String {
     file.to_string()
 }
 
-/// What the command says of the file, with the settings of a cluster.
+/// Runs a command of `tidemill` with the file and the settings of a cluster.
 fn said(cluster: &Cluster, scheduler: Option<&Scheduler>, words: &[&str], file: &str) -> Output {
     let path = cluster.logs().join("moderated.json");
-    std::fs::write(&path, file).expect("the folder is there");
+    std::fs::write(&path, file).expect("the folder exists");
     let mut command = cluster.command("tidemill");
     command.args(words).arg(&path);
     if let Some(scheduler) = scheduler {
@@ -40,7 +40,7 @@ fn names_it(output: &Output) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_switches_moderation_on_is_checked_with_a_warning_and_refused_by_whoever_runs_it() {
+async fn a_file_with_moderation_passes_the_check_with_a_warning_and_is_refused_when_run() {
     let cluster = Cluster::start(&[], None).await;
     let scheduler = cluster.scheduler().await;
     let checked = said(&cluster, None, &["check"], &moderated(true));
@@ -54,7 +54,7 @@ async fn a_file_that_switches_moderation_on_is_checked_with_a_warning_and_refuse
         assert_eq!(refused.status.code(), Some(1), "{words:?}: {}", text(&refused));
         names_it(&refused);
     }
-    // Without a scheduler, `run` and `dev` bring their own, which refuse it likewise.
+    // Without a scheduler, `run` and `dev` start their own, which refuse the file as well.
     for words in [&["run"][..], &["dev", "--listen", "127.0.0.1:0"]] {
         let refused = said(&cluster, None, words, &moderated(true));
         assert_eq!(refused.status.code(), Some(1), "{words:?}: {}", text(&refused));
@@ -66,7 +66,7 @@ async fn a_file_that_switches_moderation_on_is_checked_with_a_warning_and_refuse
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn moderation_that_may_be_left_out_runs_until_the_setting_is_taken_back() {
+async fn a_file_with_moderation_runs_only_while_the_setting_leaves_moderation_out() {
     let cluster = Cluster::start(&[(SETTING, "true")], None).await;
     let (lenient, _worker) = (cluster.scheduler().await, cluster.worker().await);
     let added = said(&cluster, Some(&lenient), &["apps", "add", "--json"], &moderated(true));
@@ -78,12 +78,12 @@ async fn moderation_that_may_be_left_out_runs_until_the_setting_is_taken_back() 
     let ran = client.post("/v1/workflows/run", &body).await;
     assert_eq!((ran.status, &ran.body["data"]["status"]), (200, &json!("succeeded")), "{}", ran.text);
 
-    // The app was published by a scheduler that leaves it out; this one does not.
+    // The app was published by a scheduler that leaves moderation out; this scheduler does not.
     let mut command = cluster.command("tidemill-scheduler");
     command.args(["--listen", "127.0.0.1:0"]).env("TIDEMILL_COMPAT_MODERATION_LEFT_OUT", "false");
     let mut strict = cluster.spawn("strict", command);
     let started = strict.says("scheduler started").await;
-    let address = started["address"].as_str().expect("it says where");
+    let address = started["address"].as_str().expect("it logs its address");
     let refused = Client::new(address, app["key"].as_str()).post("/v1/workflows/run", &body).await;
     assert_eq!(
         (refused.status, &refused.body["code"]),

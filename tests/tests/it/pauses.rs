@@ -1,4 +1,5 @@
-//! Pauses on real processes: a paused run is nothing but keys, so all of the fleet may go and come back; it goes on once.
+//! Pauses on real processes: a paused run needs only its keys in Redis, so all processes may be replaced. It
+//! continues once.
 
 use serde_json::{Value as Json, json};
 use tidemill_tests::client::Client;
@@ -28,7 +29,7 @@ async fn answer(client: &Client, run: &str, pause: &Json, body: Json) -> (u16, J
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_run_outlives_the_whole_fleet_and_goes_on_once() {
+async fn a_paused_run_outlives_the_whole_fleet_and_continues_once() {
     let cluster = Cluster::start(&[], None).await;
     let (mut scheduler, mut worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
@@ -38,7 +39,7 @@ async fn a_paused_run_outlives_the_whole_fleet_and_goes_on_once() {
     let left = pause_of(&shown, "left");
     assert_eq!(left["content"], "Left of Ada: {{#$output.word#}}");
     let of_side = shown["nodes"].as_array().into_iter().flatten().find(|n| n["id"] == "side").cloned();
-    assert_eq!(of_side.unwrap_or_default()["status"], "succeeded", "a form holds its own branch only");
+    assert_eq!(of_side.unwrap_or_default()["status"], "succeeded", "a form holds up only its own branch");
     scheduler.process.kill();
     worker.process.kill();
 
@@ -49,7 +50,7 @@ async fn a_paused_run_outlives_the_whole_fleet_and_goes_on_once() {
     let said = json!({"action": "ok", "inputs": {"word": "deep", "more": 1}, "key": "k1"});
     for _ in 0..2 {
         let (status, body) = answer(&client, &run, &left, said.clone()).await;
-        assert!(status < 300, "the same answer under the same key is one: {status} {body}");
+        assert!(status < 300, "the same answer under the same key counts once: {status} {body}");
     }
     let late = answer(&client, &run, &left, json!({"action": "no", "inputs": {"word": "x"}})).await;
     assert_eq!((late.0, &late.1["code"]), (409, &json!("pause_already_answered")), "{}", late.1);
@@ -66,11 +67,11 @@ async fn a_paused_run_outlives_the_whole_fleet_and_goes_on_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_reaches_a_paused_run_and_a_queued_one_at_once() {
+async fn a_stop_ends_a_run_with_a_pause_and_a_queued_job_at_once() {
     let cluster = Cluster::start(&[], None).await;
     let scheduler = cluster.scheduler().await;
     let client = scheduler.client();
-    // No worker runs: the side branch is queued.
+    // No worker runs, so the side branch is queued.
     let run = client.submit(&json!({"workflow": ASK, "inputs": {"name": "x"}})).await;
     client.node_is(&run, "side", "queued").await;
     let stop = json!({"command": "stop", "reason": "enough"});
@@ -82,11 +83,11 @@ async fn a_stop_reaches_a_paused_run_and_a_queued_one_at_once() {
     let late = client.post(&path, &stop).await;
     assert_eq!((late.status, &late.body["code"]), (409, &json!("run_over")), "{}", late.text);
     let jobs = cluster.redis.cli(&["XLEN", &format!("tm:{{{}}}:jobs:default", ended["shard"])]);
-    assert_eq!(jobs.trim(), "0", "what was queued is taken back");
+    assert_eq!(jobs.trim(), "0", "the queued job is removed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_form_is_shown_and_answered_over_difys_routes() {
+async fn a_form_is_shown_and_answered_over_difys_api() {
     let cluster = Cluster::start(&[], None).await;
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();

@@ -1,5 +1,6 @@
-//! A workflow in which nothing goes beyond Dify is told of as ever: no event more, no field more. What is told stands in
-//! `workflows/plain_events.jsonl`, an event a line, with numbers in the places of ids and words in those of moments.
+//! A workflow with only Dify's features has exactly the events that it always had: no additional event and no
+//! additional field. `workflows/plain_events.jsonl` has the expected events, one a line, with placeholders for ids
+//! and times.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ use super::system;
 const WORKFLOW: &str = include_str!("workflows/plain.yml");
 const EVENTS: &str = include_str!("workflows/plain_events.jsonl");
 
-/// Fields that say when, for how long, or of which file.
+/// Fields with a time, a duration, or the name of a file.
 const MOMENTS: [&str; 13] = [
     "started_at",
     "finished_at",
@@ -30,16 +31,16 @@ const MOMENTS: [&str; 13] = [
     "sys.workflow_id",
 ];
 
-/// Whether it is an id as executions have them.
+/// Returns true for an id of an execution.
 fn is_id(text: &str) -> bool {
     let parts: Vec<usize> = text.split('-').map(str::len).collect();
     parts == [8, 4, 4, 4, 12] && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
 }
 
-/// Writes ids as numbers in the order of their appearance, and moments as words.
+/// Replaces ids by numbers in the order of their appearance, and times by words.
 struct Plain {
     known: HashMap<String, usize>,
-    /// What differs from run to run, and what stands for it.
+    /// Texts that differ from run to run, and their replacements.
     words: Vec<(String, &'static str)>,
 }
 
@@ -69,7 +70,7 @@ impl Plain {
     }
 }
 
-/// What was told, a line an event. How a text is cut into pieces is a matter of time: they are told as one.
+/// The events, one a line. Consecutive chunks are joined, because their borders depend on timing.
 fn lines(told: &Transcript, words: Vec<(String, &'static str)>) -> Vec<String> {
     let mut plain = Plain { known: HashMap::new(), words };
     let mut events: Vec<(String, Json)> = Vec::new();
@@ -93,7 +94,7 @@ fn lines(told: &Transcript, words: Vec<(String, &'static str)>) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn xc_08_a_workflow_without_any_field_beyond_difys_is_told_of_as_ever() {
+async fn xc_08_a_workflow_with_only_difys_fields_has_unchanged_events() {
     let usage = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
     let model = llm::rules(json!([{"match": {}, "reply": "Good day.", "usage": usage}])).await;
     let outside = Outside::start().await;
@@ -110,7 +111,7 @@ async fn xc_08_a_workflow_without_any_field_beyond_difys_is_told_of_as_ever() {
     let expected: Vec<&str> = EVENTS.lines().collect();
     let place = std::env::temp_dir().join("tidemill-plain_events.jsonl");
     if told != expected {
-        std::fs::write(&place, told.join("\n") + "\n").expect("there is room");
+        std::fs::write(&place, told.join("\n") + "\n").expect("it can be written");
     }
     for (at, (told, expected)) in told.iter().zip(&expected).enumerate() {
         assert_eq!(told, expected, "event {}; all of them are in {}", at + 1, place.display());

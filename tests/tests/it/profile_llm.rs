@@ -1,4 +1,4 @@
-//! `llm` nodes in their profile form, on real processes, against a model that remembers what it was asked.
+//! `llm` nodes with a profile, on real processes, against a model that remembers its requests.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use tidemill_tests::llm;
 use tidemill_tests::outside::Outside;
 use tidemill_tests::wait::{LONG, until};
 
-/// A fleet whose workers have the profiles `fast`, which is the default, and `relay` in their settings.
+/// A fleet whose workers have two profiles in their settings: `fast`, which is the default, and `relay`.
 struct Fleet {
     client: Client,
     model: Running,
@@ -25,7 +25,7 @@ struct Fleet {
 impl Fleet {
     async fn start(rules: Json) -> Self {
         let (model, outside) = (llm::rules(rules).await, Outside::start().await);
-        let folder = tempfile::tempdir().expect("there is room");
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let file = folder.path().join("tidemill.toml");
         let profiles = format!(
             "[profiles.fast]\nprovider = \"OPENAI_CHAT\"\nmodel = \"m-small\"\nmaxRetries = 0\napiKey = \"k\"\n\
@@ -45,7 +45,7 @@ impl Fleet {
         Self { client: scheduler.client(), model, outside, cluster, _scheduler: scheduler, _worker: worker }
     }
 
-    /// The end of a run of `start -> llm -> end`, and what was told of it.
+    /// Runs `start -> llm -> end` to its end. Returns the run and its events.
     async fn runs(&self, llm: Json, name: &str) -> (Json, Transcript) {
         let run = self.client.start(&one(llm), &[("name", name)]).await;
         let shown = self.client.ended(&run).await;
@@ -64,7 +64,7 @@ fn one(llm: Json) -> Flow {
         .with("end", outputs(&["llm"]))
 }
 
-/// A node in the form.
+/// The data of an `llm` node with a profile.
 fn profile(more: Json) -> Json {
     let mut data =
         json!({"profile_id": "fast", "prompt": "Hi {{name}}", "model": null, "prompt_template": null});
@@ -72,7 +72,7 @@ fn profile(more: Json) -> Json {
     data
 }
 
-/// All outputs of nodes, as outputs of the run.
+/// The outputs of an end node that passes on all outputs of these nodes.
 fn outputs(nodes: &[&str]) -> Json {
     let names = ["content", "text", "tool_calls", "tool_results", "usage", "finish_reason"];
     let of = |node: &str, name: &str| json!({"variable": format!("{node}_{name}"), "value_selector": [node, name]});
@@ -89,7 +89,7 @@ fn node<'a>(shown: &'a Json, id: &str) -> &'a Json {
     all.find(|node| node["id"] == id).unwrap_or_else(|| panic!("no node {id}: {shown:#}"))
 }
 
-/// What came of the model's node.
+/// The result of the model's node.
 fn result(told: &Transcript, kind: &str) -> Json {
     let mut ends = told.of_kind(kind).filter(|event| event.data["node_id"] == "llm");
     ends.next().unwrap_or_else(|| panic!("no {kind}: {told:#?}")).data["node_run_result"].clone()
@@ -106,7 +106,7 @@ fn pair(role: &str, text: &str) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a01_lp_a02_lp_a17_a_profile_is_asked_and_what_was_said_is_kept() {
+async fn lp_a01_lp_a02_lp_a17_a_profile_answers_and_its_messages_are_kept() {
     let usage = json!({"prompt_tokens": 5, "completion_tokens": 2});
     let fleet = Fleet::start(json!([
         {"match": {"equals": "params"}, "echo": "params"},
@@ -145,7 +145,7 @@ async fn lp_a01_lp_a02_lp_a17_a_profile_is_asked_and_what_was_said_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a03_lp_a04_lp_a05_what_cannot_be_asked_is_not_asked() {
+async fn lp_a03_lp_a04_lp_a05_an_invalid_node_or_profile_makes_no_call() {
     let fleet = Fleet::start(json!([{"match": {}, "reply": "Hello"}])).await;
     for wrong in [json!({"prompt": ""}), json!({"profile_id": ""})] {
         let refused = fleet.client.submit_answer(&one(wrong)).await;
@@ -182,7 +182,7 @@ async fn lp_a03_lp_a04_lp_a05_what_cannot_be_asked_is_not_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a08_lp_a09_a_call_that_may_pass_is_made_again_when_it_was_asked_for() {
+async fn lp_a08_lp_a09_a_temporary_failure_is_retried_when_the_node_says_so() {
     let fleet = Fleet::start(json!([
         {"match": {"contains": "down"}, "status": 500, "reply": "-"},
         {"match": {"contains": "key"}, "status": 401, "reply": "-"},
@@ -208,11 +208,11 @@ async fn lp_a08_lp_a09_a_call_that_may_pass_is_made_again_when_it_was_asked_for(
     let began = Instant::now();
     let (shown, told) = fleet.runs(node_of("busy"), "").await;
     assert_eq!((said(&shown), told.count("node_run_retry", "llm")), ("well", 1));
-    assert!(began.elapsed().as_millis() >= 1000, "it waits as long as it was asked to");
+    assert!(began.elapsed().as_millis() >= 1000, "it waits as long as the server demands");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a10_a_reply_streams_if_it_is_to() {
+async fn lp_a10_a_reply_streams_when_the_node_says_so() {
     let usage = json!({"prompt_tokens": 3, "completion_tokens": 4});
     let fleet = Fleet::start(json!([
         {"match": {}, "chunks": ["a", "b"], "chunk_delay_ms": 100, "usage": usage},
@@ -224,7 +224,7 @@ async fn lp_a10_a_reply_streams_if_it_is_to() {
             |data: &Json| (data["chunk"].as_str().unwrap_or_default().to_owned(), data["is_final"] == true);
         of_llm.map(|event| chunk(&event.data)).collect()
     };
-    // An end that hands its values on would tell them as text.
+    // An end node that passes these values on would stream them as text.
     let silent = Flow::new("start -> llm -> end")
         .inputs(&["name"])
         .with("llm", profile(json!({})))
@@ -247,7 +247,7 @@ async fn lp_a10_a_reply_streams_if_it_is_to() {
     assert_eq!(succeeded.data["node_run_result"]["outputs"]["usage"]["total_tokens"], 7);
 }
 
-/// A reply that streams, shown by an answer node.
+/// A workflow whose reply streams into an answer node.
 fn streams(prompt: &str) -> Flow {
     let llm =
         json!({"stream": true, "prompt": prompt, "retry_config": {"max_retries": 1, "retry_interval": 10}});
@@ -255,7 +255,7 @@ fn streams(prompt: &str) -> Flow {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a11_a_stream_that_breaks_off_is_forgotten_and_tried_again() {
+async fn lp_a11_a_stream_that_breaks_off_is_discarded_and_retried() {
     let usage = json!({"prompt_tokens": 3, "completion_tokens": 4});
     let fleet = Fleet::start(json!([
         {"match": {}, "reply": ["a", "xy"], "break_stream": true, "break_times": 1, "usage": usage},
@@ -279,7 +279,7 @@ async fn lp_a11_a_stream_that_breaks_off_is_forgotten_and_tried_again() {
     assert_eq!(
         (&shown["total_tokens"], counted),
         (&json!(7), 1),
-        "what broke off was not counted by anybody: {ledger:?}"
+        "the broken stream is not counted: {ledger:?}"
     );
 }
 
@@ -294,7 +294,7 @@ fn call(name: &str, arguments: &str) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a12_tools_that_a_reply_calls_are_called_once_in_their_order() {
+async fn lp_a12_tools_of_a_reply_are_called_once_in_their_order() {
     let calls = json!([call("search", r#"{"q":"x"}"#), call("calc", r#"{"e":"1+1"}"#)]);
     let fleet = Fleet::start(json!([
         {"match": {"messages": 1, "has_tools": true}, "reply": "Looking", "tool_calls": calls},
@@ -323,14 +323,14 @@ async fn lp_a12_tools_that_a_reply_calls_are_called_once_in_their_order() {
     ];
     assert_eq!(order, expected.map(|(kind, name)| (kind, json!(name))));
 
-    // What was said stays in the list of messages: two results with the ids of their calls.
+    // The list of messages has two results with the ids of their calls.
     let flow = Flow::new("start -> llm -> llm2 -> end")
         .with("llm", profile(tools(json!({}))))
         .with("llm2", profile(json!({"prompt": "next"})))
         .with("end", outputs(&["llm2"]));
     let run = fleet.client.start(&flow, &[]).await;
     fleet.client.ended(&run).await;
-    let request = fleet.requests().pop().expect("it was asked");
+    let request = fleet.requests().pop().expect("it was called");
     let sent = request["messages"].as_array().expect("messages");
     let ids: Vec<_> =
         sent.iter().filter(|message| message["role"] == "tool").map(|m| m["tool_call_id"].clone()).collect();
@@ -339,7 +339,7 @@ async fn lp_a12_tools_that_a_reply_calls_are_called_once_in_their_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a15_results_go_back_to_the_model_where_rounds_are_allowed() {
+async fn lp_a15_results_go_back_to_the_model_when_rounds_are_allowed() {
     let fleet = Fleet::start(json!([
         {"match": {"messages": 1}, "reply": "Looking", "tool_calls": [call("search", "{}"), call("calc", "{}")]},
         {"match": {"messages": 4}, "reply": "done"},
@@ -354,7 +354,7 @@ async fn lp_a15_results_go_back_to_the_model_where_rounds_are_allowed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a14_a_reply_with_too_many_calls_fails_and_none_is_made() {
+async fn lp_a14_a_reply_with_too_many_tool_calls_fails_and_no_tool_is_called() {
     let many: Vec<Json> = (0..4).map(|_| call("search", "{}")).collect();
     let fleet = Fleet::start(json!([{"match": {}, "tool_calls": many, "reply": ""}])).await;
     let (shown, told) = fleet.runs(tools(json!({})), "").await;
@@ -365,7 +365,7 @@ async fn lp_a14_a_reply_with_too_many_calls_fails_and_none_is_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a24_arguments_that_are_no_json_fail_their_call_and_not_the_node() {
+async fn lp_a24_arguments_that_are_not_json_fail_their_call_and_not_the_node() {
     let calls = [call("search", "{}"), call("calc", "{\"q\":")];
     let fleet = Fleet::start(json!([{"match": {}, "reply": "", "tool_calls": calls}])).await;
     let (shown, told) = fleet.runs(tools(json!({})), "").await;
@@ -379,7 +379,7 @@ async fn lp_a24_arguments_that_are_no_json_fail_their_call_and_not_the_node() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a13_a_tool_that_fails_fails_the_node_only_if_that_says_so() {
+async fn lp_a13_a_failing_tool_fails_the_node_only_when_the_node_says_so() {
     let fleet = Fleet::start(json!([
         {"match": {}, "reply": "", "tool_calls": [call("search", "{}"), call("nowhere", "{}")]},
     ]))
@@ -465,7 +465,7 @@ async fn lp_a19_a_profile_that_is_removed_while_a_run_waits_is_not_found_by_the_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a16_a_tool_that_is_not_approved_waits_for_leave() {
+async fn lp_a16_a_tool_without_approval_waits_for_it() {
     let fleet = Fleet::start(json!([
         {"match": {}, "reply": "Looking", "tool_calls": [call("search", r#"{"q":"x"}"#)]},
     ]))
@@ -496,11 +496,11 @@ async fn lp_a16_a_tool_that_is_not_approved_waits_for_leave() {
     let shown = fleet.client.ended(&run).await;
     assert_eq!(shown["outputs"]["llm_tool_results"][0]["rejected"], true, "{shown:#}");
     assert!(fleet.outside.take().is_empty());
-    assert_eq!(fleet.requests().len(), 2, "the model is asked once a run");
+    assert_eq!(fleet.requests().len(), 2, "the model is called once for each run");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a20_a_person_answers_in_a_models_place() {
+async fn lp_a20_a_person_answers_in_place_of_a_model() {
     let fleet = Fleet::start(json!([])).await;
     let run = fleet.client.start(&one(json!({"profile_id": "relay"})), &[("name", "Ann")]).await;
     let shown = paused(&fleet.client, &run).await;
@@ -513,13 +513,13 @@ async fn lp_a20_a_person_answers_in_a_models_place() {
     let told = fleet.client.follow(&run, None).await.to_the_end().await;
     let kinds = ["human_relay_requested", "human_relay_responded", "human_relay_processed"];
     assert_eq!(kinds.map(|kind| told.count(kind, "llm")), [1, 1, 1]);
-    let processed = told.of_kind("human_relay_processed").next().expect("it is told");
+    let processed = told.of_kind("human_relay_processed").next().expect("there is an event");
     assert!(processed.data["execution_time"].as_u64().is_some_and(|ms| ms > 0), "{processed:?}");
     assert!(fleet.requests().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lp_a21_nodes_speak_in_one_list_of_messages_unless_they_do_not() {
+async fn lp_a21_nodes_share_one_list_of_messages_unless_switched_off() {
     let usage = json!({"prompt_tokens": 0, "completion_tokens": 0});
     let fleet = Fleet::start(json!([{"match": {}, "reply": "reply", "usage": usage}])).await;
     let flow = Flow::new("start -> llm -> llm2 -> llm3 -> end")
@@ -541,10 +541,10 @@ async fn lp_a21_nodes_speak_in_one_list_of_messages_unless_they_do_not() {
         [pair("user", "one"), pair("assistant", "reply"), pair("user", "two")]
     );
     assert_eq!(messages(&requests[2]), [pair("user", "three")]);
-    let context = shown["outputs"]["context"].as_array().expect("somebody reads it");
+    let context = shown["outputs"]["context"].as_array().expect("the context is a list");
     assert_eq!((context.len(), &context[3]["text"]), (4, &json!("reply")), "{shown:#}");
 
-    // Nobody has counted: the output says so, the ledger estimates.
+    // The provider reported no usage: the output is null, and the ledger has an estimate.
     assert_eq!(shown["outputs"]["usage"], Json::Null);
     let keys: Vec<String> = fleet.cluster.redis.ask(&["KEYS", &format!("*{run}*:ledger")]).await;
     let entries: Vec<String> = fleet.cluster.redis.ask(&["HVALS", &keys[0]]).await;

@@ -1,4 +1,4 @@
-//! Providers and profiles that are kept in Redis, from the command that keeps them to the model that answers.
+//! Providers and profiles in Redis, from the command that registers them to the call of the model.
 
 use std::io::Write;
 use std::process::{Output, Stdio};
@@ -10,7 +10,7 @@ use tidemill_tests::llm;
 
 const KEY: &str = "sk-never-to-be-seen-0123456789";
 
-/// A fleet that knows no provider but those in Redis, and sees each change at once.
+/// A fleet without providers in its settings. Its workers see each change in Redis at once.
 struct Fleet {
     cluster: Cluster,
     scheduler: Scheduler,
@@ -26,7 +26,7 @@ impl Fleet {
         Self { cluster, scheduler, _worker: worker }
     }
 
-    /// What `tidemill` answers to these arguments, with this text at its standard input.
+    /// Runs `tidemill` with these arguments and this standard input.
     async fn tidemill(&self, arguments: &[&str], input: &str) -> Output {
         let mut command = self.cluster.command("tidemill");
         let url = format!("http://{}", self.scheduler.address);
@@ -38,14 +38,14 @@ impl Fleet {
         let input = input.to_owned();
         let done = tokio::task::spawn_blocking(move || {
             let mut child = command.spawn().expect("it starts");
-            // Who needs no input may be gone before it is written.
+            // A command that needs no input may have ended before it is written.
             let _ = child.stdin.take().expect("it was asked for").write_all(input.as_bytes());
             child.wait_with_output().expect("it ends")
         });
         done.await.expect("it does not panic")
     }
 
-    /// The same, which must go well; its standard output.
+    /// Runs a command that must succeed; returns its standard output.
     async fn well(&self, arguments: &[&str], input: &str) -> String {
         let output = self.tidemill(arguments, input).await;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -54,7 +54,7 @@ impl Fleet {
         String::from_utf8(output.stdout).expect("a text")
     }
 
-    /// The same, which must not; what it complains of.
+    /// Runs a command that must fail; returns its standard error.
     async fn badly(&self, arguments: &[&str], input: &str) -> String {
         let output = self.tidemill(arguments, input).await;
         assert!(!output.status.success(), "{arguments:?} went well");
@@ -75,7 +75,7 @@ fn said(run: &Json) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_provider_kept_with_the_command_serves_workflows_and_a_change_serves_the_next_run() {
+async fn a_provider_added_with_the_command_serves_workflows_and_a_change_applies_to_the_next_run() {
     let (one, two) = (llm::slow(&["from ", "one"], 0).await, llm::slow(&["from two"], 0).await);
     let fleet = Fleet::start().await;
     let missing = fleet.answer_of("langgenius/acme/acme", "m").await;
@@ -96,7 +96,7 @@ async fn a_provider_kept_with_the_command_serves_workflows_and_a_change_serves_t
     for part in ["inputs", "process_data"] {
         assert_eq!(
             told[part]["model_provider"], "langgenius/acme/acme",
-            "as the workflow writes it: {told:#}"
+            "as written in the workflow: {told:#}"
         );
     }
 
@@ -105,7 +105,7 @@ async fn a_provider_kept_with_the_command_serves_workflows_and_a_change_serves_t
     let url = two.base_url();
     fleet.well(&["providers", "add", "acme", "--base-url", &url, "--update"], "").await;
     let kept = fleet.cluster.redis.cli(&["HGET", "tm:provider:acme", "api_key"]);
-    assert!(kept.starts_with("sealed:v2:"), "the key stays: {kept}");
+    assert!(kept.starts_with("sealed:v2:"), "the key is kept: {kept}");
     assert_eq!(said(&fleet.answer_of("acme", "m").await), "from two");
     fleet.well(&["providers", "rm", "acme"], "").await;
     assert_eq!(fleet.answer_of("acme", "m").await["status"], "failed");
@@ -142,7 +142,7 @@ async fn models_of_providers_and_profiles_are_tested_by_a_call() {
     let path = fleet.cluster.logs().join("acme.toml");
     std::fs::write(&path, format!(
         "[providers.acme]\nbase_url = \"{url}\"\nmax_retries = 0\n[providers.acme.models.chatty]\n[providers.acme.models.vectors]\nmode = \"embedding\"\n"
-    )).expect("there is room");
+    )).expect("it can be written");
     let file = path.to_str().expect("a text");
     fleet.well(&["providers", "add", "acme", "--file", file], "").await;
     let tested: Json =
@@ -171,7 +171,7 @@ async fn models_of_providers_and_profiles_are_tested_by_a_call() {
     fleet.well(&add, "").await;
     let tested = fleet.well(&["profiles", "test", "fast"], "").await;
     assert!(tested.contains("chatty  ok") && tested.contains("OK"), "{tested}");
-    let last = model.requests().last().cloned().expect("it was asked");
+    let last = model.requests().last().cloned().expect("it was called");
     assert_eq!(last["model"], "chatty", "{last:#}");
 
     let list = fleet.well(&["profiles", "ls"], "").await;

@@ -1,5 +1,5 @@
-//! Questions on real processes: nothing is held while a run waits, its answer counts once, and nothing is lost when the whole
-//! fleet goes and comes back.
+//! Questions on real processes: a waiting run holds nothing, its answer counts once, and nothing is lost when all
+//! processes are replaced.
 
 use serde_json::{Value as Json, json};
 use tidemill_tests::client::Client;
@@ -22,7 +22,7 @@ async fn paused(client: &Client, run: &str) -> Json {
 fn pause_of(shown: &Json) -> &Json {
     let mut open =
         shown["pauses"].as_array().into_iter().flatten().filter(|pause| pause["status"] == "pending");
-    open.next().unwrap_or_else(|| panic!("nothing is asked: {shown:#}"))
+    open.next().unwrap_or_else(|| panic!("no pause is open: {shown:#}"))
 }
 
 async fn answer(client: &Client, run: &str, pause: &Json, body: Json) -> (u16, Json) {
@@ -35,7 +35,7 @@ fn template(text: &str) -> Json {
     json!({"type": "template-transform", "title": "T", "template": text, "variables": []})
 }
 
-/// Leave is asked for; either way something is said.
+/// A workflow that asks for approval; both branches output a text.
 fn approval() -> String {
     json!({
         "kind": "app", "version": "0.6.0", "app": {"mode": "workflow", "name": "Approval"},
@@ -125,7 +125,7 @@ async fn cx_a17_a18_a27_a_question_outlives_the_fleet_and_is_answered_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cx_a23_nobody_answers_in_time_and_then_it_is_too_late() {
+async fn cx_a23_a_question_expires_without_an_answer_and_a_later_answer_is_refused() {
     let cluster = Cluster::start(&[], None).await;
     let scheduler = cluster.scheduler().await;
     let client = scheduler.client();
@@ -152,7 +152,7 @@ fn confirmed(url: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a22_a_step_waits_for_leave_and_calls_once_or_never() {
+async fn se_a22_a_step_waits_for_approval_and_calls_once_or_never() {
     let outside = Outside::start().await;
     let cluster = Cluster::start(&[("http.allow", "127.0.0.1")], None).await;
     let (scheduler, mut worker) = (cluster.scheduler().await, cluster.worker().await);
@@ -164,13 +164,13 @@ async fn se_a22_a_step_waits_for_leave_and_calls_once_or_never() {
     assert_eq!((&pause["kind"], &pause["risk"]), (&json!("confirm"), &json!("high")), "{pause:#}");
     let node = shown["nodes"].as_array().into_iter().flatten().find(|node| node["id"] == "pay").cloned();
     assert_eq!(node.unwrap_or_default()["status"], "waiting");
-    assert_eq!(pause["input"]["url"], outside.base_url, "what would be called: {pause:#}");
+    assert_eq!(pause["input"]["url"], outside.base_url, "the request that needs approval: {pause:#}");
     let journal = format!("*run:{run}:journal");
     let journal = cluster.redis.cli(&["--scan", "--pattern", &journal]);
     assert!(!journal.is_empty());
-    assert_eq!(cluster.redis.cli(&["TTL", &journal]), "-1", "a journal lives as long as its run waits");
-    assert!(outside.take().is_empty(), "nothing is called before");
-    // Whoever takes the job up again finds the answer.
+    assert_eq!(cluster.redis.cli(&["TTL", &journal]), "-1", "a journal is kept as long as its run waits");
+    assert!(outside.take().is_empty(), "no call before the approval");
+    // The next worker that runs the job finds the answer.
     worker.process.kill();
     let _worker = cluster.worker().await;
     assert_eq!(answer(&client, &run, pause, json!({"input": true})).await.0, 202);
@@ -189,7 +189,7 @@ async fn se_a22_a_step_waits_for_leave_and_calls_once_or_never() {
     assert_eq!(answer(&client, &run, pause_of(&shown), json!({"input": false})).await.0, 202);
     let ended = client.ended(&run).await;
     assert_eq!(ended["status"], "stopped", "{ended:#}");
-    assert!(outside.take().is_empty(), "nothing is called after");
+    assert!(outside.take().is_empty(), "no call after the refusal");
     let told = client.follow(&run, None).await.to_the_end().await;
     assert_eq!(told.of_kind("step_cancel").count(), 1);
 
@@ -204,7 +204,7 @@ async fn se_a22_a_step_waits_for_leave_and_calls_once_or_never() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn xc_10_a_stop_cancels_what_is_asked_and_no_job_comes_of_a_late_answer() {
+async fn xc_10_a_stop_cancels_the_question_and_a_late_answer_makes_no_job() {
     let cluster = Cluster::start(&[("http.allow", "127.0.0.1")], None).await;
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
@@ -224,13 +224,13 @@ async fn xc_10_a_stop_cancels_what_is_asked_and_no_job_comes_of_a_late_answer() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn xc_05_a_thousand_runs_that_wait_hold_nothing() {
+async fn xc_05_a_thousand_waiting_runs_hold_no_job_and_no_worker() {
     const EACH: usize = 500;
     let settings = [("scheduler.shards", "1"), ("worker.permits", "4"), ("http.allow", "127.0.0.1")];
     let cluster = Cluster::start(&settings, None).await;
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
-    // One kind waits instead of an end, the other within its job.
+    // In the first workflow, the result of the job is the pause. In the second, the job itself is parked.
     let texts = [approval(), confirmed("http://127.0.0.1:9")];
     let mut runs = Vec::new();
     for _ in 0..EACH {
@@ -245,16 +245,16 @@ async fn xc_05_a_thousand_runs_that_wait_hold_nothing() {
     let count = |words: &[&str]| redis.cli(words).trim().to_string();
     assert_eq!(count(&["XLEN", "tm:{0}:jobs:default"]), "0", "no stream entry");
     let pending = count(&["XPENDING", "tm:{0}:jobs:default", "workers"]);
-    assert!(pending.starts_with('0') || pending.is_empty(), "nobody holds any of them: {pending}");
+    assert!(pending.starts_with('0') || pending.is_empty(), "no worker holds any of them: {pending}");
     assert_eq!(count(&["ZCARD", "tm:{0}:timers"]), "0", "none of them expires");
-    // More wait than there are slots, and another run goes through at once.
+    // More runs wait than there are permits, and yet another run ends at once.
     let other = file("Other", &[], &[("t", template("through"))], &[("out", ["t", "output"])]);
     let through = client.submit(&json!({"workflow": other})).await;
     assert_eq!(client.ended(&through).await["outputs"]["out"], "through");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cx_a26_a_model_is_asked_instead_of_a_person() {
+async fn cx_a26_a_model_answers_instead_of_a_person() {
     let model = llm::rules(json!([{"match": {}, "reply": "granted"}])).await;
     let system = system(&[], &model).await;
     let client = &system.client;
@@ -271,7 +271,7 @@ async fn cx_a26_a_model_is_asked_instead_of_a_person() {
     let run = client.submit(&json!({"workflow": text})).await;
     let ended = client.ended(&run).await;
     assert_eq!(ended["outputs"]["said"], "granted", "{ended:#}");
-    let asked = model.requests().last().cloned().expect("it was asked");
+    let asked = model.requests().last().cloned().expect("it was called");
     assert_eq!(asked["messages"][0]["content"], "Ask for approval: Please approve this action", "{asked:#}");
     let told = client.follow(&run, None).await.to_the_end().await;
     let told: Vec<_> =
@@ -287,11 +287,11 @@ async fn cx_a26_a_model_is_asked_instead_of_a_person() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cx_a26_a_model_that_fails_for_the_moment_is_asked_again_by_the_nodes_own_retry() {
+async fn cx_a26_a_temporary_failure_of_a_model_is_retried_by_the_nodes_retry() {
     let model = llm::rules(json!([{"match": {}, "reply": "granted", "status": 500, "fail_times": 2}])).await;
     let system = system(&[], &model).await;
     let client = &system.client;
-    // No tries within the call: they are the node's.
+    // The call itself is not retried; only the node is.
     let provider = json!({"id": "acme", "base_url": model.base_url(), "max_retries": 0});
     assert_eq!(client.post("/api/v1/providers", &provider).await.status, 201);
     let profile = json!({"id": "p", "name": "p", "provider": "acme", "model": "m", "default": true});
@@ -311,7 +311,7 @@ async fn cx_a26_a_model_that_fails_for_the_moment_is_asked_again_by_the_nodes_ow
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cx_a26_a_profile_that_is_not_there_is_named_and_told_as_a_failure() {
+async fn cx_a26_a_missing_profile_is_named_and_fails_the_node() {
     let model = llm::rules(json!([{"match": {}, "reply": "granted"}])).await;
     let system = system(&[], &model).await;
     let client = &system.client;

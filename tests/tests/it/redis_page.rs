@@ -1,4 +1,4 @@
-//! `docs/redis.md` against a Redis that holds runs: its commands work as they stand, and every key has its row.
+//! Checks `docs/redis.md` against a Redis with runs: its commands work as written, and every key has a row.
 
 use std::process::Command;
 
@@ -24,7 +24,7 @@ fn commands(page: &str) -> String {
     blocks.filter_map(|rest| rest.split("```").next()).collect::<Vec<_>>().join("\n")
 }
 
-/// What the page's commands say about a run. None of them may complain.
+/// The output of the page's commands for a run. None of them may print an error.
 fn said(page: &str, run: &str, port: u16) -> String {
     let example = page.split("RUN=").nth(1).and_then(|rest| rest.lines().next()).expect("an example id");
     let script = commands(page).replace(example, run).replace("BLOCK 0", "BLOCK 10");
@@ -54,9 +54,9 @@ fn fits(row: &str, key: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_about_redis_is_true() {
+async fn the_page_about_redis_matches_a_real_redis() {
     let model = llm::slow(&["x".repeat(100_000).as_str()], 0).await;
-    // One shard: the page asks shard 0.
+    // One shard, because the page's commands ask shard 0.
     let system = system(&[("scheduler.shards", "1")], &model).await;
     let client = &system.client;
     let good = client.start(&Flow::new("start -> a -> llm -> answer"), &[]).await;

@@ -1,5 +1,5 @@
-//! All that goes beyond Dify in one run: a profile, a shortened conversation, an extraction, missing values, leave, a
-//! question to a person, an interface and a database.
+//! Everything beyond Dify in one run: a profile, a shortened conversation, an extraction, missing values, approval, a
+//! question to a person, an HTTP API and a database.
 
 use serde_json::{Value as Json, json};
 use tidemill_tests::client::Client;
@@ -22,7 +22,7 @@ async fn asked_for(client: &Client, run: &str, kind: &str) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn xc_01_all_designs_meet_in_one_run_that_asks_three_times() {
+async fn xc_01_one_run_uses_all_extensions_and_asks_three_times() {
     let refund = Refund::start().await;
     let cluster = Cluster::start(&[("http.allow", "127.0.0.1")], Some(&refund.model)).await;
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
@@ -31,11 +31,11 @@ async fn xc_01_all_designs_meet_in_one_run_that_asks_three_times() {
     let run = client.submit(&refund.submission()).await;
     for (at, (kind, answer)) in ANSWERS.into_iter().enumerate() {
         let pause = asked_for(&client, &run, kind).await;
-        // The carrier is asked when leave was given, and not before.
+        // The carrier is called only after the approval.
         assert_eq!(refund.outside.take().len(), usize::from(at == 2), "before {kind}");
         if kind == "params" {
             assert_eq!(pause["schema"]["required"], json!(["/query/country"]), "{pause:#}");
-            assert_eq!(pause["current"]["query"]["order"], "A17", "what was extracted is known: {pause:#}");
+            assert_eq!(pause["current"]["query"]["order"], "A17", "the extracted value is known: {pause:#}");
         }
         if kind == "user_interaction" {
             assert_eq!(pause["prompt"], r#"Order A17: {"state": "lost"}. Pay it back?"#, "{pause:#}");
@@ -55,19 +55,20 @@ async fn xc_01_all_designs_meet_in_one_run_that_asks_three_times() {
     for node in NODES {
         assert_eq!(told.count("node_run_succeeded", node), 1, "{node}");
     }
-    // What the model that reads the letter is sent, and the one that finds the order in what is left of it.
+    // The messages for the model that reads the letter, and for the one that finds the order in the shortened
+    // conversation.
     let requests = refund.model.requests();
     let last = |at: usize| requests[at]["messages"].as_array().and_then(|all| all.last().cloned());
     assert_eq!(last(0).unwrap_or_default()["content"], "A customer of our shop writes: Order A17 never came");
     let roles: Vec<&Json> =
         requests[1]["messages"].as_array().into_iter().flatten().map(|message| &message["role"]).collect();
-    assert_eq!(roles, ["user", "assistant", "user"], "the two that were kept, and the question");
-    // The run's total is the sum over nodes and what runs inside them.
+    assert_eq!(roles, ["user", "assistant", "user"], "the two messages that were kept, and the question");
+    // The run's total is the sum over its nodes and their child nodes.
     assert_eq!(ended["total_tokens"], json!(15 + 22 + 2 * 8), "{ended:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn xc_01_a_refusal_takes_the_other_way_and_asks_no_database() {
+async fn xc_01_a_refusal_takes_the_other_branch_and_queries_no_database() {
     let refund = Refund::start().await;
     let cluster = Cluster::start(&[("http.allow", "127.0.0.1")], Some(&refund.model)).await;
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
@@ -92,7 +93,7 @@ async fn xc_01_a_refusal_takes_the_other_way_and_asks_no_database() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_works_with_the_desk_and_the_rules_that_its_first_lines_name() {
+async fn the_example_works_with_the_programs_that_its_first_lines_name() {
     let rules = include_str!("../../../examples/mock-rules.json");
     let model = llm::rules(serde_json::from_str(rules).expect("rules are JSON")).await;
     let desk = Desk::start();

@@ -1,4 +1,4 @@
-//! Calls of one's own on real processes: what they are asked, and how often.
+//! Registered Calls on real processes: the requests that they receive, and how often.
 
 use serde_json::{Value as Json, json};
 use tidemill_tests::llm;
@@ -9,14 +9,14 @@ use super::library::keep;
 use super::steps::{answer, keep_profile, paused, pending, submit};
 use super::system;
 
-/// What a Call at `/calls/greet` was asked for since the last time.
+/// The operations that a Call at `/calls/greet` received since the last time.
 pub(super) fn operations(outside: &Outside) -> Vec<String> {
     let read = |body: &str| serde_json::from_str::<Json>(body).unwrap_or_default()["operation"].clone();
     let calls = outside.take();
     calls.iter().filter_map(|call| read(&call.body).as_str().map(str::to_owned)).collect()
 }
 
-/// A Call that wants to know a city.
+/// A Call that needs a city.
 fn greet(outside: &Outside) -> Json {
     json!({
         "info": {"en": {"name": "Greet", "description": "Says hello"}}, "streaming": true,
@@ -27,7 +27,7 @@ fn greet(outside: &Outside) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_34_a_call_is_told_of_its_run() {
+async fn se_34_a_call_receives_the_data_of_its_run() {
     let model = llm::rules(json!([{"match": {}, "reply": "{}"}])).await;
     let outside = Outside::start().await;
     let system =
@@ -39,7 +39,7 @@ async fn se_34_a_call_is_told_of_its_run() {
     let nodes = [("first", json!({"type": "empty", "title": "First"})), ("g", node)];
     let text = file("Greeting", &["q"], &nodes, &[]);
     let app = client.post("/api/v1/apps", &json!({"workflow": text})).await;
-    let app = app.body["id"].as_str().expect("it is kept").to_owned();
+    let app = app.body["id"].as_str().expect("it is registered").to_owned();
     let body = json!({"app": app, "inputs": {"q": "who is there?"}, "user": "ada"});
     let run = client.submit(&body).await;
     let ended = client.ended(&run).await;
@@ -63,7 +63,7 @@ async fn se_34_a_call_is_told_of_its_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_36_the_input_of_a_call_is_made_once_however_often_its_job_is_handed_out() {
+async fn se_36_the_input_of_a_call_is_requested_once_however_often_its_job_is_delivered() {
     let model = llm::rules(json!([{"match": {}, "reply": "{}"}])).await;
     let outside = Outside::start().await;
     let settings = [
@@ -80,11 +80,11 @@ async fn se_36_the_input_of_a_call_is_made_once_however_often_its_job_is_handed_
         node.as_object_mut().expect("an object").extend(more.as_object().cloned().expect("an object"));
         file("Greeting", &["q"], &[("g", node)], &[("said", ["g", "text"])])
     };
-    // Nothing is missing.
+    // No value is missing.
     let run = submit(client, &node(json!({"params": {"who": "you", "city": "Rome"}})), json!({})).await;
     assert_eq!(client.ended(&run).await["status"], "succeeded");
     assert_eq!(operations(&outside), ["init", "exec"]);
-    // A person is asked twice: for leave, and for what is missing. Each time the job is put down.
+    // A person is asked twice: for approval, and for the missing value. Each time the job is parked.
     let asks = node(json!({"require_confirm": {"risk": "low", "reason": "it says something"}}));
     let run = submit(client, &asks, json!({})).await;
     let shown = paused(client, &run).await;

@@ -1,4 +1,4 @@
-//! A worker whose scratch folder cannot be written to says so where a deployment asks, and in the errors of code nodes.
+//! A worker that cannot write to its scratch folder says so at `/readyz`, and in the errors of code nodes.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
@@ -10,7 +10,7 @@ use tidemill_tests::wait::{LONG, until};
 
 use super::called::file;
 
-/// Where the worker serves `/readyz`, as its log says.
+/// The status and the text of the worker's `/readyz`, at the address from its log.
 async fn ready(worker: &Worker) -> (u16, String) {
     let address = until("the worker to listen", LONG, async || {
         let said = worker.process.said();
@@ -32,7 +32,7 @@ fn coded() -> String {
 async fn failed_in(cluster: &Cluster, folder: &str, reason: &str, worker: &Worker) {
     let (status, text) = ready(worker).await;
     assert_eq!(status, 503, "{text}");
-    // The worker warned at its start, too.
+    // The worker also logged a warning when it started.
     let said = worker.process.said();
     assert!(said.contains(&format!("in {folder} fails: {reason}")), "{said}");
     assert!(!said.contains("code nodes run in"), "{said}");
@@ -48,9 +48,9 @@ async fn failed_in(cluster: &Cluster, folder: &str, reason: &str, worker: &Worke
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scratch_folder_that_is_none_is_named_with_its_setting() {
+async fn an_invalid_scratch_folder_is_named_with_its_setting() {
     let model = llm::slow(&["x"], 0).await;
-    // Root may write everywhere but below a file.
+    // Even root cannot make a folder below a file.
     let cluster = Cluster::start(&[("code.scratch_folder", "/etc/hostname/scratch")], Some(&model)).await;
     let worker = cluster.worker().await;
     failed_in(&cluster, "/etc/hostname/scratch", "Not a directory", &worker).await;
@@ -73,14 +73,14 @@ async fn a_scratch_folder_that_only_root_may_enter_is_named_with_its_setting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_with_a_folder_of_its_own_is_ready_beside_a_tmp_that_is_read_only() {
+async fn a_worker_with_its_own_scratch_folder_is_ready_although_tmp_is_read_only() {
     let model = llm::slow(&["x"], 0).await;
     let own = tempfile::Builder::new()
         .prefix("tidemill-scratch-")
         .tempdir_in("/var/tmp")
         .expect("room for a folder");
     let cluster = Cluster::start(&[], Some(&model)).await;
-    // A new mount namespace, as a container with a read-only root has it.
+    // A separate mount namespace, like a container with a read-only root.
     let script = "mount --bind -o ro /tmp /tmp && mount -o remount,bind,ro /tmp && exec \"$0\" \"$@\"";
     let in_namespace = |scratch: Option<&str>| {
         let plain = cluster.command("tidemill-worker");
@@ -100,7 +100,7 @@ async fn a_worker_with_a_folder_of_its_own_is_ready_beside_a_tmp_that_is_read_on
     let allowed =
         std::process::Command::new("unshare").args(["-m", "sh", "-c", "mount --bind /tmp /tmp"]).status();
     if !allowed.is_ok_and(|status| status.success()) {
-        eprintln!("left out: no mount namespace may be made here");
+        eprintln!("skipped: this machine does not allow mount namespaces");
         return;
     }
     let start = async |scratch: Option<&str>| {

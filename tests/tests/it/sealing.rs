@@ -1,4 +1,4 @@
-//! How secrets are sealed while a fleet is upgraded: as every process of it can open them.
+//! The seals of secrets while a fleet is upgraded: every process must be able to open them.
 
 use reqwest::Method;
 use serde_json::json;
@@ -12,7 +12,7 @@ use tidemill_tests::wait::{LONG, until};
 const SECRET: &str = "sk-nobody-is-to-read-this";
 const KEY: [(&str, &str); 1] = [("scheduler.secret_key", "open sesame, open wide")];
 
-/// A workflow that answers how long its secret is.
+/// A workflow that outputs the length of its secret.
 fn measures_its_secret(name: &str) -> String {
     let variables = json!([{"variable": "k", "value_selector": ["env", "KEY"]}]);
     let flow = Flow::new("start -> t -> answer")
@@ -25,7 +25,7 @@ fn measures_its_secret(name: &str) -> String {
     document.to_string()
 }
 
-/// Publishes it; the id of its app and the beginning of the seal that was stored.
+/// Publishes a workflow. Returns the id of its app and the beginning of the stored seal.
 async fn publish(client: &Client, redis: &Redis, name: &str) -> (String, String) {
     let request = client.request(Method::POST, "/api/v1/apps").body(measures_its_secret(name));
     let app = client.send(request).await;
@@ -49,11 +49,11 @@ fn version(redis: &Redis) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn seals_change_only_when_the_last_older_process_is_gone() {
+async fn a_new_version_of_seals_is_used_only_when_no_older_process_runs() {
     let model = llm::rules(json!([{"match": {}, "reply": "x"}])).await;
     let cluster = Cluster::start(&KEY, Some(&model)).await;
     let redis = &cluster.redis;
-    // A worker of a version that announces itself in its own list alone. It stays for as long as its time of life says.
+    // A worker of an older version, which is only in its own list. It stays there until its entry expires.
     let far = "99999999999999";
     redis.cli(&["ZADD", "tm:workers", far, "older"]);
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
@@ -68,7 +68,7 @@ async fn seals_change_only_when_the_last_older_process_is_gone() {
         v => Err(v),
     })
     .await;
-    let (second, seal) = until("seals of the second kind", LONG, async || {
+    let (second, seal) = until("seals of the second version", LONG, async || {
         let (app, seal) = publish(&client, redis, "second").await;
         if seal == "sealed:v2:" { Ok((app, seal)) } else { Err(seal) }
     })
@@ -79,7 +79,7 @@ async fn seals_change_only_when_the_last_older_process_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_namespace_seals_with_a_salted_key_from_the_first_document_on() {
+async fn a_new_namespace_seals_with_a_salted_key_from_the_beginning() {
     let cluster = Cluster::start(&KEY, None).await;
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
     let (app, seal) = publish(&scheduler.client(), &cluster.redis, "first").await;

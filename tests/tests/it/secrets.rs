@@ -1,4 +1,4 @@
-//! A secret of a workflow's environment lies in Redis sealed or not at all.
+//! The secrets of a workflow's environment are sealed in Redis, or not stored at all.
 
 use serde_json::{Value as Json, json};
 use tidemill_tests::flow::Flow;
@@ -35,7 +35,7 @@ fn nothing_in_redis_holds_it(system: &System) {
     nothing_in_redis_holds(&system.cluster.redis, SECRET);
 }
 
-/// The same of any text.
+/// Asserts that no key of a Redis holds this secret in the clear.
 pub(super) fn nothing_in_redis_holds(redis: &Redis, secret: &str) {
     for key in redis.cli(&["--scan"]).lines() {
         let held = match redis.cli(&["TYPE", key]).as_str() {
@@ -50,7 +50,7 @@ pub(super) fn nothing_in_redis_holds(redis: &Redis, secret: &str) {
     }
 }
 
-/// The file with the secret in its environment.
+/// The workflow file with the secret in its environment.
 fn holding_key(file: &str) -> Json {
     let mut document: Json = serde_json::from_str(file).expect("a file is JSON");
     document["workflow"]["environment_variables"] =
@@ -59,7 +59,7 @@ fn holding_key(file: &str) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_user_types_opens_no_secret() {
+async fn an_input_that_looks_like_a_reference_reveals_no_secret() {
     let reply = r#"{"category_id": "1", "category_name": "a", "keywords": []}"#;
     let model = llm::rules(json!([
         {"match": {"contains": "input_text"}, "reply": reply},
@@ -95,11 +95,11 @@ async fn what_a_user_types_opens_no_secret() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_nodes_read_is_nowhere_in_redis() {
+async fn a_secret_that_nodes_read_is_stored_nowhere_in_redis() {
     let model = llm::slow(&["x"], 0).await;
     let system = system(&[("scheduler.secret_key", "open sesame, open wide")], &model).await;
     let client = &system.client;
-    // Read in the scheduler and on a worker, compared, failed with, and handed on as a value of its own.
+    // The secret is read in the scheduler and on a worker, compared, part of a failure, and passed on as a value.
     let flow = Flow::new("start -> t -> w -> if; if[true] -> llm -> broken; broken[fail-branch] -> end");
     let flow = flow.with("t", json!({"tidemill": {}}));
     let flow = compares_key("if", reads_key("w", reads_key("t", flow)));
@@ -124,7 +124,7 @@ async fn a_secret_that_nodes_read_is_nowhere_in_redis() {
     nothing_in_redis_holds_it(&system);
 }
 
-/// An agent that is told the key, and calls this tool with it.
+/// An agent that gets the key in its instruction, and this tool.
 fn agent(tool: &Json) -> Json {
     let constant = |value: Json| json!({"type": "constant", "value": value});
     json!({
@@ -167,14 +167,14 @@ async fn an_agents_journal_inputs_and_log_hold_no_secret() {
     assert!(!format!("{ended} {told:?}").contains(SECRET), "a secret is shown: {ended:#}");
     let started = told.of_kind("tool_call_started").next().expect("the tool is called");
     assert!(started.data.to_string().contains("sk-do-****"), "{:?}", started.data);
-    // The model is told all of it, and of the call with it.
-    let last = model.requests().pop().expect("the model is asked");
+    // The model receives the real secret, also in the call that contains it.
+    let last = model.requests().pop().expect("the model is called");
     assert!(last.to_string().matches(SECRET).count() > 1, "{last}");
     nothing_in_redis_holds_it(&system);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_hands_no_secret_to_another_workflow() {
+async fn an_agent_passes_no_secret_to_another_workflow() {
     let model = llm::rules(json!([
         {"match": {"messages": 2, "has_tools": true}, "reply": "", "tool_calls": [{"name": "greet", "arguments": {}}]},
         {"match": {}, "reply": "Done."},

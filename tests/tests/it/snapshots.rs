@@ -1,4 +1,4 @@
-//! A run taken from one installation to another, on real processes.
+//! Runs that are exported from one installation and imported into another, on real processes.
 
 use serde_json::{Value as Json, json};
 use tidemill_tests::client::Client;
@@ -29,7 +29,7 @@ async fn import(client: &Client, snapshot: &Json) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tc_ser_003_an_exported_run_comes_to_the_same_end_elsewhere() {
+async fn tc_ser_003_an_exported_run_ends_in_the_same_way_elsewhere() {
     let (here, there) = (Cluster::start(&[], None).await, Cluster::start(&[], None).await);
     let (scheduler, _worker) = (here.scheduler().await, here.worker().await);
     let client = scheduler.client();
@@ -49,7 +49,7 @@ async fn tc_ser_003_an_exported_run_comes_to_the_same_end_elsewhere() {
         ("right", json!({"action": "go", "inputs": {}})),
     ] {
         let pauses = shown["pauses"].as_array().into_iter().flatten();
-        let pause = pauses.clone().find(|p| p["node_id"] == node).expect("it waits here as it did there");
+        let pause = pauses.clone().find(|p| p["node_id"] == node).expect("it waits here, too");
         let id = pause["pause_id"].as_str().expect("it has an id");
         let answered = client.post(&format!("/api/v1/runs/{run}/pauses/{id}/answer"), &body).await;
         assert!(answered.status < 300, "{}", answered.text);
@@ -60,7 +60,7 @@ async fn tc_ser_003_an_exported_run_comes_to_the_same_end_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_exported_in_the_middle_of_an_iteration_over_large_values() {
+async fn a_run_can_be_exported_in_the_middle_of_an_iteration_over_large_values() {
     let cluster = Cluster::start(&[], None).await;
     let scheduler = cluster.scheduler().await;
     let client = scheduler.client();

@@ -1,4 +1,4 @@
-//! What runs and keys spend on models, and what they may: on real processes.
+//! The spending of runs and keys on models, and their budgets, on real processes.
 
 use reqwest::Method;
 use serde_json::{Value as Json, json};
@@ -10,7 +10,7 @@ use tidemill_tests::wait::{LONG, until};
 
 use super::{called, system};
 
-/// A workflow that asks twice.
+/// A workflow that calls a model twice.
 fn asks_twice() -> Flow {
     Flow::new("start -> llm1 -> llm2 -> end").with("end", json!({"outputs": []}))
 }
@@ -29,7 +29,7 @@ fn asked() -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_has_spent_too_much_fails_before_it_asks_again() {
+async fn a_run_that_has_spent_too_much_fails_before_its_next_call() {
     let model = model().await;
     let system = system(&[], &model).await;
     let body = json!({"workflow": asks_twice().text(), "inputs": {}, "options": {"budget_tokens": 9}});
@@ -51,7 +51,7 @@ async fn has_spent(client: &Client, run: &str, tokens: u64) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ve_a27_what_was_recorded_before_a_stop_is_counted_when_it_is_heard_of_behind_it() {
+async fn ve_a27_a_charge_from_before_a_stop_counts_even_if_its_fact_arrives_later() {
     let model = llm::rules(json!([{"match": {}, "reply": "late", "delay_ms": 60_000}])).await;
     let system = system(&[("scheduler.shards", "1")], &model).await;
     let client = &system.client;
@@ -60,7 +60,7 @@ async fn ve_a27_what_was_recorded_before_a_stop_is_counted_when_it_is_heard_of_b
     let stop = json!({"command": "stop", "reason": "enough"});
     assert_eq!(client.post(&format!("/api/v1/runs/{run}/commands"), &stop).await.status, 202);
     assert_eq!(client.ended(&run).await["total_tokens"], 0);
-    // As its worker would have written it, had the stop come a moment later.
+    // As its worker would have written it, if the stop had come a moment later.
     let told = async |key: &str, price: &str| {
         let usage = json!({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7, "total_price": price, "currency": "USD"});
         let fact = json!({
@@ -76,20 +76,20 @@ async fn ve_a27_what_was_recorded_before_a_stop_is_counted_when_it_is_heard_of_b
     assert_eq!((&shown["status"], &shown["total_price"]), (&json!("stopped"), &json!("0.25")), "{shown:#}");
     let of_models: Vec<&Json> = shown["models"].as_array().into_iter().flatten().collect();
     assert_eq!((of_models.len(), &of_models[0]["total_tokens"]), (1, &json!(7)), "{shown:#}");
-    // And once more, when nobody has the run in memory any more.
+    // Once more, when no scheduler has the run in memory any more.
     told("llm:2/1", "0.5").await;
     let shown = has_spent(client, &run, 14).await;
     assert_eq!((&shown["status"], &shown["total_price"]), (&json!("stopped"), &json!("0.75")), "{shown:#}");
     let ledger = format!("tm:{{0}}:run:{run}:ledger");
     let left: i64 = system.cluster.redis.ask(&["TTL", &ledger]).await;
-    assert!(left > 0, "it goes with its run: {left}");
+    assert!(left > 0, "it expires with its run: {left}");
     let told = client.follow(&run, None).await.to_the_end().await;
     told.is_whole();
     assert_eq!(told.events.last().map(|event| event.kind.as_str()), Some("graph_run_aborted"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_key_spends_is_told_and_bounded() {
+async fn the_spending_of_a_key_is_shown_and_limited() {
     let model = model().await;
     let system = system(&[], &model).await;
     let client = &system.client;
@@ -137,7 +137,7 @@ async fn what_a_key_spends_is_told_and_bounded() {
     assert!(keys(client).await[0]["exceeded"].is_string());
     let request = client.request(Method::DELETE, &path);
     assert_eq!(client.send(request).await.status, 204);
-    until("the key to be taken again", LONG, async || {
+    until("the key to be accepted again", LONG, async || {
         let answer = app.post("/v1/workflows/run", &asked()).await;
         if answer.status == 200 { Ok(()) } else { Err(answer.text) }
     })
@@ -145,7 +145,7 @@ async fn what_a_key_spends_is_told_and_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_of_a_key_that_has_spent_too_much_end_while_they_wait() {
+async fn waiting_runs_of_a_key_that_has_spent_too_much_end() {
     let model = model().await;
     let system = system(&[], &model).await;
     let client = &system.client;
@@ -168,7 +168,7 @@ async fn runs_of_a_key_that_has_spent_too_much_end_while_they_wait() {
     assert_eq!((&ended["status"], &ended["error"]), (&json!("failed"), &json!(error)), "{ended:#}");
 }
 
-/// A scheduler and a worker whose model has a price: a call of 8 and 2 tokens costs 0.012 EUR.
+/// A scheduler and a worker whose model has a price: a call with 8 and 2 tokens costs 0.012 EUR.
 async fn priced(model: &tidemill_mock_llm::Running) -> (Cluster, Scheduler, Worker) {
     let cluster = Cluster::start(&[], None).await;
     let path = cluster.logs().join("priced.toml");
@@ -183,7 +183,7 @@ async fn priced(model: &tidemill_mock_llm::Running) -> (Cluster, Scheduler, Work
     (cluster, scheduler, worker)
 }
 
-/// What `tidemill show` says of a run.
+/// The output of `tidemill show` for a run.
 fn shown(cluster: &Cluster, scheduler: &Scheduler, run: &str) -> String {
     let mut command = cluster.command("tidemill");
     command.args(["show", run]).env("TIDEMILL_URL", format!("http://{}", scheduler.address));
@@ -193,7 +193,7 @@ fn shown(cluster: &Cluster, scheduler: &Scheduler, run: &str) -> String {
     String::from_utf8(output.stdout).expect("a text")
 }
 
-/// The value of the one series of a metric that bears these labels.
+/// The value of a metric's only series with these labels.
 fn counted(metrics: &str, name: &str, labels: &[String]) -> Option<u64> {
     let of = |line: &&str| {
         line.split('{').next() == Some(name) && labels.iter().all(|label| line.contains(label.as_str()))
@@ -202,7 +202,7 @@ fn counted(metrics: &str, name: &str, labels: &[String]) -> Option<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_call_costs_stands_at_node_run_and_key_and_in_metrics_and_bounds_the_run() {
+async fn the_price_of_a_call_is_shown_everywhere_and_counts_against_the_budget_of_the_run() {
     let model = model().await;
     let (cluster, scheduler, _worker) = priced(&model).await;
     let client = &scheduler.client();
@@ -241,10 +241,10 @@ async fn what_a_call_costs_stands_at_node_run_and_key_and_in_metrics_and_bounds_
     let ended = client.ended(&client.submit(&body).await).await;
     let error = "BudgetExceededError: 0.0120000 EUR are spent, and the run may spend 0.01 EUR (budget_price, set by the request)";
     assert_eq!((&ended["status"], &ended["error"]), (&json!("failed"), &json!(error)), "{ended:#}");
-    assert_eq!(model.take_requests().len(), 1, "nobody is asked any more");
+    assert_eq!(model.take_requests().len(), 1, "no model is called any more");
 }
 
-/// A workflow whose model never answers by its schema; it is asked so often again.
+/// A workflow whose model never answers by its schema, with this many retries.
 fn asks_in_vain(retries: u32) -> Flow {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
     Flow::new("start -> llm -> end").with("end", json!({"outputs": []})).with(
@@ -257,14 +257,14 @@ fn asks_in_vain(retries: u32) -> Flow {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replies_that_fit_no_schema_are_paid_for_by_run_and_key() {
+async fn replies_that_fit_no_schema_are_charged_to_run_and_key() {
     let usage = json!({"prompt_tokens": 8, "completion_tokens": 2});
     let model = llm::rules(json!([{"match": {}, "reply": "{}", "usage": usage}])).await;
     let (cluster, scheduler, _worker) = priced(&model).await;
     let client = &scheduler.client();
     let (_, app) = client.register(&asks_in_vain(2)).await;
     let answer = app.post("/v1/workflows/run", &asked()).await;
-    // Dify's totals do not have them.
+    // Dify's totals do not contain them.
     assert_eq!(answer.body["data"]["total_tokens"], 0, "{}", answer.text);
     let run = client.run(answer.body["workflow_run_id"].as_str().unwrap()).await;
     assert_eq!((&run["status"], &run["total_tokens"]), (&json!("failed"), &json!(0)), "{run:#}");
@@ -300,7 +300,7 @@ async fn replies_that_fit_no_schema_are_paid_for_by_run_and_key() {
     let error = "BudgetExceededError: 20 tokens are spent, and the run may spend 15 (budget_tokens, set by the request)";
     assert_eq!((&ended["error"], model.take_requests().len()), (&json!(error), 2), "{ended:#}");
 
-    // A key that has spent all it may by that is refused.
+    // A key that has spent its budget on such replies is refused.
     let path = format!("/api/v1/keys/{}/budget", key["id"].as_str().unwrap());
     let request = client.request(Method::PUT, &path).header("content-type", "application/json");
     assert_eq!(client.send(request.body(json!({"tokens": 30}).to_string())).await.status, 200);
@@ -311,9 +311,9 @@ async fn replies_that_fit_no_schema_are_paid_for_by_run_and_key() {
     .await;
 }
 
-/// A run whose only call is that of a workflow which asks in vain.
+/// A run whose only call is a sub-workflow run of `asks_in_vain`.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_called_workflow_wastes_is_held_against_its_caller() {
+async fn wasted_calls_of_a_called_workflow_count_against_the_budget_of_its_caller() {
     let usage = json!({"prompt_tokens": 8, "completion_tokens": 2});
     let model = llm::rules(json!([{"match": {}, "reply": "{}", "usage": usage}])).await;
     let system = system(&[], &model).await;

@@ -1,4 +1,5 @@
-//! Steps on real processes: what is missing is looked for and asked for, what steps say is told and kept once, whoever dies.
+//! Workflow steps on real processes: missing values are searched and asked for, and the results of steps are stored
+//! and streamed once, whichever processes die.
 
 use serde_json::{Value as Json, json};
 use tidemill_mock_llm::Running as Model;
@@ -11,12 +12,12 @@ use tidemill_tests::wait::{LONG, until};
 use super::called::file;
 use super::{System, system};
 
-/// What the model is told that looks for missing input.
+/// A part of the prompt for the model that searches missing input.
 const LOOKS: &str = "提取工具调用缺少的参数";
 const LOOKS_AGAIN: &str = "JSON Schema 输出";
 pub(super) const FILLING: &str = "自动参数填充";
 
-/// A model that looks for fields, and says something else to all else.
+/// A model that searches missing fields with this answer, and answers everything else with another text.
 pub(super) async fn finder(answer: &str) -> Model {
     llm::rules(json!([
         {"match": {"system_contains": LOOKS}, "reply": answer, "usage": {"prompt_tokens": 8, "completion_tokens": 2}},
@@ -26,7 +27,7 @@ pub(super) async fn finder(answer: &str) -> Model {
     .await
 }
 
-/// Keeps the default profile.
+/// Registers the default profile.
 pub(super) async fn keep_profile(client: &Client, model: &Model) {
     let provider = json!({"id": "acme", "base_url": model.base_url()});
     let answer = client.post("/api/v1/providers", &provider).await;
@@ -42,7 +43,7 @@ async fn fleet(model: &Model) -> System {
     system
 }
 
-/// A node that sends a city to a server, and lacks it.
+/// A node that posts a city to a server, and lacks the city.
 fn sends(outside: &Outside) -> Json {
     json!({
         "type": "http-request", "title": "W", "method": "post", "url": format!("{}/weather", outside.base_url),
@@ -76,7 +77,7 @@ pub(super) async fn paused(client: &Client, run: &str) -> Json {
 
 pub(super) fn pending(shown: &Json) -> Json {
     let mut pauses = shown["pauses"].as_array().into_iter().flatten();
-    pauses.rfind(|pause| pause["status"] == "pending").expect("one is open").clone()
+    pauses.rfind(|pause| pause["status"] == "pending").expect("a pause is open").clone()
 }
 
 pub(super) async fn answer(client: &Client, run: &str, pause: &Json, input: Json) {
@@ -87,7 +88,7 @@ pub(super) async fn answer(client: &Client, run: &str, pause: &Json, input: Json
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a02_what_a_model_finds_is_filled_in_and_told_as_a_step_of_its_own() {
+async fn se_a02_a_value_that_a_model_finds_is_filled_in_and_shown_as_its_own_node() {
     let (model, outside) =
         (finder(r#"{"query": {"city": "Paris", "unit": "C"}}"#).await, Outside::start().await);
     let system = fleet(&model).await;
@@ -105,14 +106,16 @@ async fn se_a02_what_a_model_finds_is_filled_in_and_told_as_a_step_of_its_own() 
     let content = &outputs[0].data["content"];
     assert_eq!(content["slot_data"], json!({"query": {"city": "Paris", "unit": "C"}}), "{content}");
     assert_eq!((&content["remaining_schema"], &content["filled_fields"]), (&Json::Null, &json!(["query"])));
-    let began =
-        told.of_kind("node_run_started").find(|event| event.node() == Some("w_slot")).expect("it is told");
+    let began = told
+        .of_kind("node_run_started")
+        .find(|event| event.node() == Some("w_slot"))
+        .expect("there is an event");
     assert_eq!((&began.data["is_virtual"], &began.data["parent_node_id"]), (&json!(true), &json!("w")));
     assert_eq!((&ended["total_tokens"], model.take_requests().len()), (&json!(10), 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a03_se_a04_what_nobody_finds_a_person_is_asked_for() {
+async fn se_a03_se_a04_a_person_is_asked_for_a_value_that_the_model_does_not_find() {
     let (model, outside) = (finder("{}").await, Outside::start().await);
     let system = fleet(&model).await;
     let client = &system.client;
@@ -138,7 +141,7 @@ async fn se_a03_se_a04_what_nobody_finds_a_person_is_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a05_an_answer_that_does_not_fit_opens_another_round_and_none_calls_the_step_off() {
+async fn se_a05_an_answer_that_does_not_fit_opens_another_round_and_a_refusal_cancels_the_step() {
     let (model, outside) = (finder("{}").await, Outside::start().await);
     let system = fleet(&model).await;
     let client = &system.client;
@@ -160,12 +163,12 @@ async fn se_a05_an_answer_that_does_not_fit_opens_another_round_and_none_calls_t
     let ended = client.ended(&run).await;
     assert_eq!((&ended["status"], outside.take().len()), (&json!("stopped"), 0), "{ended:#}");
     let told = client.follow(&run, None).await.to_the_end().await;
-    let cancelled = told.of_kind("step_cancel").next().expect("it is told");
+    let cancelled = told.of_kind("step_cancel").next().expect("there is an event");
     assert_eq!(cancelled.data["step_status"], "cancelled");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a06_a_run_that_nobody_answers_fails_and_says_what_is_missing() {
+async fn se_a06_a_run_without_an_answer_fails_and_says_which_value_is_missing() {
     let (model, outside) = (finder("{}").await, Outside::start().await);
     let system = fleet(&model).await;
     let client = &system.client;
@@ -173,7 +176,7 @@ async fn se_a06_a_run_that_nobody_answers_fails_and_says_what_is_missing() {
     let ended = client.ended(&run).await;
     assert_eq!((&ended["status"], outside.take().len()), (&json!("failed"), 0), "{ended:#}");
     let told = client.follow(&run, None).await.to_the_end().await;
-    let error = &told.of_kind("step_error").next().expect("it is told").data["content"];
+    let error = &told.of_kind("step_error").next().expect("there is an event").data["content"];
     assert_eq!(
         (&error["data"]["error_type"], &error["data"]["missing_fields"]),
         (&json!("parameter_missing"), &json!(["query"]))
@@ -192,7 +195,7 @@ async fn se_a06_a_run_that_nobody_answers_fails_and_says_what_is_missing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a07_a_model_that_is_down_leaves_the_question_to_a_person() {
+async fn se_a07_when_the_model_is_down_a_person_is_asked() {
     let model = llm::rules(json!([{"match": {}, "reply": "x", "status": 500}])).await;
     let outside = Outside::start().await;
     let system = fleet(&model).await;
@@ -223,11 +226,11 @@ async fn se_a25_a_question_outlives_the_whole_fleet() {
     let ended = client.ended(&run).await;
     assert_eq!(ended["status"], "succeeded", "{ended:#}");
     assert_eq!(outside.take().len(), 1);
-    assert_eq!(model.take_requests().len(), 0, "no model is asked again");
-    assert_eq!(ended["total_tokens"], json!(10 * asked), "what it cost is counted once");
+    assert_eq!(model.take_requests().len(), 0, "no model is called again");
+    assert_eq!(ended["total_tokens"], json!(10 * asked), "its cost is counted once");
 }
 
-/// A step in the form of `llm`.
+/// The data of a step of the type `llm`.
 fn says(prompt: &str, more: Json) -> Json {
     let mut node = json!({"type": "llm", "title": "L", "system_prompt": "be brief", "user_prompt": prompt});
     node.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
@@ -239,7 +242,7 @@ fn prompts(model: &Model) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a19_a_summary_and_facts_are_kept_and_seen_by_later_steps() {
+async fn se_a19_a_summary_and_facts_are_stored_and_available_to_later_steps() {
     let model = llm::rules(json!([
         {"match": {"system_contains": "总结对话"}, "reply": "They spoke of tea."},
         {"match": {"system_contains": "提取关于用户的事实"}, "reply": "{\"facts\": [\"user likes tea\"]}"},
@@ -270,7 +273,7 @@ async fn se_a19_a_summary_and_facts_are_kept_and_seen_by_later_steps() {
     assert_eq!(ended["outputs"], expected, "{ended:#}");
     let asked = prompts(&model);
     assert_eq!(asked.len(), 4);
-    // Facts are drawn with what was done before in sight: the summary.
+    // The prompt for the facts contains what was done before: the summary.
     assert!(asked[1].contains("<steps>") && asked[1].contains("They spoke of tea."), "{}", asked[1]);
     for part in ["They spoke of tea.", "user likes tea", "| weather in Paris tomorrow"] {
         assert!(asked[3].contains(part), "{part} in {}", asked[3]);
@@ -278,7 +281,7 @@ async fn se_a19_a_summary_and_facts_are_kept_and_seen_by_later_steps() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a19_a_summary_has_what_was_done_before_in_sight() {
+async fn se_a19_the_prompt_of_a_summary_contains_the_earlier_steps() {
     let model = llm::rules(json!([
         {"match": {"system_contains": "总结对话"}, "reply": "They made tea."},
         {"match": {}, "reply": "The kettle is on."},
@@ -294,7 +297,7 @@ async fn se_a19_a_summary_has_what_was_done_before_in_sight() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a20_a_step_sees_as_many_steps_as_it_wants() {
+async fn se_a20_a_step_gets_as_many_earlier_steps_as_it_is_configured_for() {
     let model = llm::rules(json!([{"match": {}, "reply": "yes"}])).await;
     let system = fleet(&model).await;
     let client = &system.client;
@@ -332,7 +335,7 @@ async fn xc_11_a_prompt_of_a_step_that_is_too_long_is_not_sent_and_names_the_set
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a24_text_of_a_worker_that_died_is_withdrawn_and_stands_in_the_answer_once() {
+async fn se_a24_text_of_a_dead_worker_is_withdrawn_and_is_in_the_answer_once() {
     let pieces = ["one ", "two ", "three ", "four ", "five ", "six"];
     let model = llm::slow(&pieces, 300).await;
     let cluster = Cluster::start(&[("worker.job_lease_ms", "1500")], Some(&model)).await;
@@ -351,12 +354,12 @@ async fn se_a24_text_of_a_worker_that_died_is_withdrawn_and_stands_in_the_answer
     assert_eq!(told.text(), pieces.concat());
     let rt = client.get(&format!("/api/v1/runs/{run}/rt")).await;
     assert_eq!(rt.body["answer"], pieces.concat(), "{}", rt.text);
-    // Whoever shows what a step says knows by the numbers which of it stands: what came with the newest pair.
+    // A client can tell by these numbers which text counts: that with the newest pair of attempt and delivery.
     let numbers = |data: &Json| [data["attempt"].as_u64(), data["delivery"].as_u64()];
-    let newest = told.of_kind("text_add").map(|event| numbers(&event.data)).max().expect("it says something");
+    let newest = told.of_kind("text_add").map(|event| numbers(&event.data)).max().expect("there is a text");
     assert!(
         told.of_kind("text_add").any(|event| numbers(&event.data) < newest),
-        "the first worker told some"
+        "the first worker streamed some text"
     );
     let stands = told.of_kind("text_add").filter(|event| numbers(&event.data) == newest);
     let stands: String = stands.filter_map(|event| event.data["text"].as_str()).collect();
@@ -376,14 +379,14 @@ async fn se_a26_a_stop_ends_a_stream_and_leaves_no_record() {
     let ended = client.ended(&run).await;
     assert_eq!(ended["status"], "stopped", "{ended:#}");
     let told = client.follow(&run, None).await.to_the_end().await;
-    let cancelled = told.of_kind("step_cancel").next().expect("it is told");
+    let cancelled = told.of_kind("step_cancel").next().expect("there is an event");
     assert_eq!((cancelled.node(), &cancelled.data["step_status"]), (Some("l"), &json!("cancelled")));
     let history = client.get(&format!("/api/v1/runs/{run}/history?view=se")).await;
     assert_eq!(history.body["data"], json!([]), "{}", history.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a27_a_tool_gets_what_a_child_has_made_and_what_a_model_has_found() {
+async fn se_a27_a_tool_gets_the_result_of_a_child_and_the_value_that_a_model_has_found() {
     let model = llm::rules(json!([
         {"match": {"contains": "Extract the zone"}, "reply": "Europe/Oslo", "usage": {"prompt_tokens": 3, "completion_tokens": 1}},
         {"match": {"system_contains": LOOKS}, "reply": "{\"current_time\": \"2026-01-31 10:00:00\", \"current_timezone\": \"Asia/Tokyo\"}",
@@ -411,7 +414,7 @@ async fn se_a27_a_tool_gets_what_a_child_has_made_and_what_a_model_has_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_may_have_a_summary_before_it_and_facts_behind_it() {
+async fn a_run_may_begin_with_a_summary_and_end_with_facts() {
     let model = llm::rules(json!([
         {"match": {"system_contains": "总结对话"}, "reply": "They spoke of tea."},
         {"match": {"system_contains": "提取关于用户的事实"}, "reply": "{\"facts\": [\"user likes tea\"]}"},
@@ -446,7 +449,7 @@ async fn a_run_may_have_a_summary_before_it_and_facts_behind_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_is_explained_where_a_run_wants_it_and_the_run_fails() {
+async fn a_failure_is_explained_when_the_run_asks_for_it_and_the_run_fails() {
     let model = llm::rules(json!([{"match": {"contains": "nope"}, "reply": "There is no such step."}])).await;
     let system = fleet(&model).await;
     let client = &system.client;
@@ -463,7 +466,7 @@ async fn a_failure_is_explained_where_a_run_wants_it_and_the_run_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_are_told_in_the_words_of_a_step_executor_to_whoever_asks_for_them() {
+async fn events_can_be_requested_in_the_format_of_a_step_executor() {
     let model = llm::rules(json!([{"match": {}, "chunks": ["He", "llo"]}])).await;
     let system = fleet(&model).await;
     let client = &system.client;
@@ -502,7 +505,7 @@ async fn events_are_told_in_the_words_of_a_step_executor_to_whoever_asks_for_the
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a23_a_worker_that_dies_behind_the_search_leaves_what_was_found() {
+async fn se_a23_a_value_that_was_found_survives_the_death_of_the_worker() {
     let (model, outside) =
         (finder(r#"{"query": {"city": "Paris", "unit": "C"}}"#).await, Outside::start().await);
     let settings = [("http.allow", "127.0.0.1"), ("worker.job_lease_ms", "1500")];
@@ -510,14 +513,15 @@ async fn se_a23_a_worker_that_dies_behind_the_search_leaves_what_was_found() {
     let scheduler = cluster.scheduler().await;
     let client = scheduler.client();
     keep_profile(&client, &model).await;
-    // It dies when the second step is kept: behind the model's reply comes what was made of it.
+    // It dies when the second entry is recorded. The first is the model's reply, the second is the value that was
+    // found in it.
     let mut command = cluster.command("tidemill-worker");
     command.args(["--listen", "127.0.0.1:0"]).env("TIDEMILL_CRASH_AT", "worker.step_kept:2");
     let mut dying = cluster.spawn("dying", command);
     dying.says("worker started").await;
     let run = submit(&client, &weather(&outside), json!({})).await;
-    until("the model to be asked", LONG, async || {
-        if model.requests().is_empty() { Err("nobody asks".to_string()) } else { Ok(()) }
+    until("the model to be called", LONG, async || {
+        if model.requests().is_empty() { Err("no call yet".to_string()) } else { Ok(()) }
     })
     .await;
     let _other = cluster.worker().await;

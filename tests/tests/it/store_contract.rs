@@ -1,4 +1,4 @@
-//! The Redis store keeps what every store keeps. Each case has a namespace of its own on one private Redis.
+//! The Redis store keeps the contract of every store. Each case has its own namespace on one private Redis.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use tidemill_tests::redis::Redis;
 
 const INBOX_MAX: u64 = 8;
 const QUEUE_MAX: u64 = 7;
-/// Cases at once: most of them wait for a lease.
+/// The number of cases at the same time: most of them wait for a lease.
 const AT_ONCE: usize = 8;
 
-/// Redis has its own clock: time passes by waiting.
+/// Redis has its own clock, so the tests must wait for time to pass.
 struct Waiting;
 
 #[async_trait]
@@ -48,7 +48,7 @@ async fn redis_keeps_the_contract_of_every_store() {
     .await;
 }
 
-/// Plays every case, each in a namespace of its own.
+/// Runs every case, each in its own namespace.
 pub(crate) async fn kept_by(config: impl Fn(&str) -> RedisConfig) {
     let playing = stream::iter(CASES).map(|(name, case)| {
         let limits = StoreLimits { inbox_max: INBOX_MAX, queue_max: QUEUE_MAX, ..StoreLimits::default() };

@@ -1,5 +1,5 @@
-"""The servers of tools that `tool_servers.rs` calls: MCP over standard input, or over HTTP beside an API of pets and a
-service of tools. Over HTTP its first line is its port."""
+"""The servers of tools that `tool_servers.rs` calls: MCP over standard input, or MCP over HTTP together with an API of pets
+and a tool service. Over HTTP, the program first prints its port."""
 
 import base64
 import http.server
@@ -42,7 +42,7 @@ def answer(method, params):
 
 
 def message(request):
-    """What a message is answered by; nothing for a notification."""
+    """The answer to a message; None for a notification."""
     if "id" not in request:
         return None
     result = answer(request["method"], request.get("params") or {})

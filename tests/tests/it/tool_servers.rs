@@ -1,5 +1,5 @@
-//! Servers of tools from the worker's settings to the nodes that call them: MCP over standard input and over HTTP, an OpenAPI
-//! document, a service of one's own.
+//! Servers of tools, from the worker's settings to the nodes that call them: MCP over standard input and over HTTP,
+//! an OpenAPI document, and a tool service.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -32,13 +32,13 @@ impl Drop for Server {
     }
 }
 
-/// Starts the servers over HTTP; the address of them all.
+/// Starts the servers over HTTP; returns their common address.
 fn serve(program: &Path) -> (Server, String) {
     let mut command = Command::new("python3");
     let mut child = command.arg(program).arg("http").stdout(Stdio::piped()).spawn().expect("python3 starts");
     let mut port = String::new();
     let output = child.stdout.take().expect("it was asked for");
-    BufReader::new(output).read_line(&mut port).expect("it says its port");
+    BufReader::new(output).read_line(&mut port).expect("it prints its port");
     (Server(child), format!("127.0.0.1:{}", port.trim()))
 }
 
@@ -53,9 +53,9 @@ async fn fleet(model: &Running) -> Fleet {
     let cluster = Cluster::start(&[("http.allow", "127.0.0.1"), ("files.url", "place")], None).await;
     let place = |name: &str| cluster.logs().join(name);
     let (program, spec, settings) = (place("servers.py"), place("pets.json"), place("tools.toml"));
-    std::fs::write(&program, SERVERS).expect("the folder is there");
+    std::fs::write(&program, SERVERS).expect("the folder exists");
     let (server, address) = serve(&program);
-    std::fs::write(&spec, PETS.replace("SERVER", &address)).expect("the folder is there");
+    std::fs::write(&spec, PETS.replace("SERVER", &address)).expect("the folder exists");
     let text = format!(
         r#"
 [providers.openai]
@@ -80,7 +80,7 @@ api_key_value = "pets-key"
         program = program.display(),
         spec = spec.display(),
     );
-    std::fs::write(&settings, text).expect("the folder is there");
+    std::fs::write(&settings, text).expect("the folder exists");
     let scheduler = cluster.scheduler().await;
     let worker = cluster.worker_with(&["--config", settings.to_str().expect("a text")]).await;
     Fleet { _server: server, _cluster: cluster, scheduler, _worker: worker }
@@ -145,7 +145,7 @@ async fn tool_nodes_call_the_servers_of_the_settings() {
         ["near", "far", "service", "seen"].map(|name| run["outputs"][name].as_str().unwrap_or_default());
     assert_eq!(said, ["3", "3", "served", "a dot"], "{run:#}");
     assert!(run["outputs"]["pet"].as_str().unwrap().contains("Rex"), "{run:#}");
-    // A picture without a name has one that says what it is, and is sent to a model that sees.
+    // A picture without a name gets one from its type, and is sent to a model that can read pictures.
     let picture = &run["outputs"]["files"][0];
     assert_eq!(
         (&picture["extension"], &picture["mime_type"]),
@@ -154,7 +154,7 @@ async fn tool_nodes_call_the_servers_of_the_settings() {
     );
     let asked = model.take_requests()[0].to_string();
     assert!(asked.contains("data:image/png;base64,"), "{asked}");
-    // What servers say of their cost counts.
+    // The usage that servers report is counted.
     let spent = |id: &str| {
         let node = run["nodes"].as_array().unwrap().iter().find(|node| node["id"] == id).unwrap();
         (node["tokens"].as_u64().unwrap(), node["price"].as_str().map(str::to_owned))
@@ -200,7 +200,7 @@ async fn an_agent_calls_the_servers_of_the_settings() {
         assert_eq!(run["status"], "succeeded", "{provider}: {run:#}");
         assert!(run["outputs"]["text"].as_str().unwrap().ends_with("Done."), "{run:#}");
         let asked = model.take_requests();
-        // The model is told what the server says of its tool.
+        // The model gets the server's description of the tool.
         let offered = asked[0]["tools"].as_array().unwrap();
         let add = offered.iter().find(|tool| tool["function"]["name"] == "add").expect("it is offered");
         assert_eq!(add["function"]["description"], "Adds two numbers", "{add:#}");
@@ -211,7 +211,7 @@ async fn an_agent_calls_the_servers_of_the_settings() {
         }
         let events = client.follow(&id, None).await.to_the_end().await;
         assert_eq!(events.count("tool_call_completed", "a"), 4, "{events:#?}");
-        // Three rounds of the model, two calls that cost 7 tokens, and one of 11.
+        // Three rounds of the model, two calls that cost 7 tokens, and one that costs 11.
         let spent = run["total_tokens"].as_u64().unwrap();
         assert_eq!(spent, 3 * 12 + 2 * 7 + 11, "{run:#}");
     }

@@ -11,7 +11,7 @@ use super::system;
 
 const DAY: f64 = 24.0 * 3600.0;
 
-/// A workflow of nodes that could begin it, each with an edge to the end, and what the end puts out: name and selector.
+/// A workflow with these nodes at its beginning, each with an edge to the end. An output is a name and its selector.
 fn flow(roots: &[(&str, Json)], outputs: &[(&str, &str, &str)], variables: Json) -> Json {
     let mut nodes: Vec<Json> = roots.iter().map(|(id, data)| json!({"id": id, "data": data})).collect();
     let output =
@@ -24,7 +24,7 @@ fn flow(roots: &[(&str, Json)], outputs: &[(&str, &str, &str)], variables: Json)
         "workflow": {"environment_variables": variables, "graph": graph}})
 }
 
-/// A webhook whose parameters of the body are put out.
+/// A webhook whose body parameters are the outputs.
 fn hook(mut data: Json, names: &[&str]) -> Json {
     data["type"] = "trigger-webhook".into();
     let outputs: Vec<(&str, &str, &str)> = names.iter().map(|name| (*name, "hook", *name)).collect();
@@ -36,7 +36,7 @@ fn schedule(cron: &str, catch_up: &str) -> Json {
     flow(&[("plan", data)], &[("at", "sys", "timestamp")], json!([]))
 }
 
-/// Publishes a workflow, anew or as the next version of an app; its id and its triggers.
+/// Publishes a workflow as a new app, or as the next version of an app. Returns its id and its triggers.
 async fn publish(client: &Client, workflow: &Json, id: Option<&str>) -> (String, Vec<Json>) {
     let mut body = json!({"workflow": workflow.to_string()});
     if let Some(id) = id {
@@ -63,7 +63,7 @@ async fn runs_of(client: &Client, app: &str) -> Vec<Json> {
     listed["data"].as_array().into_iter().flatten().filter(of_app).cloned().collect()
 }
 
-/// The only run of an app, once it is over.
+/// Waits until the only run of an app has ended, and returns it.
 async fn only_run(client: &Client, app: &str) -> Json {
     let runs = runs_of(client, app).await;
     assert_eq!(runs.len(), 1, "{runs:?}");
@@ -77,7 +77,7 @@ async fn trigger(client: &Client, id: &str) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_of_each_kind_begins_a_run_with_what_it_brings() {
+async fn a_request_of_each_content_type_begins_a_run_with_its_data() {
     let model = llm::slow(&["x"], 0).await;
     let system = system(&[("scheduler.webhook_bytes_max", "2000")], &model).await;
     let client = &system.client;
@@ -148,7 +148,7 @@ async fn a_request_of_each_kind_begins_a_run_with_what_it_brings() {
         let large = call(client, Method::POST, &path, header, vec![b'x'; 3000]).await;
         assert_eq!(large.status, 413, "{ty}: {}", large.text);
         assert!(large.text.contains("scheduler.webhook_bytes_max"), "{}", large.text);
-        assert_eq!(runs_of(client, &app).await.len(), 1, "nothing was begun by what was refused");
+        assert_eq!(runs_of(client, &app).await.len(), 1, "refused requests began no run");
         let id = triggers[0]["id"].as_str().expect("an id");
         let shown = trigger(client, id).await;
         assert_eq!((&shown["run"], &shown["path"]), (&run["id"], &json!(path)));
@@ -159,7 +159,7 @@ async fn a_request_of_each_kind_begins_a_run_with_what_it_brings() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn headers_queries_answers_and_repetitions_are_as_the_file_says() {
+async fn headers_and_queries_and_answers_and_repetitions_follow_the_workflow_file() {
     let model = llm::slow(&["x"], 0).await;
     let system = system(&[], &model).await;
     let client = &system.client;
@@ -184,7 +184,7 @@ async fn headers_queries_answers_and_repetitions_are_as_the_file_says() {
     assert_eq!(only_run(client, &app).await["outputs"], json!({"sig": "abc", "page": 3, "user": "webhook"}));
     assert_eq!(ask("page=4", "k1").await.status, 409, "another request under the same key");
 
-    // The next version keeps the URL, and one without the webhook ends it.
+    // The next version keeps the URL. A version without the webhook removes it.
     let (_, again) = publish(client, &workflow, Some(&app)).await;
     assert_eq!(again, triggers);
     publish(client, &schedule("@yearly", "last"), Some(&app)).await;
@@ -193,7 +193,7 @@ async fn headers_queries_answers_and_repetitions_are_as_the_file_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_is_asked_for_and_goes_nowhere() {
+async fn a_webhook_demands_its_secret_and_shows_it_nowhere() {
     let model = llm::slow(&["x"], 0).await;
     let system = system(&[("scheduler.secret_key", "a passphrase of enough")], &model).await;
     let client = &system.client;
@@ -226,7 +226,7 @@ async fn a_secret_is_asked_for_and_goes_nowhere() {
     assert!(!kept.contains("hunter2"));
 }
 
-/// Lets a schedule be due since a time, in Unix seconds, as an outage would.
+/// Makes a schedule due since a time, in Unix seconds, as an outage would.
 fn set_due(cluster: &Cluster, trigger: &str, at: f64) {
     for shard in 0..2 {
         let key = format!("tm:{{{shard}}}:schedules");
@@ -236,11 +236,11 @@ fn set_due(cluster: &Cluster, trigger: &str, at: f64) {
 }
 
 async fn next_of(client: &Client, id: &str) -> f64 {
-    trigger(client, id).await["next_at"].as_f64().expect("a next time")
+    trigger(client, id).await["next_at"].as_f64().expect("it has a next time")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn schedulers_side_by_side_begin_the_run_of_a_time_once() {
+async fn two_schedulers_begin_the_run_of_a_scheduled_time_once() {
     let cluster = Cluster::start(&[], None).await;
     let (one, two) = (cluster.scheduler().await, cluster.scheduler().await);
     let client = one.client();
@@ -265,13 +265,13 @@ async fn schedulers_side_by_side_begin_the_run_of_a_time_once() {
         assert_eq!(shown["run"], runs[0]["id"]);
         let run = client.ended(runs[0]["id"].as_str().expect("an id")).await;
         let at = run["outputs"]["at"].as_f64().expect("a time");
-        // Unless the hour has turned meanwhile.
+        // Unless the hour has changed meanwhile.
         assert!(at == next - 3600.0 || at == *next, "{at} {next}");
     }
-    // The same time once more finds its run there, and makes no second.
+    // The same time once more finds its run and makes no second one.
     let (app, id, next) = &due[0];
     set_due(&cluster, id, next - 3600.0);
-    until("the schedule to move on", LONG, async || {
+    until("the schedule to advance", LONG, async || {
         let now_next = next_of(&client, id).await;
         if now_next >= *next { Ok(()) } else { Err(now_next.to_string()) }
     })
@@ -281,7 +281,7 @@ async fn schedulers_side_by_side_begin_the_run_of_a_time_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn times_that_an_outage_missed_are_caught_up_as_the_file_says() {
+async fn scheduled_times_missed_in_an_outage_are_caught_up_as_configured() {
     let cluster = Cluster::start(&[], None).await;
     let mut scheduler = cluster.scheduler().await;
     let mut published = Vec::new();
@@ -322,7 +322,7 @@ async fn times_that_an_outage_missed_are_caught_up_as_the_file_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_several_triggers_the_one_that_fired_begins_the_run() {
+async fn of_several_triggers_only_the_one_that_fired_begins_the_run() {
     let model = llm::slow(&["x"], 0).await;
     let system = system(&[], &model).await;
     let client = &system.client;

@@ -1,7 +1,7 @@
-//! How long a fleet needs to get over a loss: one of two workers, and one of two schedulers, is killed under load, or
-//! told to stop, and the time is taken until the last run that was hit moves on. `RECOVERY_KILLS` losses of each kind
-//! (20), with the leases that are the defaults, or those of `JOB_LEASE_MS` and `SHARD_LEASE_MS`. It prints a table and
-//! asserts only that all goes on at all.
+//! Measures how long a fleet needs to recover from a loss. Under load, one of two workers or one of two schedulers is
+//! killed or stopped. The time ends when the last run that was hit continues. `RECOVERY_KILLS` losses of each kind
+//! (20), with the default leases, or with those of `JOB_LEASE_MS` and `SHARD_LEASE_MS`. It prints a table and asserts
+//! only that every run continues.
 #![allow(clippy::print_stdout, reason = "the table is what this program is for")]
 
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use tokio::task::JoinSet;
 
 /// Runs in flight.
 const RUNS: usize = 12;
-/// Generous: many leases.
+/// The longest recovery; a multiple of all leases.
 const RECOVERY_MAX: Duration = Duration::from_secs(90);
-/// Between two looks.
+/// The pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// How a process goes.
+/// The way in which a process ends.
 #[derive(Debug, Clone, Copy)]
 enum Loss {
     /// By SIGKILL.
@@ -43,9 +43,9 @@ async fn main() {
         ("worker.job_lease_ms", job.as_str()),
         ("scheduler.shard_lease_ms", shard.as_str()),
         ("scheduler.shard_renew_ms", renew.as_str()),
-        // Deaths alone are measured, not giving up.
+        // Only recovery is measured: no job may be given up because its workers died too often.
         ("worker.deliveries_max", "1000"),
-        // A worker that is told to stop gives its jobs away instead of ending them.
+        // A worker that is stopped hands its jobs back instead of finishing them.
         ("worker.grace_seconds", "0"),
     ];
     println!(
@@ -70,12 +70,12 @@ fn number(name: &str, default: usize) -> usize {
     std::env::var(name)
         .ok()
         .filter(|text| !text.is_empty())
-        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
-/// Takes one of a role away again and again; how long each loss took to get over.
+/// Ends one process of a role again and again; returns how long each recovery took.
 async fn losses(role: Role, loss: Loss, count: usize, settings: &[(&str, &str)]) -> Vec<Duration> {
-    // Each job is short, so that what is measured is the way to somebody else and not the job.
+    // Jobs are short, so that mostly the take-over is measured and not the job.
     let model = llm::rules(json!([{"match": {}, "reply": "done", "delay_ms": 150}])).await;
     let mut dice = Dice::new(1);
     let mut fleet = Fleet::start(settings, &model, [2, 2], false, &mut dice).await;
@@ -98,7 +98,10 @@ async fn losses(role: Role, loss: Loss, count: usize, settings: &[(&str, &str)])
         }
         let redis = &fleet.cluster.redis;
         while !is_moving(redis, role, &mark, &what).await {
-            assert!(lost.elapsed() < RECOVERY_MAX, "{what:?} of {mark} do not go on within {RECOVERY_MAX:?}");
+            assert!(
+                lost.elapsed() < RECOVERY_MAX,
+                "{what:?} of {mark} do not continue within {RECOVERY_MAX:?}"
+            );
             tokio::time::sleep(LOOK_EVERY).await;
         }
         if !what.is_empty() {
@@ -111,7 +114,7 @@ async fn losses(role: Role, loss: Loss, count: usize, settings: &[(&str, &str)])
     times
 }
 
-/// Keeps runs in flight until it is dropped.
+/// Keeps runs in flight until the set is dropped.
 fn load(fleet: &Fleet) -> JoinSet<()> {
     let patient = Arc::new(Patient::new(fleet.schedulers()));
     let flow = Flow::new("start -> llm1 -> a -> llm2 -> b -> llm3 -> end");
@@ -131,9 +134,9 @@ fn load(fleet: &Fleet) -> JoinSet<()> {
     clients
 }
 
-/// Waits until all of these hold something that could be left behind.
+/// Waits until each of these members holds a job or a shard.
 async fn both_work(fleet: &Fleet, role: Role, members: &[usize]) {
-    until("everybody to have work", RECOVERY_MAX, async || {
+    until("every process to have work", RECOVERY_MAX, async || {
         for at in members {
             if held(&fleet.cluster.redis, role, &fleet.mark(*at)).await.is_empty() {
                 return Err(format!("{role:?} {at} holds nothing"));
@@ -144,7 +147,7 @@ async fn both_work(fleet: &Fleet, role: Role, members: &[usize]) {
     .await;
 }
 
-/// What a process holds: jobs, or shards.
+/// The jobs or shards that a process holds.
 async fn held(redis: &Redis, role: Role, mark: &str) -> Vec<String> {
     let mut held = Vec::new();
     for shard in ["tm:{0}", "tm:{1}"] {
@@ -162,7 +165,8 @@ async fn held(redis: &Redis, role: Role, mark: &str) -> Vec<String> {
     held
 }
 
-/// Whether all that a dead process held is in other hands: jobs run again or are done, shards have made a commit.
+/// Returns true when other processes have taken over everything: jobs run again or are done, shards have made a
+/// commit.
 async fn is_moving(redis: &Redis, role: Role, mark: &str, what: &[String]) -> bool {
     match role {
         Role::Worker => held(redis, role, mark).await.iter().all(|entry| !what.contains(entry)),
@@ -180,7 +184,7 @@ async fn is_moving(redis: &Redis, role: Role, mark: &str, what: &[String]) -> bo
     }
 }
 
-/// Jobs that are held, and by whom.
+/// The jobs that workers hold, each with the name of its worker.
 async fn pending(redis: &Redis, shard: &str) -> Vec<(String, String)> {
     let stream = format!("{shard}:jobs:default");
     let groups: usize = redis.ask(&["EXISTS", &stream]).await;

@@ -1,4 +1,4 @@
-//! Redis answers nobody for a while, longer than leases.
+//! Redis answers no process for a while, longer than a lease.
 
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use tidemill_tests::fleet::Fleet;
 
 use super::Fault;
 
-/// See the module.
 pub(crate) struct ClientPause;
 
 #[async_trait(?Send)]
@@ -17,7 +16,7 @@ impl Fault for ClientPause {
         "client-pause"
     }
     fn what(&self) -> &'static str {
-        "CLIENT PAUSE: Redis answers nobody for a while"
+        "CLIENT PAUSE: Redis answers no process for a while"
     }
     fn repeats(&self) -> bool {
         true

@@ -1,4 +1,4 @@
-//! A process stands still for longer than its lease and wakes up with everything it had in hand.
+//! A process is stopped for longer than its lease, and then continues with everything that it held.
 
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use tidemill_tests::fleet::{Fleet, Role};
 
 use super::{Fault, one_of};
 
-/// See the module.
 pub(crate) struct Freeze(pub(crate) Role);
 
 #[async_trait(?Send)]

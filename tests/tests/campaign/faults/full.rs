@@ -1,4 +1,4 @@
-//! Redis has no room left for a while.
+//! The memory of Redis is full for a while.
 
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use tidemill_tests::fleet::Fleet;
 
 use super::Fault;
 
-/// See the module.
 pub(crate) struct Full;
 
 #[async_trait(?Send)]
@@ -17,7 +16,7 @@ impl Fault for Full {
         "redis-full"
     }
     fn what(&self) -> &'static str {
-        "maxmemory is reached for a while, whatever needs memory is refused"
+        "maxmemory is reached for a while: Redis refuses every command that needs memory"
     }
     fn repeats(&self) -> bool {
         false

@@ -1,4 +1,4 @@
-//! A scheduler dies at any instruction; another takes its place at once.
+//! A scheduler dies at any instruction; another one is started in its place at once.
 
 use async_trait::async_trait;
 use tidemill_sim::dice::Dice;
@@ -6,7 +6,6 @@ use tidemill_tests::fleet::{Fleet, Role};
 
 use super::{Fault, one_of};
 
-/// See the module.
 pub(crate) struct KillScheduler;
 
 #[async_trait(?Send)]

@@ -1,5 +1,5 @@
-//! Everything that is done to a fleet: a file and a row each. A fault heals before it returns; what ends by itself
-//! meanwhile is started again by the round.
+//! The faults of a campaign, each with a file and a row. A fault repairs its damage before it returns; the round
+//! starts processes again that have ended meanwhile.
 
 mod client_kill;
 mod client_pause;
@@ -21,28 +21,27 @@ use tidemill_sim::dice::Dice;
 use tidemill_tests::fleet::{Fleet, Role};
 use tidemill_tests::proxy::Mishap;
 
-/// Something that happens to a fleet.
+/// A fault that can be injected into a fleet.
 #[async_trait(?Send)]
 pub(crate) trait Fault: Sync {
-    /// Its name.
     fn name(&self) -> &'static str;
-    /// What happens.
+    /// A description.
     fn what(&self) -> &'static str;
-    /// Whether it may make a worker do again what was done.
+    /// True when it may make a worker repeat work that was done.
     fn repeats(&self) -> bool;
-    /// Whether Redis loses what it had acknowledged.
+    /// True when Redis loses acknowledged writes.
     fn loses(&self) -> bool {
         false
     }
-    /// Processes that it kills.
+    /// The number of processes that it kills.
     fn kills(&self) -> usize {
         0
     }
-    /// How often it is drawn, beside the others.
+    /// How often it is drawn, compared with the others.
     fn weight(&self) -> usize {
         2
     }
-    /// Lets it happen and heals it; says what exactly was done.
+    /// Injects the fault and repairs the damage; returns the details.
     async fn happen(&self, fleet: &mut Fleet, dice: &mut Dice) -> String;
 }
 
@@ -68,7 +67,7 @@ pub(crate) const FAULTS: &[&dyn Fault] = &[
     &net_mishap::NetMishap(Mishap::HalveReply),
 ];
 
-/// One of these faults, by their weights.
+/// Draws one of these faults by their weights.
 pub(crate) fn draw<'a>(possible: &[&'a dyn Fault], dice: &mut Dice) -> &'a dyn Fault {
     let total: usize = possible.iter().map(|fault| fault.weight()).sum();
     let mut at = dice.below(total);
@@ -81,18 +80,18 @@ pub(crate) fn draw<'a>(possible: &[&'a dyn Fault], dice: &mut Dice) -> &'a dyn F
     possible[0]
 }
 
-/// Processes that a fault kills.
+/// The number of processes that a fault kills.
 pub(crate) fn kills(name: &str) -> usize {
     FAULTS.iter().find(|fault| fault.name() == name).map_or(0, |fault| fault.kills())
 }
 
-/// Somebody of a role.
+/// Draws a member with this role.
 fn one_of(fleet: &Fleet, role: Role, dice: &mut Dice) -> usize {
     let all = fleet.of(role);
     all[dice.below(all.len())]
 }
 
-/// Anybody, and how to call it.
+/// Draws any member; returns its index and a name for messages.
 fn anybody(fleet: &Fleet, dice: &mut Dice) -> (usize, String) {
     let at = dice.below(fleet.members.len());
     (at, format!("{:?} {at}", fleet.members[at].role))

@@ -1,4 +1,4 @@
-//! One process is cut off from Redis for a while, perhaps longer than its lease.
+//! One process cannot reach Redis for a while, perhaps for longer than its lease.
 
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use tidemill_tests::fleet::Fleet;
 
 use super::{Fault, anybody};
 
-/// See the module.
 pub(crate) struct NetClose;
 
 #[async_trait(?Send)]

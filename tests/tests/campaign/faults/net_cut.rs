@@ -6,7 +6,6 @@ use tidemill_tests::fleet::Fleet;
 
 use super::{Fault, anybody};
 
-/// See the module.
 pub(crate) struct NetCut;
 
 #[async_trait(?Send)]

@@ -1,4 +1,4 @@
-//! The way of one process to Redis is slow, or as good as dead, without any connection breaking.
+//! The connection of one process to Redis is slow, or nearly dead, but does not break.
 
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use tidemill_tests::fleet::Fleet;
 
 use super::{Fault, anybody};
 
-/// See the module.
 pub(crate) struct NetDelay;
 
 #[async_trait(?Send)]
@@ -17,7 +16,7 @@ impl Fault for NetDelay {
         "net-delay"
     }
     fn what(&self) -> &'static str {
-        "whatever one process sends to Redis and hears from it comes late"
+        "everything between one process and Redis arrives late"
     }
     fn repeats(&self) -> bool {
         true

@@ -1,4 +1,4 @@
-//! One request or reply of one process goes astray, several times in a row.
+//! A request or a reply of one process is lost, several times in a row.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use tidemill_tests::proxy::Mishap;
 
 use super::{Fault, anybody};
 
-/// Longest wait for something to go astray.
+/// The longest wait until a mishap happens.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Which.
+/// The kind of mishap.
 pub(crate) struct NetMishap(pub(crate) Mishap);
 
 #[async_trait(?Send)]
@@ -26,10 +26,8 @@ impl Fault for NetMishap {
     }
     fn what(&self) -> &'static str {
         match self.0 {
-            Mishap::LoseRequest => {
-                "requests of one process are lost on the way, and the connection with them"
-            }
-            Mishap::LoseReply => "requests of one process take effect and are not answered",
+            Mishap::LoseRequest => "requests of one process are lost, and their connections end",
+            Mishap::LoseReply => "requests of one process take effect, but their replies are lost",
             Mishap::HalveReply => "connections of one process end in the middle of a reply",
         }
     }

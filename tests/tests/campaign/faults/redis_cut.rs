@@ -1,4 +1,4 @@
-//! Redis dies and comes back without the last bytes of its append-only file, as after a power loss.
+//! Redis dies and starts again without the last bytes of its append-only file, as after a power loss.
 
 use std::time::Duration;
 
@@ -8,10 +8,9 @@ use tidemill_tests::fleet::Fleet;
 
 use super::Fault;
 
-/// Most bytes that are lost: some hundred commits.
+/// The most bytes that are lost: some hundred commits.
 const BYTES_MAX: u64 = 100_000;
 
-/// See the module.
 pub(crate) struct RedisCut;
 
 #[async_trait(?Send)]
@@ -42,9 +41,9 @@ impl Fault for RedisCut {
         redis.forget(bytes);
         tokio::time::sleep(Duration::from_millis(ms)).await;
         redis.restart().await;
-        // Else the next start could bring back half of a transaction: of one that was cut, Redis 7.0 leaves the
-        // beginning in the file.
+        // Without this, the next start could apply half of a transaction: Redis 7.0 leaves the beginning of a cut
+        // transaction in the file.
         redis.rewrite_log().await;
-        format!("{bytes} bytes, away for {ms} ms")
+        format!("{bytes} bytes, down for {ms} ms")
     }
 }

@@ -1,4 +1,4 @@
-//! Redis dies and comes back from its append-only file.
+//! Redis dies and starts again from its append-only file.
 
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use tidemill_tests::fleet::Fleet;
 
 use super::Fault;
 
-/// See the module.
 pub(crate) struct RedisKill;
 
 #[async_trait(?Send)]
@@ -32,8 +31,8 @@ impl Fault for RedisKill {
         tokio::time::sleep(Duration::from_millis(ms)).await;
         fleet.cluster.redis.restart().await;
         if always {
-            // A new server begins with what it was started with. Until here it has lost nothing: what it acknowledged
-            // since then, a kill of the process alone does not take from the system's hands.
+            // A new server has only the settings of its start. Nothing was lost before: a killed process leaves its
+            // acknowledged writes with the operating system.
             fleet.cluster.redis.cli(&["CONFIG", "SET", "appendfsync", "always"]);
         }
         format!("away for {ms} ms")

@@ -1,4 +1,4 @@
-//! A new version comes: every process is told to stop and replaced, one after another.
+//! A new version is rolled out: every process is stopped and replaced, one after another.
 
 use std::time::Duration;
 
@@ -8,10 +8,9 @@ use tidemill_tests::fleet::Fleet;
 
 use super::Fault;
 
-/// Grace periods are a second; what is handed in and back comes on top.
+/// The grace period is one second; the rest is for results and jobs that are handed in or back.
 const STOP_MAX: Duration = Duration::from_secs(15);
 
-/// See the module.
 pub(crate) struct Rolling;
 
 #[async_trait(?Send)]
@@ -23,7 +22,7 @@ impl Fault for Rolling {
         "SIGTERM to every process in turn, each replaced when it has ended"
     }
     fn repeats(&self) -> bool {
-        // What does not end within the grace period is handed back.
+        // Work that does not end within the grace period is handed back.
         true
     }
     fn weight(&self) -> usize {

@@ -6,7 +6,6 @@ use tidemill_tests::fleet::Fleet;
 
 use super::Fault;
 
-/// See the module.
 pub(crate) struct ScriptFlush;
 
 #[async_trait(?Send)]
@@ -15,7 +14,7 @@ impl Fault for ScriptFlush {
         "script-flush"
     }
     fn what(&self) -> &'static str {
-        "SCRIPT FLUSH: every script is to be sent again"
+        "SCRIPT FLUSH: every script must be sent again"
     }
     fn repeats(&self) -> bool {
         false

@@ -1,6 +1,6 @@
-//! Freezes what the programs of today leave in Redis when all of them die at once, for the programs to come: see
-//! `frozen/README.md`. Each situation has its function: it brings runs to a point, says what must come of them, and
-//! everything is killed.
+//! Freezes the data that today's programs leave in Redis when all of them die at once, for the tests of later
+//! versions: see `frozen/README.md`. Each situation has a function. It brings runs to a point and notes how they must
+//! end; then everything is killed.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,24 +17,24 @@ use tidemill_tests::wait::{LONG, until};
 use super::super::QUICK;
 use super::answer_form;
 
-/// A hundred years: whenever the file is read, this time is not over.
+/// A hundred years: this time has not passed when a test reads the file.
 const LONG_S: u64 = 36_500 * 24 * 3600;
-/// Short enough to be over when the file is read, long enough to get to the point.
+/// It has passed when a test reads the file, and is long enough to reach the point.
 const SHORT_S: u64 = 20;
-/// A reply that nobody waits for.
+/// The delay of a reply that never comes.
 const NEVER_MS: u64 = 600_000;
 
 const FORM: &str = include_str!("workflows/form.yml");
 const NESTED: &str = include_str!("workflows/nested.yml");
 const TALK: &str = include_str!("workflows/talk.yml");
 
-/// Where the files of this version are.
+/// The folder for the files of this version.
 fn folder() -> PathBuf {
     Path::new(super::FROZEN).join(env!("CARGO_PKG_VERSION"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "writes the frozen files of this version anew"]
+#[ignore = "writes the frozen files of this version again"]
 async fn the_state_of_today_is_frozen() {
     std::fs::create_dir_all(folder()).expect("the folder of this version");
     let keep = |name: &str, frozen: Frozen| frozen.write(&folder().join(format!("{name}.jsonl")));
@@ -49,18 +49,18 @@ async fn the_state_of_today_is_frozen() {
     keep("ended", ended().await);
 }
 
-/// What must come of a run.
+/// The expected results of a run.
 struct Wanted {
     run: String,
-    /// With what it was submitted: the same is run without interruption to see how it ends.
+    /// The request that submitted it. It is also run without interruption, to see how it ends.
     body: Json,
-    /// What its form is answered with.
+    /// The answer to its form.
     answer: Option<Json>,
-    /// How it ends, when that is not as without interruption.
+    /// Its end, when that differs from the end without interruption.
     ends: Option<Json>,
 }
 
-/// A fleet that is going to die.
+/// A fleet that will be killed.
 struct Stage {
     cluster: Cluster,
     model: Model,
@@ -78,9 +78,9 @@ impl Stage {
         Self { cluster, model, schedulers, worker, wanted: Vec::new() }
     }
 
-    /// Of the scheduler that lives longest.
+    /// A client of the scheduler that lives longest.
     fn client(&self) -> Client {
-        self.schedulers.last().expect("there is one").client()
+        self.schedulers.last().expect("there is a scheduler").client()
     }
 
     async fn submit(&mut self, workflow: &str, inputs: Json, options: Json) -> String {
@@ -97,7 +97,8 @@ impl Stage {
         self.wanted.last_mut().expect("something was submitted")
     }
 
-    /// Kills all, and writes down what is left. `model` is what the model says when the file is read.
+    /// Kills everything and writes down what is left. `model` has the rules of the model for the test that reads the
+    /// file.
     async fn freeze(mut self, story: &str, model: Json) -> Frozen {
         self.worker.process.kill();
         let mut runs = Vec::new();
@@ -122,7 +123,7 @@ impl Stage {
         Frozen::take(&self.cluster.redis, head, &[(&host, "w-gone")]).await
     }
 
-    /// All that a client can have seen of a run: the id of the last event, and how many there were.
+    /// All events that a client can have received from a run: the id of the last one, and their number.
     async fn told(&self, run: &str) -> (Option<String>, usize) {
         let key = format!("tm:{{0}}:run:{run}:events");
         let newest: Vec<(String, Vec<String>)> =
@@ -168,12 +169,12 @@ fn echo() -> Json {
     json!([{"match": {}, "echo": "last_user"}])
 }
 
-/// The model never answers.
+/// A model that never answers.
 fn silent() -> Json {
     json!([{"match": {}, "echo": "last_user", "delay_ms": NEVER_MS}])
 }
 
-/// One job is held, one waits: the worker takes one at a time.
+/// One job is held and one waits, because the worker takes one at a time.
 async fn held_and_queued(options: Json) -> Stage {
     let mut stage = Stage::open(silent(), &[("worker.permits", "1")]).await;
     let flow = Flow::new("start -> a -> (llm1, llm2) -> b -> end")
@@ -205,15 +206,13 @@ async fn held_and_queued(options: Json) -> Stage {
 
 async fn chain() -> Frozen {
     let stage = held_and_queued(json!({})).await;
-    stage
-        .freeze("in the middle of a chain: one job is held by a worker that is gone, one is queued", echo())
-        .await
+    stage.freeze("in the middle of a chain: one job is held by a dead worker, one is queued", echo()).await
 }
 
 async fn overdue() -> Frozen {
     let mut stage = held_and_queued(json!({"max_execution_time_s": SHORT_S})).await;
     stage.last().ends = Some(json!({"status": "stopped", "error": "Maximum execution time exceeded"}));
-    stage.freeze("the time of the run was over before anybody came back", echo()).await
+    stage.freeze("the time of the run ended before a process started again", echo()).await
 }
 
 async fn form() -> Frozen {
@@ -229,7 +228,7 @@ async fn form_too_late() -> Frozen {
     let mut stage = Stage::open(echo(), &[]).await;
     paused(&mut stage, SHORT_S).await;
     stage.last().ends = Some(json!({"status": "stopped", "error": "Human input global timeout"}));
-    stage.freeze("nobody came back before the time of the form was over", echo()).await
+    stage.freeze("the time of the form ended before a process started again", echo()).await
 }
 
 async fn paused(stage: &mut Stage, seconds: u64) {
@@ -249,7 +248,7 @@ async fn containers() -> Frozen {
     let items = json!({"items": {"list": ["quick", "slow", "late", "last"]}});
     let run = stage.submit(NESTED, items, json!({})).await;
     stage.until_len("HLEN", &format!("tm:{{0}}:run:{run}:collected"), 1).await;
-    until("the model to be asked by both open items", LONG, async || {
+    until("both open items to call the model", LONG, async || {
         let asked: Vec<String> =
             stage.model.requests().iter().map(|request| format!("{request:?}")).collect();
         let both = ["slow 1", "late 0"].iter().all(|what| asked.iter().any(|request| request.contains(what)));
@@ -283,7 +282,7 @@ async fn stream() -> Frozen {
     let run = stage.submit(TALK, json!({}), json!({"inline_bytes_max": 64})).await;
     stage.client().follow(&run, None).await.until_text("<one3>").await;
     stage.until_len("LLEN", &format!("tm:{{0}}:run:{run}:held"), 3).await;
-    let story = "one text is half told, pieces of another are held back; the conversation has a value that lies apart";
+    let story = "one text is half sent, pieces of another are held back; the conversation has a value that is stored as a blob";
     stage.freeze(story, said(0)).await
 }
 
@@ -295,11 +294,11 @@ async fn inbox() -> Frozen {
     let flow = Flow::new("start -> llm -> a -> end").text();
     let run = stage.submit(&flow, json!({}), json!({})).await;
     stage.client().node_is(&run, "llm", "running").await;
-    // The other one takes submissions, and the shard's lease is long: nobody reads the inbox.
+    // The other scheduler accepts runs, and the lease of the shard is long: no scheduler reads the inbox.
     stage.schedulers[0].process.kill();
     stage.schedulers.push(other);
     stage.submit(&flow, json!({}), json!({})).await;
-    until("facts that nobody has read", Duration::from_secs(20), async || {
+    until("facts that no scheduler has read", Duration::from_secs(20), async || {
         let cursor: String = stage.cluster.redis.ask(&["HGET", "tm:{0}:fence", "cursor"]).await;
         let behind = format!("({cursor}");
         let waiting = stage.cluster.redis.cli(&["XRANGE", "tm:{0}:inbox", &behind, "+"]);
@@ -307,7 +306,7 @@ async fn inbox() -> Frozen {
         if kinds { Ok(()) } else { Err(waiting) }
     })
     .await;
-    stage.freeze("a result and a new run are in the inbox, and nobody has read them", echo()).await
+    stage.freeze("a result and a new run are in the inbox, and no scheduler has read them", echo()).await
 }
 
 async fn ended() -> Frozen {
@@ -315,5 +314,5 @@ async fn ended() -> Frozen {
     let flow = Flow::new("start -> llm -> answer").prompt("llm", "all is said");
     let run = stage.submit(&flow.text(), json!({}), json!({})).await;
     stage.client().ended(&run).await;
-    stage.freeze("a run is over, and its events are there", echo()).await
+    stage.freeze("a run has ended, and its events exist", echo()).await
 }

@@ -1,5 +1,5 @@
-//! What an older version has left in Redis goes on under today's programs. The frozen files were made by the versions
-//! whose names their folders have (`frozen/README.md`); between then and now any time may have passed.
+//! Runs of older versions continue under today's programs. Each folder of frozen files has the name of the version
+//! that wrote them (`frozen/README.md`). Any time may have passed since then.
 
 mod freeze;
 mod newer;
@@ -20,16 +20,16 @@ use tidemill_tests::wait::{LONG, until};
 
 use super::QUICK;
 
-/// Where the frozen files are.
+/// The folder with the frozen files.
 const FROZEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults/frozen");
-/// How old what is found is: longer than anything is kept for or waits by default.
+/// The age of the data: longer than anything is kept or waits by default.
 const AGE: Duration = Duration::from_secs(100 * 24 * 3600);
-/// Runs that had ended are still to be there.
+/// Runs that had ended must not be removed yet.
 const KEEP: (&str, &str) = ("scheduler.retention_seconds", "3000000000");
-/// Fleets at once.
+/// The number of fleets at the same time.
 const AT_ONCE: usize = 3;
 
-/// All frozen files of all versions.
+/// The frozen files of all versions.
 fn files() -> Vec<PathBuf> {
     let within = |folder: &Path| {
         let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
@@ -41,7 +41,7 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// A file, with all times such that it is as old as [`AGE`].
+/// Reads a file and moves all times so that it is as old as [`AGE`].
 fn found(file: &Path) -> Frozen {
     Frozen::read(file).of_age(AGE)
 }
@@ -68,7 +68,7 @@ async fn runs_in_flight_of_an_older_version_go_on_and_end_right() {
         trial.is_err().then_some(file)
     });
     let failed: Vec<_> = tried.buffer_unordered(AT_ONCE).filter_map(async |failed| failed).collect().await;
-    assert!(failed.is_empty(), "these did not, for the reasons above: {failed:#?}");
+    assert!(failed.is_empty(), "these files failed, for the reasons above: {failed:#?}");
 }
 
 async fn goes_on(file: &Path) {
@@ -78,7 +78,7 @@ async fn goes_on(file: &Path) {
     frozen.restore(&cluster.redis).await;
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
-    let runs = frozen.head["runs"].as_array().expect("a file tells of runs");
+    let runs = frozen.head["runs"].as_array().expect("a file has runs");
     for run in runs {
         ends_right(&client, run).await;
     }
@@ -89,7 +89,7 @@ async fn goes_on(file: &Path) {
     assert!(open.is_empty() && dead.is_empty() && remains.lone_blobs.is_empty(), "{file:?}: {remains:#?}");
 }
 
-/// It ends as the file says, and a client that comes back misses nothing.
+/// Checks that a run ends as the file says, and that a returning client misses no event.
 async fn ends_right(client: &Client, wanted: &Json) {
     let run = wanted["run"].as_str().expect("a run has an id");
     let seen = usize::try_from(wanted["events"].as_u64().expect("a number")).expect("few");
@@ -111,13 +111,13 @@ async fn ends_right(client: &Client, wanted: &Json) {
     whole.is_whole();
     nothing_ends_twice(&whole);
     let behind = follower.to_the_end().await;
-    assert_eq!(whole.events[seen..], behind.events, "behind what it had seen, {wanted:#}");
+    assert_eq!(whole.events[seen..], behind.events, "after the last event that it had received, {wanted:#}");
     if let Some(answer) = ended["outputs"]["answer"].as_str() {
-        assert_eq!(whole.text(), answer, "what was told is what came out");
+        assert_eq!(whole.text(), answer, "the streamed text is the answer");
     }
 }
 
-/// A form starts anew when it is answered, so starts do not count here.
+/// A form starts again when it is answered, so starts are not counted.
 fn nothing_ends_twice(told: &Transcript) {
     let kinds = ["node_run_succeeded", "node_run_failed", "node_run_exception"];
     let ends = told.events.iter().filter(|event| kinds.contains(&event.kind.as_str()));
@@ -136,11 +136,11 @@ async fn the_sweep_of_a_later_version_removes_ended_runs_and_leaves_one_that_wai
         frozen.restore(&cluster.redis).await;
         let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
         let client = scheduler.client();
-        let runs = frozen.head["runs"].as_array().expect("a file tells of runs");
+        let runs = frozen.head["runs"].as_array().expect("a file has runs");
         let (ended, waiting): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run["answer"].is_null());
         for run in ended {
             let path = format!("/api/v1/runs/{}", run["run"].as_str().expect("a run has an id"));
-            until("the ended run to be gone", LONG, async || {
+            until("the ended run to be removed", LONG, async || {
                 let answer = client.get(&path).await;
                 if answer.status == 404 { Ok(()) } else { Err(answer.text) }
             })

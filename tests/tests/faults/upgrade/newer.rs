@@ -1,4 +1,4 @@
-//! The other way round: a newer version has written, and programs of today meet that. They leave it alone and say so.
+//! The other direction: today's programs meet data of a newer version. They leave it unchanged and say so.
 
 use serde_json::json;
 use tidemill_tests::check::answered;
@@ -40,7 +40,7 @@ async fn a_namespace_of_a_newer_version_is_refused_with_both_versions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scheduler_lets_go_of_its_shards_when_a_newer_version_begins_to_write() {
+async fn a_scheduler_releases_its_shards_when_a_newer_version_begins_to_write() {
     let model = llm::slow(&["all", " is", " well"], 400).await;
     let cluster = Cluster::start(&[&QUICK[..], &ONE_SHARD].concat(), Some(&model)).await;
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
@@ -49,7 +49,7 @@ async fn a_scheduler_lets_go_of_its_shards_when_a_newer_version_begins_to_write(
     client.follow(&run, None).await.until_text("all").await;
 
     cluster.redis.cli(&["HSET", "tm:meta", "v", "4"]);
-    until("the shard to be free", LONG, async || match owner(&cluster.redis).await {
+    until("the shard to be released", LONG, async || match owner(&cluster.redis).await {
         None => Ok(()),
         Some(owner) => Err(owner),
     })
@@ -57,29 +57,29 @@ async fn a_scheduler_lets_go_of_its_shards_when_a_newer_version_begins_to_write(
     let ready = client.get("/readyz").await;
     assert_eq!(ready.status, 503, "{}", ready.text);
     assert!(ready.text.contains("version 4"), "{}", ready.text);
-    assert_eq!(cluster.redis.cli(&["ZCARD", "tm:schedulers"]), "0", "nobody counts on it");
-    assert_eq!(client.run(&run).await["status"], "running", "the run is left as it was");
+    assert_eq!(cluster.redis.cli(&["ZCARD", "tm:schedulers"]), "0", "no scheduler is announced");
+    assert_eq!(client.run(&run).await["status"], "running", "the run is unchanged");
 
-    // What an upgraded scheduler would find.
+    // The version that an upgraded scheduler would find.
     cluster.redis.cli(&["HSET", "tm:meta", "v", "1"]);
     answered(&client.ended(&run).await, "all is well");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_of_a_newer_version_is_left_as_it_is() {
+async fn a_run_of_a_newer_version_is_not_changed() {
     let model = llm::rules(json!([{"match": {}, "echo": "last_user"}])).await;
     let cluster = Cluster::start(&[&QUICK[..], &ONE_SHARD].concat(), Some(&model)).await;
     let mut first = cluster.scheduler().await;
     let run = first.client().start(&chat(), &[]).await;
     first.client().node_is(&run, "llm", "queued").await;
     first.process.kill();
-    // It was another one that died, newer than the next.
+    // As if the dead scheduler had been newer than the next one.
     let key = format!("tm:{{0}}:run:{run}");
     cluster.redis.cli(&["HSET", &key, "v", "4"]);
     let before = cluster.redis.cli(&["HGETALL", &key]);
 
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
-    until("the shard to be left to a newer one", LONG, async || {
+    until("the shard to be left to a newer scheduler", LONG, async || {
         let said = scheduler.process.said();
         if said.contains("left to a newer scheduler") { Ok(()) } else { Err(said) }
     })
@@ -104,7 +104,7 @@ async fn a_job_of_a_newer_version_waits_for_a_newer_worker() {
     let jobs = "tm:{0}:jobs:default";
     let entries: Vec<(String, Vec<String>)> = cluster.redis.ask(&["XRANGE", jobs, "-", "+"]).await;
     let (id, fields) = &entries[0];
-    // The same entry as a newer scheduler would have written it.
+    // The same entry, as a newer scheduler would have written it.
     let newer = fields[3].replacen('{', "{\"v\":4,", 1);
     cluster.redis.cli(&["DEL", jobs]);
     cluster.redis.cli(&["XADD", jobs, id, "run", &run, "job", &newer]);

@@ -218,7 +218,7 @@ fn containers() -> Vec<Case> {
     ]
 }
 
-/// Where runs begin and end.
+/// Nodes that begin or end runs.
 fn roots() -> Vec<Case> {
     let object = json!([{"variable": "p", "label": "p", "type": "json_object", "required": true,
         "json_schema": "{\"type\": \"object\", \"properties\": {\"age\": {\"type\": \"integer\"}}, \"required\": [\"age\"]}"}]);

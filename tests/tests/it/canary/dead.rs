@@ -27,7 +27,7 @@ async fn letters(client: &tidemill_tests::client::Client, count: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_given_up_on_of_a_workflow_that_nobody_can_read_shows_no_secret() {
+async fn dead_letters_of_a_workflow_that_cannot_be_read_show_no_secret() {
     let settings = [
         ("scheduler.secret_key", "a secret key of the tests"),
         ("scheduler.shards", "1"),
@@ -42,21 +42,21 @@ async fn what_is_given_up_on_of_a_workflow_that_nobody_can_read_shows_no_secret(
     client.node_is(&run, "w", "queued").await;
     let redis = &cluster.redis;
     let job = redis.cli(&["XRANGE", "tm:{0}:jobs:default", "-", "+"]);
-    let job = job.lines().find(|line| line.starts_with('{')).expect("it is ordered").to_owned();
-    assert!(Canary::of(DERIVED_PART).seen_in(&job).is_some(), "the job brings the text: {job}");
+    let job = job.lines().find(|line| line.starts_with('{')).expect("the job is queued").to_owned();
+    assert!(Canary::of(DERIVED_PART).seen_in(&job).is_some(), "the job contains the text: {job}");
 
-    // Two jobs that no worker can read. The second does not name its attempt, so its node cannot be told.
+    // Two jobs that no worker can read. The second does not name its attempt, so its node is unknown.
     for (from, to) in [("\"execution\":\"", "\"execution\":7,\"x\":\""), ("\"attempt\"", "\"at\"")] {
         let other = job.replacen(from, to, 1);
-        assert_ne!(other, job, "it is written otherwise now");
+        assert_ne!(other, job, "the format of jobs has changed");
         redis.cli(&["XADD", "tm:{0}:jobs:default", "*", "run", &run, "job", &other]);
     }
     let worker = cluster.worker().await;
-    // The report about the second becomes a letter, too.
+    // The report about the second job becomes a dead letter, too.
     letters(&client, 3).await;
     drop(worker);
 
-    // A report about a run whose workflow is gone.
+    // A report about a run whose workflow no longer exists.
     let run = client.submit(&json!({"workflow": workflow(), "inputs": {}, "user": "u"})).await;
     client.node_is(&run, "w", "queued").await;
     scheduler.process.kill();

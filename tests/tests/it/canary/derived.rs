@@ -1,5 +1,5 @@
-//! Values that are made from a secret: a template over it, code, a server and a model that repeat it. They reach the next node as
-//! they are. Whoever looks at the run, and what is kept of it for people, has the secret masked in them.
+//! Values that were built from a secret: by a template, by code, by a server and a model that repeat it. They reach
+//! the next node unchanged. In everything that people can read about the run, the secret in them is masked.
 
 use reqwest::Method;
 use serde_json::{Value as Json, json};
@@ -13,11 +13,11 @@ use tokio::net::TcpListener;
 use super::super::{System, system};
 use super::{Canary, may_hold_values};
 
-/// JSON writes it otherwise, and its slash lies in base64 elsewhere than in the alphabet of addresses.
+/// JSON escapes it, and its slash is at another place in base64 than in the alphabet for addresses.
 const SECRET: &str = "CANARY-\"0123/456789\"-ÄB";
-/// Of it what every spelling of it must not show.
+/// The part of it that no spelling may show.
 const PLAIN: &str = "0123/456789";
-/// A server that repeats what it was sent. It ends with its runtime.
+/// Starts a server that repeats what it receives. It stops with its runtime.
 async fn echo() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -41,7 +41,8 @@ async fn echo() -> String {
     format!("http://{address}/")
 }
 
-/// A chat whose nodes hand a text with the secret on and answer with all of it; `more` is put before the answer.
+/// A chat whose nodes pass on a text with the secret, and whose answer contains all of it. `more` nodes come before
+/// the answer.
 fn chat(echo: &str, more: &[Json]) -> Json {
     let code = "import base64, json\ndef main(t):\n    print(t)\n    return {'t': t, 'map': {t: [t]}, 'json': json.dumps({'t': t}),\
         'basic': base64.b64encode(('u:' + t).encode()).decode(), 'large': t + '.' * 100000, 'length': len(t)}\n";
@@ -101,7 +102,7 @@ fn asks() -> Json {
         "user_actions": [{"id": "go", "title": "Go"}], "delivery_methods": [], "timeout": 1, "timeout_unit": "day"}})
 }
 
-/// The model says it in pieces that cut it, and once in one.
+/// The model says the secret in pieces that cut it, and once in one piece.
 async fn model() -> tidemill_mock_llm::Running {
     let (before, after) = SECRET.split_at(12);
     let pieces = ["It is ", before, after, " or ", &SECRET[..9], &SECRET[9..], " and ", SECRET, ". CANA"];
@@ -130,13 +131,13 @@ async fn redis_shows_nothing(redis: &Redis) {
 }
 
 fn logs_show_nothing(system: &System) {
-    let logs = std::fs::read_dir(system.cluster.logs()).expect("the logs are there");
+    let logs = std::fs::read_dir(system.cluster.logs()).expect("the logs exist");
     for log in logs.map(|log| log.expect("a file").path()) {
         shows_nothing("a log", &std::fs::read_to_string(&log).unwrap_or_default());
     }
 }
 
-/// What a message streams, and its run.
+/// The text that a message streams, and the id of its run.
 async fn streamed(app: &Client) -> (String, String) {
     let body = json!({"query": "q", "inputs": {}, "user": "u1", "response_mode": "streaming"});
     let request = app.request(Method::POST, "/v1/chat-messages").header("content-type", "application/json");
@@ -162,7 +163,7 @@ async fn registered(client: &Client, workflow: &Json) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_made_from_a_secret_reaches_the_next_node_and_no_reader() {
+async fn a_value_built_from_a_secret_reaches_the_next_node_and_no_reader() {
     let (model, echo) = (model().await, echo().await);
     let system = started(&[], &model).await;
     let client = &system.client;
@@ -170,8 +171,8 @@ async fn what_is_made_from_a_secret_reaches_the_next_node_and_no_reader() {
     let (told, run) = streamed(&app).await;
     assert!(told.contains("It is CANARY************ÄB or CANARY"), "{told}");
     shows_nothing("the stream of a chat", &told);
-    // The nodes themselves had it: the model was sent what the server had repeated.
-    let asked = model.requests().pop().expect("the model is asked").to_string();
+    // The nodes had the real value: the model received what the server had repeated.
+    let asked = model.requests().pop().expect("the model is called").to_string();
     assert!(asked.contains(PLAIN), "{asked}");
 
     let ended = client.ended(&run).await;
@@ -195,7 +196,7 @@ async fn what_is_made_from_a_secret_reaches_the_next_node_and_no_reader() {
     logs_show_nothing(&system);
 }
 
-/// A model whose first call fails with this status and the prompt in its message. Later calls succeed.
+/// A model whose first call fails with this status and repeats the prompt in its error. Later calls succeed.
 async fn repeats_in_its_failure(status: u16) -> tidemill_mock_llm::Running {
     let said = format!("cannot take: say {SECRET}");
     llm::rules(json!([{"match": {}, "reply": "fine", "fail_times": 1, "status": status, "error": said,
@@ -224,7 +225,7 @@ async fn a_prompt_in_the_error_of_a_model_is_not_logged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_names_secrets_and_the_run_made_from_it_has_them() {
+async fn a_snapshot_names_secrets_and_the_imported_run_has_their_values() {
     let (model, echo) = (model().await, echo().await);
     let system = started(&[], &model).await;
     let client = &system.client;
@@ -257,7 +258,7 @@ async fn a_snapshot_names_secrets_and_the_run_made_from_it_has_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_the_settings_show_secrets_of_outputs_they_are_shown() {
+async fn secrets_in_outputs_are_shown_when_the_settings_allow_it() {
     let (model, echo) = (model().await, echo().await);
     let system = started(&[("compat.secrets_in_outputs", "true")], &model).await;
     let app = registered(&system.client, &chat(&echo, &[])).await;

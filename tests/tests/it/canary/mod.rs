@@ -1,5 +1,6 @@
-//! Canaries: secrets that must not appear anywhere. The tests make whatever uses them fail, and then search everything that
-//! people can read: logs at `trace`, answers of both APIs, output of commands, metrics, and every key of Redis.
+//! Canaries: secrets that must not appear anywhere. The tests make every part that uses them fail, and then search
+//! everything that people can read: logs at `trace`, answers of both APIs, output of commands, metrics, and every key
+//! of Redis.
 
 mod cases;
 mod dead;
@@ -125,7 +126,7 @@ impl Shown {
 
     /// Adds the logs of all processes.
     fn logs(&mut self, cluster: &Cluster) {
-        for file in std::fs::read_dir(cluster.logs()).expect("the folder is there").flatten() {
+        for file in std::fs::read_dir(cluster.logs()).expect("the folder exists").flatten() {
             if file.path().extension().is_some_and(|end| end == "log") {
                 let bytes = std::fs::read(file.path()).expect("a log can be read");
                 self.add(file.path().display().to_string(), String::from_utf8_lossy(&bytes));
@@ -159,13 +160,13 @@ fn may_hold_values(entry: &Entry) -> bool {
     static KEYS: OnceLock<Vec<String>> = OnceLock::new();
     let keys = KEYS.get_or_init(|| {
         let section =
-            PAGE.split(PLACES).nth(1).and_then(|rest| rest.split("\n## ").next()).expect("it is there");
+            PAGE.split(PLACES).nth(1).and_then(|rest| rest.split("\n## ").next()).expect("it exists");
         let rows =
             section.lines().filter(|line| line.starts_with("| `") && !line.contains("of sub-workflow runs"));
         let named = rows.flat_map(|row| row.split('|').nth(1).expect("a cell").split('`').skip(1).step_by(2));
         named.map(str::to_owned).collect()
     });
-    assert_eq!(keys.len(), 6, "{PLACES} names other keys than it did: {keys:?}");
+    assert_eq!(keys.len(), 6, "{PLACES} names other keys than this test expects: {keys:?}");
     keys.iter().any(|form| is_of_form(&entry.key, form))
         && (!entry.key.ends_with(":state") || FIELDS.iter().any(|begin| entry.field.starts_with(begin)))
 }
@@ -221,7 +222,7 @@ fn is_whole(request: &[u8]) -> bool {
     }
     let length =
         head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
-    let head = request.windows(4).position(|four| four == b"\r\n\r\n").expect("it is there") + 4;
+    let head = request.windows(4).position(|four| four == b"\r\n\r\n").expect("it exists") + 4;
     request.len() >= head + length.unwrap_or(0)
 }
 
@@ -233,7 +234,7 @@ fn with_secrets(mut document: Json, secrets: &[(&str, &str)]) -> Json {
 }
 
 #[test]
-fn a_canary_is_seen_in_every_base64_that_holds_it() {
+fn a_canary_is_found_in_every_base64_text_that_contains_it() {
     let canary = Canary::of("seen0123456789");
     // `u:seen0123456789`, with one and with two bytes before it.
     for encoded in ["dTpzZWVuMDEyMzQ1Njc4OQ==", "OnNlZW4wMTIzNDU2Nzg5", "c2VlbjAxMjM0NTY3ODk="] {

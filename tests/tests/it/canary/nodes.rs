@@ -17,10 +17,10 @@ use super::{Canary, Shown, cases, may_hold_values, mirror};
 
 /// Part of every secret that does not belong to a workflow.
 const FLEET_PART: &str = "fleet0123456789";
-/// Where nobody listens.
+/// An address at which nothing listens.
 const DEAD: &str = "http://127.0.0.1:1";
 
-/// The secret of a place in the settings or in an entry.
+/// The secret for a place in the settings or in an entry.
 fn secret(place: &str) -> String {
     format!("{place}-{FLEET_PART}-{place}")
 }
@@ -93,7 +93,7 @@ async fn fleet(mirror: &str) -> (Cluster, String) {
         ("settings.toml", settings(mirror, &place("pets.json")) + &programs),
     ];
     for (name, text) in files {
-        std::fs::write(place(name), text).expect("the folder is there");
+        std::fs::write(place(name), text).expect("the folder exists");
     }
     std::fs::set_permissions(place("shout.py"), PermissionsExt::from_mode(0o755)).expect("it is ours");
     let settings = place("settings.toml");
@@ -161,7 +161,7 @@ async fn fail(client: &Client, mirror: &str, shown: &mut Shown) -> Vec<String> {
                 .filter_map(|event| event.data["node_type"].as_str().map(str::to_owned))
                 .collect::<Vec<_>>()
         };
-        // No event tells of the start node of a body.
+        // The start node of a body has no events.
         seen.extend(kinds("node_run_started"));
         seen.insert(case.kind().to_owned());
         failed.extend(kinds("node_run_failed"));
@@ -206,7 +206,7 @@ async fn as_dify(client: &Client, mirror: &str, shown: &mut Shown) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_secret_is_seen_whatever_node_fails_over_it() {
+async fn no_secret_is_shown_whichever_node_fails_with_it() {
     let mirror = mirror(400).await;
     let (cluster, settings) = fleet(&mirror).await;
     let config = ["--config", settings.as_str()];
@@ -220,7 +220,7 @@ async fn no_secret_is_seen_whatever_node_fails_over_it() {
     let mut shown = Shown::default();
     for (kind, id, entry) in entries(&mirror, &cluster.logs().join("shout.py").display().to_string()) {
         let kept = keep(&client, kind, id, entry).await;
-        shown.add(format!("{kind} {id} when it is kept"), kept.to_string());
+        shown.add(format!("{kind} {id} when it is stored"), kept.to_string());
         shown.get(&client, &format!("/api/v1/{kind}/{id}")).await;
     }
 
@@ -259,6 +259,8 @@ async fn no_secret_is_seen_whatever_node_fails_over_it() {
     given.has_none_of(&[&direct]);
     all.redis(&cluster.redis, |_| false).await;
     all.has_none_of(&[&fleet]);
-    until("the worker to live", LONG, async || worker.end().map_or(Ok(()), |end| Err(format!("{end:?}"))))
-        .await;
+    until("the worker to be alive", LONG, async || {
+        worker.end().map_or(Ok(()), |end| Err(format!("{end:?}")))
+    })
+    .await;
 }

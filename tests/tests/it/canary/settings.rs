@@ -1,5 +1,6 @@
-//! Secrets of the settings: keys, headers and URLs of every section that may hold one. All processes log at `trace`, runs
-//! fail over each of the services that the settings name, and what people can read afterwards has none of the secrets in it.
+//! Secrets of the settings: keys, headers and URLs of every section that may have one. All processes log at `trace`,
+//! and runs fail at each service that the settings name. Nothing that people can read afterwards may contain a
+//! secret.
 
 use serde_json::json;
 use tidemill_tests::cluster::Cluster;
@@ -8,10 +9,10 @@ use tidemill_tests::wait::{LONG, until};
 
 use super::{Canary, Shown};
 
-/// What every secret below begins with.
+/// The beginning of every secret below.
 const CANARY: &str = "canary";
 
-/// Nothing listens at port 1, so each call fails, and tells why.
+/// Nothing listens at port 1, so each call fails with an error.
 const SETTINGS: &str = r#"
 [scheduler]
 admin_key = "canary-admin-key-0123"
@@ -51,7 +52,7 @@ api_key = "canary-profile-key"
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_secret_of_the_settings_is_logged_or_shown_whatever_fails() {
+async fn no_secret_of_the_settings_is_logged_or_shown_whichever_part_fails() {
     let cluster = Cluster::start(&[("log.level", "trace")], None).await;
     let file = cluster.logs().join("settings.toml");
     std::fs::write(&file, SETTINGS).expect("it can be written");
@@ -100,7 +101,7 @@ async fn no_secret_of_the_settings_is_logged_or_shown_whatever_fails() {
     for arguments in [&["doctor", config[0], config[1]][..], &broken, &away] {
         shown.command(&cluster, &scheduler.address, arguments).await;
     }
-    // What cannot start says so, with the settings at hand.
+    // A worker with a wrong setting prints it, while it has all the other settings.
     let mut wrong = cluster.command("tidemill-worker");
     wrong
         .args(config)

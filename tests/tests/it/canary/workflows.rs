@@ -7,11 +7,11 @@ use super::with_secrets;
 
 /// A secret that nodes get directly. JSON, Python, headers and addresses each escape it in their own way.
 pub(super) const DIRECT: &str = "CANARY-\"dir\\ect0123456789\"\nÄB";
-/// The part that is searched for.
+/// The part of it that the tests search for.
 pub(super) const DIRECT_PART: &str = "ect0123456789";
 /// A secret that nodes get inside the output of a template. It is valid in a header.
 pub(super) const DERIVED: &str = "CANARY-\"/derived0123456789\\/\"-B";
-/// The part that is searched for.
+/// The part of it that the tests search for.
 pub(super) const DERIVED_PART: &str = "derived0123456789";
 /// A template text with both.
 pub(super) const BOTH: &str = "{{#env.DIRECT#}} and {{#t.output#}}";
