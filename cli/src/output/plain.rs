@@ -41,8 +41,8 @@ pub(super) fn pause_line(event: &Event) -> Option<String> {
             ("says", format!("{}  {}", node_name(event), event.text("prompt")))
         }
         "user_interaction_responded" => ("answered", node_name(event)),
-        "user_interaction_failed" => ("unheard", format!("{}  {}", node_name(event), event.text("reason"))),
-        CUSTOM_EVENT => ("tells", format!("{}  {}", node_name(event), custom_event(event))),
+        "user_interaction_failed" => ("no answer", format!("{}  {}", node_name(event), event.text("reason"))),
+        CUSTOM_EVENT => ("event", format!("{}  {}", node_name(event), custom_event(event))),
         kind::GRAPH_RUN_PAUSED => ("paused", reasons(event)),
         _ => return None,
     };
@@ -301,12 +301,12 @@ mod tests {
                     "node_custom_event",
                     with(json!({"event_name": "decided", "event_data": {"ok": true}})),
                 ),
-                Some("tells      Ask (llm)  decided  {\"ok\":true}"),
+                Some("event      Ask (llm)  decided  {\"ok\":true}"),
                 "   7  node_custom_event            Ask (llm)  decided  {\"ok\":true}",
             ),
             (
                 event("node_custom_event", with(json!({"event_name": "begins", "event_data": null}))),
-                Some("tells      Ask (llm)  begins"),
+                Some("event      Ask (llm)  begins"),
                 "   7  node_custom_event            Ask (llm)  begins",
             ),
             (
