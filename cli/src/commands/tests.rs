@@ -148,11 +148,11 @@ workflow:
     assert!(out.ends_with("flow.yml: 2 errors, 1 warning\n"), "{out}");
 
     let (exit, out, _) = tidemill(&["check", &path, &example("hello.yml"), "--json"]).await;
-    let told: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    let files: serde_json::Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!(exit, Exit::Failed);
-    assert_eq!((&told[0]["ok"], &told[1]["ok"]), (&false.into(), &true.into()));
+    assert_eq!((&files[0]["ok"], &files[1]["ok"]), (&false.into(), &true.into()));
     let severities: Vec<_> =
-        told[0]["diagnostics"].as_array().expect("a list").iter().map(|found| &found["severity"]).collect();
+        files[0]["diagnostics"].as_array().expect("a list").iter().map(|found| &found["severity"]).collect();
     assert_eq!(severities, ["warning", "error", "error"]);
 
     let (_dir, path) = file("{ not: [a workflow");

@@ -93,7 +93,7 @@ fn kind(schema: &Json) -> String {
 }
 
 /// Lists the missing and the known values, one per line.
-pub(super) fn told(asked: &PauseRequest) -> String {
+pub(super) fn summary(asked: &PauseRequest) -> String {
     let required = asked.schema.get("required").and_then(Json::as_array);
     let is_needed =
         |name: &str| required.is_none_or(|names| names.iter().any(|known| known.as_str() == Some(name)));

@@ -31,7 +31,7 @@ pub(crate) fn shown(name: &str, asked: &PauseRequest) -> String {
         text.push('\n');
     }
     if asked.kind == PauseKind::Params {
-        text.push_str(&fields::told(asked));
+        text.push_str(&fields::summary(asked));
         return text;
     }
     for (key, value) in asked.details.iter().filter(|(key, value)| is_shown(key, value)) {
