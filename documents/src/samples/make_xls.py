@@ -1,4 +1,4 @@
-"""Makes table.xls in the binary format of Excel 97, which no crate can write. Run `pip install xlwt`, then this in its folder."""
+"""Makes table.xls in the binary format of Excel 97, which no crate can write (`pip install xlwt`, then run it here)."""
 
 import datetime
 
