@@ -1,6 +1,5 @@
 //! Decides how each attempt of each worker node ends, and how a form is answered. Only the seed, the place and the
-//! attempt
-//! count, so that no fault can change it: the fleet and the reference follow the same script.
+//! attempt count, so that no fault can change it: the fleet and the reference follow the same script.
 
 use std::collections::BTreeSet;
 
@@ -33,8 +32,7 @@ pub struct Script {
     seed: u64,
     failing_percent: u64,
     /// Attempts that the fleet gave up, because every worker that had them died. This is the only way in which faults
-    /// may
-    /// change an outcome. Users are promised it (`deliveries_max`), so the reference takes it into account.
+    /// may change an outcome. Users are promised it (`deliveries_max`), so the reference takes it into account.
     pub given_up: BTreeSet<AttemptName>,
 }
 

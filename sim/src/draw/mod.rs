@@ -1,14 +1,12 @@
 //! Draws random workflows. It draws nothing that depends on an unspecified order, so that every document has exactly
-//! one
-//! outcome:
+//! one outcome:
 //!
 //! - nodes read only values of nodes before them, which are decided when their turn comes;
 //! - every End has its own output names, and there is at most one Answer;
 //! - bodies of containers are chains (with branches that join again), so that a failure stops no parallel node.
 //!
 //! The outcome stays open only when a run fails while other nodes are running, and for parallel items beside the one
-//! that
-//! ends an iteration: [`crate::reference::Expected`] marks these, and the comparison leaves them out.
+//! that ends an iteration: [`crate::reference::Expected`] marks these, and the comparison leaves them out.
 
 mod body;
 mod data;

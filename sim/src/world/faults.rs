@@ -1,6 +1,5 @@
 //! How many faults a story has. The rates are drawn once from its seed: some stories have no faults, some have one
-//! kind,
-//! some have all.
+//! kind, some have all.
 
 use crate::dice::Dice;
 

@@ -1,6 +1,5 @@
 //! A simulated worker: it takes jobs, reports progress, sends results, and may die or freeze while it holds jobs.
-//! Results
-//! come from the script, or for a pure node from the engine's own code.
+//! Results come from the script, or for a pure node from the engine's own code.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
