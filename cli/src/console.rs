@@ -60,7 +60,7 @@ impl Console {
         match &mut self.keyboard {
             Keyboard::Absent => Ok(None),
             Keyboard::Terminal => {
-                // Reading a terminal blocks, so a thread of its own does it.
+                // Reading a terminal blocks, so a separate thread does it.
                 let read = tokio::task::spawn_blocking(|| {
                     let mut line = String::new();
                     io::stdin().read_line(&mut line).map(|bytes| (bytes > 0).then_some(line))

@@ -17,7 +17,7 @@ pub(super) struct Arguments {
     common: Common,
     /// Id of the pause; needed when the run waits for several answers
     pause: Option<String>,
-    /// Id of the form's action to take
+    /// Id of the action to take, for a form
     #[arg(long, value_name = "ID", group = "way")]
     action: Option<String>,
     /// A field of the form or a missing value; may be given several times; files as JSON

@@ -79,7 +79,7 @@ async fn serve(
             console.note("stopping; press Ctrl-C again to stop without waiting for running nodes");
             Ok(Exit::Succeeded)
         }
-        why = stack.broken() => Err(Error::Failed(format!("{why}; start `tidemill dev` again, no data is lost"))),
+        why = stack.broken() => Err(Error::Failed(format!("{why}; start `tidemill dev` again, its data is still there"))),
     }
 }
 

@@ -23,19 +23,19 @@ pub(super) struct Add {
     /// Files, folders with everything in them, or - for standard input
     #[arg(required = true)]
     paths: Vec<PathBuf>,
-    /// Name of the document, if it is only one [default: the name of its file]
+    /// Name of the document, if only one is added [default: the name of its file]
     #[arg(long)]
     name: Option<String>,
-    /// Id of the document, if it is only one [default: the id of the document with this name, or a new one]
+    /// Id of the document, if only one is added [default: the id of the document with this name, or a new one]
     #[arg(long)]
     id: Option<String>,
     /// Metadata of the documents, for filters; a value that looks like a number is one
     #[arg(long = "meta", value_name = "NAME=VALUE", value_parser = pair)]
     metadata: Vec<(String, String)>,
-    /// Longest length of a segment
+    /// Greatest length of a segment
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     size: u32,
-    /// Most that a segment repeats of the segment before it
+    /// Length of the text that a segment repeats from the segment before it, at most
     #[arg(long, default_value_t = 50)]
     overlap: u32,
     /// Unit of both: characters, or estimated tokens
