@@ -1,7 +1,7 @@
-"""Fetches the peers from their registries, at the versions that are pinned here, into the build's own directory.
+"""Installs the peers in pinned versions from their registries into the build's own directory.
 
-What is there already at these versions is taken as it is. The first installation needs the network, some minutes and
-somewhat more than 1 GB, most of it graphon's dependencies.
+Packages that are installed already in these versions are used as they are. The first installation needs the network, some
+minutes and a little more than 1 GB, most of it for the dependencies of graphon.
 """
 
 import hashlib
@@ -17,12 +17,12 @@ HERE = Path(__file__).parent
 INSTALL_SECONDS = 1200
 PROBE_SECONDS = 20
 NODE_LEAST = (20, 0)
-# What graphon runs on. Celery gets the same, so that neither wins by its Python.
+# The Python versions that graphon supports. Celery uses the same one, so that Python makes no difference.
 PYTHON_LEAST, PYTHON_MOST = (3, 12), (3, 13)
 
 
 def python_packages(name, place):
-    """The interpreter of an environment with what `requirements-<name>.txt` names."""
+    """Returns the interpreter of an environment with the packages of `requirements-<name>.txt`."""
     program, version = find_python()
     home, wanted = place / name, HERE / f"requirements-{name}.txt"
     interpreter = home / "bin" / "python"
@@ -39,20 +39,20 @@ def python_packages(name, place):
 
 
 def node_packages(place):
-    """A directory with our scripts beside the packages of `package.json`, where Node looks for them."""
+    """Returns a directory with our scripts and the packages of `package.json`, so that Node finds the packages."""
     for program in ("node", "npm"):
         if not shutil.which(program):
             raise Failed(f"{program} is not installed (Node {NODE_LEAST[0]} or newer is needed)")
     version = answer_of(["node", "--version"]).lstrip("v")
     if tuple(map(int, version.split(".")[:2])) < NODE_LEAST:
-        raise Failed(f"Node {NODE_LEAST[0]} or newer is needed, and {version} is there")
+        raise Failed(f"Node {NODE_LEAST[0]} or newer is needed, but {version} is installed")
     home, wanted = place / "node", HERE / "package.json"
     home.mkdir(parents=True, exist_ok=True)
     for source in [wanted, *HERE.glob("*.mjs")]:
         shutil.copy(source, home)
     state = digest(version, wanted)
     if not is_installed(home, state):
-        # No package here needs its install scripts, so none is trusted with running one.
+        # No package needs its install scripts, so none may run them.
         shutil.rmtree(home / "node_modules", ignore_errors=True)
         install = ["npm", "install", "--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund"]
         run(install, INSTALL_SECONDS, place / "install-node.log", cwd=home)
@@ -61,7 +61,7 @@ def node_packages(place):
 
 
 def find_python():
-    """The newest Python within the versions: on the path, or among those of pyenv, which are not on it."""
+    """Returns the newest suitable Python on the path or among the versions of pyenv, which are not on the path."""
     own = os.environ.get("PEERS_PYTHON")
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     candidates = [own] if own else []
@@ -73,11 +73,11 @@ def find_python():
         if found and PYTHON_LEAST <= found[:2] <= PYTHON_MOST:
             return program, ".".join(map(str, found))
     span = " to ".join(".".join(map(str, version)) for version in (PYTHON_LEAST, PYTHON_MOST))
-    raise Failed(f"needs Python {span}, and none was found (PEERS_PYTHON names one)")
+    raise Failed(f"needs Python {span}, but none was found; name one with PEERS_PYTHON")
 
 
 def version_of(program):
-    """Its version; none when it is not there, or is a shim that only says that it is not."""
+    """Returns the version of a program, or None if it is missing or a shim for a missing one."""
     try:
         told = answer_of([program, "-c", "import sys, venv; print(*sys.version_info[:3])"])
     except Failed:
@@ -86,7 +86,7 @@ def version_of(program):
 
 
 def versions(homes):
-    """What is compared, in the versions that are pinned, and on which Python."""
+    """Lists the pinned versions of the compared engines and the Python versions they run on."""
     found = []
     if "node" in homes:
         wanted = json.loads((HERE / "package.json").read_text())["dependencies"]
@@ -99,7 +99,7 @@ def versions(homes):
 
 
 def answer_of(command):
-    """What a short command prints."""
+    """Returns the output of a short command."""
     try:
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=PROBE_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -110,7 +110,7 @@ def answer_of(command):
 
 
 def digest(version, *files):
-    """What an installation depends on."""
+    """Returns a digest of everything that an installation depends on."""
     return hashlib.sha256(b"\0".join([version.encode(), *(file.read_bytes() for file in files)])).hexdigest()
 
 

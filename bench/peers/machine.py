@@ -1,4 +1,4 @@
-"""What a figure depends on besides the program: the machine, its load, the versions, where the data lies."""
+"""Facts that a figure depends on besides the program: the machine, its load, versions, the place of the data."""
 
 import datetime
 import os
@@ -11,7 +11,7 @@ from processes import Failed
 
 
 def facts(redis_server):
-    """By name, in the order in which they are told."""
+    """Returns the facts by name, in the order of the report."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
@@ -29,7 +29,7 @@ def facts(redis_server):
 
 
 def load():
-    """Processes that wanted to run, over the last one, five and fifteen minutes: a quiet machine is well below its cores."""
+    """Processes that wanted to run, over the last one, five and fifteen minutes: on a quiet machine far fewer than cores."""
     return " ".join(f"{value:.1f}" for value in os.getloadavg())
 
 
@@ -56,9 +56,9 @@ def distribution():
 
 
 def file_system(directory):
-    """The kind of the mount that holds a directory; syncing to one in memory costs nothing."""
+    """Returns the kind of file system of a directory. A sync to a file system in memory costs nothing."""
     mounts = [line.split()[1:3] for line in lines("/proc/self/mounts")]
-    # Of those at the same place the last one is seen.
+    # If several are mounted at the same place, the last one is visible.
     holding = [(len(point), at, kind) for at, (point, kind) in enumerate(mounts) if holds(point, directory)]
     return max(holding)[2] if holding else "unknown"
 

@@ -1,17 +1,17 @@
-// How a peer written in JavaScript is measured, so that all of them are measured alike. Its twin is measure.py.
+// Measures peers written in JavaScript, all in the same way. measure.py does the same for Python.
 // A figure is one JSON line on standard output; the driver takes the medians over its rounds.
 
-// What every step hands on, as in Tidemill's own workloads: 54 bytes.
+// The text that every step passes on, as in Tidemill's own workloads: 54 bytes.
 export const TEXT = 'x'.repeat(54);
 export const isQuick = process.env.BENCH_QUICK === '1';
-// W1 and W2 are chains of so many steps, W3 is a step, WIDTH side by side, a step.
+// W1 and W2 are chains of so many steps. W3 is a step, WIDTH parallel steps, and a step.
 export const LONG = 100, SHORT = 20, WIDTH = 100;
 const IN_FLIGHT = 200;
 
 /** Measures all workloads. `chain(steps)` and `fan(width)` settle with their run; `runs` is how many W2 takes. */
 export async function measure(row, { chain, fan, runs, times = 30 }) {
   if (isQuick) { runs = IN_FLIGHT; times = 5; }
-  // Until V8 has compiled what is hot, it is V8 that would be measured.
+  // Before V8 has compiled the hot code, the figures would be those of V8.
   for (let i = 0; i < 5; i++) await chain(LONG);
   await atOnce(() => chain(SHORT), isQuick ? IN_FLIGHT : 2 * IN_FLIGHT);
   tell(row, 'W1', await oneByOne(() => chain(LONG), times) * 1e3 / LONG);

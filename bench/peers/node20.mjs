@@ -1,4 +1,4 @@
-// Restate's SDK calls Promise.withResolvers, which Node has from 22 on. Imported before the SDK, for Node 20.
+// Restate's SDK calls Promise.withResolvers, which Node has since version 22. For Node 20, import this before the SDK.
 Promise.withResolvers ??= function withResolvers() {
   const parts = {};
   parts.promise = new this((resolve, reject) => Object.assign(parts, { resolve, reject }));

@@ -1,21 +1,21 @@
-// BullMQ: one worker in this process, in one of two ways.
+// BullMQ: one worker in this process, used in one of two ways.
 //   next  each job adds the one after it. A worker that dies between adding and completing adds twice.
 //   flow  FlowProducer: a run is a tree of jobs stored at once, children before parents. No step is added twice.
-// Jobs are removed as they complete: BullMQ is not made to keep a history, which nobody here would read.
+// Jobs are removed when they complete: BullMQ is not made to keep a history, and nothing here would read it.
 // Called as: on_bullmq.mjs PORT DIRECTORY next|flow
 import { FlowProducer, Queue, Worker } from 'bullmq';
 import { TEXT, expect, measure } from './measure.mjs';
 
 const [port, , how] = process.argv.slice(2);
 const connection = { host: '127.0.0.1', port: Number(port), maxRetriesPerRequest: null };
-// Jobs that the worker has in hand at once; its default is one.
+// Jobs that the worker runs at once; its default is one.
 const CONCURRENCY = 50;
 const QUEUE = 'steps';
 const opts = { removeOnComplete: true, removeOnFail: true };
 
 const queue = new Queue(QUEUE, { connection });
 const flow = new FlowProducer({ connection });
-// Runs that somebody waits for: how many of their steps were executed, and whom to tell.
+// Runs that the load waits for: the number of executed steps, and the callback for the end.
 const runs = new Map();
 let newest = 0;
 
@@ -25,7 +25,7 @@ for (const side of [worker, queue, flow]) side.on('error', fail);
 await worker.waitUntilReady();
 
 if (how === 'next') {
-  // A join would need a counter of one's own: no W3.
+  // A join would need a separate counter, so there is no W3.
   await measure('bullmq-next', {
     chain: (steps) => run(steps, (id) => queue.add('step', job(id, { left: steps - 1 }), opts)),
     runs: 2000,

@@ -1,7 +1,7 @@
-"""Celery: chains and chords, broker and results both in the Redis that it is given, one prefork process for each core.
+"""Celery: chains and chords, with broker and results in the given Redis, and one prefork process per core.
 
-Tasks are acknowledged late, so that they survive a worker as Tidemill's do. Called as: on_celery.py PORT DIRECTORY; Celery's
-worker imports this file too, and finds the port in PEER_REDIS_PORT.
+Tasks are acknowledged late, so that they survive the end of a worker, as in Tidemill. Celery's worker also imports this
+file, and finds the port in PEER_REDIS_PORT. Called as: on_celery.py PORT DIRECTORY
 """
 
 import os
@@ -14,17 +14,17 @@ from celery import Celery, chain, chord
 from measure import CORES, IN_FLIGHT, IS_QUICK, LONG, SHORT, TEXT, WIDTH, expect, one_by_one, seconds, tell
 
 PORT = os.environ.get("PEER_REDIS_PORT") or (sys.argv[1] if __name__ == "__main__" else "")
-# Twice (200 at once, and when they are done 200 again), for Celery's client cannot be told when any one of them ends.
+# 200 at once, twice, because Celery's client has no way to wait for whichever run ends next.
 ROUNDS = 1 if IS_QUICK else 2
-# For any one result; the driver ends the whole.
+# Longest wait for one result. The driver limits the total time.
 SECONDS_MAX = 120
-# What the processes of a worker talk about among each other is not work.
+# Messages between the processes of a worker are not part of the work.
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 
 app = Celery("bench", broker=f"redis://127.0.0.1:{PORT}/0", backend=f"redis://127.0.0.1:{PORT}/1")
 app.conf.update(
     task_acks_late=True,
-    # A process fetches ahead, or it waits for Redis after every task.
+    # A process fetches tasks ahead, so that it does not wait for Redis after every task.
     worker_prefetch_multiplier=16,
     broker_connection_retry_on_startup=True,
 )
@@ -32,13 +32,13 @@ app.conf.update(
 
 @app.task(name="step")
 def step(text):
-    """Hands the text on."""
+    """Passes the text on."""
     return text
 
 
 @app.task(name="join")
 def join(texts):
-    """Hands the text on, when it is the same in all."""
+    """Passes the text on, if all texts are the same."""
     return TEXT if texts == [TEXT] * WIDTH else f"{len(texts)} texts"
 
 

@@ -1,8 +1,8 @@
-"""graphon, the engine inside Dify: a library without storage. The same workflow files as Tidemill's, default settings.
+"""graphon, the engine inside Dify: a library without storage. Uses the same workflow files as Tidemill, default settings.
 
-An engine is made for one run, from the text of the workflow. `graphon` counts the run alone, `graphon-load` both, which is
-what a process pays that keeps nothing but the text. Runs are spread over one process for each core, since
-in one process threads would only wait for each other. Called as: on_graphon.py
+An engine is created for each run, from the text of the workflow. `graphon` measures only the run, `graphon-load` both, which
+is the cost for a process that keeps only the text. Runs are spread over one process per core, because threads of one process
+would only wait for each other. Called as: on_graphon.py
 """
 
 import json
@@ -14,14 +14,14 @@ from graphon.dsl import loads
 
 from measure import CORES, IN_FLIGHT, IS_QUICK, LONG, SHORT, TEXT, TIMES, WIDTH, expect, seconds, tell
 
-# A run of W2 goes to whichever process is free; so many of them are one parcel.
+# Runs of W2 go to the next free process, so many together as one parcel.
 PARCEL = 5
 RUNS = IN_FLIGHT if IS_QUICK else 2 * IN_FLIGHT
 SECONDS_MAX = 240
 
 
 def workflow(before):
-    """Template nodes that hand the text on; `before` tells for each step, from 1, which ones are in front (0: the start)."""
+    """Builds template nodes that pass the text on. `before` has the steps before each step, from 1 (0: the start)."""
     start = {"type": "start", "title": "Start", "variables": [
         {"variable": "text", "label": "Text", "type": "paragraph", "required": True, "max_length": 1000}]}
     nodes, edges = [{"id": "start", "data": start}], []
@@ -35,7 +35,7 @@ def workflow(before):
     nodes.append({"id": "end", "data": {"type": "end", "title": "End", "outputs": outputs}})
     edges.append((f"step{last}", "end"))
     graph = {"nodes": nodes, "edges": [{"source": a, "target": b} for a, b in edges]}
-    # JSON is YAML too.
+    # JSON is also valid YAML.
     return json.dumps({"kind": "graph", "dependencies": [], "graph": graph})
 
 
@@ -53,7 +53,7 @@ def fan(width):
 
 
 def run(text, steps):
-    """Seconds of loading and of running."""
+    """Returns the seconds of loading and of running."""
     engine = None
 
     def load():
@@ -71,12 +71,12 @@ def run(text, steps):
 
 
 def parcel(text):
-    """Seconds of loading and of running, over a parcel of runs."""
+    """Returns the seconds of loading and of running a parcel of runs."""
     return tuple(map(sum, zip(*(run(text, SHORT) for _ in range(PARCEL)))))
 
 
 def one_by_one(text, steps):
-    """Median seconds of a run alone, and of loading and running."""
+    """Returns the median seconds of only running, and of loading and running."""
     for _ in range(3):
         run(text, steps)
     times = [run(text, steps) for _ in range(TIMES)]
@@ -84,7 +84,7 @@ def one_by_one(text, steps):
 
 
 def at_once():
-    """Steps a second of running alone (loading's share of the time is taken off), and of loading and running."""
+    """Returns steps per second of only running (without the time of loading), and of loading and running."""
     text = chain(SHORT)
     with ProcessPoolExecutor(CORES) as processes:
         list(processes.map(parcel, [text] * 2 * CORES, timeout=SECONDS_MAX))

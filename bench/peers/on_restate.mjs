@@ -1,7 +1,7 @@
-// Restate: its server with a log of its own on disk, and its SDK in this process. A run is one call to a handler.
+// Restate: its server with its own log on disk, and its SDK in this process. A run is one call to a handler.
 //   run steps   ctx.run: the step is executed by the handler itself, its result is written to the log
-//   call steps  each step is a call to another handler, through the server: the nearest to a job for a worker
-// Runs are started over HTTP, which is the only way in.
+//   call steps  each step is a call to another handler, through the server, which is closest to a job for a worker
+// Runs are started over HTTP, because there is no other way.
 // Called as: on_restate.mjs 0 DIRECTORY fsync|no-fsync
 import './node20.mjs';
 import { spawn } from 'node:child_process';
@@ -40,7 +40,7 @@ function one(ctx, calls, name, text) {
   return calls ? ctx.serviceClient({ name: 'bench' }).step(text) : ctx.run(name, () => text);
 }
 
-// All at once, so that no port is given twice.
+// Reserve all ports at once, so that none is given twice.
 const [nodePort, adminPort, ingressPort, servicePort] = await freePorts(4);
 const agent = new http.Agent({ keepAlive: true, maxSockets: 256 });
 const server = start();
@@ -72,7 +72,7 @@ async function run(handler, input) {
 }
 
 function start() {
-  // Both logs: which of them is in use depends on what the version has as its default.
+  // Set this for both logs, because the default log depends on the version.
   const disabled = sync === 'no-fsync';
   const settings = join(directory, 'restate.toml');
   writeFileSync(settings, [

@@ -1,4 +1,4 @@
-"""Child processes that never outlive us: each in a group of its own, ended with everything that it started."""
+"""Child processes that never outlive this one. Each has its own process group, which is ended with all its processes."""
 
 import os
 import signal
@@ -6,18 +6,18 @@ import socket
 import subprocess
 import time
 
-# From being asked to end to being ended.
+# Time to end after being asked to.
 GRACE_SECONDS = 5
 SERVER_START_SECONDS = 10
 SPEAKS = ("error", "npm error", "tidemill-bench:", "restate:", "bullmq:")
 
 
 class Failed(Exception):
-    """Something did not work, in one line that says what and why."""
+    """An error, with one line that says what failed and why."""
 
 
 def run(command, seconds, log, env=None, cwd=None):
-    """Runs a command to its end and answers what it printed. What it complains about goes to the file `log`."""
+    """Runs a command to its end and returns its output. Its error output goes to the file `log`."""
     with open(log, "ab") as errors:
         begin = errors.tell()
         child = start(command, stdout=subprocess.PIPE, stderr=errors, env=env, cwd=cwd)
@@ -33,7 +33,7 @@ def run(command, seconds, log, env=None, cwd=None):
 
 
 def start(command, **more):
-    """Starts a program as the first of a group."""
+    """Starts a program as the leader of a new process group."""
     try:
         return subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, start_new_session=True, **more)
     except OSError as error:
@@ -41,7 +41,7 @@ def start(command, **more):
 
 
 def end(child):
-    """Ends a program and its group: asked first, and killed in any case, also when Ctrl-C comes once more meanwhile."""
+    """Asks a program to end, then kills its group in any case, also if Ctrl-C comes again in the meantime."""
     try:
         if child.poll() is None:
             child.terminate()
@@ -52,29 +52,29 @@ def end(child):
         try:
             os.killpg(child.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
-            pass  # Nobody of the group is left; macOS has the other word for it.
+            pass  # No process of the group is left; macOS reports this as the second error.
         child.wait()
 
 
 def why(log, begin):
-    """The line that tells the reason, of what a command complained about."""
+    """Returns the line with the reason from the error output of a command."""
     with open(log, errors="replace") as file:
         file.seek(begin)
         lines = [line.strip() for line in file if line.strip()]
-    # What the programs here begin their last words with; of what else there is, a traceback for one, the last line counts.
+    # The programs here begin their error message like this. Of other output, such as a traceback, use the last line.
     told = [line for line in lines if line.lower().startswith(SPEAKS)]
     return " ".join(told[:3] or lines[-1:])[:300]
 
 
 class Redis:
-    """A redis-server with a port and a directory of its own, set as the one that Tidemill is measured on."""
+    """A redis-server with its own port and directory, with the settings that Tidemill is measured with."""
 
     def __init__(self, program, directory):
         self.port = free_port()
         settings = {
             "port": self.port, "bind": "127.0.0.1", "dir": directory, "save": "", "loglevel": "warning",
             "appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction",
-            # A rewrite of the file in the middle of a figure would be part of it.
+            # A rewrite of the file during a measurement would change the figure.
             "auto-aof-rewrite-percentage": 0,
         }
         arguments = [word for name, value in settings.items() for word in (f"--{name}", value)]
@@ -105,7 +105,7 @@ class Redis:
 
 
 def free_port():
-    """A port that nobody listens on at the moment."""
+    """Returns a port that no program listens on now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]

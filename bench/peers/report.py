@@ -1,4 +1,4 @@
-"""The figures as a table: for the terminal, and as the markdown of the section Results in docs/benchmarks.md."""
+"""Formats the figures as a table: for the terminal, and as Markdown for the section Results of docs/benchmarks.md."""
 
 import statistics
 
@@ -7,7 +7,7 @@ BEGIN, END = "<!-- results: written by run.py --markdown -->", "<!-- results end
 
 
 class Figures:
-    """All that was measured: by row and workload, a value for each round."""
+    """All figures: for each row and workload, a value per round."""
 
     def __init__(self, samples):
         self.rounds = {}
@@ -18,18 +18,18 @@ class Figures:
         return any((row, workload) in self.rounds for workload in WORKLOADS)
 
     def spread(self, row, workload):
-        """Median, least and most; none when nothing was measured."""
+        """Returns median, lowest and highest value; None if nothing was measured."""
         values = list(self.rounds.get((row, workload), {}).values())
         return (statistics.median(values), min(values), max(values)) if values else None
 
     def ratio(self, row, workload, other):
-        """The median of the ratios within each round, so that a slow while of the machine is one for both."""
+        """Returns the median of the ratios within each round. A slow time of the machine then affects both sides."""
         own, others = (self.rounds.get((name, workload), {}) for name in (row, other))
         ratios = [value / others[number] for number, value in own.items() if number in others]
         return statistics.median(ratios) if ratios else None
 
     def cells(self, row):
-        """For each workload: the value with its spread, the ratio to Tidemill, the ratio to the floor."""
+        """Returns for each workload: the value with its spread, the ratio to Tidemill, the ratio to the floor."""
         cells = []
         for workload in WORKLOADS:
             spread = self.spread(row, workload)
@@ -39,14 +39,14 @@ class Figures:
 
 
 def number(value):
-    """With as many digits as mean something."""
+    """Formats a number with as many digits as are meaningful."""
     if value is None:
         return "–"
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def rows_of(table, figures):
-    """A line of cells for each row that has figures."""
+    """Returns a line of cells for each row that has figures."""
     heads = ["engine", "durable in"]
     for workload, unit in WORKLOADS.items():
         heads += [f"{workload} {unit}", "to Tidemill", "to floor"]
@@ -55,17 +55,17 @@ def rows_of(table, figures):
 
 
 def text(table, samples, failures):
-    """For the terminal."""
+    """Formats the table for the terminal."""
     heads, body = rows_of(table, Figures(samples))
     widths = [max(len(line[at]) for line in [heads, *body]) for at in range(len(heads))]
-    # Names begin at the left, figures end at the right.
+    # Names are aligned left, figures right.
     pads = [str.ljust if at < 2 else str.rjust for at in range(len(heads))]
     padded = [[pad(cell, width) for pad, cell, width in zip(pads, line, widths)] for line in [heads, *body]]
     return "\n".join(["  ".join(line).rstrip() for line in padded] + problems(failures)) + "\n"
 
 
 def markdown(table, facts, samples, failures):
-    """For the page: what it was measured on, the table, and what is missing in it."""
+    """Formats the section of the page: facts of the machine, the table, and the failures."""
     heads, body = rows_of(table, Figures(samples))
     rounds = len({sample["round"] for sample in samples})
     lines = [f"- {name}: {value}" for name, value in facts.items()]
@@ -75,7 +75,7 @@ def markdown(table, facts, samples, failures):
 
 
 def problems(failures):
-    """A line for each peer and reason."""
+    """Returns a line for each peer and reason."""
     seen = {}
     for failure in failures:
         seen.setdefault((failure["peer"], failure["why"]), []).append(failure["round"])
@@ -84,7 +84,7 @@ def problems(failures):
 
 
 def write_section(page, section):
-    """Puts a section in the place of the old one."""
+    """Replaces the section of a page."""
     old = page.read_text(encoding="utf-8")
     if old.count(BEGIN) != 1 or old.count(END) != 1 or old.index(BEGIN) > old.index(END):
         raise ValueError(f"{page} does not have the lines {BEGIN!r} and {END!r}")

@@ -1,9 +1,9 @@
 """Measures Tidemill and other engines with the same work on the same machine, and prints one table.
 
-`make bench-peers` calls it; docs/benchmarks.md says what is measured, and to whom the comparison is unfair. Every round
-runs every peer once, each in fresh processes on a fresh redis-server, and begins with another one, so that a machine that
-is slow for a while is slow for all. A peer that cannot be installed or fails is a line that says why, and the exit code is
-then 1.
+`make bench-peers` calls it. docs/benchmarks.md explains what is measured and where the comparison is unfair. Every round
+runs every peer once, each in new processes on a new redis-server. Each round begins with another peer, so that a slow time
+of the machine does not always affect the same one. If a peer cannot be installed or fails, a line says why, and the exit
+code is 1.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple, Tuple
 
-sys.dont_write_bytecode = True  # Nothing is left in the source tree.
+sys.dont_write_bytecode = True  # Leave no files in the source tree.
 
 import install  # noqa: E402
 import machine  # noqa: E402
@@ -25,7 +25,7 @@ import report  # noqa: E402
 from processes import Failed, Redis, run  # noqa: E402
 
 REPOSITORY = install.HERE.parent.parent
-# A round of a peer; on a quiet machine it is over in a minute.
+# Longest time for one round of a peer; on a quiet machine a round takes about a minute.
 PEER_SECONDS = 600
 ALL = ("W1", "W2", "W3")
 
@@ -34,12 +34,12 @@ class Peer(NamedTuple):
     """One process of a round."""
 
     name: str
-    # What it needs: the name of its requirements, or `node`. Tidemill needs nothing but to be built.
+    # The packages that it needs: the name of its requirements, or `node`. Tidemill only has to be built.
     kind: str
     on_redis: bool
-    # Its script, and what the script is told beside the port of Redis and a directory.
+    # The script and its arguments besides the port of Redis and a directory.
     command: Tuple[str, ...]
-    # The rows of the table that it measures, and which workloads each of them has.
+    # The rows of the table that it measures, with the workloads of each.
     rows: dict
 
 
@@ -53,7 +53,7 @@ PEERS = [
     Peer("graphon", "graphon", False, ("on_graphon.py",), {"graphon": ALL, "graphon-load": ALL}),
 ]
 
-# The rows of the table in their order: what they are, and where their runs are kept.
+# The rows of the table in their order: a description, and where runs are stored.
 TABLE = {
     "floor": ("floor: a bare loop, no engine", "Redis, everysec"),
     "tidemill": ("Tidemill", "Redis, everysec"),
@@ -76,9 +76,9 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="one round with few runs: does it work?")
     parser.add_argument("--redis-server", default="redis-server", help="the redis-server to use")
     parser.add_argument("--target", type=Path, help="cargo's target directory")
-    parser.add_argument("--out", type=Path, help="where the figures go, one JSON object a line")
-    parser.add_argument("--markdown", type=Path, help="a page whose section of results is written anew")
-    parser.add_argument("--from", dest="source", type=Path, help="measure nothing, read such figures")
+    parser.add_argument("--out", type=Path, help="file for the figures, one JSON object per line")
+    parser.add_argument("--markdown", type=Path, help="page whose section of results is replaced")
+    parser.add_argument("--from", dest="source", type=Path, help="measure nothing, read the figures of this file")
     given = parser.parse_args()
     wanted = given.only.split(",") if given.only else [peer.name for peer in PEERS]
     unknown = set(wanted) - {peer.name for peer in PEERS}
@@ -93,13 +93,13 @@ def main():
     if given.source:
         lines = [json.loads(line) for line in given.source.read_text(encoding="utf-8").splitlines()]
     else:
-        # SIGTERM unwinds like Ctrl-C, and takes the children along.
+        # SIGTERM unwinds like Ctrl-C, and so ends the child processes.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         lines = measure(given)
     facts = {name: value for line in lines for name, value in line.get("machine", {}).items()}
     samples = [line for line in lines if "value" in line]
     failures = [line for line in lines if "why" in line]
-    if "load after" not in facts:  # The last line of a whole measurement.
+    if "load after" not in facts:  # The last line of a complete measurement.
         last = max((sample["round"] for sample in samples), default=1)
         failures.append({"round": last, "peer": "all", "why": "stopped before the end, what came after it is missing"})
     print(report.text(TABLE, samples, failures), end="")
@@ -109,7 +109,7 @@ def main():
 
 
 def measure(given):
-    """Runs all rounds, and answers the lines of the file of figures."""
+    """Runs all rounds and returns the lines of the file of figures."""
     target = given.target or target_directory()
     place = target / "bench-peers"
     place.mkdir(parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ def measure(given):
 
 
 def installed(peers, place, keep):
-    """Where the packages of each kind are; a kind that cannot be installed is missing."""
+    """Returns the place of the packages of each kind, without the kinds that cannot be installed."""
     homes = {}
     for kind in dict.fromkeys(peer.kind for peer in peers if peer.kind != "tidemill"):
         names = ", ".join(peer.name for peer in peers if peer.kind == kind)
@@ -147,7 +147,7 @@ def installed(peers, place, keep):
 
 
 def attempt(keep, name, number, work):
-    """What work answers; a failure is kept and told, and the others go on."""
+    """Returns the result of some work. A failure is recorded and printed, and the other peers continue."""
     try:
         return work()
     except Failed as failure:
@@ -157,13 +157,13 @@ def attempt(keep, name, number, work):
 
 
 def home_of(kind, place):
-    """Installs what peers of a kind need, and answers where it is."""
+    """Installs the packages that peers of a kind need, and returns their place."""
     say(f"looking for the packages of {kind}, installing them where they are missing")
     return install.node_packages(place) if kind == "node" else install.python_packages(kind, place)
 
 
 def figures_of(peer, home, given, place):
-    """One round of one peer: every figure that its rows have, each once, or it has failed."""
+    """Runs one round of one peer. It must give every figure of its rows exactly once."""
     log = place / f"{peer.name}.log"
     with tempfile.TemporaryDirectory(prefix="bench-peers-") as directory:
         if peer.kind == "tidemill":
@@ -174,15 +174,15 @@ def figures_of(peer, home, given, place):
         samples = [json.loads(line) for line in printed.splitlines()]
         measured = sorted((sample["row"], sample["workload"]) for sample in samples if sample["value"] > 0)
     except (ValueError, KeyError, TypeError):
-        raise Failed(f"no figures, but {printed[:200]!r}") from None
+        raise Failed(f"no figures, but the output {printed[:200]!r}") from None
     promised = sorted((row, workload) for row, workloads in peer.rows.items() for workload in workloads)
     if measured != promised:
-        raise Failed(f"figures of {measured} in place of {promised}")
+        raise Failed(f"figures of {measured} instead of {promised}")
     return samples
 
 
 def figures_of_script(peer, home, given, directory, log):
-    """What a script prints, with a directory for its data and a Redis where it wants one."""
+    """Runs a script with a directory for its data, and a Redis if it needs one; returns its output."""
     program, folder = ("node", home) if peer.kind == "node" else (home, install.HERE)
     environment = {**os.environ, "BENCH_QUICK": str(int(given.quick)), "PYTHONDONTWRITEBYTECODE": "1"}
     work = Path(directory, "work")
@@ -193,7 +193,7 @@ def figures_of_script(peer, home, given, directory, log):
 
 
 def figures_of_tidemill(home, given, directory, log):
-    """The same from Tidemill's own program, which brings its own servers and the floor."""
+    """Runs Tidemill's own benchmark, which starts its own servers and also measures the floor; returns its output."""
     out = Path(directory, "figures.jsonl")
     options = ["--repeats", "1", "--only", ",".join(ALL), "--no-build", *(["--quick"] if given.quick else [])]
     own = [home / "tidemill-bench", *options, "--redis-server", given.redis_server, "--out", out]
@@ -207,7 +207,7 @@ def figures_of_tidemill(home, given, directory, log):
 
 
 def target_directory():
-    """Where cargo builds."""
+    """Returns the folder in which cargo builds."""
     metadata = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--offline", "--manifest-path"]
     told = install.answer_of([*metadata, REPOSITORY / "Cargo.toml"])
     return Path(json.loads(told)["target_directory"])

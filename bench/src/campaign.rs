@@ -1,5 +1,5 @@
-//! One measurement from beginning to end: every repeat runs everything once, each on a fresh server, the floor next to
-//! what is compared with it, so that a machine that is slow for a while is slow for both.
+//! Runs a whole measurement. Each repeat runs everything once, each on a fresh server and together with the floor that
+//! it is compared with. A machine that is slow for a while is then slow for both.
 
 use std::path::Path;
 
@@ -12,21 +12,21 @@ use crate::programs::Programs;
 use crate::report::Row;
 use crate::workloads::{WORKLOADS, Workload, w7};
 
-/// How much is measured.
+/// How much to measure.
 #[derive(Debug, Clone)]
 pub(crate) struct Extent {
-    /// How often everything is run.
+    /// Number of repeats.
     pub(crate) repeats: usize,
-    /// Fewer runs for each figure.
+    /// Use fewer runs for each figure.
     pub(crate) is_quick: bool,
-    /// The bare loop alone.
+    /// Measure only the bare loop.
     pub(crate) floor_only: bool,
-    /// Names of workloads; none for all of them.
+    /// Names of workloads; empty for all of them.
     pub(crate) only: Vec<String>,
 }
 
 impl Extent {
-    /// Whether a workload is asked for by its name.
+    /// Returns true if the workload was asked for by its name.
     fn names(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only == name)
     }
@@ -36,12 +36,12 @@ impl Extent {
     }
 }
 
-/// Measures, and answers the rows of the table.
+/// Measures everything and returns the rows of the table.
 pub(crate) async fn run(
     redis_server: &Path,
     programs: &Programs,
     extent: &Extent,
-    told: impl Fn(&str),
+    progress: impl Fn(&str),
 ) -> Result<Vec<Row>, Error> {
     let mut repeats = Vec::with_capacity(extent.repeats);
     for repeat in 1..=extent.repeats {
@@ -49,7 +49,10 @@ pub(crate) async fn run(
         let ping = floor::ping(&lab.server().await?, if extent.is_quick { 2_000 } else { 20_000 }).await?;
         lab.tell(Row::bare("PING", ping, "us", "round trip to redis-server"));
         for workload in WORKLOADS.iter().filter(|workload| extent.wants(workload)) {
-            told(&format!("repeat {repeat} of {}: {}, {}", extent.repeats, workload.name, workload.about));
+            progress(&format!(
+                "repeat {repeat} of {}: {}, {}",
+                extent.repeats, workload.name, workload.about
+            ));
             match workload.floor.filter(|_| extent.floor_only) {
                 Some(bare) => drop(lab.floor(bare).await?),
                 None => (workload.measure)(&lab).await?,
@@ -59,12 +62,12 @@ pub(crate) async fn run(
     }
     let mut rows = medians(repeats);
     if !extent.floor_only && extent.names(w7::NAME) {
-        rows.extend(w7::rows(redis_server, programs, extent.is_quick, &told).await?);
+        rows.extend(w7::rows(redis_server, programs, extent.is_quick, &progress).await?);
     }
     Ok(rows)
 }
 
-/// One row for all of the same name, in the order of the first repeat. Ratios were taken within each repeat.
+/// Combines rows with the same name into one, in the order of the first repeat. Ratios are taken within each repeat.
 fn medians(repeats: Vec<Vec<Row>>) -> Vec<Row> {
     let Some(first) = repeats.first() else { return Vec::new() };
     let median_row = |row: &Row| {
@@ -94,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_one_name_become_their_medians_part_by_part() {
+    fn rows_with_the_same_name_are_combined_to_their_medians() {
         let repeat = |value, ratio, redis| {
             let cpu = Cpu { redis, scheduler: 1.0, worker: 2.0 };
             let row = Row::bare("W1", value, "us/step", "");

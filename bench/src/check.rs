@@ -1,4 +1,4 @@
-//! A fast loop that loses work is not fast: what a load left behind, looked at afterwards.
+//! Checks the state in Redis after a load: an engine that loses work is not fast.
 
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
@@ -9,23 +9,23 @@ use tidemill_common::store::redis::RedisStore;
 
 use crate::error::Error;
 
-/// Runs whose events are read.
+/// Number of runs whose events are read.
 const SAMPLE: usize = 20;
 /// Entries of events read at once.
 const EVENTS_PAGE: usize = 1000;
 const QUEUE: &str = "default";
 const GROUP: &str = "workers";
 
-/// A run that has to have ended.
+/// A run that must have ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ended {
-    /// Which.
     pub(crate) run: RunId,
-    /// Steps that it has to have made, its start node and its end node among them.
+    /// Expected number of steps, including start node and end node.
     pub(crate) steps: usize,
 }
 
-/// Every run succeeded with all its steps; a sample has its events without a gap; no job is left or held.
+/// Checks that every run succeeded with all its steps, that the events of a sample have no gap, and that no job is
+/// left.
 pub(crate) async fn all_went_well(
     store: &RedisStore,
     connection: &mut MultiplexedConnection,
@@ -37,7 +37,7 @@ pub(crate) async fn all_went_well(
         let fields = store.run_fields(*run).await?.unwrap_or_default();
         let field = |name: &str| fields.get(name).map(String::as_str);
         if field("status") != Some("succeeded") || field("steps") != Some(&steps) {
-            let error = field("error").unwrap_or("no error is told");
+            let error = field("error").unwrap_or("no error is given");
             let (status, seen) = (field("status"), field("steps"));
             return Err(Error::Wrong(format!(
                 "run {run}: status {status:?}, {seen:?} of {steps} steps, {error}"
@@ -51,7 +51,7 @@ pub(crate) async fn all_went_well(
         let stream = store.keys().jobs(shard, QUEUE);
         let left: usize = connection.xlen(&stream).await?;
         if left > 0 {
-            return Err(Error::Wrong(format!("{left} jobs are left on shard {shard}")));
+            return Err(Error::Wrong(format!("{left} jobs are still queued on shard {shard}")));
         }
         if connection.exists(&stream).await? {
             let pending: StreamPendingReply = connection.xpending(&stream, GROUP).await?;
@@ -63,7 +63,7 @@ pub(crate) async fn all_went_well(
     Ok(())
 }
 
-/// 1, 2, 3 … up to one that ends the run.
+/// Checks that the events are numbered 1, 2, 3 … up to one that ends the run.
 async fn check_events(store: &RedisStore, run: RunId) -> Result<(), Error> {
     let (mut after, mut last) = (EntryId::default(), 0);
     let mut is_ended = false;

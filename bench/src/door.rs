@@ -1,5 +1,5 @@
-//! A door in front of Redis that counts the bytes that go through it, both ways. Whoever is to be counted apart from the
-//! others gets its address instead of the server's. It has a thread of its own, since the load sleeps on the main one.
+//! A proxy in front of Redis that counts the bytes in both directions. A process whose bytes are to be counted gets its
+//! address instead of the server's. It has its own thread, because the load sleeps on the main thread.
 
 use std::io;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use tokio::sync::oneshot;
 
 use crate::error::Error;
 
-/// Bytes that are passed on in one go.
+/// Most bytes that are passed on at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// A door that is open until this is dropped.
+/// A proxy that runs until this is dropped.
 pub(crate) struct Door {
     port: u16,
     bytes: Arc<AtomicU64>,
-    // Closed with the door, which ends the thread.
+    // Closed on drop, which ends the thread.
     _open: oneshot::Sender<()>,
 }
 
 impl Door {
-    /// Opens one in front of a local port.
+    /// Opens a proxy in front of a local port.
     pub(crate) fn open(server: u16) -> Result<Self, Error> {
-        const DOING: &str = "opening a door in front of redis-server";
+        const DOING: &str = "opening a proxy in front of redis-server";
         let listener = std::net::TcpListener::bind("127.0.0.1:0").map_err(Error::io(DOING))?;
         let port = listener.local_addr().map_err(Error::io(DOING))?.port();
         listener.set_nonblocking(true).map_err(Error::io(DOING))?;
@@ -43,12 +43,12 @@ impl Door {
         Ok(Self { port, bytes, _open: open })
     }
 
-    /// The address to give away.
+    /// The address of the proxy.
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Bytes that went through so far, both ways.
+    /// Number of bytes so far, in both directions.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -62,7 +62,7 @@ async fn accept(listener: std::net::TcpListener, server: u16, bytes: Arc<AtomicU
     }
 }
 
-/// Both ways, until either side ends.
+/// Copies bytes in both directions until one side ends.
 async fn carry(client: TcpStream, server: u16, bytes: Arc<AtomicU64>) -> io::Result<()> {
     let server = TcpStream::connect(("127.0.0.1", server)).await?;
     client.set_nodelay(true)?;
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_through_is_unchanged_and_counted_both_ways() {
+    fn bytes_pass_unchanged_and_are_counted_in_both_directions() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let door = Door::open(server.local_addr().unwrap().port()).unwrap();
         let mut client = std::net::TcpStream::connect(door.url().trim_start_matches("redis://")).unwrap();

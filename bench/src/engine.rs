@@ -1,8 +1,8 @@
-//! Tidemill under load: a fleet, a workflow, and runs that are put straight into the store.
+//! Tidemill under load: a fleet, a workflow, and runs that are created directly in the store.
 //!
-//! The load does not go through HTTP: runs are created by the same store call that the API makes, many at once over one
-//! connection, so that submitting is never what is measured. Ends are seen in the index of ended runs, looked at in short
-//! intervals: that costs Redis two small commands a look, where following each run would cost one a step.
+//! The load does not use HTTP: it creates runs with the same store call as the API, many at once over one connection,
+//! so that submission is not what is measured. It finds ended runs in the index of ended runs, which it reads in short
+//! intervals: that costs Redis two small commands each time. Following every run would cost one command per step.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,39 +27,39 @@ use crate::measure::{Figure, Load, median};
 use crate::programs::Programs;
 use crate::server::{Server, connect};
 
-/// Between two looks at the ends of a single run, and of many.
+/// Time between two looks for ended runs: for a single run, and for many.
 const LOOK_EVERY: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(2)];
-/// The share of the fastest time seen that a single run is left alone: looking takes its part of a small machine.
+/// Share of the fastest time so far in which a single run is not looked at, because looking takes time of a small
+/// machine.
 const UNWATCHED: f64 = 0.8;
-/// After this long without an end the runs are given up; and so much longer for each step of one, since a long run on a
-/// busy machine is not one that stands still.
+/// Time without an ended run after which the load fails. Each step of a run adds [`PATIENCE_PER_STEP`], because a long
+/// run on a busy machine is not stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_PER_STEP: Duration = Duration::from_millis(20);
 
-/// What each run is.
+/// The workflow and inputs of the runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
-    /// The workflow file.
+    /// The content of the workflow file.
     pub(crate) workflow: String,
     /// Inputs of its start node.
     pub(crate) inputs: Vec<(&'static str, Json)>,
-    /// Options of its runs, as a request may give them.
+    /// Options of the runs, as a request may give them.
     pub(crate) options: RunOptions,
-    /// Steps that are divided by.
+    /// Number of steps to divide the time by.
     pub(crate) steps: usize,
-    /// Steps that Tidemill counts.
+    /// Number of steps that Tidemill counts.
     pub(crate) counted: usize,
 }
 
-/// A fleet on an empty server, and what it is to run.
+/// A fleet on an empty server, and the runs for it.
 pub(crate) struct Engine {
-    /// The processes.
     pub(crate) fleet: Fleet,
-    /// The store, by the address of the load.
+    /// The store, at the address of the load.
     pub(crate) store: Arc<RedisStore>,
-    /// A connection, by the same address.
+    /// A connection to the same address.
     pub(crate) connection: MultiplexedConnection,
-    /// Shards of the namespace.
+    /// Number of shards of the namespace.
     pub(crate) shards: u16,
     graph: Graph,
     document: Arc<str>,
@@ -68,7 +68,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Starts a fleet for runs of this kind.
+    /// Starts a fleet for runs of this job.
     pub(crate) async fn start(
         server: &Server,
         programs: &Programs,
@@ -93,24 +93,24 @@ impl Engine {
         })
     }
 
-    /// Another workflow for the runs to come.
+    /// Sets another workflow for the next runs.
     pub(crate) fn change(&mut self, job: Job) -> Result<(), Error> {
         (self.graph, self.document) = imported(&job)?;
         self.job = job;
         Ok(())
     }
 
-    /// Other inputs for the runs to come, which make so many steps.
+    /// Sets other inputs for the next runs, with their number of steps.
     pub(crate) fn take(&mut self, inputs: Vec<(&'static str, Json)>, steps: usize) {
         self.job = Job { inputs, steps, ..self.job.clone() };
     }
 
-    /// Lets the runs to come make so many steps, as a request may.
+    /// Sets the `max_steps` of the next runs.
     pub(crate) fn allow_steps(&mut self, steps: usize) {
         self.job.options.steps_max = self.job.options.steps_max.max(steps as u64);
     }
 
-    /// Runs what a load runs beforehand.
+    /// Runs the warm-up of a load.
     pub(crate) async fn warm_up(&mut self, load: &Load) -> Result<(), Error> {
         for _ in 0..load.warm_up {
             let done = self.turn(1, 1, Duration::ZERO).await;
@@ -119,7 +119,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Runs a load, and checks what all the runs so far left behind.
+    /// Runs a load, and checks all runs so far.
     pub(crate) async fn measure(&mut self, load: &Load) -> Result<Figure, Error> {
         let before = self.fleet.cpu()?;
         let mut times = self.run_only(load).await?;
@@ -129,13 +129,13 @@ impl Engine {
         Ok(Figure { seconds: median(&mut times), cpu_us_per_step: cpu.map(|s| s * 1e6 / steps) })
     }
 
-    /// Runs a load without checking anything; whoever does so calls [`Engine::check`].
+    /// Runs a load without a check; the caller has to call [`Engine::check`].
     pub(crate) async fn run_only(&mut self, load: &Load) -> Result<Vec<f64>, Error> {
         let done = self.turns(load).await;
         self.explained(done)
     }
 
-    /// Checks what all the runs so far left behind.
+    /// Checks the state of all runs so far.
     pub(crate) async fn check(&mut self) -> Result<(), Error> {
         let done =
             check::all_went_well(&self.store, &mut self.connection, self.shards, &self.submitted).await;
@@ -146,7 +146,7 @@ impl Engine {
         done.map_err(|error| Error::Wrong(format!("{error}{}", self.fleet.last_words())))
     }
 
-    /// Seconds of each time.
+    /// Returns the seconds of each time.
     async fn turns(&mut self, load: &Load) -> Result<Vec<f64>, Error> {
         let mut times: Vec<f64> = Vec::with_capacity(load.times);
         for _ in 0..load.times {
@@ -158,8 +158,8 @@ impl Engine {
         Ok(times)
     }
 
-    /// Seconds from the first submit to the last end of `runs` runs, at most `in_flight` of them at once. A single run is
-    /// left alone for the first time `unwatched`.
+    /// Returns the seconds from the first submission to the last end of `runs` runs, at most `in_flight` of them at
+    /// once. A single run is not looked at for the first `unwatched`.
     async fn turn(&mut self, runs: usize, in_flight: usize, unwatched: Duration) -> Result<f64, Error> {
         let ended_before = self.ended().await?;
         let is_single = in_flight == 1;
@@ -174,13 +174,13 @@ impl Engine {
                 submitted += more;
             }
             let wait = if is_single && more > 0 { unwatched.max(look_every) } else { look_every };
-            // The timer of the runtime knows milliseconds only, and nothing else runs on this thread.
+            // The timer of the runtime has steps of a millisecond, and this thread has nothing else to do.
             std::thread::sleep(wait);
             let now_ended = self.ended().await? - ended_before;
             if now_ended > ended {
                 (ended, moved) = (now_ended, Instant::now());
             } else if moved.elapsed() > patience {
-                return Err(Error::Wrong(format!("Tidemill stands still: {ended} of {runs} runs ended")));
+                return Err(Error::Wrong(format!("Tidemill is stuck: only {ended} of {runs} runs ended")));
             }
         }
         Ok(began.elapsed().as_secs_f64())
@@ -236,7 +236,7 @@ impl Engine {
         })
     }
 
-    /// The inputs as the API puts them: large ones apart, with the names and sizes of their blobs.
+    /// Returns the inputs as the API stores them, large ones as blobs, with the names and sizes of the blobs.
     async fn inputs(&self, shard: ShardId) -> Result<(Vec<(String, Stored)>, Vec<(BlobId, u64)>), Error> {
         let (mut inputs, mut blobs) = (Vec::with_capacity(self.job.inputs.len()), Vec::new());
         for (name, value) in &self.job.inputs {
@@ -255,7 +255,7 @@ impl Engine {
         Ok((inputs, blobs))
     }
 
-    /// Runs that are over, on all shards.
+    /// Number of ended runs on all shards.
     async fn ended(&mut self) -> Result<usize, Error> {
         let mut pipe = redis::pipe();
         for shard in (0..self.shards).map(ShardId) {
@@ -266,7 +266,7 @@ impl Engine {
     }
 }
 
-/// The graph of a job, and the document it is of.
+/// Imports the workflow of a job; returns its graph and document.
 fn imported(job: &Job) -> Result<(Graph, Arc<str>), Error> {
     let mut imported = graph::import(job.workflow.as_bytes());
     let document = imported.seal(None).ok().flatten().unwrap_or_default();

@@ -1,41 +1,35 @@
-//! What can go wrong while measuring. Nothing is worth going on for: every error ends the program.
+//! Errors while measuring. Every error ends the program.
 
 use std::io;
 
 use tidemill_common::store::StoreError;
 
-/// Why there are no figures.
+/// The reason why there are no figures.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// A program could not be started.
     #[error("cannot start {program}: {source}")]
-    Start {
-        /// Which.
-        program: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file or a socket.
+    Start { program: String, source: io::Error },
+    /// An operation on a file or a socket failed.
     #[error("{doing}: {source}")]
     Io {
-        /// What was attempted.
+        /// The operation that failed.
         doing: &'static str,
-        /// Why not.
         source: io::Error,
     },
-    /// Redis, asked directly.
+    /// An error of a direct connection to Redis.
     #[error(transparent)]
     Redis(#[from] redis::RedisError),
-    /// Redis, asked through the store.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What was measured did not do its work, so that its figures mean nothing.
+    /// Tidemill or the floor did not do its work, so the figures would have no meaning.
     #[error("{0}")]
     Wrong(String),
 }
 
 impl Error {
-    /// An [`Error::Io`] while doing something.
+    /// Returns a function that turns an I/O error into an [`Error::Io`].
     pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, source }
     }

@@ -1,4 +1,4 @@
-//! Tidemill's processes: so many schedulers, so many workers, in their default settings, over one redis-server.
+//! Starts Tidemill's processes: schedulers and workers in their default settings, on one redis-server.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -17,31 +17,31 @@ use crate::process::{Cpu, Process};
 use crate::programs::Programs;
 use crate::server::{Server, free_port};
 
-/// A fleet that is not complete after this long will not become so.
+/// Longest wait until a fleet is complete.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Lines of each log that are shown when something goes wrong.
+/// Number of lines of each log that are shown after an error.
 const LAST_LINES: usize = 10;
 
-/// What a fleet consists of, and by which address of Redis each part goes.
+/// The processes of a fleet, and the address of Redis for each part.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
-    /// Schedulers.
+    /// Number of schedulers.
     pub(crate) schedulers: usize,
-    /// Workers.
+    /// Number of workers.
     pub(crate) workers: usize,
-    /// Shards of the namespace, where it is not the default.
+    /// Number of shards, if it is not the default.
     pub(crate) shards: Option<u16>,
-    /// For the schedulers.
+    /// Address of Redis for the schedulers.
     pub(crate) scheduler_url: String,
-    /// For the workers.
+    /// Address of Redis for the workers.
     pub(crate) worker_url: String,
-    /// For the load.
+    /// Address of Redis for the load.
     pub(crate) load_url: String,
 }
 
 impl Plan {
-    /// So many of both, all straight at the server.
+    /// Plans so many of both, all connected directly to the server.
     pub(crate) fn of(server: &Server, schedulers: usize, workers: usize) -> Self {
         let url = server.url();
         Self {
@@ -55,21 +55,19 @@ impl Plan {
     }
 }
 
-/// Processes that run.
+/// The running processes.
 pub(crate) struct Fleet {
-    /// The schedulers.
     pub(crate) schedulers: Vec<Process>,
-    /// The workers.
     pub(crate) workers: Vec<Process>,
     logs: TempDir,
     server_pid: u32,
 }
 
 impl Fleet {
-    /// Starts all of them, and waits until every shard has an owner, every scheduler its share, and every worker has
-    /// given a sign of life.
+    /// Starts all processes, and waits until every shard has an owner, every scheduler has its share, and every worker
+    /// has sent a heartbeat.
     pub(crate) async fn start(server: &Server, programs: &Programs, plan: &Plan) -> Result<Self, Error> {
-        // Whoever comes first writes the number of shards.
+        // The first process to connect writes the number of shards.
         let mut config = Config::default();
         config.redis.url = server.url().into();
         config.scheduler.shards = plan.shards.unwrap_or(config.scheduler.shards);
@@ -92,19 +90,19 @@ impl Fleet {
         let began = Instant::now();
         while !is_complete(&store, &mut connection, shards, plan).await? {
             if began.elapsed() > PATIENCE {
-                return Err(Error::Wrong(format!("the fleet does not get ready{}", fleet.last_words())));
+                return Err(Error::Wrong(format!("the fleet is not ready in time{}", fleet.last_words())));
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
         Ok(fleet)
     }
 
-    /// Processor time of all kinds so far, in seconds.
+    /// Returns the processor time so far, by kind of process, in seconds.
     pub(crate) fn cpu(&self) -> Result<Cpu, Error> {
         Cpu::of(self.server_pid, &self.schedulers, &self.workers)
     }
 
-    /// The ends of all logs.
+    /// Returns the last lines of all logs.
     pub(crate) fn last_words(&self) -> String {
         let mut logs: Vec<_> =
             fs::read_dir(self.logs.path()).into_iter().flatten().flatten().map(|log| log.path()).collect();

@@ -1,4 +1,4 @@
-//! What a workload works with: fresh servers, the programs, the bare loop of this repeat, and a place for its rows.
+//! The tools of a workload: fresh servers, the programs, the floor of this repeat, and a list for its rows.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -13,42 +13,42 @@ use crate::report::Row;
 use crate::server::Server;
 use crate::workloads::Unit;
 
-/// A bare loop that workloads are held against.
+/// A bare loop that workloads are compared with.
 #[derive(Debug)]
 pub(crate) struct BareLoop {
-    /// Its name in the table.
+    /// The name in the table.
     pub(crate) name: &'static str,
-    /// How its runs hang together.
+    /// The shape of its runs.
     pub(crate) shape: Shape,
-    /// How it is told.
+    /// The unit of its figure.
     pub(crate) unit: Unit,
-    /// Runs for one figure, in full and in short.
+    /// The load for one figure, in full and for a quick run.
     pub(crate) load: fn(is_quick: bool) -> Load,
 }
 
 /// One repeat.
 pub(crate) struct Lab {
-    /// The redis-server in use.
+    /// The redis-server to use.
     pub(crate) redis_server: PathBuf,
     /// The programs under test.
     pub(crate) programs: Programs,
-    /// Fewer runs for each figure.
+    /// Use fewer runs for each figure.
     pub(crate) is_quick: bool,
     rows: RefCell<Vec<Row>>,
 }
 
 impl Lab {
-    /// For one repeat.
+    /// Creates the tools for one repeat.
     pub(crate) fn new(redis_server: PathBuf, programs: Programs, is_quick: bool) -> Self {
         Self { redis_server, programs, is_quick, rows: RefCell::default() }
     }
 
-    /// An empty server.
+    /// Starts an empty server.
     pub(crate) async fn server(&self) -> Result<Server, Error> {
         Server::start(&self.redis_server).await
     }
 
-    /// A fleet as planned, for runs of this kind.
+    /// Starts a fleet as planned, for runs of this job.
     pub(crate) async fn engine(&self, server: &Server, plan: &Plan, job: Job) -> Result<Engine, Error> {
         Engine::start(server, &self.programs, plan, job).await
     }
@@ -58,12 +58,13 @@ impl Lab {
         self.rows.borrow_mut().push(row);
     }
 
-    /// The rows of this repeat.
+    /// Returns the rows of this repeat.
     pub(crate) fn into_rows(self) -> Vec<Row> {
         self.rows.into_inner()
     }
 
-    /// What a bare loop gives, in its unit. It is measured, and told, once a repeat: when it is first asked for.
+    /// Returns the figure of a bare loop in its unit. It is measured and added to the rows once per repeat, at the
+    /// first call.
     pub(crate) async fn floor(&self, bare: &BareLoop) -> Result<f64, Error> {
         let known = self.rows.borrow().iter().find(|row| row.name == bare.name).map(|row| row.value);
         if let Some(value) = known {

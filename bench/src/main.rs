@@ -1,4 +1,4 @@
-//! Measures Tidemill beside the machine's own floor, in one run on one machine. `README.md` says what and how.
+//! Measures Tidemill and the floor of the machine in one run. `README.md` explains what is measured and how.
 
 mod campaign;
 mod check;
@@ -29,42 +29,42 @@ use campaign::Extent;
 use error::Error;
 use programs::Programs;
 
-/// Measures Tidemill beside the machine's own floor: redis-server, one scheduler, one worker and the load, all here.
+/// Measures Tidemill and the floor of this machine: redis-server, one scheduler, one worker and the load, all on it.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
-    /// How often everything is run; the medians count
+    /// Number of repeats; the table shows the medians
     #[arg(long, default_value_t = 3)]
     repeats: usize,
-    /// One repeat with fewer runs: to see that it works, not how fast it is
+    /// One repeat with fewer runs: shows that everything works, not how fast it is
     #[arg(long)]
     quick: bool,
-    /// Measure the bare loop alone
+    /// Measure only the bare loop
     #[arg(long)]
     floor_only: bool,
-    /// Measure only these workloads, such as W1,W3
+    /// Measure only these workloads, for example W1,W3
     #[arg(long, value_delimiter = ',', value_parser = names())]
     only: Vec<String>,
-    /// End with an error when a row misses its target
+    /// Fail when a row misses its target
     #[arg(long)]
     strict: bool,
-    /// Take scheduler and worker as they are instead of building them first
+    /// Use the existing scheduler and worker instead of building them first
     #[arg(long)]
     no_build: bool,
     /// The redis-server to use
     #[arg(long, default_value = "redis-server")]
     redis_server: PathBuf,
-    /// Where the figures go, one JSON object a line
+    /// File for the figures, one JSON object per line
     #[arg(long, default_value = "target/bench.json")]
     out: PathBuf,
     #[command(subcommand)]
     role: Option<Role>,
 }
 
-/// The processes of the bare loop; this program starts them itself.
+/// Other processes of a measurement; this program starts them itself.
 #[derive(Subcommand)]
 enum Role {
-    /// The bare loop's worker
+    /// Worker of the bare loop
     #[command(hide = true)]
     FloorWorker {
         #[arg(long)]
@@ -72,26 +72,26 @@ enum Role {
     },
     /// Count instructions under valgrind and compare them with the baseline
     Counts {
-        /// Make what is counted the new baseline
+        /// Make the new counts the baseline
         #[arg(long)]
         write: bool,
-        /// The baseline
+        /// File with the baseline
         #[arg(long, default_value = "bench/baseline.json")]
         baseline: PathBuf,
         /// The valgrind to use
         #[arg(long, default_value = "valgrind")]
         valgrind: PathBuf,
     },
-    /// One of them, for valgrind
+    /// Run one case, for valgrind
     #[command(hide = true)]
     Count { name: String },
-    /// The model of W7
+    /// Model of W7
     #[command(hide = true)]
     SseModel {
         #[arg(long)]
         listen: String,
     },
-    /// The bare loop's owner
+    /// Owner of the bare loop
     #[command(hide = true)]
     FloorOwner {
         #[arg(long)]
@@ -123,13 +123,13 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Every workload that can be asked for.
+/// The names of all workloads.
 fn names() -> PossibleValuesParser {
     let named = workloads::WORKLOADS.map(|workload| workload.name);
     PossibleValuesParser::new(named.into_iter().chain([workloads::w7::NAME]))
 }
 
-/// Ends early on Ctrl-C or SIGTERM; what is dropped with the work takes its child processes along.
+/// Ends the work on Ctrl-C or SIGTERM. Dropping it ends its child processes.
 async fn until_stopped(work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
     let handle = |kind| signal(kind).map_err(Error::io("listening for signals"));
     let (mut interrupt, mut terminate) = (handle(SignalKind::interrupt())?, handle(SignalKind::terminate())?);
@@ -161,12 +161,12 @@ async fn measure(arguments: &Arguments) -> Result<(), Error> {
     Ok(())
 }
 
-#[allow(clippy::print_stdout)] // The table is what this program is for.
+#[allow(clippy::print_stdout)] // This program exists to print the table.
 fn print(table: &str) {
     print!("{table}");
 }
 
-#[allow(clippy::print_stderr)] // Progress and errors, apart from the table.
+#[allow(clippy::print_stderr)] // Progress and errors, separate from the table.
 fn say(line: &str) {
     eprintln!("{line}");
 }

@@ -1,4 +1,4 @@
-//! Child processes that end with us, the processor time and the memory they take.
+//! Child processes that end together with this one, and their processor time and memory.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -8,17 +8,17 @@ use serde::Serialize;
 
 use crate::error::Error;
 
-/// Clock ticks a second in `/proc`: 100 on every Linux of today, whatever the kernel's own rate.
+/// Clock ticks per second in `/proc`: 100 on today's Linux, whatever the kernel uses inside.
 pub(crate) const TICKS_PER_SECOND: f64 = 100.0;
 const KIB: f64 = 1024.0;
 
-/// A child process; killed when this is dropped.
+/// A child process. It is killed when this is dropped.
 pub(crate) struct Process {
     child: Child,
 }
 
 impl Process {
-    /// Starts a program. What it says goes to `log`, or to our standard error.
+    /// Starts a program. Its output goes to `log`, or to our standard error.
     pub(crate) fn start(program: &Path, arguments: &[&str], log: Option<&File>) -> Result<Self, Error> {
         let output = |log: Option<&File>| -> std::io::Result<Stdio> {
             Ok(match log {
@@ -42,39 +42,39 @@ impl Process {
         Ok(Self { child })
     }
 
-    /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it has ended by itself.
+    /// Returns true if the process has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// User and system time of all its threads, in seconds.
+    /// Returns user and system time of all its threads, in seconds.
     pub(crate) fn cpu_seconds(&self) -> Result<f64, Error> {
         cpu_seconds(self.pid())
     }
 
-    /// The memory it holds.
+    /// Returns the memory that it uses.
     pub(crate) fn memory(&self) -> Result<Memory, Error> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid()))
             .map_err(Error::io("reading the memory of a process"))?;
-        memory(&status)
-            .ok_or_else(|| Error::Wrong(format!("/proc/{}/status tells no memory: {status}", self.pid())))
+        memory(&status).ok_or_else(|| {
+            Error::Wrong(format!("/proc/{}/status has no memory figures: {status}", self.pid()))
+        })
     }
 
-    /// Lets the peak of its memory begin anew.
+    /// Resets the peak of its memory to the current value.
     pub(crate) fn forget_peak(&self) -> Result<(), Error> {
         fs::write(format!("/proc/{}/clear_refs", self.pid()), "5")
-            .map_err(Error::io("letting the peak of a process's memory begin anew"))
+            .map_err(Error::io("resetting the peak of a process's memory"))
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may be gone already; there is nobody to tell anyway.
+        // The process may have ended already; nothing can be done about an error here.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -83,41 +83,39 @@ impl Drop for Process {
 /// Resident memory, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Memory {
-    /// Now.
+    /// The current value.
     pub(crate) resident: f64,
-    /// The most since the start, or since [`Process::forget_peak`].
+    /// The highest value since the start, or since [`Process::forget_peak`].
     pub(crate) peak: f64,
 }
 
 /// Processor time of the three kinds of processes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Cpu {
-    /// redis-server.
     pub(crate) redis: f64,
-    /// The schedulers, or the loop's owner.
+    /// The schedulers, or the owner of the loop.
     pub(crate) scheduler: f64,
-    /// The workers.
     pub(crate) worker: f64,
 }
 
 impl Cpu {
-    /// What they have taken so far, in seconds.
+    /// Returns the processor time so far, in seconds.
     pub(crate) fn of(redis: u32, schedulers: &[Process], workers: &[Process]) -> Result<Self, Error> {
         let sum = |of: &[Process]| of.iter().map(Process::cpu_seconds).sum::<Result<f64, Error>>();
         Ok(Self { redis: cpu_seconds(redis)?, scheduler: sum(schedulers)?, worker: sum(workers)? })
     }
 
-    /// All of them together.
+    /// Returns the sum of the three.
     pub(crate) fn sum(self) -> f64 {
         self.redis + self.scheduler + self.worker
     }
 
-    /// Each of the three.
+    /// Changes each of the three values.
     pub(crate) fn map(self, change: impl Fn(f64) -> f64) -> Self {
         self.map_with(self, |own, _| change(own))
     }
 
-    /// Each of the three with its like.
+    /// Combines each of the three values with the one of `other`.
     pub(crate) fn map_with(self, other: Self, combine: impl Fn(f64, f64) -> f64) -> Self {
         Self {
             redis: combine(self.redis, other.redis),
@@ -127,8 +125,9 @@ impl Cpu {
     }
 }
 
-/// User and system time of a process with all its threads, in seconds: to the nanosecond where the kernel keeps account
-/// of it for each thread, else in ticks. The former misses threads that have ended; those that work stay.
+/// Returns user and system time of a process with all its threads, in seconds: in nanosecond steps where the kernel
+/// counts them for each thread, else in ticks. The former misses threads that have ended, but working threads do not
+/// end.
 pub(crate) fn cpu_seconds(pid: u32) -> Result<f64, Error> {
     if let Some(seconds) = scheduled_seconds(pid) {
         return Ok(seconds);
@@ -137,17 +136,17 @@ pub(crate) fn cpu_seconds(pid: u32) -> Result<f64, Error> {
         fs::read_to_string(format!("/proc/{pid}/stat")).map_err(Error::io("reading processor time"))?;
     ticks(&text)
         .map(|ticks| ticks / TICKS_PER_SECOND)
-        .ok_or_else(|| Error::Wrong(format!("/proc/{pid}/stat does not look as it should: {text}")))
+        .ok_or_else(|| Error::Wrong(format!("/proc/{pid}/stat has an unknown form: {text}")))
 }
 
-/// The first fields of its threads' `schedstat`, which not every kernel has.
+/// Sums the first fields of `schedstat` of all threads. Not every kernel has this file.
 fn scheduled_seconds(pid: u32) -> Option<f64> {
     let mut nanos = 0.0;
     for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
         let path = thread.ok()?.path();
         match fs::read_to_string(path.join("schedstat")) {
             Ok(text) => nanos += text.split_whitespace().next()?.parse::<f64>().ok()?,
-            // It ended between the two looks.
+            // The thread ended between listing and reading.
             Err(_) if !path.exists() => {}
             Err(_) => return None,
         }
@@ -155,7 +154,7 @@ fn scheduled_seconds(pid: u32) -> Option<f64> {
     Some(nanos / 1e9).filter(|seconds| *seconds > 0.0)
 }
 
-/// Fields 14 and 15. The name in brackets may hold blanks, so counting begins behind it.
+/// Sums fields 14 and 15. The name in brackets may contain spaces, so counting begins after it.
 fn ticks(stat: &str) -> Option<f64> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     Some(fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?)
@@ -174,14 +173,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_time_is_read_behind_a_name_with_blanks_and_brackets() {
+    fn processor_time_is_found_after_a_name_with_spaces_and_brackets() {
         let stat = "7 (a) b) S 1 1 1 0 -1 0 0 0 0 0 250 31 0 0 20 0 1 0 5";
         assert_eq!(ticks(stat), Some(281.0));
         assert_eq!(ticks("nonsense"), None);
     }
 
     #[test]
-    fn memory_is_told_in_bytes() {
+    fn memory_is_read_in_bytes() {
         let status = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n";
         assert_eq!(memory(status), Some(Memory { resident: 1_048_576.0, peak: 2_097_152.0 }));
         assert_eq!(memory("Name:\tx\n"), None);

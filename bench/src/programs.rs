@@ -1,28 +1,26 @@
-//! The programs under test: built as they are released, found where cargo puts them.
+//! The programs to measure: built in release mode, found in cargo's folder.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::Error;
 
-/// Where the programs are.
+/// Paths of the programs.
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
-    /// This one, for the bare loop's processes.
+    /// This program, for the processes of the bare loop.
     pub(crate) own: PathBuf,
-    /// `tidemill-scheduler`
     pub(crate) scheduler: PathBuf,
-    /// `tidemill-worker`
     pub(crate) worker: PathBuf,
 }
 
 impl Programs {
-    /// Finds scheduler and worker beside ourselves.
+    /// Finds scheduler and worker in the folder of this program.
     pub(crate) fn find() -> Result<Self, Error> {
         let own = std::env::current_exe().map_err(Error::io("finding this program"))?;
         let folder = own.parent().map(Path::to_path_buf).unwrap_or_default();
         if folder.file_name().is_none_or(|name| name != "release") {
-            return Err(Error::Wrong("a debug build says nothing about speed: run with --release".into()));
+            return Err(Error::Wrong("a debug build cannot be measured: run with --release".into()));
         }
         Ok(Self { scheduler: folder.join("tidemill-scheduler"), worker: folder.join("tidemill-worker"), own })
     }

@@ -1,4 +1,4 @@
-//! The figures: a table for people, one JSON object a line for whoever compares.
+//! Output of the figures: a table for people, and one JSON object per line for programs.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,24 +13,23 @@ use crate::target::Target;
 /// One figure.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
-    /// Its name, such as `W2`, `floor W2` or `W4/1000`.
+    /// The name, such as `W2`, `floor W2` or `W4/1000`.
     pub(crate) name: String,
     /// The median over the repeats.
     pub(crate) value: f64,
-    /// Its unit.
     pub(crate) unit: &'static str,
-    /// The median of the ratios to the floor of the same repeat; none for what has no floor.
+    /// The median of the ratios to the floor of the same repeat; `None` if there is no floor.
     pub(crate) ratio_to_floor: Option<f64>,
-    /// What it ought to reach.
+    /// The targets.
     pub(crate) targets: &'static [Target],
-    /// Processor time a step, in microseconds.
+    /// Processor time per step, in microseconds.
     pub(crate) cpu_us_per_step: Option<Cpu>,
-    /// What it is.
+    /// A description.
     pub(crate) about: String,
 }
 
 impl Row {
-    /// One that has a value and nothing else.
+    /// Creates a row with a value only.
     pub(crate) fn bare(name: impl Into<String>, value: f64, unit: &'static str, about: &str) -> Self {
         let about = about.to_string();
         let name = name.into();
@@ -49,19 +48,19 @@ impl Row {
             object["cpu_us_per_step"] = json!(cpu);
         }
         if !self.targets.is_empty() {
-            let told = self.targets.iter().map(|t| json!({"target": t.words(), "met": t.is_met(self)}));
-            object["targets"] = told.collect();
+            let verdicts = self.targets.iter().map(|t| json!({"target": t.words(), "met": t.is_met(self)}));
+            object["targets"] = verdicts.collect();
         }
         object
     }
 }
 
-/// The table.
+/// Formats the table.
 pub(crate) fn table(rows: &[Row]) -> String {
-    let told: Vec<String> = rows.iter().map(targets).collect();
+    let verdicts: Vec<String> = rows.iter().map(targets).collect();
     let width = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);
     let names = width(&mut rows.iter().map(|row| row.name.len()));
-    let targets = width(&mut told.iter().map(String::len)).max("target".len());
+    let targets = width(&mut verdicts.iter().map(String::len)).max("target".len());
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(
@@ -69,7 +68,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
         "{:<names$} {:>10} {:<8} {:>8}   {:>7} {:>9} {:>7}   {:<targets$}   what",
         "", "value", "unit", "to floor", "redis", "scheduler", "worker", "target"
     );
-    for (row, told) in rows.iter().zip(&told) {
+    for (row, verdicts) in rows.iter().zip(&verdicts) {
         let ratio = row.ratio_to_floor.map_or(String::new(), |ratio| format!("{ratio:.2}"));
         let cpu =
             |part: fn(Cpu) -> f64| row.cpu_us_per_step.map_or(String::new(), |c| format!("{:.1}", part(c)));
@@ -84,7 +83,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
             redis,
             scheduler,
             worker,
-            told,
+            verdicts,
             row.about
         );
     }
@@ -92,23 +91,23 @@ pub(crate) fn table(rows: &[Row]) -> String {
     text
 }
 
-/// The names of the rows that miss a target, with what they miss.
+/// Returns the names of the rows that miss a target, with the targets.
 pub(crate) fn missed(rows: &[Row]) -> Vec<String> {
     let of = |row: &Row| row.missed().map(|t| format!("{} ({})", row.name, t.words())).collect::<Vec<_>>();
     rows.iter().flat_map(of).collect()
 }
 
 fn targets(row: &Row) -> String {
-    let told = |t: &Target| format!("{} {}", t.words(), if t.is_met(row) { "met" } else { "MISSED" });
-    row.targets.iter().map(told).collect::<Vec<_>>().join(", ")
+    let verdicts = |t: &Target| format!("{} {}", t.words(), if t.is_met(row) { "met" } else { "MISSED" });
+    row.targets.iter().map(verdicts).collect::<Vec<_>>().join(", ")
 }
 
-/// Small ones with more places.
+/// Formats a number; small ones with more digits.
 fn number(value: f64) -> String {
     if value.abs() < 10.0 { format!("{value:.2}") } else { format!("{value:.1}") }
 }
 
-/// Writes one JSON object a line.
+/// Writes one JSON object per line.
 pub(crate) fn write(rows: &[Row], path: &Path) -> Result<(), Error> {
     let lines: Vec<String> = rows.iter().map(|row| row.json().to_string()).collect();
     if let Some(folder) = path.parent() {
@@ -122,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_one_object_and_says_what_it_has() {
+    fn a_row_is_one_object_with_only_the_values_it_has() {
         let floor = Row::bare("floor W3", 2.5, "ms", "");
         assert_eq!(
             floor.json().to_string(),

@@ -1,4 +1,4 @@
-//! A redis-server of our own: a port of its own, a directory of its own, gone when we are done.
+//! A private redis-server with its own port and directory, both removed at the end.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -11,10 +11,10 @@ use tempfile::TempDir;
 use crate::error::Error;
 use crate::process::Process;
 
-/// Tries, 20 ms apart, before a server that does not answer is given up.
+/// Tries, 20 ms apart, until the start of a server fails.
 const TRIES_MAX: usize = 250;
 
-/// A redis-server that runs.
+/// A running redis-server.
 pub(crate) struct Server {
     // Dropped in this order: the process before its directory.
     process: Process,
@@ -23,7 +23,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts an empty server with its append-only file synced every second, and waits until it answers.
+    /// Starts an empty server that syncs its append-only file every second, and waits until it answers.
     pub(crate) async fn start(program: &Path) -> Result<Self, Error> {
         let directory = tempfile::tempdir().map_err(Error::io("making a directory for redis-server"))?;
         let port = free_port()?;
@@ -36,7 +36,7 @@ impl Server {
             ["--appendfsync", "everysec"],
             ["--maxmemory-policy", "noeviction"],
             ["--save", ""],
-            // A rewrite of the file in the middle of a figure would be part of it.
+            // A rewrite of the file during a measurement would change the figure.
             ["--auto-aof-rewrite-percentage", "0"],
             ["--loglevel", "warning"],
         ];
@@ -58,29 +58,28 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Where it listens.
+    /// The port that it listens on.
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    /// A connection to it.
+    /// Opens a connection to it.
     pub(crate) async fn connect(&self) -> Result<MultiplexedConnection, Error> {
         connect(&self.url()).await
     }
 
-    /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
     }
 }
 
-/// A connection that waits for as long as an answer takes: on a busy machine that is longer than the client's default.
+/// Opens a connection without a short timeout: on a busy machine answers can take longer than the client's default.
 pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Error> {
     let patient = redis::AsyncConnectionConfig::new().set_response_timeout(None);
     Ok(redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&patient).await?)
 }
 
-/// Numbers that the server tells of itself in a section of `INFO`; one that it does not tell is an error.
+/// Returns numbers from a section of `INFO`. A missing one is an error.
 pub(crate) async fn info<const N: usize>(
     connection: &mut MultiplexedConnection,
     section: &str,
@@ -89,10 +88,10 @@ pub(crate) async fn info<const N: usize>(
     let text: String = redis::cmd("INFO").arg(section).query_async(connection).await?;
     let mut values = [0.0; N];
     for (value, name) in values.iter_mut().zip(names) {
-        let told = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        *value = told
-            .and_then(|told| told.trim().parse().ok())
-            .ok_or_else(|| Error::Wrong(format!("redis-server tells no {name} in INFO {section}")))?;
+        let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        *value = found
+            .and_then(|found| found.trim().parse().ok())
+            .ok_or_else(|| Error::Wrong(format!("redis-server has no {name} in INFO {section}")))?;
     }
     Ok(values)
 }
@@ -103,15 +102,17 @@ async fn answers(port: u16) -> bool {
     redis::cmd("PING").exec_async(&mut connection).await.is_ok()
 }
 
-/// Ports that are given to our processes: below those that Linux gives to connections, one of which would be in the way.
+/// Ports for our processes. They are below the ports that Linux gives to outgoing connections, so that these do not
+/// take them.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
-/// A port that nobody listens on at the moment, and each time another one: whoever was given the last may not listen yet.
+/// Returns a port that no program listens on now. Each call returns another one, because the process that got the last
+/// one may not be listening yet.
 pub(crate) fn free_port() -> Result<u16, Error> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     for _ in PORTS {
         let at = NEXT.fetch_add(1, Ordering::Relaxed) % PORTS.len() as u16;
-        // Where another bench runs beside this one, each begins elsewhere.
+        // Another bench may run at the same time, so each begins at another place.
         let port = PORTS.start + (at + (std::process::id() % 100) as u16 * 120) % PORTS.len() as u16;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return Ok(port);

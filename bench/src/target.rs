@@ -1,9 +1,9 @@
-//! What a row ought to reach. A target that is missed is shown; only `--strict` makes a failure of it.
+//! Targets of rows. A missed target is shown; it is an error only with `--strict`.
 
 use crate::process::Cpu;
 use crate::report::Row;
 
-/// A bound of one row.
+/// A bound for one row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Target {
     /// The value is at most this.
@@ -16,15 +16,15 @@ pub(crate) enum Target {
     FloorAtMost(f64),
     /// The ratio to the floor is at least this.
     FloorAtLeast(f64),
-    /// Each process takes at most so many microseconds a step.
+    /// Each process takes at most so many microseconds per step.
     CpuAtMost(Cpu),
-    /// The same where the floor has so many steps a second, and more where it has fewer: a processor that takes longer for
-    /// the floor takes longer for Tidemill. Of a row of steps a second.
+    /// Like `CpuAtMost` where the floor reaches the given number of steps per second; where it reaches fewer, the bound
+    /// is higher in proportion, because a slow processor is slow for both. Only for rows in steps per second.
     CpuByFloorAtMost(Cpu, f64),
 }
 
 impl Target {
-    /// Whether a row meets it. A row without what the target is about does not.
+    /// Returns true if the row meets the target. A row without the value that the target is about does not.
     pub(crate) fn is_met(self, row: &Row) -> bool {
         let ratio = row.ratio_to_floor;
         match self {
@@ -43,7 +43,7 @@ impl Target {
         }
     }
 
-    /// In words, such as `<= 1.6 x floor`.
+    /// Formats the target, such as `<= 1.6 x floor`.
     pub(crate) fn words(self) -> String {
         match self {
             Self::AtMost(bound) => format!("<= {bound}"),
@@ -59,14 +59,14 @@ impl Target {
     }
 }
 
-/// Whether each process is within its bound, when all take so many times as long.
+/// Returns true if each process is within its bound, multiplied by `times`.
 fn is_within(cpu: Cpu, bound: Cpu, times: f64) -> bool {
     cpu.redis * times <= bound.redis
         && cpu.scheduler * times <= bound.scheduler
         && cpu.worker * times <= bound.worker
 }
 
-/// To two places.
+/// Rounds to two digits after the point.
 fn rounded(bound: f64) -> f64 {
     (bound * 100.0).round() / 100.0
 }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_met_up_to_its_bound_and_by_what_it_is_about() {
+    fn a_target_is_met_up_to_its_bound_by_the_value_that_it_is_about() {
         let cpu = Cpu { redis: 20.0, scheduler: 8.0, worker: 9.0 };
         let row = Row {
             name: "x".into(),
@@ -100,7 +100,7 @@ mod tests {
             // The floor of this row is 4.
             (Target::CpuByFloorAtMost(Cpu { redis: 10.0, scheduler: 4.0, worker: 4.5 }, 8.0), true),
             (Target::CpuByFloorAtMost(Cpu { redis: 10.0, scheduler: 3.9, worker: 4.5 }, 8.0), false),
-            // A quick floor asks for no more.
+            // With a faster floor the bound stays the same.
             (Target::CpuByFloorAtMost(cpu, 2.0), true),
         ] {
             assert_eq!(target.is_met(&row), expected, "{target:?}");

@@ -1,31 +1,31 @@
-//! Where the command writes, results to standard output, all else to standard error; and where it asks.
+//! Terminal input and output. Results go to standard output, everything else to standard error.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use crate::error::Error;
 
-/// The two outputs. Nothing else in the command prints.
+/// The two outputs and the keyboard. No other code in the command prints.
 pub(crate) struct Console {
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,
-    /// Whether a person watches both.
+    /// True when both outputs are terminals.
     pub(crate) is_terminal: bool,
     keyboard: Keyboard,
 }
 
-/// Who can be asked.
+/// The source of answers to questions.
 enum Keyboard {
-    /// Nobody.
+    /// There is no terminal to ask at.
     Absent,
-    /// The person at the terminal.
+    /// A person at the terminal.
     Terminal,
     #[cfg(test)]
     Script(std::collections::VecDeque<String>),
 }
 
 impl Console {
-    /// That of the process.
+    /// The console of this process.
     pub(crate) fn of_process() -> Self {
         Self {
             out: Box::new(io::stdout()),
@@ -39,7 +39,7 @@ impl Console {
         }
     }
 
-    /// Whether somebody is there to ask.
+    /// Returns true if a person can be asked.
     pub(crate) fn can_ask(&self) -> bool {
         match self.keyboard {
             Keyboard::Absent => false,
@@ -49,17 +49,18 @@ impl Console {
         }
     }
 
-    /// Asks for a line; none when the input ends. Dropping the future leaves the terminal to whoever reads next.
+    /// Asks for one line. Returns `None` at the end of the input. Dropping the future leaves the terminal to the next
+    /// reader.
     ///
     /// # Errors
     /// The terminal cannot be read.
     pub(crate) async fn ask(&mut self, prompt: &str) -> Result<Option<String>, Error> {
-        // As with remarks: when standard error is gone, the answer still counts.
+        // If standard error is closed, the answer can still be read.
         let _ = write!(self.err, "{prompt}").and_then(|()| self.err.flush());
         match &mut self.keyboard {
             Keyboard::Absent => Ok(None),
             Keyboard::Terminal => {
-                // Nothing else can wait while a terminal is read, so a thread does.
+                // Reading a terminal blocks, so a separate thread does it.
                 let read = tokio::task::spawn_blocking(|| {
                     let mut line = String::new();
                     io::stdin().read_line(&mut line).map(|bytes| (bytes > 0).then_some(line))
@@ -78,7 +79,7 @@ impl Console {
         }
     }
 
-    /// As [`Self::ask`], for what nobody is to see: a terminal does not show what is typed.
+    /// Asks for a line like [`Self::ask`], but the terminal does not show what is typed.
     ///
     /// # Errors
     /// The terminal cannot be read.
@@ -86,7 +87,7 @@ impl Console {
         if !matches!(self.keyboard, Keyboard::Terminal) || !echo(false) {
             return self.ask(prompt).await;
         }
-        // A terminal that went on hiding what is typed would be a nuisance.
+        // Always turn echo on again, also after Ctrl-C.
         let read = tokio::select! {
             read = self.ask(prompt) => read,
             _ = tokio::signal::ctrl_c() => Err(Error::Failed("interrupted".into())),
@@ -96,18 +97,18 @@ impl Console {
         read
     }
 
-    /// Writes a line of the result.
+    /// Writes one line of the result.
     ///
     /// # Errors
-    /// [`Error::OutputClosed`] when nobody reads any more.
+    /// [`Error::OutputClosed`] when the reader has closed the output.
     pub(crate) fn line(&mut self, text: impl Display) -> Result<(), Error> {
         self.text(format_args!("{text}\n"))
     }
 
-    /// Writes a piece of the result as it is.
+    /// Writes a part of the result unchanged.
     ///
     /// # Errors
-    /// [`Error::OutputClosed`] when nobody reads any more.
+    /// [`Error::OutputClosed`] when the reader has closed the output.
     pub(crate) fn text(&mut self, text: impl Display) -> Result<(), Error> {
         write!(self.out, "{text}").and_then(|()| self.out.flush()).map_err(|error| {
             if error.kind() == io::ErrorKind::BrokenPipe {
@@ -118,14 +119,14 @@ impl Console {
         })
     }
 
-    /// Writes a remark beside the result.
+    /// Writes a remark to standard error.
     pub(crate) fn note(&mut self, text: impl Display) {
-        // Standard error is the last place to complain; when it is gone, the exit code remains.
+        // There is no other place to report this; the exit code still shows the result.
         let _ = writeln!(self.err, "{text}");
     }
 }
 
-/// Whether the terminal shows what is typed; false when that cannot be changed.
+/// Turns echo of typed characters on or off. Returns false when that is not possible.
 fn echo(shown: bool) -> bool {
     let set = std::process::Command::new("stty").arg(if shown { "echo" } else { "-echo" }).status();
     set.is_ok_and(|status| status.success())
@@ -136,7 +137,7 @@ pub(crate) mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
-    /// What a captured console was told.
+    /// Everything that was written to one output of a captured console.
     #[derive(Clone, Default)]
     pub(crate) struct Captured(Arc<Mutex<Vec<u8>>>);
     impl Captured {
@@ -153,7 +154,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A console that remembers: (console, standard output, standard error).
+    /// A console that records its output: (console, standard output, standard error).
     pub(crate) fn captured() -> (Console, Captured, Captured) {
         let (out, err) = (Captured::default(), Captured::default());
         let console = Console {
@@ -165,7 +166,7 @@ pub(crate) mod tests {
         (console, out, err)
     }
 
-    /// The same with somebody who types these lines.
+    /// A recording console with a person who types these lines.
     pub(crate) fn captured_with(lines: &[&str]) -> (Console, Captured, Captured) {
         let (console, out, err) = captured();
         let keyboard = Keyboard::Script(lines.iter().map(|line| (*line).to_string()).collect());
@@ -183,7 +184,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_reader_that_has_gone_ends_the_command_quietly() {
+    fn a_closed_output_ends_the_command_without_an_error() {
         let (console, _, _) = captured();
         let mut console = Console { out: Box::new(Closed), err: Box::new(Closed), ..console };
         let error = console.line("x").expect_err("closed");

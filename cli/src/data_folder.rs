@@ -1,9 +1,10 @@
-//! What `tidemill dev` keeps between its runs: keys, the apps of files, Redis's data. For nobody else's eyes.
+//! The folder in which `tidemill dev` keeps its data between two starts: keys, the apps of workflow files, and the data
+//! of Redis. Only the user who owns it can read it.
 //!
 //! ```text
 //! .tidemill/
-//!   dev.lock      held while a `tidemill dev` runs here
-//!   dev.json      address and admin key of the one that runs; other verbs find it here
+//!   dev.lock      locked while a `tidemill dev` runs here
+//!   dev.json      address and admin key of the running one; other commands read it
 //!   admin.key     secret.key     apps.json
 //!   redis/        append-only file, log
 //! ```
@@ -18,24 +19,24 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use uuid::Uuid;
 
-/// The folder's name unless another is given.
+/// The default name of the folder.
 pub(crate) const NAME_DEFAULT: &str = ".tidemill";
 
-/// What is wrong with the data folder.
+/// A problem with the data folder.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FolderError {
     #[error("cannot {doing} {path}: {source}")]
     Io { doing: &'static str, path: PathBuf, source: io::Error },
-    #[error("{path} is not what `tidemill dev` wrote there: {reason}; mend it or move it away")]
+    #[error("{path} is not a file that `tidemill dev` has written: {reason}; repair it or move it away")]
     Content { path: PathBuf, reason: String },
     #[error(
-        "another `tidemill dev` uses {path}{}; stop it, or take another folder with --data",
+        "another `tidemill dev` uses {path}{}; stop it, or choose another folder with --data",
         url.as_ref().map(|url| format!(" (at {url})")).unwrap_or_default()
     )]
     Busy { path: PathBuf, url: Option<String> },
 }
 
-/// Where the running `tidemill dev` listens.
+/// Address and admin key of the running `tidemill dev`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Address {
     pub(crate) url: String,
@@ -46,27 +47,27 @@ pub(crate) struct Address {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AppOfFile {
     pub(crate) id: String,
-    /// Empty once it was revoked.
+    /// Empty after the key was revoked.
     pub(crate) key: String,
 }
 
-/// Apps by the full path of their file.
+/// Apps by the full path of their workflow file.
 pub(crate) type Apps = BTreeMap<String, AppOfFile>;
 
-/// The folder, there and private.
+/// An existing data folder that only its owner can read.
 #[derive(Debug)]
 pub(crate) struct DataFolder {
     path: PathBuf,
 }
 
-/// Holds the folder as long as it lives, and no longer than the process.
+/// Locks the folder until it is dropped or the process ends.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
     _file: File,
 }
 
 impl DataFolder {
-    /// Opens or makes the folder.
+    /// Opens the folder, or creates it.
     pub(crate) fn open(path: &Path) -> Result<Self, FolderError> {
         let failed = |doing| move |source| FolderError::Io { doing, path: path.to_path_buf(), source };
         if !path.is_dir() {
@@ -81,7 +82,7 @@ impl DataFolder {
         Ok(folder)
     }
 
-    /// Takes the folder for this process.
+    /// Locks the folder for this process.
     pub(crate) fn lock(&self) -> Result<FolderLock, FolderError> {
         let path = self.path.join("dev.lock");
         let failed = |source| FolderError::Io { doing: "lock", path: path.clone(), source };
@@ -97,12 +98,12 @@ impl DataFolder {
         }
     }
 
-    /// Where nodes keep files.
+    /// The folder for files that nodes store.
     pub(crate) fn files(&self) -> PathBuf {
         self.path.join("files")
     }
 
-    /// The folder of Redis's data.
+    /// The folder for the data of Redis.
     pub(crate) fn redis(&self) -> Result<PathBuf, FolderError> {
         let path = self.path.join("redis");
         if !path.is_dir() {
@@ -112,33 +113,33 @@ impl DataFolder {
         Ok(path)
     }
 
-    /// The admin key, made once.
+    /// Returns the admin key; creates it at the first use.
     pub(crate) fn admin_key(&self) -> Result<String, FolderError> {
         self.key("admin.key", || format!("admin-{}", random()))
     }
-    /// The key that seals secrets, made once.
+    /// Returns the key that encrypts secrets; creates it at the first use.
     pub(crate) fn secret_key(&self) -> Result<String, FolderError> {
         self.key("secret.key", || format!("{}{}", random(), random()))
     }
 
-    /// The apps of files.
+    /// Reads the apps of workflow files.
     pub(crate) fn apps(&self) -> Result<Apps, FolderError> {
         let path = self.path.join("apps.json");
         let Some(text) = read(&path)? else { return Ok(Apps::new()) };
         serde_json::from_str(&text).map_err(|error| FolderError::Content { path, reason: error.to_string() })
     }
-    /// Keeps the apps of files.
+    /// Stores the apps of workflow files.
     pub(crate) fn write_apps(&self, apps: &Apps) -> Result<(), FolderError> {
         self.write_json("apps.json", apps)
     }
 
-    /// Tells other verbs where this process listens.
+    /// Stores the address of this process, so that other commands find it.
     pub(crate) fn write_address(&self, address: &Address) -> Result<(), FolderError> {
         self.write_json("dev.json", address)
     }
-    /// Takes that back.
+    /// Removes the stored address.
     pub(crate) fn remove_address(&self) {
-        // When it stays, other verbs find nobody there and say so.
+        // If the file remains, other commands find no scheduler there and report that.
         let _ = fs::remove_file(self.path.join("dev.json"));
     }
 
@@ -163,7 +164,7 @@ impl DataFolder {
         self.write(&path, text.as_bytes())
     }
 
-    /// All or nothing, and never readable for others, not even for a moment.
+    /// Writes the whole file or nothing. Other users can never read it, not even for a moment.
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
         let fresh = self.path.join(format!(".new-{}", random()));
         let written = OpenOptions::new()
@@ -174,14 +175,14 @@ impl DataFolder {
             .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
             .and_then(|()| fs::rename(&fresh, path));
         written.map_err(|source| {
-            // It may not have come to be.
+            // The file may not exist.
             let _ = fs::remove_file(&fresh);
             FolderError::Io { doing: "write", path: path.into(), source }
         })
     }
 }
 
-/// Where the `tidemill dev` of a folder listens, if one does.
+/// Returns the address of the `tidemill dev` that runs on a folder, if there is one.
 pub(crate) fn address(folder: &Path) -> Option<Address> {
     let text = fs::read_to_string(folder.join("dev.json")).ok()?;
     let value: Json = serde_json::from_str(&text).ok()?;
@@ -196,7 +197,7 @@ fn read(path: &Path) -> Result<Option<String>, FolderError> {
     }
 }
 
-/// 122 bits of the system's randomness in hex.
+/// Returns 122 random bits of the operating system as hex.
 pub(crate) fn random() -> String {
     Uuid::new_v4().simple().to_string()
 }
@@ -207,7 +208,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn keys_are_made_once_and_for_one_pair_of_eyes() {
+    fn keys_are_created_once_and_only_the_owner_can_read_them() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("a/data");
         let keys = |folder: DataFolder| (folder.admin_key().expect("a"), folder.secret_key().expect("b"));

@@ -1,4 +1,4 @@
-//! What a verb can end with: an exit code, or an error that knows its exit code.
+//! How a command ends: with an exit code, or with an error that has an exit code.
 
 use std::process::ExitCode;
 
@@ -10,18 +10,18 @@ use crate::local::LocalError;
 use crate::output::text::one_line;
 use crate::redis_server::RedisServerError;
 
-/// How the command ends, as scripts see it.
+/// The exit codes, as scripts see them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// It did what was asked; a run succeeded, perhaps in part.
+    /// Done. A run that was followed succeeded, completely or partly.
     Succeeded,
-    /// It could not, or the run failed or was stopped.
+    /// Something failed, or the run failed or was stopped.
     Failed,
-    /// It was asked wrongly.
+    /// The arguments or settings are wrong.
     Usage,
-    /// What it needs is not there: no scheduler, no Redis.
+    /// A scheduler or a Redis cannot be reached.
     Unreachable,
-    /// The run waits for somebody, and nobody was there to ask.
+    /// The run waits for a person, and there was no terminal to ask at.
     Waiting,
 }
 
@@ -37,14 +37,14 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a verb gave up. Its text is the one line that people see.
+/// The reason why a command failed. Its text is the one line that users see.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("{0}")]
     Usage(String),
     #[error("{0}")]
     Failed(String),
-    /// Whoever read the output has gone (`| head`); nothing is wrong.
+    /// The reader of the output has ended (`| head`). This is not an error.
     #[error("the output was closed")]
     OutputClosed,
     #[error(transparent)]
@@ -58,7 +58,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// What belongs to the error and does not fit its line: the problems of a workflow that was refused.
+    /// Returns further lines to show: the problems of a workflow that was refused.
     pub(crate) fn details(&self) -> Vec<String> {
         match self {
             Self::Client(ClientError::Refused { diagnostics, .. }) => {
@@ -74,7 +74,6 @@ impl Error {
         }
     }
 
-    /// The exit code of this error.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,
@@ -93,7 +92,7 @@ impl Error {
     }
 }
 
-/// A problem as the scheduler tells it, on a line.
+/// Formats a problem that the scheduler reported as one line.
 fn problem(diagnostic: &Json) -> String {
     let text = |key: &str| diagnostic[key].as_str().unwrap_or("");
     let mut line = format!("{}[{}]: {}", text("severity"), text("code"), text("message"));

@@ -1,4 +1,5 @@
-//! Forms that runs wait for, on a terminal: shown, asked field by field, and said how to answer without one.
+//! Forms that a run waits for: shows them, asks for each field at the terminal, and prints the command that answers
+//! them.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -8,11 +9,12 @@ use crate::error::Error;
 use crate::output::text::{one_line, safe};
 use crate::question;
 
-/// In front of a field's name in a form's text, and behind it. Older forms say `$outputs`.
+/// What comes before and after a field's name in the text of a form. Older forms use `$outputs`.
 const PLACES: [&str; 2] = ["{{#$output.", "{{#$outputs."];
 const PLACE_END: &str = "#}}";
 
-/// Asks for an answer: `{"action", "inputs"}` of a form, `{"input"}` of everything else. None when the input ends.
+/// Asks for an answer: `{"action", "inputs"}` for a form, `{"input"}` for other pauses. Returns `None` when the input
+/// ends.
 ///
 /// # Errors
 /// The terminal cannot be read.
@@ -32,7 +34,7 @@ pub(crate) async fn ask(pause: &PauseView, console: &mut Console) -> Result<Opti
     Ok(Some(json!({"action": action, "inputs": inputs})))
 }
 
-/// The text of a form, its fields as `[name]`.
+/// Returns the text of a form, with its fields as `[name]`.
 fn shown(pause: &PauseView) -> String {
     let mut text = format!("{} asks:\n", one_line(&pause.name()));
     let content = if pause.content.is_empty() { &pause.message } else { &pause.content };
@@ -65,7 +67,7 @@ async fn ask_field(
     match field.kind.as_str() {
         "select" if !field.options.is_empty() => label.push_str(&format!(" ({})", field.options.join(", "))),
         "file" => label.push_str(" (URL)"),
-        "file-list" => label.push_str(" (URLs, with blanks in between)"),
+        "file-list" => label.push_str(" (URLs, separated by spaces)"),
         _ => {}
     }
     if let Some(default) = &default {
@@ -90,11 +92,11 @@ async fn ask_field(
 async fn ask_action(pause: &PauseView, console: &mut Console) -> Result<Option<String>, Error> {
     let actions = pause.actions();
     let [first, others @ ..] = actions.as_slice() else {
-        let line = console.ask("Enter to go on: ").await?;
+        let line = console.ask("press Enter to continue: ").await?;
         return Ok(line.map(|_| String::new()));
     };
     if others.is_empty() {
-        let line = console.ask(&format!("Enter for {}: ", one_line(&first.1))).await?;
+        let line = console.ask(&format!("press Enter for {}: ", one_line(&first.1))).await?;
         return Ok(line.map(|_| first.0.clone()));
     }
     for (at, (id, title)) in actions.iter().enumerate() {
@@ -112,7 +114,7 @@ async fn ask_action(pause: &PauseView, console: &mut Console) -> Result<Option<S
     }
 }
 
-/// The command that answers a pause.
+/// Returns the command that answers a pause.
 pub(crate) fn how_to_answer(run: &str, pause: &PauseView) -> String {
     let mut line = format!("tidemill answer {run} {}", pause.pause_id);
     if let Some(asked) = pause.question() {
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_form_is_asked_field_by_field_until_it_fits() {
+    async fn a_form_is_asked_field_by_field_until_each_value_is_valid() {
         let lines = ["", "hot", "warm", "https://h/a.pdf", "perhaps", "2"];
         let (mut console, _, err) = captured_with(&lines);
         let answer = ask(&pause(), &mut console).await.expect("asks").expect("an answer");
@@ -173,7 +175,7 @@ action: ";
     }
 
     #[tokio::test]
-    async fn whoever_leaves_has_not_answered() {
+    async fn ending_the_input_leaves_the_form_unanswered() {
         let (mut console, _, _) = captured_with(&["", "warm"]);
         assert_eq!(ask(&pause(), &mut console).await.expect("asks"), None);
     }

@@ -1,8 +1,9 @@
-//! The `tidemill` command, and the parts of it that other programs and tests use, too.
+//! The `tidemill` command as a library, so that other programs and tests can use parts of it.
 //!
-//! In the order of a call: [`commands`] reads the arguments and has one file per verb; a verb asks a scheduler through
-//! `client`, or brings its own (`stack`: a private Redis, `local`: scheduler and workers in this process, kept in a
-//! `data_folder`); `output` says on the terminal, in plain lines or in JSON what came of it.
+//! The way of a call: [`commands`] reads the arguments and has one file per command. A command talks to a scheduler
+//! through `client`, or starts everything itself: `stack` with a private Redis, and `local` with scheduler and workers
+//! in this process; the data is in a `data_folder`. `output` shows the result on the terminal, as plain lines or as
+//! JSON.
 
 mod client;
 pub mod commands;

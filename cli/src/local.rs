@@ -1,4 +1,4 @@
-//! Scheduler and workers inside this process: the one place where the command touches the two other programs.
+//! Starts a scheduler and workers inside this process. Only this file uses the crates of the two.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tidemill_worker::app::{self as worker, Worker};
 
 use crate::error::Exit;
 
-/// Why they did not start.
+/// The reason why the scheduler or a worker did not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LocalError {
     #[error(transparent)]
@@ -40,7 +40,7 @@ impl LocalError {
     }
 }
 
-/// The running ones.
+/// A running scheduler with its workers.
 pub(crate) struct Local {
     scheduler: Scheduler,
     workers: Vec<Worker>,
@@ -48,10 +48,10 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    /// Starts a scheduler and so many workers on the Redis of the settings.
+    /// Starts a scheduler and the given number of workers on the configured Redis.
     ///
     /// # Errors
-    /// One of them does not start; those that did are stopped again.
+    /// One of them does not start. Those that did start are stopped again.
     pub(crate) async fn start(config: &Config, workers: usize) -> Result<Self, LocalError> {
         let scheduler = scheduler::start(config).await.map_err(LocalError::Scheduler)?;
         let grace = Duration::from_secs(config.worker.grace_seconds);
@@ -68,25 +68,25 @@ impl Local {
         Ok(local)
     }
 
-    /// Where the API listens.
+    /// The address of the API.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.scheduler.addr()
     }
 
-    /// Stops the workers, then the scheduler, which takes in their last results; each within its grace.
+    /// Stops the workers, then the scheduler, which still stores their last results. Each gets its grace period.
     pub(crate) async fn stop(self) {
         let mut stopping = tokio::task::JoinSet::new();
         for worker in self.workers {
             stopping.spawn(worker.stop(self.grace));
         }
-        // A worker that panics at its end has said so in the log.
+        // A worker that panics while it stops has already logged that.
         while stopping.join_next().await.is_some() {}
         self.scheduler.stop().await;
     }
 }
 
 async fn start_worker(config: &Config) -> Result<Worker, LocalError> {
-    // The heartbeat's own store, so that it does not wait for a busy read loop.
+    // The heartbeat has its own store, so that it never waits for a busy read loop.
     let own = config.clone();
     let own_store = move || Ok(RedisStore::new(&own.redis, own.store_limits())? as Arc<dyn Jobs>);
     let jobs = RedisStore::new(&config.redis, config.store_limits())?;

@@ -1,9 +1,9 @@
-//! The `tidemill` command. All of it is in the library, so that tests reach it.
+//! The `tidemill` program. Its code is in the library, so that tests can use it.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Before anything else: as a helper of the sandbox this program is another one.
+    // This must come first: the sandbox starts this same program as its helper.
     if let Some(code) = tidemill_sandbox::helper::run_if_asked() {
         return code;
     }

@@ -1,5 +1,5 @@
-//! Everything that runs needs, brought up in order and taken down in the opposite one: a Redis, a mock model when
-//! asked for, scheduler and workers.
+//! Starts everything that runs need, in order, and stops it in the opposite order: a Redis, on request a mock model,
+//! a scheduler and workers.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,33 +15,31 @@ use crate::redis_server::RedisServer;
 use crate::target::Target;
 use tidemill_mock_llm::{self as mock_llm, MockLlm, Rules, Running};
 
-/// Where the models of a local run are.
+/// The models of a local stack.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ModelArgs {
-    /// Answer model calls from a built-in mock; with =RULES from a rules file
+    /// Answer model calls from a built-in mock; with =RULES according to a rules file
     #[arg(long, value_name = "RULES", num_args = 0..=1, require_equals = true, conflicts_with = "provider_url")]
     pub(crate) mock_llm: Option<Option<PathBuf>>,
-    /// An OpenAI-compatible API for all models, up to /v1; its key is taken from OPENAI_API_KEY
+    /// Send all model calls to this OpenAI-compatible API (URL up to /v1); its key comes from OPENAI_API_KEY
     #[arg(long, value_name = "URL")]
     pub(crate) provider_url: Option<String>,
 }
 
-/// What a stack is to be.
+/// Settings of a stack.
 #[derive(Debug)]
 pub(crate) struct StackSettings<'a> {
-    /// A Redis that is there already; none: one of its own in the data folder.
+    /// A running Redis to use; `None` starts a private one in the data folder.
     pub(crate) redis: Option<&'a str>,
-    /// Where the API listens; none: as the settings say.
+    /// Address for the API; `None` takes it from the settings.
     pub(crate) listen: Option<&'a str>,
-    /// How many workers.
     pub(crate) workers: usize,
-    /// Where models are.
     pub(crate) models: &'a ModelArgs,
-    /// What is logged unless the environment says otherwise.
+    /// The log level unless the environment sets one.
     pub(crate) log_level: &'static str,
 }
 
-/// All of it, running.
+/// A running stack.
 pub(crate) struct Stack {
     local: Local,
     mock: Option<Running>,
@@ -50,10 +48,10 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    /// Starts everything on a data folder.
+    /// Starts a stack on a data folder.
     ///
     /// # Errors
-    /// Something does not start; what had started is stopped again.
+    /// A part does not start. The parts that did start are stopped again.
     pub(crate) async fn start(folder: &DataFolder, settings: &StackSettings<'_>) -> Result<Self, Error> {
         let mut config = configure(folder, settings)?;
         telemetry::start_logs(&config.log);
@@ -80,12 +78,12 @@ impl Stack {
         }
     }
 
-    /// How it is reached.
+    /// The address and key to reach it with.
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
 
-    /// Returns when something that should go on has ended; never when nothing can.
+    /// Returns when the private Redis has ended. Never returns without one.
     pub(crate) async fn broken(&mut self) -> &'static str {
         match &mut self.redis {
             Some(redis) => {
@@ -96,7 +94,7 @@ impl Stack {
         }
     }
 
-    /// Stops everything; `hurry` cuts the waiting for runs short, never Redis's writing.
+    /// Stops everything. `hurry` ends the waiting for runs early, but never the saving of Redis.
     pub(crate) async fn stop(self, hurry: impl Future<Output = ()>) {
         tokio::select! {
             () = self.local.stop() => {}
@@ -111,13 +109,13 @@ impl Stack {
     }
 }
 
-/// Longest time that workers get for what they are at when a stack stops, in seconds: somebody waits at a terminal,
-/// and what is not done is done the next time.
+/// Longest grace period when a stack stops, in seconds: a user waits at the terminal, and unfinished work continues
+/// at the next start.
 const GRACE_SECONDS: u64 = 5;
 
 fn configure(folder: &DataFolder, settings: &StackSettings<'_>) -> Result<Config, Error> {
     let mut sources = Sources::of_process(None, Vec::new());
-    // A flag wins over the environment, and the log level here is only a default.
+    // A flag would win over the environment, but this log level is only a default.
     let says_log =
         |(name, _): &(String, String)| ["TIDEMILL_LOG", "TIDEMILL_LOG_LEVEL"].contains(&name.as_str());
     if !sources.environment.iter().any(says_log) {
@@ -140,7 +138,7 @@ fn configure(folder: &DataFolder, settings: &StackSettings<'_>) -> Result<Config
     if config.files == FilesConfig::default() {
         config.files.url = folder.files().display().to_string().into();
     }
-    // Several workers in one process: the scheduler's port serves health and metrics of all.
+    // Several workers in one process: the scheduler's port serves health and metrics for all of them.
     config.worker.listen = String::new();
     config.worker.grace_seconds = config.worker.grace_seconds.min(GRACE_SECONDS);
     config.scheduler.grace_seconds = config.scheduler.grace_seconds.min(GRACE_SECONDS);
@@ -158,22 +156,22 @@ async fn start_mock(models: &ModelArgs, config: &mut Config) -> Result<Option<Ru
         .await
         .map_err(|error| Error::Failed(format!("cannot start the mock model: {error}")))?;
     use_provider(config, &mock.base_url(), None);
-    // So that a workflow that names no profile in particular can be tried without one.
+    // So that a workflow that names no profile works without any settings.
     let text = |text: &str| text.to_string().into();
     let table = [("provider".into(), text("default")), ("model".into(), text("mock"))];
     config.profiles.entry("default".into()).or_insert_with(|| table.into_iter().collect());
     Ok(Some(mock))
 }
 
-/// What a profile has of a connection of its own, in both spellings.
+/// Keys with which a profile sets its own connection, in both spellings.
 const OWN_CONNECTION: [&str; 7] =
     ["base_url", "baseUrl", "api_key", "apiKey", "api_key_env", "apiKeyEnv", "headers"];
 
-/// Sends every model call of every provider, and of every profile of the settings, to one address.
+/// Sends all model calls to one address, whatever provider or profile they use.
 fn use_provider(config: &mut Config, url: &str, key_from: Option<&str>) {
     let text = |text: &str| text.to_string().into();
     let mut table: Vec<(String, _)> = vec![("base_url".into(), text(url))];
-    // A server on one's own machine may need no key.
+    // A server on the same machine may need no key.
     table.extend(
         key_from
             .filter(|variable| std::env::var_os(variable).is_some())
@@ -191,7 +189,7 @@ fn use_provider(config: &mut Config, url: &str, key_from: Option<&str>) {
 }
 
 fn url_of(addr: SocketAddr) -> String {
-    // Who listens everywhere is reached here.
+    // A scheduler that listens on all addresses is reachable on this machine.
     let host = match addr.ip() {
         ip if !ip.is_unspecified() => ip,
         std::net::IpAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
@@ -200,7 +198,7 @@ fn url_of(addr: SocketAddr) -> String {
     format!("http://{}", SocketAddr::new(host, addr.port()))
 }
 
-/// The rules of a file; without one, the friendly mock.
+/// Loads the rules of a file. Without a file, returns the rules of the friendly mock.
 ///
 /// # Errors
 /// The file cannot be used.
@@ -216,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn profiles_of_the_settings_go_to_the_one_address_too() {
+    fn configured_profiles_use_the_given_address_too() {
         let own =
             json!({"provider": "OPENAI_CHAT", "model": "m", "api_key_env": "K", "baseUrl": "http://h/v1"});
         let relay = json!({"provider": "HUMAN_RELAY", "model": "person"});

@@ -1,4 +1,4 @@
-//! Which scheduler a verb talks to: the one that was named, else the `tidemill dev` that runs in this folder.
+//! Finds the scheduler that a command talks to: the one named by the user, or else the `tidemill dev` of this folder.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,10 @@ use clap::Args;
 
 use crate::data_folder::{self, Address};
 
-/// Where a scheduler is when nothing says otherwise.
+/// The address that is used when neither arguments nor the data folder give one.
 pub(crate) const URL_DEFAULT: &str = "http://127.0.0.1:8700";
 
-/// A scheduler and the key that opens it.
+/// The address and the admin key of a scheduler.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) url: String,
@@ -17,24 +17,24 @@ pub(crate) struct Target {
 }
 
 impl std::fmt::Debug for Target {
-    // The key stays out of logs.
+    // The key must not get into logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Target").field("url", &self.url).finish_non_exhaustive()
     }
 }
 
-/// The arguments of every verb that asks a scheduler.
+/// The arguments of every command that talks to a scheduler.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TargetArgs {
     /// Address of the scheduler [default: the `tidemill dev` of this folder, else http://127.0.0.1:8700]
     #[arg(long, env = "TIDEMILL_URL", hide_env_values = true)]
     pub(crate) url: Option<String>,
-    /// Its admin key
+    /// Admin key of the scheduler
     #[arg(long, env = "TIDEMILL_KEY", hide_env_values = true)]
     pub(crate) key: Option<String>,
 }
 
-/// The folder of `tidemill dev`, for verbs that look there.
+/// The folder of `tidemill dev`, for commands that read it.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FolderArgs {
     /// Data folder of `tidemill dev`
@@ -49,7 +49,7 @@ impl Default for FolderArgs {
 }
 
 impl TargetArgs {
-    /// The scheduler that was named; none when neither address nor key was given.
+    /// Returns the scheduler that the user named; `None` without an address and a key.
     pub(crate) fn named(&self) -> Option<Target> {
         let set = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         match (
@@ -63,13 +63,13 @@ impl TargetArgs {
         }
     }
 
-    /// The scheduler that was named, or the one of the data folder, or the default.
+    /// Returns the scheduler that the user named, or the one of the data folder, or the default.
     pub(crate) fn resolve(&self, folder: &FolderArgs) -> Target {
         let running = data_folder::address(&folder.data).map(|Address { url, key }| Target { url, key });
         let fallback = || Target { url: URL_DEFAULT.into(), key: String::new() };
         match (self.named(), running) {
             (None, running) => running.unwrap_or_else(fallback),
-            // The address alone was named, and it is that of the folder: its key fits.
+            // Only the address was named and it is the one of the folder, so the folder's key fits.
             (Some(named), Some(running)) if named.key.is_empty() && named.url == running.url => running,
             (Some(named), _) => named,
         }

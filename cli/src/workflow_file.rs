@@ -1,4 +1,4 @@
-//! Workflow files from the disk: read, checked, their problems shown.
+//! Reads workflow files from disk, checks them and shows their problems.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use tidemill_common::nodes::start::InputField;
 use crate::console::Console;
 use crate::error::Error;
 
-/// A file and what was found in it.
+/// A file and the result of checking it.
 #[derive(Debug)]
 pub(crate) struct WorkflowFile {
     pub(crate) path: PathBuf,
@@ -18,7 +18,7 @@ pub(crate) struct WorkflowFile {
     pub(crate) imported: Imported,
 }
 
-/// A file that can be run.
+/// A workflow that can be run.
 #[derive(Debug)]
 pub(crate) struct Workflow {
     pub(crate) path: PathBuf,
@@ -30,7 +30,7 @@ impl WorkflowFile {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// It cannot be read at all. Whatever is wrong inside is in `imported`.
+    /// The file cannot be read. Problems inside the file are in `imported` instead.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let source = std::fs::read(path)
             .map_err(|error| Error::Usage(format!("cannot read {}: {error}", path.display())))?;
@@ -38,15 +38,15 @@ impl WorkflowFile {
         Ok(Self { path: path.into(), source, imported })
     }
 
-    /// Its problems with the lines concerned.
+    /// Formats the problems with the lines that they are about.
     pub(crate) fn problems(&self) -> String {
         render_for_people(&self.path.display().to_string(), &self.source, &self.imported.diagnostics)
     }
 
-    /// Shows its problems; gives it when it can be run.
+    /// Shows the problems and returns the workflow if it can be run.
     ///
     /// # Errors
-    /// It cannot.
+    /// The workflow cannot be run.
     pub(crate) fn usable(self, console: &mut Console) -> Result<Workflow, Error> {
         if !self.imported.diagnostics.is_empty() {
             console.note(self.problems().trim_end());
@@ -63,32 +63,30 @@ impl WorkflowFile {
         Ok(Workflow { path: self.path, text, graph })
     }
 
-    /// Its problems.
     pub(crate) fn diagnostics(&self) -> &[Diagnostic] {
         &self.imported.diagnostics
     }
 }
 
 impl Workflow {
-    /// The inputs that its form declares.
+    /// The inputs that the start form declares.
     pub(crate) fn form(&self) -> &[InputField] {
         match &self.graph.node(self.graph.root).data {
             NodeData::Start(start) => &start.variables,
-            // Whatever else a run can begin with has no form.
+            // The other kinds of start nodes have no form.
             _ => &[],
         }
     }
-    /// Whether it is a chatflow.
+    /// Returns true for a chatflow.
     pub(crate) fn is_chat(&self) -> bool {
         self.graph.mode == AppMode::Chat
     }
-    /// What people call it.
     pub(crate) fn name(&self) -> String {
         if self.graph.name.is_empty() { self.path.display().to_string() } else { self.graph.name.clone() }
     }
 }
 
-/// `1 error`, `2 errors`.
+/// Formats a number with its noun: `1 error`, `2 errors`.
 pub(crate) fn count(number: usize, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }

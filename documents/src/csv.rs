@@ -1,8 +1,8 @@
-//! A table as text, and tables as Markdown.
+//! Reads CSV and writes Markdown tables.
 
 use crate::ExtractError;
 
-/// The rows as a Markdown table; the first one is its head.
+/// Returns the rows as a Markdown table. The first row is the head.
 pub(crate) fn extract(text: &str) -> Result<String, ExtractError> {
     let mut out = String::new();
     let mut push = |cells: &[String]| {
@@ -28,14 +28,14 @@ pub(crate) fn extract(text: &str) -> Result<String, ExtractError> {
     Ok(out)
 }
 
-/// The text cut into empty lines, which are rows without cells, and what lies between them: the reader in use passes
-/// empty lines over. Lines within quotes are none.
+/// Splits the text into empty lines and the parts between them. Empty lines become rows without cells, but the CSV
+/// reader would skip them. Empty lines within quotes do not count.
 fn blocks(text: &str) -> Vec<&str> {
     let (mut blocks, mut begin, mut line) = (Vec::new(), 0, 0);
     let (mut quoted, mut at_cell) = (false, true);
     for (at, byte) in text.bytes().enumerate() {
         match byte {
-            // Two in a row close and open again.
+            // Two quotes in a row: the cell closes and opens again.
             b'"' if quoted => quoted = false,
             b'"' if at_cell || text[..at].ends_with('"') => quoted = true,
             b'\n' if !quoted => {
@@ -54,14 +54,14 @@ fn blocks(text: &str) -> Vec<&str> {
     blocks
 }
 
-/// One row of a Markdown table, with the line's end.
+/// Appends one row of a Markdown table with its line break.
 pub(crate) fn push_row(out: &mut String, cells: &[String]) {
     out.push_str("| ");
     out.push_str(&cells.join(" | "));
     out.push_str(" |\n");
 }
 
-/// The cells below the head: as many dashes as a cell has characters.
+/// Returns the cells below the head, each with as many dashes as the head's cell has characters.
 pub(crate) fn rule(head: &[String]) -> Vec<String> {
     head.iter().map(|cell| "-".repeat(cell.chars().count())).collect()
 }

@@ -1,10 +1,10 @@
-//! Bytes as text, whatever charset they are in.
+//! Decodes bytes of any charset to text.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::Encoding;
 
-/// The text: by its mark, else UTF-8 if it is that, else what it most likely is. Bytes that mean nothing are dropped, and
-/// so is the mark.
+/// Decodes text by its byte order mark; without one as UTF-8 if it is valid, or else in the most likely charset. Drops
+/// the mark and bytes that are not valid.
 pub(crate) fn text(bytes: &[u8]) -> String {
     if let Some((encoding, mark)) = Encoding::for_bom(bytes) {
         return without_losses(encoding, &bytes[mark..]);

@@ -1,10 +1,10 @@
-//! Word: paragraphs as lines and tables as Markdown, in the order of the body.
+//! Word documents: paragraphs become lines and tables become Markdown, in the order of the body.
 
 use crate::package::Package;
 use crate::xml::Element;
 use crate::{ExtractError, Limits};
 
-/// The body as text.
+/// Returns the text of the body.
 pub(crate) fn extract(bytes: &[u8], limits: Limits) -> Result<String, ExtractError> {
     let document = Package::open(bytes, limits)?.xml("word/document.xml")?;
     let body = document.child("body").ok_or_else(|| ExtractError::Broken("it has no body".into()))?;
@@ -19,7 +19,7 @@ pub(crate) fn extract(bytes: &[u8], limits: Limits) -> Result<String, ExtractErr
     Ok(items.join("\n"))
 }
 
-/// What its runs show. Text boxes and removed text are not part of it.
+/// Returns the text of the paragraph's runs, without text boxes and deleted text.
 fn paragraph(paragraph: &Element) -> String {
     let mut out = String::new();
     for part in paragraph.elements() {
@@ -40,7 +40,7 @@ fn run(run: &Element, out: &mut String) {
             "t" => out.push_str(&part.text()),
             "tab" | "ptab" => out.push('\t'),
             "cr" => out.push('\n'),
-            // Breaks of pages and columns show nothing.
+            // Breaks of pages and columns have no text.
             "br" if matches!(part.attribute("type"), None | Some("textWrapping")) => out.push('\n'),
             "noBreakHyphen" => out.push('-'),
             _ => {}
@@ -48,7 +48,7 @@ fn run(run: &Element, out: &mut String) {
     }
 }
 
-/// A table in which something stands; one that is empty is left out. Cells that span columns or rows stand in each.
+/// Returns a table as Markdown, or `None` if it is empty. A cell that spans columns or rows is repeated in each.
 fn table(table: &Element) -> Option<String> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for row in table.elements().filter(|element| element.name == "tr") {

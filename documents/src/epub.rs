@@ -1,9 +1,9 @@
-//! Books: the text of their chapters, in the order in which they are read.
+//! EPUB books: the text of the chapters in reading order.
 
 use crate::package::{Package, beside};
 use crate::{ExtractError, Limits, html};
 
-/// The chapters of the spine.
+/// Returns the text of the chapters in the spine.
 pub(crate) fn extract(bytes: &[u8], limits: Limits) -> Result<String, ExtractError> {
     let mut package = Package::open(bytes, limits)?;
     let container = package.xml("META-INF/container.xml")?;
@@ -28,7 +28,7 @@ pub(crate) fn extract(bytes: &[u8], limits: Limits) -> Result<String, ExtractErr
     Ok(chapters.join("\n"))
 }
 
-/// A path as it is, not as URLs write it.
+/// Decodes the URL escapes of a path.
 fn decoded(path: &str) -> String {
     let bytes = path.as_bytes();
     let hex = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));

@@ -1,4 +1,5 @@
-//! Excel: each sheet as a Markdown table, with cells as pandas shows them, since that is what Dify reads them with.
+//! Excel: each sheet becomes a Markdown table. Cells are formatted as pandas does it, because Dify reads them with
+//! pandas.
 
 use std::io::Cursor;
 
@@ -7,12 +8,12 @@ use calamine::{Data, Range, Reader, Sheets, Xls, Xlsx};
 use crate::package::Package;
 use crate::{ExtractError, Limits, csv};
 
-/// Most cells of one sheet: one cell far out makes a sheet as large as it pleases.
+/// Most cells of one sheet. A single cell far away from the others can make a sheet very large.
 const CELLS_MAX: usize = 5_000_000;
-/// How an archive begins; what begins otherwise is of the older kind.
+/// The first bytes of an archive; files of the older format begin differently.
 const ARCHIVE: &[u8] = b"PK";
 
-/// The sheets, one behind the other. A sheet that is broken is left out.
+/// Returns the sheets one after the other. Damaged sheets are left out.
 pub(crate) fn extract(bytes: &[u8], limits: Limits) -> Result<String, ExtractError> {
     let source = Cursor::new(bytes);
     let mut book = if bytes.starts_with(ARCHIVE) {
@@ -46,7 +47,7 @@ fn sheet(range: &Range<Data>, out: &mut String) -> Result<(), ExtractError> {
     let head = head((0..columns).map(|column| at(0, column)));
     let kinds: Vec<Kind> =
         (0..columns).map(|column| Kind::of((1..rows).map(|row| at(row, column)))).collect();
-    // In a row all numbers are of one kind, if there is nothing else in the table.
+    // If a table has only numbers, all numbers of a row have the same type.
     let numeric = kinds.iter().all(|kind| matches!(kind, Kind::Whole | Kind::Float));
     let floats = numeric && kinds.contains(&Kind::Float);
     csv::push_row(out, &head);
@@ -62,12 +63,12 @@ fn sheet(range: &Range<Data>, out: &mut String) -> Result<(), ExtractError> {
             .collect();
         csv::push_row(out, &cells);
     }
-    // Rows are joined by line breaks: the last one has none.
+    // Rows are separated by line breaks, so the last row has none.
     out.pop();
     Ok(())
 }
 
-/// The names of the columns: those without one are numbered, of two with one name the second is.
+/// Returns the column names. Columns without a name and repeated names get a number.
 fn head<'a>(cells: impl Iterator<Item = &'a Data>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (at, cell) in cells.enumerate() {
@@ -83,16 +84,16 @@ fn head<'a>(cells: impl Iterator<Item = &'a Data>) -> Vec<String> {
     names
 }
 
-/// What the cells of a column are together.
+/// The common type of the cells in a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Whole numbers, none missing.
+    /// Whole numbers without gaps.
     Whole,
-    /// Numbers; a column with gaps is one, whatever its numbers are, and so is an empty one.
+    /// Numbers. Also the type of any column of numbers with gaps, and of an empty column.
     Float,
-    /// Moments, perhaps with gaps.
+    /// Dates and times, possibly with gaps.
     Moment,
-    /// Anything.
+    /// Any other mix of values.
     Mixed,
 }
 
@@ -123,7 +124,7 @@ impl Kind {
     }
 }
 
-/// Nothing, or what pandas takes for nothing.
+/// Returns true for an empty cell and for texts that pandas reads as missing.
 fn is_missing(cell: &Data) -> bool {
     const NOTHING: [&str; 18] = [
         "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>",

@@ -1,8 +1,8 @@
-//! The text of a page of HTML, well formed or not: one line a block.
+//! The text of an HTML page, one line per block. Also works for pages that are not well formed.
 
 use super::Page;
 
-/// Elements that begin a line.
+/// Elements that begin a new line.
 const BLOCKS: &[&str] = &[
     "address",
     "article",
@@ -43,7 +43,7 @@ const BLOCKS: &[&str] = &[
 /// Elements whose content is not shown.
 const HIDDEN: &[&str] = &["script", "style", "head", "template"];
 
-/// The lines of the page, white space within them as it is shown, none empty.
+/// Returns the non-empty lines of the page, with white space collapsed as browsers do it.
 pub(crate) fn text(source: &str) -> String {
     let mut out = String::new();
     let mut rest = source;
@@ -61,7 +61,7 @@ pub(crate) fn text(source: &str) -> String {
             rest = "";
             break;
         };
-        // A sign that begins no tag is text.
+        // A `<` that begins no tag is text.
         if !tag.starts_with(|c: char| c.is_ascii_alphabetic() || "/!?".contains(c)) {
             if hidden.is_none() {
                 out.push('<');
@@ -90,9 +90,9 @@ pub(crate) fn text(source: &str) -> String {
     lines.join("\n")
 }
 
-/// The page with what it says of itself.
+/// Returns the page with its title and author.
 pub(crate) fn page(source: &str) -> Page {
-    // Case aside, names of tags are ASCII, so places are the same in both.
+    // Only ASCII letters change, so positions are the same in both texts.
     let lower = source.to_ascii_lowercase();
     let title = element(&lower, "title").map_or(String::new(), |inside| text(&source[inside]));
     let main = ["article", "main", "body"].iter().find_map(|name| element(&lower, name));
@@ -100,7 +100,7 @@ pub(crate) fn page(source: &str) -> Page {
     Page { title, author: author(source, &lower), text: shown }
 }
 
-/// What stands between the first beginning of an element and its last end.
+/// Returns the range between the first start tag of an element and its last end tag.
 fn element(lower: &str, name: &str) -> Option<std::ops::Range<usize>> {
     let begins = lower.match_indices(&format!("<{name}")).find(|(at, tag)| {
         lower[at + tag.len()..].starts_with(|c: char| c == '>' || c.is_ascii_whitespace())
@@ -124,12 +124,12 @@ fn author(source: &str, lower: &str) -> String {
         let quote = shown[from..].chars().next().filter(|c| matches!(c, '"' | '\''))?;
         shown[from + 1..].split(quote).next()
     });
-    let mut said = String::new();
-    push_words(&mut said, content.unwrap_or_default());
-    said.trim().to_owned()
+    let mut name = String::new();
+    push_words(&mut name, content.unwrap_or_default());
+    name.trim().to_owned()
 }
 
-/// Adds text with runs of white space as one blank.
+/// Appends text, with each run of white space as one space.
 fn push_words(out: &mut String, text: &str) {
     for c in unescaped(text).chars() {
         match c.is_whitespace() && c != '\u{a0}' {
@@ -146,7 +146,7 @@ fn unescaped(text: &str) -> String {
     while let Some(at) = rest.find('&') {
         out.push_str(&rest[..at]);
         rest = &rest[at + 1..];
-        // No name is longer; a sign without an end is text.
+        // No supported name is longer. An `&` without an end is text.
         let end = rest.bytes().take(12).position(|byte| byte == b';');
         let known = end.and_then(|end| entity(rest.get(..end)?).map(|c| (c, end)));
         match known {
@@ -161,7 +161,7 @@ fn unescaped(text: &str) -> String {
     out
 }
 
-/// The character of a name between `&` and `;`. Of names only the usual ones.
+/// Returns the character of an entity name (between `&` and `;`). Knows only the common names.
 pub(crate) fn entity(name: &str) -> Option<char> {
     if let Some(number) = name.strip_prefix('#') {
         let code = match number.strip_prefix(['x', 'X']) {
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_says_what_it_is_called_who_wrote_it_and_what_stands_in_its_main_part() {
+    fn a_page_gives_its_title_its_author_and_the_text_of_its_main_part() {
         let whole = "<!DOCTYPE html><HTML><head><TITLE>Wood &amp; Water</TITLE><meta name=\"author\" content=\"A. &amp; B.\">\
                      </head><body><nav>Home</nav><Main class=x><h1>Wood</h1><p>It\n floats.</p></Main><footer>©</footer></body></HTML>";
         for (source, title, author, text) in [

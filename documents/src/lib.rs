@@ -1,8 +1,9 @@
-//! Text out of documents: bytes and a format go in, text comes out, as Dify's document extractor gives it.
+//! Extracts the text of documents in the way of Dify's document extractor.
 //!
-//! Nothing here reads files, calls out or keeps time. What a document may unpack to and how deep it may nest is bounded; how
-//! long a parser may take and what it may use is the business of the process that runs it, since the parsers of PDF and
-//! tables are others' work. [`extract`] is the one door; what users should know is in `docs/nodes/document-extractor.md`.
+//! This crate does not read files, use the network or measure time. It limits how far a document may unpack and how
+//! deep it may nest. It does not limit the time and memory of a parser: the parsers for PDF and tables are foreign
+//! code, so the process that runs them has to. [`extract`] is the entry point; `docs/nodes/document-extractor.md` is
+//! for users.
 
 mod csv;
 mod decode;
@@ -24,30 +25,30 @@ use tidemill_common::nodes::document_extractor::Format;
 use tidemill_common::value::pyjson;
 use tidemill_common::value::pyrepr::{JsonLayout, json_into};
 
-/// What a document may ask for.
+/// Limits for one document.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Most bytes that all parts of a packed document may have when they are unpacked.
+    /// Most bytes of all parts of an archive after unpacking.
     pub unpacked_bytes: u64,
-    /// Most bytes of text.
+    /// Most bytes of extracted text.
     pub text_bytes: u64,
 }
 
-/// Why a document has no text.
+/// The reason why a document has no text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExtractError {
-    /// It is not what it is said to be, or damaged.
+    /// The document is damaged or of another format.
     #[error("{0}")]
     Broken(String),
-    /// It unpacks to more than is allowed.
+    /// The document unpacks to more than is allowed.
     #[error("it unpacks to more than {0} bytes (documents.memory_bytes_max)")]
     Unpacked(u64),
-    /// It holds more text than is allowed.
+    /// The document has more text than is allowed.
     #[error("it holds more than {0} bytes of text (documents.text_bytes_max)")]
     Text(u64),
-    /// Nothing here reads this format.
+    /// No parser for this format is built in.
     #[error(
-        "nothing here reads documents of type {0}; set documents.unstructured_url (UNSTRUCTURED_API_URL)"
+        "documents of type {0} cannot be read; to send them to an Unstructured service, set documents.unstructured_url (UNSTRUCTURED_API_URL)"
     )]
     Foreign(&'static str),
 }
@@ -58,10 +59,10 @@ impl ExtractError {
     }
 }
 
-/// The text of a document.
+/// Returns the text of a document.
 ///
 /// # Errors
-/// [`ExtractError`]. A parser that panics is the caller's to catch.
+/// [`ExtractError`]. The caller has to catch panics of parsers.
 pub fn extract(format: Format, bytes: &[u8], limits: Limits) -> Result<String, ExtractError> {
     let text = match format {
         Format::Text => decode::text(bytes),
@@ -85,18 +86,18 @@ pub fn extract(format: Format, bytes: &[u8], limits: Limits) -> Result<String, E
     }
 }
 
-/// A page of the web, as a reader sees it.
+/// The readable part of a web page.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Page {
-    /// What it is called; empty when it does not say.
+    /// The title; empty when the page has none.
     pub title: String,
-    /// Who wrote it; empty when it does not say.
+    /// The author; empty when the page names none.
     pub author: String,
-    /// What it says, a line a block: its main part, where it marks one.
+    /// The text, one line per block. If the page marks its main part, only that part.
     pub text: String,
 }
 
-/// Reads a page of HTML, in whatever encoding, well formed or not.
+/// Reads an HTML page in any encoding. It need not be well formed.
 pub fn page(bytes: &[u8]) -> Page {
     html::page(&decode::text(bytes))
 }

@@ -1,10 +1,10 @@
-//! OpenDocument text: paragraphs and headings as lines, rows of tables as lines of cells.
+//! OpenDocument text: paragraphs and headings become lines, table rows become lines of cells.
 
 use crate::package::Package;
 use crate::xml::{Element, Node};
 use crate::{ExtractError, Limits};
 
-/// The text of the document.
+/// Returns the text of the document.
 pub(crate) fn extract(bytes: &[u8], limits: Limits) -> Result<String, ExtractError> {
     let content = Package::open(bytes, limits)?.xml("content.xml")?;
     let body = content.find("text").ok_or_else(|| ExtractError::Broken("it has no text".into()))?;
@@ -25,7 +25,7 @@ fn blocks(element: &Element, lines: &mut Vec<String>) {
                 });
                 lines.push(cells.collect::<Vec<_>>().join("\t"));
             }
-            // What was removed and is kept for the record.
+            // Deleted text that change tracking keeps.
             "tracked-changes" => {}
             _ => blocks(child, lines),
         }
@@ -36,14 +36,14 @@ fn inline(element: &Element) -> String {
     let mut out = String::new();
     for child in &element.children {
         match child {
-            // Line breaks in the file are blanks; blanks that count are elements.
+            // Line breaks in the file are only spaces; spaces that count are elements of their own.
             Node::Text(text) => out.push_str(&text.replace(['\n', '\r', '\t'], " ")),
             Node::Element(inner) => match inner.name.as_str() {
                 "tab" => out.push('\t'),
                 "line-break" => out.push('\n'),
                 "s" => {
                     let count: usize = inner.attribute("c").and_then(|c| c.parse().ok()).unwrap_or(1);
-                    // More is no text any more.
+                    // A larger number is not text but an attack or an error.
                     out.extend(std::iter::repeat_n(' ', count.min(1_000)));
                 }
                 "annotation" => {}

@@ -1,5 +1,5 @@
-//! Documents that are zip archives of XML. What is unpacked counts against one budget, so that no archive makes more of
-//! itself than it is allowed to.
+//! Documents that are zip archives of XML. All unpacking of a document shares one budget, so that an archive cannot
+//! grow beyond its limit.
 
 use std::io::{Cursor, Read};
 
@@ -8,7 +8,7 @@ use zip::ZipArchive;
 use crate::xml::{self, Element};
 use crate::{ExtractError, Limits, decode};
 
-/// An archive.
+/// An archive and its remaining budget.
 pub(crate) struct Package<'a> {
     archive: ZipArchive<Cursor<&'a [u8]>>,
     limit: u64,
@@ -21,7 +21,7 @@ impl<'a> Package<'a> {
         Ok(Self { archive, limit: limits.unpacked_bytes, left: limits.unpacked_bytes })
     }
 
-    /// A part's bytes; none when there is no such part. Some writers put `\` into names.
+    /// Returns a part's bytes, or `None` if the part does not exist. Some writers use `\` in names.
     pub(crate) fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>, ExtractError> {
         let name = name.trim_start_matches('/');
         let is_it = |known: &str| known.replace('\\', "/") == name;
@@ -35,18 +35,18 @@ impl<'a> Package<'a> {
         Ok(Some(bytes))
     }
 
-    /// A part as text; an error when there is no such part.
+    /// Returns a part as text, or an error if the part does not exist.
     pub(crate) fn text(&mut self, name: &str) -> Result<String, ExtractError> {
         let bytes = self.part(name)?.ok_or_else(|| ExtractError::Broken(format!("it has no part {name}")))?;
         Ok(decode::text(&bytes))
     }
 
-    /// A part as XML; an error when there is no such part.
+    /// Returns a part as XML, or an error if the part does not exist.
     pub(crate) fn xml(&mut self, name: &str) -> Result<Element, ExtractError> {
         xml::parse(&self.text(name)?)
     }
 
-    /// Unpacks everything and keeps nothing: for parsers that unpack on their own.
+    /// Unpacks everything once only to count it, for parsers that do their own unpacking.
     pub(crate) fn weigh(&mut self) -> Result<(), ExtractError> {
         for at in 0..self.archive.len() {
             let part = self.archive.by_index(at).map_err(ExtractError::broken)?;
@@ -58,7 +58,7 @@ impl<'a> Package<'a> {
     }
 }
 
-/// A path that is named from within the folder of another part.
+/// Resolves a path relative to the folder of another part.
 pub(crate) fn beside(part: &str, target: &str) -> String {
     if let Some(absolute) = target.strip_prefix('/') {
         return absolute.to_owned();

@@ -6,14 +6,14 @@ use crate::{ExtractError, Limits};
 
 const PRESENTATION: &str = "ppt/presentation.xml";
 
-/// One line a paragraph or row of a table.
+/// Returns one line per paragraph or table row.
 pub(crate) fn extract(bytes: &[u8], limits: Limits) -> Result<String, ExtractError> {
     let mut package = Package::open(bytes, limits)?;
     let presentation = package.xml(PRESENTATION)?;
     let relations = package.xml("ppt/_rels/presentation.xml.rels")?;
     let mut slides = Vec::new();
     presentation.each("sldId", &mut |slide| {
-        // Two attributes are called `id`, and the slide's part is named by the one that refers to a relation.
+        // Two attributes are called `id`. The one that matches a relation names the slide's part.
         let related = slide.attributes.iter().filter(|(name, _)| name == "id").find_map(|(_, id)| {
             relations.elements().find(|relation| relation.attribute("Id") == Some(id))?.attribute("Target")
         });
@@ -38,7 +38,7 @@ fn walk(element: &Element, lines: &mut Vec<String>) {
                 });
                 push(cells.collect::<Vec<_>>().join("\t"), lines);
             }
-            // What an older program would show in the place of the same thing.
+            // A replacement for older programs, with the same content again.
             "Fallback" => {}
             _ => walk(child, lines),
         }

@@ -1,10 +1,10 @@
-//! Java's properties: one `key: value` a line.
+//! Java properties: one `key: value` per line.
 
-/// The lines, with comments and blank ones where they are.
+/// Returns the lines; comments and empty lines stay where they are.
 pub(crate) fn extract(text: &str) -> String {
     let mut out: Vec<String> = Vec::new();
     let breaks = ['\n', '\r', '\x0b', '\x0c', '\x1c', '\x1d', '\x1e', '\u{85}', '\u{2028}', '\u{2029}'];
-    // `\r\n` is one break; a break at the end begins no line.
+    // `\r\n` is one line break. A break at the end does not begin another line.
     let text = text.replace("\r\n", "\n");
     let text = text.strip_suffix(breaks).unwrap_or(&text);
     for line in text.split(breaks) {

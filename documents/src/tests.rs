@@ -1,4 +1,4 @@
-//! Documents that the tests make themselves.
+//! Tests with documents that the tests build themselves.
 
 use std::io::{Cursor, Write};
 
@@ -37,7 +37,7 @@ fn texts_are_read_in_any_charset() {
 }
 
 #[test]
-fn json_and_tables_and_properties_are_laid_out_anew() {
+fn json_tables_and_properties_are_formatted_again() {
     assert_eq!(
         text(Format::Json, r#"{"b":1,"a":["é",null]}"#),
         "{\n  \"b\": 1,\n  \"a\": [\n    \"é\",\n    null\n  ]\n}"
@@ -99,7 +99,7 @@ fn yaml_is_written_as_pyyaml_writes_it() {
 }
 
 #[test]
-fn subtitles_are_utterances_and_a_cue_without_a_speaker_repeats() {
+fn subtitles_are_lines_per_speaker_and_a_cue_without_a_speaker_repeats() {
     let cues = |cues: &[&str]| {
         let cues: Vec<String> =
             cues.iter().map(|words| format!("00:01.000 --> 00:02.000\n{words}\n")).collect();
@@ -162,7 +162,7 @@ fn slides_come_in_the_order_of_the_presentation() {
 }
 
 #[test]
-fn books_are_read_along_their_spine_and_odt_with_its_blanks() {
+fn books_are_read_in_the_order_of_their_spine_and_odt_keeps_its_spaces() {
     let book = archive(&[
         (
             "META-INF/container.xml",
@@ -227,7 +227,7 @@ fn sheets_are_tables_as_pandas_shows_them() {
 }
 
 #[test]
-fn sheets_of_the_old_binary_format_are_the_same_tables() {
+fn sheets_of_the_old_binary_format_give_the_same_tables() {
     let book = include_bytes!("samples/table.xls");
     assert_eq!(
         text(Format::Excel, book),
@@ -238,7 +238,7 @@ fn sheets_of_the_old_binary_format_are_the_same_tables() {
 }
 
 #[test]
-fn mails_are_what_they_say() {
+fn mails_give_the_text_of_their_body() {
     let head = "From: a@example.org\r\nSubject: Hello\r\nMIME-Version: 1.0\r\n";
     let plain =
         format!("{head}Content-Type: text/plain; charset=utf-8\r\n\r\nDear Bo,\r\n\r\n  see you.\r\n");
@@ -249,7 +249,7 @@ fn mails_are_what_they_say() {
     assert_eq!(text(Format::Eml, html), "Dear\u{a0}Bo,\nsee you.");
 }
 
-/// A PDF of one page that shows a line of text.
+/// Builds a PDF with one page that shows one line of text.
 fn pdf(line: &str) -> String {
     let stream = format!("BT /F1 24 Tf 72 700 Td ({line}) Tj ET");
     let objects = [
@@ -272,13 +272,13 @@ fn pdf(line: &str) -> String {
 }
 
 #[test]
-fn the_text_of_a_pdf_is_found() {
+fn the_text_of_a_pdf_is_extracted() {
     assert_eq!(text(Format::Pdf, pdf("Hello from a page")).trim(), "Hello from a page");
     assert!(extract(Format::Pdf, b"%PDF-1.4 broken", LIMITS).is_err());
 }
 
 #[test]
-fn what_is_broken_or_grows_too_large_is_an_error() {
+fn damaged_or_too_large_documents_are_errors() {
     for format in [Format::Docx, Format::Excel, Format::Pptx, Format::Epub, Format::Odt] {
         for bytes in [&b"PK no archive"[..], b"", &archive(&[("other", "x")])] {
             assert!(matches!(extract(format, bytes, LIMITS), Err(ExtractError::Broken(_))), "{format:?}");

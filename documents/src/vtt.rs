@@ -1,8 +1,8 @@
-//! Subtitles: who says what, one line a speaker.
+//! Subtitles (WebVTT): one line per speech of a speaker.
 
-/// One line an utterance, `speaker "text"`; what one speaker says in cues that follow one another is one utterance.
+/// Returns one line `speaker "text"` per speech. Consecutive cues of one speaker are one speech.
 ///
-/// Behind the first cue, one without a speaker repeats what was gathered so far instead of its own words: so does Dify.
+/// A cue without a speaker after the first cue repeats the speech collected so far and loses its own words, as in Dify.
 pub(crate) fn extract(text: &str) -> String {
     let mut spoken: Vec<(String, String)> = cues(text);
     if spoken.is_empty() {
@@ -24,7 +24,7 @@ pub(crate) fn extract(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Speaker and words of each cue.
+/// Returns the speaker and the words of each cue.
 fn cues(text: &str) -> Vec<(String, String)> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     text.split("\n\n")
@@ -36,7 +36,7 @@ fn cues(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The speaker that `<v …>` names, and the words without any tags.
+/// Returns the speaker that `<v …>` names, and the words without tags.
 fn voice(words: &str) -> (String, String) {
     let speaker = words
         .find("<v")

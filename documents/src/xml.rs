@@ -1,15 +1,15 @@
-//! XML as a tree. Depth is bounded, since what walks the tree goes down with it; entities beyond XML's own are HTML's usual
-//! ones, and none expands to more than a character.
+//! Parses XML to a tree. The depth is limited, because code that walks the tree is recursive. Besides the entities of
+//! XML it knows the common ones of HTML; each stands for a single character.
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
 use crate::{ExtractError, html};
 
-/// Deepest nesting.
+/// Deepest nesting of elements.
 const DEPTH_MAX: usize = 200;
 
-/// An element, by the local part of its name.
+/// An element. Its name is without the namespace prefix.
 #[derive(Debug, Default)]
 pub(crate) struct Element {
     pub(crate) name: String,
@@ -17,7 +17,7 @@ pub(crate) struct Element {
     pub(crate) children: Vec<Node>,
 }
 
-/// What an element holds.
+/// The content of an element.
 #[derive(Debug)]
 pub(crate) enum Node {
     Element(Element),
@@ -25,35 +25,35 @@ pub(crate) enum Node {
 }
 
 impl Element {
-    /// The elements in it.
+    /// Returns the child elements.
     pub(crate) fn elements(&self) -> impl Iterator<Item = &Self> {
         self.children.iter().filter_map(|child| match child {
             Node::Element(element) => Some(element),
             Node::Text(_) => None,
         })
     }
-    /// The first element of that name in it.
+    /// Returns the first child element with this name.
     pub(crate) fn child(&self, name: &str) -> Option<&Self> {
         self.elements().find(|element| element.name == name)
     }
-    /// The first element of that name at any depth, in the order of the document.
+    /// Returns the first element with this name at any depth, in document order.
     pub(crate) fn find(&self, name: &str) -> Option<&Self> {
         self.elements().find_map(|element| match element.name == name {
             true => Some(element),
             false => element.find(name),
         })
     }
-    /// An attribute, by the local part of its name.
+    /// Returns an attribute by its name without the namespace prefix.
     pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
-    /// Visits the elements of that name at any depth, in order, and does not look into them.
+    /// Visits the elements with this name at any depth, in order. Does not look inside them.
     pub(crate) fn each<'a>(&'a self, name: &str, visit: &mut impl FnMut(&'a Self)) {
         for element in self.elements() {
             if element.name == name { visit(element) } else { element.each(name, visit) }
         }
     }
-    /// All text in it.
+    /// Returns all text inside the element.
     pub(crate) fn text(&self) -> String {
         self.children
             .iter()
@@ -65,7 +65,7 @@ impl Element {
     }
 }
 
-/// Reads a document; the answer is its root.
+/// Parses a document and returns its root.
 pub(crate) fn parse(source: &str) -> Result<Element, ExtractError> {
     let mut reader = Reader::from_str(source);
     let mut open = vec![Element::default()];
@@ -122,7 +122,7 @@ fn push(open: &mut [Element], node: Node) {
     }
 }
 
-/// Text in pieces, as entities leave it, is one text.
+/// Appends text. Entities split a text into pieces; they are joined here.
 fn push_text(open: &mut [Element], text: &str) {
     let Some(top) = open.last_mut() else { return };
     match top.children.last_mut() {

@@ -1,5 +1,5 @@
-//! A value of any kind compared with any text by every operator. First byte: the operator; first line: the value as
-//! JSON; the rest: what it is compared with.
+//! Compares any value with any text by every operator. First byte: the operator; first line: the value as JSON; the
+//! rest: the text to compare with.
 #![no_main]
 
 mod pool;
@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     let (value, expected) = text.split_once('\n').unwrap_or((text, ""));
     let pool = Pool::of(serde_json::from_str(value).unwrap_or_else(|_| value.into()));
     let operator = Operator::ALL[usize::from(*operator) % Operator::ALL.len()].name();
-    // As text, and as what the text says where it is JSON: lists and truth values.
+    // Once as text, and once as the JSON value that the text contains: a list or a boolean.
     for expected in [Some(json!(expected)), serde_json::from_str(expected).ok()].into_iter().flatten() {
         let condition =
             json!({"variable_selector": ["n", "v"], "comparison_operator": operator, "value": expected});

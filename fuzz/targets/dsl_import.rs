@@ -1,4 +1,4 @@
-//! A workflow file from anybody: read, checked and built, or refused with reasons.
+//! Imports an arbitrary workflow file. It is either built or refused with reasons.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

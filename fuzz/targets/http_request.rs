@@ -1,4 +1,4 @@
-//! The settings of an http-request node as people write them: headers and parameters a line each, a body of any kind.
+//! Settings of an http-request node as users write them: one header or parameter per line, any kind of body.
 //! First byte: the kind of body; then URL, parameters, headers and body, each ended by a tab.
 #![no_main]
 

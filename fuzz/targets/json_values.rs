@@ -1,4 +1,4 @@
-//! JSON as Python reads it, JSON that a model has broken, and values as they are stored.
+//! Parses JSON as Python does, repairs broken JSON of models, and reads stored values.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -13,7 +13,7 @@ fuzz_target!(|text: &str| {
         assert_eq!(
             pyjson::loads(&written).as_ref(),
             Ok(&value),
-            "what is written is read as the same: {written}"
+            "reading what was written gives the same value: {written}"
         );
         repr(&value);
         let segment = Segment::restore_files(value);

@@ -1,10 +1,10 @@
-//! The bytes of a model's stream, in whatever pieces the network makes of them, read as every API that is spoken. The last byte
-//! is the length of a piece, so that the recorded streams (`worker/src/providers/fixtures`) are seeds as they are.
+//! Parses the bytes of a model's stream, in pieces of any size, with every supported API. The last byte is the size of
+//! a piece, so that the recorded streams (`worker/src/providers/fixtures`) can be seeds without changes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-// By their paths: the worker as a whole would take minutes to build, and these files need nothing of it.
+// The files are included by path: the whole worker would take minutes to build, and these files do not need it.
 #[path = "../../worker/src/providers"]
 #[allow(dead_code, unused_imports)]
 mod providers {
@@ -38,10 +38,10 @@ use providers::openai::chunks::Chunks;
 use providers::reading::{Dialect, Intake, Reader, ReplyReader};
 use providers::reply::RateFacts;
 
-/// What is told of a stream: the pieces of text, and the reply or why there is none.
-type Told = (Vec<String>, Result<String, String>);
+/// The text pieces of a stream, and the reply or the error.
+type Outcome = (Vec<String>, Result<String, String>);
 
-fn told<'a>(framing: Framing, dialect: impl Dialect, pieces: impl Iterator<Item = &'a [u8]>) -> Told {
+fn read<'a>(framing: Framing, dialect: impl Dialect, pieces: impl Iterator<Item = &'a [u8]>) -> Outcome {
     let mut deltas = Vec::new();
     let mut on_delta = |piece: &str| deltas.push(piece.to_owned());
     let mut reader = ReplyReader::new("p", dialect, &mut on_delta);
@@ -57,7 +57,7 @@ fn told<'a>(framing: Framing, dialect: impl Dialect, pieces: impl Iterator<Item 
     let ended = over.and_then(|_| reader.end(RateFacts::default()));
     let reply = ended.map(|()| {
         let reply = reader.into_reply();
-        // Ids may be made here, and times differ.
+        // Ids and times may be generated here, so they differ.
         let calls: Vec<_> = reply.tool_calls.iter().map(|call| (&call.name, &call.arguments)).collect();
         format!("{:?} {calls:?} {:?} {:?}", reply.text, reply.finish_reason, reply.tokens)
     });
@@ -65,9 +65,13 @@ fn told<'a>(framing: Framing, dialect: impl Dialect, pieces: impl Iterator<Item 
 }
 
 fn check<D: Dialect>(framing: Framing, dialect: impl Fn() -> D, size: usize, stream: &[u8]) {
-    let (deltas, reply) = told(framing, dialect(), std::iter::once(stream));
-    assert!(deltas.iter().all(|delta| !delta.is_empty()), "no piece is empty");
-    assert_eq!(told(framing, dialect(), stream.chunks(size)), (deltas, reply), "the pieces do not matter");
+    let (deltas, reply) = read(framing, dialect(), std::iter::once(stream));
+    assert!(deltas.iter().all(|delta| !delta.is_empty()), "a piece of text is empty");
+    assert_eq!(
+        read(framing, dialect(), stream.chunks(size)),
+        (deltas, reply),
+        "the result depends on the size of the pieces"
+    );
 }
 
 fuzz_target!(|bytes: &[u8]| {

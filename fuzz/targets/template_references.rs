@@ -1,4 +1,4 @@
-//! A text with references (`{{#node.name#}}`), in front of the value that it may mention. First line: the value as JSON.
+//! Renders a text with references (`{{#node.name#}}`). First line: the value that they can refer to, as JSON.
 #![no_main]
 
 mod pool;

@@ -1,5 +1,5 @@
-//! The request of a webhook: first byte the type of its body, second how many parameters are declared; then the query and
-//! the body, the first ended by a line feed. Fields of forms stand as `name=text` with `&` between.
+//! A webhook request. First byte: the type of its body; second byte: the number of declared parameters; then the query,
+//! a line feed, and the body. Form fields are `name=text`, separated by `&`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(rest) else { return };
     let (query, content) = text.split_once('\n').unwrap_or(("", text));
     let ty = TYPES[usize::from(*ty) % TYPES.len()];
-    // Names of one letter, which a fuzzer finds.
+    // Names of one letter, which a fuzzer finds quickly.
     let named = PARAMETERS.iter().zip('a'..).map(|(ty, name)| json!({"name": name, "type": ty, "required": false}));
     let named: Vec<_> = named.take(usize::from(*declared) % (PARAMETERS.len() + 1)).collect();
     let params: Vec<_> = named.iter().take(3).cloned().collect();

@@ -1,4 +1,4 @@
-//! What lies in Redis, were it broken: facts, jobs, events, states, snapshots. None may bring a process down.
+//! Decodes damaged data from Redis: facts, jobs, events, states and snapshots. None may crash a process.
 #![no_main]
 
 use std::sync::LazyLock;

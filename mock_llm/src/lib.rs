@@ -1,9 +1,10 @@
-//! A model for tests and first steps: a server whose replies are told beforehand. It speaks OpenAI's API (chat,
-//! completions, embeddings, rerank, under Azure's addresses too), Anthropic's and Ollama's.
+//! A mock model for tests and first steps: a server whose replies are set in advance. It supports OpenAI's API (chat,
+//! completions, embeddings and rerank, also at Azure's addresses), Anthropic's and Ollama's.
 //!
-//! [`rules`] reads what it is to say, [`matching`] finds the rule of a request, [`reply`] makes the answer in the words of
-//! [`speech`], `routes` puts it on the wire, `server` starts and stops, `socket` breaks, [`log`] remembers what was asked. The same rules give the same bytes, every time. Without rules
-//! it repeats what it was told, so that a workflow can be tried without a key.
+//! [`rules`] reads the rules, [`matching`] finds the rule for a request, [`reply`] builds the answer in the format of
+//! [`speech`], `routes` has the HTTP routes, `server` starts and stops, `socket` can break connections, [`log`] keeps
+//! the requests. The same rules give the same bytes every time. Without rules the mock repeats the user's message, so
+//! that a workflow can be tried without a key.
 
 pub mod log;
 pub mod matching;

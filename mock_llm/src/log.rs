@@ -1,11 +1,11 @@
-//! What the mock was asked, for tests to look at: bounded, and without keys.
+//! Keeps the requests that the mock has received, for tests. The number is limited, and keys are not kept.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value as Json, json};
 
-/// Most requests that are remembered; older ones are forgotten first.
+/// Most requests that are kept; the oldest ones are removed first.
 const REQUESTS_MAX: usize = 1000;
 
 /// The last requests, oldest first.
@@ -13,7 +13,8 @@ const REQUESTS_MAX: usize = 1000;
 pub struct Log(Mutex<VecDeque<Json>>);
 
 impl Log {
-    /// Remembers a request: method, path, model, messages, whether a stream was wanted, time (RFC 3339), and tools where some were offered. Headers are not kept, they hold keys.
+    /// Adds a request: method, path, model, messages, whether a stream was asked for, time (RFC 3339), and tools if
+    /// there were some. Headers are not kept, because they contain keys.
     pub fn add(&self, method: &str, path: &str, body: &Json) {
         let field = |key: &str| body.get(key).cloned().unwrap_or(Json::Null);
         let time = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
@@ -30,12 +31,12 @@ impl Log {
         entries.push_back(entry);
     }
 
-    /// All that is remembered, which is forgotten with it: whoever takes often enough misses nothing.
+    /// Returns all requests and removes them. A caller that does this often enough misses none.
     pub fn take(&self) -> Vec<Json> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
     }
 
-    /// All that is remembered.
+    /// Returns all requests.
     pub fn entries(&self) -> Vec<Json> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }

@@ -1,15 +1,15 @@
-//! Which rule serves a request.
+//! Finds the rule for a request.
 
 use serde_json::Value as Json;
 
 use super::rules::{Match, Rule};
 
-/// The first rule that matches, with its place.
+/// Returns the first rule that matches, with its index.
 pub fn find<'a>(rules: &'a [Rule], body: &Json) -> Option<(usize, &'a Rule)> {
     rules.iter().enumerate().find(|(_, rule)| fits(&rule.matches, body))
 }
 
-/// True when every condition holds.
+/// Returns true if all conditions hold.
 pub fn fits(matches: &Match, body: &Json) -> bool {
     let last_user = last_user(body);
     let tools = body.get("tools").is_some_and(|tools| match tools {
@@ -28,17 +28,17 @@ pub fn fits(matches: &Match, body: &Json) -> bool {
         && matches.messages.is_none_or(|wanted| wanted == messages(body).len() as u64)
 }
 
-/// The text of the last user message; empty when there is none.
+/// Returns the text of the last user message; empty when there is none.
 pub fn last_user(body: &Json) -> String {
     texts_of(body, "user").last().unwrap_or_default()
 }
 
-/// The messages of a request.
+/// Returns the messages of a request.
 pub fn messages(body: &Json) -> &[Json] {
     body.get("messages").and_then(Json::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The text of a message's content: plain, or its text parts together.
+/// Returns the text of a message: plain content, or all text parts joined.
 pub fn text_of(content: Option<&Json>) -> String {
     match content {
         Some(Json::String(text)) => text.clone(),

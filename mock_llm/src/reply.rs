@@ -1,5 +1,6 @@
-//! From a rule and a request to an answer: a failure, one object, or the pieces of a stream. How each is spelled is
-//! [`super::speech`]'s.
+//! Builds the answer to a request from a rule: a failure, one object, or the pieces of a stream. [`super::speech`] has
+//! the
+//! formats of the protocols.
 
 use std::io;
 use std::time::Duration;
@@ -12,42 +13,35 @@ use super::matching;
 use super::rules::{Echo, Place, Rule, Says};
 use super::speech::{GARBAGE, Protocol};
 
-/// Token counts of a reply that says nothing else.
+/// Token counts of a reply whose rule sets none.
 const USAGE: [(&str, u64); 2] = [("prompt_tokens", 5), ("completion_tokens", 7)];
 
-/// What goes on the wire.
+/// An answer as it is sent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// A status and a JSON object.
-    Whole {
-        /// The status.
-        status: u16,
-        /// The object.
-        body: Json,
-    },
-    /// A text that claims to be JSON.
+    Whole { status: u16, body: Json },
+    /// A text with the media type of JSON that is not JSON.
     Garbage(&'static str),
     /// Pieces of a stream, each with the wait before it.
     Stream {
-        /// Their media type.
         media_type: &'static str,
-        /// The pieces.
         events: Vec<(Duration, String)>,
-        /// The beginning of a further one, which breaks off.
+        /// The beginning of another piece, which breaks off.
         torn: Vec<u8>,
-        /// Whether the connection is reset behind all that.
+        /// Whether the connection is reset at the end.
         resets: bool,
     },
 }
 
 impl Answer {
-    /// A refusal in the form of a protocol's errors.
+    /// Builds a refusal in the error format of a protocol.
     pub fn refusal(protocol: Protocol, status: u16, message: &str) -> Self {
         Self::Whole { status, body: protocol.refusal(status, message) }
     }
 }
 
-/// The failure of a rule's call number `call`, from 1, if it is to fail.
+/// Returns the failure for call number `call` (from 1) of a rule, if that call is to fail.
 pub fn failure(protocol: Protocol, rule: &Rule, call: u64) -> Option<Answer> {
     let failing = match rule.fail_times {
         Some(times) => call <= times,
@@ -58,7 +52,8 @@ pub fn failure(protocol: Protocol, rule: &Rule, call: u64) -> Option<Answer> {
         .then(|| Answer::Whole { status: rule.status.unwrap_or(500), body: protocol.failure(rule, message) })
 }
 
-/// The answer of a rule to its call number `call`, from 1. `body` is the request as [`Protocol::heard`] gives it.
+/// Returns the answer to call number `call` (from 1) of a rule. `body` is the request in the form of
+/// [`Protocol::heard`].
 pub fn answer(protocol: Protocol, rule: &Rule, call: u64, body: &Json) -> Answer {
     if let Some(failure) = failure(protocol, rule, call) {
         return failure;
@@ -78,7 +73,7 @@ pub fn answer(protocol: Protocol, rule: &Rule, call: u64, body: &Json) -> Answer
     }
 }
 
-/// A rule for those who gave none: a friendly sentence with what was said, word by word.
+/// Returns the rule for a server without rules: a friendly sentence with the user's message, word by word.
 pub fn friendly(body: &Json) -> Rule {
     let said = matching::last_user(body);
     let sentence = match said.trim() {
@@ -97,13 +92,13 @@ pub fn friendly(body: &Json) -> Rule {
     Rule { says: Says::Chunks(chunks), usage, ..Rule::default() }
 }
 
-/// JSON as compact as it gets, floats spelled as in Python: tests compare echoed parameters with what graphon shows.
+/// Formats JSON in compact form, with floats as in Python: tests compare echoed parameters with those of graphon.
 pub fn dump(value: &Json) -> String {
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, PythonFloats);
     match value.serialize(&mut serializer) {
         Ok(()) => String::from_utf8_lossy(&bytes).into_owned(),
-        // Writing JSON to memory does not fail; if it ever does, only floats are spelled otherwise.
+        // Writing JSON to memory does not fail. If it did, only the format of floats would differ.
         Err(_) => value.to_string(),
     }
 }
@@ -150,7 +145,7 @@ fn echo(kind: Echo, body: &Json) -> String {
     }
 }
 
-/// A reply that is to be written.
+/// A reply that is being written.
 pub(super) struct Reply<'a> {
     chunks: Vec<String>,
     pub(super) rule: &'a Rule,
@@ -189,7 +184,7 @@ impl Reply<'_> {
         Answer::Stream { media_type: protocol.media_type(), events, torn, resets }
     }
 
-    /// The beginning of an event that breaks off within it, or within a character.
+    /// Returns the beginning of an event that breaks off within the event, or within a character.
     fn torn(&self, protocol: Protocol) -> Vec<u8> {
         const TEXT: &str = "tørn";
         let mut event = protocol.framed(&protocol.piece(self, TEXT));
@@ -200,7 +195,7 @@ impl Reply<'_> {
                 event.truncate(at);
                 event.into_bytes()
             }
-            // Its second letter has two bytes.
+            // The second letter has two bytes.
             Some(Place::Character) => event.as_bytes()[..at + 2].to_vec(),
         }
     }
@@ -213,12 +208,12 @@ impl Reply<'_> {
         self.body.get("model").cloned().unwrap_or_else(|| json!(""))
     }
 
-    /// A field of the request; null when it is not there.
+    /// Returns a field of the request; null when it is absent.
     pub(super) fn asked(&self, key: &str) -> &Json {
         self.body.get(key).unwrap_or(&Json::Null)
     }
 
-    /// OpenAI's object.
+    /// Returns the `usage` object of OpenAI.
     pub(super) fn usage(&self) -> Json {
         let mut usage: Map<String, Json> =
             USAGE.into_iter().map(|(key, count)| (key.to_owned(), json!(count))).collect();
@@ -228,7 +223,7 @@ impl Reply<'_> {
         Json::Object(usage)
     }
 
-    /// The rule's word, or one of the two that the protocol has for it.
+    /// Returns the finish reason of the rule, or one of the two defaults of the protocol.
     pub(super) fn finish_reason(&self, usual: &str, calling: &str) -> Json {
         let usual = if self.rule.tool_calls.is_empty() { usual } else { calling };
         self.rule.finish_reason.clone().unwrap_or_else(|| json!(usual))

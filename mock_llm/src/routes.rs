@@ -1,4 +1,4 @@
-//! The mock on the wire: where each protocol is, and how an answer goes out.
+//! The HTTP routes of all protocols, and how an answer is sent.
 
 use std::io;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use super::server::{MockLlm, Served};
 use super::socket::Resets;
 use super::speech::{Protocol, vectors};
 
-/// Largest request that is read, in bytes; tests send prompts of megabytes.
+/// Largest accepted request, in bytes; tests send prompts of megabytes.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// How long what was said has to get out before the connection is reset.
+/// Time for the sent bytes to leave before the connection is reset.
 const BEFORE_RESET: Duration = Duration::from_millis(5);
 
 pub(super) fn routes(mock: Arc<MockLlm>) -> Router {
@@ -91,7 +91,7 @@ async fn computed(
     serve(mock.compute(protocol, &body, compute(&body)), resets).await
 }
 
-/// Azure's addresses with deployments; the version must be there, as on Azure.
+/// Azure's addresses with deployments. As on Azure, the version is required.
 async fn deployed(
     mock: State<Arc<MockLlm>>,
     connection: ConnectInfo<Resets>,
@@ -122,7 +122,7 @@ async fn serve(served: Served, resets: Resets) -> Response {
     pause(served.delay).await;
     let mut response = respond(served.answer, resets);
     for (name, value) in served.headers {
-        // Rules were checked for what cannot be sent.
+        // The names and values were checked when the rules were read.
         if let (Ok(name), Ok(value)) =
             (name.parse::<header::HeaderName>(), value.parse::<header::HeaderValue>())
         {
@@ -174,7 +174,7 @@ fn respond(answer: Answer, connection: Resets) -> Response {
     response
 }
 
-/// No wait at all is no visit to the timer, which would cost a millisecond.
+/// Waits. Without a wait it does not use the timer, which would cost a millisecond.
 async fn pause(wait: Duration) {
     if !wait.is_zero() {
         tokio::time::sleep(wait).await;

@@ -1,4 +1,4 @@
-//! The mock as a server: start, stop, and which rule serves a request.
+//! The mock as a server: starts, stops, and chooses the rule for a request.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,19 +19,19 @@ use super::socket::{Door, Resets};
 use super::speech::Protocol;
 use super::{matching, speech};
 
-/// How long a stop waits for answers under way before it leaves them to themselves.
+/// Longest wait for answers in flight when the server stops.
 const STOP_WAIT: Duration = Duration::from_secs(1);
 
-/// The mock, not yet running.
+/// The mock before it is started.
 #[derive(Debug)]
 pub struct MockLlm {
     pub(super) rules: Rules,
-    /// How often each rule was used.
+    /// Number of uses of each rule.
     calls: Vec<AtomicU64>,
     pub(super) log: Log,
 }
 
-/// What is answered, after how long, and with which headers.
+/// An answer with its delay and headers.
 pub(super) struct Served {
     pub(super) delay: Duration,
     pub(super) headers: Vec<(String, String)>,
@@ -45,10 +45,10 @@ impl Served {
 }
 
 impl MockLlm {
-    /// Starts to serve; port 0 takes any free one. Every start counts calls from zero.
+    /// Starts the server; port 0 takes any free port. Each start counts calls from zero.
     ///
     /// # Errors
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     pub async fn start(rules: Rules, addr: SocketAddr) -> io::Result<Running> {
         let listener = TcpListener::bind(addr).await?;
         let addr = listener.local_addr()?;
@@ -61,7 +61,7 @@ impl MockLlm {
         let app = routes(mock.clone());
         let server = tokio::spawn(async move {
             let end = async move {
-                // A sender that is gone means the same as one that has spoken.
+                // A dropped sender also means stop.
                 let _ = stopped.await;
             };
             let app = app.into_make_service_with_connect_info::<Resets>();
@@ -70,7 +70,7 @@ impl MockLlm {
         Ok(Running { addr, mock, stop: Some(stop), server })
     }
 
-    /// What a rule says to a request, which is as [`Protocol::heard`] gives it.
+    /// Answers a chat request, which is in the form of [`Protocol::heard`].
     pub(super) fn chat(&self, protocol: Protocol, body: &Json) -> Served {
         if matches!(self.rules, Rules::Friendly) {
             let rule = reply::friendly(body);
@@ -85,8 +85,8 @@ impl MockLlm {
         }
     }
 
-    /// What is answered where nothing is said: `answer`, unless a rule wants the call to fail. Rules look at the texts of
-    /// the request as at a user's message.
+    /// Answers a request for embeddings or rerank with `answer`, unless a rule makes the call fail. Rules see the texts
+    /// of the request as a user message.
     pub(super) fn compute(&self, protocol: Protocol, body: &Json, answer: Json) -> Served {
         let texts = match body.get("query") {
             Some(query) => vec![query.as_str().unwrap_or_default().to_owned()],
@@ -101,7 +101,7 @@ impl MockLlm {
         }
     }
 
-    /// The rule of a request, and which of its calls this is, from 1.
+    /// Returns the rule for a request and the number of this call of it, from 1.
     fn called(&self, body: &Json) -> Option<(&Rule, u64)> {
         let Rules::List(list) = &self.rules else { return None };
         let (at, rule) = matching::find(list, body)?;
@@ -109,7 +109,7 @@ impl MockLlm {
     }
 }
 
-/// The mock, running; dropping it closes its port at once, while answers under way still come to their end.
+/// The running mock. Dropping it closes its port at once; answers in flight are still completed.
 #[derive(Debug)]
 pub struct Running {
     addr: SocketAddr,
@@ -119,35 +119,35 @@ pub struct Running {
 }
 
 impl Running {
-    /// Where it listens.
+    /// The address that it listens on.
     pub const fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// What to set as `base_url` of a provider.
+    /// The `base_url` for the settings of a provider.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.addr)
     }
 
-    /// The same without `/v1`, for APIs that have none.
+    /// The address without `/v1`, for APIs that do not have it.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
 
-    /// What it was asked so far, oldest first; see [`Log::add`].
+    /// Returns the requests so far, oldest first; see [`Log::add`].
     pub fn requests(&self) -> Vec<Json> {
         self.mock.log.entries()
     }
 
-    /// As [`Self::requests`], and forgets them.
+    /// Returns the requests so far and removes them.
     pub fn take_requests(&self) -> Vec<Json> {
         self.mock.log.take()
     }
 
-    /// Takes no more requests and ends when the answers under way are out, or after a second.
+    /// Accepts no more requests, and ends when the answers in flight are sent or after a second.
     pub async fn stop(mut self) {
         if let Some(stop) = self.stop.take() {
-            // It has ended by itself when nobody listens.
+            // If the receiver is gone, the server has already ended.
             let _ = stop.send(());
         }
         let _ = tokio::time::timeout(STOP_WAIT, &mut self.server).await;

@@ -1,5 +1,5 @@
-//! The mock's connections. One can be reset in the middle of an answer, as when a server dies: what is under way breaks off, and
-//! who reads is told `connection reset` instead of an end.
+//! The connections of the mock. One can be reset in the middle of an answer, as by a dying server: the client then gets
+//! `connection reset` instead of an end.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Whether a connection is to be reset when it is closed.
+/// Whether the connection is reset when it is closed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Resets(Arc<AtomicBool>);
 
 impl Resets {
-    /// It is.
+    /// Demands the reset.
     pub(super) fn demand(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -30,7 +30,7 @@ impl Connected<IncomingStream<'_, Door>> for Resets {
     }
 }
 
-/// Takes connections.
+/// Accepts connections.
 pub(super) struct Door(pub(super) TcpListener);
 
 impl Listener for Door {
@@ -39,7 +39,7 @@ impl Listener for Door {
 
     async fn accept(&mut self) -> (Socket, SocketAddr) {
         let (tcp, address) = Listener::accept(&mut self.0).await;
-        // Each piece of a stream goes out at once instead of waiting for the next; without it pieces come late, no more.
+        // Sends each piece of a stream at once. If this fails, pieces only arrive later.
         let _ = tcp.set_nodelay(true);
         (Socket { tcp, resets: Resets::default() }, address)
     }
@@ -49,7 +49,6 @@ impl Listener for Door {
     }
 }
 
-/// A connection.
 pub(super) struct Socket {
     tcp: TcpStream,
     resets: Resets,
@@ -58,7 +57,7 @@ pub(super) struct Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         if self.resets.0.load(Ordering::Relaxed) {
-            // Else it is closed in order, which a client can take for a cut just as well.
+            // If this fails, the connection is closed normally, which clients also take for a broken stream.
             let _ = self.tcp.set_zero_linger();
         }
     }

@@ -61,7 +61,7 @@ fn all_conditions_of_a_match_must_hold() {
 }
 
 #[test]
-fn the_first_rule_that_fits_serves() {
+fn the_first_rule_that_matches_is_used() {
     let rules = list(json!([{"match": {"contains": "a"}}, {"match": {}}]));
     assert_eq!(matching::find(&rules, &user("xax")).unwrap().0, 0);
     assert_eq!(matching::find(&rules, &user("x")).unwrap().0, 1);
@@ -69,11 +69,11 @@ fn the_first_rule_that_fits_serves() {
 }
 
 #[test]
-fn a_list_of_replies_goes_call_by_call_and_the_last_repeats() {
+fn each_call_gets_the_next_reply_and_the_last_one_repeats() {
     let rules = list(json!([{"reply": ["one", "two"]}, {"chunks": ["a", "b"]}, {}]));
-    let said: Vec<String> =
+    let expected: Vec<String> =
         (1..=3).map(|call| text(reply::answer(Protocol::OpenAi, &rules[0], call, &user("x")))).collect();
-    assert_eq!(said, ["one", "two", "two"]);
+    assert_eq!(expected, ["one", "two", "two"]);
     assert_eq!(text(reply::answer(Protocol::OpenAi, &rules[1], 1, &user("x"))), "ab");
     assert_eq!(text(reply::answer(Protocol::OpenAi, &rules[2], 1, &user("x"))), "");
 }
@@ -84,7 +84,7 @@ fn echoes_repeat_the_request() {
         "model": "m", "temperature": 1e-7, "a": 1.0, "big": 1e16, "stop": ["ü"], "tools": [{"x": 1}],
         "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}, {"role": "assistant", "content": "é\n"}],
     });
-    for (kind, said) in [
+    for (kind, expected) in [
         (Echo::Messages, "[[\"system\",\"s\"],[\"user\",\"u\"],[\"assistant\",\"é\\n\"]]"),
         (Echo::LastUser, "u"),
         (Echo::LastMessage, "é\n"),
@@ -92,12 +92,12 @@ fn echoes_repeat_the_request() {
         (Echo::Tools, r#"[{"x":1}]"#),
     ] {
         let rule = Rule { says: Says::Echo(kind), ..Rule::default() };
-        assert_eq!(text(reply::answer(Protocol::OpenAi, &rule, 1, &body)), said);
+        assert_eq!(text(reply::answer(Protocol::OpenAi, &rule, 1, &body)), expected);
     }
 }
 
 #[test]
-fn calls_fail_as_often_as_told() {
+fn calls_fail_as_often_as_the_rule_says() {
     let rules = list(json!([
         {"fail_times": 1, "status": 429, "error": "slow down", "reply": "ok"},
         {"status": 503},
@@ -135,7 +135,7 @@ fn a_whole_reply_has_the_form_of_the_api() {
 }
 
 #[test]
-fn a_stream_is_the_same_bytes_every_time() {
+fn a_stream_has_the_same_bytes_every_time() {
     let rules = list(json!([
         {"chunks": ["a", "b"], "tool_calls": [{"name": "f", "arguments": "x"}], "chunk_delay_ms": 9},
         {"chunks": ["a"], "break_stream": true}
@@ -171,7 +171,7 @@ fn a_stream_is_the_same_bytes_every_time() {
 }
 
 #[test]
-fn every_protocol_says_the_same_in_its_own_way() {
+fn every_protocol_sends_the_same_reply_in_its_own_format() {
     let rules = list(json!([
         {"chunks": ["a"], "tool_calls": [{"name": "f", "arguments": "{\"x\":1}"}], "tool_call_pieces": 2}
     ]));
@@ -209,7 +209,7 @@ fn every_protocol_says_the_same_in_its_own_way() {
 }
 
 #[test]
-fn requests_of_other_protocols_are_heard_as_a_chat() {
+fn requests_of_other_protocols_are_read_as_a_chat() {
     let anthropic = json!({"system": "be kind", "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]});
     let heard = Protocol::Anthropic.heard(&anthropic);
     assert_eq!((matching::last_user(&heard).as_str(), matching::messages(&heard).len()), ("hi", 2));
@@ -219,7 +219,7 @@ fn requests_of_other_protocols_are_heard_as_a_chat() {
 }
 
 #[test]
-fn texts_that_share_words_are_near_each_other() {
+fn texts_with_common_words_have_similar_vectors() {
     let answer =
         vectors::embeddings(&json!({"input": ["a red fox", "the red fox", "something else"], "model": "e"}));
     let vector =
@@ -249,13 +249,13 @@ fn streams_break_in_every_way() {
     assert!(last(json!({"reply": "a", "break_stream": true})).contains("\"done\":false"));
     assert_eq!(stream(json!({"reply": "a", "first_delay_ms": 7}))[0].0.as_millis(), 7);
     let calls = json!({"reply": "a", "tool_calls": [{"name": "f", "arguments": {}}], "break_in": "calls"});
-    assert!(last(calls).contains("tool_calls"), "it breaks behind the calls and before the end");
+    assert!(last(calls).contains("tool_calls"), "it breaks after the calls and before the end");
     let rule = list(json!([{"invalid_json": true}])).remove(0);
     assert!(matches!(reply::answer(Protocol::OpenAi, &rule, 1, &user("x")), Answer::Garbage(_)));
 }
 
 #[test]
-fn a_stream_breaks_within_an_event_or_a_character_and_as_often_as_told() {
+fn a_stream_breaks_within_an_event_or_a_character_as_often_as_the_rule_says() {
     let body = json!({"model": "m", "stream": true});
     for protocol in [Protocol::OpenAi, Protocol::Anthropic, Protocol::Ollama] {
         for (place, is_text, resets) in [("event", true, false), ("character", false, true)] {
@@ -282,7 +282,7 @@ fn a_stream_breaks_within_an_event_or_a_character_and_as_often_as_told() {
 }
 
 #[test]
-fn errors_are_called_as_told_where_the_protocol_has_names() {
+fn errors_have_the_type_and_code_of_the_rule_where_the_protocol_has_them() {
     let rule = json!({"status": 429, "error": "no", "error_type": "t", "error_code": 7});
     let rule = list(json!([rule])).remove(0);
     for (protocol, error) in [
@@ -297,7 +297,7 @@ fn errors_are_called_as_told_where_the_protocol_has_names() {
 }
 
 #[test]
-fn without_rules_the_last_message_comes_back_word_by_word() {
+fn without_rules_the_last_message_is_repeated_word_by_word() {
     let rule = reply::friendly(&user("good day"));
     assert_eq!(rule.says, Says::Chunks(["You ", "said: ", "good ", "day"].map(str::to_owned).to_vec()));
     assert_eq!(text(reply::answer(Protocol::OpenAi, &rule, 1, &user("good day"))), "You said: good day");
@@ -321,19 +321,22 @@ fn rules_are_found_in_three_forms_of_document() {
 }
 
 #[test]
-fn a_mistake_is_named_with_its_rule_and_key() {
-    for (document, said) in [
+fn an_error_names_the_rule_and_the_key() {
+    for (document, expected) in [
         (
             json!([{}, {"delay_ms": "soon"}]),
             "rule 1, key \"delay_ms\": must be a whole number from 0 up, not \"soon\"",
         ),
         (
             json!([{"match": {"contain": "x"}}]),
-            "rule 0, key \"match.contain\": there is no such key; known are model,",
+            "rule 0, key \"match.contain\": unknown key; the keys are model,",
         ),
-        (json!([{"replay": "x"}]), "rule 0, key \"replay\": there is no such key"),
+        (json!([{"replay": "x"}]), "rule 0, key \"replay\": unknown key"),
         (json!([{"echo": "all"}]), "rule 0, key \"echo\": must be one of messages"),
-        (json!([{"reply": "x", "chunks": []}]), "rule 0, key \"chunks\": stands beside \"reply\""),
+        (
+            json!([{"reply": "x", "chunks": []}]),
+            "rule 0, key \"chunks\": cannot be used together with \"reply\"",
+        ),
         (json!([{"reply": []}]), "rule 0, key \"reply\""),
         (json!([{"status": 99}]), "rule 0, key \"status\""),
         (json!([{"break_in": "two"}]), "rule 0, key \"break_in\": must be one of calls, event, character"),
@@ -342,9 +345,9 @@ fn a_mistake_is_named_with_its_rule_and_key() {
         (json!([{"headers": {"a b": "c"}}]), "rule 0, key \"headers.a b\""),
         (json!(["x"]), "rule 0, key \"\": a rule must be an object"),
         (json!({"llm": {}}), "\"llm\" is not a list; write"),
-        (json!({"rules": []}), "there are no rules in the document; write"),
+        (json!({"rules": []}), "the document has no rules; write"),
     ] {
         let error = rules::parse(&document).unwrap_err().to_string();
-        assert!(error.starts_with(said), "{document}: {error}");
+        assert!(error.starts_with(expected), "{document}: {error}");
     }
 }

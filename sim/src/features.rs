@@ -1,11 +1,11 @@
-//! What is drawn and done beyond the plain graph.
+//! Switches for the features of workflows and people that a story can have.
 
-/// Switches of the generator and the world. Each is on as soon as the machine can do it.
+/// Features of the generator and the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Features {
     /// Iterations and loops.
     pub containers: bool,
-    /// Containers in containers.
+    /// Containers inside containers.
     pub nested: bool,
     /// Human-input forms.
     pub forms: bool,
@@ -16,9 +16,9 @@ pub struct Features {
 }
 
 impl Features {
-    /// All of it.
+    /// All features.
     pub const ALL: Self = Self { containers: true, nested: true, forms: true, pauses: true, stops: true };
-    /// Graphs without bodies and people: what is under way is mostly jobs and their texts.
+    /// Graphs without containers and people: mostly jobs and their texts are in flight.
     pub const PLAIN: Self =
         Self { containers: false, nested: false, forms: false, pauses: false, stops: true };
 }

@@ -1,31 +1,33 @@
-//! The guards that hold the engine together, each of which can be taken away: a checker that never fails proves nothing.
-//! None of them is taken out of the production code; the simulated world acts as if it was not there.
+//! The guards that protect the engine. Each can be removed, to show that the checks find the damage: a check that never
+//! fails proves nothing. Production code has no switch for this; the simulated world acts as if the guard did not
+//! exist.
 
-/// Something without which a fault does harm.
+/// A protection without which a fault causes damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guard {
-    /// Epoch and number of a commit: without them, an owner that was frozen writes over its successor.
+    /// Epoch and number of a commit. Without them, an owner that was frozen overwrites its successor's data.
     Fence,
-    /// The cursor moves with the effect: without it, the next owner applies facts again.
+    /// The cursor is written together with the effects. Without it, the next owner applies facts again.
     Cursor,
-    /// A report counts for the entry and the attempt it was made under: without it, late words are taken for fresh ones.
+    /// A report must match the current entry and attempt. Without this check, late reports are taken for new ones.
     Job,
-    /// A holder that is older than one already heard is not listened to.
+    /// Reports of an older holder are ignored after a report of a newer one.
     Delivery,
-    /// A result is taken from the present holder alone, together with its job.
+    /// A result is accepted only from the current holder, together with its job.
     Holder,
-    /// A commit without an answer is not guessed about: without it, its owner goes on as if it had been written.
+    /// A commit without an answer has an unknown result. Without this rule, its owner continues as if it had been
+    /// written.
     Unknown,
-    /// Timers are read, and removed by the commit that serves them: without it, they are gone with whoever read them.
+    /// A commit removes the timers that it serves. Without this rule, timers are lost when their reader dies.
     Timers,
-    /// Jobs that are gone are found and enqueued again.
+    /// Lost jobs are found and queued again.
     Repair,
     /// Jobs of silent workers are taken over.
     TakeOver,
 }
 
 impl Guard {
-    /// Every guard.
+    /// All guards.
     pub const ALL: [Self; 9] = [
         Self::Fence,
         Self::Cursor,
@@ -38,7 +40,7 @@ impl Guard {
         Self::TakeOver,
     ];
 
-    /// The word for it.
+    /// Returns the name for the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fence => "fence",
@@ -52,7 +54,7 @@ impl Guard {
             Self::TakeOver => "take-over",
         }
     }
-    /// The guard of a word.
+    /// Returns the guard with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|guard| guard.name() == name)
     }

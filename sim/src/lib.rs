@@ -1,11 +1,11 @@
-//! Proof by simulation: a fleet of schedulers and workers in one thread, with a clock that is moved by hand, to which
-//! everything happens that can happen to a fleet, from one seed; and a second, very simple engine that says what must
-//! come of each workflow all the same.
+//! Simulates a fleet of schedulers and workers in one thread, with a clock that is moved by hand. One seed decides all
+//! faults that happen. A second, very simple engine computes the outcome that each workflow must have in spite of them.
 //!
-//! What is real: the machine, the wire forms, the scheduler's deciding and its cache, and the store's contract (the
-//! memory store passes the same suite as Redis). What is played: processes, network, time, and what workers' nodes
-//! answer. [`draw`] makes workflows, [`script`] says how their attempts end, [`mod@reference`] what must come of them,
-//! [`world`] lets it happen, [`checks`] looks, and [`guards`] are taken away one by one to see that looking helps.
+//! Real are the machine, the wire forms, the scheduler's decisions and its cache, and the rules of the store (the
+//! memory store passes the same tests as Redis). Simulated are processes, network, time and the answers of workers'
+//! nodes. [`draw`] makes workflows, [`script`] decides how their attempts end, [`mod@reference`] computes the expected
+//! outcomes, [`world`] simulates the fleet, [`checks`] has the invariants, and [`guards`] lists the guards that can be
+//! removed one by one to prove that the checks find errors.
 
 pub mod checks;
 pub mod dice;

@@ -1,4 +1,4 @@
-//! `sim`: plays stories by their seeds, and prints the first that goes wrong.
+//! The program `sim`: simulates stories by their seeds and prints the first one that fails.
 
 use std::process::ExitCode;
 
@@ -7,25 +7,25 @@ use tidemill_sim::guards::Guard;
 use tidemill_sim::play::play;
 use tidemill_sim::{Settings, Verdict, simulate};
 
-/// Plays stories of a fleet to which everything happens, and says which of them end as they must not.
+/// Simulates stories of a fleet with faults, and prints the first story that breaks an invariant.
 #[derive(Parser)]
 struct Arguments {
-    /// How many seeds to play
+    /// Number of seeds to simulate
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
-    /// The first of them
+    /// First seed
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Play this one alone and tell its last lines
+    /// Simulate only this seed and print the last lines of its story
     #[arg(long)]
     seed: Option<u64>,
-    /// Take a guard away
+    /// Remove this guard
     #[arg(long)]
     without: Option<String>,
 }
 
-#[allow(clippy::print_stdout, reason = "what it found is what this program is for")]
-#[allow(clippy::print_stderr, reason = "a wrong word on the command line")]
+#[allow(clippy::print_stdout, reason = "this program exists to print what it found")]
+#[allow(clippy::print_stderr, reason = "reports a wrong argument")]
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let off = match arguments.without.as_deref().map(|name| (name, Guard::from_name(name))) {
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         Some((_, Some(guard))) => Some(guard),
         Some((name, None)) => {
             let known: Vec<&str> = Guard::ALL.iter().map(|guard| guard.name()).collect();
-            eprintln!("there is no guard {name:?}; there are {}", known.join(", "));
+            eprintln!("there is no guard {name:?}; the guards are {}", known.join(", "));
             return ExitCode::from(2);
         }
     };
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     }
     match played.wrong {
         None => {
-            println!("{:>10} stories ended as they must", arguments.seeds);
+            println!("{:>10} stories ended as expected", arguments.seeds);
             ExitCode::SUCCESS
         }
         Some(seed) => {
@@ -61,11 +61,11 @@ fn main() -> ExitCode {
     }
 }
 
-#[allow(clippy::print_stdout, reason = "what it found is what this program is for")]
+#[allow(clippy::print_stdout, reason = "this program exists to print what it found")]
 fn finish(verdict: &Verdict) -> ExitCode {
     match &verdict.violation {
         None => {
-            println!("seed {} ends as it must", verdict.seed);
+            println!("seed {} ends as expected", verdict.seed);
             ExitCode::SUCCESS
         }
         Some(violation) => {

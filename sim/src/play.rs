@@ -1,4 +1,5 @@
-//! Many stories, on all cores: each is of its own thread alone, so which of them runs where changes nothing.
+//! Simulates many stories on all cores. Each story uses only its own thread, so the distribution over threads has no
+//! influence on it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,16 +8,16 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::{Settings, simulate};
 
-/// What became of many stories.
+/// The results of many stories.
 #[derive(Debug, Default)]
 pub struct Played {
-    /// A seed whose story goes wrong; the smallest of those that were found.
+    /// The smallest seed found whose story fails.
     pub wrong: Option<u64>,
-    /// How often what happened in all of them.
+    /// How often each thing happened in all stories.
     pub tally: BTreeMap<String, u64>,
 }
 
-/// Plays these seeds, or as many as it takes to find one whose story goes wrong.
+/// Simulates these seeds until one of their stories fails.
 pub fn play(seeds: Range<u64>, settings: Settings) -> Played {
     let next = AtomicU64::new(seeds.start);
     let played: Mutex<Played> = Mutex::default();
@@ -36,7 +37,7 @@ pub fn play(seeds: Range<u64>, settings: Settings) -> Played {
                     }
                     if verdict.violation.is_some() {
                         played.wrong = Some(played.wrong.map_or(seed, |known| known.min(seed)));
-                        // What lies ahead is of no interest any more.
+                        // The remaining seeds need not be simulated.
                         next.store(seeds.end, Ordering::Relaxed);
                     }
                 }

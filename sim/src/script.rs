@@ -1,17 +1,17 @@
-//! How each attempt of each worker node ends, and what a form is answered. It follows from the seed, the place and the
-//! attempt alone, so that no death, delay or repetition can change it: the fleet and the reference read the same script.
+//! Decides how each attempt of each worker node ends, and how a form is answered. Only the seed, the place and the
+//! attempt count, so that no fault can change it: the fleet and the reference follow the same script.
 
 use std::collections::BTreeSet;
 
 use crate::dice::fate;
 
-/// One attempt: the frame's path (empty for the root), the node, and which attempt it is, from 1.
+/// An attempt: the path of the frame (empty for the root), the node, and the number of the attempt, from 1.
 pub type AttemptName = (String, String, u32);
 
 /// How an attempt ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// With this text; where it has tildes, [`marked`] puts who made it.
+    /// With this text. After each tilde [`marked`] puts the mark of the holder that made it.
     Text(String),
     /// With this error.
     Error(String),
@@ -20,46 +20,46 @@ pub enum Ending {
 /// What happens to a form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FormFate {
-    /// Somebody chooses this action and writes this comment.
+    /// A person chooses this action and writes this comment.
     Answered(&'static str, String),
-    /// Nobody answers in time.
+    /// No person answers in time.
     Expires,
 }
 
-/// The script of one simulated run.
+/// The script of a simulated run.
 #[derive(Debug, Clone)]
 pub struct Script {
     seed: u64,
     failing_percent: u64,
-    /// Attempts that the fleet gave up, since every worker that had them died. This is the one thing that faults may
-    /// change: it is a promise to the user (`deliveries_max`), and the reference is told of it.
+    /// Attempts that the fleet gave up, because every worker that had them died. This is the only way in which faults
+    /// may change an outcome. Users are promised it (`deliveries_max`), so the reference takes it into account.
     pub given_up: BTreeSet<AttemptName>,
 }
 
 impl Script {
-    /// A script in which so many of a hundred attempts fail.
+    /// Creates a script in which `failing_percent` of 100 attempts fail.
     pub fn new(seed: u64, failing_percent: u64) -> Self {
         Self { seed, failing_percent, given_up: BTreeSet::new() }
     }
 
-    /// Whether the fleet gave an attempt up.
+    /// Returns true if the fleet gave up the attempt.
     pub fn is_given_up(&self, frame: &str, node: &str, attempt: u32) -> bool {
         self.given_up.contains(&(frame.to_string(), node.to_string(), attempt))
     }
 
-    /// How an attempt ends.
+    /// Returns how an attempt ends.
     pub fn ending(&self, frame: &str, node: &str, attempt: u32) -> Ending {
         let fate = fate(self.seed, &[frame, node, &attempt.to_string()]);
         if fate % 100 < self.failing_percent {
             return Ending::Error(format!("{node} broke in {frame:?} at attempt {attempt}"));
         }
         let sign = if fate & 0x100 == 0 { '+' } else { '-' };
-        // Texts of many lengths, so that some lie apart as blobs, and with letters of several bytes.
+        // Texts of many lengths, so that some are stored as blobs, with characters of several bytes.
         let tail = "größer~ ".repeat(usize::try_from((fate >> 16) % 12).unwrap_or(0));
         Ending::Text(format!("{node}~({frame}){attempt}~{sign}{tail}"))
     }
 
-    /// What happens to the form of a node.
+    /// Returns what happens to the form of a node.
     pub fn form(&self, frame: &str, node: &str) -> FormFate {
         let fate = fate(self.seed, &["form", frame, node]);
         match fate % 5 {
@@ -70,14 +70,15 @@ impl Script {
     }
 }
 
-/// A script's text as one handing-out makes it: texts of two holders differ all over, so that a mixture of both shows.
+/// Marks a text with a number of the delivery. Texts of two holders then differ everywhere, so that a mixture of both
+/// is noticed.
 pub fn marked(text: &str, handing_out: u64) -> String {
     text.replace('~', &format!("~{handing_out}~"))
 }
 
-/// A text in which nothing says any more who made it.
+/// Removes the marks from a text.
 pub fn plain(text: &str) -> String {
-    // Behind every other tilde stands a number.
+    // A number follows every other tilde.
     text.split('~')
         .enumerate()
         .filter(|(at, _)| at % 2 == 0)
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_tells_holders_apart_and_comes_off() {
+    fn marks_distinguish_holders_and_can_be_removed() {
         let text = "a~b~c";
         assert_ne!(marked(text, 1), marked(text, 2));
         assert_eq!(plain(&format!("{}, {}", marked(text, 1), marked(text, 22))), "a~b~c, a~b~c");

@@ -1,4 +1,4 @@
-//! What was counted before: a file that is committed with the change that moved it.
+//! The earlier counts: a file that is committed together with the change that moved them.
 
 use std::fs;
 use std::path::Path;
@@ -8,26 +8,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// By how much a count may grow, in per cent.
+/// Allowed growth of a count, in per cent.
 const TOLERANCE: f64 = 3.0;
 
-/// The file.
+/// The content of the baseline file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Baseline {
-    /// The kind of processor it was counted on; another has other instructions.
+    /// The kind of processor that it was counted on. Another kind needs another number of instructions.
     machine: String,
-    /// Instructions by name, in the order of the table.
+    /// Number of instructions by name, in the order of the table.
     pub(super) counts: IndexMap<String, u64>,
 }
 
 impl Baseline {
-    /// What was just counted.
+    /// Creates a baseline from new counts.
     pub(super) fn of(counted: &[(&str, u64)]) -> Self {
         let counts = counted.iter().map(|(name, count)| ((*name).to_string(), *count)).collect();
         Self { machine: std::env::consts::ARCH.into(), counts }
     }
 
-    /// Reads the file; empty when there is none.
+    /// Reads the file; empty when it does not exist.
     pub(super) fn read(file: &Path) -> Result<Self, Error> {
         if !file.exists() {
             return Ok(Self::default());
@@ -42,19 +42,19 @@ impl Baseline {
         fs::write(file, text).map_err(Error::io("writing the baseline"))
     }
 
-    /// Whether it can be compared with what is counted here.
+    /// Checks that the baseline is for this kind of processor.
     pub(super) fn check_machine(&self) -> Result<(), Error> {
         let here = std::env::consts::ARCH;
         if self.machine == here || self.machine.is_empty() {
             return Ok(());
         }
         Err(Error::Wrong(format!(
-            "the baseline was counted on {}, and this is {here}: `make bench-baseline` before your change, `make bench-check` behind it",
+            "the baseline was counted on {}, but this machine is {here}: run `make bench-baseline` before your change and `make bench-check` after it",
             self.machine
         )))
     }
 
-    /// Refuses what has grown too much, or was never counted.
+    /// Fails if a count has grown too much or is not in the baseline.
     pub(super) fn judge(&self, counted: &[(&str, u64)]) -> Result<(), Error> {
         let mut offenders = Vec::new();
         for (name, now) in counted {
@@ -70,13 +70,13 @@ impl Baseline {
             return Ok(());
         }
         Err(Error::Wrong(format!(
-            "more than {TOLERANCE}% more instructions: {}. If that is worth it, accept it with `make bench-baseline` and say why in the commit",
+            "more than {TOLERANCE}% more instructions: {}. If the change is worth it, accept them with `make bench-baseline` and say why in the commit",
             offenders.join(", ")
         )))
     }
 }
 
-/// In per cent.
+/// Returns the change in per cent.
 pub(super) fn change(before: u64, now: u64) -> f64 {
     (now as f64 / before as f64 - 1.0) * 100.0
 }
@@ -93,12 +93,15 @@ mod tests {
             (vec![("a", 1031), ("b", 1000)], Some("a (+3.10%)")),
             (vec![("c", 1)], Some("c (not in the baseline)")),
         ] {
-            let said = known.judge(&counted).map_err(|error| error.to_string());
+            let verdict = known.judge(&counted).map_err(|error| error.to_string());
             match refused {
-                None => said.unwrap(),
+                None => verdict.unwrap(),
                 Some(offender) => {
-                    let said = said.unwrap_err();
-                    assert!(said.contains(offender) && said.contains("make bench-baseline"), "{said}");
+                    let verdict = verdict.unwrap_err();
+                    assert!(
+                        verdict.contains(offender) && verdict.contains("make bench-baseline"),
+                        "{verdict}"
+                    );
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What is counted, as a table.
+//! The table of cases whose instructions are counted.
 
 use std::hint::black_box;
 
@@ -14,22 +14,21 @@ use super::story::Story;
 use super::workflows::{chain, chat, fan, iteration};
 use crate::error::Error;
 
-/// Steps of the chain, of which half are done when it is looked at.
+/// Number of steps of the chain. Half of them are done when the counting begins.
 const CHAIN: usize = 20;
-/// Branches of the fan.
+/// Number of branches of the fan.
 const WIDTH: usize = 100;
 
-/// One thing that is counted.
+/// One case.
 pub(super) struct Case {
-    /// Its name.
     pub(super) name: &'static str,
-    /// What it is, for people.
+    /// A description for the table.
     pub(super) about: &'static str,
-    /// Begins anew and does it so many times and once, each [`counted`] but the first.
+    /// Prepares the case and runs it `repeats` times and once more; each time except the first is [`counted`].
     pub(super) run: fn(repeats: u64) -> Result<(), Error>,
 }
 
-/// All of them.
+/// All cases.
 pub(super) const CASES: [Case; 11] = [
     Case {
         name: "step chain",
@@ -38,7 +37,7 @@ pub(super) const CASES: [Case; 11] = [
     },
     Case {
         name: "step fan-in",
-        about: "a step: the last of 100 results, and the job behind them",
+        about: "a step: the last of 100 results, and the job after them",
         run: |repeats| of_step(&last_of_fan()?, repeats),
     },
     Case {
@@ -48,7 +47,7 @@ pub(super) const CASES: [Case; 11] = [
     },
     Case {
         name: "step chunk",
-        about: "a step: a piece of text, told",
+        about: "a step: a piece of text and its event",
         run: |repeats| of_step(&mid_answer()?, repeats),
     },
     Case {
@@ -63,16 +62,20 @@ pub(super) const CASES: [Case; 11] = [
     },
     Case { name: "decode job", about: "wire: a worker reads a job", run: of_job },
     Case { name: "decode event", about: "wire: an entry of events is read", run: of_event },
-    Case { name: "load state", about: "wire: a run of 22 nodes, half of them done, is loaded", run: of_load },
+    Case {
+        name: "load state",
+        about: "wire: a run of 22 nodes, half of which are done, is loaded",
+        run: of_load,
+    },
     Case {
         name: "encode commit",
-        about: "wire: what a step of the chain ordered is written",
+        about: "wire: the changes of a step of the chain are written",
         run: |repeats| of_commit(&mid_chain()?, repeats),
     },
-    Case { name: "encode event", about: "wire: the end of a node is told", run: of_encoded_event },
+    Case { name: "encode event", about: "wire: the event of a node's end is written", run: of_encoded_event },
 ];
 
-/// A run, and what is to happen to it next.
+/// A run and the next fact for it.
 struct Scene {
     story: Story,
     kind: &'static str,
@@ -84,7 +87,7 @@ impl Scene {
         self.story.parse(self.kind, &self.body)
     }
 
-    /// What the step orders.
+    /// Returns the changes that the step makes.
     fn changes(&self) -> Result<(tidemill_common::machine::RunState, Changes), Error> {
         let mut run = self.story.run.clone();
         let changes = step(&mut run, self.fact()?, self.story.moment());
@@ -126,11 +129,11 @@ fn of_step(scene: &Scene, repeats: u64) -> Result<(), Error> {
     let mut changes = Changes::default();
     for turn in 0..=repeats {
         let (mut run, fact, at) = (scene.story.run.clone(), scene.fact()?, scene.story.moment());
-        // As in each batch but the first: into room that is kept.
+        // As in each batch after the first, the buffers are reused.
         changes.clear();
         counted(turn, || step_into(&mut run, black_box(fact), at, &mut changes));
         if changes.entries.is_empty() {
-            return Err(Error::Wrong("a counted step has done nothing".into()));
+            return Err(Error::Wrong("a counted step has changed nothing".into()));
         }
     }
     Ok(())
@@ -160,8 +163,8 @@ fn of_job(repeats: u64) -> Result<(), Error> {
 fn of_event(repeats: u64) -> Result<(), Error> {
     let scene = mid_chain()?;
     let (run, changes) = scene.changes()?;
-    let told = changes.entries.events().iter().map(|told| event::encode(told, &run.graph));
-    let fields: Vec<(String, String)> = told.map(|(kind, text)| (kind.to_string(), text)).collect();
+    let events = changes.entries.events().iter().map(|entry| event::encode(entry, &run.graph));
+    let fields: Vec<(String, String)> = events.map(|(kind, text)| (kind.to_string(), text)).collect();
     for turn in 0..=repeats {
         let fields = fields.clone();
         let read = counted(turn, || event::decode(EntryId::new(1, 0), black_box(fields)));
@@ -196,7 +199,7 @@ fn of_commit(scene: &Scene, repeats: u64) -> Result<(), Error> {
 fn of_encoded_event(repeats: u64) -> Result<(), Error> {
     let (run, changes) = mid_chain()?.changes()?;
     let is_end = |kind: &EventKind| event::type_name(kind, &run.graph) == event::kind::NODE_RUN_SUCCEEDED;
-    let ended = changes.entries.events().iter().find(|told| is_end(&told.kind));
+    let ended = changes.entries.events().iter().find(|entry| is_end(&entry.kind));
     let ended = ended.ok_or_else(|| Error::Wrong("a counted step has ended no node".into()))?;
     for turn in 0..=repeats {
         drop(counted(turn, || event::encode(black_box(ended), &run.graph)));

@@ -1,5 +1,5 @@
-//! A run that is led to a certain point without a store: facts go in as workers would report them, what is written is
-//! kept as a store would, and the clock stands still.
+//! Drives a run to a certain point without a store: it feeds facts like those of workers, keeps the changes as a store
+//! would, and the clock does not move.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use tidemill_common::wire::state::{AtRest, head_fields};
 use crate::error::Error;
 use crate::floor::PAYLOAD;
 
-/// A moment like any other.
+/// An arbitrary time.
 const NOW: Timestamp = Timestamp::from_millis(1_763_766_000_000);
 
-/// See the module.
+/// A run with its state and its open jobs.
 pub(super) struct Story {
     pub(super) run: RunState,
     pub(super) graph: Arc<Graph>,
-    /// Jobs that nobody has done yet.
+    /// Jobs that are not done yet.
     jobs: VecDeque<JobEntry>,
     fields: BTreeMap<String, String>,
     state: BTreeMap<String, String>,
@@ -36,11 +36,11 @@ pub(super) struct Story {
 }
 
 impl Story {
-    /// A run of a workflow, begun.
+    /// Starts a run of a workflow.
     pub(super) fn begin(workflow: &Json) -> Result<Self, Error> {
         let imported = graph::import(workflow.to_string().as_bytes());
         let graph = imported.graph.ok_or_else(|| {
-            Error::Wrong(format!("a counted workflow is refused: {:?}", imported.diagnostics))
+            Error::Wrong(format!("a workflow to count is refused: {:?}", imported.diagnostics))
         })?;
         let graph = Arc::new(graph);
         let list: Vec<Json> = (0..20).map(|at| json!(format!("item {at}"))).collect();
@@ -81,12 +81,12 @@ impl Story {
         Ok(story)
     }
 
-    /// The moment of the next step.
+    /// Returns the time of the next step.
     pub(super) fn moment(&self) -> Moment {
         Moment { now: NOW, commit: self.commit + 1, jobs: 0 }
     }
 
-    /// A step, written.
+    /// Applies a fact and keeps the changes.
     pub(super) fn apply(&mut self, fact: Fact) {
         let at = self.moment();
         self.commit = at.commit;
@@ -102,7 +102,7 @@ impl Story {
         self.jobs.extend(write.jobs);
     }
 
-    /// What a worker says of the oldest job: that it is done.
+    /// Returns a worker's report that the oldest job is done.
     pub(super) fn done(&mut self) -> Result<(&'static str, String), Error> {
         let outputs = vec![("output".to_string(), Stored::Inline(Segment::string(PAYLOAD)))];
         let record = Record { outputs, ..Record::default() };
@@ -118,14 +118,14 @@ impl Story {
         Ok((report.kind(), report.to_json(&name)))
     }
 
-    /// What a worker says of the oldest job: a piece of its text, behind so many bytes.
+    /// Returns a worker's report with a piece of text of the oldest job, at the given offset in bytes.
     pub(super) fn chunk(&self, offset: u64) -> Result<(&'static str, String), Error> {
         let selector = vec!["model".to_string(), "text".to_string()];
         let report = Report::Chunk { started_at: NOW, selector, offset, text: "seven ".into() };
         Ok((report.kind(), report.to_json(&self.name_of_oldest()?)))
     }
 
-    /// Applies what a worker says of so many jobs: that they are done.
+    /// Applies reports that the given number of jobs are done.
     pub(super) fn work_off(&mut self, jobs: usize) -> Result<(), Error> {
         for _ in 0..jobs {
             let (kind, body) = self.done()?;
@@ -135,12 +135,12 @@ impl Story {
         Ok(())
     }
 
-    /// A fact as the shard's owner reads it.
+    /// Parses a fact as the shard's owner does.
     pub(super) fn parse(&self, kind: &str, body: &str) -> Result<Fact, Error> {
         parsed(fact::parse(kind, body, &self.graph))
     }
 
-    /// All that a store has of the run.
+    /// Returns everything that a store has of the run.
     pub(super) fn at_rest(&self) -> AtRest {
         AtRest {
             run: self.fields.clone().into_iter().collect(),

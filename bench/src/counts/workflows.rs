@@ -1,8 +1,8 @@
-//! The workflows whose steps are counted. They never change: another one is another count.
+//! The workflows whose steps are counted. Do not change them: another workflow has another count.
 
 use serde_json::{Value as Json, json};
 
-/// So many steps on a worker, one after the other.
+/// A chain of steps on a worker.
 pub(super) fn chain(steps: usize) -> Json {
     let names: Vec<String> = (1..=steps).map(|at| format!("step{at}")).collect();
     let mut nodes = vec![start()];
@@ -14,7 +14,7 @@ pub(super) fn chain(steps: usize) -> Json {
     workflow("workflow", nodes, edges)
 }
 
-/// So many steps on a worker side by side, and one behind them all.
+/// Parallel steps on a worker, and one step after all of them.
 pub(super) fn fan(width: usize) -> Json {
     let names: Vec<String> = (1..=width).map(|at| format!("side{at}")).collect();
     let mut nodes = vec![start(), step("join", &["side1", "output"]), end("join")];

@@ -1,8 +1,9 @@
-//! The floor: what this machine gives when nothing is done but the bare loop.
+//! The floor: the speed of this machine when it runs nothing but the bare loop.
 //!
-//! Two processes, this program itself started again as `floor-worker` and `floor-owner`, do the least that moves a step
-//! durably through Redis: job, result, commit, next job. No graph, no JSON, no fence, no leases. Tidemill's figures are
-//! given as ratios to it, since both depend on the machine in the same way.
+//! Two processes do the least that moves a step durably through Redis: job, result, commit, next job. They have no
+//! graph, no JSON, no fence and no leases. The processes are this program itself, started as `floor-worker` and
+//! `floor-owner`. Tidemill's figures are given as ratios to the floor, because both depend on the machine in the same
+//! way.
 
 pub(crate) mod owner;
 mod wire;
@@ -21,23 +22,23 @@ use crate::process::{Cpu, Process};
 use crate::server::Server;
 use wire::{DONE, GROUP, JOBS};
 
-/// The loop stands still when no run has ended for this long. Ten thousand steps, one after the other, may take some seconds.
+/// Longest time without an ended run. Ten thousand steps, one after the other, may take some seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is handed from step to step: 54 bytes.
+/// The text that each step passes to the next: 54 bytes.
 pub(crate) const PAYLOAD: &str = "a small string that one step hands on to the next one.";
 
-/// How the steps of a run hang together.
+/// The shape of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// So many steps, one after the other.
     Chain(usize),
-    /// One step, so many side by side, one step.
+    /// One step, then so many parallel steps, then one step.
     Fan(usize),
 }
 
 impl Shape {
-    /// Steps of a run.
+    /// Number of steps of a run.
     pub(crate) fn steps(self) -> usize {
         match self {
             Self::Chain(length) => length,
@@ -63,7 +64,7 @@ impl Shape {
     }
 }
 
-/// Median round trip of PING over a connection like those of the loop, in microseconds.
+/// Returns the median round trip of PING over a connection like those of the loop, in microseconds.
 pub(crate) async fn ping(server: &Server, count: usize) -> Result<f64, Error> {
     let mut connection = wire::connect(&server.url()).await?;
     let mut times = Vec::with_capacity(count);
@@ -75,15 +76,15 @@ pub(crate) async fn ping(server: &Server, count: usize) -> Result<f64, Error> {
     Ok(median(&mut times))
 }
 
-/// The loop, running.
+/// The running loop.
 pub(crate) struct Floor {
     connection: MultiplexedConnection,
     worker: [Process; 1],
     owner: [Process; 1],
     server_pid: u32,
-    /// Where the stream of ended runs has been read to.
+    /// Position in the stream of ended runs up to which it has been read.
     done: String,
-    /// Runs started so far.
+    /// Number of runs started so far.
     started: usize,
 }
 
@@ -98,7 +99,7 @@ impl Floor {
         Ok(Self { connection, worker, owner, server_pid: server.pid(), done: "0".into(), started: 0 })
     }
 
-    /// Runs a load and checks what it left behind.
+    /// Runs a load and checks the result.
     pub(crate) async fn measure(&mut self, shape: Shape, load: Load) -> Result<Figure, Error> {
         for _ in 0..load.warm_up {
             self.turn(shape, 1, 1).await?;
@@ -114,7 +115,8 @@ impl Floor {
         Ok(Figure { seconds: median(&mut times), cpu_us_per_step: cpu.map(|s| s * 1e6 / steps) })
     }
 
-    /// Seconds from the first submit to the last end of `runs` runs, at most `in_flight` of them at once.
+    /// Returns the seconds from the first submission to the last end of `runs` runs, at most `in_flight` of them at
+    /// once.
     async fn turn(&mut self, shape: Shape, runs: usize, in_flight: usize) -> Result<f64, Error> {
         let began = Instant::now();
         let (mut submitted, mut ended, mut last_end) = (0, 0, Instant::now());
@@ -130,7 +132,7 @@ impl Floor {
                 (ended, last_end) = (ended + over.len(), Instant::now());
             } else if last_end.elapsed() > PATIENCE {
                 return Err(Error::Wrong(format!(
-                    "the bare loop stands still: {ended} of {runs} runs ended"
+                    "the bare loop is stuck: only {ended} of {runs} runs ended"
                 )));
             }
         }
@@ -148,7 +150,7 @@ impl Floor {
         Ok(pipe.exec_async(&mut self.connection).await?)
     }
 
-    /// The last run has all its steps and events, and nothing is pending.
+    /// Checks that the last run has all its steps and events, and that nothing is pending.
     async fn check(&mut self, shape: Shape) -> Result<(), Error> {
         let name = shape.run_name(self.started - 1);
         let fields: usize = self.connection.hlen(format!("run:{name}")).await?;

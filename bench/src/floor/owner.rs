@@ -1,6 +1,6 @@
-//! The loop's owner: reads results from its cursor, commits a batch in one script.
+//! The owner of the bare loop: reads results from its cursor and commits a batch in one script.
 //!
-//! It knows nothing but how many results a fan still misses. A run's name says its shape, see [`super::Shape`].
+//! It knows only how many results of a fan are missing. The name of a run contains its shape, see [`super::Shape`].
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::Shape;
 use super::wire::{self, CURSOR, DONE, INBOX, JOBS, Step, TRIM_EVERY, TRIM_TO};
 use crate::error::Error;
 
-/// What follows a result.
+/// The reaction to a result.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Next {
     first: usize,
@@ -18,7 +18,7 @@ struct Next {
     is_over: bool,
 }
 
-/// Owns until Redis is gone.
+/// Runs until Redis is gone.
 pub(crate) async fn run(url: &str) -> Result<(), Error> {
     let (mut reading, mut writing) = (wire::connect(url).await?, wire::connect(url).await?);
     let commit = Script::new(include_str!("commit.lua"));
@@ -48,7 +48,7 @@ pub(crate) async fn run(url: &str) -> Result<(), Error> {
 
 fn next(result: &Step, missing: &mut HashMap<String, usize>) -> Result<Next, Error> {
     let shape = Shape::of_run(&result.run)
-        .ok_or_else(|| Error::Wrong(format!("the run {:?} names no shape", result.run)))?;
+        .ok_or_else(|| Error::Wrong(format!("the name of the run {:?} has no shape", result.run)))?;
     Ok(match shape {
         Shape::Chain(length) if result.node + 1 >= length => Next { is_over: true, ..Next::default() },
         Shape::Chain(_) => Next { first: result.node + 1, count: 1, is_over: false },
@@ -80,14 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_goes_on_to_its_last_node() {
+    fn a_chain_continues_to_its_last_node() {
         let mut missing = HashMap::new();
         assert_eq!(follows("chain-3-0", 1, &mut missing), (2, 1, false));
         assert_eq!(follows("chain-3-0", 2, &mut missing), (0, 0, true));
     }
 
     #[test]
-    fn a_fan_joins_when_all_branches_are_back() {
+    fn a_fan_joins_when_all_branches_have_ended() {
         let mut missing = HashMap::new();
         assert_eq!(follows("fan-2-0", 0, &mut missing), (1, 2, false));
         assert_eq!(follows("fan-2-0", 2, &mut missing), (3, 0, false));

@@ -1,4 +1,4 @@
-//! What the loop's processes share: names of keys, connections, and entries as they come.
+//! Parts that the processes of the loop share: names of keys, connections, and entries of streams.
 
 use redis::aio::MultiplexedConnection;
 use redis::streams::{StreamReadOptions, StreamReadReply};
@@ -10,42 +10,41 @@ use crate::error::Error;
 pub(crate) const JOBS: &str = "jobs";
 /// The stream of results, read from a cursor.
 pub(crate) const INBOX: &str = "inbox";
-/// The stream of runs that are over.
+/// The stream of ended runs.
 pub(crate) const DONE: &str = "done";
-/// The hash that holds the inbox's cursor.
+/// The hash with the cursor of the inbox.
 pub(crate) const CURSOR: &str = "cursor";
 /// The consumer group of [`JOBS`].
 pub(crate) const GROUP: &str = "workers";
 
-/// Entries read at once; more gain nothing.
+/// Number of entries read at once; more would not be faster.
 pub(crate) const BATCH: usize = 128;
 /// Longest wait of a read, in milliseconds.
 const BLOCK_MS: usize = 5000;
-/// Entries after which a stream is trimmed, and how many are left then.
+/// Number of entries after which a stream is trimmed.
 pub(crate) const TRIM_EVERY: usize = 2000;
-/// More than can be in flight, so that nothing pending is cut.
+/// Number of entries left after trimming. More than can be in flight, so that no pending entry is removed.
 pub(crate) const TRIM_TO: usize = 4000;
 
 /// An entry of a stream: a step of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
-    /// Its entry id.
+    /// The id of the entry.
     pub(crate) entry: String,
-    /// Its run.
     pub(crate) run: String,
-    /// Its node, from 0.
+    /// The number of the node, from 0.
     pub(crate) node: usize,
-    /// What is handed along.
+    /// The text that is passed on.
     pub(crate) payload: String,
 }
 
-/// A connection that waits as long as a blocking read takes.
+/// Opens a connection whose timeout is long enough for blocking reads.
 pub(crate) async fn connect(url: &str) -> Result<MultiplexedConnection, Error> {
     let patient = AsyncConnectionConfig::new().set_response_timeout(None);
     Ok(Client::open(url)?.get_multiplexed_async_connection_with_config(&patient).await?)
 }
 
-/// Entries of a stream behind `after`; waits for the first.
+/// Reads the entries of a stream after `after`; waits for the first.
 pub(crate) async fn read_after(
     connection: &mut MultiplexedConnection,
     stream: &str,
@@ -55,7 +54,7 @@ pub(crate) async fn read_after(
     Ok(steps(connection.xread_options(&[stream], &[after], &options).await?))
 }
 
-/// New entries of the jobs for this consumer; waits for the first.
+/// Reads new jobs for this consumer; waits for the first.
 pub(crate) async fn read_jobs(
     connection: &mut MultiplexedConnection,
     consumer: &str,

@@ -1,11 +1,11 @@
-//! The loop's worker: reads jobs, hands their payload on as their result, a batch in one script.
+//! The worker of the bare loop: reads jobs and returns their payload as the result, a batch in one script.
 
 use redis::Script;
 
 use super::wire::{self, GROUP, INBOX, JOBS, TRIM_EVERY, TRIM_TO};
 use crate::error::Error;
 
-/// Works until Redis is gone.
+/// Runs until Redis is gone.
 pub(crate) async fn run(url: &str) -> Result<(), Error> {
     let (mut reading, mut writing) = (wire::connect(url).await?, wire::connect(url).await?);
     let report = Script::new(include_str!("report.lua"));

@@ -1,4 +1,4 @@
-//! One client: submits a run, follows it to its end, and looks at the time with every word.
+//! A client: submits a run, follows it to its end, and measures the delay of every word.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,10 +13,10 @@ use super::door::{Door, Fault};
 use super::frames::Frames;
 use super::tally::Tally;
 
-/// Where runs are submitted.
+/// Path for submissions.
 pub(super) const RUNS: &str = "/api/v1/runs";
 
-/// Asks for so many words. What happens is counted from the moment for which it was planned.
+/// Asks for an answer of so many words. All times count from the planned moment.
 pub(super) async fn ask(door: Arc<Watched>, words: usize, planned: Instant, tally: Arc<Mutex<Tally>>) {
     let lock = || tally.lock().unwrap_or_else(PoisonError::into_inner);
     lock().note(|tally| &mut tally.load, planned);
@@ -25,14 +25,14 @@ pub(super) async fn ask(door: Arc<Watched>, words: usize, planned: Instant, tall
     }
 }
 
-/// A door and the app behind it.
+/// A connection pool and the app behind it.
 pub(crate) struct Watched {
     pub(super) door: Door,
     pub(super) app: String,
 }
 
 impl Watched {
-    /// What is sent to run the app.
+    /// Builds the request that runs the app.
     pub(super) fn submission(&self, words: usize) -> serde_json::Value {
         json!({"app": self.app, "user": "bench", "sys": {"query": words.to_string()}})
     }
@@ -67,7 +67,7 @@ async fn follow<'a>(
     Ok(())
 }
 
-/// What a client has seen of its run.
+/// The events that a client has seen of its run.
 #[derive(Default)]
 struct Seen {
     events: usize,
@@ -75,7 +75,7 @@ struct Seen {
     has_ended: bool,
 }
 
-/// As much of an event as matters here.
+/// The fields of an event that matter here.
 #[derive(Deserialize)]
 struct Event<'a> {
     #[serde(borrow, rename = "type")]
@@ -108,9 +108,11 @@ impl Seen {
             serde_json::from_slice(data).map_err(|error| Fault::Wrong(format!("not an event: {error}")))?;
         match &*event.kind {
             "node_run_stream_chunk" => {
-                for said in event.data.chunk.split_ascii_whitespace() {
-                    let said = said.parse().map_err(|_| Fault::Wrong(format!("{said:?} was never said")))?;
-                    tally.note_word(said);
+                for word in event.data.chunk.split_ascii_whitespace() {
+                    let word = word
+                        .parse()
+                        .map_err(|_| Fault::Wrong(format!("{word:?} is not a word of the model")))?;
+                    tally.note_word(word);
                     self.words += 1;
                 }
             }

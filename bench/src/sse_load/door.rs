@@ -1,4 +1,4 @@
-//! The way in: HTTP over connections that are kept, as many as there are clients at the same time.
+//! HTTP over connections that are reused, as many as there are clients at the same time.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value as Json;
 use tokio::net::TcpStream;
 
-/// Why a client did not get what it asked for.
+/// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     #[error("cannot connect: {0}")]
@@ -25,10 +25,10 @@ pub(super) enum Fault {
     Wrong(String),
 }
 
-/// A connection without a request under way.
+/// A connection without a request in flight.
 pub(super) type Connection = SendRequest<Full<Bytes>>;
 
-/// Knows where, and with which key.
+/// A pool of connections to one address, with the key for it.
 pub(crate) struct Door {
     address: SocketAddr,
     bearer: String,
@@ -40,13 +40,13 @@ impl Door {
         Self { address, bearer: format!("Bearer {key}"), idle: Mutex::default() }
     }
 
-    /// A connection that was used before, or a new one.
+    /// Returns a connection that was used before, or a new one.
     pub(super) async fn enter(&self) -> Result<Connection, Fault> {
         loop {
-            let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let Some(mut kept) = kept else { break };
-            if kept.ready().await.is_ok() {
-                return Ok(kept);
+            let known = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some(mut known) = known else { break };
+            if known.ready().await.is_ok() {
+                return Ok(known);
             }
         }
         let stream = TcpStream::connect(self.address).await.map_err(Fault::Connect)?;
@@ -56,7 +56,7 @@ impl Door {
         Ok(sender)
     }
 
-    /// Keeps a connection whose answer was read to its end.
+    /// Keeps a connection whose answer was read completely.
     pub(super) fn leave(&self, connection: Connection) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
     }
@@ -86,7 +86,7 @@ impl Door {
         Err(Fault::Refused { status, body: String::from_utf8_lossy(&body).into_owned() })
     }
 
-    /// Posts an object, and answers the one that comes back.
+    /// Posts an object and returns the object of the answer.
     pub(super) async fn post(
         &self,
         through: &mut Connection,

@@ -1,4 +1,4 @@
-//! What is asked: a scheduler, a worker, a model, each a process of its own, and the workflow between them.
+//! The system under load: a scheduler, a worker and a model as separate processes, and the workflow for them.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -20,12 +20,12 @@ use crate::programs::Programs;
 use crate::server::{Server, free_port};
 
 const ADMIN_KEY: &str = "the key of the bench";
-/// Jobs that the worker has in hand at once: every client of the largest crowd waits for one.
+/// Jobs that the worker runs at once: one for every client of the largest crowd.
 const PERMITS: usize = 4096;
-/// Tries, 20 ms apart, before a process that does not answer is given up.
+/// Tries, 20 ms apart, until the start of a process fails.
 const TRIES_MAX: usize = 500;
 
-/// Everything that runs.
+/// All running processes.
 pub(crate) struct Fleet {
     scheduler: Process,
     worker: Process,
@@ -37,7 +37,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Starts it on an empty server.
+    /// Starts everything on an empty server.
     pub(crate) async fn start(redis_server: &Path, programs: &Programs) -> Result<Self, Error> {
         let server = Server::start(redis_server).await?;
         let folder = tempfile::tempdir().map_err(Error::io("making a directory for the fleet"))?;
@@ -68,17 +68,17 @@ impl Fleet {
         Ok(Self { scheduler, worker, model, server, folder, watched: Arc::new(Watched { door, app }), store })
     }
 
-    /// A connection to its server.
+    /// Opens a connection to its server.
     pub(super) async fn redis(&self) -> Result<redis::aio::MultiplexedConnection, Error> {
         Ok(redis::Client::open(self.server.url())?.get_multiplexed_async_connection().await?)
     }
 
-    /// The way in.
+    /// Returns the connections to the API.
     pub(super) fn door(&self) -> Arc<Watched> {
         self.watched.clone()
     }
 
-    /// Processor time that was used so far.
+    /// Returns the processor time so far.
     pub(super) fn used(&self) -> Result<Shares, Error> {
         Ok(Shares {
             redis: cpu_seconds(self.server.pid())?,
@@ -91,13 +91,13 @@ impl Fleet {
         })
     }
 
-    /// The ends of the logs, for whoever wonders about errors.
+    /// Returns the last lines of the logs, to explain errors.
     pub(crate) fn last_words(&self) -> String {
         last_words(&self.folder)
     }
 }
 
-/// Processor time by process, in seconds; of a span of time in processors.
+/// Processor time by process: in seconds, or as an average number of processors over a span of time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shares {
     pub(crate) redis: f64,
@@ -105,7 +105,7 @@ pub(crate) struct Shares {
     pub(crate) worker: f64,
     pub(crate) model: f64,
     pub(crate) load: f64,
-    /// Of everything that runs on this machine.
+    /// Processor time of everything on this machine.
     pub(crate) machine: f64,
     at: std::time::Instant,
 }
@@ -125,12 +125,12 @@ impl Shares {
         }
     }
 
-    /// redis-server, scheduler and worker together.
+    /// Returns redis-server, scheduler and worker together.
     pub(crate) fn product(&self) -> f64 {
         self.redis + self.scheduler + self.worker
     }
 
-    /// Each by name.
+    /// Formats each value with its name.
     pub(crate) fn told(&self) -> String {
         let others = (self.machine - self.product() - self.model - self.load).max(0.0);
         format!(
@@ -140,7 +140,7 @@ impl Shares {
     }
 }
 
-/// Everything but idling and waiting for disks, of all processors.
+/// Returns the seconds of all processors, except idle time and waits for disks.
 fn machine_seconds() -> Result<f64, Error> {
     let text = fs::read_to_string("/proc/stat").map_err(Error::io("reading processor time"))?;
     let line = text.lines().next().unwrap_or_default();
@@ -162,15 +162,15 @@ async fn until_answers(door: &Door, path: &str, folder: &TempDir) -> Result<(), 
     Err(Error::Wrong(format!("{path} does not answer{}", last_words(folder))))
 }
 
-/// Publishes the chatflow, and answers its id.
+/// Publishes the chatflow and returns the id of the app.
 async fn publish(door: &Door) -> Result<String, Error> {
     let mut through = door.enter().await.map_err(wrong)?;
     let app = door.post(&mut through, "/api/v1/apps", &json!({"workflow": chatflow().to_string()})).await;
     let app = app.map_err(wrong)?;
-    app["id"].as_str().map(str::to_string).ok_or_else(|| Error::Wrong(format!("no app was made: {app}")))
+    app["id"].as_str().map(str::to_string).ok_or_else(|| Error::Wrong(format!("no app was created: {app}")))
 }
 
-/// Start, model, answer, as in the stress test that comes with Dify.
+/// Start, model and answer, as in Dify's own stress test.
 fn chatflow() -> Json {
     let edge = |from: &str, to: &str| json!({"id": format!("{from}-{to}"), "source": from, "target": to, "sourceHandle": "source", "targetHandle": "target"});
     json!({

@@ -1,17 +1,17 @@
-//! Server-sent events, taken apart as they come.
+//! Splits a stream into server-sent events.
 
-/// What has come and is not yet a whole frame.
+/// Bytes that have arrived and are not yet a complete frame.
 #[derive(Default)]
 pub(super) struct Frames {
     text: Vec<u8>,
-    /// Up to here it is taken.
+    /// Bytes before this position have been returned.
     taken: usize,
-    /// Up to here there is no end of a frame.
+    /// Bytes before this position contain no end of a frame.
     looked: usize,
 }
 
 impl Frames {
-    /// Takes a piece.
+    /// Adds a piece.
     pub(super) fn push(&mut self, piece: &[u8]) {
         self.text.drain(..self.taken);
         self.looked -= self.taken;
@@ -19,7 +19,7 @@ impl Frames {
         self.text.extend_from_slice(piece);
     }
 
-    /// The data of the next whole frame that has any; comments are passed over.
+    /// Returns the data of the next complete frame that has data; ignores comments.
     pub(super) fn next(&mut self) -> Option<&[u8]> {
         loop {
             let end = self.end()?;
@@ -34,7 +34,7 @@ impl Frames {
         }
     }
 
-    /// Where the blank line of the next frame begins.
+    /// Returns the position of the blank line after the next frame.
     fn end(&mut self) -> Option<usize> {
         let at = self.text[self.looked..].windows(2).position(|pair| pair == b"\n\n");
         match at {
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_come_whole_however_they_were_cut() {
+    fn frames_are_complete_wherever_the_bytes_are_cut() {
         let wire = b": ping\n\nid: 1-0\nevent: a\ndata: {\"x\":1}\n\ndata: two\n\n";
         for cut in 1..wire.len() {
             let (mut frames, mut seen) = (Frames::default(), Vec::new());

@@ -1,10 +1,10 @@
-//! Many people who ask a model through Tidemill and watch the answer come: over HTTP, over server-sent events, and at
-//! times that are planned beforehand.
+//! Many clients that ask a model through Tidemill and read the answer: over HTTP and server-sent events, at times that
+//! are planned in advance.
 //!
-//! [`plan`] says when, [`client`] asks and watches through [`door`], [`frames`] reads what comes, [`tally`] counts it.
-//! [`fleet`] is what is asked; its [`model`] writes into every word when it said it, so that a client knows how old the
-//! word is. Nobody waits for an answer before the next one asks, and everything is counted from the moment for which it was planned:
-//! when Tidemill falls behind, those who come meanwhile are late as well, and it shows.
+//! [`plan`] has the times, [`client`] asks and reads through [`door`], [`frames`] splits the stream, [`tally`] counts.
+//! [`fleet`] is the system under load. Its [`model`] writes the current time into every word, so that a client knows
+//! the word's age. No client waits for another one, and all times count from the planned moment: if Tidemill falls
+//! behind, the clients that come in the meantime are late as well, and the figures show it.
 
 mod client;
 mod door;
@@ -26,46 +26,46 @@ pub(crate) use fleet::{Fleet, Shares};
 pub(crate) use starts::starts;
 pub(crate) use tally::{Quantiles, Tally};
 
-/// From here on a run that has not ended counts as an error.
+/// Time after which a run that has not ended counts as an error.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Before the first one asks.
+/// Time before the first client.
 const HEAD_START: Duration = Duration::from_millis(100);
 
-/// How many ask, and for how long.
+/// The number of clients, and how long they come.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Crowd {
-    /// How many watch an answer at the same time, on average.
+    /// Number of clients that read an answer at the same time, on average.
     pub(crate) clients: usize,
     /// Words of an answer, one every [`model::WORD_EVERY`].
     pub(crate) words: usize,
-    /// How long is measured, once as many watch as are meant to.
+    /// Length of the measurement, after the planned number of clients is reached.
     pub(crate) lasts: Duration,
-    /// Where the plan comes from.
+    /// Seed of the plan.
     pub(crate) seed: u64,
 }
 
 impl Crowd {
-    /// How long an answer takes the model. It is also how long it takes until the first answers end, and so until as many
-    /// watch as are meant to.
+    /// The time that the model needs for an answer. After this time the first answers end, so the planned number of
+    /// clients is reached.
     fn answer(&self) -> Duration {
         model::WORD_EVERY * u32::try_from(self.words).unwrap_or(u32::MAX)
     }
 
-    /// Runs that begin in a second.
+    /// Number of runs that begin per second.
     pub(crate) fn per_second(&self) -> f64 {
         self.clients as f64 / self.answer().as_secs_f64()
     }
 }
 
-/// What came of it.
+/// The results.
 pub(crate) struct Outcome {
-    /// What the clients saw.
+    /// Counts of the clients.
     pub(crate) tally: Tally,
-    /// Who used the processors meanwhile.
+    /// Processor time during the measurement.
     pub(crate) shares: Shares,
 }
 
-/// Lets a crowd ask a fleet.
+/// Lets a crowd use a fleet.
 pub(crate) async fn watch(fleet: &Fleet, crowd: Crowd) -> Result<Outcome, Error> {
     let began = Instant::now() + HEAD_START;
     let (from, to) = (began + crowd.answer(), began + crowd.answer() + crowd.lasts);

@@ -1,5 +1,5 @@
-//! The model: says as many words as it is asked for, one every 50 ms, and each word is the moment at which it was said.
-//! A process of its own, so that its processor time is told apart.
+//! The model: sends the requested number of words, one every 50 ms. Each word is the time at which it was sent. It is a
+//! separate process, so that its processor time can be measured separately.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -16,33 +16,33 @@ use tokio::time::{Instant, sleep_until};
 use super::tally::stamp;
 use crate::error::Error;
 
-/// Between two words, as in the stress test that comes with Dify.
+/// Time between two words, as in Dify's own stress test.
 pub(crate) const WORD_EVERY: Duration = Duration::from_millis(50);
 
-/// Serves until it is killed.
+/// Serves until the process is killed.
 pub(crate) async fn run(listen: &str) -> Result<(), Error> {
     let routes =
         Router::new().route("/v1/chat/completions", post(answer)).route("/health", get(async || "ok"));
     let listener = TcpListener::bind(listen).await.map_err(Error::io("listening as the model"))?;
-    // A word that waits for the one before it to be acknowledged would be told too young.
+    // Without this a word would wait until the word before it was acknowledged, and would look too fresh.
     let listener = listener.tap_io(|socket| drop(socket.set_nodelay(true)));
     axum::serve(listener, routes).await.map_err(Error::io("serving as the model"))
 }
 
-/// The last message says how many words are wanted.
+/// Answers a request. The last message contains the number of words.
 async fn answer(body: Bytes) -> Response {
     let request: Json = serde_json::from_slice(&body).unwrap_or_default();
     let last = request["messages"].as_array().and_then(|messages| messages.last());
     let words = last.and_then(|last| last["content"].as_str()?.trim().parse().ok()).unwrap_or(0);
-    let saying = Saying { began: Instant::now(), said: 0, words };
+    let saying = Saying { began: Instant::now(), sent: 0, words };
     let pieces = futures_util::stream::unfold(Some(saying), async |saying| {
         let mut saying = saying?;
-        if saying.said == saying.words {
+        if saying.sent == saying.words {
             return Some((Ok::<_, Infallible>(last_piece(saying.words)), None));
         }
-        // By plan and not by pause: a model that is late for a word says the next one in time.
-        sleep_until(saying.began + WORD_EVERY * saying.said).await;
-        saying.said += 1;
+        // Uses planned times instead of pauses: if one word is late, the next one can still be on time.
+        sleep_until(saying.began + WORD_EVERY * saying.sent).await;
+        saying.sent += 1;
         Some((Ok(word()), Some(saying)))
     });
     let mut response = Response::new(Body::from_stream(pieces));
@@ -53,7 +53,7 @@ async fn answer(body: Bytes) -> Response {
 
 struct Saying {
     began: Instant,
-    said: u32,
+    sent: u32,
     words: u32,
 }
 

@@ -1,8 +1,8 @@
-//! When clients come: at random and independently of each other, as people do, and the same from the same seed.
+//! Plans when clients come: at random and independent of each other. The same seed gives the same plan.
 
 use std::time::Duration;
 
-/// Moments of a Poisson process with `per_second` arrivals a second, for as long as told.
+/// Returns the times of a Poisson process with `per_second` arrivals a second.
 pub(super) fn arrivals(seed: u64, per_second: f64, lasts: Duration) -> Vec<Duration> {
     let mut random = SplitMix(seed);
     let mut at = 0.0;
@@ -17,11 +17,11 @@ pub(super) fn arrivals(seed: u64, per_second: f64, lasts: Duration) -> Vec<Durat
     }
 }
 
-/// SplitMix64: three lines that are random enough to spread arrivals.
+/// SplitMix64: a simple generator that is random enough for this.
 struct SplitMix(u64);
 
 impl SplitMix {
-    /// Above 0, at most 1.
+    /// Returns a number above 0 and at most 1.
     fn fraction(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_same_plan_and_about_as_many_arrivals_as_asked_for() {
+    fn a_seed_gives_the_same_plan_with_about_the_requested_number_of_arrivals() {
         let plan = arrivals(7, 100.0, Duration::from_secs(20));
         assert_eq!(plan, arrivals(7, 100.0, Duration::from_secs(20)));
         assert_ne!(plan, arrivals(8, 100.0, Duration::from_secs(20)));

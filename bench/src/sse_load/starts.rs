@@ -1,5 +1,6 @@
-//! How many runs a second one scheduler takes: clients that submit again as soon as they have an answer, and follow nothing.
-//! A closed loop, since it is about the rate and not about times; the model answers with a single word, so that what was taken is also done.
+//! Measures how many runs per second one scheduler accepts. The clients submit again as soon as they have an answer,
+//! and follow no run. This is a closed loop, because it measures a rate and not times. The model answers with a single
+//! word, so that the accepted runs also end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,20 +14,20 @@ use super::door::Fault;
 use super::fleet::{Fleet, Shares};
 use crate::error::Error;
 
-/// After this long without all runs having ended they are given up.
+/// Time until all runs must have ended.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What came of it.
+/// The results.
 pub(crate) struct Starts {
-    /// Runs that were taken, a second.
+    /// Accepted runs per second.
     pub(crate) per_second: f64,
-    /// Runs that had ended, a second, until the last one had.
+    /// Ended runs per second, until the last one had ended.
     pub(crate) ended_per_second: f64,
-    /// Who used the processors while runs were submitted.
+    /// Processor time while runs were submitted.
     pub(crate) shares: Shares,
 }
 
-/// Submits with so many clients for so long, and waits until all is done.
+/// Submits with so many clients for so long, and waits until all runs have ended.
 pub(crate) async fn starts(fleet: &Fleet, clients: usize, lasts: Duration) -> Result<Starts, Error> {
     let before = ended(fleet).await?;
     let (began, used) = (Instant::now(), fleet.used()?);
@@ -66,7 +67,7 @@ async fn submit(watched: &Watched, until: Instant, taken: &AtomicU64) -> Result<
     Ok(())
 }
 
-/// Runs that are over, on all shards.
+/// Number of ended runs on all shards.
 async fn ended(fleet: &Fleet) -> Result<u64, Error> {
     let mut pipe = redis::pipe();
     for shard in (0..fleet.store.meta().await?.shards).map(ShardId) {

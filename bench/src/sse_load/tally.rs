@@ -1,4 +1,4 @@
-//! What the clients saw: how late, and how often not at all.
+//! Counts the delays and errors that the clients see.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -8,24 +8,24 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 
-/// Longest time that is told apart: beyond it everything is as bad.
+/// Longest time that is distinguished; all longer ones are equally bad.
 const LONGEST_US: u64 = 120_000_000;
 
-/// Counts what happens within a window of time; before it the crowd is still gathering, behind it it goes home.
+/// Counts events within a window of time. Before it the clients are still arriving, after it they are leaving.
 pub(crate) struct Tally {
     from: Instant,
     to: Instant,
-    /// Where the window lies on the clock that stamps words.
+    /// The window on the clock that is used for words.
     stamps: (u64, u64),
     /// From the planned moment to the answer of the submission.
     pub(crate) accepted: Histogram<u64>,
     /// From the planned moment to the first event.
     pub(crate) first: Histogram<u64>,
-    /// From the moment the model said a word to the moment it was read.
+    /// From the moment when the model sent a word to the moment when it was read.
     pub(crate) words: Histogram<u64>,
-    /// From the planned moment to the moment the load came to it: what is the load's own fault.
+    /// From the planned moment to the moment when the load got to it. This is the delay of the load itself.
     pub(crate) load: Histogram<u64>,
-    /// What went wrong at any time, and how often.
+    /// Errors at any time, with their number.
     pub(crate) errors: BTreeMap<String, u64>,
 }
 
@@ -49,17 +49,17 @@ impl Tally {
         })
     }
 
-    /// Something of a run that was planned for a moment happens now.
+    /// Records that something of a run happens now; the run was planned for the moment `planned`.
     pub(super) fn note(&mut self, of: fn(&mut Self) -> &mut Histogram<u64>, planned: Instant) {
         if (self.from..self.to).contains(&planned) {
             of(self).saturating_record(micros(planned.elapsed()));
         }
     }
 
-    /// A word with this stamp is read now.
-    pub(super) fn note_word(&mut self, said: u64) {
-        if (self.stamps.0..self.stamps.1).contains(&said) {
-            self.words.saturating_record(stamp().saturating_sub(said));
+    /// Records that a word with this time stamp is read now.
+    pub(super) fn note_word(&mut self, sent_at: u64) {
+        if (self.stamps.0..self.stamps.1).contains(&sent_at) {
+            self.words.saturating_record(stamp().saturating_sub(sent_at));
         }
     }
 
@@ -67,7 +67,7 @@ impl Tally {
         *self.errors.entry(what.to_string()).or_insert(0) += 1;
     }
 
-    /// `none`, or what went wrong how often.
+    /// Formats the errors with their number.
     pub(crate) fn errors(&self) -> String {
         if self.errors.is_empty() {
             return "no errors".into();
@@ -86,14 +86,14 @@ pub(crate) struct Quantiles {
 }
 
 impl Quantiles {
-    /// Of a histogram of microseconds.
+    /// Returns those of a histogram in microseconds.
     pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
         let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
         Self { p50: at(0.5), p95: at(0.95), p99: at(0.99) }
     }
 }
 
-/// The time in microseconds since 1970, as words carry it. Both who says and who reads them are on this machine.
+/// Returns the time in microseconds since 1970, as words contain it. Model and clients run on the same machine.
 pub(super) fn stamp() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, micros)
 }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_what_was_planned_within_the_window_counts() {
+    async fn only_runs_planned_within_the_window_count() {
         let now = Instant::now();
         let second = Duration::from_secs(1);
         let mut tally = Tally::between(now, now + second).unwrap();
@@ -115,8 +115,8 @@ mod tests {
             tally.note(|tally| &mut tally.first, planned);
         }
         let here = stamp();
-        for said in [here - 2_000_000, here, here + 2_000_000] {
-            tally.note_word(said);
+        for sent_at in [here - 2_000_000, here, here + 2_000_000] {
+            tally.note_word(sent_at);
         }
         assert_eq!((tally.first.len(), tally.words.len()), (1, 1));
     }

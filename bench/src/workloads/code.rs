@@ -1,5 +1,5 @@
-//! code: how long a trivial function takes in the worker's sandbox, and how many run a second on two processors. No Redis
-//! and no engine: what a code node costs on top of its step.
+//! code: the time of a trivial function in the worker's sandbox, and how many run per second on two processors. Without
+//! Redis and engine: this is the extra cost of a code node compared with other steps.
 
 use std::time::{Duration, Instant};
 
@@ -23,15 +23,15 @@ pub(super) const WORKLOAD: Workload = Workload {
     measure: |lab| measure(lab).boxed_local(),
 };
 
-/// As many as the targets are meant for.
+/// Number of functions at once; the targets are set for this number.
 const AT_ONCE: usize = 2;
 const EXECUTIONS: usize = 1_000;
 const EXECUTIONS_QUICK: usize = 100;
-/// Behind so many all helpers are up.
+/// After so many calls all helpers have been started.
 const WARM_UP: usize = 8;
 const INPUTS: &str = r#"{"a": 1, "b": 2}"#;
 
-/// A language, its names in the rows, and a function that adds.
+/// A language, the names of its rows, and a function that adds.
 const LANGUAGES: [(CodeLanguage, [&str; 2], &str); 2] = [
     (CodeLanguage::Python, ["code/python", "code/python/s"], "def main(a, b): return {'r': a + b}"),
     (CodeLanguage::JavaScript, ["code/js", "code/js/s"], "const main = ({a, b}) => ({r: a + b})"),
@@ -61,7 +61,7 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs a function again and again, and says how long each time took.
+/// Runs a function again and again, and returns the time of each call.
 async fn lane(
     sandbox: &BuiltIn,
     language: CodeLanguage,

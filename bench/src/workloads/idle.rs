@@ -1,4 +1,4 @@
-//! idle: what a fleet costs that has nothing to do.
+//! idle: the cost of a fleet that has nothing to do.
 
 use std::time::{Duration, Instant};
 
@@ -19,11 +19,11 @@ pub(super) const WORKLOAD: Workload = Workload {
     measure: |lab| measure(lab).boxed_local(),
 };
 
-/// From the fleet's being complete to the first look: what is done once after a start is over then.
+/// Time between the start of the fleet and the first look. Work that is done once after a start has ended then.
 const SETTLING: Duration = Duration::from_secs(3);
 const WATCHED: Duration = Duration::from_secs(10);
 const WATCHED_QUICK: Duration = Duration::from_secs(3);
-/// INFO at the second look counts the one at the first.
+/// The second INFO also counts the first one.
 const OWN_COMMANDS: f64 = 1.0;
 
 async fn measure(lab: &Lab) -> Result<(), Error> {
@@ -49,9 +49,9 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
         )
     });
     for (name, part, about) in [
-        ("idle/redis", share.redis, "redis-server's part of it"),
-        ("idle/sched", share.scheduler, "the scheduler's"),
-        ("idle/work", share.worker, "the 10 workers'"),
+        ("idle/redis", share.redis, "the part of redis-server"),
+        ("idle/sched", share.scheduler, "the part of the scheduler"),
+        ("idle/work", share.worker, "the part of the 10 workers"),
     ] {
         lab.tell(Row::bare(name, part, "% core", about));
     }

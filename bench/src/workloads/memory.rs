@@ -1,4 +1,4 @@
-//! memory: what the processes hold when nothing is going on, and what an ended run leaves in Redis.
+//! memory: the memory of idle processes, and the memory in Redis of an ended run.
 
 use std::time::{Duration, Instant};
 
@@ -20,14 +20,14 @@ use crate::target::Target;
 
 pub(super) const WORKLOAD: Workload = Workload {
     name: "memory",
-    about: "of an idle scheduler and worker, and of an ended run of 20 steps in Redis",
+    about: "memory of an idle scheduler and worker, and of an ended run of 20 steps in Redis",
     floor: None,
     measure: |lab| measure(lab).boxed_local(),
 };
 
 const SHAPE: Shape = Shape::Chain(20);
 const MIB: f64 = 1024.0 * 1024.0;
-/// The owner cuts its inbox within seconds.
+/// The owner trims its inbox within seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -36,7 +36,7 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
     let plan = Plan::of(&server, 1, 1);
     let mut engine = lab.engine(&server, &plan, workflow::job(SHAPE, Place::Worker)).await?;
     let load = Load::at_once(if lab.is_quick { 200 } else { 1000 }).warmed_by(200);
-    tell_processes(lab, &engine, "idle", "that has done nothing yet")?;
+    tell_processes(lab, &engine, "idle", "without any work so far")?;
     engine.warm_up(&load).await?;
     let before = used(&mut engine).await?;
     engine.measure(&load).await?;
@@ -47,12 +47,12 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
         "memory/run",
         bytes,
         "bytes",
-        "of Redis for an ended run of 20 steps, with its events",
+        "memory in Redis for an ended run of 20 steps, with its events",
     ));
     Ok(())
 }
 
-/// The processes' own.
+/// Adds the rows for the memory of the processes.
 fn tell_processes(lab: &Lab, engine: &Engine, when: &str, about: &str) -> Result<(), Error> {
     for (kind, name, processes) in
         [("scheduler", "sched", &engine.fleet.schedulers), ("worker", "work", &engine.fleet.workers)]
@@ -72,8 +72,8 @@ fn tell_processes(lab: &Lab, engine: &Engine, when: &str, about: &str) -> Result
     Ok(())
 }
 
-/// Bytes that redis-server uses, once what is only passing through is gone: no job is left when the runs have ended, and
-/// each inbox is cut below its cursor.
+/// Returns the bytes that redis-server uses after the temporary data is gone: no job is left when the runs have ended,
+/// and each inbox is trimmed up to its cursor.
 async fn used(engine: &mut Engine) -> Result<f64, Error> {
     let began = Instant::now();
     loop {
@@ -81,7 +81,7 @@ async fn used(engine: &mut Engine) -> Result<f64, Error> {
         for shard in (0..engine.shards).map(ShardId) {
             let inbox = engine.store.keys().inbox(shard);
             let left: usize = engine.connection.xlen(inbox).await?;
-            // The one at the cursor may stay.
+            // The fact at the cursor may remain.
             facts += left.saturating_sub(1);
         }
         if facts == 0 {
@@ -89,7 +89,7 @@ async fn used(engine: &mut Engine) -> Result<f64, Error> {
             return Ok(bytes);
         }
         if began.elapsed() > PATIENCE {
-            return Err(Error::Wrong(format!("{facts} facts stay in the inboxes")));
+            return Err(Error::Wrong(format!("{facts} facts remain in the inboxes")));
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

@@ -1,5 +1,5 @@
-//! What is run: one file per workload, one table. [`timed`] are those that only take time; the others say themselves what
-//! they measure. A new one is a file and a line in the table.
+//! The table of workloads, one file per workload. Those with [`timed`] measure only time; the others decide themselves
+//! what to measure. To add one, add a file and a line in the table.
 
 mod code;
 mod idle;
@@ -24,17 +24,17 @@ use crate::lab::{BareLoop, Lab};
 
 /// Something to measure.
 pub(crate) struct Workload {
-    /// Its name, such as `W1`. Its rows are called so, or begin so: `W4/1000`.
+    /// The name, such as `W1`. The names of its rows are equal to it or begin with it: `W4/1000`.
     pub(crate) name: &'static str,
-    /// What it is, for people.
+    /// A description.
     pub(crate) about: &'static str,
-    /// The bare loop that it is held against, if any: what `--floor-only` measures of it.
+    /// The bare loop that it is compared with, if any. `--floor-only` measures this.
     pub(crate) floor: Option<&'static BareLoop>,
-    /// Measures it once, and tells the lab its rows.
+    /// Measures the workload once and adds its rows to the lab.
     pub(crate) measure: fn(&Lab) -> LocalBoxFuture<'_, Result<(), Error>>,
 }
 
-/// All of them, in the order of the table.
+/// All workloads, in the order of the table.
 pub(crate) const WORKLOADS: [Workload; 12] = [
     w1::WORKLOAD,
     w1p::WORKLOAD,
@@ -50,21 +50,21 @@ pub(crate) const WORKLOADS: [Workload; 12] = [
     memory::WORKLOAD,
 ];
 
-/// How the seconds of a load are told.
+/// The unit for the time of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// Microseconds a step: one run's latency.
+    /// Microseconds per step: the latency of one run.
     MicrosPerStep,
-    /// Steps a second: throughput.
+    /// Steps per second: throughput.
     StepsPerSecond,
-    /// Items of an iteration a second.
+    /// Items of an iteration per second.
     ItemsPerSecond,
-    /// Milliseconds a run.
+    /// Milliseconds per run.
     Millis,
 }
 
 impl Unit {
-    /// Its name in the table and in the file.
+    /// The name in the table and in the file.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::MicrosPerStep => "us/step",
@@ -74,7 +74,7 @@ impl Unit {
         }
     }
 
-    /// What `seconds` for so many steps are in this unit.
+    /// Converts `seconds` for so many steps to this unit.
     pub(crate) fn value(self, seconds: f64, steps: usize) -> f64 {
         let steps = steps as f64;
         match self {
@@ -92,13 +92,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_workload_has_a_name_of_its_own() {
+    fn every_workload_has_a_unique_name() {
         let names: HashSet<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
         assert_eq!(names.len(), WORKLOADS.len());
     }
 
     #[test]
-    fn seconds_are_told_in_each_unit() {
+    fn seconds_are_converted_to_each_unit() {
         for (unit, expected) in [
             (Unit::MicrosPerStep, 20_000.0),
             (Unit::StepsPerSecond, 50.0),

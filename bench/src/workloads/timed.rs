@@ -1,5 +1,5 @@
-//! Workloads of which only the time counts: runs of one shape, on one scheduler and one worker, held against a bare loop
-//! in the same repeat.
+//! Workloads that measure only time: runs of one shape, on one scheduler and one worker, compared with a bare loop in
+//! the same repeat.
 
 use crate::engine::{Engine, Job};
 use crate::error::Error;
@@ -12,26 +12,26 @@ use crate::target::Target;
 
 use super::workflow::{self, Place};
 
-/// See the module.
+/// A workload that measures only time.
 pub(super) struct Timed {
-    /// Its name in the table.
+    /// The name in the table.
     pub(super) name: &'static str,
-    /// What it is, for people.
+    /// A description.
     pub(super) about: &'static str,
-    /// How its runs hang together.
+    /// The shape of its runs.
     pub(super) shape: Shape,
     /// Where its steps are executed.
     pub(super) place: Place,
-    /// Runs for one figure, in full and in short.
+    /// The load for one figure, in full and for a quick run.
     pub(super) load: fn(is_quick: bool) -> Load,
-    /// What it is held against, and told in the unit of.
+    /// The bare loop that it is compared with. It also sets the unit.
     pub(super) floor: &'static BareLoop,
-    /// What it ought to reach.
+    /// The targets.
     pub(super) targets: &'static [Target],
 }
 
 impl Timed {
-    /// Measures it once.
+    /// Measures the workload once.
     pub(super) async fn measure(&self, lab: &Lab) -> Result<(), Error> {
         let floor = lab.floor(self.floor).await?;
         let server = lab.server().await?;
@@ -42,12 +42,12 @@ impl Timed {
         Ok(())
     }
 
-    /// What each run is.
+    /// Returns the workflow and inputs of its runs.
     pub(super) fn job(&self) -> Job {
         workflow::job(self.shape, self.place)
     }
 
-    /// Its row, measured on a fleet that runs.
+    /// Measures on a running fleet and returns the row.
     pub(super) async fn row(&self, lab: &Lab, engine: &mut Engine, floor: f64) -> Result<Row, Error> {
         let load = (self.load)(lab.is_quick);
         engine.warm_up(&load).await?;

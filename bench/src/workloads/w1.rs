@@ -1,4 +1,4 @@
-//! W1: how long a step takes when nothing else is going on.
+//! W1: the time of a step when the system does nothing else.
 
 use futures_util::FutureExt as _;
 
@@ -18,7 +18,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     measure: |lab| TIMED.measure(lab).boxed_local(),
 };
 
-/// What one step costs at least.
+/// The least cost of one step.
 pub(super) static FLOOR: BareLoop =
     BareLoop { name: "floor W1", shape: SHAPE, unit: Unit::MicrosPerStep, load };
 
@@ -34,7 +34,7 @@ static TIMED: Timed = Timed {
     targets: &[Target::FloorAtMost(1.6)],
 };
 
-/// Long enough for the processor time of a step to mean something.
+/// Long enough for a meaningful processor time per step.
 fn load(is_quick: bool) -> Load {
     Load::one_by_one(if is_quick { 5 } else { 60 })
 }

@@ -1,4 +1,4 @@
-//! W1p: the chain of W1 as pure nodes, which the scheduler evaluates by itself.
+//! W1p: the chain of W1 with pure nodes, which the scheduler evaluates itself.
 
 use futures_util::FutureExt as _;
 
@@ -24,6 +24,6 @@ static TIMED: Timed = Timed {
     place: Place::Scheduler,
     load: |is_quick| Load::one_by_one(if is_quick { 5 } else { 100 }),
     floor: &w1::FLOOR,
-    // 20 us where the floor takes 140.
+    // 20 us on a machine whose floor takes 140.
     targets: &[Target::AtMost(20.0), Target::FloorAtMost(20.0 / 140.0)],
 };

@@ -1,4 +1,4 @@
-//! W2: how many steps a second go through when there is much to do.
+//! W2: steps per second under full load.
 
 use futures_util::FutureExt as _;
 
@@ -19,7 +19,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     measure: |lab| TIMED.measure(lab).boxed_local(),
 };
 
-/// How many steps a second are possible at most.
+/// The most steps per second that are possible.
 pub(super) static FLOOR: BareLoop = BareLoop {
     name: "floor W2",
     shape: SHAPE,
@@ -29,18 +29,18 @@ pub(super) static FLOOR: BareLoop = BareLoop {
 
 const SHAPE: Shape = Shape::Chain(20);
 
-/// What a step may take. On a machine whose bare loop goes through fewer than [`FLOOR_STEPS`] a second it takes more: told beside
-/// it is whether it keeps to that when it is reckoned by the floor.
+/// Allowed processor time per step. Where the bare loop makes fewer than [`FLOOR_STEPS`] a second, a step takes longer,
+/// so the table also shows whether the target is met when it is scaled by the floor.
 const CPU: Cpu = Cpu { redis: 25.0, scheduler: 8.0, worker: 8.0 };
 const FLOOR_STEPS: f64 = 57_000.0;
 
-/// Also what W8 runs on other fleets.
+/// Also used by W8, on other fleets.
 pub(super) static TIMED: Timed = Timed {
     name: "W2",
     about: "200 runs of 20 steps on a worker at once",
     shape: SHAPE,
     place: Place::Worker,
-    // As many runs as it takes to last some seconds.
+    // Enough runs for some seconds.
     load: |is_quick| Load::at_once(if is_quick { 400 } else { 2000 }),
     floor: &FLOOR,
     targets: &[

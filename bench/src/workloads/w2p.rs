@@ -1,4 +1,4 @@
-//! W2p: how many pure steps a second go through when there is much to do.
+//! W2p: pure steps per second under full load.
 
 use futures_util::FutureExt as _;
 
@@ -24,6 +24,6 @@ static TIMED: Timed = Timed {
     place: Place::Scheduler,
     load: |is_quick| Load::at_once(if is_quick { 1000 } else { 6000 }),
     floor: &w2::FLOOR,
-    // 60 000 where the floor gives 57 000.
+    // 60 000 on a machine whose floor makes 57 000.
     targets: &[Target::AtLeast(60_000.0), Target::FloorAtLeast(60.0 / 57.0)],
 };

@@ -1,4 +1,4 @@
-//! W3: how fast a run fans out and comes together again.
+//! W3: the time of a run that fans out and joins again.
 
 use futures_util::FutureExt as _;
 
@@ -24,12 +24,12 @@ const SHAPE: Shape = Shape::Fan(100);
 
 static TIMED: Timed = Timed {
     name: "W3",
-    about: "one run of a step, 100 steps side by side, a step, on a worker",
+    about: "one run of a step, 100 parallel steps and a step, on a worker",
     shape: SHAPE,
     place: Place::Worker,
     load,
     floor: &FLOOR,
-    // 7 ms where the floor takes 2.8, which is the looser of the two as a ratio.
+    // 7 ms on a machine whose floor takes 2.8. As a ratio it is the looser one of the two.
     targets: &[Target::FloorAtMost(2.0), Target::AtMost(7.0)],
 };
 

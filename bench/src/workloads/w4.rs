@@ -1,5 +1,5 @@
-//! W4: whether a step costs the same in a short chain and in a long one. What grows with the length of a run (a scan of
-//! its nodes, a state written whole) would show here as a slope.
+//! W4: whether a step costs the same in a short chain and in a long one. Work that grows with the length of a run, such
+//! as a scan of its nodes or writing the whole state, would show here.
 
 use futures_util::FutureExt as _;
 
@@ -21,7 +21,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     measure: |lab| measure(lab).boxed_local(),
 };
 
-/// A chain, how often it is run in a round, and how often in short.
+/// A chain, and how often it is run in a round, in full and in a quick run.
 struct Chain {
     steps: usize,
     times: [usize; 2],
@@ -34,7 +34,7 @@ static CHAINS: [Chain; 4] = [
     Chain { steps: 1_000, times: [3, 2] },
     Chain { steps: 10_000, times: [1, 1] },
 ];
-/// Rounds over all lengths, and in short.
+/// Rounds over all lengths, in full and in a quick run.
 const ROUNDS: [usize; 2] = [8, 1];
 
 /// The figures of all rounds for one length, of one of the two sides.
@@ -50,7 +50,7 @@ impl Figures {
         self.cpu = self.cpu.map_with(figure.cpu_us_per_step, |sum, of_round| sum + of_round);
     }
 
-    /// Median seconds of a run, and processor time a step.
+    /// Returns the median seconds of a run and the median processor time per step.
     fn middle(&mut self) -> Figure {
         let rounds = self.seconds.len() as f64;
         let cpu_us_per_step = self.cpu.map(|sum| sum / rounds);
@@ -58,8 +58,8 @@ impl Figures {
     }
 }
 
-/// Tidemill and the bare loop, each on a server of its own, take turns over all lengths, round by round: a machine that
-/// is quicker in one minute than in another is so for all of them.
+/// Tidemill and the bare loop take turns over all lengths, round by round, each on its own server. A machine that is
+/// faster for some minutes is then faster for all of them.
 async fn measure(lab: &Lab) -> Result<(), Error> {
     let in_short = usize::from(lab.is_quick);
     let (floor_server, server) = (lab.server().await?, lab.server().await?);
@@ -69,7 +69,7 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
     let mut figures: [[Figures; 2]; CHAINS.len()] = Default::default();
     for round in 0..ROUNDS[in_short] {
         for (chain, [ours, bare]) in CHAINS.iter().zip(&mut figures) {
-            // Two beforehand, one on each shard, so that both have the graph at hand.
+            // Two runs as warm-up, one on each shard, so that both have the graph loaded.
             let load = Load::one_by_one(chain.times[in_short]).warmed_by(if round == 0 { 2 } else { 0 });
             bare.add(floor.measure(Shape::Chain(chain.steps), load).await?);
             engine.change(job(chain))?;
@@ -87,7 +87,7 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
         let row = Row::bare(format!("floor W4/{steps}"), value, unit.name(), "the bare loop");
         lab.tell(Row { cpu_us_per_step: Some(bare.cpu_us_per_step), ..row });
         let value = unit.value(ours.seconds, *steps);
-        let about = format!("one run of {steps} steps on a worker, with its beginning and its end");
+        let about = format!("one run of {steps} steps on a worker, including its start and its end");
         lab.tell(Row {
             ratio_to_floor: Some(ours.seconds / bare.seconds),
             cpu_us_per_step: Some(ours.cpu_us_per_step),
@@ -102,15 +102,15 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
     let by_floor = by_floor(&further, &further_steps(&floors));
     lab.tell(Row {
         targets: &[Target::AtMost(20.0)],
-        ..Row::bare("W4", spread(&further), "%", "how far these are from the first of them at most")
+        ..Row::bare("W4", spread(&further), "%", "largest difference of these from the first")
     });
-    let about = "the same, each by a further step of the bare loop there";
+    let about = "the same, each divided by a further step of the bare loop";
     lab.tell(Row::bare("W4/by floor", spread(&by_floor), "%", about));
     Ok(())
 }
 
-/// What each further step cost: the difference of two chains by that of their lengths. What a run costs by itself is in
-/// both, and so in none of these.
+/// Returns the cost of each further step: the difference of two chains divided by the difference of their lengths. The
+/// fixed cost of a run is in both chains, so it is not in the result.
 fn further_steps(chains: &[(usize, f64)]) -> Vec<(usize, f64)> {
     let between = |pair: &[(usize, f64)]| {
         let [(shorter, less), (longer, more)] = pair else { return None };
@@ -119,12 +119,12 @@ fn further_steps(chains: &[(usize, f64)]) -> Vec<(usize, f64)> {
     chains.windows(2).filter_map(between).collect()
 }
 
-/// The same by what the bare loop needs there.
+/// Divides each cost by that of the bare loop.
 fn by_floor(further: &[(usize, f64)], floors: &[(usize, f64)]) -> Vec<(usize, f64)> {
     further.iter().zip(floors).map(|((steps, cost), (_, floor))| (*steps, cost / floor)).collect()
 }
 
-/// In percent of the first.
+/// Returns the largest difference from the first, in per cent of it.
 fn spread(costs: &[(usize, f64)]) -> f64 {
     let first = costs.first().map_or(f64::NAN, |(_, value)| *value);
     costs.iter().map(|(_, value)| (value / first - 1.0).abs() * 100.0).fold(0.0, f64::max)
@@ -135,14 +135,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_further_step_leaves_out_what_a_run_costs_by_itself() {
-        // Three for the run, two a step.
+    fn the_cost_of_a_further_step_leaves_out_the_fixed_cost_of_a_run() {
+        // Three for the run, two for each step.
         let chains = [(10, 23.0), (100, 203.0), (1_000, 2_003.0)];
         assert_eq!(further_steps(&chains), [(100, 2.0), (1_000, 2.0)]);
     }
 
     #[test]
-    fn the_spread_counts_in_either_direction() {
+    fn the_spread_counts_in_both_directions() {
         assert_eq!(spread(&[(10, 100.0), (100, 125.0), (1_000, 50.0)]), 50.0);
         assert_eq!(spread(&[(10, 100.0), (100, 150.0), (1_000, 75.0)]), 50.0);
     }

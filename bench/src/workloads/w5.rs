@@ -1,5 +1,5 @@
-//! W5: a large iteration. How many items a second go through, and whether the scheduler's memory grows with their number:
-//! it ought to hold what is open, not what is done or yet to come.
+//! W5: a large iteration. Measures the items per second, and whether the scheduler's memory grows with their number: it
+//! should hold only open items.
 
 use futures_util::FutureExt as _;
 
@@ -23,9 +23,10 @@ pub(super) const WORKLOAD: Workload = Workload {
 
 const ITEMS: usize = 10_000;
 const ITEMS_QUICK: usize = 2_000;
-/// Items of the runs beforehand: more than are open at once, so that the memory that these take is not counted as growth.
+/// Number of items of the runs in the warm-up. It is larger than the number of open items, so that their memory does
+/// not count as growth.
 const ITEMS_BEFORE: usize = 1_000;
-/// Generously: the beginning of the body, its step, and the run's own.
+/// Number of started nodes per item, with a reserve: the start of the body, its step, and those of the run.
 const STARTS_PER_ITEM: usize = 3;
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -35,10 +36,10 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
     let server = lab.server().await?;
     let plan = Plan::of(&server, 1, 1);
     let mut engine = lab.engine(&server, &plan, workflow::job_over_items(ITEMS_BEFORE)).await?;
-    // The node starts of its items count, as on Dify.
+    // The started nodes of the items count, as in Dify.
     engine.allow_steps(STARTS_PER_ITEM * items);
     let load = Load::one_by_one(if lab.is_quick { 1 } else { 3 }).warmed_by(2);
-    // As many items as there will be in the long runs, so that only their length makes a difference.
+    // As many items in all as the long runs will have, so that only the length of a run differs.
     engine.warm_up(&load.warmed_by((load.warm_up + load.times) * items / ITEMS_BEFORE)).await?;
 
     let before = memory(&engine.fleet.schedulers)?;
@@ -51,27 +52,32 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
     let value = unit.value(figure.seconds, items);
     lab.tell(Row {
         ratio_to_floor: Some(value / floor),
-        // 15 000 where the floor gives 57 000 steps.
+        // 15 000 on a machine whose floor makes 57 000 steps.
         targets: &[Target::AtLeast(15_000.0), Target::FloorAtLeast(15.0 / 57.0)],
         cpu_us_per_step: Some(figure.cpu_us_per_step),
         ..Row::bare("W5", value, unit.name(), WORKLOAD.about)
     });
-    let told = |name: &str, bytes: f64, about: &str| Row::bare(name, bytes / MIB, "MB", about);
-    lab.tell(told(
+    let row = |name: &str, bytes: f64, about: &str| Row::bare(name, bytes / MIB, "MB", about);
+    lab.tell(row(
         "W5/before",
         before.resident,
-        "memory of the scheduler after as many items in runs over 1 000",
+        "memory of the scheduler after as many items, in runs of 1 000 each",
     ));
-    lab.tell(told("W5/peak", after.peak, "the most that it was during the runs"));
-    lab.tell(told("W5/after", after.resident, "and after them"));
+    lab.tell(row("W5/peak", after.peak, "the highest value during the runs"));
+    lab.tell(row("W5/after", after.resident, "the value after them"));
     lab.tell(Row {
         targets: &[Target::AtMost(1.25)],
-        ..Row::bare("W5/growth", after.peak / before.resident, "x", "the most by what it was before")
+        ..Row::bare(
+            "W5/growth",
+            after.peak / before.resident,
+            "x",
+            "the highest value divided by the value before",
+        )
     });
     Ok(())
 }
 
-/// Of all of them together.
+/// Returns the memory of all processes together.
 fn memory(processes: &[Process]) -> Result<Memory, Error> {
     let mut sum = Memory { resident: 0.0, peak: 0.0 };
     for process in processes {

@@ -1,5 +1,5 @@
-//! W6: how often a value travels between Redis and the processes while nodes hand it on. A worker has to fetch it and to
-//! store it: two times its size a node; everything beyond is the engine's own.
+//! W6: how often a value travels between Redis and the processes when nodes pass it on. A worker has to fetch and to
+//! store it, which is two times its size per node; everything more is the cost of the engine.
 
 use futures_util::FutureExt as _;
 use tidemill_common::machine::run::RunOptions;
@@ -19,21 +19,21 @@ use crate::target::Target;
 
 pub(super) const WORKLOAD: Workload = Workload {
     name: "W6",
-    about: "values of 1 KB, 100 KB, 10 MB handed through 10 steps on a worker: bytes to and from Redis",
+    about: "values of 1 KB, 100 KB, 10 MB passed through 10 steps on a worker: bytes to and from Redis",
     floor: None,
     measure: |lab| measure(lab).boxed_local(),
 };
 
 const NODES: usize = 10;
 
-/// Name, bytes of the value, runs, and runs in short.
+/// Name, size of the value in bytes, number of runs, and number of runs in a quick measurement.
 const VALUES: [(&str, usize, usize, usize); 3] =
     [("1KB", 1_000, 50, 10), ("100KB", 100_000, 20, 4), ("10MB", 10_000_000, 2, 1)];
 
 async fn measure(lab: &Lab) -> Result<(), Error> {
     for (name, bytes, runs, runs_quick) in VALUES {
         let server = lab.server().await?;
-        // Doors for the scheduler and for the load; the rest of what the server counts is the worker's.
+        // Proxies for the scheduler and for the load; the other bytes that the server counts are those of the worker.
         let (scheduler, own) = (Door::open(server.port())?, Door::open(server.port())?);
         let plan = Plan { scheduler_url: scheduler.url(), load_url: own.url(), ..Plan::of(&server, 1, 1) };
         let mut engine = lab.engine(&server, &plan, job(bytes)).await?;
@@ -47,24 +47,20 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
         let carried = (load.times * NODES * bytes) as f64;
         let all = (after.all - before.all) / carried;
         let of_scheduler = (after.scheduler - before.scheduler) / carried;
-        let about =
-            format!("bytes to and from Redis a node, by the size of the value of {name} that it hands on");
+        let about = format!(
+            "bytes to and from Redis per node, divided by the size of the value of {name} that it passes on"
+        );
         lab.tell(Row {
             targets: &[Target::AtMost(3.0)],
             ..Row::bare(format!("W6/{name}"), all, "x", &about)
         });
-        lab.tell(Row::bare(
-            format!("W6/{name}/sched"),
-            of_scheduler,
-            "x",
-            "those of them that are the scheduler's",
-        ));
+        lab.tell(Row::bare(format!("W6/{name}/sched"), of_scheduler, "x", "the part of the scheduler"));
     }
     Ok(())
 }
 
-/// Runs that hand a text of so many bytes on, a letter longer with each step: a value that a step leaves as it was lies in
-/// the store already and is not written again. Dify's bound on the output of a template is raised for it.
+/// Builds runs that pass on a text of so many bytes. Each step adds a letter, because an unchanged value is not stored
+/// again. Dify's limit for the output of a template is raised for it.
 fn job(bytes: usize) -> Job {
     let job = workflow::job(Shape::Chain(NODES), Place::Worker);
     let template_chars_max = job.options.template_chars_max.max(bytes + NODES);
@@ -78,7 +74,7 @@ fn job(bytes: usize) -> Job {
 
 /// Bytes to and from Redis so far.
 struct Bytes {
-    /// Without those of the load: what it submits and where it looks.
+    /// Without the bytes of the load for submitting and looking.
     all: f64,
     scheduler: f64,
 }

@@ -1,4 +1,4 @@
-//! W7: the stress test that comes with Dify, a chatflow of start, model and answer, watched by many clients at once.
+//! W7: the stress test of Dify, a chatflow of start, model and answer, with many clients that read answers at once.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,39 +9,39 @@ use crate::report::Row;
 use crate::sse_load::{self, Crowd, Fleet, Quantiles};
 use crate::target::Target;
 
-/// Its name.
+/// The name of the workload.
 pub(crate) const NAME: &str = "W7";
-/// Clients that watch at the same time.
+/// Number of clients at the same time.
 const CLIENTS: [usize; 3] = [100, 500, 1000];
-/// The crowd that the targets for times are about.
+/// The number of clients for which the targets for times are set.
 const TARGET_CLIENTS: usize = 500;
-/// Longest time to the first event, 95 of 100, in milliseconds.
+/// Longest time to the first event for 95 of 100 clients, in milliseconds.
 const FIRST_MS: &[Target] = &[Target::AtMost(20.0)];
-/// Longest time from a word said to a word read, 95 of 100, in milliseconds.
+/// Longest time from sending a word to reading it for 95 of 100 words, in milliseconds.
 const WORD_MS: &[Target] = &[Target::AtMost(25.0)];
-/// Runs that a scheduler must take in a second.
+/// Runs per second that a scheduler must accept.
 const STARTS: &[Target] = &[Target::AtLeast(500.0)];
-/// Clients that submit without following.
+/// Number of clients that submit without following.
 const SUBMITTERS: usize = 64;
 const SEED: u64 = 7;
 
-/// Measures, and answers its rows of the table. Once and not repeatedly: each row stands for thousands of samples.
+/// Measures and returns the rows. Once and not in every repeat, because each row comes from thousands of samples.
 pub(crate) async fn rows(
     redis_server: &Path,
     programs: &Programs,
     is_quick: bool,
-    told: impl Fn(&str),
+    progress: impl Fn(&str),
 ) -> Result<Vec<Row>, Error> {
     let (words, seconds) = if is_quick { (20, 3) } else { (100, 15) };
     let lasts = Duration::from_secs(seconds);
     let mut rows = Vec::new();
     for clients in CLIENTS {
-        told(&format!("{NAME}: {clients} clients watch answers of {words} words"));
+        progress(&format!("{NAME}: {clients} clients watch answers of {words} words"));
         let fleet = Fleet::start(redis_server, programs).await?;
         let crowd = Crowd { clients, words, lasts, seed: SEED };
-        rows.extend(watched(&fleet, crowd, &told).await?);
+        rows.extend(watched(&fleet, crowd, &progress).await?);
     }
-    told(&format!("{NAME}: {SUBMITTERS} clients submit as fast as they can"));
+    progress(&format!("{NAME}: {SUBMITTERS} clients submit as fast as they can"));
     let fleet = Fleet::start(redis_server, programs).await?;
     let starts = sse_load::starts(&fleet, SUBMITTERS, lasts).await?;
     rows.push(row(
@@ -49,21 +49,21 @@ pub(crate) async fn rows(
         starts.per_second,
         "runs/s",
         STARTS,
-        format!("taken; done {:.0}/s; {}", starts.ended_per_second, starts.shares.told()),
+        format!("accepted; ended {:.0}/s; {}", starts.ended_per_second, starts.shares.told()),
     ));
     Ok(rows)
 }
 
-async fn watched(fleet: &Fleet, crowd: Crowd, told: impl Fn(&str)) -> Result<Vec<Row>, Error> {
+async fn watched(fleet: &Fleet, crowd: Crowd, progress: impl Fn(&str)) -> Result<Vec<Row>, Error> {
     let done = sse_load::watch(fleet, crowd).await?;
     let tally = &done.tally;
     if !tally.errors.is_empty() {
-        told(&format!("{}{}", tally.errors(), fleet.last_words()));
+        progress(&format!("{}{}", tally.errors(), fleet.last_words()));
     }
     let clients = crowd.clients;
     let [first, word, accepted, load] =
         [&tally.first, &tally.words, &tally.accepted, &tally.load].map(Quantiles::of);
-    // With errors no time means anything.
+    // If there were errors, the times have no meaning.
     let broken = if tally.errors.is_empty() { 1.0 } else { f64::INFINITY };
     let target = |bound| if clients == TARGET_CLIENTS { bound } else { &[][..] };
     Ok(vec![
@@ -73,7 +73,7 @@ async fn watched(fleet: &Fleet, crowd: Crowd, told: impl Fn(&str)) -> Result<Vec
             "ms p95",
             target(FIRST_MS),
             format!(
-                "time to the first event; p50 {:.1}, p99 {:.1}; run taken p50 {:.1}, p95 {:.1}; load late p95 {:.1}; {:.0} runs/s, {}",
+                "time to the first event; p50 {:.1}, p99 {:.1}; run accepted p50 {:.1}, p95 {:.1}; load late p95 {:.1}; {:.0} runs/s, {}",
                 first.p50,
                 first.p99,
                 accepted.p50,
@@ -89,7 +89,7 @@ async fn watched(fleet: &Fleet, crowd: Crowd, told: impl Fn(&str)) -> Result<Vec
             "ms p95",
             target(WORD_MS),
             format!(
-                "from a word said to a word read; p50 {:.1}, p99 {:.1}; {:.0} words/s",
+                "from sending a word to reading it; p50 {:.1}, p99 {:.1}; {:.0} words/s",
                 word.p50,
                 word.p99,
                 tally.words.len() as f64 / crowd.lasts.as_secs_f64()

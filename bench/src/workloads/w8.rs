@@ -1,5 +1,6 @@
-//! W8: what more processes are good for: the load of W2 on larger fleets. On a machine of few cores the line bends where
-//! these are used up, and that says more of the machine than of Tidemill; the processor time a step says which process it is.
+//! W8: the gain from more processes: the load of W2 on larger fleets. On a machine with few cores the throughput stops
+//! growing when they are used up, which is a limit of the machine. The processor time per step shows which process it
+//! is.
 
 use futures_util::FutureExt as _;
 

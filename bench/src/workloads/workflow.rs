@@ -1,4 +1,4 @@
-//! The workflow files of the workloads: a start node, templates that hand a text on, an end node.
+//! The workflow files of the workloads: a start node, templates that pass a text on, an end node.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::machine::run::RunOptions;
@@ -6,23 +6,23 @@ use tidemill_common::machine::run::RunOptions;
 use crate::engine::Job;
 use crate::floor::{PAYLOAD, Shape};
 
-/// Items of an iteration that are open at once.
+/// Number of items of an iteration that are open at once.
 const PARALLEL: usize = 100;
 
 /// Where the steps of a workload are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Each by a worker, as a job.
+    /// Each step as a job of a worker.
     Worker,
-    /// In the scheduler, as pure nodes are.
+    /// In the scheduler, as pure nodes.
     Scheduler,
 }
 
-/// Runs of this shape that hand the payload on. Those that are longer than a run may be by default say so, as any
-/// request may.
+/// Builds runs of this shape that pass the payload on. If a run is longer than the default limit, its options raise the
+/// limit, as any request may do.
 pub(super) fn job(shape: Shape, place: Place) -> Job {
     let steps = shape.steps();
-    // The start node and the end node are steps as well.
+    // The start node and the end node also count as steps.
     let counted = steps + 2;
     let default = RunOptions::default();
     Job {
@@ -34,19 +34,19 @@ pub(super) fn job(shape: Shape, place: Place) -> Job {
     }
 }
 
-/// Runs that iterate over a list of so many items, one step on a worker each.
+/// Builds runs that iterate over a list of so many items, with one step on a worker each.
 pub(super) fn job_over_items(count: usize) -> Job {
     Job {
         workflow: each_item(),
         inputs: items(count),
         options: RunOptions::default(),
         steps: count,
-        // Those of the items are not among the steps that a run tells.
+        // The steps of the items are not part of a run's own count.
         counted: 3,
     }
 }
 
-/// The inputs of an iteration over so many items.
+/// Builds the inputs of an iteration over so many items.
 pub(super) fn items(count: usize) -> Vec<(&'static str, Json)> {
     let items: Vec<String> = (0..count).map(|at| format!("{PAYLOAD} {at}")).collect();
     vec![("list", json!({ "items": items }))]
@@ -89,7 +89,7 @@ fn each_item() -> String {
     file(&nodes, &[edge("start", "each"), edge("eachstart", "step"), edge("each", "end")])
 }
 
-/// The steps, from 1, in front of a step; 0 is the start node.
+/// Returns the steps before a step, from 1; 0 is the start node.
 fn before(shape: Shape, at: usize) -> Vec<usize> {
     match shape {
         Shape::Chain(_) => vec![at - 1],

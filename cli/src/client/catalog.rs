@@ -1,21 +1,21 @@
-//! Providers and profiles, as a scheduler keeps them. `kind` is `providers` or `profiles`.
+//! API calls for the providers and profiles that a scheduler stores. `kind` is `providers` or `profiles`.
 
 use serde_json::Value as Json;
 
 use super::{Client, ClientError, segment};
 
 impl Client {
-    /// All of a kind: `{"data": […]}`.
+    /// Lists all entries of a kind: `{"data": […]}`.
     pub(crate) async fn entries(&self, kind: &str) -> Result<Json, ClientError> {
         self.json(self.get(&format!("/api/v1/{kind}"))).await
     }
 
-    /// One of them.
+    /// Returns one entry.
     pub(crate) async fn entry(&self, kind: &str, id: &str) -> Result<Json, ClientError> {
         self.json(self.get(&format!("/api/v1/{kind}/{}", segment(id)))).await
     }
 
-    /// Keeps a new one, or takes the place of whatever there is.
+    /// Creates an entry, or replaces it when `replace` is set.
     pub(crate) async fn keep(
         &self,
         kind: &str,
@@ -31,7 +31,7 @@ impl Client {
         self.json(request.json(body)).await
     }
 
-    /// Forgets one; `force` although others use it.
+    /// Removes an entry. With `force` also when others still use it.
     pub(crate) async fn forget(&self, kind: &str, id: &str, force: bool) -> Result<(), ClientError> {
         let query = if force { "?force=true" } else { "" };
         let request = self.http.delete(format!("{}/api/v1/{kind}/{}{query}", self.base, segment(id)));

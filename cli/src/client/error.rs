@@ -1,4 +1,4 @@
-//! What can go wrong between the command and a scheduler, and what to do about it.
+//! Errors between the command and a scheduler. Each text also says what the user can do about it.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use serde_json::Value as Json;
 
 use crate::error::Exit;
 
-/// Why the scheduler did not do what was asked.
+/// The reason why a request to the scheduler failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
-    /// Nobody listens there.
+    /// No program listens at the address.
     #[error(
         "cannot reach {url}: {reason}; start Tidemill there with `tidemill dev`, or name another address with --url or TIDEMILL_URL"
     )]
     Unreachable { url: String, reason: String },
-    /// The connection was there and broke; what was asked may have been done.
+    /// The connection broke. The scheduler may have carried out the request.
     #[error("the connection to {url} broke: {reason}; try again")]
     Broken { url: String, reason: String },
-    /// The scheduler said no.
+    /// The scheduler refused the request.
     #[error("{}", refusal(*status, code, message))]
     Refused { status: u16, code: String, message: String, diagnostics: Vec<Json>, retry_after: Duration },
-    /// Somebody else listens there.
+    /// A program that is not Tidemill listens at the address.
     #[error("{url} does not answer as Tidemill does: {reason}; check --url or TIDEMILL_URL")]
     NotTidemill { url: String, reason: String },
     /// The address cannot be used.
@@ -29,7 +29,7 @@ pub(crate) enum ClientError {
 }
 
 impl ClientError {
-    /// What an error of the HTTP client means.
+    /// Classifies an error of the HTTP client.
     pub(super) fn of_connection(url: &str, error: &reqwest::Error) -> Self {
         let (url, reason) = (url.to_string(), chain(error));
         if error.is_builder() {
@@ -41,12 +41,12 @@ impl ClientError {
         }
     }
 
-    /// True when another try could help.
+    /// Returns true when another try can succeed.
     pub(super) fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Broken { .. } => true,
             Self::Refused { status, .. } => *status == 429 || *status >= 500,
-            // A proxy in between, while the scheduler restarts.
+            // A proxy in front of the scheduler may answer while the scheduler restarts.
             Self::NotTidemill { .. } => true,
             Self::Url { .. } => false,
         }
@@ -68,7 +68,7 @@ fn refusal(status: u16, code: &str, message: &str) -> String {
     }
 }
 
-/// The innermost reason: the outer ones only say that a request failed.
+/// Returns the innermost error text. The outer ones only say that a request failed.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

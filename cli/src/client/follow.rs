@@ -1,5 +1,5 @@
-//! A run's events to their end, through lost connections: it comes back with the id of the last entry it has whole,
-//! and passes over what it has seen of the next.
+//! Follows the events of a run to its end. After a lost connection it reconnects with the id of the last complete
+//! entry and skips the events that it has already seen.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,17 +11,17 @@ use tidemill_common::wire::event::kind;
 use super::sse::{SseEvent, SseReader};
 use super::{Client, ClientError, view};
 
-/// First wait before a lost connection is tried again; doubled each time.
+/// Wait before the first reconnect; it doubles with each further try.
 const BACK_OFF_FIRST: Duration = Duration::from_millis(100);
 /// Longest wait between two tries.
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
-/// Tries in a row without a single event before it is given up: about half a minute.
+/// Tries in a row without an event before an error is returned: about half a minute.
 const TRIES_MAX: u32 = 10;
 
-/// A connection that held so long was no failure, even if nothing was told: a run may wait for somebody for days.
+/// A connection that lived this long counts as good even without an event: a run may wait for a person for days.
 const HELD_LONG: Duration = Duration::from_secs(60);
 
-/// The wait before the n-th further try, n from 1.
+/// The wait before the n-th further try; n begins at 1.
 pub(super) fn back_off(tries: u32) -> Duration {
     BACK_OFF_FIRST.saturating_mul(1 << tries.saturating_sub(1).min(10)).min(BACK_OFF_MAX)
 }
@@ -29,30 +29,29 @@ pub(super) fn back_off(tries: u32) -> Duration {
 /// An event of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Event {
-    /// Its type, such as `node_run_started`.
+    /// The type, such as `node_run_started`.
     pub(crate) kind: String,
-    /// Its own fields.
     pub(crate) data: Json,
-    /// Counts the run's events from 1.
+    /// Position among the events of the run, from 1.
     pub(crate) seq: u64,
-    /// All of it, as it came.
+    /// The whole envelope as it was received.
     pub(crate) raw: Json,
 }
 
 impl Event {
-    /// Reads the envelope; none when it is not one.
+    /// Parses an event envelope. Returns `None` when the text is not one.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let raw: Json = serde_json::from_str(text).ok()?;
         let kind = raw["type"].as_str()?.to_string();
         Some(Self { kind, data: raw["data"].clone(), seq: raw["seq"].as_u64()?, raw })
     }
-    /// A field of `data` as text; empty when absent.
+    /// Returns a field of `data` as text; empty when it is absent.
     pub(crate) fn text(&self, key: &str) -> &str {
         self.data[key].as_str().unwrap_or("")
     }
 }
 
-/// The events of one run, one after the other.
+/// The events of one run, in order.
 #[derive(Debug)]
 pub(crate) struct Follow<'a> {
     client: &'a Client,
@@ -70,12 +69,12 @@ pub(crate) struct Follow<'a> {
 struct Connection {
     response: Response,
     reader: SseReader,
-    told_anything: bool,
+    has_events: bool,
     opened: Instant,
 }
 
 impl<'a> Follow<'a> {
-    /// Follows a run from an entry on, or from its start.
+    /// Follows a run from its start, or after the entry with the given id.
     pub(crate) fn new(client: &'a Client, run: &str, after: Option<String>) -> Self {
         Self {
             client,
@@ -90,14 +89,14 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// The next event; none behind the last. Dropping the future loses nothing.
+    /// Returns the next event, or `None` after the last one. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// The first connection fails, the scheduler refuses, or it stays away for too long.
+    /// The first connection fails, the scheduler refuses, or it stays unreachable for too long.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, ClientError> {
         loop {
-            while let Some(told) = self.read.pop_front() {
-                if let Some(event) = self.take(told) {
+            while let Some(received) = self.read.pop_front() {
+                if let Some(event) = self.take(received) {
                     return Ok(Some(event));
                 }
             }
@@ -112,11 +111,11 @@ impl<'a> Follow<'a> {
         }
     }
 
-    fn take(&mut self, told: SseEvent) -> Option<Event> {
-        let event = Event::read(&told.data).filter(|event| event.seq > self.seq);
-        // Only the last event of an entry has an id; coming back with it misses nothing.
-        if told.id.is_some() {
-            self.after = told.id;
+    fn take(&mut self, received: SseEvent) -> Option<Event> {
+        let event = Event::read(&received.data).filter(|event| event.seq > self.seq);
+        // Only the last event of an entry has an id, so reconnecting with it skips nothing.
+        if received.id.is_some() {
+            self.after = received.id;
         }
         let event = event?;
         self.seq = event.seq;
@@ -135,7 +134,7 @@ impl<'a> Follow<'a> {
                 self.connection.insert(Connection {
                     response,
                     reader: SseReader::default(),
-                    told_anything: false,
+                    has_events: false,
                     opened: Instant::now(),
                 })
             }
@@ -144,17 +143,17 @@ impl<'a> Follow<'a> {
         match connection.response.chunk().await {
             Ok(Some(bytes)) => {
                 self.read.extend(connection.reader.push(&bytes));
-                connection.told_anything |= !self.read.is_empty();
+                connection.has_events |= !self.read.is_empty();
                 Ok(())
             }
             Ok(None) => {
-                let told_anything = connection.told_anything;
+                let has_events = connection.has_events;
                 if held_long {
                     self.tries = 0;
                 }
                 self.connection = None;
-                // Nothing behind the place where we came in: the run may have ended there.
-                if !told_anything {
+                // No events after the entry that we started from: the run may have ended there.
+                if !has_events {
                     let run = self.client.run(&self.run).await?;
                     self.ended = view::has_ended(run["status"].as_str().unwrap_or(""));
                 }

@@ -1,5 +1,5 @@
-//! The scheduler's HTTP interface, as far as the command needs it. [`Client`] asks, [`follow`] stays with a run's
-//! events through lost connections, [`sse`] reads them, [`view`] is what a run looks like.
+//! Client for those parts of the scheduler's HTTP API that the command needs. [`Client`] sends requests, [`follow`]
+//! reads the events of a run across reconnects, [`sse`] parses event streams, [`view`] has the types of a run.
 
 mod catalog;
 mod error;
@@ -17,16 +17,16 @@ pub(crate) use follow::{Event, Follow};
 
 use crate::target::Target;
 
-/// Longest time to connect.
+/// Longest time that a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest silence. Event streams are pinged every ten seconds.
+/// Longest time without any byte. Event streams send a ping every ten seconds.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often a submission is repeated under its key before its error counts.
+/// Number of tries of one submission, all with the same idempotency key.
 const SUBMIT_TRIES: u32 = 4;
-/// Longest wait that a full inbox can ask of a submission.
+/// Longest wait before the next try, even if the scheduler asks for more because its inbox is full.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 
-/// What stands between `Client` and one scheduler.
+/// An HTTP client for one scheduler.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
@@ -35,7 +35,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client of a scheduler; nothing is sent yet.
+    /// Creates a client. Nothing is sent yet.
     ///
     /// # Errors
     /// [`ClientError::Url`] when the address cannot be used.
@@ -44,7 +44,7 @@ impl Client {
         let url = reqwest::Url::parse(&target.url).map_err(|error| wrong(error.to_string()))?;
         let mut http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).read_timeout(READ_TIMEOUT);
         match url.scheme() {
-            // Without TLS there is no need to load the machine's certificates, and no harm when there are none.
+            // Plain HTTP needs no certificates, so a machine without any is fine too.
             "http" => http = http.tls_certs_only([]),
             "https" => {}
             _ => return Err(wrong("it must begin with http:// or https://".into())),
@@ -71,22 +71,22 @@ impl Client {
         self.json(self.post(path).json(&body)).await
     }
 
-    /// All apps: `{"data": […]}`.
+    /// Lists all apps: `{"data": […]}`.
     pub(crate) async fn apps(&self) -> Result<Json, ClientError> {
         self.json(self.get("/api/v1/apps")).await
     }
 
-    /// All datasets of knowledge bases: `{"data": […]}`.
+    /// Lists all datasets of knowledge bases: `{"data": […]}`.
     pub(crate) async fn knowledge(&self) -> Result<Json, ClientError> {
         self.json(self.get("/api/v1/knowledge")).await
     }
 
-    /// Makes a dataset.
+    /// Creates a dataset.
     pub(crate) async fn make_dataset(&self, body: &Json) -> Result<Json, ClientError> {
         self.json(self.post("/api/v1/knowledge").json(body)).await
     }
 
-    /// A dataset with its documents.
+    /// Returns a dataset with its documents.
     pub(crate) async fn dataset(&self, id: &str) -> Result<Json, ClientError> {
         self.json(self.get(&format!("/api/v1/knowledge/{}", segment(id)))).await
     }
@@ -101,7 +101,7 @@ impl Client {
         Ok(())
     }
 
-    /// Adds a document to a dataset. The same one may be added again: the newest counts.
+    /// Adds a document to a dataset. Adding the same document again replaces it.
     pub(crate) async fn add_document(&self, dataset: &str, body: &Json) -> Result<Json, ClientError> {
         let mut tries = 0;
         loop {
@@ -116,7 +116,7 @@ impl Client {
         }
     }
 
-    /// A document, with so many of its segments.
+    /// Returns a document with at most `segments` of its segments.
     pub(crate) async fn document(
         &self,
         dataset: &str,
@@ -128,7 +128,7 @@ impl Client {
         self.json(self.get(&path)).await
     }
 
-    /// All keys, or those of an app: `{"data": […]}`.
+    /// Lists all keys, or those of one app: `{"data": […]}`.
     pub(crate) async fn keys(&self, app: Option<&str>) -> Result<Json, ClientError> {
         match app {
             None => self.json(self.get("/api/v1/keys")).await,
@@ -136,7 +136,7 @@ impl Client {
         }
     }
 
-    /// Makes another key of an app.
+    /// Creates another key of an app.
     pub(crate) async fn add_key(&self, app: &str) -> Result<Json, ClientError> {
         self.json(self.post(&format!("/api/v1/apps/{}/keys", segment(app)))).await
     }
@@ -148,12 +148,12 @@ impl Client {
         Ok(())
     }
 
-    /// All triggers: `{"data": […]}`.
+    /// Lists all triggers: `{"data": […]}`.
     pub(crate) async fn triggers(&self) -> Result<Json, ClientError> {
         self.json(self.get("/api/v1/triggers")).await
     }
 
-    /// Whether an app exists.
+    /// Returns true if the app exists.
     pub(crate) async fn has_app(&self, id: &str) -> Result<bool, ClientError> {
         match self.json(self.get(&format!("/api/v1/apps/{}", segment(id)))).await {
             Ok(_) => Ok(true),
@@ -171,7 +171,7 @@ impl Client {
         }
     }
 
-    /// Submits a run once, whatever happens to the connection; gives its id.
+    /// Submits a run exactly once, also when the connection breaks, and returns its id.
     pub(crate) async fn submit(&self, body: &Json) -> Result<String, ClientError> {
         let key = uuid::Uuid::new_v4().to_string();
         let mut tries = 0;
@@ -191,34 +191,34 @@ impl Client {
         self.id_in(&answer, "a submission")
     }
 
-    /// The newest runs: `{"data": […], "next": …}`.
+    /// Lists the newest runs: `{"data": […], "next": …}`.
     pub(crate) async fn runs(&self, status: Option<&str>, limit: u32) -> Result<Json, ClientError> {
         let status = status.map(|status| format!("&status={}", segment(status))).unwrap_or_default();
         self.json(self.get(&format!("/api/v1/runs?limit={limit}{status}"))).await
     }
 
-    /// A run with its nodes.
+    /// Returns a run with its nodes.
     pub(crate) async fn run(&self, id: &str) -> Result<Json, ClientError> {
         self.json(self.get(&format!("/api/v1/runs/{}", segment(id)))).await
     }
 
-    /// All of a list of messages of a run, page by page.
+    /// Returns all messages of one list of a run. Reads page by page.
     pub(crate) async fn messages(&self, id: &str, list: &str) -> Result<Json, ClientError> {
         self.pages(&format!("/api/v1/runs/{}/messages/{}?", segment(id), segment(list))).await
     }
 
-    /// All of the history of a run, in one of its views or as it is.
+    /// Returns the whole history of a run, either one of its views or the raw history.
     pub(crate) async fn history(&self, id: &str, view: Option<&str>) -> Result<Json, ClientError> {
         let view = view.map(|view| format!("view={}&", segment(view))).unwrap_or_default();
         self.pages(&format!("/api/v1/runs/{}/history?{view}", segment(id))).await
     }
 
-    /// What a run keeps of its steps.
+    /// Returns the runtime record of a run.
     pub(crate) async fn runtime(&self, id: &str) -> Result<Json, ClientError> {
         self.json(self.get(&format!("/api/v1/runs/{}/rt", segment(id)))).await
     }
 
-    /// The first page, with the `data` of all pages.
+    /// Reads all pages: returns the first one with the `data` of all of them.
     async fn pages(&self, path: &str) -> Result<Json, ClientError> {
         let mut whole = self.json(self.get(&format!("{path}limit=1000"))).await?;
         while let Some(next) = whole.get("next").and_then(Json::as_u64) {
@@ -244,36 +244,36 @@ impl Client {
         Ok(())
     }
 
-    /// What was given up on, newest first: `{"data": […], "next": …}`.
+    /// Lists the newest dead letters: `{"data": […], "next": …}`.
     pub(crate) async fn dead_letters(&self, limit: u32, before: Option<&str>) -> Result<Json, ClientError> {
         let before = before.map(|id| format!("&before={}", segment(id))).unwrap_or_default();
         self.json(self.get(&format!("/api/v1/dead?limit={limit}{before}"))).await
     }
 
-    /// One of them, with its content.
+    /// Returns one dead letter with its content.
     pub(crate) async fn dead_letter(&self, id: &str) -> Result<Json, ClientError> {
         self.json(self.get(&format!("/api/v1/dead/{}", segment(id)))).await
     }
 
-    /// Tries it once more.
+    /// Retries one dead letter.
     pub(crate) async fn retry_dead_letter(&self, id: &str) -> Result<Json, ClientError> {
         self.json(self.post(&format!("/api/v1/dead/{}/retry", segment(id)))).await
     }
 
-    /// Forgets it.
+    /// Removes one dead letter.
     pub(crate) async fn drop_dead_letter(&self, id: &str) -> Result<(), ClientError> {
         let request = self.http.delete(format!("{}/api/v1/dead/{}", self.base, segment(id)));
         self.send(request.bearer_auth(&self.key)).await?;
         Ok(())
     }
 
-    /// A run as one document. Its text as it came: numbers in it must not change on the way.
+    /// Returns a snapshot of a run as the unparsed text: parsing could change large numbers in it.
     pub(crate) async fn snapshot(&self, id: &str) -> Result<String, ClientError> {
         let response = self.send(self.get(&format!("/api/v1/runs/{}/snapshot", segment(id)))).await?;
         response.text().await.map_err(|error| ClientError::of_connection(&self.base, &error))
     }
 
-    /// Creates a run from a snapshot; gives its id.
+    /// Creates a run from a snapshot and returns its id.
     pub(crate) async fn import(&self, snapshot: String) -> Result<String, ClientError> {
         let request =
             self.post("/api/v1/runs/import").header("Content-Type", "application/json").body(snapshot);
@@ -281,7 +281,7 @@ impl Client {
         self.id_in(&answer, "an import")
     }
 
-    /// Opens the event stream of a run behind an entry.
+    /// Opens the event stream of a run; with `after` it begins after that entry.
     async fn events(&self, id: &str, after: Option<&str>) -> Result<Response, ClientError> {
         let mut request =
             self.get(&format!("/api/v1/runs/{}/events", segment(id))).header("Accept", "text/event-stream");
@@ -291,7 +291,7 @@ impl Client {
         self.send(request).await
     }
 
-    /// The new run's id in the answer to what created it.
+    /// Returns the id of the new run from an answer.
     fn id_in(&self, answer: &Json, to: &str) -> Result<String, ClientError> {
         answer["id"].as_str().map(Into::into).ok_or_else(|| ClientError::NotTidemill {
             url: self.base.clone(),
@@ -316,7 +316,7 @@ impl Client {
         let status = response.status().as_u16();
         let retry_after = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
         let retry_after = Duration::from_secs(retry_after.and_then(|text| text.parse().ok()).unwrap_or(1));
-        // A refusal that cannot be read is still a refusal.
+        // A refusal with an unreadable body is still a refusal.
         let body: Json = response.json().await.unwrap_or_default();
         match (body["code"].as_str(), body["message"].as_str()) {
             (Some(code), Some(message)) => ClientError::Refused {
@@ -343,7 +343,7 @@ impl Client {
     }
 }
 
-/// An id as one segment of a path, whatever was typed.
+/// Escapes an id, so that it cannot leave its segment of the path.
 fn segment(id: &str) -> String {
     let mut text = String::with_capacity(id.len());
     for byte in id.bytes() {

@@ -1,21 +1,20 @@
-//! Server-sent events out of bytes, as they come: in pieces of any size, cut anywhere.
+//! Parses server-sent events from bytes that arrive in pieces of any size.
 
-/// An event of a stream.
+/// One event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SseEvent {
-    /// Its id, when it has one of its own.
     pub(crate) id: Option<String>,
-    /// Its `event` field; empty when absent.
+    /// The `event` field; empty when absent.
     pub(crate) name: String,
-    /// Its `data` lines, joined by line feeds.
+    /// The `data` lines, joined with line feeds.
     pub(crate) data: String,
 }
 
-/// Takes bytes, gives events. Comments and unknown fields are passed over.
+/// Turns bytes into events. Ignores comments and unknown fields.
 #[derive(Debug, Default)]
 pub(crate) struct SseReader {
     line: Vec<u8>,
-    /// The last byte was a carriage return, so that a line feed now belongs to it.
+    /// The last byte was a carriage return. A line feed that follows belongs to the same line end.
     after_cr: bool,
     began: bool,
     event: SseEvent,
@@ -23,7 +22,7 @@ pub(crate) struct SseReader {
 }
 
 impl SseReader {
-    /// Takes the next bytes; gives the events that they complete.
+    /// Adds bytes and returns the events that are complete now.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<SseEvent> {
         let mut events = Vec::new();
         for byte in bytes {
@@ -45,12 +44,12 @@ impl SseReader {
     fn end_line(&mut self, events: &mut Vec<SseEvent>) {
         let line = std::mem::take(&mut self.line);
         let text = String::from_utf8_lossy(&line);
-        // A byte order mark may stand before the first line.
+        // The first line may begin with a byte order mark.
         let text = if self.began { &*text } else { text.trim_start_matches('\u{feff}') };
         self.began = true;
         if text.is_empty() {
             let event = std::mem::take(&mut self.event);
-            // An event without data is none, as in browsers.
+            // Like browsers do, drop events without data.
             if std::mem::take(&mut self.has_data) {
                 events.push(event);
             }
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_read_as_browsers_read_them() {
+    fn streams_are_parsed_as_browsers_parse_them() {
         let cases: [(&str, Vec<SseEvent>); 8] = [
             ("id: 1-0\nevent: a\ndata: {}\n\n", vec![event(Some("1-0"), "a", "{}")]),
             (": ping\n\n: ping\n\ndata: x\n\n", vec![event(None, "", "x")]),

@@ -1,4 +1,4 @@
-//! A scheduler that tells one story: a run of `hello.yml` whose event stream breaks once, within an entry.
+//! A fake scheduler with one run of `hello.yml`. Its event stream breaks once, in the middle of an entry.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 use super::follow::back_off;
 use super::*;
 
-/// What the scheduler remembers of its clients.
+/// The requests that the fake scheduler has received.
 #[derive(Default)]
 struct Seen {
     came_back_after: Vec<String>,
@@ -41,7 +41,7 @@ impl Drop for FakeScheduler {
 
 impl FakeScheduler {
     pub(crate) async fn start() -> Self {
-        // Clients are built here for the first time in many a test.
+        // In many tests this is the first use of a TLS client.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let listener =
             tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a port");
@@ -63,7 +63,7 @@ impl FakeScheduler {
         });
         Self { url, seen, server }
     }
-    /// The `Last-Event-ID` of each connection to the events of the first run.
+    /// The `Last-Event-ID` of each connection to the events of run `r1`.
     pub(crate) fn came_back_after(&self) -> Vec<String> {
         self.seen.lock().expect("not poisoned").came_back_after.clone()
     }
@@ -110,7 +110,7 @@ async fn runs(Query(query): Query<std::collections::HashMap<String, String>>) ->
     Body(json!({"data": [{"id": "r1", "status": status, "workflow": "Hello"}], "next": null}))
 }
 
-/// The first try finds the inbox full; the second must come under the same key.
+/// Answers the first try with "inbox full". The second try must use the same idempotency key.
 async fn submit(State(seen): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
     let mut seen = seen.lock().expect("not poisoned");
     let key =
@@ -130,7 +130,7 @@ async fn submit(State(seen): State<Shared>, headers: HeaderMap, body: Bytes) -> 
     (StatusCode::CREATED, Body(json!({"id": id, "status": "scheduled", "version": "v"}))).into_response()
 }
 
-/// A run that waits at a form until it is answered.
+/// A run that waits at a form until the form is answered.
 fn waiting_run(answered: bool) -> Json {
     json!({"id": "w1", "status": if answered { "succeeded" } else { "paused" }, "workflow": "Hello",
     "outputs": {}, "error": null, "nodes": [], "pauses": [{
@@ -163,7 +163,7 @@ async fn command(State(seen): State<Shared>, Path(id): Path<String>, Body(body):
     (StatusCode::ACCEPTED, Body(json!({"accepted": true}))).into_response()
 }
 
-/// Takes the answer when its note says that it is fine.
+/// Accepts an answer only if its note is "fine".
 async fn answer(
     State(seen): State<Shared>,
     Path((_, pause)): Path<(String, String)>,
@@ -178,7 +178,7 @@ async fn answer(
     (StatusCode::ACCEPTED, Body(json!({"accepted": true}))).into_response()
 }
 
-/// With a number that no double holds.
+/// Contains a number that does not fit into a double.
 async fn snapshot(Path(id): Path<String>) -> Response {
     if id == "r1" {
         return refusal(409, "run_over", "the run is over: succeeded");
@@ -238,7 +238,7 @@ async fn events(State(seen): State<Shared>, Path(id): Path<String>, headers: Hea
         entry(6, Some("3-0"), "graph_run_succeeded", json!({"outputs": {}})),
     ];
     let text = match after.as_str() {
-        // Breaks within the third entry, whose first event has been told.
+        // The connection breaks within the third entry, after its first event.
         "" => format!(
             ": ping\n\n{}{}{}",
             entry(1, Some("1-0"), "graph_run_started", json!({})),

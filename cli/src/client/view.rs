@@ -1,5 +1,5 @@
-//! A run as the scheduler shows it, as far as it is shown to people. Everything may be absent, so that an older
-//! command can still show what a newer scheduler tells.
+//! Runs as the scheduler returns them, with the fields that the command shows. Every field may be absent, so that an
+//! older command can still show the answers of a newer scheduler.
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
@@ -25,25 +25,25 @@ pub(crate) struct RunView {
     pub(crate) total_tokens: Option<u64>,
     pub(crate) total_price: Option<String>,
     pub(crate) currency: Option<String>,
-    /// What was paid for replies that were of no use, beside those.
+    /// Paid for replies that could not be used. Not part of the totals above.
     pub(crate) wasted_tokens: Option<u64>,
     pub(crate) wasted_price: Option<String>,
     pub(crate) wasted_currency: Option<String>,
     pub(crate) exceptions_count: Option<u64>,
-    /// The API key that pays, by its id.
+    /// The id of the API key that pays for the run.
     pub(crate) key: Option<String>,
     pub(crate) nodes: Vec<NodeView>,
-    /// What was spent, by who spent it.
+    /// Costs, one entry per model, per sub-workflow run or per tool.
     pub(crate) models: Vec<SpentView>,
     pub(crate) pauses: Vec<PauseView>,
     pub(crate) caller: Option<CallView>,
     pub(crate) calls: Vec<CallView>,
     pub(crate) calls_count: u64,
-    /// Lists of messages, by their names.
+    /// Lists of messages by name.
     pub(crate) lists: std::collections::BTreeMap<String, ListView>,
 }
 
-/// A list of messages, as a run's summary has it.
+/// A list of messages in the summary of a run.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ListView {
@@ -54,7 +54,7 @@ pub(crate) struct ListView {
     pub(crate) token_usage: Json,
 }
 
-/// The other run of a call: the one that calls, or one that is called.
+/// A link between a run and a sub-workflow run: either the parent or a child.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct CallView {
@@ -66,7 +66,7 @@ pub(crate) struct CallView {
 }
 
 impl CallView {
-    /// The node that calls, and where it lies.
+    /// The path of the calling node: its frame and id.
     pub(crate) fn place(&self) -> String {
         match self.frame.as_deref() {
             None | Some("") => self.node.clone(),
@@ -96,7 +96,7 @@ pub(crate) struct NodeView {
     pub(crate) currency: Option<String>,
 }
 
-/// What a model has cost in a run, or runs that it called, or tools.
+/// Costs of a model, of sub-workflow runs or of tools within one run.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct SpentView {
@@ -107,13 +107,13 @@ pub(crate) struct SpentView {
     pub(crate) prompt_tokens: u64,
     pub(crate) completion_tokens: u64,
     pub(crate) total_tokens: u64,
-    /// Those of the calls whose reply was of no use.
+    /// Number of calls whose reply could not be used.
     pub(crate) wasted_calls: u64,
     pub(crate) total_price: Option<String>,
     pub(crate) currency: Option<String>,
 }
 
-/// Something that a run waits for, or did.
+/// A pause of a run: a question to a person, open or closed.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PauseView {
@@ -134,7 +134,7 @@ pub(crate) struct PauseView {
     pub(crate) opened_at: Option<f64>,
     pub(crate) expires_at: Option<f64>,
     pub(crate) answer: Option<Json>,
-    /// What is shown besides.
+    /// All other fields; they are shown too.
     #[serde(flatten)]
     details: Map<String, Json>,
 }
@@ -143,17 +143,17 @@ pub(crate) struct PauseView {
 #[derive(Debug, Clone)]
 pub(crate) struct FieldView {
     pub(crate) name: String,
-    /// `paragraph`, `select`, `file`, `file-list`.
+    /// `paragraph`, `select`, `file` or `file-list`.
     pub(crate) kind: String,
-    /// What a select offers.
+    /// The choices of a select.
     pub(crate) options: Vec<String>,
-    /// The type that files get.
+    /// The type that files in this field are given.
     file_type: String,
     constant: Option<String>,
 }
 
 impl PauseView {
-    /// Reads what it can.
+    /// Reads a pause; fields of an unexpected type become empty.
     pub(crate) fn read(pause: &Json) -> Self {
         Self::deserialize(pause).unwrap_or_else(|_| Self {
             pause_id: pause["pause_id"].as_str().unwrap_or("").into(),
@@ -163,11 +163,11 @@ impl PauseView {
             ..Self::default()
         })
     }
-    /// Whether it waits.
+    /// Returns true while the pause waits for an answer.
     pub(crate) fn is_pending(&self) -> bool {
         self.status == "pending"
     }
-    /// What is asked, where that is not a form.
+    /// Returns the question; `None` when the pause is a form.
     pub(crate) fn question(&self) -> Option<PauseRequest> {
         let kind = PauseKind::from_name(&self.kind).filter(|kind| !kind.is_form())?;
         Some(PauseRequest {
@@ -177,7 +177,7 @@ impl PauseView {
             ..PauseRequest::asking(kind, self.prompt.as_str(), self.schema.clone())
         })
     }
-    /// The node as people know it, and where in which container it waits.
+    /// The title of the node, and the container that it runs in.
     pub(crate) fn name(&self) -> String {
         let name = if self.node_title.is_empty() { &self.node_id } else { &self.node_title };
         match self.frame.as_deref() {
@@ -185,7 +185,7 @@ impl PauseView {
             Some(frame) => format!("{name} in {frame}"),
         }
     }
-    /// Its fields.
+    /// The fields of the form.
     pub(crate) fn fields(&self) -> Vec<FieldView> {
         let text = |field: &Json, key: &str| field[key].as_str().unwrap_or("").to_string();
         let texts = |list: &Json| {
@@ -206,7 +206,7 @@ impl PauseView {
         };
         self.inputs.as_array().into_iter().flatten().map(field).collect()
     }
-    /// Its actions: id and title.
+    /// The actions of the form: id and title.
     pub(crate) fn actions(&self) -> Vec<(String, String)> {
         let action = |action: &Json| {
             let id = action["id"].as_str()?;
@@ -217,7 +217,7 @@ impl PauseView {
 }
 
 impl FieldView {
-    /// What stands in the field at first.
+    /// The value that the field has before anything is typed.
     pub(crate) fn default_in(&self, pause: &PauseView) -> Option<String> {
         match &pause.defaults[&self.name] {
             Json::Null => self.constant.clone(),
@@ -225,14 +225,14 @@ impl FieldView {
             other => Some(other.to_string()),
         }
     }
-    /// A file by its URL, as the scheduler takes it.
+    /// Builds a file value from a URL, in the form that the scheduler accepts.
     pub(crate) fn file(&self, url: &str) -> Json {
         serde_json::json!({"type": self.file_type, "transfer_method": "remote_url", "url": url})
     }
 }
 
 impl RunView {
-    /// Reads what it can.
+    /// Reads a run; fields of an unexpected type become empty.
     pub(crate) fn read(run: &Json) -> Self {
         Self::deserialize(run).unwrap_or_else(|_| Self {
             id: run["id"].as_str().unwrap_or("").into(),
@@ -242,7 +242,7 @@ impl RunView {
             ..Self::default()
         })
     }
-    /// The workflow's name, however it is told.
+    /// The workflow's name. The scheduler sends it as a text or within an object.
     pub(crate) fn workflow_name(&self) -> String {
         match &self.workflow {
             Some(Json::String(name)) => name.clone(),
@@ -252,12 +252,12 @@ impl RunView {
     }
 }
 
-/// Whether a status is a last one.
+/// Returns true if no other status can follow this one.
 pub(crate) fn has_ended(status: &str) -> bool {
     ["succeeded", "partial-succeeded", "failed", "stopped"].contains(&status)
 }
 
-/// Whether a status is a good end.
+/// Returns true if the run succeeded, completely or partly.
 pub(crate) fn has_succeeded(status: &str) -> bool {
     ["succeeded", "partial-succeeded"].contains(&status)
 }

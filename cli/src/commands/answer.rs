@@ -1,4 +1,4 @@
-//! `tidemill answer`: answers what a run waits for, whatever kind that is, by arguments or by asking at the terminal.
+//! `tidemill answer`: answers a pause of any kind, with arguments or by asking at the terminal.
 
 use clap::Args;
 use serde_json::{Value as Json, json};
@@ -15,36 +15,36 @@ use crate::question;
 pub(super) struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// The pause's id; needed when the run waits for several
+    /// Id of the pause; needed when the run waits for several answers
     pause: Option<String>,
-    /// Of a form: the action to take, by its id
+    /// Id of the action to take, for a form
     #[arg(long, value_name = "ID", group = "way")]
     action: Option<String>,
-    /// A field of the form, or a missing value, as often as there are some; files as JSON
+    /// A field of the form or a missing value; may be given several times; files as JSON
     #[arg(short, long = "input", value_name = "NAME=VALUE", value_parser = pair)]
     input: Vec<(String, String)>,
-    /// Give leave
+    /// Approve
     #[arg(long, group = "way")]
     approve: bool,
-    /// Refuse leave
+    /// Reject
     #[arg(long, group = "way")]
     reject: bool,
-    /// A word on that
+    /// A comment on the approval or rejection
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["action", "choose", "text", "json", "cancel"])]
     comment: Option<String>,
-    /// Choose an option, by its id
+    /// Id of the option to choose
     #[arg(long, value_name = "ID", group = "way")]
     choose: Option<String>,
-    /// Answer with a text
+    /// Answer with text
     #[arg(long, value_name = "TEXT", group = "way")]
     text: Option<String>,
     /// Answer with any JSON value
     #[arg(long, value_name = "JSON", group = "way")]
     json: Option<String>,
-    /// Call off what is asked: the run is stopped, or its step takes the way for that
+    /// Cancel the question: the run stops, or the node continues by its edge for rejections
     #[arg(long, group = "way")]
     cancel: bool,
-    /// Who answers, for the record
+    /// Name of the person who answers, for the record
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
 }
@@ -57,22 +57,22 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
         Some(body) => body,
         None if console.can_ask() => match form::ask(pause, console).await? {
             Some(answer) => answer,
-            None => return Err(Error::Failed("nothing was answered".into())),
+            None => return Err(Error::Failed("no answer was given".into())),
         },
-        None => return Err(Error::Usage(format!("say how: {}", form::how_to_answer(run, pause)))),
+        None => return Err(Error::Usage(format!("say how to answer: {}", form::how_to_answer(run, pause)))),
     };
     if let Some(by) = &arguments.by {
         body["answered_by"] = by.as_str().into();
     }
     client.answer(run, &pause.pause_id, &arguments.common.keyed(body)).await?;
-    console.note(format_args!("run {run} has its answer to {}", pause.name()));
+    console.note(format_args!("run {run} has received its answer to {}", pause.name()));
     Ok(Exit::Succeeded)
 }
 
 impl Arguments {
-    /// What the arguments answer; nothing when they do not.
+    /// Builds the answer from the arguments; `None` when they contain no answer.
     fn body(&self, pause: &PauseView) -> Result<Option<Json>, Error> {
-        let leave = |approved: bool| {
+        let approval = |approved: bool| {
             let mut input = json!({ "approved": approved });
             if let Some(comment) = &self.comment {
                 input["comment"] = comment.as_str().into();
@@ -84,18 +84,18 @@ impl Arguments {
             Self { action: Some(action), .. } => {
                 return Ok(Some(json!({"action": action, "inputs": inputs(pause, &self.input)})));
             }
-            Self { approve: true, .. } => leave(true),
-            Self { reject: true, .. } => leave(false),
+            Self { approve: true, .. } => approval(true),
+            Self { reject: true, .. } => approval(false),
             Self { choose: Some(id), .. } => id.as_str().into(),
             Self { text: Some(text), .. } => text.as_str().into(),
             Self { json: Some(text), .. } => serde_json::from_str(text)
-                .map_err(|error| Error::Usage(format!("--json is no JSON: {error}")))?,
+                .map_err(|error| Error::Usage(format!("--json is not JSON: {error}")))?,
             _ if self.input.is_empty() => return Ok(None),
             _ => match pause.question() {
                 Some(asked) => question::named(&asked, &self.input),
                 None => {
                     return Err(Error::Usage(format!(
-                        "say which action: {}",
+                        "name an action: {}",
                         form::how_to_answer(&self.common.run, pause)
                     )));
                 }
@@ -105,23 +105,25 @@ impl Arguments {
     }
 }
 
-/// The pause that is meant: the named one, else the only one that waits.
+/// Returns the pause with the given id, or else the only one that waits.
 fn chosen<'a>(run: &'a RunView, named: Option<&str>) -> Result<&'a PauseView, Error> {
     let waiting: Vec<&PauseView> = run.pauses.iter().filter(|pause| pause.is_pending()).collect();
     match (named, waiting.as_slice()) {
-        // Whether it can still be answered is for the scheduler to say.
+        // The scheduler decides whether it can still be answered.
         (Some(id), _) => run
             .pauses
             .iter()
             .find(|pause| pause.pause_id == id)
             .ok_or_else(|| Error::Failed(format!("run {} has no pause {id}", run.id))),
         (None, [only]) => Ok(*only),
-        (None, []) => Err(Error::Failed(format!("run {} waits for no answer; it is {}", run.id, run.status))),
+        (None, []) => {
+            Err(Error::Failed(format!("run {} is not waiting for an answer; it is {}", run.id, run.status)))
+        }
         (None, several) => {
             let names: Vec<String> =
                 several.iter().map(|pause| format!("{} ({})", pause.pause_id, pause.name())).collect();
             Err(Error::Usage(format!(
-                "run {} waits for several answers, name one: {}",
+                "run {} waits for several answers, name one of them: {}",
                 run.id,
                 names.join(", ")
             )))
@@ -129,7 +131,7 @@ fn chosen<'a>(run: &'a RunView, named: Option<&str>) -> Result<&'a PauseView, Er
     }
 }
 
-/// The values of fields: text, but JSON for files.
+/// Converts the values of fields: text stays text, files are read as JSON.
 fn inputs(pause: &PauseView, given: &[(String, String)]) -> Json {
     let fields = pause.fields();
     let value = |name: &str, text: &str| {

@@ -1,4 +1,4 @@
-//! `tidemill apps`: publish a workflow file as an app, and list the apps there are.
+//! `tidemill apps`: publishes workflow files as apps, and lists apps.
 
 use std::path::PathBuf;
 
@@ -19,14 +19,14 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Publish a workflow file; its key is shown once
+    /// Publish a workflow file as an app; its key is shown only now
     Add {
         /// The workflow file
         file: PathBuf,
-        /// Publish it as the next version of this app
+        /// Publish the file as the next version of the app with this id
         #[arg(long, value_name = "APP")]
         id: Option<String>,
-        /// Refuse it when it names a profile that nobody has added
+        /// Refuse the workflow if it names a profile that does not exist
         #[arg(long)]
         strict: bool,
         #[command(flatten)]
@@ -59,7 +59,8 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     Ok(Exit::Succeeded)
 }
 
-/// What the scheduler warns of, and the file alone did not show: profiles that nobody has added, triggers that never fire.
+/// Warnings of the scheduler that checking the file alone did not show, such as unknown profiles or triggers that never
+/// fire.
 fn warnings(app: &Json, shown: &[String]) -> Vec<String> {
     let all = app["warnings"].as_array().into_iter().flatten();
     let messages = all.filter_map(|warning| warning["message"].as_str());
@@ -93,7 +94,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn warnings_that_the_file_alone_does_not_show_are_told() {
+    fn warnings_that_only_the_scheduler_can_give_are_shown() {
         let app = json!({"warnings": [
             {"severity": "warning", "message": "unknown field", "line": 3},
             {"severity": "warning", "message": "nobody has added the profile fast"},

@@ -1,5 +1,5 @@
-//! What `tidemill providers`, `profiles`, `library`, `calls`, `services` and `datasources` have in common: where things are kept, files and keys that are read,
-//! and how all of it is shown.
+//! Code that `tidemill providers`, `profiles`, `library`, `calls`, `services` and `datasources` share: reading entries
+//! from files, reading keys, and showing entries.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -14,41 +14,41 @@ use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table};
 
-/// What is added, and the file that it comes from.
+/// The entry to store, and the file that it comes from.
 #[derive(Debug, Args)]
 pub(super) struct FileArgs {
-    /// Its id
+    /// Id of the entry
     pub(super) id: String,
-    /// A file to take it from: TOML (.toml, the table itself or the settings that have it), JSON or YAML; flags win
+    /// File with the entry: TOML (.toml; the table itself, or settings that contain it), JSON or YAML; flags win
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Change the one that is there; what is not named stays as it is, its key too
+    /// Change the existing entry; fields that are not given stay as they are, also the key
     #[arg(long, conflicts_with = "replace")]
     update: bool,
-    /// Take the place of the one that is there, if there is one
+    /// Replace the existing entry, if there is one
     #[arg(long)]
     replace: bool,
 }
 
-/// The same of something that has a key.
+/// Arguments for an entry that has a key.
 #[derive(Debug, Args)]
 pub(super) struct AddArgs {
     #[command(flatten)]
     pub(super) file: FileArgs,
-    /// The workers' environment variable that holds the key
+    /// Environment variable of the workers that has the key
     #[arg(long, value_name = "NAME", conflicts_with = "api_key_stdin")]
     api_key_env: Option<String>,
-    /// Read the key from standard input; a terminal is asked for it
+    /// Read the key from standard input; at a terminal, ask for it
     #[arg(long)]
     api_key_stdin: bool,
 }
 
-/// How a kind is called, and where its key stands.
+/// The names of a kind of entry and of its key's fields.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kind {
-    /// Of one.
+    /// The singular.
     pub(super) one: &'static str,
-    /// Of many: in paths, and as the section of a file.
+    /// The plural; also used in paths and as the section of a file.
     pub(super) many: &'static str,
     key: &'static str,
     key_env: &'static str,
@@ -66,7 +66,7 @@ pub(super) const DATASOURCE: Kind =
     Kind { one: "datasource", many: "datasources", key: "password", key_env: "password_env" };
 
 impl FileArgs {
-    /// What is there, if it is to be changed, and over it what the file says, if there is one.
+    /// Returns the entry to store: with `--update` the existing one, overwritten with the fields of the file.
     pub(super) async fn table(&self, kind: Kind, common: &Common) -> Result<JsonMap, Error> {
         let mut table = JsonMap::new();
         if self.update
@@ -89,7 +89,7 @@ impl FileArgs {
         table_in(&text, is_toml, kind.many, &self.id).map_err(wrong)
     }
 
-    /// Sends it, and says what came of it.
+    /// Stores the entry and shows the result.
     pub(super) async fn send(
         &self,
         kind: Kind,
@@ -98,40 +98,40 @@ impl FileArgs {
         console: &mut Console,
     ) -> Result<Exit, Error> {
         table.insert("id".into(), self.id.as_str().into());
-        let kept = common
+        let stored = common
             .client()?
             .keep(kind.many, &self.id, &Json::Object(table), self.replace || self.update)
             .await?;
-        for warning in kept["warnings"].as_array().into_iter().flatten() {
+        for warning in stored["warnings"].as_array().into_iter().flatten() {
             console.note(format_args!("warning: {}", text(warning)));
         }
         if common.json {
-            json::whole(&kept, console)?;
+            json::whole(&stored, console)?;
         } else {
-            console.note(format_args!("{} {} is kept", kind.one, self.id));
+            console.note(format_args!("{} {} is stored", kind.one, self.id));
         }
         Ok(Exit::Succeeded)
     }
 }
 
-/// Whether the table says something of a key.
+/// Returns true if the table has a field for a key.
 fn has_key(kind: Kind, table: &JsonMap) -> bool {
     let given = [kind.key, kind.key_env, "api_key", "api_key_env"];
     given.iter().any(|name| table.contains_key(*name))
 }
 
-/// A secret that somebody types or pipes in.
+/// Reads a secret from the terminal or from standard input.
 pub(super) async fn read_secret(prompt: &str, console: &mut Console) -> Result<String, Error> {
     let read = if console.can_ask() { console.ask_secret(prompt).await? } else { Some(piped()?) };
     let secret = read.unwrap_or_default().trim().to_owned();
     if secret.is_empty() {
-        return Err(Error::Usage("nothing was given at standard input".into()));
+        return Err(Error::Usage("standard input is empty".into()));
     }
     Ok(secret)
 }
 
 impl AddArgs {
-    /// Puts the key into the table. `wanted`: somebody at a terminal is asked for one that was not given.
+    /// Puts the key into the table. With `wanted`, asks for a missing key at the terminal.
     pub(super) async fn put_key(
         &self,
         kind: Kind,
@@ -160,7 +160,8 @@ impl AddArgs {
         let key = read.unwrap_or_default().trim().to_owned();
         if key.is_empty() {
             return Err(Error::Usage(
-                "no key was given; --api-key-env names a variable that holds it".into(),
+                "no key was given; type it, pipe it in, or name a variable that has it with --api-key-env"
+                    .into(),
             ));
         }
         Ok(key)
@@ -174,7 +175,7 @@ fn piped() -> Result<String, Error> {
     Ok(text)
 }
 
-/// Lists all of a kind.
+/// Lists all entries of a kind.
 pub(super) async fn list(
     kind: Kind,
     common: &Common,
@@ -186,15 +187,15 @@ pub(super) async fn list(
         json::whole(&entries, console)?;
     } else if entries["data"].as_array().is_none_or(Vec::is_empty) {
         let others =
-            if kind.many == PROVIDER.many { "; workers may have some in their settings" } else { "" };
-        console.note(format_args!("no {} is kept in Redis{others}", kind.one));
+            if kind.many == PROVIDER.many { "; workers may have more in their settings" } else { "" };
+        console.note(format_args!("no {} is stored in Redis{others}", kind.one));
     } else {
         console.text(render(&entries))?;
     }
     Ok(Exit::Succeeded)
 }
 
-/// Shows one.
+/// Shows one entry.
 pub(super) async fn show(
     kind: Kind,
     id: &str,
@@ -213,7 +214,7 @@ pub(super) async fn show(
     Ok(Exit::Succeeded)
 }
 
-/// Forgets one.
+/// Removes one entry.
 pub(super) async fn forget(
     kind: Kind,
     id: &str,
@@ -222,16 +223,16 @@ pub(super) async fn forget(
     console: &mut Console,
 ) -> Result<Exit, Error> {
     common.client()?.forget(kind.many, id, force).await?;
-    console.note(format_args!("{} {id} is forgotten", kind.one));
+    console.note(format_args!("{} {id} is removed", kind.one));
     Ok(Exit::Succeeded)
 }
 
-/// When an entry was changed.
+/// Formats the time of the last change of an entry.
 pub(super) fn changed(entry: &Json) -> String {
     entry["updated_at"].as_f64().map(crate::output::text::moment).unwrap_or_default()
 }
 
-/// Where the key of an entry is.
+/// Describes where the key of an entry is.
 pub(super) fn key(entry: &Json) -> String {
     let variable = [&entry["api_key_env"], &entry["apiKeyEnv"]].into_iter().find_map(Json::as_str);
     let sealed = [&entry["api_key"], &entry["apiKey"]].into_iter().find_map(Json::as_str);
@@ -245,7 +246,7 @@ fn shown(name: &str, value: &Json) -> String {
     }
 }
 
-/// A value on a line.
+/// Formats a value on one line.
 pub(super) fn text(value: &Json) -> String {
     match value {
         Json::Null => String::new(),
@@ -254,14 +255,14 @@ pub(super) fn text(value: &Json) -> String {
     }
 }
 
-/// Puts a value into a table, if it was given.
+/// Puts a value into a table if there is one.
 pub(super) fn put(table: &mut JsonMap, name: &str, value: Option<impl Into<Json>>) {
     if let Some(value) = value {
         table.insert(name.into(), value.into());
     }
 }
 
-/// An object within a table, made if it is not there; what is no object is left to whoever checks it.
+/// Returns an object within a table; creates it when it is missing. Returns `None` when the value is not an object.
 pub(super) fn object<'a>(table: &'a mut JsonMap, name: &str) -> Option<&'a mut JsonMap> {
     table.entry(name).or_insert_with(|| Json::Object(JsonMap::new())).as_object_mut()
 }
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_comes_from_a_variable_a_prompt_or_not_at_all_and_takes_the_place_of_others() {
+    async fn a_key_comes_from_a_variable_or_a_prompt_and_replaces_other_keys() {
         for (add, table, wanted, typed, expected) in [
             (add(Some("E"), false), json!({"api_key": "***"}), true, &[][..], json!({"api_key_env": "E"})),
             (add(None, true), json!({"api_key_env": "E"}), false, &[" sk-1 "], json!({"api_key": "sk-1"})),
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_the_table_or_has_it() {
+    fn a_file_is_the_entry_itself_or_contains_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let read = |name: &str, text: &str| {
             let path = folder.path().join(name);

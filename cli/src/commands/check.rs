@@ -1,4 +1,4 @@
-//! `tidemill check`: everything that is wrong with files, before anybody runs them.
+//! `tidemill check`: shows all problems of workflow files before they are run.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
-    // All files are read before anything is said, so that wrong use leaves no half report.
+    // All files are read first, so that an unreadable file leaves no partial report.
     let files: Vec<WorkflowFile> =
         arguments.files.iter().map(|path| WorkflowFile::read(path)).collect::<Result<_, _>>()?;
     if arguments.json {

@@ -1,4 +1,4 @@
-//! `tidemill stop`, `pause` and `resume`: a command to a run, in a word.
+//! `tidemill stop`, `pause` and `resume`: commands to a run that need no further values.
 
 use clap::Args;
 use serde_json::{Value as Json, json};
@@ -8,12 +8,12 @@ use crate::client::Client;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 
-/// Which run, and how the command is sent.
+/// The run, and how the command is sent.
 #[derive(Debug, Args)]
 pub(super) struct Common {
-    /// The run's id
+    /// Id of the run
     pub(super) run: String,
-    /// A key under which repeating the command is still one command
+    /// Idempotency key: repeating the command with this key has no further effect
     #[arg(long, value_name = "KEY")]
     once: Option<String>,
     #[command(flatten)]
@@ -24,7 +24,7 @@ pub(super) struct Common {
 pub(super) struct WithReason {
     #[command(flatten)]
     common: Common,
-    /// Why, for the record
+    /// Reason, for the record
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -39,14 +39,14 @@ impl Common {
     pub(super) fn client(&self) -> Result<Client, Error> {
         self.place.client()
     }
-    /// The body of a request, with its key.
+    /// Adds the idempotency key to the body of a request.
     pub(super) fn keyed(&self, mut body: Json) -> Json {
         if let Some(key) = &self.once {
             body["key"] = key.as_str().into();
         }
         body
     }
-    /// Sends a command and says what it does.
+    /// Sends a command and shows what happens next.
     pub(super) async fn send(&self, body: Json, done: &str, console: &mut Console) -> Result<Exit, Error> {
         self.client()?.command(&self.run, &self.keyed(body)).await?;
         console.note(format_args!("run {} {done}", self.run));
@@ -69,9 +69,9 @@ pub(super) async fn stop(arguments: &WithReason, console: &mut Console) -> Resul
 }
 
 pub(super) async fn pause(arguments: &WithReason, console: &mut Console) -> Result<Exit, Error> {
-    arguments.send("pause", "is asked to pause: what runs ends, nothing begins", console).await
+    arguments.send("pause", "is asked to pause: running nodes finish, no more nodes start", console).await
 }
 
 pub(super) async fn resume(arguments: &Plain, console: &mut Console) -> Result<Exit, Error> {
-    arguments.common.send(json!({"command": "resume"}), "is asked to go on", console).await
+    arguments.common.send(json!({"command": "resume"}), "is asked to resume", console).await
 }

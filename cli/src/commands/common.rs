@@ -1,4 +1,4 @@
-//! What nearly every verb is told: which scheduler it asks, and how the answer is shown.
+//! Arguments that most commands share: the scheduler to talk to, and the form of the output.
 
 use clap::Args;
 
@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::target::{FolderArgs, Target, TargetArgs};
 
-/// Which scheduler.
+/// The scheduler to talk to.
 #[derive(Debug, Args)]
 pub(super) struct Place {
     #[command(flatten)]
@@ -16,18 +16,18 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The scheduler that was named, or that of this folder.
+    /// Returns the scheduler that the user named, or that of this folder.
     pub(super) fn target(&self) -> Target {
         self.target.resolve(&self.folder)
     }
 
-    /// A client of it.
+    /// Creates a client of the scheduler.
     pub(super) fn client(&self) -> Result<Client, Error> {
         Ok(Client::new(&self.target())?)
     }
 }
 
-/// Which scheduler, and how answers are shown.
+/// The scheduler to talk to, and the form of the output.
 #[derive(Debug, Args)]
 pub(super) struct Common {
     /// Show the answer as JSON
@@ -38,7 +38,7 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// A client of that scheduler.
+    /// Creates a client of the scheduler.
     pub(super) fn client(&self) -> Result<Client, Error> {
         self.place.client()
     }

@@ -1,4 +1,4 @@
-//! `tidemill dead`: what was given up on, and a second try of it.
+//! `tidemill dead`: lists dead letters, retries and removes them.
 
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
@@ -8,7 +8,7 @@ use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table, text};
 
-/// Longest reason in the table, in characters; `show` has all of it.
+/// Longest reason in the table, in characters; `show` prints all of it.
 const REASON_CHARS_MAX: usize = 80;
 
 #[derive(Debug, Args)]
@@ -19,12 +19,12 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List what was given up on, newest first
+    /// List dead letters (jobs and facts that were given up), newest first
     Ls {
-        /// At most so many
+        /// Number of dead letters at most
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
         limit: u32,
-        /// Only such as come behind this one, the last of an earlier list
+        /// Only those after this id in the list: the last id of an earlier list
         #[arg(long, value_name = "ID")]
         before: Option<String>,
         /// Show them as JSON
@@ -33,9 +33,9 @@ enum Verb {
         #[command(flatten)]
         place: Place,
     },
-    /// Show one with its content
+    /// Show a dead letter with its content
     Show {
-        /// Its id
+        /// Id of the dead letter
         id: String,
         /// Show it as JSON
         #[arg(long)]
@@ -43,9 +43,9 @@ enum Verb {
         #[command(flatten)]
         place: Place,
     },
-    /// Try once more: a job in a new run that begins at its node, a fact by applying it
+    /// Try again: a job in a new run that begins at its node, a fact by applying it
     Retry {
-        /// Its id
+        /// Id of the dead letter
         id: String,
         /// Show the answer as JSON
         #[arg(long)]
@@ -53,9 +53,9 @@ enum Verb {
         #[command(flatten)]
         place: Place,
     },
-    /// Forget one
+    /// Remove a dead letter
     Drop {
-        /// Its id
+        /// Id of the dead letter
         id: String,
         #[command(flatten)]
         place: Place,
@@ -69,7 +69,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
             if *json {
                 json::whole(&letters, console)?;
             } else if letters["data"].as_array().is_none_or(Vec::is_empty) {
-                console.note("nothing was given up on");
+                console.note("there are no dead letters");
             } else {
                 console.text(render_list(&letters))?;
             }
@@ -84,7 +84,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
         }
         Verb::Drop { id, place } => {
             place.client()?.drop_dead_letter(id).await?;
-            console.note(format_args!("dead letter {id} is forgotten"));
+            console.note(format_args!("dead letter {id} is removed"));
         }
     }
     Ok(Exit::Succeeded)
@@ -111,7 +111,7 @@ fn render(letter: &Json) -> String {
     ]);
     shown_as.push_str(&format!("\n{}\n", shown(&letter["content"])));
     if letter["is_whole"] == false {
-        shown_as.push_str("(only its beginning was kept)\n");
+        shown_as.push_str("(only the beginning was stored)\n");
     }
     shown_as
 }
@@ -119,12 +119,12 @@ fn render(letter: &Json) -> String {
 fn retried(answer: &Json) -> String {
     let id = shown(&answer["id"]);
     match answer["retry_of"].as_str() {
-        Some(of) => format!("run {id} goes on from run {of} at node {}", shown(&answer["begins_at"])),
+        Some(of) => format!("run {id} continues run {of} at node {}", shown(&answer["begins_at"])),
         None => format!("the fact is applied to run {id}"),
     }
 }
 
-/// The node, and where in which container it is.
+/// The node and the container that it runs in.
 fn node(letter: &Json) -> String {
     let node = shown(&letter["node_id"]);
     match letter["frame"].as_str() {
@@ -147,26 +147,26 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn letters_are_rows_and_one_is_shown_whole() {
+    fn dead_letters_are_rows_and_show_prints_one_in_full() {
         let job = json!({"id": "0-17-0", "what": "job", "run": "r1", "node_id": "llm", "frame": "it#1",
-            "reason": "nobody brought a result", "at": 0.0, "content": "{}", "is_whole": false});
+            "reason": "no worker sent a result", "at": 0.0, "content": "{}", "is_whole": false});
         let fact = json!({"id": "1-16-0", "what": "fact", "run": null, "node_id": null, "frame": null,
             "reason": "it names no run"});
         let expected = "\
 ID      WHAT  RUN  NODE         REASON
-0-17-0  job   r1   llm in it#1  nobody brought a result
+0-17-0  job   r1   llm in it#1  no worker sent a result
 1-16-0  fact  -    -            it names no run
 ";
         assert_eq!(render_list(&json!({"data": [job.clone(), fact]})), expected);
         let shown = render(&job);
         assert!(shown.starts_with("id      0-17-0\nwhat    job\n"), "{shown}");
-        assert!(shown.ends_with("\n{}\n(only its beginning was kept)\n"), "{shown}");
+        assert!(shown.ends_with("\n{}\n(only the beginning was stored)\n"), "{shown}");
     }
 
     #[test]
-    fn a_second_try_says_what_goes_on() {
+    fn a_retry_says_which_run_continues() {
         let answer = json!({"id": "r2", "retry_of": "r1", "begins_at": "llm"});
-        assert_eq!(retried(&answer), "run r2 goes on from run r1 at node llm");
+        assert_eq!(retried(&answer), "run r2 continues run r1 at node llm");
         assert_eq!(retried(&json!({"id": "r1", "accepted": true})), "the fact is applied to run r1");
     }
 }

@@ -1,4 +1,4 @@
-//! `tidemill doctor`: whether Redis is set up such that no run is lost. It only reads.
+//! `tidemill doctor`: checks whether the settings of Redis could lose runs. It changes nothing.
 
 use std::path::PathBuf;
 
@@ -15,10 +15,10 @@ use crate::output::json;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Settings, as schedulers and workers have them [default: tidemill.toml, if it is there]
+    /// Settings file of schedulers and workers [default: tidemill.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Address of Redis, in place of that of the settings
+    /// Address of Redis, instead of the one in the settings
     #[arg(long, value_name = "URL")]
     redis_url: Option<String>,
     /// Show the findings as JSON
@@ -46,7 +46,7 @@ fn render(report: &ServerReport, address: &str) -> String {
     report.warnings.iter().for_each(|warning| shown.push_str(&format!("warning: {warning}\n")));
     report.hints.iter().for_each(|hint| shown.push_str(&format!("hint: {hint}\n")));
     if report.warnings.is_empty() {
-        shown.push_str("nothing is wrong with its settings\n");
+        shown.push_str("its settings are fine\n");
     }
     shown
 }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn findings_are_lines_and_none_is_said_as_well() {
+    fn each_finding_is_a_line_and_no_warning_is_reported_too() {
         let report = |warnings: &[&str]| ServerReport {
             version: "7.0.15".into(),
             warnings: warnings.iter().map(|text| (*text).to_string()).collect(),
@@ -68,7 +68,7 @@ mod tests {
         );
         assert_eq!(
             render(&report(&[]), "redis://r"),
-            "Redis 7.0.15 at redis://r\nhint: look\nnothing is wrong with its settings\n"
+            "Redis 7.0.15 at redis://r\nhint: look\nits settings are fine\n"
         );
     }
 }

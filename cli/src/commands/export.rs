@@ -1,4 +1,4 @@
-//! `tidemill export`: a run that is not over as one document, to go on from elsewhere.
+//! `tidemill export`: writes a run that has not ended as one document (a snapshot), to continue it elsewhere.
 
 use std::path::PathBuf;
 
@@ -10,9 +10,9 @@ use crate::error::{Error, Exit};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The run's id
+    /// Id of the run
     run: String,
-    /// Write the snapshot to a file instead of standard output
+    /// Write the snapshot to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
         .map_err(|error| Error::Failed(format!("cannot write {}: {error}", path.display())))?;
     let (run, path) = (&arguments.run, path.display());
     console.note(format_args!(
-        "run {run} is in {path} as it stood, and goes on as well: stop it if it shall not"
+        "run {run} is stored in {path}; the run itself continues, so stop it if it should not"
     ));
     Ok(Exit::Succeeded)
 }

@@ -1,4 +1,4 @@
-//! `tidemill import`: a new run that goes on where an exported one stood.
+//! `tidemill import`: creates a new run that continues an exported one.
 
 use std::io::Read;
 
@@ -8,12 +8,12 @@ use super::common::Place;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 
-/// The file that stands for standard input.
+/// The file name that means standard input.
 const STANDARD_INPUT: &str = "-";
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The snapshot that `tidemill export` wrote; `-` for standard input
+    /// Snapshot that `tidemill export` has written; `-` for standard input
     file: String,
     #[command(flatten)]
     place: Place,

@@ -1,5 +1,5 @@
-//! `tidemill library`, `calls`, `services` and `datasources`: what steps call, kept in Redis for all workers. The four have
-//! the same verbs, and differ in what they are made of, which a file says.
+//! `tidemill library`, `calls`, `services` and `datasources`: entries in Redis that the steps of all workers use. The
+//! four have the same commands; they differ only in their fields, which come from a file.
 
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
@@ -20,36 +20,36 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Keep one: from a file, from --set, or both
+    /// Store an entry: from a file, from --set, or both
     Add {
         #[command(flatten)]
         file: FileArgs,
-        /// A field: JSON where it is JSON, else text; dots lead into objects; may be given several times
+        /// A field, as JSON or else text; dots lead into objects; may be given several times
         #[arg(long = "set", value_name = "FIELD=VALUE", value_parser = pair)]
         fields: Vec<(String, String)>,
-        /// Read the value of this field from standard input, such as `password`; a terminal is asked for it
+        /// Read the value of this field (such as `password`) from standard input; at a terminal, ask for it
         #[arg(long, value_name = "FIELD")]
         secret_stdin: Option<String>,
         #[command(flatten)]
         common: Common,
     },
-    /// List them
+    /// List entries
     Ls {
         #[command(flatten)]
         common: Common,
     },
-    /// Show one; its secrets are not shown
+    /// Show an entry, without its secrets
     Show {
-        /// Its id
+        /// Id of the entry
         id: String,
         #[command(flatten)]
         common: Common,
     },
-    /// Forget one
+    /// Remove an entry
     Rm {
-        /// Its id
+        /// Id of the entry
         id: String,
-        /// Although library nodes name it
+        /// Remove it even if library nodes use it
         #[arg(long)]
         force: bool,
         #[command(flatten)]
@@ -76,7 +76,7 @@ pub(super) async fn perform(kind: Kind, arguments: &Arguments, console: &mut Con
     }
 }
 
-/// Puts a value where a path of names leads; what is on the way and is no object is refused.
+/// Sets a field by its path. Fails when a value on the path is not an object.
 fn put(table: &mut JsonMap, path: &str, value: Json) -> Result<(), Error> {
     match path.split_once('.') {
         None => {
@@ -85,7 +85,7 @@ fn put(table: &mut JsonMap, path: &str, value: Json) -> Result<(), Error> {
         }
         Some((first, rest)) => match catalog::object(table, first) {
             Some(inner) => put(inner, rest, value),
-            None => Err(Error::Usage(format!("{first} is no object, and {path} leads into it"))),
+            None => Err(Error::Usage(format!("cannot set {path}: {first} is not an object"))),
         },
     }
 }
@@ -103,7 +103,7 @@ fn rows(entries: &Json, row: impl Fn(&Json) -> Vec<String>) -> Vec<Vec<String>> 
     entries["data"].as_array().into_iter().flatten().map(row).collect()
 }
 
-/// A name, or those of both languages.
+/// Formats a name, or the names in both languages.
 fn name(value: &Json) -> String {
     let each = value.as_object().map(|each| {
         let names = each.values().map(|info| info.get("name").unwrap_or(info));
@@ -169,7 +169,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_kind_has_rows_of_its_own_and_both_names() {
+    fn each_kind_has_its_own_columns_and_shows_names_in_both_languages() {
         let seen = library(&json!({"data": [
             {"id": "n1", "callId": "API", "name": {"zh": "天气", "en": "Weather"}, "service_id": "svc", "updated_at": 0},
             {"id": "n2", "callId": "SQL", "name": "Orders", "updated_at": 0},
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_may_lie_within_objects() {
+    fn a_field_can_be_set_inside_objects() {
         let mut table = json!({"transport": {"type": "http"}}).as_object().cloned().expect("an object");
         put(&mut table, "transport.url", "http://h".into()).expect("an object on the way");
         put(&mut table, "a.b", 1.into()).expect("made on the way");

@@ -1,4 +1,4 @@
-//! `tidemill keys`: API keys of apps are made and revoked; what they have spent on models, and what they may spend.
+//! `tidemill keys`: creates, lists and revokes API keys of apps, with their costs and budgets.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
@@ -16,23 +16,23 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Make another key of an app, which is shown once; those that it has stay valid
+    /// Create another key of an app; it is shown only now, and the other keys stay valid
     Add {
-        /// The id of the app
+        /// Id of the app
         app: String,
         #[command(flatten)]
         common: Common,
     },
-    /// List keys by their ids, with their spendings and budgets
+    /// List keys by id, with costs and budgets
     Ls {
-        /// Only those of this app, by its id
+        /// Only the keys of the app with this id
         app: Option<String>,
         #[command(flatten)]
         common: Common,
     },
-    /// Revoke a key: it opens nothing any more, at once. Runs that it has begun go on
+    /// Revoke a key: it is refused at once; runs that it has started continue
     Rm {
-        /// The id of the key, as `keys ls` shows it
+        /// Id of the key, as `keys ls` shows it
         id: String,
         #[command(flatten)]
         common: Common,
@@ -55,7 +55,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
                 json::whole(&json!({"id": id, "revoked": true}), console)?;
             } else {
                 console.note(format_args!(
-                    "key {id} is revoked; what it has opened ends within a second, runs go on"
+                    "key {id} is revoked; its open connections end within a second, its runs continue"
                 ));
             }
         }
@@ -128,7 +128,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_key_is_a_line_with_what_it_has_spent_and_may_spend() {
+    fn a_key_is_a_line_with_its_costs_and_its_budget() {
         let spent = json!({"calls": 2, "tokens": 30, "price": {"EUR": "0.5000000"}});
         let keys = json!({"data": [{"id": "ab12", "app": "a", "name": "Greeter", "created_at": 0, "first": true,
             "revoked_at": 1, "spent": spent, "today": {"calls": 0, "tokens": 0, "price": {}},

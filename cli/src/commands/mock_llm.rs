@@ -1,4 +1,4 @@
-//! `tidemill mock-llm`: the mock model as a server of its own, for tests and first steps.
+//! `tidemill mock-llm`: runs the mock model as a separate server, for tests and first steps.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,9 +13,9 @@ use tidemill_mock_llm::MockLlm;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// What it says to what (JSON); without it, it repeats what it is told
+    /// File with rules for the answers (JSON); without it, the mock repeats the messages that it receives
     rules: Option<PathBuf>,
-    /// Where it listens; port 0 takes a free one
+    /// Address to listen on; port 0 chooses a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8720")]
     listen: SocketAddr,
 }
@@ -25,7 +25,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     let mut interrupts = Interrupts::new();
     let mock = MockLlm::start(rules, arguments.listen).await.map_err(|error| {
         Error::Failed(format!(
-            "cannot listen on {}: {error}; name another address with --listen",
+            "cannot listen on {}: {error}; choose another address with --listen",
             arguments.listen
         ))
     })?;

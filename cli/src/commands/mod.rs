@@ -1,5 +1,5 @@
-//! The table of verbs; each has its file. Exit codes: 0 it went well, 1 it or the run did not, 2 wrong use,
-//! 3 something it needs cannot be reached, 4 the run waits for somebody.
+//! The table of commands; each has its own file. Exit codes: 0 success, 1 the command or the run failed, 2 wrong usage,
+//! 3 a scheduler or Redis cannot be reached, 4 the run waits for a person.
 
 mod answer;
 mod apps;
@@ -36,10 +36,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::console::Console;
 use crate::error::{Error, Exit};
 
-/// What the exit codes mean, below the help.
+/// The meaning of the exit codes, printed below the help.
 const EXIT_CODES: &str = "\
-Exit codes: 0 it went well, 1 it or the run did not, 2 wrong use, 3 something it needs cannot be reached,
-4 the run waits for somebody and nobody is there to ask";
+Exit codes: 0 success, 1 the command or the run failed, 2 wrong usage, 3 a scheduler or Redis cannot be reached,
+4 the run waits for a person and there is no terminal to ask at";
 
 /// Runs Dify-format LLM workflows durably on Redis.
 #[derive(Debug, Parser)]
@@ -51,11 +51,11 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Check workflow files and show everything that is wrong with them
+    /// Check workflow files and show all problems in them
     Check(check::Arguments),
-    /// Run everything on this machine: Redis, scheduler and workers, with the apps of these files
+    /// Run everything on this machine: Redis, scheduler and workers, with an app per workflow file
     Dev(dev::Arguments),
-    /// Run a workflow file once and show how it goes
+    /// Run a workflow file once and show its progress
     Run(run::Arguments),
     /// List runs, newest first
     Ps(ps::Arguments),
@@ -65,57 +65,57 @@ enum Verb {
     Watch(watch::Arguments),
     /// Stop a run
     Stop(command::WithReason),
-    /// Pause a run: what runs ends, nothing begins until it is resumed
+    /// Pause a run: running nodes finish, and no more nodes start until it is resumed
     Pause(command::WithReason),
-    /// Go on with a run that was paused
+    /// Resume a paused run
     Resume(command::Plain),
-    /// Write variables of a run that is under way
+    /// Change variables of a run that has not ended
     Set(set::Arguments),
-    /// Answer a form that a run waits for
+    /// Answer a form or question that a run waits for
     Answer(answer::Arguments),
-    /// Show, retry and forget what was given up on
+    /// List, retry and remove dead letters (jobs and facts that were given up)
     Dead(dead::Arguments),
-    /// Look whether Redis is set up such that no run is lost
+    /// Check whether the settings of Redis could lose runs
     Doctor(doctor::Arguments),
-    /// Write a run that is not over as one document (a snapshot)
+    /// Write a run that has not ended as one document (a snapshot)
     Export(export::Arguments),
-    /// Go on from a snapshot, as a new run; prints its id
+    /// Continue from a snapshot as a new run; prints its id
     Import(import::Arguments),
     /// Publish and list apps
     Apps(apps::Arguments),
-    /// Make, list and revoke API keys of apps
+    /// Create, list and revoke API keys of apps
     Keys(keys::Arguments),
-    /// List what begins runs: webhooks and schedules
+    /// List triggers: the webhooks and schedules that start runs
     Triggers(triggers::Arguments),
-    /// Keep, list and test providers: where models are, and with which key
+    /// Store, list and test providers: the addresses and keys of models
     Providers(providers::Arguments),
-    /// Keep, list and test profiles: models with parameters, known by an id
+    /// Store, list and test profiles: models with parameters, under an id
     Profiles(profiles::Arguments),
-    /// Keep and list nodes of the library: Calls with known parameters
+    /// Store and list library nodes: Calls with fixed parameters
     Library(kept::Arguments),
-    /// Keep and list Calls of your own
+    /// Store and list your own Calls
     Calls(kept::Arguments),
-    /// Keep and list services: servers that `api` nodes call, and the credentials for them
+    /// Store and list services: servers that `api` nodes call, with their credentials
     Services(kept::Arguments),
-    /// Keep and list datasources: databases that `sql` nodes ask
+    /// Store and list datasources: databases that `sql` nodes query
     Datasources(kept::Arguments),
-    /// Keep documents that workflows search: add, list, show, search and remove them
+    /// Add, list, show, search and remove documents that workflows search
     Knowledge(knowledge::Arguments),
     /// Serve a mock model with an OpenAI-compatible API
     MockLlm(mock_llm::Arguments),
 }
 
-/// The whole command: reads the process's arguments, does what they say, gives the exit code.
+/// Runs the command of this process's arguments and returns the exit code.
 pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help that nobody reads is no failure.
+            // If the output is closed, the help cannot be printed; that is no failure.
             let _ = error.print();
             return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
         }
     };
-    // The only provider in the build; a second call would find it set.
+    // The build has only this TLS provider. A second call would fail and can be ignored.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut console = Console::of_process();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -126,7 +126,7 @@ pub fn main() -> ExitCode {
         }
     };
     let outcome = runtime.block_on(Box::pin(perform(arguments.verb, &mut console)));
-    // What still runs in the background has been told to end, or is of no use any more.
+    // Tasks that still run were asked to end, or are not needed any more.
     runtime.shutdown_background();
     conclude(outcome, &mut console).into()
 }
@@ -177,14 +177,14 @@ fn conclude(outcome: Result<Exit, Error>, console: &mut Console) -> Exit {
     }
 }
 
-/// Ctrl-C, or whoever else wants this process to end; as often as it is wanted.
+/// Ctrl-C and the termination signal. Can be awaited several times.
 struct Interrupts {
     terminate: Option<tokio::signal::unix::Signal>,
 }
 
 impl Interrupts {
     fn new() -> Self {
-        // Without it only Ctrl-C is heard.
+        // If the signal cannot be watched, only Ctrl-C works.
         Self { terminate: signal(SignalKind::terminate()).ok() }
     }
     async fn next(&mut self) {

@@ -1,9 +1,9 @@
-//! `NAME=VALUE` on the command line.
+//! Parses `NAME=VALUE` arguments.
 
 use crate::error::Error;
 use serde_json::Value as Json;
 
-/// A name and a text.
+/// Parses a name and a text.
 pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
@@ -11,19 +11,19 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// JSON where the text is JSON, else the text itself.
+/// Parses a text as JSON; other text becomes a JSON string.
 pub(super) fn json_or_text(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
-/// A variable's name with its node: `node.name`.
+/// Parses a variable with its node: `node.name`.
 ///
 /// # Errors
-/// Something else.
+/// The text has another form.
 pub(super) fn selector(text: &str) -> Result<(&str, &str), Error> {
     match text.split_once('.') {
         Some((node, name)) if !node.is_empty() && !name.is_empty() => Ok((node, name)),
-        _ => Err(Error::Usage(format!("{text:?} names no variable: write NODE.NAME=VALUE"))),
+        _ => Err(Error::Usage(format!("{text:?} is not a variable: write NODE.NAME=VALUE"))),
     }
 }
 

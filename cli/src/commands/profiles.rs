@@ -1,4 +1,4 @@
-//! `tidemill profiles`: models with parameters that are known by an id.
+//! `tidemill profiles`: models with parameters, stored under an id.
 
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
@@ -20,30 +20,30 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Keep a profile: a model of a provider with parameters, known by an id; the first one is the default
+    /// Store a profile: a provider's model with parameters, under an id; the first one becomes the default
     Add(Box<New>),
     /// List profiles
     Ls {
         #[command(flatten)]
         common: Common,
     },
-    /// Show a profile; its key is not shown
+    /// Show a profile, without its key
     Show {
-        /// Its id
+        /// Id of the profile
         id: String,
         #[command(flatten)]
         common: Common,
     },
-    /// Forget a profile; of the default profile the next one becomes it
+    /// Remove a profile; if it is the default, the next one becomes the default
     Rm {
-        /// Its id
+        /// Id of the profile
         id: String,
         #[command(flatten)]
         common: Common,
     },
-    /// Call its model once, on a worker, and show what comes
+    /// Call the profile's model once on a worker and show the result
     Test {
-        /// Its id
+        /// Id of the profile
         id: String,
         #[command(flatten)]
         trial: TrialArgs,
@@ -56,28 +56,28 @@ enum Verb {
 struct New {
     #[command(flatten)]
     add: AddArgs,
-    /// The provider: its id, or what the profile speaks by itself (OPENAI_CHAT, ANTHROPIC, ollama …)
+    /// Id of the provider, or the API of a profile without provider (OPENAI_CHAT, ANTHROPIC, ollama …)
     #[arg(long, value_name = "ID")]
     provider: Option<String>,
-    /// The model
+    /// Name of the model
     #[arg(long)]
     model: Option<String>,
-    /// A name for people [default: its id]
+    /// Display name [default: the id]
     #[arg(long)]
     name: Option<String>,
-    /// An address of its own
+    /// Address to use instead of the provider's
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// A parameter of each call: JSON where it is JSON, else text; may be given several times
+    /// A parameter of each call, as JSON or else text; may be given several times
     #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = pair)]
     parameters: Vec<(String, String)>,
-    /// Longest silence, in milliseconds [default: the provider's]
+    /// Longest time without any data, in milliseconds [default: the provider's]
     #[arg(long, value_name = "MS")]
     timeout: Option<u64>,
-    /// Tries after the first within one call [default: the provider's]
+    /// Number of retries within one call [default: the provider's]
     #[arg(long, value_name = "N")]
     max_retries: Option<u32>,
-    /// How tools are called: function_call, xml, json
+    /// How the model calls tools: function_call, xml, json
     #[arg(long, value_name = "MODE")]
     tool_mode: Option<String>,
     /// Make it the default profile

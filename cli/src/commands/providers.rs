@@ -19,23 +19,23 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Keep a provider: where models are, and with which key; workflows name it by its id
+    /// Store a provider: the address and key of models; workflows name it by its id
     Add {
         #[command(flatten)]
         add: AddArgs,
-        /// What it speaks: openai_compatible, anthropic, azure_openai, ollama [default: openai_compatible]
+        /// API of the provider: openai_compatible, anthropic, azure_openai, ollama [default: openai_compatible]
         #[arg(long)]
         kind: Option<String>,
-        /// Its address, up to /v1
+        /// Address, up to /v1
         #[arg(long, value_name = "URL")]
         base_url: Option<String>,
-        /// Version of its API, where it has one
+        /// Version of the API, for APIs that have one
         #[arg(long, value_name = "VERSION")]
         api_version: Option<String>,
-        /// A model of it, for `test`; may be given several times
+        /// A model of this provider, for `test`; may be given several times
         #[arg(long = "model", value_name = "NAME")]
         models: Vec<String>,
-        /// A model for embeddings; may be given several times
+        /// An embedding model; may be given several times
         #[arg(long = "embedding-model", value_name = "NAME")]
         embedding_models: Vec<String>,
         #[command(flatten)]
@@ -46,28 +46,28 @@ enum Verb {
         #[command(flatten)]
         common: Common,
     },
-    /// Show a provider; its key is not shown
+    /// Show a provider, without its key
     Show {
-        /// Its id
+        /// Id of the provider
         id: String,
         #[command(flatten)]
         common: Common,
     },
-    /// Forget a provider
+    /// Remove a provider
     Rm {
-        /// Its id
+        /// Id of the provider
         id: String,
-        /// Although profiles use it
+        /// Remove it even if profiles use it
         #[arg(long)]
         force: bool,
         #[command(flatten)]
         common: Common,
     },
-    /// Call its models once, on a worker, and show what comes
+    /// Call the provider's models once on a worker and show the results
     Test {
-        /// Its id, or any name that workflows use
+        /// Id of the provider, or any name that workflows use for it
         id: String,
-        /// Only this model; may be given several times [default: all that it declares]
+        /// Only this model; may be given several times [default: all models of the provider]
         #[arg(long = "model", value_name = "NAME")]
         models: Vec<String>,
         #[command(flatten)]
@@ -107,7 +107,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     }
 }
 
-/// The models that a provider declares.
+/// Returns the models that a provider declares.
 async fn declared(id: &str, common: &Common) -> Result<Vec<String>, Error> {
     let provider = common.client()?.entry(PROVIDER.many, id).await?;
     let models: Vec<String> =
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn providers_are_rows_that_say_where_the_key_is() {
+    fn providers_are_rows_that_show_where_their_key_is() {
         let list = render(&json!({"data": [
             {"id": "acme", "base_url": "http://h/v1", "api_key": "***", "models": {"a": {}, "b": {}}, "updated_at": 0},
             {"id": "claude", "kind": "anthropic", "api_key_env": "CLAUDE_KEY", "updated_at": 60},

@@ -1,4 +1,4 @@
-//! `tidemill ps`: the newest runs.
+//! `tidemill ps`: lists the newest runs.
 
 use clap::Args;
 use serde_json::Value as Json;
@@ -9,15 +9,15 @@ use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table, text};
 
-/// Longest error in the table, in characters; `show` has all of it.
+/// Longest error in the table, in characters; `show` prints all of it.
 const ERROR_CHARS_MAX: usize = 60;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Only runs of this status: scheduled, running, paused, succeeded, partial-succeeded, failed, stopped
+    /// Only runs with this status: scheduled, running, paused, succeeded, partial-succeeded, failed, stopped
     #[arg(long, value_parser = super::ps::status)]
     status: Option<String>,
-    /// At most so many
+    /// Number of runs at most
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     /// Show them as JSON
@@ -27,11 +27,15 @@ pub(super) struct Arguments {
     place: Place,
 }
 
-/// A status by its name.
+/// Checks the name of a status.
 pub(super) fn status(text: &str) -> Result<String, String> {
     use tidemill_common::machine::run::RunStatus;
     let names = RunStatus::ALL.map(RunStatus::name);
-    if names.contains(&text) { Ok(text.into()) } else { Err(format!("known are {}", names.join(", "))) }
+    if names.contains(&text) {
+        Ok(text.into())
+    } else {
+        Err(format!("it must be one of {}", names.join(", ")))
+    }
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {

@@ -1,4 +1,4 @@
-//! `tidemill set`: writes variables of a run that is under way.
+//! `tidemill set`: changes variables of a run that has not ended.
 
 use clap::Args;
 use serde_json::{Value as Json, json};
@@ -12,7 +12,7 @@ use crate::error::{Error, Exit};
 pub(super) struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// Variables with their values: JSON where it is JSON, else text; NODE may be `conversation`
+    /// Variables with values, as JSON or else text; NODE may be `conversation`
     #[arg(required = true, value_name = "NODE.NAME=VALUE", value_parser = pair)]
     updates: Vec<(String, String)>,
 }
@@ -21,7 +21,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     let updates: Vec<Json> =
         arguments.updates.iter().map(|(name, value)| update(name, value)).collect::<Result<_, _>>()?;
     let body = json!({"command": "update_variables", "updates": updates});
-    let done = if updates.len() == 1 { "gets a variable" } else { "gets its variables" };
+    let done = if updates.len() == 1 { "will change the variable" } else { "will change the variables" };
     arguments.common.send(body, done, console).await
 }
 

@@ -1,4 +1,4 @@
-//! `tidemill show`: one run, and where each of its nodes is.
+//! `tidemill show`: shows a run and the state of each of its nodes.
 
 use clap::Args;
 use serde_json::Value as Json;
@@ -14,7 +14,7 @@ use crate::question;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The run's id
+    /// Id of the run
     run: String,
     /// Show it as JSON
     #[arg(long)]
@@ -39,13 +39,13 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     Ok(Exit::Succeeded)
 }
 
-/// What model calls cost; nothing where no price is known, or there was nothing to pay.
+/// Formats a price; empty when no price is known or nothing was paid.
 fn cost(price: &Option<String>, currency: &Option<String>) -> String {
     let price = price.as_deref().filter(|price| price.bytes().any(|b| (b'1'..=b'9').contains(&b)));
     price.map(|price| format!("{price} {}", currency.as_deref().unwrap_or_default())).unwrap_or_default()
 }
 
-/// What was paid for replies that were of no use, beside the totals.
+/// Formats the cost of replies that could not be used. It is not part of the totals.
 fn wasted(run: &RunView) -> String {
     let Some(tokens) = run.wasted_tokens.filter(|tokens| *tokens > 0) else { return String::new() };
     match cost(&run.wasted_price, &run.wasted_currency) {
@@ -142,7 +142,7 @@ fn render(run: &Json) -> String {
 
 fn pause_row(pause: &PauseView) -> Vec<String> {
     let moment = |at: Option<f64>| at.map(text::moment).unwrap_or_default();
-    let said = |answer: &Json| match (answer["action"].as_str(), answer.get("input")) {
+    let answered = |answer: &Json| match (answer["action"].as_str(), answer.get("input")) {
         (Some(action), _) => action.to_string(),
         (None, Some(input)) => input.to_string(),
         (None, None) => String::new(),
@@ -154,13 +154,13 @@ fn pause_row(pause: &PauseView) -> Vec<String> {
         pause.status.clone(),
         moment(pause.opened_at),
         moment(pause.expires_at),
-        pause.answer.as_ref().map(said).unwrap_or_default(),
+        pause.answer.as_ref().map(answered).unwrap_or_default(),
     ]
 }
 
 fn spent_row(spent: &SpentView) -> Vec<String> {
     let who = match spent.kind.as_str() {
-        "run" => "called runs".to_owned(),
+        "run" => "sub-workflow runs".to_owned(),
         "tool" => "tools".to_owned(),
         _ => [&spent.provider, &spent.model].map(|part| part.as_deref().unwrap_or_default()).join(" "),
     };
@@ -177,7 +177,7 @@ fn spent_row(spent: &SpentView) -> Vec<String> {
     ]
 }
 
-/// `pays`: with what the node has cost.
+/// Formats a node; with `pays`, also its tokens and cost.
 fn row(node: &NodeView, pays: bool) -> Vec<String> {
     let frame = node.frame.as_deref().filter(|frame| !frame.is_empty());
     let id = frame.map_or_else(|| node.id.clone(), |frame| format!("{frame}/{}", node.id));
@@ -187,7 +187,7 @@ fn row(node: &NodeView, pays: bool) -> Vec<String> {
     };
     let attempt = node.attempt.filter(|attempt| *attempt > 0).map(|attempt| attempt.to_string());
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
-    // A node that was never reached is not remarkable.
+    // A node that was never reached has no status worth showing.
     let status = if node.status == "unknown" { String::new() } else { node.status.clone() };
     let mut row = vec![
         id,
@@ -256,7 +256,7 @@ reply:
     }
 
     #[test]
-    fn what_was_spent_is_shown_by_node_and_by_model() {
+    fn costs_are_shown_per_node_and_per_model() {
         let run = json!({
             "id": "r1", "status": "succeeded", "key": "k1", "total_tokens": 12,
             "wasted_tokens": 4, "wasted_price": "0.1", "wasted_currency": "EUR",
@@ -281,15 +281,15 @@ NODE  TYPE   TITLE  STATUS     TRY  TIME  TOKENS  COST     JOB  ERROR
 1     start  -      succeeded  -    -     -       -        -    -
 2     llm    -      succeeded  -    -     12      0.5 EUR  -    -
 
-SPENT BY     CALLS         IN  OUT  TOKENS  COST
-openai m     3 (1 wasted)  10  6    16      0.6 EUR
-called runs  1             0   0    3       -
+SPENT BY           CALLS         IN  OUT  TOKENS  COST
+openai m           3 (1 wasted)  10  6    16      0.6 EUR
+sub-workflow runs  1             0   0    3       -
 ";
         assert_eq!(render(&run), expected);
     }
 
     #[test]
-    fn a_run_that_waits_says_for_what_and_how_to_answer() {
+    fn a_waiting_run_shows_its_question_and_how_to_answer() {
         let run = json!({"id": "r1", "status": "paused", "pauses": [
             {"pause_id": "p", "kind": "human_input", "node_id": "2", "node_title": "Review", "frame": "it#1", "status": "pending",
              "opened_at": 1_754_339_718.6, "expires_at": null,
@@ -319,7 +319,7 @@ tidemill answer r1 w --input city=…
     }
 
     #[test]
-    fn a_call_is_shown_from_both_its_ends() {
+    fn a_sub_workflow_run_is_shown_in_its_parent_and_in_itself() {
         let caller = json!({"id": "r1", "status": "running", "calls_count": 3, "calls": [
             {"run": "r2", "app": "greeter", "node": "t", "frame": "", "error": null},
             {"run": "r3", "app": "x", "node": "t", "frame": "it#1", "error": "app not found"},
@@ -340,7 +340,7 @@ and 1 more
     }
 
     #[test]
-    fn a_run_told_in_another_shape_is_still_shown() {
+    fn a_run_in_an_unexpected_form_is_still_shown() {
         let run = json!({"id": "r1", "status": "failed", "error": "no", "nodes": "later"});
         assert_eq!(render(&run), "run     r1\nstatus  failed\nerror   no\n");
     }

@@ -1,4 +1,4 @@
-//! What `tidemill show` shows of what a run keeps beside its variables: messages, `rt`, the history.
+//! `tidemill show`: the data that a run stores besides its variables: messages, `rt` and the history.
 
 use clap::Args;
 use serde_json::Value as Json;
@@ -9,22 +9,22 @@ use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table, text};
 
-/// Which part is wanted instead of the run.
+/// The part to show instead of the run.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(super) struct Part {
-    /// Show a list of its messages instead (without a name: main)
+    /// Show a list of messages instead of the run (without a name: main)
     #[arg(long, value_name = "LIST", num_args = 0..=1, default_missing_value = "main")]
     messages: Option<String>,
-    /// Show what its steps did instead, as it is kept or in a view: lp, cx or se
+    /// Show the history of steps instead of the run: all of it, or a view of it (lp, cx or se)
     #[arg(long, value_name = "VIEW", num_args = 0..=1, default_missing_value = "")]
     history: Option<String>,
-    /// Show what it keeps of its steps instead
+    /// Show the runtime record of steps (rt) instead of the run
     #[arg(long)]
     rt: bool,
 }
 
-/// A part that was asked for.
+/// The part that the user asked for.
 pub(super) enum Wanted<'a> {
     Messages(&'a str),
     History(&'a str),
@@ -55,14 +55,14 @@ pub(super) async fn perform(
             let found = client.history(run, None).await?;
             if as_json { json::whole(&found, console)? } else { console.text(history(&found))? }
         }
-        // A view is a form for programs.
+        // A view is for programs, so it is always JSON.
         Wanted::History(view) => json::whole(&client.history(run, Some(view)).await?, console)?,
         Wanted::Runtime => json::whole(&client.runtime(run).await?, console)?,
     }
     Ok(Exit::Succeeded)
 }
 
-/// The lists of a run; nothing for one without.
+/// Formats the message lists of a run; empty when it has none.
 pub(super) fn table(run: &RunView) -> String {
     if run.lists.is_empty() {
         return String::new();
@@ -139,7 +139,7 @@ IDX  VISIBLE  ROLE    BY   CONTENT
     }
 
     #[test]
-    fn lists_of_a_run_are_a_table_and_a_run_without_has_none() {
+    fn message_lists_are_a_table_which_is_left_out_without_lists() {
         let run = RunView::read(&json!({"id": "r", "lists": {"main": {"message_count": 2, "stored_count": 5,
             "current_batch": 1, "version": 3, "token_usage": {"lifetime": {"total_tokens": 7}}}}}));
         assert!(table(&run).contains("main      2        5       1      3        7"), "{}", table(&run));

@@ -9,7 +9,7 @@ fn parse(line: &[&str]) -> Result<Arguments, clap::Error> {
     Arguments::try_parse_from(std::iter::once("tidemill").chain(line.iter().copied()))
 }
 
-/// Performs a command line; gives exit code, standard output and standard error.
+/// Runs a command line and returns exit code, standard output and standard error.
 async fn tidemill(line: &[&str]) -> (Exit, String, String) {
     let (mut console, out, err) = captured();
     (perform_line(line, &mut console).await, out.text(), err.text())
@@ -33,12 +33,12 @@ fn file(text: &str) -> (tempfile::TempDir, String) {
 }
 
 #[test]
-fn the_table_of_verbs_is_consistent() {
+fn the_table_of_commands_is_consistent() {
     Arguments::command().debug_assert();
 }
 
 #[test]
-fn arguments_are_read_as_people_write_them() {
+fn arguments_are_accepted_as_users_write_them() {
     let fine: [&[&str]; 28] = [
         &["check", "a.yml", "b.yml", "--json"],
         &["dev"],
@@ -87,7 +87,7 @@ fn arguments_are_read_as_people_write_them() {
         &["mock-llm", "--listen", "somewhere"],
     ];
     for line in wrong {
-        let error = parse(line).err().unwrap_or_else(|| panic!("{line:?} was taken"));
+        let error = parse(line).err().unwrap_or_else(|| panic!("{line:?} was accepted"));
         assert!(error.use_stderr() && error.exit_code() == 2, "{line:?}");
     }
     for line in [["--help"], ["--version"]] {
@@ -96,7 +96,7 @@ fn arguments_are_read_as_people_write_them() {
 }
 
 #[tokio::test]
-async fn every_example_is_free_of_problems() {
+async fn every_example_passes_the_check() {
     for name in [
         "hello.yml",
         "chat.yml",
@@ -148,11 +148,11 @@ workflow:
     assert!(out.ends_with("flow.yml: 2 errors, 1 warning\n"), "{out}");
 
     let (exit, out, _) = tidemill(&["check", &path, &example("hello.yml"), "--json"]).await;
-    let told: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    let files: serde_json::Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!(exit, Exit::Failed);
-    assert_eq!((&told[0]["ok"], &told[1]["ok"]), (&false.into(), &true.into()));
+    assert_eq!((&files[0]["ok"], &files[1]["ok"]), (&false.into(), &true.into()));
     let severities: Vec<_> =
-        told[0]["diagnostics"].as_array().expect("a list").iter().map(|found| &found["severity"]).collect();
+        files[0]["diagnostics"].as_array().expect("a list").iter().map(|found| &found["severity"]).collect();
     assert_eq!(severities, ["warning", "error", "error"]);
 
     let (_dir, path) = file("{ not: [a workflow");
@@ -160,7 +160,7 @@ workflow:
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_read_is_wrong_use() {
+async fn a_file_that_cannot_be_read_is_wrong_usage() {
     for line in [&["check", "/nowhere.yml"][..], &["run", "/nowhere.yml"], &["dev", "/nowhere.yml"]] {
         let (exit, out, err) = tidemill(line).await;
         assert_eq!((exit, out.as_str()), (Exit::Usage, ""));
@@ -170,8 +170,8 @@ async fn a_file_that_cannot_be_read_is_wrong_use() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_exit_code_three_with_the_address() {
-    // A port that was just free: nobody listens there.
+async fn an_unreachable_scheduler_gives_exit_code_three_and_the_address() {
+    // This port was free a moment ago, so no program listens on it.
     let port =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
     let url = format!("http://127.0.0.1:{port}");
@@ -233,7 +233,7 @@ run r1 succeeded after 1.5s (2 steps)
 }
 
 #[tokio::test]
-async fn the_remote_verbs_say_what_the_scheduler_says() {
+async fn remote_commands_show_the_answers_of_the_scheduler() {
     let scheduler = FakeScheduler::start().await;
     let target = ["--url", &scheduler.url, "--key", "key"];
     let with = |line: &[&'static str]| [line, &target].concat();
@@ -277,7 +277,7 @@ async fn a_refused_workflow_shows_its_problems() {
 }
 
 #[tokio::test]
-async fn a_stranger_at_the_address_is_told_from_tidemill() {
+async fn another_server_at_the_address_is_recognized() {
     let mock =
         tidemill_mock_llm::MockLlm::start(tidemill_mock_llm::Rules::Friendly, ([127, 0, 0, 1], 0).into());
     let mock = mock.await.expect("listens");
@@ -288,10 +288,10 @@ async fn a_stranger_at_the_address_is_told_from_tidemill() {
 }
 
 #[tokio::test]
-async fn commands_reach_the_run_as_they_were_meant() {
+async fn commands_reach_the_run_with_all_their_values() {
     let scheduler = FakeScheduler::start().await;
     let target = ["--url", &scheduler.url, "--key", "key"];
-    let answered = "run w1 has its answer to Review\n";
+    let answered = "run w1 has received its answer to Review\n";
     let lines: [(&[&str], serde_json::Value, &str); 10] = [
         (
             &["stop", "w1", "--reason", "enough"],
@@ -301,16 +301,16 @@ async fn commands_reach_the_run_as_they_were_meant() {
         (
             &["pause", "w1", "--once", "k"],
             serde_json::json!({"command": "pause", "key": "k"}),
-            "run w1 is asked to pause: what runs ends, nothing begins\n",
+            "run w1 is asked to pause: running nodes finish, no more nodes start\n",
         ),
-        (&["resume", "w1"], serde_json::json!({"command": "resume"}), "run w1 is asked to go on\n"),
+        (&["resume", "w1"], serde_json::json!({"command": "resume"}), "run w1 is asked to resume\n"),
         (
             &["set", "w1", "a.n=3", "conversation.mood=very glad"],
             serde_json::json!({"command": "update_variables", "updates": [
                 {"selector": ["a", "n"], "value": 3},
                 {"selector": ["conversation", "mood"], "value": "very glad"},
             ]}),
-            "run w1 gets its variables\n",
+            "run w1 will change the variables\n",
         ),
         (
             &["answer", "w1", "--action", "yes", "--input", "note=fine", "--by", "ann"],
@@ -327,29 +327,29 @@ async fn commands_reach_the_run_as_they_were_meant() {
         (&["answer", "w1", "p", "--json", "7"], serde_json::json!({"input": 7}), answered),
         (&["answer", "w1", "p", "--cancel"], serde_json::json!({"cancel": true}), answered),
     ];
-    for (at, (line, body, said)) in lines.into_iter().enumerate() {
+    for (at, (line, body, shown)) in lines.into_iter().enumerate() {
         let (exit, _, err) = tidemill(&[line, &target].concat()).await;
-        assert_eq!((exit, err.as_str()), (Exit::Succeeded, said), "{line:?}");
+        assert_eq!((exit, err.as_str()), (Exit::Succeeded, shown), "{line:?}");
         assert_eq!(scheduler.posted()[at].1, body, "{line:?}");
     }
     let refused: [(&[&str], Exit, &str); 4] = [
-        (&["answer", "w1"], Exit::Failed, "tidemill: run w1 waits for no answer; it is succeeded\n"),
+        (&["answer", "w1"], Exit::Failed, "tidemill: run w1 is not waiting for an answer; it is succeeded\n"),
         (&["answer", "w1", "q"], Exit::Failed, "tidemill: run w1 has no pause q\n"),
         (
             &["answer", "w1", "p"],
             Exit::Usage,
-            "tidemill: say how: tidemill answer w1 p --action yes|no --input note=…\n",
+            "tidemill: say how to answer: tidemill answer w1 p --action yes|no --input note=…\n",
         ),
-        (&["set", "w1", "x=1"], Exit::Usage, "tidemill: \"x\" names no variable: write NODE.NAME=VALUE\n"),
+        (&["set", "w1", "x=1"], Exit::Usage, "tidemill: \"x\" is not a variable: write NODE.NAME=VALUE\n"),
     ];
-    for (line, exit, said) in refused {
+    for (line, exit, shown) in refused {
         let (is, _, err) = tidemill(&[line, &target].concat()).await;
-        assert_eq!((is, err.as_str()), (exit, said), "{line:?}");
+        assert_eq!((is, err.as_str()), (exit, shown), "{line:?}");
     }
 }
 
 #[tokio::test]
-async fn a_run_goes_out_as_one_document_and_comes_in_again() {
+async fn a_run_can_be_exported_and_imported_again() {
     let scheduler = FakeScheduler::start().await;
     let target = ["--url", &scheduler.url, "--key", "key"];
     let with = |line: &[&'static str]| [line, &target].concat();
@@ -362,7 +362,7 @@ async fn a_run_goes_out_as_one_document_and_comes_in_again() {
     let path = dir.path().join("w1.json").display().to_string();
     let (exit, shown, err) = tidemill(&[&["export", "w1", "--output", &path][..], &target].concat()).await;
     assert_eq!((exit, shown.as_str()), (Exit::Succeeded, ""));
-    assert!(err.starts_with(&format!("run w1 is in {path} as it stood")), "{err}");
+    assert!(err.starts_with(&format!("run w1 is stored in {path}; ")), "{err}");
     assert_eq!(std::fs::read_to_string(&path).expect("written"), out);
 
     let (exit, out, _) = tidemill(&[&["import", &path][..], &target].concat()).await;
@@ -382,7 +382,7 @@ async fn a_run_goes_out_as_one_document_and_comes_in_again() {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_is_left_when_nobody_can_be_asked() {
+async fn without_a_terminal_the_command_leaves_a_waiting_run() {
     let scheduler = FakeScheduler::start().await;
     let hello = example("hello.yml");
     let line = ["run", &hello, "-i", "name=wait", "--url", &scheduler.url, "--key", "key"];
@@ -397,7 +397,7 @@ run w1 paused
 }
 
 #[tokio::test]
-async fn a_run_that_waits_asks_at_the_terminal_until_its_answer_is_taken() {
+async fn a_waiting_run_asks_at_the_terminal_until_its_answer_is_accepted() {
     let scheduler = FakeScheduler::start().await;
     let hello = example("hello.yml");
     let line = ["run", &hello, "-i", "name=wait", "--url", &scheduler.url, "--key", "key"];
@@ -405,7 +405,7 @@ async fn a_run_that_waits_asks_at_the_terminal_until_its_answer_is_taken() {
     assert_eq!(perform_line(&line, &mut console).await, Exit::Succeeded, "{}", err.text());
     let posted = scheduler.posted();
     assert_eq!(posted, [("p".to_string(), serde_json::json!({"action": "yes", "inputs": {"note": "fine"}}))]);
-    let said = err.text();
-    assert!(said.contains("say that it is fine (pause_input_invalid)"), "{said}");
-    assert!(said.ends_with("run w1 succeeded\n"), "{said}");
+    let shown = err.text();
+    assert!(shown.contains("say that it is fine (pause_input_invalid)"), "{shown}");
+    assert!(shown.ends_with("run w1 succeeded\n"), "{shown}");
 }

@@ -1,5 +1,5 @@
-//! A real call of a model, the smallest there is: a run of one node, since only workers have the keys, the network and the
-//! settings that a workflow will meet.
+//! Tests a model with the smallest possible real call. It is a run of one node, because only workers have the keys, the
+//! network and the settings that a workflow uses.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table, text};
 
-/// How often it is looked whether the run is over.
+/// Time between two checks whether the run has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Most of an answer that is shown, in characters.
+/// Longest part of an answer that is shown, in characters.
 const ANSWER_CHARS_MAX: usize = 60;
 
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ pub(super) struct TrialArgs {
     wait: u64,
 }
 
-/// Calls models, each by the provider and the name that a workflow would write.
+/// Calls models. Each is given as the provider and the name that a workflow would use.
 pub(super) async fn perform(
     asked: &[(String, String)],
     arguments: &TrialArgs,
@@ -61,11 +61,11 @@ async fn call(client: &Client, provider: &str, model: &str, at_most: Duration) -
             return Ok(result(provider, model, &run, &shown));
         }
         if Instant::now() >= deadline {
-            let stop = json!({"command": "stop", "reason": "The test was given up."});
-            // It may have ended by now; then it is over anyway.
+            let stop = json!({"command": "stop", "reason": "The test took too long."});
+            // If the run has ended in the meantime, there is nothing to stop.
             let _ = client.command(&run, &stop).await;
             let seconds = at_most.as_secs();
-            let error = format!("no answer within {seconds} s (--wait); does a worker run?");
+            let error = format!("no answer within {seconds} s (--wait); is a worker running?");
             return Ok(json!({"provider": provider, "model": model, "run": run, "error": error}));
         }
         sleep(LOOK_EVERY).await;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_of_it_is_a_row() {
+    fn each_result_is_a_row() {
         let usage = json!({"latency": 0.1234, "prompt_tokens": 9, "completion_tokens": 1, "total_price": "0.0", "currency": "USD"});
         let well = |text: &str| json!({"status": "succeeded", "outputs": {"text": text, "usage": usage}});
         let failed = json!({"status": "failed", "error": "[p] Connection Error", "outputs": {}});

@@ -1,4 +1,4 @@
-//! `tidemill triggers`: what begins runs: webhooks with their URLs, schedules with their next times.
+//! `tidemill triggers`: lists the triggers of runs: webhooks with their URLs, schedules with their next times.
 
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
@@ -8,7 +8,7 @@ use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table, text};
 
-/// Longest error that is shown in the list, in characters; `--json` has all of it.
+/// Longest error in the list, in characters; `--json` has all of it.
 const ERROR_CHARS_MAX: usize = 60;
 
 #[derive(Debug, Args)]
@@ -19,7 +19,7 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List triggers: where or when each fires, and what became of it last
+    /// List triggers: where or when each fires, and how it last went
     Ls {
         #[command(flatten)]
         common: Common,
@@ -45,7 +45,7 @@ fn render(triggers: &Json, base: &str) -> String {
         let fires = match trigger["path"].as_str() {
             Some(path) => format!("{base}{path}"),
             None if trigger["cron"].is_string() => format!("{} {}", word("cron"), word("timezone")),
-            None => "by its host".into(),
+            None => "by the host application".into(),
         };
         let error = text::shortened(&word("error"), ERROR_CHARS_MAX);
         vec![word("kind"), word("workflow"), word("node_id"), fires, time("next_at"), time("fired_at"), error]
@@ -72,7 +72,7 @@ mod tests {
 KIND      WORKFLOW  NODE   FIRES                          NEXT                     LAST FIRED               LAST ERROR
 webhook   Orders    hook   http://h/triggers/webhook/abc  -                        1970-01-01 00:00:00 UTC  -
 schedule  Nightly   plan   30 2 * * * Europe/Paris        1970-01-01 00:01:00 UTC  -                        too bad
-plugin    Issues    event  by its host                    -                        -                        -
+plugin    Issues    event  by the host application        -                        -                        -
 ";
         let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
         assert_eq!(trimmed(&render(&triggers, "http://h")), trimmed(expected));

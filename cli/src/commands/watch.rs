@@ -1,4 +1,4 @@
-//! `tidemill watch`: a run's events as they come, until it ends. Leaving does not touch the run.
+//! `tidemill watch`: shows the events of a run until it ends. Ending the command does not affect the run.
 
 use clap::Args;
 
@@ -10,15 +10,15 @@ use crate::output::Report;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The run's id
+    /// Id of the run
     run: String,
-    /// Show every event, not only what nodes do
+    /// Show every event, not only those of nodes
     #[arg(long)]
     events: bool,
-    /// Show every event as a JSON object, then the run as one
+    /// Show every event as a JSON object, and then the run as one
     #[arg(long)]
     json: bool,
-    /// Only what comes behind this event id
+    /// Only events after the event with this id
     #[arg(long, value_name = "ID")]
     after: Option<String>,
     #[command(flatten)]

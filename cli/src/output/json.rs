@@ -1,11 +1,11 @@
-//! For programs: what the scheduler said, one line an object or one object on many lines.
+//! JSON output for programs.
 
 use serde_json::Value as Json;
 
 use crate::console::Console;
 use crate::error::Error;
 
-/// Writes a whole answer, indented.
+/// Writes a value as indented JSON.
 pub(crate) fn whole(value: &Json, console: &mut Console) -> Result<(), Error> {
     console.line(format_args!("{value:#}"))
 }

@@ -1,5 +1,5 @@
-//! How runs look: [`progress`] on a terminal, [`plain`] lines elsewhere, [`json`] for programs, [`table`] for what lies
-//! side by side. Events go where remarks go, results to standard output.
+//! The output of commands that show runs: [`progress`] on a terminal, [`plain`] lines elsewhere, [`json`] for programs,
+//! [`table`] for lists. Events of a run go to standard error, results to standard output.
 
 pub(crate) mod json;
 mod places;
@@ -17,20 +17,20 @@ use crate::error::{Error, Exit};
 use places::Places;
 use progress::Progress;
 
-/// How a run that is followed is shown.
+/// The way in which the progress of a run is shown.
 pub(crate) enum Report {
-    /// A line per node that moves, with text as it comes.
+    /// A live line per running node, with streamed text.
     Live(Progress),
-    /// A line per node that began or ended, on standard error.
+    /// A line per node that started or ended, on standard error.
     Plain(Places),
     /// A line per event, on standard output.
     Events,
-    /// An object per event, then the run, on standard output.
+    /// A JSON object per event and then the run, on standard output.
     Json,
 }
 
 impl Report {
-    /// The form that was asked for, else the one that fits the output.
+    /// Returns the requested form, or else the one that fits the output.
     pub(crate) fn new(json: bool, events: bool, console: &Console) -> Self {
         match (json, events) {
             (true, _) => Self::Json,
@@ -55,7 +55,7 @@ impl Report {
         Ok(())
     }
 
-    /// Takes what moves off the screen, to make room for questions.
+    /// Removes the live lines from the screen, to make room for questions.
     pub(crate) fn clear(&mut self) {
         match self {
             Self::Live(progress) => progress.clear(),
@@ -63,7 +63,7 @@ impl Report {
         }
     }
 
-    /// Whether a program reads what is shown.
+    /// Returns true if the output is for programs.
     pub(crate) fn is_for_programs(&self) -> bool {
         match self {
             Self::Json => true,
@@ -79,7 +79,7 @@ impl Report {
         }
     }
 
-    /// Shows how the run ended, or that it waits.
+    /// Shows how the run ended, or that it is waiting.
     pub(crate) fn result(&mut self, run: &Json, console: &mut Console) -> Result<Exit, Error> {
         let view = RunView::read(run);
         let exit = match view.status.as_str() {

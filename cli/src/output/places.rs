@@ -1,5 +1,5 @@
-//! Where in which container a node runs, in the words of the workflow's author: `Each letter#2` instead of the
-//! container's id. Titles are learnt from the events themselves.
+//! Names the container that a node runs in by its title, as in `Each letter#2`, instead of by its id. The titles come
+//! from the events.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,18 +9,18 @@ use serde_json::Value as Json;
 use super::text::one_line;
 use crate::client::Event;
 
-/// Titles of nodes that have begun, by their ids.
+/// Titles of started nodes by node id.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     titles: HashMap<String, String>,
 }
 
 impl Places {
-    /// The event with its frame named by titles. What is not known, as when one watches from the middle, keeps its id.
+    /// Returns the event with titles in its frame. Containers that started before the first event keep their id.
     pub(super) fn named<'e>(&mut self, event: &'e Event) -> Cow<'e, Event> {
         let title = event.text("node_title");
         if !title.is_empty() && !self.titles.contains_key(event.text("node_id")) {
-            // A slash stands between the parts of a frame's path, and nowhere else.
+            // A slash separates the parts of a frame's path, so it cannot be part of a title.
             self.titles.insert(event.text("node_id").into(), one_line(&title.replace('/', " ")));
         }
         let frame = event.text("frame");

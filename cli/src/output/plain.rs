@@ -1,4 +1,4 @@
-//! Lines without a terminal's arts: of nodes, of events, of a run's end.
+//! Plain lines for nodes, events and the end of a run.
 
 use serde_json::Value as Json;
 use tidemill_common::wire::event::kind;
@@ -8,12 +8,12 @@ use crate::client::Event;
 use crate::client::view::{PauseView, RunView};
 use crate::workflow_file::count;
 
-/// Longest piece of streamed text in the line of an event, in characters.
+/// Longest part of a streamed text that the line of an event shows, in characters.
 const CHUNK_CHARS_MAX: usize = 100;
-/// The kind of event that a hook of a node tells.
+/// The kind of event that the hooks of a node emit.
 const CUSTOM_EVENT: &str = "node_custom_event";
 
-/// The line of a node that began or ended; none for other events.
+/// Returns the line of a node that started or ended; `None` for other events.
 pub(crate) fn node_line(event: &Event) -> Option<String> {
     if let Some(line) = pause_line(event) {
         return Some(line);
@@ -27,7 +27,7 @@ pub(crate) fn node_line(event: &Event) -> Option<String> {
     ))
 }
 
-/// The line of what a run waits for, or of what became of it; none for other events.
+/// Returns the line of a pause or of its answer; `None` for other events.
 pub(super) fn pause_line(event: &Event) -> Option<String> {
     let (word, what) = match event.kind.as_str() {
         "node_run_pause_requested" => {
@@ -41,22 +41,22 @@ pub(super) fn pause_line(event: &Event) -> Option<String> {
             ("says", format!("{}  {}", node_name(event), event.text("prompt")))
         }
         "user_interaction_responded" => ("answered", node_name(event)),
-        "user_interaction_failed" => ("unheard", format!("{}  {}", node_name(event), event.text("reason"))),
-        CUSTOM_EVENT => ("tells", format!("{}  {}", node_name(event), told(event))),
+        "user_interaction_failed" => ("no answer", format!("{}  {}", node_name(event), event.text("reason"))),
+        CUSTOM_EVENT => ("event", format!("{}  {}", node_name(event), custom_event(event))),
         kind::GRAPH_RUN_PAUSED => ("paused", reasons(event)),
         _ => return None,
     };
     Some(one_line(&format!("{word:<9}  {what}")).trim_end().to_string())
 }
 
-/// What a hook tells: its name, and what goes with it.
-fn told(event: &Event) -> String {
+/// Returns the name and the data of a hook's event.
+fn custom_event(event: &Event) -> String {
     let data = event.data.get("event_data").filter(|data| !data.is_null());
     let data = data.map(|data| shortened(&data.to_string(), CHUNK_CHARS_MAX)).unwrap_or_default();
     format!("{}  {data}", event.text("event_name"))
 }
 
-/// Why a run waits: the titles of nodes, and what was said with a command.
+/// Returns why a run waits: titles of nodes, or the message of a pause command.
 fn reasons(event: &Event) -> String {
     let reasons = event.data["reasons"].as_array().map(Vec::as_slice).unwrap_or_default();
     let reason = |reason: &Json| {
@@ -66,7 +66,7 @@ fn reasons(event: &Event) -> String {
     reasons.iter().map(reason).collect::<Vec<_>>().join(", ")
 }
 
-/// What has happened to a node, in a word; none for events of other kinds.
+/// Returns one word for what happened to a node; `None` for events of other kinds.
 pub(super) fn word(event_kind: &str) -> Option<&'static str> {
     match event_kind {
         kind::NODE_RUN_STARTED => Some("started"),
@@ -78,7 +78,7 @@ pub(super) fn word(event_kind: &str) -> Option<&'static str> {
     }
 }
 
-/// A node as people know it: title and type, and where in which container it runs.
+/// Returns a node's name for users: its title, its type and the container that it runs in.
 pub(super) fn node_name(event: &Event) -> String {
     let (title, id, node_type) = (event.text("node_title"), event.text("node_id"), event.text("node_type"));
     let title = if title.is_empty() { id } else { title };
@@ -88,7 +88,7 @@ pub(super) fn node_name(event: &Event) -> String {
     one_line(&format!("{title}{node_type}{frame}"))
 }
 
-/// How long a node took and what was wrong with it.
+/// Returns how long a node took and its error.
 pub(super) fn detail(event: &Event) -> String {
     let mut parts = Vec::new();
     let time = |key: &str| event.data[key].as_f64();
@@ -106,7 +106,7 @@ pub(super) fn detail(event: &Event) -> String {
     parts.join("  ")
 }
 
-/// The line of any event: number, type, and what tells it from its like.
+/// Returns one line for any event: number, type and the most useful detail.
 pub(crate) fn event_line(event: &Event) -> String {
     let what = match event.kind.as_str() {
         kind::NODE_RUN_STREAM_CHUNK | kind::NODE_RUN_STREAM_REPLACED => {
@@ -118,7 +118,7 @@ pub(crate) fn event_line(event: &Event) -> String {
             format!("{} -> {}", event.text("source_node_id"), event.text("target_node_id"))
         }
         kind::GRAPH_RUN_PAUSED => reasons(event),
-        CUSTOM_EVENT => format!("{}  {}", node_name(event), told(event)),
+        CUSTOM_EVENT => format!("{}  {}", node_name(event), custom_event(event)),
         "node_run_pause_requested" => PauseView::read(&event.data["pause"]).name(),
         "node_run_iteration_next" | "node_run_loop_next" => {
             format!("{}  {}", node_name(event), event.data["index"])
@@ -139,7 +139,7 @@ pub(crate) fn event_line(event: &Event) -> String {
     one_line(&format!("{:>4}  {:<27}  {what}", event.seq, event.kind)).trim_end().into()
 }
 
-/// How a run ended, in a line.
+/// Returns one line for how a run ended.
 pub(crate) fn end_line(run: &RunView) -> String {
     let mut text = format!("run {} {}", run.id, run.status);
     if let Some(seconds) = run.elapsed_time {
@@ -167,10 +167,10 @@ pub(crate) fn end_line(run: &RunView) -> String {
     one_line(&text)
 }
 
-/// The outputs of a run: a chat's answer as it is, else a paragraph a name.
+/// Formats the outputs of a run: the answer of a chat alone as plain text, otherwise each output with its name.
 pub(crate) fn outputs(outputs: Option<&Json>) -> String {
     let Some(map) = outputs.and_then(Json::as_object) else { return String::new() };
-    // Dify gives an answer its files, most of the time none.
+    // Dify adds the files of an answer, mostly an empty list.
     let only_answer = map.iter().all(|(name, value)| match name.as_str() {
         "answer" => value.is_string(),
         "files" => value.as_array().is_some_and(Vec::is_empty),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn events_have_a_line_for_people() {
+    fn each_event_has_a_readable_line() {
         let ask = json!({"node_id": "3", "node_title": "Ask", "node_type": "llm"});
         let with = |more: Json| {
             let mut data = ask.clone();
@@ -301,12 +301,12 @@ mod tests {
                     "node_custom_event",
                     with(json!({"event_name": "decided", "event_data": {"ok": true}})),
                 ),
-                Some("tells      Ask (llm)  decided  {\"ok\":true}"),
+                Some("event      Ask (llm)  decided  {\"ok\":true}"),
                 "   7  node_custom_event            Ask (llm)  decided  {\"ok\":true}",
             ),
             (
                 event("node_custom_event", with(json!({"event_name": "begins", "event_data": null}))),
-                Some("tells      Ask (llm)  begins"),
+                Some("event      Ask (llm)  begins"),
                 "   7  node_custom_event            Ask (llm)  begins",
             ),
             (
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_are_paragraphs_and_answers_stand_alone() {
+    fn outputs_have_names_and_an_answer_alone_has_none() {
         let cases = [
             (json!({"answer": "Hello\x1b[0m\nyou"}), "Hello[0m\nyou\n"),
             (json!({"answer": "Hello", "files": []}), "Hello\n"),

@@ -1,5 +1,5 @@
-//! A run on a terminal: a moving line per node at work, a standing one per node that is done, and below them the last
-//! of the text that streams.
+//! A run on a terminal: a live line per running node, a fixed line per ended node, and below them the end of the text
+//! that is being streamed.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -13,19 +13,19 @@ use super::plain;
 use super::text::one_line;
 use crate::client::Event;
 
-/// How often moving lines move.
+/// Time between two updates of the live lines.
 const TICK: Duration = Duration::from_millis(100);
-/// The last characters of streamed text that are shown.
+/// Number of characters of streamed text that are shown.
 const TAIL_CHARS: usize = 200;
 
-/// The moving part of the screen.
+/// The live part of the screen.
 pub(crate) struct Progress {
     lines: MultiProgress,
-    /// By the execution's id.
+    /// Lines of running nodes by the execution's id.
     at_work: HashMap<String, ProgressBar>,
-    /// How many items or rounds containers at work have, by the execution's id.
+    /// Number of items or rounds of running containers, by the execution's id.
     lengths: HashMap<String, u64>,
-    /// Executions of nodes that run inside others.
+    /// Executions of nodes that run inside other nodes.
     inside: HashSet<String>,
     places: Places,
     text: Tail,
@@ -85,7 +85,7 @@ impl Progress {
             }
             _ => {
                 if let Some(line) = plain::pause_line(event) {
-                    // A node that waits is not at work.
+                    // A waiting node is not running.
                     if let Some(line) = self.at_work.remove(&id) {
                         line.finish_and_clear();
                     }
@@ -102,11 +102,11 @@ impl Progress {
     }
 
     pub(super) fn note(&self, text: &str) {
-        // A terminal that cannot be written to shows nothing either way.
+        // If the terminal cannot be written to, nothing is shown anyway.
         let _ = self.lines.println(text);
     }
 
-    /// Takes the moving lines away.
+    /// Removes the live lines.
     pub(super) fn clear(&mut self) {
         self.at_work.clear();
         self.lengths.clear();
@@ -115,7 +115,7 @@ impl Progress {
         let _ = self.lines.clear();
     }
 
-    /// The line that stays of a node.
+    /// The line that remains after a node has ended.
     fn standing(&self, event: &Event) -> String {
         let mark = match event.kind.as_str() {
             kind::NODE_RUN_SUCCEEDED => "✓",
@@ -127,7 +127,7 @@ impl Progress {
         format!("{}{mark} {name}  {}", self.margin(event), plain::detail(event)).trim_end().into()
     }
 
-    /// A node's name, set in as deep as it lies in containers and in other nodes.
+    /// A node's name, indented by its depth in containers and other nodes.
     fn indented(&self, event: &Event) -> String {
         format!("{}{}", self.margin(event), plain::node_name(event))
     }
@@ -147,7 +147,7 @@ impl Progress {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    // A template that does not parse shows a bare spinner; ours are constants.
+    // The templates are constants, so they should parse; otherwise show a simple spinner.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
@@ -156,7 +156,7 @@ fn depth(event: &Event) -> String {
     if frame.is_empty() { String::new() } else { "  ".repeat(frame.split('/').count()) }
 }
 
-/// The end of a text that grows.
+/// The end of a growing text.
 #[derive(Debug, Default)]
 struct Tail(String);
 
@@ -168,7 +168,7 @@ impl Tail {
             self.0.drain(..at);
         }
     }
-    /// What follows the last line break that has something behind it.
+    /// Returns the text after the last line break that has text after it.
     fn shown(&self) -> String {
         one_line(self.0.trim_end().rsplit('\n').next().unwrap_or(""))
     }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_inside_another_is_set_in_from_its_beginning_to_its_end() {
+    fn a_node_inside_another_node_stays_indented_until_it_ends() {
         let mut progress = Progress::new();
         let event = |name: &str, data: Json| {
             let raw = json!({"type": name, "data": data, "seq": 1});

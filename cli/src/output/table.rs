@@ -1,8 +1,8 @@
-//! Columns for people. Widths are counted in characters.
+//! Tables for the terminal. Widths are counted in characters.
 
 use super::text::one_line;
 
-/// A table: a head, then rows; columns two blanks apart, the last one unpadded. Empty cells show `-`.
+/// Formats a table: a head, then rows. Columns are two spaces apart; empty cells show `-`.
 pub(crate) fn render(head: &[&str], rows: &[Vec<String>]) -> String {
     let shown = |cell: &String| if cell.is_empty() { "-".to_string() } else { one_line(cell) };
     let mut lines: Vec<Vec<String>> = vec![head.iter().map(|title| (*title).to_string()).collect()];
@@ -24,7 +24,7 @@ pub(crate) fn render(head: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Names and values, one pair a line; pairs without a value are left out.
+/// Formats names and values, one pair per line, without the pairs that have no value.
 pub(crate) fn pairs(pairs: &[(&str, String)]) -> String {
     let pairs: Vec<_> = pairs.iter().filter(|(_, value)| !value.is_empty()).collect();
     let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);

@@ -1,8 +1,8 @@
-//! Small texts: durations, ages, and what comes from elsewhere made safe for a terminal.
+//! Formats durations and times, and makes text from elsewhere safe for a terminal.
 
-/// Seconds as people say them: `12ms`, `1.2s`, `2m05s`, `1h02m`.
+/// Formats a duration in seconds: `12ms`, `1.2s`, `2m05s`, `1h02m`.
 pub(crate) fn duration(seconds: f64) -> String {
-    // Clocks of two machines may differ by a little.
+    // The clocks of two machines may differ a little, which can make this negative.
     let seconds = seconds.max(0.0);
     let whole = seconds.round() as u64;
     if seconds < 0.9995 {
@@ -16,7 +16,7 @@ pub(crate) fn duration(seconds: f64) -> String {
     }
 }
 
-/// How long ago a time was, both in Unix seconds.
+/// Formats how long ago a time was; both times are Unix seconds.
 pub(crate) fn age(then: f64, now: f64) -> String {
     let seconds = (now - then).max(0.0) as u64;
     match seconds {
@@ -27,28 +27,28 @@ pub(crate) fn age(then: f64, now: f64) -> String {
     }
 }
 
-/// A time in UTC, to the second.
+/// Formats a Unix time as UTC, to the second.
 pub(crate) fn moment(seconds: f64) -> String {
     chrono::DateTime::from_timestamp(seconds as i64, 0)
         .map_or_else(String::new, |time| time.format("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
 
-/// Text on one line: control characters, which could steer a terminal, become blanks.
+/// Puts text on one line: control characters, which could control the terminal, become spaces.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|c| if is_steering(c) { ' ' } else { c }).collect()
 }
 
-/// Text on several lines, with nothing in it that steers a terminal.
+/// Keeps line breaks but removes all other characters that could control the terminal.
 pub(crate) fn safe(text: &str) -> String {
     text.chars().filter(|c| matches!(c, '\n' | '\t') || !is_steering(*c)).collect()
 }
 
 fn is_steering(c: char) -> bool {
-    // Besides controls: what turns the direction of writing.
+    // Also the characters that change the direction of writing.
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// At most so many characters, the cut marked.
+/// Cuts a text to at most `chars_max` characters and marks the cut.
 pub(crate) fn shortened(text: &str, chars_max: usize) -> String {
     if text.chars().count() <= chars_max {
         return text.into();
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_said_in_the_unit_that_fits() {
+    fn durations_are_formatted_in_a_fitting_unit() {
         let cases = [
             (-1.0, "0ms"),
             (0.0124, "12ms"),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_text_cannot_steer_the_terminal() {
+    fn text_from_elsewhere_cannot_control_the_terminal() {
         assert_eq!(one_line("a\x1b[2Jb\nc\u{202e}d"), "a [2Jb c d");
         assert_eq!(safe("a\x1b[2J\nb\tc\r"), "a[2J\nb\tc");
         assert_eq!(shortened("größer", 4), "grö…");

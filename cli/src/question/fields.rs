@@ -1,20 +1,20 @@
-//! Named values that somebody is asked for, in words: where each belongs, what its schema wants of it, and what is known
-//! already. A schema is for programs; nobody at a terminal is shown one.
+//! Describes named values that a user is asked for in words: their path, what their schema requires, and which values
+//! are known already. Users at a terminal never see a JSON schema.
 
 use serde_json::Value as Json;
 use tidemill_common::nodes::PauseRequest;
 
 use crate::output::text::one_line;
 
-/// A known value above this length is cut where it is shown, in characters.
+/// Longest known value that is shown in full, in characters.
 const SHOWN_CHARS: usize = 120;
 
-/// The values that are asked for, by the names that answers have them under.
+/// The requested values by the name that they have in the answer.
 pub(super) fn properties(asked: &PauseRequest) -> impl Iterator<Item = (&String, &Json)> {
     asked.schema.get("properties").and_then(Json::as_object).into_iter().flatten()
 }
 
-/// The name of a value as people write it: `query.country` for the pointer `/query/country`.
+/// The name of a value as users write it: `query.country` for the pointer `/query/country`.
 pub(super) fn path(name: &str) -> String {
     match name.strip_prefix('/') {
         Some(rest) => {
@@ -25,22 +25,22 @@ pub(super) fn path(name: &str) -> String {
     }
 }
 
-/// The value that somebody means, by its name or by its path.
+/// Finds the value that a user names, by its name or by its path.
 pub(super) fn meant<'a>(asked: &'a PauseRequest, name: &str) -> Option<(&'a String, &'a Json)> {
     let is_named = |(known, _): &(&String, &Json)| known.as_str() == name;
     properties(asked).find(is_named).or_else(|| properties(asked).find(|(known, _)| path(known) == name))
 }
 
-/// What a schema wants of a value: `Two letters; text of 2 characters`.
+/// Describes a schema in words: `Two letters; text of 2 characters`.
 pub(super) fn described(schema: &Json) -> String {
     let number = |key: &str| schema.get(key).and_then(Json::as_f64);
-    let mut said = Vec::new();
+    let mut parts = Vec::new();
     if let Some(text) = schema.get("description").and_then(Json::as_str).filter(|text| !text.is_empty()) {
-        said.push(text.to_owned());
+        parts.push(text.to_owned());
     }
     match schema.get("enum").and_then(Json::as_array) {
         Some(known) => {
-            said.push(format!("one of {}", known.iter().map(shown).collect::<Vec<_>>().join(", ")))
+            parts.push(format!("one of {}", known.iter().map(shown).collect::<Vec<_>>().join(", ")))
         }
         None => {
             let kind = kind(schema);
@@ -58,22 +58,22 @@ pub(super) fn described(schema: &Json) -> String {
                 (None, None) => String::new(),
             };
             if !kind.is_empty() {
-                said.push(format!("{kind}{of}{between}"));
+                parts.push(format!("{kind}{of}{between}"));
             }
         }
     }
     for (key, word) in [("format", "as"), ("pattern", "like")] {
         if let Some(text) = schema.get(key).and_then(Json::as_str) {
-            said.push(format!("{word} {text}"));
+            parts.push(format!("{word} {text}"));
         }
     }
     if let Some(default) = schema.get("default") {
-        said.push(format!("else {}", shown(default)));
+        parts.push(format!("else {}", shown(default)));
     }
-    one_line(&said.join("; "))
+    one_line(&parts.join("; "))
 }
 
-/// The kind of value, in a word.
+/// Returns the type of value in words.
 fn kind(schema: &Json) -> String {
     let word = |ty: &Json| match ty.as_str() {
         Some("string") => "text",
@@ -92,14 +92,14 @@ fn kind(schema: &Json) -> String {
     }
 }
 
-/// What is missing and what is known, a line each.
-pub(super) fn told(asked: &PauseRequest) -> String {
+/// Lists the missing and the known values, one per line.
+pub(super) fn summary(asked: &PauseRequest) -> String {
     let required = asked.schema.get("required").and_then(Json::as_array);
     let is_needed =
         |name: &str| required.is_none_or(|names| names.iter().any(|known| known.as_str() == Some(name)));
     let mut text = String::new();
     if asked.details.get("round").and_then(Json::as_u64).is_some_and(|round| round > 1) {
-        text.push_str("  (asked again: what was given before does not fit, or was not all)\n");
+        text.push_str("  (asked again: a value was missing or not valid)\n");
     }
     for (name, schema) in properties(asked) {
         let described = described(schema);
@@ -113,12 +113,12 @@ pub(super) fn told(asked: &PauseRequest) -> String {
         text.push_str(&format!("  {at} is {}\n", cut(&value)));
     }
     if let Some(error) = asked.details.get("slot_error").and_then(Json::as_str) {
-        text.push_str(&format!("  no model has found it: {}\n", one_line(error)));
+        text.push_str(&format!("  a model could not find the values: {}\n", one_line(error)));
     }
     text
 }
 
-/// The values in an object, with their paths.
+/// Collects the values in an object with their paths.
 fn leaves(at: &str, value: &Json, found: &mut Vec<(String, String)>) {
     match value {
         Json::Null => {}
@@ -134,7 +134,7 @@ fn leaves(at: &str, value: &Json, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// A value as people write it.
+/// Formats a value as users write it.
 pub(super) fn shown(value: &Json) -> String {
     one_line(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
@@ -152,7 +152,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn schemas_are_said_in_words() {
+    fn schemas_are_described_in_words() {
         for (schema, expected) in [
             (
                 json!({"type": "string", "minLength": 2, "maxLength": 2, "description": "Two letters"}),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn pointers_are_paths() {
+    fn pointers_are_shown_as_paths() {
         for (name, expected) in
             [("/query/country", "query.country"), ("/a~1b/c~0d", "a/b.c~d"), ("city", "city")]
         {

@@ -1,5 +1,5 @@
-//! Questions that runs wait for, other than forms, on a terminal: leave, a choice, values. Shown, asked, and said how to
-//! answer without one.
+//! Questions other than forms that a run waits for: approvals, choices and values. Shows them, asks at the terminal,
+//! and prints the command that answers them.
 
 mod fields;
 
@@ -11,7 +11,7 @@ use crate::console::Console;
 use crate::error::Error;
 use crate::output::text::{one_line, safe};
 
-/// Details that say nothing to people, or are shown as part of the rest.
+/// Details that are of no use to users, or that are shown elsewhere.
 const UNSHOWN: [&str; 8] = [
     "interaction_type",
     "form_token",
@@ -23,7 +23,7 @@ const UNSHOWN: [&str; 8] = [
     "simple",
 ];
 
-/// What is asked, in lines.
+/// Returns the text of a question.
 pub(crate) fn shown(name: &str, asked: &PauseRequest) -> String {
     let mut text = format!("{} asks:\n", one_line(name));
     for line in safe(&asked.content).lines() {
@@ -31,7 +31,7 @@ pub(crate) fn shown(name: &str, asked: &PauseRequest) -> String {
         text.push('\n');
     }
     if asked.kind == PauseKind::Params {
-        text.push_str(&fields::told(asked));
+        text.push_str(&fields::summary(asked));
         return text;
     }
     for (key, value) in asked.details.iter().filter(|(key, value)| is_shown(key, value)) {
@@ -52,7 +52,7 @@ fn is_shown(key: &str, value: &Json) -> bool {
     !is_empty && !UNSHOWN.contains(&key)
 }
 
-/// Asks for an answer: `{"input"}`. None when the input ends.
+/// Asks for an answer: `{"input"}`. Returns `None` when the input ends.
 ///
 /// # Errors
 /// The terminal cannot be read.
@@ -156,7 +156,7 @@ fn options(asked: &PauseRequest) -> Vec<(String, String)> {
     asked.options.as_array().into_iter().flatten().filter_map(one).collect()
 }
 
-/// Named values as what the question wants of them.
+/// Converts named values to the types that the question asks for.
 pub(crate) fn named(asked: &PauseRequest, given: &[(String, String)]) -> Json {
     let typed = |(name, text): &(String, String)| {
         let (name, schema) = fields::meant(asked, name).unwrap_or((name, &Json::Null));
@@ -165,7 +165,7 @@ pub(crate) fn named(asked: &PauseRequest, given: &[(String, String)]) -> Json {
     Json::Object(given.iter().map(typed).collect())
 }
 
-/// How the command that answers goes on.
+/// Returns the arguments of the command that answers the question.
 pub(crate) fn how_to_answer(asked: &PauseRequest) -> String {
     match wanted(asked) {
         Wanted::Approval => " --approve|--reject".to_string(),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_kind_is_asked_until_it_fits() {
+    async fn every_kind_is_asked_until_the_answer_is_valid() {
         let choice = PauseRequest {
             options: json!([{"id": "a", "label": "Ale"}, {"id": "b"}]),
             ..asking(PauseKind::UserInteraction, Json::Null)
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_leaves_has_not_answered() {
+    async fn ending_the_input_leaves_the_question_unanswered() {
         let (mut console, _, _) = captured_with(&["y"]);
         let asked = asking(PauseKind::Confirm, approval_schema());
         assert_eq!(ask("Review", &asked, &mut console).await.expect("asks"), None);
@@ -262,7 +262,7 @@ Parcel asks:
         assert_eq!(shown("Parcel", &asked), expected);
         let mut again = asked.clone();
         again.details.insert("round".into(), json!(2));
-        assert!(shown("Parcel", &again).contains("asked again: what was given before does not fit"));
+        assert!(shown("Parcel", &again).contains("asked again: a value was missing or not valid"));
         let (mut console, _, err) = captured_with(&["no", ""]);
         let answer = ask("Parcel", &asked, &mut console).await.expect("asks");
         assert_eq!(answer, Some(json!({"input": {"/query/country": "no"}})));
@@ -275,7 +275,7 @@ Parcel asks:
     }
 
     #[test]
-    fn what_is_asked_is_shown_with_what_there_is_to_know() {
+    fn a_question_is_shown_with_its_details() {
         let mut asked = asking(PauseKind::Confirm, approval_schema());
         asked.details.insert("risk".into(), "high".into());
         asked.details.insert("reason".into(), "".into());

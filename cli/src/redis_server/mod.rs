@@ -1,5 +1,5 @@
-//! A Redis of one's own: started for a data folder, reachable by a socket in it and by nothing else, shut down so that
-//! its data is there the next time. No setting of the machine is read or changed.
+//! A private Redis for a data folder. It is reachable only through a socket in that folder, and it saves its data when
+//! it stops. It neither reads nor changes any settings of the machine.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,26 +12,26 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
-/// Longest wait until it answers; reading a large append-only file takes a while.
+/// Longest wait until Redis answers; loading a large append-only file takes a while.
 const START_MAX: Duration = Duration::from_secs(60);
-/// Longest wait until it has written everything and ended.
+/// Longest wait until Redis has written everything and ended.
 const STOP_MAX: Duration = Duration::from_secs(20);
-/// Between two looks at it.
+/// Time between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Longest wait for one answer.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
-/// Longest path of a Unix socket that every system takes, in bytes.
+/// Longest path of a Unix socket that works on every system, in bytes.
 const SOCKET_PATH_MAX: usize = 100;
 
-/// Why there is no Redis.
+/// The reason why Redis could not be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RedisServerError {
     #[error(
-        "redis-server is not installed: `apt install redis-server`, `brew install redis` or `dnf install redis`; or name a running one with --redis URL"
+        "redis-server is not installed: `apt install redis-server`, `brew install redis` or `dnf install redis`; or use a running Redis with --redis URL"
     )]
     NotInstalled,
     #[error(
-        "the socket {socket} belongs to a Redis that keeps its data elsewhere ({dir}); stop it, or take another folder with --data"
+        "the socket {socket} belongs to a Redis that keeps its data elsewhere ({dir}); stop it, or choose another folder with --data"
     )]
     Foreign { socket: PathBuf, dir: String },
     #[error("redis-server ended at once: {last}; its log is {log}")]
@@ -42,18 +42,18 @@ pub(crate) enum RedisServerError {
     Io { doing: &'static str, source: io::Error },
 }
 
-/// A running Redis; killed when dropped without [`RedisServer::stop`].
+/// A running Redis. It is killed when dropped without [`RedisServer::stop`].
 #[derive(Debug)]
 pub(crate) struct RedisServer {
     child: Child,
     socket: PathBuf,
-    /// Holds the socket when the data folder's path is too long for one.
+    /// Holds the socket when the path of the data folder is too long for a socket.
     _socket_folder: Option<TempDir>,
 }
 
 impl RedisServer {
-    /// Starts it on a folder, which must be locked for this process. One that a killed process left behind there is
-    /// shut down first.
+    /// Starts Redis on a folder, which this process must have locked. First shuts down a Redis that a killed process
+    /// left running there.
     pub(crate) async fn start(dir: &Path) -> Result<Self, RedisServerError> {
         let (socket, socket_folder) = socket_of(dir)?;
         end_leftover(dir, &socket).await?;
@@ -61,10 +61,10 @@ impl RedisServer {
         command.args(["--port", "0", "--daemonize", "no", "--supervised", "no"]);
         command.arg("--unixsocket").arg(&socket).args(["--unixsocketperm", "700"]);
         command.arg("--dir").arg(dir).args(["--logfile", "redis.log"]);
-        // Nothing that was acknowledged more than a second ago is lost, and nothing is ever evicted.
+        // At most the writes of the last second can be lost, and nothing is ever evicted.
         command.args(["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]);
         command.args(["--maxmemory-policy", "noeviction"]);
-        // A group of its own: Ctrl-C in the terminal is for us, and Redis goes last.
+        // Its own process group: Ctrl-C in the terminal must not stop Redis, which has to end last.
         command.process_group(0).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().map_err(|source| match source.kind() {
@@ -76,7 +76,7 @@ impl RedisServer {
         Ok(server)
     }
 
-    /// Where it is, as a setting.
+    /// The address of Redis as a setting.
     pub(crate) fn url(&self) -> String {
         let mut url = String::from("unix://");
         for character in self.socket.display().to_string().chars() {
@@ -88,15 +88,15 @@ impl RedisServer {
         url
     }
 
-    /// Returns when it has ended by itself.
+    /// Returns when Redis has ended without being asked to.
     pub(crate) async fn ended(&mut self) {
-        // An error means that it cannot be waited for, thus is gone.
+        // An error means that the process cannot be waited for, so it has ended.
         let _ = self.child.wait().await;
     }
 
-    /// Has it write everything, then ends it.
+    /// Lets Redis write everything, then ends it.
     pub(crate) async fn stop(mut self) {
-        // When it does not hear, it is killed below; the append-only file holds all but the last second.
+        // If it does not answer, it is killed below; the append-only file has all but the last second.
         let _ = ask(&self.socket, "SHUTDOWN").await;
         if timeout(STOP_MAX, self.child.wait()).await.is_err() {
             tracing::warn!("redis-server did not end in time and is killed");
@@ -111,7 +111,7 @@ impl RedisServer {
             if self.child.try_wait().map_err(io)?.is_some() {
                 return Err(RedisServerError::Died { last: last_line(log), log: log.into() });
             }
-            // While it reads its data, it answers that it is loading.
+            // While Redis loads its data, it answers with an error.
             if ask(&self.socket, "PING").await.is_ok_and(|answer| answer.starts_with("+PONG")) {
                 return Ok(());
             }
@@ -132,14 +132,15 @@ fn socket_of(dir: &Path) -> Result<(PathBuf, Option<TempDir>), RedisServerError>
     Ok((folder.path().join("redis.sock"), Some(folder)))
 }
 
-/// The folder is locked, so whoever answers on its socket has lost its owner, unless it never belonged to us.
+/// Shuts down a Redis that still answers on the socket. The folder is locked, so its owner must have ended, unless the
+/// Redis belongs to another folder.
 async fn end_leftover(dir: &Path, socket: &Path) -> Result<(), RedisServerError> {
     let Ok(answer) = ask(socket, "CONFIG GET dir").await else { return Ok(()) };
     let its_dir = answer.lines().map(str::trim).nth(4).unwrap_or("").to_string();
     if Path::new(&its_dir) != dir {
         return Err(RedisServerError::Foreign { socket: socket.into(), dir: its_dir });
     }
-    tracing::warn!(dir = its_dir, "shutting down the redis-server that a killed process left behind");
+    tracing::warn!(dir = its_dir, "shutting down the redis-server that a killed process left running");
     let begin = Instant::now();
     while begin.elapsed() < STOP_MAX {
         if ask(socket, "SHUTDOWN").await.is_err() && ask(socket, "PING").await.is_err() {
@@ -150,7 +151,7 @@ async fn end_leftover(dir: &Path, socket: &Path) -> Result<(), RedisServerError>
     Err(RedisServerError::Foreign { socket: socket.into(), dir: its_dir })
 }
 
-/// Sends one command and gives the beginning of the answer; an error when nobody is there or it hangs up.
+/// Sends one command and returns the first part of the answer. Fails when no Redis answers or the connection closes.
 async fn ask(socket: &Path, command: &str) -> io::Result<String> {
     let exchange = async {
         let mut stream = UnixStream::connect(socket).await?;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// These tests need the program; where it is not installed they say so and pass.
+/// These tests need redis-server. Where it is not installed they print that and pass.
 async fn started(dir: &Path) -> Option<RedisServer> {
     match RedisServer::start(dir).await {
         Ok(server) => Some(server),
@@ -19,7 +19,7 @@ fn folder() -> (TempDir, PathBuf) {
 }
 
 #[tokio::test]
-async fn what_was_written_is_there_the_next_time() {
+async fn data_is_kept_until_the_next_start() {
     let (_dir, path) = folder();
     let Some(server) = started(&path).await else { return };
     assert!(server.url().starts_with("unix:///"));
@@ -33,7 +33,7 @@ async fn what_was_written_is_there_the_next_time() {
 }
 
 #[tokio::test]
-async fn one_that_was_left_behind_is_shut_down_and_its_data_kept() {
+async fn a_redis_left_running_is_shut_down_and_its_data_kept() {
     let (_dir, path) = folder();
     let Some(mut left) = started(&path).await else { return };
     ask(&left.socket, "SET a 2").await.expect("answers");
@@ -44,7 +44,7 @@ async fn one_that_was_left_behind_is_shut_down_and_its_data_kept() {
 }
 
 #[tokio::test]
-async fn a_foreign_one_is_not_touched() {
+async fn the_redis_of_another_folder_is_not_touched() {
     let ((_a, ours), (_b, theirs)) = (folder(), folder());
     let Some(foreign) = started(&theirs).await else { return };
     std::os::unix::fs::symlink(&foreign.socket, ours.join("redis.sock")).expect("links");

@@ -1,4 +1,4 @@
-"""Makes table.xls, in the binary format of Excel 97, which no crate writes: `pip install xlwt`, then run this here."""
+"""Makes table.xls in the binary format of Excel 97, which no crate can write (`pip install xlwt`, then run it here)."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-//! Writing YAML as PyYAML's dumper does: blocks, lists not indented within mappings, quotes only where they are needed,
+//! Writes YAML in the layout of PyYAML's dumper: block style, lists in mappings not indented, quotes only where needed,
 //! long texts folded at column 80.
 
 use serde_json::Value as Json;
@@ -7,7 +7,7 @@ use tidemill_common::value::pyrepr::float_repr;
 
 use super::{MERGE, Yaml, is_literal};
 
-/// Where long texts are folded.
+/// Column at which long texts are folded.
 const WIDTH: usize = 80;
 
 pub(super) fn dump(documents: &[Yaml]) -> String {
@@ -21,7 +21,7 @@ pub(super) fn dump(documents: &[Yaml]) -> String {
             Yaml::Map(entries) if !entries.is_empty() => out.map(entries, 0),
             scalar @ (Yaml::Scalar(_) | Yaml::Literal(_) | Yaml::List(_) | Yaml::Map(_)) => {
                 let plain = out.scalar(scalar, 2, true);
-                // An end that says that the text does not go on.
+                // PyYAML ends a document that is only a plain scalar with `...`.
                 out.push(if plain { "\n...\n" } else { "\n" });
             }
         }
@@ -32,7 +32,7 @@ pub(super) fn dump(documents: &[Yaml]) -> String {
 #[derive(Default)]
 struct Writer {
     text: String,
-    /// Characters in the line so far.
+    /// Number of characters in the current line.
     column: usize,
 }
 
@@ -50,7 +50,7 @@ impl Writer {
         self.push(&" ".repeat(indent));
     }
 
-    /// The items; the first one stands where the writer is.
+    /// Writes the items of a list. The first item begins at the current position.
     fn list(&mut self, items: &[Yaml], indent: usize) {
         for (at, item) in items.iter().enumerate() {
             if at > 0 {
@@ -68,7 +68,7 @@ impl Writer {
         }
     }
 
-    /// The entries, likewise.
+    /// Writes the entries of a mapping. The first entry begins at the current position.
     fn map(&mut self, entries: &[(Yaml, Yaml)], indent: usize) {
         for (at, (key, value)) in entries.iter().enumerate() {
             if at > 0 {
@@ -94,7 +94,7 @@ impl Writer {
         }
     }
 
-    /// A value without parts; true when it stands without quotes. Folded only where `fold` says so: keys are not.
+    /// Writes a scalar. Returns true if it needs no quotes. With `fold` it may be folded; keys are not.
     fn scalar(&mut self, value: &Yaml, indent: usize, fold: bool) -> bool {
         let text = match value {
             Yaml::List(_) => return self.fixed("[]", false),
@@ -119,7 +119,7 @@ impl Writer {
         plain
     }
 
-    /// Words with single blanks between them, where a line may end.
+    /// Writes words. A line may break at a single space between two words.
     fn words(&mut self, text: &str, indent: usize, fold: bool, quote: &str, shown: impl Fn(&str) -> String) {
         self.push(quote);
         let chars: Vec<char> = text.chars().collect();
@@ -138,13 +138,13 @@ impl Writer {
         self.push(quote);
     }
 
-    /// In single quotes; a line break is an empty line.
+    /// Writes text in single quotes. A line break becomes an empty line.
     fn single(&mut self, text: &str, indent: usize, fold: bool) {
         self.push("'");
         let lines: Vec<&str> = text.split('\n').collect();
         for (at, line) in lines.iter().enumerate() {
             if at > 0 {
-                // The first of several breaks is written twice, and nothing is indented before the next words.
+                // The first of several breaks is written twice. The indentation follows only before the next words.
                 if !lines[at - 1].is_empty() || at == 1 {
                     self.push("\n");
                 }
@@ -158,7 +158,7 @@ impl Writer {
         self.push("'");
     }
 
-    /// In double quotes, with escapes.
+    /// Writes text in double quotes, with escapes.
     fn double(&mut self, text: &str, indent: usize, fold: bool) {
         self.push("\"");
         let chars: Vec<char> = text.chars().collect();
@@ -167,7 +167,7 @@ impl Writer {
             if c == ' ' && fold && inside && self.column > WIDTH {
                 self.push("\\");
                 self.new_line(indent);
-                // A blank at the beginning of a line must be told from the indentation.
+                // Escape a space at the beginning of a line, so that it does not look like indentation.
                 self.push("\\ ");
                 continue;
             }
@@ -221,7 +221,7 @@ enum Style {
     Double,
 }
 
-/// The simplest style that a text can be read back from.
+/// Returns the simplest style in which the text can be read back unchanged.
 fn style(text: &str, value: bool) -> Style {
     let is_break = |c: char| matches!(c, '\n' | '\u{85}' | '\u{2028}' | '\u{2029}');
     let chars: Vec<char> = text.chars().collect();
@@ -233,15 +233,15 @@ fn style(text: &str, value: bool) -> Style {
     }
     let outer_blank = text.starts_with(' ') || text.ends_with(' ');
     if text.is_empty() || multiline || outer_blank || has_sign(&chars) || reads_as_other(text) {
-        // A blank behind a break is lost in single quotes too.
-        let blank_behind_break = chars.windows(2).any(|pair| is_break(pair[0]) && pair[1] == ' ');
+        // Single quotes also lose a space after a line break.
+        let blank_after_break = chars.windows(2).any(|pair| is_break(pair[0]) && pair[1] == ' ');
         let other_break = chars.iter().any(|c| is_break(*c) && *c != '\n');
-        return if blank_behind_break || other_break { Style::Double } else { Style::Single };
+        return if blank_after_break || other_break { Style::Double } else { Style::Single };
     }
     Style::Plain
 }
 
-/// Whether a sign stands where it would mean something.
+/// Returns true if the text has a character with a YAML meaning at its position.
 fn has_sign(chars: &[char]) -> bool {
     let text: String = chars.iter().take(3).collect();
     if text == "---" || text == "..." {
@@ -264,7 +264,7 @@ fn has_sign(chars: &[char]) -> bool {
     })
 }
 
-/// Whether a text without quotes would be no text.
+/// Returns true if the text without quotes would be read as another type.
 fn reads_as_other(text: &str) -> bool {
     text == MERGE || text == "=" || is_literal(text) || !resolve_plain(text).is_string()
 }

@@ -1,4 +1,5 @@
-//! YAML, read as PyYAML's safe loader reads it and written as its dumper writes it ([`dump`]): Dify lays YAML files out anew.
+//! YAML: reads it like PyYAML's safe loader and writes it like PyYAML's dumper ([`dump`]), because Dify loads and dumps
+//! YAML files.
 
 mod dump;
 
@@ -10,35 +11,35 @@ use tidemill_common::dsl::resolve_plain;
 
 use crate::ExtractError;
 
-/// Most values after aliases are expanded.
+/// Most values after the expansion of aliases.
 const VALUES_MAX: usize = 1_000_000;
-/// Deepest nesting: writing goes down with it.
+/// Deepest nesting. The code that writes values is recursive.
 const DEPTH_MAX: usize = 100;
 
-/// A value.
+/// A YAML value.
 #[derive(Debug, Clone, PartialEq)]
 enum Yaml {
-    /// Anything that has no parts.
+    /// A value without parts.
     Scalar(Json),
-    /// A moment or a number that JSON does not have, as it is written.
+    /// A date or a number that JSON cannot express, in its original spelling.
     Literal(String),
     List(Vec<Yaml>),
-    /// In the order of the file.
+    /// Entries in the order of the file.
     Map(Vec<(Yaml, Yaml)>),
 }
 
-/// All documents of the text, laid out anew.
+/// Returns all documents of the text in the layout of PyYAML.
 pub(crate) fn extract(text: &str) -> Result<String, ExtractError> {
     let documents = load(text).map_err(ExtractError::Broken)?;
     Ok(dump::dump(&documents))
 }
 
-/// A collection that is not closed yet.
+/// A collection that is still being read.
 struct Open {
     anchor: usize,
     content: Yaml,
     key: Option<Yaml>,
-    /// Values of `<<`.
+    /// Values of `<<` keys.
     merged: Vec<Yaml>,
 }
 
@@ -135,14 +136,15 @@ impl Builder {
     }
 }
 
-/// The key that takes other mappings in.
+/// The key whose value is merged into the mapping.
 const MERGE: &str = "<<";
 
-/// Puts merged entries in front, the first mention of a key counting, and makes of entries with one key the last.
+/// Puts the merged entries before the own ones. If a key occurs several times, its first place and its last value
+/// count.
 fn merge(content: &mut Yaml, merged: Vec<Yaml>) -> Result<(), String> {
     let Yaml::Map(own) = content else { return Ok(()) };
     let mut entries = Vec::new();
-    // The first of several mappings wins, so it comes last.
+    // The first of several mappings wins, so it is added last.
     for one in merged.into_iter().rev() {
         let Yaml::Map(of_one) = one else {
             return Err("expected a mapping or list of mappings for merging".into());
@@ -195,7 +197,7 @@ fn known_tag(tag: Option<&Tag>, known: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Whether a plain text is a moment, or one of the numbers that are no numbers.
+/// Returns true for a date, an infinity or "not a number" without quotes.
 fn is_literal(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     if matches!(lower.as_str(), ".inf" | "+.inf" | "-.inf" | ".nan") {

@@ -1,5 +1,5 @@
-//! The pure crates under the name `tidemill-common`. Targets include files of the worker that use that name, and must
-//! not build a Redis client for it.
+//! The pure crates under the name `tidemill-common`. Fuzz targets include files of the worker that use this name, and
+//! must not build a Redis client for them.
 
 pub use tidemill_base::{clock, failure, ids, language, limits, value};
 pub use tidemill_engine as machine;

@@ -1,15 +1,15 @@
-//! Variables for targets that need some: nodes and their values.
+//! A variable pool for fuzz targets that need one.
 
 use std::borrow::Cow;
 
 use serde_json::Value as Json;
 use tidemill_common::value::{Lookup, Segment, Variables};
 
-/// Values by (node, name).
+/// Values by node and name.
 pub struct Pool(Vec<(String, String, Segment)>);
 
 impl Pool {
-    /// One value, as `n.v`.
+    /// Creates a pool with one value, `n.v`.
     pub fn of(value: Json) -> Self {
         Self(vec![("n".into(), "v".into(), Segment::restore_files(value))])
     }

@@ -1,4 +1,5 @@
-//! What the mock is to say: rules from a JSON file, checked key by key, so that a mistake is named with its place.
+//! The rules for the mock's answers, read from a JSON file. Every key is checked, so that errors name the place of a
+//! mistake.
 
 mod reading;
 
@@ -6,100 +7,99 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json};
 
-/// The rules of a server, in order; the first that matches serves a request.
+/// The rules of a server, in order. The first one that matches a request is used.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Rules {
-    /// No rules at all: the last user message is repeated in a friendly sentence.
+    /// No rules: the answer is a friendly sentence with the last user message.
     #[default]
     Friendly,
-    /// These; a request that none of them matches is refused.
+    /// A list of rules. A request that matches none is refused.
     List(Vec<Rule>),
 }
 
-/// When to say something, and what.
+/// A rule: conditions, and the answer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rule {
-    /// Which requests it serves.
+    /// Conditions for a request.
     pub matches: Match,
-    /// What it answers.
+    /// The text of the answer.
     pub says: Says,
-    /// Tools that the reply calls: name, and arguments as JSON text.
+    /// Tool calls in the reply: name, and arguments as JSON text.
     pub tool_calls: Vec<(String, String)>,
-    /// What it thinks before; Anthropic's models are asked for it, and sign it.
+    /// Reasoning before the text. Anthropic's models include it only on request, and sign it.
     pub thinking: String,
-    /// Pictures behind its text, as URLs; only OpenAI's chat has them.
+    /// Images after the text, as URLs; only in OpenAI's chat.
     pub images: Vec<String>,
-    /// Why the reply ends; absent: `tool_calls` when it calls tools, else `stop`.
+    /// The finish reason; by default `tool_calls` with tool calls, else `stop`.
     pub finish_reason: Option<Json>,
-    /// Fields that replace or join the usual token counts.
+    /// Fields that replace or extend the default token counts.
     pub usage: Map<String, Json>,
     /// Wait before the answer begins, in milliseconds.
     pub delay_ms: u64,
-    /// Wait before every piece of text but the first, in milliseconds.
+    /// Wait before each piece of text except the first, in milliseconds.
     pub chunk_delay_ms: u64,
-    /// How many calls fail before one succeeds; absent with a status: all.
+    /// Number of calls that fail before one succeeds; by default all, if `status` is set.
     pub fail_times: Option<u64>,
-    /// Status of a failing call; absent: 500, and only as long as `fail_times` says.
+    /// Status of a failing call; by default 500.
     pub status: Option<u16>,
-    /// Message of a failing call.
     pub error: Option<String>,
-    /// The `type` of its error, and of one within a stream; Ollama's have none.
+    /// The `type` of errors, also of those within a stream; Ollama's errors have none.
     pub error_type: Option<String>,
-    /// Their `code`, a text or a number.
+    /// The `code` of errors, a text or a number.
     pub error_code: Option<Json>,
-    /// Headers of the answer, whether it fails or not.
+    /// Headers of the answer, also of a failing one.
     pub headers: Vec<(String, String)>,
-    /// Ends a stream after its text, without what belongs behind it; the answer as such comes to its end.
+    /// Ends a stream after its text, without the usual end. The HTTP answer itself ends normally.
     pub break_stream: bool,
-    /// Resets the connection there; an answer without a stream is torn in two.
+    /// Resets the connection at that point. An answer without a stream is cut in the middle.
     pub reset: bool,
-    /// Where a stream breaks instead; it breaks then even if nothing else says so.
+    /// Another place where a stream breaks. With this set, a stream breaks even without `break_stream`.
     pub break_in: Option<Place>,
-    /// How many calls break off before one does not; absent: all.
+    /// Number of calls that break before one does not; by default all.
     pub break_times: Option<u64>,
-    /// Wait before the first piece of text, in milliseconds; the answer has begun by then.
+    /// Wait before the first piece of text, in milliseconds. The answer has begun before it.
     pub first_delay_ms: u64,
-    /// Pieces that the arguments of each tool call come in; 0 is 1.
+    /// Number of pieces for the arguments of each tool call; 0 means 1.
     pub tool_call_pieces: usize,
-    /// After its text comes something that is no JSON.
+    /// After the text, send something that is not JSON.
     pub invalid_json: bool,
-    /// After its text comes an error with this message.
+    /// After the text, send an error with this message.
     pub stream_error: Option<String>,
 }
 
 impl Rule {
-    /// Whether a stream ends without its end.
+    /// Returns true if a stream breaks off before its end.
     pub fn breaks(&self) -> bool {
         let ends_otherwise = self.invalid_json || self.stream_error.is_some();
         self.break_stream || self.reset || (self.break_in.is_some() && !ends_otherwise)
     }
 }
 
-/// What a request must have; absent conditions hold always.
+/// Conditions for a request. Absent conditions always hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Match {
-    /// Exactly this model.
+    /// The model is exactly this.
     pub model: Option<String>,
     /// The last user message contains this.
     pub contains: Option<String>,
-    /// The last user message is this.
+    /// The last user message is exactly this.
     pub equals: Option<String>,
-    /// Some system message contains this.
+    /// A system message contains this.
     pub system_contains: Option<String>,
-    /// Whether tools are offered.
+    /// The request has tools, or has none.
     pub has_tools: Option<bool>,
-    /// So many messages in all: a round of an agent.
+    /// The number of messages; this distinguishes the rounds of an agent.
     pub messages: Option<u64>,
 }
 
 /// The text of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Says {
-    /// A text per call; the last one repeats.
+    /// One text per call; the last one is repeated.
     Texts(Vec<String>),
-    /// The pieces of a stream; joined without streaming.
+    /// The pieces of a stream; joined for an answer without a stream.
     Chunks(Vec<String>),
-    /// Something of the request.
+    /// A part of the request.
     Echo(Echo),
 }
 
@@ -109,10 +109,10 @@ impl Default for Says {
     }
 }
 
-/// Where a stream breaks.
+/// The place where a stream breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// In the middle of what follows the text: with calls of tools, within them.
+    /// In the middle of the part after the text, which has the tool calls.
     Calls,
     /// Within an event.
     Event,
@@ -120,7 +120,7 @@ pub enum Place {
     Character,
 }
 
-/// What of a request is repeated.
+/// The part of a request that is repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Echo {
     /// All messages, as a JSON list of `[role, content]`.
@@ -129,37 +129,32 @@ pub enum Echo {
     LastUser,
     /// The text of the last message.
     LastMessage,
-    /// All further fields, as a JSON object with sorted keys.
+    /// All other fields, as a JSON object with sorted keys.
     Params,
     /// The tools, as JSON.
     Tools,
 }
 
-/// A rules file that cannot be used.
+/// An error in a rules file.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
     /// The file cannot be read.
     #[error("cannot read the rules file {path}: {source}")]
-    Read {
-        /// The file.
-        path: String,
-        /// Why.
-        source: std::io::Error,
-    },
+    Read { path: String, source: std::io::Error },
     /// The text is not JSON.
     #[error("the rules are not JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// The document as a whole is something else.
+    /// The whole document has the wrong form.
     #[error("{0}; write a list of rules, or {{\"llm\": [rules]}}, or {{\"mocks\": {{\"llm\": [rules]}}}}")]
     Shape(String),
-    /// A rule is wrong.
+    /// A rule has a mistake.
     #[error("rule {index}, key {key:?}: {reason}")]
     Rule {
-        /// Which one, from 0.
+        /// The number of the rule, from 0.
         index: usize,
-        /// Which key of it, with a dot before a key within.
+        /// The key; inner keys are separated by a dot.
         key: String,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and what is allowed.
         reason: String,
     },
 }
@@ -190,7 +185,7 @@ pub fn parse(document: &Json) -> Result<Rules, RulesError> {
                 Some(Json::Array(items)) => items,
                 Some(_) => return Err(RulesError::Shape("\"llm\" is not a list".into())),
                 None if map.contains_key("mocks") => return Ok(Rules::List(Vec::new())),
-                None => return Err(RulesError::Shape("there are no rules in the document".into())),
+                None => return Err(RulesError::Shape("the document has no rules".into())),
             }
         }
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {

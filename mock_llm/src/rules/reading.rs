@@ -1,10 +1,10 @@
-//! A rule out of its JSON, key by key.
+//! Reads one rule from JSON, key by key.
 
 use serde_json::{Map, Value as Json};
 
 use super::{Echo, Match, Place, Rule, Says};
 
-/// A mistake within a rule.
+/// A mistake in a rule.
 pub(super) struct Wrong {
     pub(super) key: String,
     pub(super) reason: String,
@@ -24,9 +24,10 @@ pub(super) fn rule(value: &Json) -> Result<Rule, Wrong> {
     let sources =
         ["reply", "chunks", "echo"].into_iter().filter(|key| map.contains_key(*key)).collect::<Vec<_>>();
     match sources.as_slice() {
-        [_, second, ..] => {
-            Err(Wrong { key: (*second).into(), reason: format!("stands beside {:?}", sources[0]) })
-        }
+        [_, second, ..] => Err(Wrong {
+            key: (*second).into(),
+            reason: format!("cannot be used together with {:?}", sources[0]),
+        }),
         [] | [_] => Ok(rule),
     }
 }
@@ -69,7 +70,7 @@ fn set(rule: &mut Rule, key: &str, value: &Json) -> Result<(), Wrong> {
         }
         "invalid_json" => rule.invalid_json = truth(value)?,
         "stream_error" => rule.stream_error = Some(text(value)?),
-        // People leave notes in their files.
+        // Users may describe their rules.
         "description" => {}
         _ => {
             return Err(unknown(
@@ -195,5 +196,5 @@ fn wrong(expected: &str, value: &Json) -> Wrong {
 }
 
 fn unknown(known: &str) -> Wrong {
-    Wrong { key: String::new(), reason: format!("there is no such key; known are {known}") }
+    Wrong { key: String::new(), reason: format!("unknown key; the keys are {known}") }
 }

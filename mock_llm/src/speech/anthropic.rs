@@ -1,11 +1,11 @@
-//! Anthropic's messages.
+//! The format of Anthropic's messages.
 
 use serde_json::{Value as Json, json};
 
 use super::super::reply::Reply;
 use super::pieces;
 
-/// The messages with the instructions before them.
+/// Returns the messages, with the system prompt as the first one.
 pub(super) fn messages(body: &Json) -> Json {
     let system = body.get("system").map(|text| json!({"role": "system", "content": text}));
     let messages = body.get("messages").and_then(Json::as_array).into_iter().flatten();
@@ -27,8 +27,8 @@ pub(super) fn refusal(status: u16, message: &str) -> Json {
     json!({"type": "error", "error": {"type": kind, "message": message}})
 }
 
-/// What is wrong with the thoughts in a request: a model that always thinks wants its turn to begin with one, and all of
-/// them as it signed them.
+/// Checks the reasoning blocks of a request: a model that always reasons wants its turn to begin with one, and all of
+/// them must have their signature.
 pub(super) fn complaint(body: &Json) -> Option<&'static str> {
     let messages: Vec<&Json> = body.get("messages").and_then(Json::as_array)?.iter().collect();
     let blocks = |message: &Json| message["content"].as_array().cloned().unwrap_or_default();
@@ -105,7 +105,7 @@ pub(super) fn end(reply: &Reply<'_>) -> Vec<Json> {
     objects
 }
 
-/// What is thought before the text: only when the request asks for it.
+/// Returns the reasoning before the text, if the request asks for it.
 fn thought<'a>(reply: &'a Reply<'_>) -> Option<&'a str> {
     let asked = matches!(reply.asked("thinking")["type"].as_str(), Some("enabled" | "adaptive"));
     Some(reply.rule.thinking.as_str()).filter(|thought| asked && !thought.is_empty())
@@ -115,7 +115,7 @@ fn signature(thought: &str) -> String {
     format!("signed: {}", thought.len())
 }
 
-/// Number of the block of text.
+/// The index of the text block.
 fn text_at(reply: &Reply<'_>) -> usize {
     usize::from(thought(reply).is_some())
 }

@@ -1,4 +1,4 @@
-//! How a reply is said in each of the protocols that models are spoken to with; one file a protocol.
+//! The formats of the protocols; one file per protocol.
 
 pub mod anthropic;
 pub mod ollama;
@@ -12,14 +12,14 @@ use serde_json::{Map, Value as Json, json};
 use super::reply::Reply;
 use super::rules::Rule;
 
-/// A protocol.
+/// A protocol of models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// OpenAI's chat.
     OpenAi,
-    /// OpenAI's completions: a text that goes on.
+    /// OpenAI's completions, which continue a text.
     Completions,
-    /// OpenAI's chat as Azure has it, with what its filter thinks.
+    /// OpenAI's chat on Azure, with the results of its filter.
     Azure,
     /// Anthropic's messages.
     Anthropic,
@@ -28,7 +28,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The request as OpenAI's chat would have it, which is what rules look at.
+    /// Returns the request in the form of OpenAI's chat, which the rules are applied to.
     pub fn heard(self, body: &Json) -> Cow<'_, Json> {
         let with = |key: &str, value: Json| {
             let mut map: Map<String, Json> = body.as_object().cloned().unwrap_or_default();
@@ -42,13 +42,13 @@ impl Protocol {
                 with("messages", json!([{"role": "user", "content": prompt}]))
             }
             Self::Anthropic => with("messages", anthropic::messages(body)),
-            // There a stream is what is usual.
+            // Ollama streams by default.
             Self::Ollama if body.get("stream").is_none() => with("stream", json!(true)),
             Self::Ollama => Cow::Borrowed(body),
         }
     }
 
-    /// The media type of its streams.
+    /// The media type of streams.
     pub const fn media_type(self) -> &'static str {
         match self {
             Self::OpenAi | Self::Completions | Self::Azure | Self::Anthropic => "text/event-stream",
@@ -56,7 +56,7 @@ impl Protocol {
         }
     }
 
-    /// An answer that refuses.
+    /// Builds a refusal.
     pub fn refusal(self, status: u16, message: &str) -> Json {
         match self {
             Self::OpenAi | Self::Completions | Self::Azure => json!({"error": {"message": message}}),
@@ -65,10 +65,10 @@ impl Protocol {
         }
     }
 
-    /// The error that a rule speaks of, with the type and the code that it gives it.
+    /// Builds the error of a rule, with its type and code.
     pub(super) fn failure(self, rule: &Rule, message: &str) -> Json {
         let mut body = self.refusal(rule.status.unwrap_or(500), message);
-        // Ollama's is a text.
+        // In Ollama the error is a text.
         if let Some(error) = body.get_mut("error").and_then(Json::as_object_mut) {
             let kind = rule.error_type.as_ref().map(|kind| ("type".to_owned(), json!(kind)));
             let code = rule.error_code.clone().map(|code| ("code".to_owned(), code));
@@ -77,7 +77,7 @@ impl Protocol {
         body
     }
 
-    /// Why the provider would refuse a request, whatever the rules say.
+    /// Returns why the real provider would refuse a request, independent of the rules.
     pub(super) fn complaint(self, body: &Json) -> Option<&'static str> {
         match self {
             Self::Anthropic => anthropic::complaint(body),
@@ -85,7 +85,7 @@ impl Protocol {
         }
     }
 
-    /// The one object of an answer without a stream.
+    /// Builds the object of an answer without a stream.
     pub(super) fn whole(self, reply: &Reply<'_>) -> Json {
         match self {
             Self::OpenAi | Self::Azure => openai::whole(reply),
@@ -95,7 +95,7 @@ impl Protocol {
         }
     }
 
-    /// What a stream begins with.
+    /// Builds the first objects of a stream.
     pub(super) fn begin(self, reply: &Reply<'_>) -> Vec<Json> {
         match self {
             Self::OpenAi => [vec![openai::greeting(reply)], openai::thoughts(reply)].concat(),
@@ -106,7 +106,7 @@ impl Protocol {
         }
     }
 
-    /// A piece of text.
+    /// Builds a piece of text.
     pub(super) fn piece(self, reply: &Reply<'_>, text: &str) -> Json {
         match self {
             Self::OpenAi | Self::Azure => openai::delta(reply, &json!({"content": text}), &Json::Null),
@@ -116,7 +116,7 @@ impl Protocol {
         }
     }
 
-    /// Everything behind the text.
+    /// Builds everything after the text.
     pub(super) fn end(self, reply: &Reply<'_>) -> Vec<Json> {
         match self {
             Self::OpenAi | Self::Azure => openai::end(reply),
@@ -126,7 +126,7 @@ impl Protocol {
         }
     }
 
-    /// An object as it stands in a stream.
+    /// Encodes an object for a stream.
     pub(super) fn framed(self, object: &Json) -> String {
         let text = super::reply::dump(object);
         match self {
@@ -138,7 +138,7 @@ impl Protocol {
         }
     }
 
-    /// What no client can read, as it stands in a stream.
+    /// Returns a piece of a stream that no client can parse.
     pub(super) fn garbage(self) -> String {
         match self {
             Self::OpenAi | Self::Completions | Self::Azure | Self::Anthropic => {
@@ -148,7 +148,7 @@ impl Protocol {
         }
     }
 
-    /// What stands behind everything.
+    /// Returns the last line of a stream.
     pub(super) const fn last(self) -> Option<&'static str> {
         match self {
             Self::OpenAi | Self::Completions | Self::Azure => Some("data: [DONE]\n\n"),
@@ -157,10 +157,10 @@ impl Protocol {
     }
 }
 
-/// Something that begins like JSON and is none.
+/// A text that begins like JSON but is not JSON.
 pub const GARBAGE: &str = "{\"choices\": [oops";
 
-/// A text in so many pieces, as even as they come; fewer when it has fewer characters.
+/// Splits a text into `count` pieces of about the same length; fewer if it has fewer characters.
 pub(super) fn pieces(text: &str, count: usize) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
     let size = chars.len().div_ceil(count.max(1)).max(1);

@@ -1,4 +1,4 @@
-//! Ollama's chat.
+//! The format of Ollama's chat.
 
 use serde_json::{Value as Json, json};
 
@@ -15,7 +15,7 @@ pub(super) fn whole(reply: &Reply<'_>) -> Json {
     finished(reply, message)
 }
 
-/// What is thought before the text.
+/// Builds the reasoning before the text.
 pub(super) fn thoughts(reply: &Reply<'_>) -> Vec<Json> {
     let thinking = Some(&reply.rule.thinking).filter(|thinking| !thinking.is_empty());
     let thought = |text: &String| line(reply, json!({"role": "assistant", "content": "", "thinking": text}));
@@ -26,7 +26,7 @@ pub(super) fn piece(reply: &Reply<'_>, text: &str) -> Json {
     line(reply, json!({"role": "assistant", "content": text}))
 }
 
-/// Calls come whole, without ids.
+/// Builds the end. Tool calls come as a whole and without ids.
 pub(super) fn end(reply: &Reply<'_>) -> Vec<Json> {
     let mut objects = Vec::new();
     if !reply.rule.tool_calls.is_empty() {

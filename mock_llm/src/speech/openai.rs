@@ -1,4 +1,4 @@
-//! OpenAI's chat and completions.
+//! The formats of OpenAI's chat and completions.
 
 use serde_json::{Value as Json, json};
 
@@ -26,14 +26,14 @@ pub(super) fn greeting(reply: &Reply<'_>) -> Json {
     delta(reply, &json!({"role": "assistant", "content": ""}), &Json::Null)
 }
 
-/// What is thought before the text, as most servers have it.
+/// Builds the reasoning before the text, in the way of most servers.
 pub(super) fn thoughts(reply: &Reply<'_>) -> Vec<Json> {
     let thinking = Some(&reply.rule.thinking).filter(|thinking| !thinking.is_empty());
     let thought = |piece: String| delta(reply, &json!({"reasoning_content": piece}), &Json::Null);
     thinking.map_or_else(Vec::new, |thinking| pieces(thinking, 2).into_iter().map(thought).collect())
 }
 
-/// What Azure begins with.
+/// Builds the first object of Azure.
 pub(super) fn filtered(reply: &Reply<'_>) -> Json {
     let mut object = head(reply, "", json!([]));
     object["prompt_filter_results"] = json!([{"prompt_index": 0, "content_filter_results": {}}]);
@@ -105,7 +105,7 @@ fn tool_calls(reply: &Reply<'_>) -> impl Iterator<Item = Json> {
     })
 }
 
-/// As servers have them that pass pictures on.
+/// Builds images in the form of servers that pass them on.
 fn images(reply: &Reply<'_>) -> Json {
     let image = |url: &String| json!({"type": "image_url", "image_url": {"url": url}});
     reply.rule.images.iter().map(image).collect()

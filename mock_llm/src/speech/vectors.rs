@@ -1,13 +1,13 @@
-//! Embeddings and rerank. Texts that share words are near each other, so that a search finds what a reader would expect.
+//! Embeddings and rerank. Texts with common words have similar vectors, so that a search finds what one expects.
 
 use serde_json::{Value as Json, json};
 
-/// Numbers of a vector, unless the request says how many (`dimensions`).
+/// Length of a vector, unless the request sets it (`dimensions`).
 const DIMENSIONS: usize = 64;
-/// Most numbers that a request gets.
+/// Longest vector that a request can ask for.
 const DIMENSIONS_MAX: u64 = 4096;
 
-/// The texts of a request: one, or a list.
+/// Returns the texts of a request: one, or a list.
 pub fn inputs(body: &Json) -> Vec<String> {
     match body.get("input") {
         Some(Json::String(text)) => vec![text.clone()],
@@ -16,7 +16,7 @@ pub fn inputs(body: &Json) -> Vec<String> {
     }
 }
 
-/// The answer of OpenAI's API.
+/// Builds the answer of OpenAI's API.
 pub fn embeddings(body: &Json) -> Json {
     let texts = inputs(body);
     let data: Vec<Json> = texts
@@ -33,14 +33,14 @@ pub fn embeddings(body: &Json) -> Json {
     })
 }
 
-/// The answer of Ollama's.
+/// Builds the answer of Ollama's API.
 pub fn ollama(body: &Json) -> Json {
     let texts = inputs(body);
     let vectors: Vec<Vec<f64>> = texts.iter().map(|text| vector(text, dimensions(body))).collect();
     json!({"model": body["model"], "embeddings": vectors, "prompt_eval_count": tokens(&texts)})
 }
 
-/// The answer of rerank: how many of the query's words a document has.
+/// Builds the answer of rerank. The score is the share of the query's words that a document has.
 pub fn ranking(body: &Json) -> Json {
     let query = words(body["query"].as_str().unwrap_or_default());
     let documents = body["documents"].as_array().map_or(&[][..], Vec::as_slice);
@@ -63,11 +63,11 @@ fn dimensions(body: &Json) -> usize {
     wanted.and_then(|count| usize::try_from(count).ok()).unwrap_or(DIMENSIONS)
 }
 
-/// Every word counts in the place that its letters choose; the length of the whole is 1.
+/// Builds a vector of length 1. Each word counts at the position that its hash chooses.
 fn vector(text: &str, dimensions: usize) -> Vec<f64> {
     let mut vector = vec![0.0; dimensions];
     for word in words(text) {
-        // FNV-1a: the same everywhere and always.
+        // FNV-1a gives the same on every machine.
         let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });

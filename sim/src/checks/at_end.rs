@@ -1,4 +1,4 @@
-//! What is looked at when a run has ended: all that was ever told of it.
+//! Checks when a run has ended, over all its events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,17 +10,17 @@ use tidemill_common::wire::event::{EventRecord, kind};
 
 use crate::reference::Expected;
 
-/// A run that has ended.
+/// A run that has ended, with all its events.
 pub(super) struct Told<'a> {
-    /// Its state, as it lies in the store.
+    /// The state as it is stored.
     pub(super) rest: &'a RunState,
-    /// Fields of its hash.
+    /// The fields of the run's hash.
     pub(super) fields: &'a std::collections::HashMap<String, String>,
-    /// All its events; values in them that lay apart are put back.
+    /// All events, with the values of blobs put back in.
     pub(super) events: &'a [EventRecord],
-    /// What must come of it.
+    /// The expected outcome.
     pub(super) expected: &'a Expected,
-    /// Whether somebody asked for its end.
+    /// True if a stop was requested.
     pub(super) was_stopped: bool,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn place(event: &EventRecord) -> Where {
     (text("frame"), text("node_id"))
 }
 
-/// Whether a node is told to have ended.
+/// Returns true for an event that reports the end of a node.
 pub(super) fn is_node_end(event: &EventRecord) -> bool {
     [kind::NODE_RUN_SUCCEEDED, kind::NODE_RUN_FAILED, kind::NODE_RUN_EXCEPTION].contains(&event.kind.as_str())
 }
@@ -54,7 +54,7 @@ pub(super) fn each_execution_has_one_end(it: &Told<'_>) -> Option<String> {
         }
     }
     let graph = &it.rest.graph;
-    // Who waits for a person starts again when the person has answered.
+    // A node that waits for a person starts again when the person has answered.
     let waits = |id: &str| graph.find(id).is_some_and(|ix| graph.node(ix).kind.wire() == "human-input");
     let often = starts.iter().filter(|((_, id), _)| !waits(id)).chain(&ends).find(|(_, count)| **count > 1);
     often.map(|(place, count)| format!("{place:?} started or ended {count} times"))
@@ -63,7 +63,7 @@ pub(super) fn each_execution_has_one_end(it: &Told<'_>) -> Option<String> {
 pub(super) fn downstream_follows_upstream(it: &Told<'_>) -> Option<String> {
     let graph = &it.rest.graph;
     let mut ended: BTreeSet<Where> = BTreeSet::new();
-    // Skipped edges carry no frame.
+    // Events of skipped edges have no frame.
     let mut skipped: BTreeSet<&str> = BTreeSet::new();
     for event in it.events {
         if event.kind == kind::GRAPH_EDGE_SKIPPED {
@@ -92,7 +92,7 @@ fn starts_too_early(
     let mut is_taken = node.ins.is_empty();
     for edge in edges {
         let source = graph.node(edge.source);
-        // The start of a body is not told; it ends as soon as its frame is there.
+        // The start of a body emits no events; it ends as soon as its frame exists.
         let is_hidden = ["iteration-start", "loop-start"].contains(&source.kind.wire());
         let has_ended = is_hidden || ended.contains(&(frame.to_string(), source.id.to_string()));
         is_taken |= has_ended;
@@ -100,7 +100,7 @@ fn starts_too_early(
             return Some(format!("{id} in {frame:?} started before {} was decided", source.id));
         }
     }
-    (!is_taken).then(|| format!("{id} in {frame:?} started although nothing led to it"))
+    (!is_taken).then(|| format!("{id} in {frame:?} started although no edge to it was taken"))
 }
 
 pub(super) fn counters_are_the_events(it: &Told<'_>) -> Option<String> {
@@ -110,20 +110,21 @@ pub(super) fn counters_are_the_events(it: &Told<'_>) -> Option<String> {
     let field = |name: &str| it.fields.get(name).cloned().unwrap_or_default();
     let failures = count(&[kind::NODE_RUN_RETRY, kind::NODE_RUN_FAILED, kind::NODE_RUN_EXCEPTION]);
     if field("exceptions") != failures {
-        return Some(format!("{} failures are counted, {failures} were told", field("exceptions")));
+        return Some(format!("{} failures are counted, but the events show {failures}", field("exceptions")));
     }
-    // A run that was cut short may have counted an attempt whose start was not told any more.
+    // A run that was cut short may have counted an attempt without emitting its start event.
     let is_whole = matches!(it.rest.status, RunStatus::Succeeded | RunStatus::PartialSucceeded);
     let in_root = |event: &&EventRecord| !event.data.contains_key("frame");
-    let told = |name: &str| -> Vec<Where> {
+    let events_of = |name: &str| -> Vec<Where> {
         it.events.iter().filter(in_root).filter(|event| event.kind == name).map(place).collect()
     };
     let (retries, starts): (Vec<Where>, BTreeSet<Where>) =
-        (told(kind::NODE_RUN_RETRY), told(kind::NODE_RUN_STARTED).into_iter().collect());
-    // Who waited for a person is told to start once more when the person has answered; that is no attempt of its own.
+        (events_of(kind::NODE_RUN_RETRY), events_of(kind::NODE_RUN_STARTED).into_iter().collect());
+    // A node that waited for a person emits another start event after the answer; that is not another attempt.
     let steps = (retries.len() + starts.len()).to_string();
     let counted = field("steps");
-    (is_whole && counted != steps).then(|| format!("{counted} steps are counted, {steps} were told"))
+    (is_whole && counted != steps)
+        .then(|| format!("{counted} steps are counted, but the events show {steps}"))
 }
 
 pub(super) fn shown_text_is_whole(it: &Told<'_>) -> Option<String> {
@@ -158,11 +159,11 @@ pub(super) fn shown_text_is_whole(it: &Told<'_>) -> Option<String> {
             made.insert(vec![id, "text"], output);
         }
     }
-    // Two responses may show one text, each for itself.
+    // Two responses may show the same text, each once.
     let is_whole = |text: &str, shown: &str| !text.is_empty() && shown.replace(text, "").is_empty();
     let torn = made.iter().find_map(|(selector, text)| {
         let shown = shown.get(selector)?;
-        (!is_whole(text, shown)).then(|| format!("of {selector:?} was shown {shown:?}, and it is {text:?}"))
+        (!is_whole(text, shown)).then(|| format!("of {selector:?} readers saw {shown:?}, but it is {text:?}"))
     });
     torn.filter(|_| {
         it.rest.graph.nodes.iter().any(|node| node.kind.spec().execution == ExecutionType::Response)

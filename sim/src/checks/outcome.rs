@@ -1,7 +1,8 @@
-//! What came of a run beside what the reference says must come of it.
+//! Compares the outcome of a run with the expected outcome of the reference.
 //!
-//! Left out, since it depends on an order that nobody promises: which of several failures ends a run, and how far other
-//! nodes were by then; what parallel items did beside the one that ended their iteration; and all that a stop cut off.
+//! Not compared, because it depends on an order that is not specified: which of several failures ends a run and how far
+//! the other nodes were; what parallel items did beside the one that ended their iteration; and everything cut off by a
+//! stop.
 
 use std::collections::BTreeMap;
 
@@ -22,18 +23,18 @@ pub(super) fn is_the_references(it: &Told<'_>) -> Option<String> {
     }
     if status != expected.status {
         let error = it.fields.get("error").map_or("", String::as_str);
-        return Some(format!("it is {} ({error}), and should be {}", status.name(), expected.status.name()));
+        return Some(format!("it is {} ({error}), but should be {}", status.name(), expected.status.name()));
     }
     if status == RunStatus::Failed {
         return None;
     }
     let exceptions = it.fields.get("exceptions").cloned().unwrap_or_default();
     if !expected.is_loose && exceptions != expected.exceptions.to_string() {
-        return Some(format!("{exceptions} attempts failed, and {} should have", expected.exceptions));
+        return Some(format!("{exceptions} attempts failed, but {} should have failed", expected.exceptions));
     }
     let outputs = it.events.last().and_then(|end| end.data.get("outputs")).cloned().unwrap_or_default();
     let (outputs, wanted) = (unmarked(&outputs), unmarked(&Json::Object(expected.outputs.clone())));
-    (outputs != wanted).then(|| format!("its outputs are {outputs}, and should be {wanted}"))
+    (outputs != wanted).then(|| format!("its outputs are {outputs}, but should be {wanted}"))
 }
 
 fn nodes_differ(it: &Told<'_>) -> Option<String> {
@@ -60,7 +61,7 @@ fn nodes_differ(it: &Told<'_>) -> Option<String> {
     if let Some((place, (status, tries))) = wrong {
         let wanted = it.expected.nodes.get(place);
         return Some(format!(
-            "{place:?} is {} after {tries} attempts, and should be {wanted:?}",
+            "{place:?} is {} after {tries} attempts, but should be {wanted:?}",
             status.name()
         ));
     }
@@ -69,13 +70,13 @@ fn nodes_differ(it: &Told<'_>) -> Option<String> {
     missing.map(|place| format!("{place:?} never ended"))
 }
 
-/// A value in which no text says any more who made it.
+/// Removes from all texts the mark of the holder that made them.
 fn unmarked(value: &Json) -> Json {
     match value {
         Json::String(text) => plain(text).into(),
         Json::Array(items) => items.iter().map(unmarked).collect(),
         Json::Object(map) => map.iter().map(|(key, value)| (key.clone(), unmarked(value))).collect(),
-        // One number may be written in two ways.
+        // The same number may be written in two ways.
         Json::Number(number) => number.as_f64().into(),
         Json::Null | Json::Bool(_) => value.clone(),
     }

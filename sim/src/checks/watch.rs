@@ -1,4 +1,4 @@
-//! Whoever watches: it sees every commit that was written, whoever sent it, and remembers what it saw.
+//! Sees every commit that is written by any scheduler, remembers it and runs the checks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,33 +20,33 @@ use super::{after_commit, after_end};
 use crate::reference;
 use crate::world::{Ground, at_once};
 
-/// An invariant that does not hold.
+/// An invariant that was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
+    /// The invariant.
     pub id: &'static str,
-    /// What was found.
+    /// A description of what is wrong.
     pub found: String,
 }
 
-/// See the module.
+/// Collects what happened and keeps the first violation.
 #[derive(Default)]
 pub struct Watch {
-    /// The first thing that was wrong.
+    /// The first violation.
     pub violation: Option<Violation>,
-    /// Commits that were written.
+    /// Number of written commits.
     pub commits: u64,
-    /// A number that two stories share when they went the same way.
+    /// A checksum: two stories with the same course have the same one.
     pub digest: u64,
     last: HashMap<ShardId, u64>,
     applied: BTreeSet<(ShardId, EntryId)>,
     results: BTreeSet<(ShardId, EntryId)>,
     runs: BTreeMap<RunId, Seen>,
-    /// Runs that the newest commit wrote, as they lie in the store.
+    /// Runs that the newest commit wrote, as they are stored.
     rest: HashMap<RunId, RunState>,
 }
 
-/// What was seen of a run.
+/// The recorded history of a run.
 #[derive(Default)]
 struct Seen {
     events: Vec<EventRecord>,
@@ -56,24 +56,24 @@ struct Seen {
 }
 
 impl Watch {
-    /// Something is wrong; the first thing counts.
+    /// Records a violation. Only the first one is kept.
     pub fn found(&mut self, id: &'static str, found: String) {
         self.violation.get_or_insert(Violation { id, found });
     }
 
-    /// A result came into the inbox, and its job is gone.
+    /// Records that a result was put into the inbox and its job removed.
     pub fn result_taken(&mut self, shard: ShardId, entry: EntryId) {
         if !self.results.insert((shard, entry)) {
-            self.found("SIM-11", format!("job {entry} of shard {shard} brought two results"));
+            self.found("SIM-11", format!("job {entry} of shard {shard} has two results"));
         }
     }
 
-    /// Somebody asked for the end of a run.
+    /// Records that a stop of a run was requested.
     pub fn stop_sent(&mut self, run: RunId) {
         self.runs.entry(run).or_default().was_stopped = true;
     }
 
-    /// Whether a run has ended.
+    /// Returns true if the run has ended.
     pub fn is_over(&self, run: &RunId) -> bool {
         self.runs.get(run).is_some_and(|seen| seen.is_over)
     }
@@ -97,7 +97,7 @@ impl Watch {
 }
 
 impl Ground {
-    /// A commit was written: everything it wrote is looked at.
+    /// Checks everything that a commit wrote.
     pub(crate) fn committed(&mut self, shard: ShardId, commit: &Commit, facts: &[EntryId]) {
         self.watch.numbered(shard, commit, facts);
         self.watch.rest.clear();
@@ -165,7 +165,7 @@ impl Ground {
         };
         let found = after_end(&told);
         for event in &events {
-            self.count(&format!("told {}", event.kind));
+            self.count(&format!("event {}", event.kind));
         }
         self.tell(|| format!("{run} is {}", rest.status.name()));
         if let Some((id, wrong)) = found {
@@ -173,8 +173,7 @@ impl Ground {
         }
     }
 
-    /// Holds what an owner has in memory of a run, all of which the newest commit is said to have written, against the
-    /// store.
+    /// Compares a run in an owner's memory with the store. The newest commit must have written all of it.
     pub(crate) fn compare(&mut self, memory: &RunState) {
         let rest = match self.watch.rest.remove(&memory.id) {
             Some(rest) => Ok(rest),
@@ -192,7 +191,7 @@ impl Ground {
         }
     }
 
-    /// A run's jobs, waiting or held.
+    /// Returns the jobs of a run, waiting or held.
     pub(crate) fn jobs_of(&self, run: RunId) -> Vec<EntryId> {
         let name = run.to_string();
         self.store
@@ -203,7 +202,7 @@ impl Ground {
             .collect()
     }
 
-    /// A run's timers.
+    /// Returns the timers of a run.
     pub(crate) fn timers_of(&self, run: RunId) -> Vec<String> {
         let all = at_once(self.store.due_timers(run.shard(), Timestamp::from_micros(i64::MAX), 10_000));
         let all = all.unwrap_or_default().into_iter().map(|(_, member)| member);
@@ -211,8 +210,8 @@ impl Ground {
     }
 }
 
-/// A state without what may differ: the order of a node's variables where no output shows it, and the edges of a run
-/// that is over, which nobody asks for any more.
+/// Returns a state without the parts that may differ: the order of a node's variables that is visible in no output, and
+/// the edges of a run that has ended, which are not used any more.
 fn comparable(run: &RunState) -> RunState {
     let mut run = run.clone();
     let graph = run.graph.clone();
@@ -232,7 +231,7 @@ fn comparable(run: &RunState) -> RunState {
     run
 }
 
-/// The first lines in which two texts differ.
+/// Returns the first lines in which two texts differ.
 fn difference(memory: &str, store: &str) -> String {
     let lines = memory.lines().zip(store.lines()).filter(|(a, b)| a != b).take(6);
     let lines: Vec<String> =
@@ -240,7 +239,7 @@ fn difference(memory: &str, store: &str) -> String {
     lines.join("; ")
 }
 
-/// A value with everything that lies apart put back.
+/// Returns a value with the contents of its blobs put back in.
 fn put_back(store: &tidemill_common::store::memory::MemoryStore, shard: ShardId, value: &Json) -> Json {
     let inner = |value: &Json| put_back(store, shard, value);
     match value {

@@ -1,4 +1,4 @@
-//! Iterations and loops with their bodies: chains whose branches join again.
+//! Draws iterations and loops with their bodies: chains whose branches join again.
 
 use serde_json::{Value as Json, json};
 
@@ -63,7 +63,7 @@ impl Sketch<'_> {
         (handles, Vec::new(), vec![place(id, "n"), place(id, "loop_round")])
     }
 
-    /// Draws a body behind its start node; answers the texts that every pass of it makes, if nothing fails.
+    /// Draws a body after its start node. Returns the texts that each pass makes if nothing fails.
     fn chain(&mut self, container: &Container, mut seen: Vec<Place>, depth: usize) -> Vec<Place> {
         let mut made = Vec::new();
         let mut open: Vec<(String, &'static str)> = vec![(format!("{}start", container.id), "source")];
@@ -76,7 +76,7 @@ impl Sketch<'_> {
             let one = reads.first().cloned().unwrap_or_else(|| place("s", "x"));
             match self.dice.below(8) {
                 0 => {
-                    // The one side has a node of its own, then both join.
+                    // One branch has another node; then both branches join.
                     self.node(&id, data::if_else(&one, "contains"), Some(container));
                     let side = format!("{id}x");
                     self.edge(&id, "true", &side);
@@ -120,7 +120,7 @@ impl Sketch<'_> {
         made
     }
 
-    /// A round counts, and may leave the loop.
+    /// Draws the end of a round: it counts, and may leave the loop.
     fn end_of_round(&mut self, container: &Container, open: Vec<(String, &'static str)>) {
         let count = format!("{}count", container.id);
         for (source, handle) in open {

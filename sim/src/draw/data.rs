@@ -1,4 +1,4 @@
-//! The `data` of each node type, as a workflow file has it.
+//! The `data` of each node type, as in a workflow file.
 
 use serde_json::{Value as Json, json};
 
@@ -13,7 +13,7 @@ pub(super) fn start() -> Json {
     json!({"type": "start", "variables": []})
 }
 
-/// A model call: what it answers is in the script. It mentions a value, so that its job carries one.
+/// A model call. The script decides its answer. Its prompt refers to a value, so that the job carries one.
 pub(super) fn llm(reads: &Place) -> Json {
     let (node, name) = reads;
     json!({"type": "llm", "prompt_template": [{"role": "user", "text": format!("{{{{#{node}.{name}#}}}}")}],
@@ -21,8 +21,8 @@ pub(super) fn llm(reads: &Place) -> Json {
         "context": {"enabled": false, "variable_selector": []}})
 }
 
-/// Joins values; a missing or null one shows as a dash. `template` has `[[0]]`, `[[1]]` in the reference's eyes: the
-/// conditional expression around each name is what this writes and [`crate::reference`] reads back.
+/// Joins values; a missing or null one shows as a dash. [`crate::reference`] evaluates exactly the conditional
+/// expressions that this writes around the names.
 pub(super) fn template(reads: &[Place], on_worker: bool) -> Json {
     let names = ["a", "b", "c"];
     let variables: Vec<Json> = reads
@@ -49,7 +49,8 @@ pub(super) fn aggregator(reads: &[Place]) -> Json {
     json!({"type": "variable-aggregator", "output_type": "string", "variables": variables})
 }
 
-/// Output names are the node's own, so that no two ends write one key and their order does not matter.
+/// An End node. Its output names begin with its id, so that no two Ends write the same key and their order does not
+/// matter.
 pub(super) fn end(id: &str, reads: &[Place]) -> Json {
     let output = |(at, place): (usize, &Place)| json!({"variable": format!("{id}_{at}"), "value_selector": selector(place)});
     json!({"type": "end", "outputs": reads.iter().enumerate().map(output).collect::<Vec<_>>()})

@@ -1,12 +1,12 @@
-//! Random workflows. What depends on an order that a fleet does not promise is not drawn, so that every document has
+//! Draws random workflows. It draws nothing that depends on an unspecified order, so that every document has exactly
 //! one outcome:
 //!
-//! - nodes read values of nodes before them alone, and those are decided when their turn comes;
-//! - every End has output names of its own, and there is one Answer at most;
-//! - bodies of containers are chains (with branches that join again), so that a failure in one stops nothing beside it.
+//! - nodes read only values of nodes before them, which are decided when their turn comes;
+//! - every End has its own output names, and there is at most one Answer;
+//! - bodies of containers are chains (with branches that join again), so that a failure stops no parallel node.
 //!
-//! What is left undecided is a run that fails while other nodes are at work, and parallel items around the one that
-//! ends an iteration: [`crate::reference::Expected`] says so, and the comparison leaves it out.
+//! The outcome stays open only when a run fails while other nodes are running, and for parallel items beside the one
+//! that ends an iteration: [`crate::reference::Expected`] marks these, and the comparison leaves them out.
 
 mod body;
 mod data;
@@ -19,16 +19,16 @@ use crate::features::Features;
 use crate::script::Script;
 use data::Place;
 
-/// A workflow, what it is given, and how it will go.
+/// A workflow with its inputs and its script.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// A bare graph, as a workflow file has it.
+    /// The graph, as in a workflow file.
     pub document: Json,
-    /// What the start node is given.
+    /// The inputs of the start node.
     pub inputs: Json,
-    /// How its attempts end.
+    /// How attempts end.
     pub script: Script,
-    /// Bytes of a value above which it lies apart.
+    /// Size in bytes above which a value is stored as a blob.
     pub inline_bytes_max: u64,
 }
 
@@ -45,7 +45,7 @@ pub fn draw(dice: &mut Dice, features: Features) -> Plan {
     Plan { document, inputs, script, inline_bytes_max }
 }
 
-/// A document being drawn.
+/// A document that is being drawn.
 struct Sketch<'a> {
     dice: &'a mut Dice,
     features: Features,
@@ -70,7 +70,7 @@ impl Sketch<'_> {
         self.edges.push(json!({"id": id, "source": source, "target": target, "sourceHandle": handle}));
     }
 
-    /// A model call with whatever follows its failures; answers the handles it may leave by.
+    /// Draws a model call and its error handling. Returns the handles that its edges may have.
     fn llm(&mut self, reads: &Place) -> (Json, Vec<&'static str>) {
         let mut data = data::llm(reads);
         if self.dice.percent(40) {
@@ -82,7 +82,7 @@ impl Sketch<'_> {
         (data, handles)
     }
 
-    /// Perhaps an error strategy; answers the handles that the node may leave by.
+    /// Adds an error strategy in some cases. Returns the handles that the node's edges may have.
     fn strategy(&mut self, data: &mut Json, (output, ty): (&str, &str), instead: &str) -> Vec<&'static str> {
         match self.dice.below(5) {
             0 | 1 => vec!["source"],
@@ -104,9 +104,9 @@ impl Sketch<'_> {
     }
 }
 
-/// The container whose body is drawn.
+/// The container whose body is being drawn.
 struct Container {
     id: String,
-    /// The field of its children that names it.
+    /// The field of the children that names the container.
     mark: &'static str,
 }

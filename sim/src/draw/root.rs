@@ -1,20 +1,20 @@
-//! The root graph: edges lead from earlier nodes to later ones, in any shape.
+//! Draws the root graph: edges of any shape from earlier nodes to later ones.
 
 use std::collections::BTreeSet;
 
 use super::Sketch;
 use super::data::{self, Place};
 
-/// A node that is drawn.
+/// A node that was drawn.
 struct Placed {
     id: String,
-    /// Nodes before it, by place.
+    /// Nodes before it, by index.
     before: BTreeSet<usize>,
     /// Handles that its edges may have.
     handles: Vec<&'static str>,
-    /// Texts it makes.
+    /// Texts that it makes.
     texts: Vec<Place>,
-    /// Other values it makes; for ends alone.
+    /// Other values that it makes; only ends read them.
     others: Vec<Place>,
 }
 
@@ -38,14 +38,14 @@ impl Sketch<'_> {
         }
     }
 
-    /// One more node behind one to three that are there.
+    /// Draws one more node after one to three existing ones.
     fn next(&mut self, placed: &mut Vec<Placed>, last: bool) {
         let id = format!("n{}", placed.len());
         let mut before = BTreeSet::new();
         for _ in 0..=self.dice.below(3) {
             let leading: Vec<usize> =
                 (0..placed.len()).filter(|at| !placed[*at].handles.is_empty()).collect();
-            // New nodes rather than old ones: chains are what workflows are mostly made of.
+            // Prefer new nodes to old ones, because most workflows are mostly chains.
             let newest = leading.len().saturating_sub(3);
             let from = if self.dice.percent(70) {
                 self.dice.pick(&leading[newest..])
@@ -66,7 +66,7 @@ impl Sketch<'_> {
         placed.push(Placed { id, before, handles, texts, others });
     }
 
-    /// Chooses what a node is and draws it; answers its handles, its texts and its other values.
+    /// Chooses the type of a node and draws it. Returns its handles, its texts and its other values.
     fn kind(
         &mut self,
         id: &str,
@@ -122,7 +122,7 @@ impl Sketch<'_> {
         }
     }
 
-    /// A node that nothing leads to, and an edge from it: the join behind it never comes to its turn.
+    /// Draws a node without edges to it, and an edge from it: the join after it never gets its turn.
     fn unreachable(&mut self, placed: &[Placed]) {
         self.node("u", data::template(&[place("s", "x")], false), None);
         if let Some(target) = self.dice.pick(&placed[1..]) {

@@ -18,7 +18,7 @@ impl Engine<'_> {
         let mut done = Vec::new();
         let mut first_error = None;
         for (index, item) in items(&list).into_iter().enumerate() {
-            // An item sees its parents as they were, and nobody sees what it writes.
+            // An item sees the parents' values from before it, and no other node sees what it writes.
             let mut own = pool.clone();
             write(&mut own, id, "index", json!(index));
             write(&mut own, id, "item", item);
@@ -31,7 +31,7 @@ impl Engine<'_> {
                     done.push(Item::Failed);
                     first_error.get_or_insert(error);
                     if mode == "terminated" {
-                        // Items beside it may have begun before, or may not.
+                        // Parallel items may or may not have begun before the failure.
                         self.is_loose |= is_parallel;
                         break;
                     }
@@ -62,7 +62,7 @@ impl Engine<'_> {
         let body = self.listed.iter().filter(|(_, data)| data["loop_id"] == id).map(|(node, _)| node);
         let body: Vec<String> = body.cloned().collect();
         let made = self.rounds(path, id, data, &body, pool);
-        // Neither another round nor the nodes behind the loop see what its body made.
+        // Neither the next round nor the nodes after the loop see the values of its body.
         pool.retain(|(node, _), _| !body.contains(node));
         made
     }
@@ -91,7 +91,7 @@ impl Engine<'_> {
     }
 }
 
-/// `or`: the first that holds decides, an error before it fails.
+/// Evaluates conditions with `or`: the first true one decides, an error before it fails.
 fn any_holds(conditions: &[Json], pool: &Pool) -> Result<bool, String> {
     for condition in conditions {
         if holds(condition, pool)? {
@@ -101,7 +101,7 @@ fn any_holds(conditions: &[Json], pool: &Pool) -> Result<bool, String> {
     Ok(false)
 }
 
-/// Lists in a list of lists become one, and nulls between them disappear.
+/// Flattens lists in a list by one level and removes nulls between them.
 fn flatten(values: Vec<Json>) -> Vec<Json> {
     let is_list_or_null = values.iter().all(|value| value.is_null() || value.is_array());
     if !is_list_or_null || !values.iter().any(Json::is_array) {

@@ -1,9 +1,9 @@
-//! A second engine, as simple as can be: it reads the document, follows the rules of Dify's engine by recursion and by
-//! going round until nothing changes, and knows neither time, queues, jobs, streams nor death. What it says of a run is
-//! what the fleet must say, whatever happened to the fleet meanwhile.
+//! A second engine that is as simple as possible. It reads the document and follows the rules of Dify's engine by
+//! recursion, and by repeating until nothing changes. It has no time, queues, jobs, streams or crashes. Its outcome of
+//! a run is the outcome that the fleet must have, whatever faults the fleet had.
 //!
-//! It was written from the rules and not from `common/engine`; where both are wrong in one way, nobody notices,
-//! so keep it that way.
+//! It was written from the rules and not from `common/engine`. Keep it that way: an error that both have in common
+//! would not be found.
 
 mod container;
 mod node;
@@ -15,29 +15,28 @@ use tidemill_common::machine::run::{NodeStatus, RunStatus};
 
 use crate::script::Script;
 
-/// Values by (node, name).
+/// Values by node and name.
 type Pool = HashMap<(String, String), Json>;
 
-/// What must come of a run.
+/// The expected outcome of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expected {
-    /// How it ends.
     pub status: RunStatus,
-    /// Its outputs; none when it fails.
+    /// The outputs; empty when the run fails.
     pub outputs: serde_json::Map<String, Json>,
-    /// Attempts that failed, handled or not, and containers that failed.
+    /// Number of failed attempts, handled or not, and of failed containers.
     pub exceptions: u64,
-    /// Status and number of attempts by (frame, node), of all nodes that began.
+    /// Status and number of attempts by frame and node, of all nodes that began.
     pub nodes: BTreeMap<(String, String), (NodeStatus, u32)>,
-    /// Which of the nodes and how many failures there are depends on an order that nobody promises: parallel items
-    /// went on, or did not, beside the one that ended their iteration.
+    /// True if the nodes and the number of failures depend on an unspecified order: parallel items may have continued
+    /// or not beside the one that ended their iteration.
     pub is_loose: bool,
 }
 
-/// Runs a document.
+/// Runs a document and returns its expected outcome.
 ///
 /// # Panics
-/// On what [`crate::draw`] does not draw.
+/// On anything that [`crate::draw`] does not draw.
 pub fn run(document: &Json, inputs: &Json, script: &Script) -> Expected {
     let mut engine = Engine::new(document, script);
     let mut pool = Pool::new();
@@ -55,22 +54,22 @@ pub fn run(document: &Json, inputs: &Json, script: &Script) -> Expected {
     Expected { status, outputs, exceptions, nodes, is_loose }
 }
 
-/// A node's end within a frame.
+/// The end of a node within a frame.
 #[derive(Debug, Clone, PartialEq)]
 enum Decided {
-    /// It ended, and left by this handle.
+    /// It ended, and its edges with this handle are taken.
     Ended(String),
-    /// Nothing led to it.
+    /// No edge to it was taken.
     Skipped,
-    /// It failed, and nothing handles that: its edges stay as they are.
+    /// It failed and nothing handles the failure; its edges stay undecided.
     Failed,
 }
 
 struct Engine<'a> {
     script: &'a Script,
-    /// Ids and data, in file order.
+    /// Ids and data in the order of the file.
     listed: Vec<(String, Json)>,
-    /// Source, handle, target.
+    /// Source, handle and target.
     edges: Vec<(String, String, String)>,
     outputs: serde_json::Map<String, Json>,
     exceptions: u64,
@@ -96,7 +95,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Runs a frame from its root on until nothing more comes of it; answers the failures that nothing handled.
+    /// Runs a frame from its root until nothing changes. Returns the failures that nothing handled.
     fn frame(&mut self, path: &str, root: &str, pool: &mut Pool) -> Vec<String> {
         let mut decided: HashMap<String, Decided> = HashMap::new();
         let mut errors = Vec::new();
@@ -112,7 +111,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Whether it is a node's turn to run (true) or to be skipped (false); none while an edge to it is undecided.
+    /// Returns whether a node is to run (true) or to be skipped (false); `None` while an edge to it is undecided.
     fn turn(&self, id: &str, decided: &HashMap<String, Decided>) -> Option<bool> {
         let mut is_taken = None;
         for (source, handle, _) in self.edges.iter().filter(|(_, _, target)| target == id) {
@@ -137,7 +136,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// A value by its selector.
+/// Returns a value by its selector.
 fn read<'p>(pool: &'p Pool, selector: &Json) -> Option<&'p Json> {
     let part = |at: usize| selector[at].as_str().unwrap_or_default().to_string();
     pool.get(&(part(0), part(1)))
@@ -147,25 +146,25 @@ fn write(pool: &mut Pool, node: &str, name: &str, value: Json) {
     pool.insert((node.to_string(), name.to_string()), value);
 }
 
-/// An empty list where nothing is.
+/// Returns the items of a list; empty when there is no list.
 fn items(value: &Json) -> Vec<Json> {
     value.as_array().cloned().unwrap_or_default()
 }
 
-/// Outputs of a node, or the text of its failure.
+/// Outputs of a node and its handle, or the text of its failure.
 type Made = Result<(Vec<(String, Json)>, String), String>;
 
-/// Nothing made, left by this handle.
+/// Returns no outputs and this handle.
 fn left_by(handle: &str) -> Made {
     Ok((Vec::new(), handle.to_string()))
 }
 
-/// One value made.
+/// Returns one output.
 fn made(name: &str, value: Json) -> Made {
     Ok((vec![(name.to_string(), value)], "source".to_string()))
 }
 
-/// What Python calls false.
+/// Returns true for a value that Python treats as false.
 fn is_falsy(value: &Json) -> bool {
     *value == Json::Null
         || *value == json!("")

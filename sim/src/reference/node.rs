@@ -1,4 +1,4 @@
-//! What each node type does, and what follows its failures.
+//! The effect of each node type and of its failures.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::machine::run::NodeStatus;
@@ -35,7 +35,7 @@ impl Engine<'_> {
             }
             Err(error) => self.failed(id, &data, error, pool, errors),
         };
-        // Where a body begins is not shown.
+        // The start node of a body emits no events.
         if kind != "iteration-start" && kind != "loop-start" {
             self.nodes.insert((path.to_string(), id.to_string()), (status, attempt));
         }
@@ -122,7 +122,7 @@ impl Engine<'_> {
     }
 }
 
-/// Each value, or a dash where it is missing, null or empty.
+/// Joins the values; a missing, null or empty one shows as a dash.
 fn template(data: &Json, pool: &Pool) -> String {
     let shown = |variable: &Json| match read(pool, &variable["value_selector"]) {
         Some(value) if !is_falsy(value) => value.as_str().unwrap_or_default().to_string(),
@@ -131,7 +131,7 @@ fn template(data: &Json, pool: &Pool) -> String {
     items(&data["variables"]).iter().map(shown).collect::<Vec<_>>().join("|")
 }
 
-/// Puts values in place of `{{#node.name#}}`; what is missing shows as `node.name`.
+/// Replaces `{{#node.name#}}` by values; a missing value shows as `node.name`.
 fn references(text: &str, pool: &Pool) -> String {
     let mut pieces = text.split("{{#");
     let mut rendered = pieces.next().unwrap_or_default().to_string();
@@ -145,7 +145,7 @@ fn references(text: &str, pool: &Pool) -> String {
     rendered
 }
 
-/// Whether a condition holds; an error when its variable is missing.
+/// Evaluates a condition; fails when its variable is missing.
 pub(super) fn holds(condition: &Json, pool: &Pool) -> Result<bool, String> {
     let value = read(pool, &condition["variable_selector"]).ok_or("the variable is not found")?;
     let wanted = condition["value"].as_str().unwrap_or_default();

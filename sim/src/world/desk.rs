@@ -1,5 +1,5 @@
-//! The two doors of the store behind which guards stand: commits and results. With all guards in place they open to the
-//! memory store as it is; with one taken away they let pass what it would have stopped.
+//! Commits and results on their way into the store. With all guards the store decides about them; without a guard this
+//! file lets pass what that guard would have stopped.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -12,29 +12,29 @@ use tidemill_common::store::{Accepted, Commit, CommitError, Completion, Jobs, Ow
 use super::ground::at_once;
 use crate::guards::Guard;
 
-/// An owner, shared with the commits of it that may still be under way.
+/// An owner, shared with those of its commits that may still be on the way.
 pub(crate) type SharedOwner = Rc<RefCell<Box<dyn Owner>>>;
 
-/// See the module.
+/// Passes commits and results to the store, and acts as if the removed guard did not exist.
 #[derive(Default)]
 pub(crate) struct Desk {
-    /// The present owner of each shard, and the number of its last commit: what an unfenced writer writes as.
+    /// The current owner of each shard and the number of its last commit. A writer without a fence uses them.
     present: HashMap<ShardId, (SharedOwner, u64)>,
-    /// Timers that were handed out, when nothing keeps them.
+    /// Timers that were handed out, if the guard that keeps them is removed.
     popped: BTreeSet<String>,
 }
 
 impl Desk {
-    /// A shard was taken.
+    /// Records that a shard was taken.
     pub(crate) fn taken(&mut self, owner: &SharedOwner) {
         let (shard, number) = (owner.borrow().claim().shard, owner.borrow().claim().commit);
         self.present.insert(shard, (owner.clone(), number));
     }
 
-    /// Sends a commit. What was really written is put into `commit`.
+    /// Sends a commit. Puts what was really written into `commit`.
     ///
     /// # Errors
-    /// As the store.
+    /// The errors of the store.
     pub(crate) fn commit(
         &mut self,
         owner: &SharedOwner,
@@ -58,7 +58,7 @@ impl Desk {
         done
     }
 
-    /// Hands a result in.
+    /// Passes a result to the store.
     pub(crate) fn complete(
         &self,
         store: &MemoryStore,
@@ -77,7 +77,7 @@ impl Desk {
         answer
     }
 
-    /// Whether a timer that is due can still be seen.
+    /// Returns true if a due timer can still be seen.
     pub(crate) fn sees_timer(&mut self, member: &str, off: Option<Guard>) -> bool {
         off != Some(Guard::Timers) || self.popped.insert(member.to_string())
     }

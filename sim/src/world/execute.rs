@@ -1,4 +1,4 @@
-//! What becomes of a job in a worker's hands: the script's ending, the engine's evaluation, or giving up.
+//! Runs a job on a simulated worker: follows the script, evaluates a pure node with the engine, or gives up.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,15 +22,15 @@ use tidemill_scheduler::shards::run_cache;
 use super::ground::{Ground, at_once};
 use crate::script::{AttemptName, Ending, marked};
 
-/// What a job came to.
+/// The result of a job.
 pub(crate) struct Result {
-    /// The record that travels.
+    /// The record that is sent.
     record: Record,
-    /// Large values of it, to be stored first.
+    /// Large values of the record; they must be stored before it.
     pub(crate) blobs: Vec<(BlobId, String)>,
-    /// The text it streams, when anybody reads it.
+    /// The text to stream, if a client reads it.
     pub(crate) streams: Option<(Selector, String)>,
-    /// The attempt, when it was given up.
+    /// The attempt, if it was given up.
     pub(crate) gives_up: Option<AttemptName>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Result {
 pub(crate) fn run(job: &Job, name: &JobName, shard: ShardId, handing_out: u64, ground: &Ground) -> Result {
     let attempt: AttemptName = (job.frame.to_string(), job.node.to_string(), job.attempt);
     if name.holder.counted() > limits::DELIVERIES_MAX {
-        let record = failure("no worker brought a result", EngineErrorType::WorkerLost.name());
+        let record = failure("no worker sent a result", EngineErrorType::WorkerLost.name());
         return Result { record, blobs: Vec::new(), streams: None, gives_up: Some(attempt) };
     }
     let graph = at_once(run_cache::graph_of(&ground.store, &ground.workflows, job.run, &job.graph));
@@ -90,13 +90,13 @@ fn failed(error: &str) -> Result {
     Result { record: failure(error, "SimulatedError"), blobs: Vec::new(), streams: None, gives_up: None }
 }
 
-/// The record of a result, large values apart.
+/// Builds the record of a result; large values become blobs.
 fn spill(result: NodeResult, job: &Job, handing_out: u64, blobs: &mut Vec<(BlobId, String)>) -> Record {
     let mut keep = |name: &str, segment: Segment| {
         if json_size(&segment.value) <= job.options.inline_bytes_max {
             return Stored::Inline(segment);
         }
-        // Never used twice: each handing-out has names of its own.
+        // Each delivery has its own names, so that no blob is written twice.
         let id = BlobId::from(format!("b{handing_out}-{name}").as_str());
         let text = blob_text(&segment.value);
         let blob = BlobRef::to(id.clone(), &segment, &text);
@@ -113,7 +113,7 @@ fn spill(result: NodeResult, job: &Job, handing_out: u64, blobs: &mut Vec<(BlobI
 }
 
 impl Result {
-    /// It as the store takes it. All of its text counts as streamed: what was not sent is found in the outputs.
+    /// Builds the completion for the store. All text counts as streamed: the part that was not sent is in the outputs.
     pub(crate) fn completion(
         &self,
         delivered: &Delivered,
@@ -146,7 +146,7 @@ impl Result {
     }
 }
 
-/// The values that a job carries, large ones loaded.
+/// The values that a job carries, with large ones loaded.
 struct Loaded<'a> {
     job: &'a Job,
     graph: &'a Graph,

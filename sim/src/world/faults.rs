@@ -1,51 +1,51 @@
-//! How much goes wrong in one story: rates, drawn once from its seed, so that some stories are quiet, some have one kind
-//! of fault and some have all of them.
+//! How many faults a story has. The rates are drawn once from its seed: some stories have no faults, some have one
+//! kind, some have all.
 
 use crate::dice::Dice;
 
-/// Rates in thousandths, at the moment each is asked.
+/// Rates of faults in thousandths, for each time that the fault could happen.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Faults {
     /// A scheduler dies, at any turn.
     pub(crate) scheduler_dies: u64,
-    /// A scheduler dies as it sends a commit, or as it gets its answer.
+    /// A scheduler dies when it sends a commit or receives the answer.
     pub(crate) dies_at_commit: u64,
-    /// A commit's answer is lost: it was written, was not, or will be later.
+    /// The answer to a commit is lost: the commit was written, was not written, or will be written later.
     pub(crate) answer_lost: u64,
-    /// A scheduler stands still for a while.
+    /// A scheduler freezes for a while.
     pub(crate) scheduler_freezes: u64,
-    /// A shard is given up for another.
+    /// A scheduler gives a shard up, so that another one can take it.
     pub(crate) shard_moves: u64,
-    /// A worker dies with all it holds.
+    /// A worker dies with all its jobs.
     pub(crate) worker_dies: u64,
-    /// A worker stands still for a while.
+    /// A worker freezes for a while.
     pub(crate) worker_freezes: u64,
     /// A worker hands a job back.
     pub(crate) hands_back: u64,
-    /// A message is lost before it arrives.
+    /// A message is lost.
     pub(crate) message_lost: u64,
-    /// A message takes its time, so that others pass it.
+    /// A message is late, so that others overtake it.
     pub(crate) message_late: u64,
     /// A message arrives twice.
     pub(crate) message_twice: u64,
-    /// A fact that was in the inbox comes again, much later.
+    /// A fact that was in the inbox arrives again much later.
     pub(crate) echo: u64,
-    /// A job is deleted by hand.
+    /// A job is deleted.
     pub(crate) job_lost: u64,
 }
 
 impl Faults {
-    /// Draws how much goes wrong.
+    /// Draws the rates.
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         match dice.below(10) {
             0 => return Self::default(),
-            // Jobs change hands all the time, and the words of earlier holders come late.
+            // Jobs often change their holder, and reports of earlier holders arrive late.
             1 => return Self { hands_back: 150, message_late: 700, echo: 1000, ..Self::default() },
-            // Workers die of their jobs, until the jobs are given up.
+            // Jobs kill their workers until the jobs are given up.
             2 => return Self { worker_dies: 120, ..Self::default() },
             _ => {}
         }
-        // Most faults are absent from most stories, so that each is also seen nearly alone.
+        // Most faults are absent from most stories, so that each fault also occurs nearly alone.
         let present = [25, 50, 90][dice.below(3)];
         let mut rate = |high: u64| if dice.percent(present) { dice.between(1, high) } else { 0 };
         Self {

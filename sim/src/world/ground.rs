@@ -1,4 +1,4 @@
-//! What all processes of the simulated fleet stand on: the store, the time, chance, and whoever watches.
+//! The parts that all simulated processes share: the store, the time, the random numbers and the checks.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
@@ -21,54 +21,52 @@ use crate::guards::Guard;
 
 /// The name of the one queue.
 pub(crate) const QUEUE: &str = "default";
-/// Lines of a story that are kept.
+/// Number of lines of a story that are kept.
 const STORY_MAX: usize = 2_000;
 
-/// See the module.
+/// The shared parts.
 pub(crate) struct Ground {
-    /// Moved by the world alone.
+    /// Only the world moves it.
     pub(crate) clock: Arc<ManualClock>,
-    /// Where the runs live.
+    /// Holds all runs.
     pub(crate) store: MemoryStore,
-    /// The doors of the store behind which the guards stand.
+    /// The way into the store, where guards can be removed.
     pub(crate) desk: Desk,
-    /// Workflow versions, shared as by the shards of a process.
+    /// Workflow versions, shared as between the shards of a process.
     pub(crate) workflows: Workflows,
-    /// All chance of the story.
+    /// Source of all randomness of the story.
     pub(crate) dice: Dice,
-    /// How much goes wrong.
+    /// Rates of faults.
     pub(crate) faults: Faults,
-    /// The guard that is taken away.
+    /// The guard that is removed.
     pub(crate) off: Option<Guard>,
-    /// Messages under way.
+    /// Messages on their way.
     pub(crate) network: Network,
-    /// Looks at everything.
+    /// Runs the checks.
     pub(crate) watch: Watch,
-    /// What the runs are.
+    /// The workflows of the runs.
     pub(crate) plans: HashMap<RunId, Plan>,
-    /// Number of shards.
     pub(crate) shards: u16,
-    /// Bytes of run states that a shard's owner keeps.
+    /// Bytes of run states that the owner of a shard keeps in memory.
     pub(crate) cache_bytes: usize,
-    /// Jobs handed out so far, to whomever.
+    /// Number of jobs handed out so far, to all workers.
     pub(crate) handed_out: u64,
-    /// How often what happened.
+    /// How often each thing happened.
     pub(crate) tally: BTreeMap<String, u64>,
-    /// Commits whose sender gave up on them and which may still arrive.
+    /// Commits that may still arrive although their sender has given up waiting.
     pub(crate) limbo: Vec<(SharedOwner, Commit, Vec<EntryId>)>,
-    /// Steps of the world so far.
+    /// Number of steps of the world so far.
     pub(crate) step: u64,
-    /// The last lines of the story; none when nobody reads it.
+    /// The last lines of the story; `None` when they are not wanted.
     pub(crate) story: Option<VecDeque<String>>,
 }
 
 impl Ground {
-    /// The time.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Every shard.
+    /// All shards.
     pub(crate) fn shards(&self) -> impl Iterator<Item = ShardId> + use<> {
         (0..self.shards).map(ShardId)
     }
@@ -78,7 +76,7 @@ impl Ground {
         *self.tally.entry(what.to_string()).or_default() += 1;
     }
 
-    /// Adds a line to the story, when somebody reads it.
+    /// Adds a line to the story, if it is wanted.
     pub(crate) fn tell(&mut self, line: impl FnOnce() -> String) {
         let (step, now) = (self.step, self.clock.now());
         if let Some(story) = &mut self.story {
@@ -89,18 +87,18 @@ impl Ground {
         }
     }
 
-    /// Whether a fault happens now.
+    /// Returns true if a fault happens now.
     pub(crate) fn strikes(&mut self, rate: fn(&Faults) -> u64) -> bool {
         let rate = rate(&self.faults);
-        // No dice without a rate, so that a story with a fault less differs in that fault alone for longer.
+        // A rate of zero uses no random number. So two stories that differ in one fault stay the same for longer.
         rate > 0 && self.dice.permille(rate)
     }
 }
 
-/// When every story begins.
+/// The time at which every story begins.
 pub(crate) const BEGIN: Timestamp = Timestamp::from_millis(1_754_339_718_000);
 
-/// The answer of the memory store, which never waits when it is not asked to.
+/// Returns the answer of the memory store, which never blocks.
 pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("the memory store answers at once")
 }

@@ -1,5 +1,5 @@
-//! A fleet in one thread: schedulers, workers, a network and a store, moved one small step at a time by chance from one
-//! seed. First everything goes wrong that may; then nothing does any more, and all runs must end.
+//! A simulated fleet in one thread: schedulers, workers, a network and a store. A seed decides each small step. First
+//! faults happen; then they stop, and all runs must end.
 
 mod desk;
 mod execute;
@@ -40,41 +40,40 @@ use network::Network;
 use scheduler::Scheduler;
 use worker::Worker;
 
-/// Rounds without faults within which every run must end; a round is a third of a second.
+/// Rounds after the last fault within which every run must end; a round is a third of a second.
 const QUIET_ROUNDS: u64 = 1_500;
-/// How long a form waits; see `draw`.
+/// Time until a form expires; see `draw`.
 const FORM_WAIT: Duration = Duration::from_secs(3600);
-/// The longest step of the clock: shorter than what leases are renewed in.
+/// The longest step of the clock; shorter than the interval in which leases are renewed.
 const TICK: Duration = Duration::from_millis(900);
 
-/// What became of a story.
+/// The result of a story.
 #[derive(Debug, Clone)]
 pub struct Verdict {
-    /// Its seed.
     pub seed: u64,
-    /// The invariant that broke, if one did.
+    /// The invariant that was broken, if any.
     pub violation: Option<Violation>,
-    /// A number that two stories share when they went the same way.
+    /// A checksum: two stories with the same course have the same one.
     pub digest: u64,
-    /// How often what happened.
+    /// How often each thing happened.
     pub tally: BTreeMap<String, u64>,
-    /// Its last lines, when it was told.
+    /// The last lines of the story, if they were wanted.
     pub story: Vec<String>,
 }
 
-/// How to simulate.
+/// Settings of a simulation.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// What is drawn and done.
+    /// Features of the workflows and the world.
     pub features: Features,
-    /// The guard that is taken away.
+    /// The guard that is removed.
     pub off: Option<Guard>,
-    /// Whether the story is told.
+    /// Whether to record the lines of the story.
     pub tells: bool,
 }
 
 impl Settings {
-    /// Plain graphs without this guard: what it is there for shows soonest where little else happens.
+    /// Settings for plain graphs without this guard: its absence shows soonest where little else happens.
     pub fn without(guard: Guard) -> Self {
         Self { features: Features::PLAIN, off: Some(guard), tells: false }
     }
@@ -86,7 +85,7 @@ impl Default for Settings {
     }
 }
 
-/// Plays the story of a seed: the same one every time.
+/// Simulates the story of a seed. It is the same every time.
 pub fn simulate(seed: u64, settings: Settings) -> Verdict {
     let mut world = World::new(seed, settings);
     world.submit();
@@ -110,7 +109,7 @@ struct World {
     schedulers: Vec<Scheduler>,
     workers: Vec<Worker>,
     runs: Vec<RunId>,
-    /// Runs that are still to be submitted.
+    /// Number of runs that are still to be submitted.
     to_come: usize,
 }
 
@@ -121,7 +120,7 @@ impl World {
         let shards = 1 + u16::from(dice.percent(40));
         let store = MemoryStore::with(clock.clone(), shards, 100_000);
         let faults = Faults::draw(&mut dice);
-        // A cache that holds nothing: every run is loaded anew for every batch.
+        // With this cache, which keeps nothing, every run is loaded again for every batch.
         let cache_bytes = if dice.percent(25) { 1 } else { 1 << 20 };
         let (schedulers, workers, to_come) = (1 + dice.below(3), 1 + dice.below(3), 1 + dice.below(5));
         let ground = Ground {
@@ -153,7 +152,7 @@ impl World {
         }
     }
 
-    /// Somebody submits one more of the story's runs.
+    /// Submits one more of the story's runs.
     fn submit(&mut self) {
         if self.to_come == 0 {
             return;
@@ -179,7 +178,9 @@ impl World {
             "options": {"max_execution_time_s": 1_000_000, "inline_bytes_max": plan.inline_bytes_max}});
         let head = match wire::fact::parse_start(&head.to_string()) {
             Ok(tidemill_common::machine::Fact::Start(head)) => *head,
-            Ok(_) | Err(_) => return ground.watch.found("SIM-13", "the head of a run cannot be read".into()),
+            Ok(_) | Err(_) => {
+                return ground.watch.found("SIM-13", "the start of a run cannot be read".into());
+            }
         };
         let new = NewRun {
             id,
@@ -201,7 +202,7 @@ impl World {
         self.runs.push(id);
     }
 
-    /// One small step of somebody.
+    /// Lets a random process do one small step.
     fn step(&mut self) {
         self.ground.step += 1;
         match self.ground.dice.below(100) {
@@ -226,7 +227,7 @@ impl World {
         self.pass(Duration::from_millis(ms));
     }
 
-    /// Somebody from outside does something, or something breaks.
+    /// Lets a person act, or a fault happen.
     fn meddle(&mut self) {
         if self.ground.strikes(|f| f.echo) {
             self.ground.echo();
@@ -259,7 +260,7 @@ impl World {
         }
     }
 
-    /// Time passes, in steps short enough for whoever is awake to show a sign of life.
+    /// Moves the clock, in steps so short that every process that is awake can renew its leases.
     fn pass(&mut self, time: Duration) {
         let mut left = time;
         while !left.is_zero() {
@@ -271,13 +272,13 @@ impl World {
         }
     }
 
-    /// From now on nothing goes wrong. Everything must come to its end within a bound.
+    /// Ends all faults. Every run must now end within a limited number of rounds.
     fn come_to_rest(&mut self) {
         self.ground.faults = Faults::default();
         while self.to_come > 0 {
             self.submit();
         }
-        self.ground.tell(|| "from now on nothing goes wrong".to_string());
+        self.ground.tell(|| "no more faults from now on".to_string());
         for round in 0..QUIET_ROUNDS {
             if self.ground.watch.violation.is_some() {
                 return;
@@ -292,7 +293,7 @@ impl World {
                 self.deliver();
             }
             self.ground.arrive_late();
-            // Forms that nobody answers wait for an hour.
+            // Forms without an answer expire after an hour.
             let is_long = self.features.forms && round % 50 == 49;
             self.ground.everybody_acts(&self.runs, is_long);
             self.pass(if is_long { FORM_WAIT / 2 } else { Duration::from_millis(333) });
@@ -309,7 +310,7 @@ impl World {
             && self.ground.leftovers().is_empty()
     }
 
-    /// Nothing is given up that nobody was told of.
+    /// Checks that everything that was given up is a job, whose run got its failure.
     fn look_around(&mut self) {
         for shard in self.ground.shards() {
             for dead in self.ground.store.dead(shard) {
@@ -322,12 +323,12 @@ impl World {
 }
 
 impl Ground {
-    /// A commit whose sender has given up on it may still arrive.
+    /// Keeps a commit that may still arrive although its sender has given up waiting.
     fn hold_up(&mut self, owner: SharedOwner, commit: Commit, facts: Vec<EntryId>) {
         self.limbo.push((owner, commit, facts));
     }
 
-    /// One of the commits that were held up arrives.
+    /// Lets one of the delayed commits arrive.
     fn arrive_late(&mut self) {
         if self.limbo.is_empty() {
             return;
@@ -343,7 +344,7 @@ impl Ground {
         }
     }
 
-    /// What is there that should not be when everything has ended; empty when nothing is.
+    /// Describes what is left although everything has ended; empty if nothing is left.
     fn leftovers(&self) -> String {
         let mut left = String::new();
         for shard in self.shards() {

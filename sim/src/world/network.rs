@@ -1,4 +1,4 @@
-//! Messages on their way from workers to the store: lost, late, out of order, twice.
+//! Messages from workers to the store. They can be lost, late, out of order or doubled.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use tidemill_common::store::{Accepted, Completion, Jobs};
 use super::ground::{Ground, at_once};
 use crate::script::AttemptName;
 
-/// Facts that are remembered, to come again.
+/// Number of facts that are remembered, to arrive again.
 const ECHOES_MAX: usize = 32;
 
-/// Something a worker sends.
+/// A message of a worker.
 #[derive(Debug, Clone)]
 pub(crate) enum Message {
-    /// A sign of life or a piece of text.
+    /// A report of progress or a piece of text.
     Report(RunId, &'static str, String),
     /// A result.
     Result(Box<HandIn>),
@@ -26,21 +26,21 @@ pub(crate) enum Message {
 /// A result on its way.
 #[derive(Debug, Clone)]
 pub(crate) struct HandIn {
-    /// Where it belongs.
+    /// The shard of the job.
     pub(crate) shard: ShardId,
-    /// The job's queue.
+    /// The queue of the job.
     pub(crate) queue: Arc<str>,
-    /// Which worker waits for the answer, in which of its lives, and for which of its jobs.
+    /// The worker that waits for the answer, which of its lives, and for which of its jobs.
     pub(crate) sender: (usize, u32, u64),
     /// The worker's name as a consumer.
     pub(crate) consumer: String,
     /// The result.
     pub(crate) completion: Completion,
-    /// The attempt, when this says that nobody could bring a result of it.
+    /// The attempt, if this gives it up because no worker could return a result.
     pub(crate) gives_up: Option<AttemptName>,
 }
 
-/// Messages under way.
+/// Messages on their way.
 #[derive(Debug, Default)]
 pub(crate) struct Network {
     due: BTreeMap<(Timestamp, u64), Message>,
@@ -49,14 +49,14 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// True when nothing is under way.
+    /// Returns true if no message is on its way.
     pub(crate) fn is_empty(&self) -> bool {
         self.due.is_empty()
     }
 }
 
 impl Ground {
-    /// Puts a message on its way. True when it will arrive.
+    /// Sends a message: it may be lost, late or doubled.
     pub(crate) fn send(&mut self, message: Message) {
         if self.strikes(|f| f.message_lost) {
             self.count("messages lost");
@@ -64,7 +64,7 @@ impl Ground {
         }
         let copies = if self.strikes(|f| f.message_twice) { 2 } else { 1 };
         for _ in 0..copies {
-            // Some are passed by a few others, some come when their sender has long lost the job.
+            // A few messages may overtake it, or its sender may have lost the job long ago when it arrives.
             let late =
                 if self.strikes(|f| f.message_late) { [300, 3_000, 15_000][self.dice.below(3)] } else { 0 };
             let late = self.dice.between(0, late);
@@ -74,7 +74,7 @@ impl Ground {
         }
     }
 
-    /// Delivers one of the messages that are due, any of them; answers what became of a result.
+    /// Delivers one of the due messages, chosen at random. For a result, returns the sender and the answer.
     pub(crate) fn deliver(&mut self) -> Option<((usize, u32, u64), Accepted)> {
         let now = self.now();
         let due: Vec<(Timestamp, u64)> =
@@ -124,7 +124,7 @@ impl Ground {
         self.remember(run, kind, body);
     }
 
-    /// Keeps a fact, to come again.
+    /// Remembers a fact, so that it can arrive again.
     pub(crate) fn remember(&mut self, run: RunId, kind: &'static str, body: String) {
         if self.network.past.len() >= ECHOES_MAX {
             let at = self.dice.below(ECHOES_MAX);
@@ -133,9 +133,9 @@ impl Ground {
         self.network.past.push((run, kind, body));
     }
 
-    /// A fact of the past comes again.
+    /// Lets an old fact arrive again.
     pub(crate) fn echo(&mut self) {
-        // Rather what is said of runs that go on; a run that is over listens to nothing.
+        // Prefer facts of open runs; a run that has ended ignores all facts.
         let is_open = |it: &&(RunId, &'static str, String)| !self.watch.is_over(&it.0);
         let open: Vec<_> = self.network.past.iter().filter(is_open).cloned().collect();
         let past = if self.dice.percent(90) { &open } else { &self.network.past };

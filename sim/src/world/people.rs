@@ -1,4 +1,4 @@
-//! What people do to runs: they answer forms as the script says, pause, resume and stop.
+//! Actions of people: they answer forms as the script says, and pause, resume and stop runs.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::RunId;
@@ -11,7 +11,7 @@ use crate::features::Features;
 use crate::script::FormFate;
 
 impl Ground {
-    /// Somebody does something to one of these runs, or nobody does.
+    /// Acts on one of these runs, or does nothing.
     pub(crate) fn somebody_acts(&mut self, runs: &[RunId], features: Features) {
         let Some(run) = self.dice.pick(runs).copied() else { return };
         if features.forms && self.dice.percent(30) {
@@ -26,7 +26,7 @@ impl Ground {
         if features.pauses && self.dice.percent(10) {
             self.command(run, &RunCommand::new(kind::RESUME, "{}".into()));
         }
-        // Most stories have no stop, since it cuts them short.
+        // Most stories have no stop, because it cuts them short.
         if features.stops
             && self.dice.permille(8)
             && self.command(run, &RunCommand::new(kind::STOP, stop_body("enough")))
@@ -36,10 +36,10 @@ impl Ground {
         }
     }
 
-    /// Whatever waits for a person gets what it waits for, unless the script says that nobody cares.
+    /// Answers all that waits for a person, except the forms that expire in the script.
     ///
-    /// A form waits as well while the rest of its run is at work. Before a long time passes such forms are answered
-    /// too: otherwise the time of one would be over, against the script, in a run that is at work for longer.
+    /// A form may wait while other nodes of its run are working. Before a long time passes such forms are answered too:
+    /// otherwise they could expire against the script in a run that works for longer.
     pub(crate) fn everybody_acts(&mut self, runs: &[RunId], is_long_time_next: bool) {
         for run in runs {
             let fields = at_once(self.store.run_fields(*run)).ok().flatten().unwrap_or_default();
@@ -57,15 +57,15 @@ impl Ground {
         let sent = at_once(self.store.send_command(run, command));
         let is_accepted = matches!(sent, Ok(Sent::Accepted));
         if is_accepted {
-            self.tell(|| format!("somebody tells {run}: {} {}", command.kind, command.body));
+            self.tell(|| format!("a person commands {run}: {} {}", command.kind, command.body));
         }
         is_accepted
     }
 
-    /// Answers the pending forms of a run; answers how many are pending.
+    /// Answers the pending forms of a run. Returns the number of pending forms.
     fn answer_forms(&mut self, run: RunId) -> usize {
         let mut pauses = at_once(self.store.pauses(run)).unwrap_or_default();
-        // The fields of a hash come in no particular order, and a story in one.
+        // The fields of a hash have no order, but a story must have one.
         pauses.sort();
         let mut pending = 0;
         for (id, text) in pauses.into_iter().filter(|(id, _)| !id.ends_with(":answer")) {
@@ -84,7 +84,7 @@ impl Ground {
             let answer = PauseAnswer { key: None, record, fact: fact.clone() };
             let answered = at_once(self.store.answer_pause(run, &id, &answer));
             if matches!(answered, Ok(Answered::Accepted)) {
-                self.tell(|| format!("somebody answers {fact} of {run}"));
+                self.tell(|| format!("a person answers {fact} of {run}"));
                 self.count("forms answered");
                 self.remember(run, kind::ANSWER, fact);
             }

@@ -1,5 +1,5 @@
-//! Taking away guards that sit in the engine's step: what they would have compared is made equal before it gets there,
-//! which is the same as not comparing, and leaves the production code alone.
+//! Removes guards inside the engine's step without changing production code: it makes the values equal that the guard
+//! would have compared.
 
 use serde_json::Value as Json;
 use tidemill_common::ids::FramePath;
@@ -9,7 +9,7 @@ use tidemill_scheduler::shards::run_cache::RunCache;
 
 use crate::guards::Guard;
 
-/// Rewrites workers' reports so that the guard that is off finds nothing wrong with them.
+/// Rewrites workers' reports so that the removed guard finds nothing wrong.
 pub(crate) fn twist(inputs: &mut [Input], cache: &RunCache, off: Option<Guard>) {
     if !matches!(off, Some(Guard::Job | Guard::Delivery)) {
         return;

@@ -1,4 +1,4 @@
-//! A scheduler: it lives, dies, stands still, and has shards whose wheels it turns.
+//! A simulated scheduler: it lives, dies, freezes, and owns shards.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use super::wheel::{End, Wheel};
 const LEASE: Duration = Duration::from_millis(limits::SHARD_LEASE_MS);
 const RENEW: Duration = Duration::from_millis(limits::SHARD_RENEW_MS);
 
-/// See the module.
+/// A scheduler with the shards that it owns.
 pub(crate) struct Scheduler {
     number: usize,
     life: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// One that has no shard yet.
+    /// Creates a scheduler without shards.
     pub(crate) fn new(number: usize) -> Self {
         Self { number, life: 1, frozen_until: None, renewed_at: Timestamp::default(), owned: BTreeMap::new() }
     }
@@ -35,7 +35,7 @@ impl Scheduler {
         format!("s{}.{}", self.number, self.life)
     }
 
-    /// Whether it does anything at this moment; one whose time has come wakes up.
+    /// Returns true if the scheduler is running now; wakes it up when its time has come.
     fn is_awake(&mut self, ground: &mut Ground) -> bool {
         if self.frozen_until.is_some_and(|until| until > ground.now()) {
             return false;
@@ -43,7 +43,7 @@ impl Scheduler {
         if self.frozen_until.take().is_some() {
             let id = self.id();
             ground.tell(|| format!("{id} wakes up"));
-            // It does not know that it slept: what it had at hand goes out first.
+            // It does not know that it was frozen: it first sends what it had computed.
             if ground.dice.percent(70) {
                 self.on_some_wheel(ground, Wheel::send);
             }
@@ -51,7 +51,7 @@ impl Scheduler {
         true
     }
 
-    /// What goes on by the clock: leases are renewed, and what is lost is let go.
+    /// Work by the clock: renews leases and releases shards that are lost.
     pub(crate) fn tick(&mut self, ground: &mut Ground) {
         if !self.is_awake(ground) || self.renewed_at.plus(RENEW) > ground.now() {
             return;
@@ -61,13 +61,13 @@ impl Scheduler {
         let lost = at_once(ground.store.renew(&shards, &self.id(), LEASE)).unwrap_or_default();
         for shard in lost {
             let id = self.id();
-            ground.tell(|| format!("{id} hears that it lost shard {shard}"));
+            ground.tell(|| format!("{id} learns that it lost shard {shard}"));
             ground.count("leases lost");
             self.owned.remove(&shard);
         }
     }
 
-    /// Does one thing, or suffers one.
+    /// Does one thing, or has a fault.
     pub(crate) fn turn(&mut self, ground: &mut Ground) {
         if !self.is_awake(ground) {
             return;
@@ -77,13 +77,13 @@ impl Scheduler {
             return self.die(ground);
         }
         if ground.strikes(|f| f.scheduler_freezes) {
-            // Between computing a commit and sending it, more often than not.
+            // In most cases this is between computing a commit and sending it.
             if ground.dice.percent(70) {
                 self.on_some_wheel(ground, Wheel::read);
                 self.on_some_wheel(ground, Wheel::compute);
             }
             let ms = ground.dice.between(100, 15_000);
-            ground.tell(|| format!("{id} stands still for {ms} ms"));
+            ground.tell(|| format!("{id} freezes for {ms} ms"));
             ground.count("schedulers frozen");
             self.frozen_until = Some(ground.now().plus(Duration::from_millis(ms)));
             return;
@@ -103,7 +103,7 @@ impl Scheduler {
         }
     }
 
-    /// Does all there is to do, without faults.
+    /// Does all pending work, without faults.
     pub(crate) fn settle(&mut self, ground: &mut Ground) {
         self.frozen_until = None;
         self.look_around(ground);
@@ -130,7 +130,7 @@ impl Scheduler {
         let Some(wheel) = self.owned.get_mut(&shard) else { return };
         let Err(end) = step(wheel, ground) else { return };
         let id = self.id();
-        ground.tell(|| format!("{id} lets go of shard {shard}: {end:?}"));
+        ground.tell(|| format!("{id} releases shard {shard}: {end:?}"));
         match end {
             End::Died => self.die(ground),
             End::LetGo => {
@@ -139,7 +139,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes shards that are free, and its own again that it let go of.
+    /// Takes free shards, also those that it released before.
     fn look_around(&mut self, ground: &mut Ground) {
         for shard in ground.shards() {
             if self.owned.contains_key(&shard) {
@@ -162,7 +162,7 @@ impl Scheduler {
         }
     }
 
-    /// Gives a shard up for somebody else, its computed commits with it.
+    /// Gives up a shard together with its computed commits, so that another scheduler can take it.
     fn give_up_one(&mut self, ground: &mut Ground) {
         let shards: Vec<ShardId> = self.owned.keys().copied().collect();
         let Some(shard) = ground.dice.pick(&shards) else { return };

@@ -1,12 +1,12 @@
-//! Stories of documents that are written by hand, where the drawn ones come to something too seldom.
+//! Stories of handwritten documents, for cases that drawn ones reach too rarely.
 
 use serde_json::Value as Json;
 
 use super::*;
 use crate::script::{FormFate, Script};
 
-/// A form beside an iteration whose items take one round or more each: the run waits for the form alone only after all
-/// of them.
+/// A form beside an iteration whose items take at least one round each. The run waits for the form alone only after all
+/// items.
 fn a_form_beside_many_items(items: usize) -> Json {
     let node = |id: &str, mut data: Json| {
         data["title"] = id.into();
@@ -54,11 +54,11 @@ fn a_form_beside_many_items(items: usize) -> Json {
 }
 
 #[test]
-fn a_form_comes_to_what_the_script_says_however_long_the_rest_of_its_run_is_at_work() {
+fn a_form_is_answered_as_scripted_even_if_its_run_works_for_long() {
     for seed in 0..8 {
         let mut world = World::new(seed, Settings::default());
         world.to_come = 0;
-        // More rounds of work than the form has time.
+        // The work takes more rounds than the time of the form.
         let mut drawn = a_form_beside_many_items(200);
         let script = Script::new(seed, 0);
         let is_answered = script.form("", "n1") != FormFate::Expires;
@@ -69,6 +69,6 @@ fn a_form_comes_to_what_the_script_says_however_long_the_rest_of_its_run_is_at_w
         assert_eq!(watch.violation, None, "seed {seed}");
         let happened = |what: &str| tally.contains_key(what);
         assert_eq!(happened("forms answered"), is_answered, "seed {seed}");
-        assert_eq!(happened("told node_run_human_input_form_timeout"), !is_answered, "seed {seed}");
+        assert_eq!(happened("event node_run_human_input_form_timeout"), !is_answered, "seed {seed}");
     }
 }

@@ -1,5 +1,5 @@
-//! The loop of one shard, as `scheduler/src/drive/` has it, cut at every place where its owner may be stopped: facts
-//! read, a commit computed, a commit sent, its answer heard. Deciding is the scheduler's own code.
+//! The loop of one shard, as in `scheduler/src/drive/`, cut at every place where its owner may stop: facts are read, a
+//! commit is computed, sent, and answered. The decisions are made by the scheduler's own code.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -21,21 +21,21 @@ use super::ground::{Ground, QUEUE, at_once};
 use super::sabotage;
 use crate::guards::Guard;
 
-/// Facts that wait in memory before reading pauses.
+/// Number of facts waiting in memory at which reading pauses.
 const QUEUE_MAX: usize = 512;
-/// Timers looked at in one go.
+/// Timers read at once.
 const TIMERS_MAX: usize = 64;
 
-/// Why a wheel stops.
+/// Why the loop of a shard ends.
 #[derive(Debug)]
 pub(crate) enum End {
     /// Its scheduler is dead.
     Died,
-    /// The shard is another's, or must be taken anew; what is in memory of it is void.
+    /// Another scheduler owns the shard, or it must be taken again. Its data in memory is not valid any more.
     LetGo,
 }
 
-/// See the module.
+/// The loop of one shard with its state in memory.
 pub(crate) struct Wheel {
     id: String,
     shard: ShardId,
@@ -43,21 +43,21 @@ pub(crate) struct Wheel {
     number: u64,
     owner: SharedOwner,
     read_to: EntryId,
-    /// Everything that was in the inbox at this moment has been read.
+    /// All facts that were in the inbox at this time have been read.
     read_all_at: Timestamp,
     queue: VecDeque<Input>,
     cache: RunCache,
     changed: Changed,
-    /// Computed, not sent: the one that is on its way in the real loop, and the next.
+    /// Computed but not sent: in the real loop, one commit is on its way and the next is computed.
     computed: VecDeque<(Batch, Vec<EntryId>)>,
-    /// Jobs that one look missed.
+    /// Jobs that one check found missing.
     suspects: BTreeSet<(RunId, EntryId)>,
-    /// Jobs that two looks missed, and when.
+    /// Jobs that two checks found missing, and when.
     lost: (Timestamp, Vec<Input>),
 }
 
 impl Wheel {
-    /// A wheel that has read nothing.
+    /// Creates a loop that has read nothing.
     pub(crate) fn new(id: String, owner: SharedOwner, cache_bytes: usize) -> Self {
         let claim = owner.borrow().claim().clone();
         Self {
@@ -77,7 +77,7 @@ impl Wheel {
         }
     }
 
-    /// Reads facts behind the last one that was read.
+    /// Reads facts after the last one that was read.
     pub(crate) fn read(&mut self, ground: &mut Ground) -> Result<(), End> {
         if self.queue.len() >= QUEUE_MAX {
             return Ok(());
@@ -89,7 +89,7 @@ impl Wheel {
         if facts.len() < count {
             self.read_all_at = began;
         } else if let Some(last) = facts.last() {
-            // There is more, but nothing of the time before this one.
+            // There are more facts, but none from before this time.
             let before = i64::try_from(last.entry.major).unwrap_or(i64::MAX / 1000).saturating_sub(1);
             self.read_all_at = self.read_all_at.max(Timestamp::from_millis(before).min(began));
         }
@@ -100,10 +100,10 @@ impl Wheel {
         Ok(())
     }
 
-    /// Puts timers into the queue when every fact of their time has been read.
+    /// Puts due timers into the queue after all facts of their time have been read.
     pub(crate) fn take_due_timers(&mut self, ground: &mut Ground) -> Result<(), End> {
         let is_quiet = self.queue.is_empty() && self.computed.is_empty();
-        // Reading them twice is allowed, and happens while facts keep coming.
+        // Reading timers twice is allowed, and happens while facts keep arriving.
         if !is_quiet && ground.dice.percent(80) {
             return Ok(());
         }
@@ -117,7 +117,7 @@ impl Wheel {
         Ok(())
     }
 
-    /// Computes the next commit, while one at most is computed already.
+    /// Computes the next commit, while at most one other is computed.
     pub(crate) fn compute(&mut self, ground: &mut Ground) -> Result<(), End> {
         if self.computed.len() >= 2 {
             return Ok(());
@@ -178,7 +178,7 @@ impl Wheel {
         }
     }
 
-    /// Sends the oldest computed commit. Whoever sends it may die of it, or never hear of it again.
+    /// Sends the oldest computed commit. The scheduler may die while sending, or never get an answer.
     pub(crate) fn send(&mut self, ground: &mut Ground) -> Result<(), End> {
         let Some((mut batch, entries)) = self.computed.pop_front() else { return Ok(()) };
         let mut commit = std::mem::take(&mut batch.commit);
@@ -211,7 +211,7 @@ impl Wheel {
                 return Err(End::LetGo);
             }
         } else if ground.dice.percent(50) {
-            ground.tell(|| format!("commit {} of {} is held up on its way", commit.number, self.id));
+            ground.tell(|| format!("commit {} of {} is delayed on its way", commit.number, self.id));
             ground.hold_up(self.owner.clone(), commit, entries);
         }
         if dies {
@@ -224,7 +224,7 @@ impl Wheel {
         Ok(())
     }
 
-    /// The commit is written: memory and store are held against each other where nothing newer is computed.
+    /// After a written commit, compares memory and store for the runs that no newer commit has changed.
     fn after(&mut self, batch: &Batch, ground: &mut Ground) {
         let busy: Vec<RunId> =
             self.computed.iter().flat_map(|(batch, _)| batch.touched.iter().copied()).collect();
@@ -239,7 +239,7 @@ impl Wheel {
         self.cache.settle(&batch.written, &busy);
     }
 
-    /// Looks for jobs that nobody has, or trims what is applied.
+    /// Looks for lost jobs, or removes applied facts from the inbox.
     pub(crate) fn keep_house(&mut self, ground: &mut Ground) -> Result<(), End> {
         if ground.dice.percent(20) {
             return at_once(ground.store.trim_inbox(self.shard, self.epoch)).map_err(|_| End::LetGo);
@@ -273,7 +273,7 @@ impl Wheel {
             } else if !self.suspects.remove(&key) {
                 self.suspects.insert(key);
             } else {
-                ground.tell(|| format!("{} finds job {} of {run} gone", self.id, job.entry));
+                ground.tell(|| format!("{} finds that job {} of {run} is lost", self.id, job.entry));
                 ground.count("jobs found gone");
                 self.lost.0 = ground.now();
                 self.lost.1.push(Input::Lost(run, job));
@@ -282,7 +282,7 @@ impl Wheel {
     }
 }
 
-/// The jobs that a run waits for.
+/// Returns the jobs that a run waits for.
 fn open_jobs(run: &RunState) -> Vec<JobLost> {
     let of_frame =
         |(path, frame): (&tidemill_common::ids::FramePath, &tidemill_common::machine::run::Frame)| {

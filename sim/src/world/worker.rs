@@ -1,5 +1,5 @@
-//! A worker: it takes jobs, tells of them, hands results in, and may die or stand still with them in its hands. What it
-//! makes of a job is in the script, or, for a pure node, what the engine's own code makes of it.
+//! A simulated worker: it takes jobs, reports progress, sends results, and may die or freeze while it holds jobs.
+//! Results come from the script, or for a pure node from the engine's own code.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use super::network::{HandIn, Message};
 use crate::guards::Guard;
 
 const LEASE: Duration = Duration::from_millis(limits::JOB_LEASE_MS);
-/// A job that was handed back shows no sign of life at all; no other is silent for so long.
+/// No job is silent for so long. Only a job that was handed back can be taken over at once.
 const HANDED_BACK: Duration = Duration::from_secs(365 * 24 * 3600);
-/// Time after which a result that was not answered is sent again.
+/// Time after which a result without an answer is sent again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Jobs that it runs at once.
+/// Number of jobs that it runs at once.
 const PERMITS: usize = 3;
 
-/// See the module.
+/// A worker with the jobs that it holds.
 pub(crate) struct Worker {
     number: usize,
     life: u32,
@@ -39,16 +39,16 @@ struct Held {
     job: Job,
     name: JobName,
     started_at: Timestamp,
-    /// What it will come to; made when it is first needed.
+    /// The result; computed when it is first needed.
     result: Option<Result>,
-    /// Bytes of its text that were told.
-    told: usize,
-    /// When its result was sent last.
+    /// Bytes of the text that were sent.
+    sent: usize,
+    /// Time when the result was last sent.
     sent_at: Option<Timestamp>,
 }
 
 impl Worker {
-    /// One that holds nothing.
+    /// Creates a worker without jobs.
     pub(crate) fn new(number: usize, now: Timestamp) -> Self {
         Self { number, life: 1, awake_since: now, frozen_until: None, beaten_at: now, held: BTreeMap::new() }
     }
@@ -65,7 +65,7 @@ impl Worker {
             let consumer = self.consumer();
             ground.tell(|| format!("{consumer} wakes up"));
             self.awake_since = ground.now();
-            // It does not know that it slept: what it had at hand goes out before it hears what it lost.
+            // It does not know that it was frozen: it first sends what it has, and then learns which jobs it lost.
             if ground.dice.percent(60) {
                 self.work(ground);
             }
@@ -73,7 +73,7 @@ impl Worker {
         true
     }
 
-    /// What goes on by the clock: the heartbeat, which also says what is lost.
+    /// Work by the clock: the heartbeat, which also returns the jobs that are lost.
     pub(crate) fn tick(&mut self, ground: &mut Ground) {
         if !self.is_awake(ground) || self.beaten_at.plus(LEASE / 3) > ground.now() {
             return;
@@ -85,14 +85,14 @@ impl Worker {
                 self.held.values().filter(of_shard).map(|it| it.delivered.entry).collect();
             let lost =
                 at_once(ground.store.heartbeat(shard, QUEUE, &self.consumer(), &entries)).unwrap_or_default();
-            // A result that is on its way is not called back.
+            // A result that is on its way cannot be taken back.
             self.held.retain(|_, it| {
                 it.sent_at.is_some() || it.delivered.shard != shard || !lost.contains(&it.delivered.entry)
             });
         }
     }
 
-    /// Does one thing, or suffers one.
+    /// Does one thing, or has a fault.
     pub(crate) fn turn(&mut self, ground: &mut Ground) {
         if !self.is_awake(ground) {
             return;
@@ -106,7 +106,7 @@ impl Worker {
         }
         if ground.strikes(|f| f.worker_freezes) {
             let ms = ground.dice.between(100, 30_000);
-            ground.tell(|| format!("{consumer} stands still for {ms} ms"));
+            ground.tell(|| format!("{consumer} freezes for {ms} ms"));
             ground.count("workers frozen");
             self.frozen_until = Some(ground.now().plus(Duration::from_millis(ms)));
             return;
@@ -121,7 +121,7 @@ impl Worker {
         }
     }
 
-    /// Does all there is to do, without faults.
+    /// Does all pending work, without faults.
     pub(crate) fn settle(&mut self, ground: &mut Ground) {
         self.frozen_until = None;
         self.take_over(ground);
@@ -131,7 +131,7 @@ impl Worker {
         }
     }
 
-    /// An answer to a result has come.
+    /// Handles the answer to a result.
     pub(crate) fn answered(&mut self, life: u32, slot: u64, accepted: Accepted) {
         match accepted {
             _ if life != self.life => {}
@@ -162,7 +162,7 @@ impl Worker {
         if ground.off == Some(Guard::TakeOver) || self.held.len() >= PERMITS {
             return;
         }
-        // In the first lease after its own start all jobs may look abandoned, since it could not see anybody's signs.
+        // During one lease after its start all jobs may look abandoned, because it could not see heartbeats before.
         let idle = if self.awake_since.plus(LEASE) <= ground.now() { LEASE } else { HANDED_BACK };
         for shard in ground.shards() {
             let taken = at_once(ground.store.take_over(shard, QUEUE, &self.consumer(), idle, 1));
@@ -194,44 +194,44 @@ impl Worker {
             },
         };
         let started_at = ground.now();
-        let held = Held { delivered, job, name, started_at, result: None, told: 0, sent_at: None };
+        let held = Held { delivered, job, name, started_at, result: None, sent: 0, sent_at: None };
         self.held.insert(ground.handed_out, held);
     }
 
-    /// Goes on with one of its jobs.
+    /// Continues one of its jobs.
     fn work(&mut self, ground: &mut Ground) {
         let slots: Vec<u64> = self.held.keys().copied().collect();
         let Some(&slot) = ground.dice.pick(&slots) else { return };
         match ground.dice.below(8) {
-            0 => self.tell_started(slot, ground),
-            1..=5 => self.tell_piece(slot, ground),
+            0 => self.report_started(slot, ground),
+            1..=5 => self.report_piece(slot, ground),
             6 => {}
             _ => self.hand_in(slot, ground),
         }
     }
 
-    fn tell_started(&mut self, slot: u64, ground: &mut Ground) {
+    fn report_started(&mut self, slot: u64, ground: &mut Ground) {
         let Some(held) = self.held.get(&slot).filter(|held| held.sent_at.is_none()) else { return };
         let report = Report::Started { at: held.started_at };
         ground.send(Message::Report(held.job.run, report.kind(), report.to_json(&held.name)));
     }
 
-    /// Tells a piece of its text, of any length.
-    fn tell_piece(&mut self, slot: u64, ground: &mut Ground) {
+    /// Sends a piece of its text, of random length.
+    fn report_piece(&mut self, slot: u64, ground: &mut Ground) {
         let Some(held) = self.held.get_mut(&slot).filter(|held| held.sent_at.is_none()) else { return };
         let result = held
             .result
             .get_or_insert_with(|| execute::run(&held.job, &held.name, held.delivered.shard, slot, ground));
         let Some((selector, text)) = &result.streams else { return };
-        let left = text.get(held.told..).unwrap_or_default();
+        let left = text.get(held.sent..).unwrap_or_default();
         let letters = 1 + ground.dice.below(12);
         let piece: String = left.chars().take(letters).collect();
         if piece.is_empty() {
             return;
         }
-        let (started_at, offset) = (held.started_at, held.told as u64);
+        let (started_at, offset) = (held.started_at, held.sent as u64);
         let report = Report::Chunk { started_at, selector: selector.clone(), offset, text: piece.clone() };
-        held.told += piece.len();
+        held.sent += piece.len();
         ground.send(Message::Report(held.job.run, report.kind(), report.to_json(&held.name)));
     }
 

@@ -1,4 +1,4 @@
-//! Stories of the simulated fleet: they end as they must, and no longer do once a guard is taken away.
+//! Stories of the simulated fleet: they end as expected, and some fail when a guard is removed.
 
 mod guards;
 mod seeds;

@@ -1,5 +1,5 @@
-//! `tidemill dev`: everything on one machine until Ctrl-C, with an app per file. Keys, apps and data stay the same from
-//! one time to the next.
+//! `tidemill dev`: runs everything on one machine until Ctrl-C, with one app per file. Keys, apps and data are kept for
+//! the next start.
 
 mod welcome;
 
@@ -21,15 +21,15 @@ pub(super) struct Arguments {
     /// Workflow files; each becomes an app
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// A Redis that is there already, instead of one of its own
+    /// Use this Redis instead of a private one
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
     #[command(flatten)]
     folder: FolderArgs,
-    /// Where the API listens [default: scheduler.listen of the settings, else 127.0.0.1:8700]
+    /// Address for the API [default: scheduler.listen of the settings, else 127.0.0.1:8700]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// How many workers
+    /// Number of workers
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     workers: u8,
     #[command(flatten)]
@@ -76,14 +76,15 @@ async fn serve(
     console.text(welcome::text(&target, workflows, &apps))?;
     tokio::select! {
         () = interrupts.next() => {
-            console.note("stopping; Ctrl-C again does not wait for what runs");
+            console.note("stopping; press Ctrl-C again to stop without waiting for running nodes");
             Ok(Exit::Succeeded)
         }
-        why = stack.broken() => Err(Error::Failed(format!("{why}; start `tidemill dev` again, its data is kept"))),
+        why = stack.broken() => Err(Error::Failed(format!("{why}; start `tidemill dev` again, its data is still there"))),
     }
 }
 
-/// Publishes every file under the app it had before, if that still exists; gives the apps in the order of the files.
+/// Publishes each file as the next version of its earlier app, if that still exists, otherwise as a new app. Returns
+/// the apps in the order of the files.
 async fn publish_all(
     client: &Client,
     folder: &DataFolder,
@@ -110,7 +111,7 @@ async fn publish_all(
         let text = |name: &str| answer[name].as_str().map(String::from);
         let app = AppOfFile {
             id: text("id").or_else(|| before.as_ref().map(|app| app.id.clone())).unwrap_or_default(),
-            // A key is told once; a new version keeps it.
+            // The scheduler sends a key only once; a new version keeps the key.
             key: text("key").or(before.map(|app| app.key)).unwrap_or_default(),
         };
         known.insert(path, app.clone());

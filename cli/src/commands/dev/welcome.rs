@@ -1,4 +1,4 @@
-//! What `tidemill dev` says once everything runs: where, with which keys, and how to begin.
+//! The text that `tidemill dev` prints when everything runs: the address, the keys, and a first request to try.
 
 use serde_json::{Map, Value as Json, json};
 use tidemill_common::nodes::start::InputKind;
@@ -8,7 +8,7 @@ use crate::output::text::one_line;
 use crate::target::Target;
 use crate::workflow_file::Workflow;
 
-/// All of it.
+/// Returns the whole text.
 pub(super) fn text(target: &Target, workflows: &[Workflow], apps: &[AppOfFile]) -> String {
     let mut text = format!("Tidemill runs at {}\nadmin key  {}\n", target.url, target.key);
     for (workflow, app) in workflows.iter().zip(apps) {
@@ -18,11 +18,11 @@ pub(super) fn text(target: &Target, workflows: &[Workflow], apps: &[AppOfFile]) 
         text.push_str(&format!("\n{name}  ({file})\n  app  {}\n  key  {key}\n", app.id));
         text.push_str(&format!("  {}\n", curl(target, workflow, app)));
     }
-    text.push_str("\nCtrl-C stops it; `tidemill ps` beside it lists runs\n");
+    text.push_str("\nCtrl-C stops it; `tidemill ps` in another terminal lists runs\n");
     text
 }
 
-/// A line for the shell that runs the app.
+/// Returns a shell command that runs the app.
 fn curl(target: &Target, workflow: &Workflow, app: &AppOfFile) -> String {
     let inputs = example_inputs(workflow);
     let (path, key, body) = if workflow.is_chat() || app.key.is_empty() {
@@ -55,7 +55,7 @@ fn example_inputs(workflow: &Workflow) -> Map<String, Json> {
         .collect()
 }
 
-/// Text as one word of a shell.
+/// Quotes text as one word for a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
@@ -73,10 +73,10 @@ mod tests {
     }
 
     #[test]
-    fn every_app_has_a_line_to_begin_with() {
+    fn every_app_has_a_command_that_runs_it() {
         let target = Target { url: "http://127.0.0.1:8700".into(), key: "admin-1".into() };
         let app = |n: u8| AppOfFile { id: format!("a{n}"), key: format!("app-{n}") };
-        let said = text(&target, &[workflow("hello.yml"), workflow("chat.yml")], &[app(1), app(2)]);
+        let printed = text(&target, &[workflow("hello.yml"), workflow("chat.yml")], &[app(1), app(2)]);
         let expected = r#"Tidemill runs at http://127.0.0.1:8700
 admin key  admin-1
 
@@ -92,16 +92,19 @@ Chat  (examples/chat.yml)
 
 Ctrl-C stops it; `tidemill ps` beside it lists runs
 "#;
-        assert_eq!(said, expected);
+        assert_eq!(printed, expected);
     }
 
     #[test]
     fn an_app_whose_key_was_revoked_is_run_with_the_admin_key() {
         let target = Target { url: "http://h".into(), key: "admin-1".into() };
         let app = AppOfFile { id: "a1".into(), key: String::new() };
-        let said = text(&target, &[workflow("hello.yml")], &[app]);
-        assert!(said.contains("  key  revoked; `tidemill keys add a1` makes another\n"), "{said}");
-        assert!(said.contains("curl http://h/api/v1/runs -H 'Authorization: Bearer admin-1'"), "{said}");
+        let printed = text(&target, &[workflow("hello.yml")], &[app]);
+        assert!(printed.contains("  key  revoked; `tidemill keys add a1` makes another\n"), "{printed}");
+        assert!(
+            printed.contains("curl http://h/api/v1/runs -H 'Authorization: Bearer admin-1'"),
+            "{printed}"
+        );
     }
 
     #[test]

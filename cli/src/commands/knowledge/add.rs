@@ -1,4 +1,4 @@
-//! `tidemill knowledge add`: hands documents in, one after the other, and stays until they can be found.
+//! `tidemill knowledge add`: adds documents one after the other and waits until they can be found.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,38 +13,38 @@ use crate::commands::pairs::{json_or_text, pair};
 use crate::console::Console;
 use crate::error::{Error, Exit};
 
-/// First and longest time between two looks at a document.
+/// First and longest time between two checks of a document.
 const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 #[derive(Debug, Args)]
 pub(super) struct Add {
-    /// The dataset, by id or name
+    /// Id or name of the dataset
     dataset: String,
-    /// Files, folders with all below them, or - for standard input
+    /// Files, folders with everything in them, or - for standard input
     #[arg(required = true)]
     paths: Vec<PathBuf>,
-    /// What the document is called, where there is one [default: its file's name]
+    /// Name of the document, if only one is added [default: the name of its file]
     #[arg(long)]
     name: Option<String>,
-    /// The document's id, where there is one [default: that of the document of this name, or a new one]
+    /// Id of the document, if only one is added [default: the id of the document with this name, or a new one]
     #[arg(long)]
     id: Option<String>,
-    /// What is known of the documents, for filters; a number if it looks like one
+    /// Metadata of the documents, for filters; a value that looks like a number is one
     #[arg(long = "meta", value_name = "NAME=VALUE", value_parser = pair)]
     metadata: Vec<(String, String)>,
-    /// Most that a segment has
+    /// Greatest length of a segment
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     size: u32,
-    /// Most that a segment repeats of the one before it
+    /// Length of the text that a segment repeats from the segment before it, at most
     #[arg(long, default_value_t = 50)]
     overlap: u32,
-    /// What both are counted in: characters, or estimated tokens
+    /// Unit of both: characters, or estimated tokens
     #[arg(long, default_value = "characters", value_parser = ["characters", "tokens"])]
     unit: String,
-    /// Tables have the columns question and answer; each row is a segment
+    /// The files are tables with the columns question and answer; each row becomes a segment
     #[arg(long)]
     qa: bool,
-    /// Make the dataset if it is not there
+    /// Create the dataset if it does not exist
     #[arg(long)]
     create: bool,
     #[command(flatten)]
@@ -56,7 +56,7 @@ pub(super) struct Add {
     place: Place,
 }
 
-/// A document that was handed in.
+/// A document that the scheduler has accepted.
 struct Added {
     name: String,
     id: String,
@@ -66,7 +66,7 @@ struct Added {
 pub(super) async fn perform(add: &Add, console: &mut Console) -> Result<Exit, Error> {
     let (documents, passed_over) = files::find(&add.paths, add.name.as_deref())?;
     for path in passed_over {
-        console.note(format_args!("{} is passed over: nothing here reads it", path.display()));
+        console.note(format_args!("{} is skipped: files of this type cannot be read", path.display()));
     }
     if documents.len() != 1 && (add.name.is_some() || add.id.is_some()) {
         return Err(Error::Usage("--name and --id are for one document".into()));
@@ -74,7 +74,7 @@ pub(super) async fn perform(add: &Add, console: &mut Console) -> Result<Exit, Er
     let client = add.place.client()?;
     if add.create {
         match client.make_dataset(&add.kind.request(&add.dataset)).await {
-            Ok(_) => console.note(format_args!("dataset {} is made", add.dataset)),
+            Ok(_) => console.note(format_args!("dataset {} is created", add.dataset)),
             Err(ClientError::Refused { status: 409, .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -100,7 +100,7 @@ pub(super) async fn perform(add: &Add, console: &mut Console) -> Result<Exit, Er
                 let text = |key: &str| answer[key].as_str().unwrap_or_default().to_owned();
                 added.push(Added { name: document.name.clone(), id: text("document_id"), run: text("run") });
             }
-            // One that cannot be read is no reason to leave the others out.
+            // One unreadable document must not keep the others out.
             Err(
                 error @ (Error::Failed(_) | Error::Client(ClientError::Refused { status: 400 | 413, .. })),
             ) => {
@@ -122,9 +122,9 @@ pub(super) async fn perform(add: &Add, console: &mut Console) -> Result<Exit, Er
     Ok(if failed == 0 { Exit::Succeeded } else { Exit::Failed })
 }
 
-/// Waits until a document can be found; false when it will not.
+/// Waits until a document can be found. Returns false if indexing fails.
 async fn wait(client: &Client, dataset: &str, added: &Added, console: &mut Console) -> Result<bool, Error> {
-    let (mut pause, mut told) = (LOOK_EVERY.0, 0);
+    let (mut pause, mut shown) = (LOOK_EVERY.0, 0);
     loop {
         let document = client.document(dataset, &added.id, 0).await?;
         let indexing = &document["indexing"];
@@ -135,7 +135,7 @@ async fn wait(client: &Client, dataset: &str, added: &Added, console: &mut Conso
             return Ok(true);
         }
         if indexing["run"] != added.run.as_str() {
-            console.note(format_args!("{}: a newer version was added meanwhile", added.name));
+            console.note(format_args!("{}: a newer version was added in the meantime", added.name));
             return Ok(true);
         }
         if document["status"] == "error" {
@@ -144,9 +144,9 @@ async fn wait(client: &Client, dataset: &str, added: &Added, console: &mut Conso
             return Ok(false);
         }
         let done = indexing["done"].as_u64().unwrap_or(0);
-        if done > told {
+        if done > shown {
             console.note(format_args!("{}  {done} of {} segments", added.name, indexing["total"]));
-            told = done;
+            shown = done;
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LOOK_EVERY.1);

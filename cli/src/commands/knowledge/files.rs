@@ -1,5 +1,5 @@
-//! Documents on this machine: which files are meant, and their texts. What takes a parser of others is read in a process of
-//! its own, as document extractors do.
+//! Finds local documents and reads their texts. Formats with complex parsers are read in a separate process, as
+//! document extractors do it.
 
 use std::path::{Path, PathBuf};
 
@@ -11,27 +11,27 @@ use tidemill_sandbox::helper::Host;
 
 use crate::error::Error;
 
-/// A file that is to be added.
+/// A file to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Document {
-    /// What it is called: its place in the folder that was named.
+    /// The name of the document: the path within the folder that was given.
     pub(super) name: String,
-    /// Where it is; none: standard input.
+    /// The path of the file; `None` means standard input.
     pub(super) path: Option<PathBuf>,
     pub(super) format: Format,
 }
 
-/// The documents of paths, files or folders with all below them; and the files that were passed over, since nothing here
-/// reads them. Hidden ones are not looked at.
+/// Finds the documents in files and folders, and the files of a type that cannot be read. Hidden files and folders are
+/// ignored.
 ///
 /// # Errors
-/// A path that cannot be read; a file that was named and that nothing reads; two documents of one name.
+/// A path cannot be read, a file that was named is of an unknown type, or two documents have the same name.
 pub(super) fn find(paths: &[PathBuf], name: Option<&str>) -> Result<(Vec<Document>, Vec<PathBuf>), Error> {
     let (mut found, mut passed_over) = (Vec::new(), Vec::new());
     for path in paths {
         if path.as_os_str() == "-" {
             let name = name.ok_or_else(|| {
-                Error::Usage("say with --name what standard input is called, such as notes.md".into())
+                Error::Usage("give the text from standard input a name with --name, such as notes.md".into())
             })?;
             let format = format_of(Path::new(name)).unwrap_or(Format::Text);
             found.push(Document { name: name.into(), path: None, format });
@@ -47,7 +47,7 @@ pub(super) fn find(paths: &[PathBuf], name: Option<&str>) -> Result<(Vec<Documen
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => {
-            Err(Error::Usage(format!("several documents would be called {}: add them one by one", pair[0])))
+            Err(Error::Usage(format!("several documents have the name {}: add them one by one", pair[0])))
         }
         None => Ok((found, passed_over)),
     }
@@ -83,11 +83,11 @@ fn format_of(path: &Path) -> Result<Format, String> {
         Some(extension) => {
             Format::of_file(&json!({"extension": format!(".{}", extension.to_string_lossy().to_lowercase())}))
         }
-        None => Err("it has no extension that says what it is".into()),
+        None => Err("its type is unknown, because it has no extension".into()),
     }
 }
 
-/// Reads documents.
+/// Reads the content of documents.
 pub(super) struct Reader {
     reader: DocumentReader,
     bytes_max: u64,
@@ -115,10 +115,10 @@ impl Reader {
         Ok(bytes)
     }
 
-    /// What a document holds, for a request: its text, or the questions with answers of a table.
+    /// Returns the content of a document for a request: its text, or with `qa` the questions and answers of a table.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The document cannot be read.
     pub(super) async fn content(
         &self,
         document: &Document,
@@ -140,7 +140,7 @@ fn read_some(from: impl std::io::Read, limit: u64, into: &mut Vec<u8>) -> std::i
     std::io::Read::read_to_end(&mut std::io::Read::take(from, limit), into)
 }
 
-/// The rows of a table with the columns `question` and `answer`.
+/// Reads the rows of a table with the columns `question` and `answer`.
 fn questions(name: &str, bytes: &[u8]) -> Result<Json, Error> {
     let failed = |why: String| Error::Usage(format!("{name}: {why}"));
     let mut table = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(bytes);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_gives_what_can_be_read_below_it() {
+    fn a_folder_gives_all_readable_files_in_it() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir_all(folder.path().join("sub/.git")).expect("makes");
         for file in ["b.md", "a.TXT", "sub/c.csv", "sub/.git/d.md", "photo.jpeg", ".hidden.md"] {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tables_are_questions_with_answers_where_that_is_wanted() {
+    async fn tables_are_read_as_questions_and_answers_on_request() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("faq.csv");
         std::fs::write(&path, "\u{feff}Question,answer,by\n\"How many days?\",30,HR\n,nothing,HR\n")

@@ -1,5 +1,5 @@
-//! `tidemill knowledge`: documents that workflows search. [`files`] reads them, [`add`] hands them in and waits, [`search`]
-//! asks as a workflow would, [`shown`] says what there is.
+//! `tidemill knowledge`: the documents that workflows search. [`files`] reads them, [`add`] adds them and waits,
+//! [`search`] searches as a workflow does, [`shown`] formats the output.
 
 mod add;
 mod files;
@@ -22,13 +22,13 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Make a dataset
+    /// Create a dataset
     Create(Box<Create>),
-    /// Add documents to a dataset; one that is there already is replaced
+    /// Add documents to a dataset; existing documents of the same name are replaced
     Add(Box<add::Add>),
     /// List datasets, or the documents of one
     Ls {
-        /// The dataset, by id or name
+        /// Id or name of the dataset
         dataset: Option<String>,
         /// Show them as JSON
         #[arg(long)]
@@ -38,11 +38,11 @@ enum Verb {
     },
     /// Show a document and its segments
     Show {
-        /// The dataset, by id or name
+        /// Id or name of the dataset
         dataset: String,
-        /// The document, by id or name
+        /// Id or name of the document
         document: String,
-        /// At most so many segments
+        /// Number of segments at most
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=1000))]
         segments: u32,
         /// Show it as JSON
@@ -53,11 +53,11 @@ enum Verb {
     },
     /// Search a dataset, as a knowledge-retrieval node does
     Search {
-        /// The dataset, by id or name
+        /// Id or name of the dataset
         dataset: String,
         /// The question
         query: String,
-        /// At most so many passages, of those that the dataset's own settings give
+        /// Number of passages at most; the settings of the dataset can limit them further
         #[arg(long, value_name = "N")]
         top_k: Option<u32>,
         /// Show them as JSON
@@ -68,11 +68,11 @@ enum Verb {
     },
     /// Remove a document, or a whole dataset
     Rm {
-        /// The dataset, by id or name
+        /// Id or name of the dataset
         dataset: String,
-        /// The document, by id or name
+        /// Id or name of the document
         document: Option<String>,
-        /// Remove the dataset with all that it holds
+        /// Remove the dataset with everything in it
         #[arg(long, conflicts_with = "document")]
         all: bool,
         #[command(flatten)]
@@ -82,7 +82,7 @@ enum Verb {
 
 #[derive(Debug, Args)]
 struct Create {
-    /// Its id, which workflows name
+    /// Id of the dataset, as workflows name it
     dataset: String,
     #[command(flatten)]
     kind: Kind,
@@ -93,31 +93,31 @@ struct Create {
 /// How a dataset is indexed and searched.
 #[derive(Debug, Args)]
 struct Kind {
-    /// What it is called [default: its id]
+    /// Name of the dataset [default: its id]
     #[arg(long)]
     dataset_name: Option<String>,
-    /// What it holds, for models that choose among datasets
+    /// Description of the content, for models that choose a dataset
     #[arg(long)]
     description: Option<String>,
-    /// The model of its vectors; without one it is searched by words
+    /// The embedding model; without one the dataset is searched by words
     #[arg(long, value_name = "PROVIDER:MODEL", value_parser = model)]
     embedding: Option<Json>,
     /// semantic_search, full_text_search, hybrid_search or keyword_search
     #[arg(long, value_name = "METHOD", value_parser = method)]
     search_method: Option<String>,
-    /// Passages that a search gives at most
+    /// Number of passages that a search returns at most
     #[arg(long, value_name = "N")]
     dataset_top_k: Option<u32>,
-    /// Least score, from 0 to 1
+    /// Lowest score of a passage, from 0 to 1
     #[arg(long, value_name = "SCORE")]
     score_threshold: Option<f64>,
-    /// A model that ranks what was found
+    /// A model that ranks the passages that were found
     #[arg(long, value_name = "PROVIDER:MODEL", value_parser = model)]
     reranking_model: Option<Json>,
 }
 
 impl Kind {
-    /// The request that makes the dataset.
+    /// Builds the request that creates the dataset.
     fn request(&self, dataset: &str) -> Json {
         let mut retrieval = json!({});
         for (key, value) in [
@@ -137,7 +137,7 @@ impl Kind {
     }
 }
 
-/// A model as it is written on the command line. Providers have no colon in their ids, models may.
+/// Parses a model on the command line. The id of a provider has no colon, the name of a model may have some.
 fn model(text: &str) -> Result<Json, String> {
     match text.split_once(':') {
         Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
@@ -188,14 +188,14 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
             if *json {
                 programs::whole(&found, console)?;
             } else if found.as_array().is_none_or(Vec::is_empty) {
-                console.note("nothing was found");
+                console.note("no passage was found");
             } else {
                 console.text(shown::passages(&found))?;
             }
         }
         Verb::Rm { dataset, document, all, place } => {
             if document.is_none() && !all {
-                let text = format!("name the document, or remove all of {dataset} with --all");
+                let text = format!("name a document, or remove the whole dataset {dataset} with --all");
                 return Err(Error::Usage(text));
             }
             place.client()?.remove_knowledge(dataset, document.as_deref()).await?;
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dataset_is_described_by_what_was_said() {
+    fn the_arguments_describe_a_new_dataset() {
         assert_eq!(model("ollama:nomic:latest"), Ok(json!({"provider": "ollama", "model": "nomic:latest"})));
         assert!(model("x").is_err() && model(":x").is_err() && method("guess").is_err());
         let kind = Kind {

@@ -1,24 +1,24 @@
-//! A search as a run makes it: a workflow of one knowledge-retrieval node.
+//! Searches a dataset in the way a workflow does: with a run of a single knowledge-retrieval node.
 
 use serde_json::{Value as Json, json};
 
 use crate::client::{Client, Follow};
 use crate::error::Error;
 
-/// Passages at most, unless it is said.
+/// Number of passages at most, unless the user gives another.
 const TOP_K: u32 = 10;
 
-/// What a dataset finds: the items of the node's `result`.
+/// Searches a dataset and returns the items of the node's `result`.
 ///
 /// # Errors
-/// The scheduler cannot be reached; the search failed.
+/// The scheduler cannot be reached, or the search fails.
 pub(super) async fn ask(
     client: &Client,
     dataset: &str,
     query: &str,
     top_k: Option<u32>,
 ) -> Result<Json, Error> {
-    // A name that nobody has is an error here, and nothing found in a run.
+    // A run would find nothing in a dataset that does not exist; here that is an error.
     client.dataset(dataset).await?;
     let request = json!({"workflow": workflow(dataset, top_k).to_string(), "inputs": {"query": query}});
     let run = client.submit(&request).await?;
@@ -28,7 +28,7 @@ pub(super) async fn ask(
     match ended["outputs"].get("result") {
         Some(result) if ended["status"] == "succeeded" => Ok(result.clone()),
         Some(_) | None => {
-            let error = ended["error"].as_str().unwrap_or("the search did not end well");
+            let error = ended["error"].as_str().unwrap_or("the search failed");
             Err(Error::Failed(format!("run {run}: {error}")))
         }
     }

@@ -1,13 +1,13 @@
-//! Datasets, documents and passages for people.
+//! Formats datasets, documents and passages.
 
 use serde_json::Value as Json;
 
 use crate::output::{table, text};
 
-/// Most characters of a text in a list.
+/// Longest text in a list, in characters.
 const CHARS_MAX: usize = 300;
 
-/// A dataset that was made.
+/// Formats a new dataset.
 pub(super) fn dataset(made: &Json) -> String {
     table::pairs(&[
         ("id", word(&made["id"])),
@@ -18,7 +18,7 @@ pub(super) fn dataset(made: &Json) -> String {
     ])
 }
 
-/// All datasets.
+/// Formats a list of datasets.
 pub(super) fn datasets(all: &Json) -> String {
     let row = |it: &Json| {
         vec![
@@ -36,7 +36,7 @@ pub(super) fn datasets(all: &Json) -> String {
     table::render(&head, &rows(&all["data"], row))
 }
 
-/// The documents of a dataset.
+/// Formats the documents of a dataset.
 pub(super) fn documents(one: &Json) -> String {
     let row = |it: &Json| {
         let status = match (it["indexing"]["done"].as_u64(), it["status"].as_str()) {
@@ -58,7 +58,7 @@ pub(super) fn documents(one: &Json) -> String {
     table::render(&head, &rows(&one["documents"], row))
 }
 
-/// A document with its segments.
+/// Formats a document with its segments.
 pub(super) fn document(it: &Json) -> String {
     let mut shown = table::pairs(&[
         ("id", word(&it["id"])),
@@ -86,7 +86,7 @@ pub(super) fn document(it: &Json) -> String {
     shown
 }
 
-/// What a search found.
+/// Formats the passages that a search found.
 pub(super) fn passages(found: &Json) -> String {
     let passage = |it: &Json| {
         let metadata = &it["metadata"];
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_rows_with_how_they_stand() {
+    fn documents_are_rows_with_their_status() {
         let one = json!({"documents": [
             {"id": "1", "name": "a.md", "status": "completed", "segments": 3, "updated_at": 0.0,
                 "embedding": {"provider": "p", "model": "m"}},
@@ -152,7 +152,7 @@ c.md      3   error           0         -      -                        no key
     }
 
     #[test]
-    fn passages_show_their_score_and_where_they_are_from() {
+    fn passages_show_their_score_and_their_document() {
         let found = json!([{"title": "a.md", "content": "Thirty\ndays.",
             "metadata": {"position": 1, "score": 0.5, "segment_position": 2}}]);
         assert_eq!(passages(&found), "1  0.5000  a.md #2\n    Thirty days.\n");

@@ -1,4 +1,4 @@
-//! What a run is given: inputs by name, all at once, or a question.
+//! The inputs of a run: by name, all together as JSON, or the question for a chatflow.
 
 use std::path::PathBuf;
 
@@ -12,28 +12,28 @@ use crate::workflow_file::Workflow;
 
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct InputArgs {
-    /// An input, as often as there are inputs
+    /// An input; may be given several times
     #[arg(short, long = "input", value_name = "NAME=VALUE", value_parser = pair)]
     input: Vec<(String, String)>,
-    /// All inputs as a JSON object, or @FILE with one; single inputs win
+    /// All inputs as a JSON object, or @FILE for a file with one; inputs given by name win
     #[arg(long, value_name = "JSON|@FILE")]
     inputs: Option<String>,
     /// The question, for a chatflow
     #[arg(long, value_name = "TEXT")]
     query: Option<String>,
-    /// An option of the run, as JSON or text: deadline_ms=60000, max_steps=100, interactive=false
+    /// An option of the run, as JSON or text, such as deadline_ms=60000, max_steps=100, interactive=false
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = pair)]
     option: Vec<(String, String)>,
-    /// On whose behalf
+    /// Name of the user for whom the workflow runs
     #[arg(long, default_value = "tidemill")]
     user: String,
 }
 
 impl InputArgs {
-    /// The request for a run of a workflow.
+    /// Builds the request that starts a run.
     ///
     /// # Errors
-    /// Inputs that cannot be read, or do not fit the kind of workflow. Values are checked by the scheduler.
+    /// Inputs cannot be read, or do not fit the kind of workflow. The scheduler checks the values.
     pub(super) fn request(&self, workflow: &Workflow) -> Result<Json, Error> {
         let mut inputs = self.all_at_once()?;
         for (name, text) in &self.input {
@@ -63,7 +63,7 @@ impl InputArgs {
             }
             (Some(_), false) => {
                 return Err(Error::Usage(format!(
-                    "{} is no chatflow: give inputs with -i NAME=VALUE instead of --query",
+                    "{} is not a chatflow: give inputs with -i NAME=VALUE instead of --query",
                     workflow.path.display()
                 )));
             }
@@ -90,8 +90,8 @@ impl InputArgs {
     }
 }
 
-/// An input as it is sent. The scheduler makes numbers and truth values of text, but takes mappings and files only as
-/// what they are.
+/// Converts an input for the request. The scheduler converts text to numbers and booleans, but mappings and files must
+/// be sent as JSON.
 fn value(workflow: &Workflow, name: &str, text: &str) -> Result<Json, Error> {
     let kind = workflow.form().iter().find(|field| &*field.variable == name).map(|field| field.kind);
     match kind {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_are_text_but_for_mappings() {
+    fn inputs_are_text_except_mappings() {
         let args = args(&["name=a=b", "n=3", "o={\"k\":1}", "more=x"], Some("{\"n\":2,\"z\":null}"), None);
         let request = args.request(&workflow("workflow")).expect("fits");
         let expected = json!({"n": "3", "z": null, "name": "a=b", "o": {"k": 1}, "more": "x"});
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_json_where_they_can_be_and_text_elsewhere() {
+    fn options_are_parsed_as_json_or_else_sent_as_text() {
         let option = ["deadline_ms=1500", "language=en"].map(|text| pair(text).expect("a pair")).to_vec();
         let request = InputArgs { option, ..args(&[], None, None) }.request(&workflow("workflow"));
         let request = request.expect("fits");
@@ -165,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn a_question_goes_to_chatflows_and_only_there() {
+    fn only_chatflows_accept_a_question() {
         let request = args(&[], None, Some("why?")).request(&workflow("advanced-chat")).expect("fits");
         assert_eq!(request["sys"]["query"], "why?");
         assert_eq!(request["sys"]["dialogue_count"], 1);
         let refused =
             |args: InputArgs, mode: &str| args.request(&workflow(mode)).expect_err("wrong").to_string();
         assert!(refused(args(&[], None, None), "advanced-chat").contains("--query"));
-        assert!(refused(args(&[], None, Some("x")), "workflow").contains("no chatflow"));
+        assert!(refused(args(&[], None, Some("x")), "workflow").contains("not a chatflow"));
         assert!(refused(args(&["o=x"], None, None), "workflow").contains("the input o must be JSON"));
         assert!(refused(args(&[], Some("[]"), None), "workflow").contains("must be a JSON object"));
         assert!(refused(args(&[], Some("{"), None), "workflow").contains("not JSON"));

@@ -1,5 +1,5 @@
-//! `tidemill run`: a workflow file once, from its inputs to its outputs. Without a named scheduler it brings one of its
-//! own, on a Redis in a temporary folder, and leaves nothing behind.
+//! `tidemill run`: runs a workflow file once and prints its outputs. If no scheduler is named, it starts one with a
+//! Redis in a temporary folder and removes everything afterwards.
 
 mod inputs;
 mod waiting;
@@ -28,10 +28,10 @@ pub(super) struct Arguments {
     file: PathBuf,
     #[command(flatten)]
     inputs: InputArgs,
-    /// Show every event, not only what nodes do
+    /// Show every event, not only those of nodes
     #[arg(long)]
     events: bool,
-    /// Show every event as a JSON object, then the run as one
+    /// Show every event as a JSON object, and then the run as one
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -46,10 +46,10 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     match arguments.target.named() {
         Some(_) => {
             if arguments.models.mock_llm.is_some() || arguments.models.provider_url.is_some() {
-                let text = "--mock-llm and --provider-url are for runs on this machine; a scheduler that was named uses the models of its workers";
+                let text = "--mock-llm and --provider-url work only without --url and --key; that scheduler uses the models of its workers";
                 return Err(Error::Usage(text.into()));
             }
-            // The address of this folder's `tidemill dev` needs no key.
+            // If the address is that of this folder's `tidemill dev`, its key is known.
             let client = Client::new(&arguments.target.resolve(&FolderArgs::default()))?;
             drive(&client, &request, arguments, false, console, &mut Interrupts::new()).await
         }
@@ -84,8 +84,8 @@ async fn locally(
     outcome
 }
 
-/// Submits a run and stays with it; asks when it waits for somebody. The first interrupt stops the run, the second
-/// leaves it.
+/// Submits a run and follows it; when it waits for a person, asks at the terminal. The first interrupt stops the run,
+/// the second ends the command without waiting for the run.
 async fn drive(
     client: &Client,
     request: &Json,
@@ -117,12 +117,12 @@ async fn drive(
             },
             () = interrupts.next() => {
                 if stopping {
-                    report.note(&format!("left run {run}"), console);
+                    report.note(&format!("the command ends; run {run} may still be stopping"), console);
                     return Ok(Exit::Failed);
                 }
                 stopping = true;
-                report.note(&format!("stopping run {run}; Ctrl-C again leaves it"), console);
-                // A run that has just ended cannot be stopped, and its end is on the way.
+                report.note(&format!("stopping run {run}; press Ctrl-C again to end without waiting for it"), console);
+                // A run that has just ended cannot be stopped. Its last event will arrive.
                 let stop = json!({"command": "stop", "reason": "Stopped by user."});
                 if let Err(error) = client.command(&run, &stop).await {
                     tracing::debug!(%error, "the run was not stopped");

@@ -1,4 +1,4 @@
-//! What `run` does when its run waits for somebody: it asks at the terminal, or says how to go on and leaves.
+//! Handles a run that waits for a person: asks at the terminal, or prints how to continue and ends the command.
 
 use serde_json::json;
 
@@ -10,16 +10,16 @@ use crate::form;
 use crate::output::Report;
 use crate::target::URL_DEFAULT;
 
-/// What follows.
+/// What the command does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
-    /// The run goes on, or will.
+    /// Follow the run; it continues.
     Follow,
-    /// It waits for somebody else.
+    /// End the command; the run waits for another person.
     Leave,
 }
 
-/// Deals with a run that has told that it waits.
+/// Handles a run that reported that it waits.
 ///
 /// # Errors
 /// The scheduler cannot be reached or refuses, the terminal cannot be read.
@@ -31,7 +31,7 @@ pub(super) async fn perform(
     console: &mut Console,
 ) -> Result<Then, Error> {
     let view = RunView::read(&client.run(run).await?);
-    // Events may be old: somebody may have answered by now.
+    // The event may be old: another client may have answered since.
     if view.status != "paused" {
         return Ok(Then::Follow);
     }
@@ -53,14 +53,14 @@ pub(super) async fn perform(
     Ok(Then::Follow)
 }
 
-/// Asks until the answer is taken; false when nobody answers.
+/// Asks until the scheduler accepts the answer. Returns false when the user gives none.
 async fn answer(client: &Client, run: &str, pause: &PauseView, console: &mut Console) -> Result<bool, Error> {
     loop {
         let Some(body) = form::ask(pause, console).await? else { return Ok(false) };
         match client.answer(run, &pause.pause_id, &body).await {
             Ok(()) => return Ok(true),
             Err(error @ ClientError::Refused { status: 400, .. }) => console.note(error),
-            // Somebody else was faster, or the time was over: the run has gone on.
+            // Another client answered first, or the pause has expired: the run has continued.
             Err(error @ ClientError::Refused { status: 404 | 409 | 410, .. }) => {
                 console.note(error);
                 return Ok(true);
@@ -71,7 +71,7 @@ async fn answer(client: &Client, run: &str, pause: &PauseView, console: &mut Con
 }
 
 async fn resume(client: &Client, run: &str, console: &mut Console) -> Result<Then, Error> {
-    if console.ask("the run is paused; Enter to resume it: ").await?.is_none() {
+    if console.ask("the run is paused; press Enter to resume it: ").await?.is_none() {
         say_how(run, &[], false, console);
         return Ok(Then::Leave);
     }
@@ -82,7 +82,7 @@ async fn resume(client: &Client, run: &str, console: &mut Console) -> Result<The
 fn say_how(run: &str, pending: &[&PauseView], is_local: bool, console: &mut Console) {
     if is_local {
         console.note(format_args!(
-            "the run waits, and ends with this command, whose Redis it lives on; to answer later, start `tidemill dev` in this folder and run it with --url {URL_DEFAULT}"
+            "the run waits for an answer and ends with this command, which has its own Redis; to answer later, start `tidemill dev` in this folder and run the workflow with --url {URL_DEFAULT}"
         ));
         return;
     }
@@ -90,6 +90,6 @@ fn say_how(run: &str, pending: &[&PauseView], is_local: bool, console: &mut Cons
         console.note(format_args!("waits for {}: {}", pause.name(), form::how_to_answer(run, pause)));
     }
     if pending.is_empty() {
-        console.note(format_args!("the run is paused: tidemill resume {run}"));
+        console.note(format_args!("the run is paused; resume it with: tidemill resume {run}"));
     }
 }
