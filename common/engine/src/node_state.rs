@@ -73,7 +73,7 @@ impl NodeStatus {
     pub fn from_name(name: &str) -> Option<Self> {
         Self::WRITTEN.into_iter().find(|s| s.name() == name)
     }
-    /// True while the node has begun to count and has not ended: the run cannot end before it.
+    /// True while the node may still run, runs or waits: the run cannot end before it.
     pub const fn is_open(self) -> bool {
         match self {
             Self::Ready | Self::Queued | Self::Running | Self::Retrying | Self::Body | Self::Waiting => true,

@@ -1,4 +1,4 @@
-//! A worker brought a failure: another try, the node's error strategy, or the end of the run.
+//! Applies a failure that a worker reports: another attempt, the node's error strategy, or the end of the run.
 
 use super::fact::JobDone;
 use super::run::Ended;
@@ -27,7 +27,7 @@ pub(super) fn step(cx: &mut Step<'_>, it: JobDone) {
     drive::drive(cx);
 }
 
-/// Whether a failure is one of those that keep whoever had the node from telling its hooks.
+/// True for failures with which the worker could not run the hooks of the node.
 fn nobody_has_told(error_type: &str) -> bool {
     use EngineErrorType::{BlobMissing, WorkerLost, WorkerPanic};
     [WorkerLost, WorkerPanic, BlobMissing].iter().any(|class| class.name() == error_type)
