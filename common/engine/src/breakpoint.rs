@@ -18,13 +18,9 @@ pub struct Breakpoint {
 #[derive(Debug, Clone, PartialEq)]
 pub enum BreakpointCommand {
     /// Stop the run.
-    Stop {
-        reason: Arc<str>,
-    },
+    Stop { reason: Arc<str> },
     /// Pause the run: nothing new begins until a resume command.
-    Pause {
-        reason: Arc<str>,
-    },
+    Pause { reason: Arc<str> },
     /// Write variables of the root frame.
     Update {
         /// (node, name, value), in this order.

@@ -15,9 +15,9 @@ pub struct Choices {
     pub interactive: bool,
     /// Whether a model explains the failure of a workflow step before the run ends (`on_error.use_llm`).
     pub explains_errors: bool,
-    /// Whether the conversation is summarised before the first workflow step (`step_executor.summary_before`).
+    /// Whether the conversation is summarised before the run's first node (`step_executor.summary_before`).
     pub summary_before: bool,
-    /// Whether facts are extracted from the conversation after the last workflow step (`step_executor.facts_after`).
+    /// Whether facts are extracted from the conversation after the run's last node (`step_executor.facts_after`).
     pub facts_after: bool,
     /// Tools that may be called without approval; with `None`, no tool needs approval
     /// (`tool_approval.auto_approved_tools`).

@@ -220,7 +220,7 @@ fn deadline(cx: &Step<'_>) -> Option<Timestamp> {
     Some(cx.run.head.created_at.plus(Duration::from_millis(ms)))
 }
 
-/// Stops the run and returns false, if its deadline has passed.
+/// Returns true while the run is within its deadline. Otherwise stops the run and returns false.
 pub(super) fn meets_deadline(cx: &mut Step<'_>) -> bool {
     let Some(due) = deadline(cx).filter(|due| *due <= cx.at.now) else { return true };
     let ms = cx.run.head.options.deadline_ms.unwrap_or_default();

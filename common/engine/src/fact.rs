@@ -144,10 +144,7 @@ pub enum ChildEvent {
         charge: Option<Box<Charge>>,
     },
     /// The try has failed, and another follows.
-    Retry {
-        at: Timestamp,
-        record: Box<Record>,
-    },
+    Retry { at: Timestamp, record: Box<Record> },
     /// It has ended.
     Ended {
         at: Timestamp,
@@ -319,13 +316,9 @@ pub enum Timer {
         attempt: u32,
     },
     /// A pause was not answered in time. The node continues without an answer.
-    PauseExpires {
-        pause: Arc<str>,
-    },
+    PauseExpires { pause: Arc<str> },
     /// The time that a run may wait for forms has passed (`human_input_timeout_s`). The run is stopped.
-    PauseLimit {
-        pause: Arc<str>,
-    },
+    PauseLimit { pause: Arc<str> },
     /// The time limit of the run's work, or the run's deadline, has passed.
     RunDeadline,
 }

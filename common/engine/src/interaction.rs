@@ -1,5 +1,5 @@
-//! Questions to the user that a node of its own asks: told as they are asked, answered, called off or passed over; what
-//! follows from an answer is done in the step that takes it.
+//! The node `user-interaction`, which asks the user a question. Each change of the question emits an event, and the
+//! step that applies the answer also processes it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use tidemill_workflow::nodes::user_interaction::answer::{Asked, CANCELLED, PRESE
 use tidemill_workflow::nodes::user_interaction::{InteractionType, UserInteractionData};
 use tidemill_workflow::nodes::{NodeData, NodeResult, OnTimeout, PauseRequest, SOURCE_HANDLE};
 
-/// Ends the node at once where nobody is to be asked; else what is to be asked comes back.
+/// Ends the node at once if its request has a preset answer. Otherwise returns the request.
 pub(super) fn goes_on(
     cx: &mut Step<'_>,
     frame: &FramePath,
@@ -47,7 +47,7 @@ pub(super) fn goes_on(
     None
 }
 
-/// A question is open.
+/// Emits that a question is open.
 pub(super) fn asked(cx: &mut Step<'_>, id: &Arc<str>) {
     let Some(pause) = cx.run.pauses.get(id).cloned() else { return };
     let graph = cx.run.graph.clone();
@@ -58,9 +58,9 @@ pub(super) fn asked(cx: &mut Step<'_>, id: &Arc<str>) {
     }
 }
 
-/// Somebody has answered.
+/// Applies an answer.
 pub(super) fn answered(cx: &mut Step<'_>, pause: &Pause, answer: &Json) {
-    // It was checked when it was taken; one that was put there by hand may be anything.
+    // The API has checked the answer, but one that was written into Redis by hand may be anything.
     match check_input(&pause.request, answer.clone()) {
         Ok(answer) => taken(cx, pause, &answer, false),
         Err(wrong) => {
@@ -70,7 +70,7 @@ pub(super) fn answered(cx: &mut Step<'_>, pause: &Pause, answer: &Json) {
     }
 }
 
-/// Nobody has answered in time.
+/// Applies the expiry of a question: its default answer, its branch for that, or a failure.
 pub(super) fn expired(cx: &mut Step<'_>, pause: &Pause) {
     let reason = timed_out(pause.request.timeout_ms.unwrap_or_default());
     let graph = cx.run.graph.clone();
@@ -95,7 +95,7 @@ pub(super) fn expired(cx: &mut Step<'_>, pause: &Pause) {
     }
 }
 
-/// Whoever was asked wants no more of it: that ends the run.
+/// Stops the run, because the question was cancelled.
 pub(super) fn called_off(cx: &mut Step<'_>, pause: &Pause) {
     tell_failed(cx, &pause.frame, pause.node, &pause.id, CANCELLED);
     end_of_run::abort(cx, CANCELLED);
@@ -112,7 +112,7 @@ fn taken(cx: &mut Step<'_>, pause: &Pause, answer: &Json, by_timeout: bool) {
     take(cx, &pause.frame, pause.node, asked, answer);
 }
 
-/// Does what follows from an answer, and ends the node.
+/// Processes an answer and ends the node.
 fn take(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, asked: Asked<'_>, answer: &Json) {
     let graph = cx.run.graph.clone();
     let spec = graph.node(node);
