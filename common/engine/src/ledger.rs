@@ -13,7 +13,7 @@ use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::nodes::llm::ModelConfig;
 use tidemill_workflow::nodes::{NodeData, NodeKind, Usage, WASTED};
 
-/// The key of a call by a node that keeps no journal.
+/// The first part of the key of a call by a node that keeps no journal.
 const CALL: &str = "call";
 
 /// The spender of a charge.
