@@ -63,13 +63,13 @@ impl Choices {
         }
         if let Some(value) = present("on_error") {
             let wrong = WrongChoice { key: "on_error", expected: "an object with use_llm, true or false" };
-            let [use_llm] = truths(value, ["use_llm"]).ok_or(wrong)?;
+            let [use_llm] = booleans(value, ["use_llm"]).ok_or(wrong)?;
             self.explains_errors = use_llm.unwrap_or(self.explains_errors);
         }
         if let Some(value) = present("step_executor") {
             let expected = "an object with summary_before and facts_after, true or false";
             let wrong = WrongChoice { key: "step_executor", expected };
-            let [before, after] = truths(value, ["summary_before", "facts_after"]).ok_or(wrong)?;
+            let [before, after] = booleans(value, ["summary_before", "facts_after"]).ok_or(wrong)?;
             self.summary_before = before.unwrap_or(self.summary_before);
             self.facts_after = after.unwrap_or(self.facts_after);
         }
@@ -108,7 +108,7 @@ impl Choices {
 }
 
 /// Reads booleans by key. `None` when a value is not a boolean or there is another key.
-fn truths<const N: usize>(value: &Json, keys: [&str; N]) -> Option<[Option<bool>; N]> {
+fn booleans<const N: usize>(value: &Json, keys: [&str; N]) -> Option<[Option<bool>; N]> {
     let map = value.as_object()?;
     if map.keys().any(|key| !keys.contains(&key.as_str())) {
         return None;

@@ -142,8 +142,8 @@ pub(super) fn begun(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
 /// lost or taken back.
 pub(super) fn enqueue(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize {
     cx.update(frame, node, |state| {
-        let goes_on = state.parked.take().is_some() || state.ended.is_some();
-        state.attempt += u32::from(!goes_on);
+        let continues = state.parked.take().is_some() || state.ended.is_some();
+        state.attempt += u32::from(!continues);
     });
     order_job(cx, frame, node)
 }

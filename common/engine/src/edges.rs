@@ -44,28 +44,28 @@ pub(super) fn skip_other_roots(cx: &mut Step<'_>, root: NodeIx) {
         if is_root && at != root.at() {
             let other = NodeIx(u32::try_from(at).unwrap_or(u32::MAX));
             cx.update(&frame, other, |state| state.status = NodeStatus::Skipped);
-            skip_all(cx, &frame, node.outs.iter().rev().copied().collect(), Telling::Nothing);
+            skip_all(cx, &frame, node.outs.iter().rev().copied().collect(), Emit::Nothing);
         }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Telling {
+enum Emit {
     EachEdge,
     Nothing,
 }
 
 /// Skips an edge and everything that only it leads to.
 fn skip(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx) {
-    skip_all(cx, frame, vec![edge], Telling::EachEdge);
+    skip_all(cx, frame, vec![edge], Emit::EachEdge);
 }
 
 /// Skips edges and everything that only they lead to. Without recursion, because a long chain would use up the stack.
-fn skip_all(cx: &mut Step<'_>, frame: &FramePath, mut open: Vec<EdgeIx>, telling: Telling) {
+fn skip_all(cx: &mut Step<'_>, frame: &FramePath, mut open: Vec<EdgeIx>, emit: Emit) {
     let graph = cx.run.graph.clone();
     while let Some(edge) = open.pop() {
         set(cx, frame, edge, EdgeState::Skipped);
-        if telling == Telling::EachEdge {
+        if emit == Emit::EachEdge {
             cx.tell(EventKind::GraphEdgeSkipped(edge));
         }
         let target = graph.edge(edge).target;

@@ -22,8 +22,8 @@ pub(super) fn check(cx: &mut Step<'_>) {
     }
     let held = !cx.run.control.pausing.is_empty();
     if cx.run.is_busy() {
-        let goes_on = !held && (!cx.run.ready.is_empty() || cx.run.sums.retrying > 0);
-        if !goes_on {
+        let can_continue = !held && (!cx.run.ready.is_empty() || cx.run.sums.retrying > 0);
+        if !can_continue {
             pause(cx);
         }
         return;
@@ -123,7 +123,7 @@ pub(super) fn called_off(cx: &mut Step<'_>, reason: &str, frame: &FramePath, nod
     stop(cx, reason, Some((frame, node)));
 }
 
-fn stop(cx: &mut Step<'_>, reason: &str, told: Option<(&FramePath, NodeIx)>) {
+fn stop(cx: &mut Step<'_>, reason: &str, emitted: Option<(&FramePath, NodeIx)>) {
     if cx.run.status.is_over() {
         return;
     }
@@ -132,7 +132,7 @@ fn stop(cx: &mut Step<'_>, reason: &str, told: Option<(&FramePath, NodeIx)>) {
         cx.run.started_at = Some(cx.at.now);
         cx.tell(EventKind::GraphRunStarted { resumed: false, caller: None });
     }
-    cancel_steps(cx, told);
+    cancel_steps(cx, emitted);
     // Dify puts this word in front of every reason.
     let reason = format!("Aborted: {reason}");
     let outputs = outputs(cx.run);
@@ -166,7 +166,7 @@ fn cut_off(cx: &mut Step<'_>, reason: &str) {
 }
 
 /// Emits the cancellation of each workflow step in progress, except for the one whose job has emitted it.
-fn cancel_steps(cx: &mut Step<'_>, told: Option<(&FramePath, NodeIx)>) {
+fn cancel_steps(cx: &mut Step<'_>, emitted: Option<(&FramePath, NodeIx)>) {
     let graph = cx.run.graph.clone();
     let is_step =
         |at: usize| matches!(graph.nodes[at].data, NodeData::Step(_)) && graph.nodes[at].child.is_none();
@@ -178,7 +178,7 @@ fn cancel_steps(cx: &mut Step<'_>, told: Option<(&FramePath, NodeIx)>) {
     let open: Vec<(FramePath, NodeIx)> =
         open.map(|(path, at, _)| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX)))).collect();
     for (frame, node) in open {
-        if told == Some((&frame, node)) {
+        if emitted == Some((&frame, node)) {
             continue;
         }
         let spec = graph.node(node);

@@ -17,7 +17,7 @@ use tidemill_workflow::nodes::hooks::{HOOK_ERROR, HookType};
 pub(super) fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut ended: Ended) {
     if !has_hooks(cx, node) {
         let now = cx.at.now;
-        return settled(cx, frame, node, now, ended);
+        return apply(cx, frame, node, now, ended);
     }
     // The default handle is not stored, so clear it: the state must equal what a new owner loads.
     if ended.record.handle == SOURCE_HANDLE {
@@ -40,7 +40,7 @@ pub(super) fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut ended:
 }
 
 /// The field of a record that says why the hooks of the node did not run.
-const NOT_TOLD: &str = "hooks_not_told";
+const NOT_RUN: &str = "hooks_not_told";
 
 /// Collects the values for a job of hooks: the variables that the hooks mention, also those of child nodes, whose
 /// outputs exist by now; and the secrets that the node mentions, so that the worker can mask them.
@@ -79,10 +79,10 @@ pub(super) fn told(
     (frame, node): (&FramePath, NodeIx),
     at: Timestamp,
     mut ended: Ended,
-    told: Box<Record>,
+    hooks: Box<Record>,
 ) {
-    ended.record.process_data.extend(told.process_data);
-    settled(cx, frame, node, at, ended);
+    ended.record.process_data.extend(hooks.process_data);
+    apply(cx, frame, node, at, ended);
 }
 
 /// Applies the end of a node after the job of its hooks has failed. A failed hook fails the node, unless the node has
@@ -100,17 +100,17 @@ pub(super) fn failed(
             (failure.inputs, failure.usage) = (record.inputs, record.usage);
             settle::failed(cx, frame, node, at, failure);
         }
-        mut kept => {
+        mut ended => {
             if !is_of_hook {
-                let why = Stored::Inline(Segment::string(failure.error));
-                kept.record.process_data.push((NOT_TOLD.into(), why));
+                let reason = Stored::Inline(Segment::string(failure.error));
+                ended.record.process_data.push((NOT_RUN.into(), reason));
             }
-            settled(cx, frame, node, at, kept);
+            apply(cx, frame, node, at, ended);
         }
     }
 }
 
-fn settled(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, at: Timestamp, ended: Ended) {
+fn apply(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, at: Timestamp, ended: Ended) {
     match ended {
         Ended { failed: true, record } => settle::failed(cx, frame, node, at, record),
         Ended { failed: false, record } => settle::succeeded(cx, frame, node, at, record),

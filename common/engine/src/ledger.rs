@@ -22,7 +22,7 @@ pub(super) enum By<'a> {
     /// A model, as (provider, name).
     Model(&'a str, &'a str),
     /// A model whose reply was wasted, as (provider, name).
-    InVain(&'a str, &'a str),
+    Wasted(&'a str, &'a str),
     /// A sub-workflow run, whose own ledger has the single calls.
     Run(RunId),
     /// A tool, whose model calls are not known.
@@ -62,14 +62,14 @@ pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str
         entry["wasted_price"] = wasted.total_price.as_str().into();
         waste(cx, &wasted);
     }
-    if let By::InVain(..) = by {
+    if let By::Wasted(..) = by {
         entry["wasted"] = true.into();
     }
-    if usage.total_tokens == 0 || matches!(by, By::InVain(..)) {
+    if usage.total_tokens == 0 || matches!(by, By::Wasted(..)) {
         waste(cx, usage);
     }
     match by {
-        By::Model(provider, model) | By::InVain(provider, model) => {
+        By::Model(provider, model) | By::Wasted(provider, model) => {
             entry["provider"] = provider.into();
             entry["model"] = model.into();
             cx.out.spent.push(Spending {
@@ -98,7 +98,7 @@ fn waste(cx: &mut Step<'_>, usage: &Usage) {
 /// Adds the wasted reply of an attempt, if there was one.
 pub(super) fn note_wasted(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, number: u32, record: &Record) {
     if let Some(wasted) = &record.wasted {
-        let by = By::InVain(&wasted.provider, &wasted.model);
+        let by = By::Wasted(&wasted.provider, &wasted.model);
         note(cx, frame, node, &format!("wasted/{number}"), &wasted.usage, by);
     }
 }

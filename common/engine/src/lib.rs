@@ -96,7 +96,7 @@ pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
 
 /// Applies one fact like [`step`], but reuses the buffers in `changes`, which must be [cleared](Changes::clear).
 pub fn step_into(run: &mut RunState, fact: Fact, at: Moment, changes: &mut Changes) {
-    debug_assert!(changes.is_cleared(), "other changes are still there");
+    debug_assert!(changes.is_cleared(), "the changes are not cleared");
     let mut cx = Step { run, at, out: changes };
     if cx.run.status.is_over() {
         return charges::behind_the_end(&mut cx, fact);

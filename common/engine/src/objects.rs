@@ -68,7 +68,7 @@ pub(super) fn apply_by(
     let mut before: Vec<(String, Option<Index>)> = Vec::new();
     let mut done = Vec::with_capacity(effects.messages.len());
     for change in &effects.messages {
-        match one(cx, author, change, &limits, &mut before) {
+        match apply_one(cx, author, change, &limits, &mut before) {
             Ok(None) => {}
             Ok(Some(outcome)) => done.push((change, outcome)),
             Err(error) => {
@@ -110,7 +110,7 @@ fn tokens_of(list: &MessageList, index: &Index) -> u64 {
 }
 
 /// Applies one change. Returns `None` when this execution has applied it before.
-fn one(
+fn apply_one(
     cx: &mut Step<'_>,
     Author { frame, node, execution }: Author<'_>,
     change: &MessageChange,
@@ -188,7 +188,7 @@ fn tell_tokens(
     (before, now): (u64, u64),
     limits: &ObjectLimits,
 ) {
-    let mut told = |limit: u64, what: &[StepEvent]| {
+    let mut emit = |limit: u64, what: &[StepEvent]| {
         for what in what {
             let data = JsonMap::from_iter([
                 ("conversation_id".to_string(), Json::from(list)),
@@ -202,10 +202,10 @@ fn tell_tokens(
     };
     let mark = limits.tokens_warning / 100 * TOKENS_WARNING_PERCENT;
     if limits.tokens_warning > 0 && before <= mark && now > mark {
-        told(limits.tokens_warning, &[StepEvent::TokenUsageWarning]);
+        emit(limits.tokens_warning, &[StepEvent::TokenUsageWarning]);
     }
     if limits.tokens_limit > 0 && before <= limits.tokens_limit && now > limits.tokens_limit {
-        told(limits.tokens_limit, &[StepEvent::TokenLimitExceeded, StepEvent::ContextCompressionRequested]);
+        emit(limits.tokens_limit, &[StepEvent::TokenLimitExceeded, StepEvent::ContextCompressionRequested]);
     }
 }
 

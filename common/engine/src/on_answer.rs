@@ -15,7 +15,7 @@ pub(super) fn step(cx: &mut Step<'_>, it: &Answer) {
     let status = if it.said == Said::Cancel { PauseStatus::Cancelled } else { PauseStatus::Answered };
     let Some(pause) = pause::close(cx, &it.pause, status) else { return };
     if pause.step.is_some() {
-        return hand_out(cx, &pause);
+        return queue_again(cx, &pause);
     }
     if it.said == Said::Cancel {
         return called_off(cx, &pause);
@@ -30,8 +30,7 @@ pub(super) fn step(cx: &mut Step<'_>, it: &Answer) {
         (Said::Input(_), false) => misplaced(pause.request.kind),
         // The API has checked the answer. Only an answer that was written into Redis by hand gets here.
         (Said::Form { .. }, false) | (Said::Input(_), true) | (Said::Cancel, _) => {
-            let message =
-                format!("the answer to a pause of kind {} has another form", pause.request.kind.name());
+            let message = format!("the answer does not fit a pause of kind {}", pause.request.kind.name());
             NodeResult::failed(NodeFailure::new("ValueError", message))
         }
     };
@@ -40,7 +39,7 @@ pub(super) fn step(cx: &mut Step<'_>, it: &Answer) {
 }
 
 /// Queues the job that waits for the answer again. Its worker reads the outcome of the pause.
-fn hand_out(cx: &mut Step<'_>, pause: &Pause) {
+fn queue_again(cx: &mut Step<'_>, pause: &Pause) {
     end_of_run::go_on(cx);
     drive::make_ready(cx, &pause.frame, pause.node);
     drive::drive(cx);
@@ -52,29 +51,29 @@ fn called_off(cx: &mut Step<'_>, pause: &Pause) {
         return interaction::called_off(cx, pause);
     }
     let node = cx.run.graph.node(pause.node).id.clone();
-    end_of_run::abort(cx, &format!("what node {node} has asked was cancelled"));
+    end_of_run::abort(cx, &format!("the question of node {node} was cancelled"));
 }
 
 /// Makes a failure: only jobs ask questions of this kind, and read the answers.
 fn misplaced(kind: PauseKind) -> NodeResult {
-    let message = format!("a pause of kind {} is a job's", kind.name());
+    let message = format!("only a job can ask for a pause of kind {}", kind.name());
     NodeResult::failed(NodeFailure::new(EngineErrorType::Engine.name(), message))
 }
 
 fn of_form(cx: &mut Step<'_>, pause: &Pause, action: &str, inputs: &JsonMap) -> NodeResult {
     match check_answer(&pause.request, action, inputs) {
-        Ok(submitted) => taken(cx, pause, action, submitted),
+        Ok(submitted) => answer_form(cx, pause, action, submitted),
         // The API has checked the answer, see `step`.
         Err(error) => {
-            tell_again(cx, pause);
+            emit_start(cx, pause);
             NodeResult::failed(NodeFailure::new("ValueError", error.to_string()))
         }
     }
 }
 
-fn taken(cx: &mut Step<'_>, pause: &Pause, action: &str, submitted: JsonMap) -> NodeResult {
+fn answer_form(cx: &mut Step<'_>, pause: &Pause, action: &str, submitted: JsonMap) -> NodeResult {
     let result = answered(&pause.request, action, &submitted);
-    tell_again(cx, pause);
+    emit_start(cx, pause);
     if pause.request.kind == PauseKind::Simple {
         return result;
     }
@@ -98,7 +97,7 @@ fn taken(cx: &mut Step<'_>, pause: &Pause, action: &str, submitted: JsonMap) -> 
 pub(super) fn time_is_over(cx: &mut Step<'_>, id: &str) {
     let Some(pause) = pause::close(cx, id, PauseStatus::Expired) else { return };
     if pause.step.is_some() {
-        return hand_out(cx, &pause);
+        return queue_again(cx, &pause);
     }
     end_of_run::go_on(cx);
     if pause.request.kind == PauseKind::UserInteraction {
@@ -106,7 +105,7 @@ pub(super) fn time_is_over(cx: &mut Step<'_>, id: &str) {
         return drive::drive(cx);
     }
     let result = if pause.request.kind.is_form() {
-        tell_again(cx, &pause);
+        emit_start(cx, &pause);
         let about = cx.about(&pause.frame, pause.node);
         let expired_at = pause.expires_at.unwrap_or(cx.at.now);
         cx.tell(EventKind::NodeRunHumanInputFormTimeout { about, expired_at });
@@ -127,7 +126,7 @@ pub(super) fn limit_is_over(cx: &mut Step<'_>, id: &str) {
 }
 
 /// Emits the start of the node once more: Dify runs a node again after its pause.
-fn tell_again(cx: &mut Step<'_>, pause: &Pause) {
+fn emit_start(cx: &mut Step<'_>, pause: &Pause) {
     let about = cx.about(&pause.frame, pause.node);
     cx.tell(EventKind::NodeRunStarted(about));
 }

@@ -130,8 +130,8 @@ fn ended(cx: &mut Step<'_>, number: u32, how: ChildEnd, mut done: JobDone) {
     {
         // The parent has continued with the child's outputs already, so the child cannot fail any more. A note in its
         // record says that the change was refused.
-        let said = Stored::Inline(Segment::string(format!("{}: {error}", error.name())));
-        record.process_data.push(("not_changed".into(), said));
+        let note = Stored::Inline(Segment::string(format!("{}: {error}", error.name())));
+        record.process_data.push(("not_changed".into(), note));
     }
     let end = node_end(cx, &job, finished_at, record);
     objects::record(cx, &job.frame, &end, effects);

@@ -13,13 +13,13 @@ pub(super) fn step(cx: &mut Step<'_>) {
         // If a form still waits, the run pauses again at once and emits that.
         end_of_run::go_on(cx);
     }
-    look_again(cx);
+    check_waiting(cx);
     if cx.run.status == RunStatus::Running {
         drive::drive(cx);
     }
 }
 
-fn look_again(cx: &mut Step<'_>) {
+fn check_waiting(cx: &mut Step<'_>) {
     let simple = cx.run.pauses.values().filter(|pause| pause.request.kind == PauseKind::Simple);
     let simple: Vec<_> = simple.map(|pause| (pause.id.clone(), pause.frame.clone(), pause.node)).collect();
     let graph = cx.run.graph.clone();

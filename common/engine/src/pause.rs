@@ -172,7 +172,7 @@ fn refused(cx: &Step<'_>, request: &PauseRequest) -> Option<NodeFailure> {
         [&request.schema, &request.options, &request.defaults].into_iter().chain(request.details.values());
     let bytes: usize = parts.map(json_size).sum();
     let message =
-        || format!("what is asked takes {bytes} bytes, at most {max} are allowed (run.template_chars_max)");
+        || format!("the question takes {bytes} bytes, at most {max} are allowed (run.template_chars_max)");
     (bytes > max).then(|| NodeFailure::new(EngineErrorType::ValueTooLarge.name(), message()))
 }
 

@@ -52,7 +52,7 @@ impl<'a> Pool<'a> {
                 Some(Cow::Owned(Stored::Inline(defined.value.clone())))
             }),
             history::NODE if name == history::NAME => run.head.history.as_ref().map(Cow::Borrowed),
-            objects::MESSAGES | objects::RUNTIME | objects::HISTORY => kept(run, node, name),
+            objects::MESSAGES | objects::RUNTIME | objects::HISTORY => object_value(run, node, name),
             _ if node == run.graph.node(run.root()).id.as_str() => among(&run.head.inputs),
             _ => None,
         }
@@ -60,7 +60,7 @@ impl<'a> Pool<'a> {
 }
 
 /// Returns messages, `rt` or history as a variable. They are empty, not missing, before anything is written.
-fn kept(run: &RunState, node: &str, name: &str) -> Option<Cow<'static, Stored>> {
+fn object_value(run: &RunState, node: &str, name: &str) -> Option<Cow<'static, Stored>> {
     let objects = run.objects.as_deref();
     let list = |items: Json| Segment::new(SegmentType::ArrayAny, items);
     let segment = match node {

@@ -120,7 +120,7 @@ pub(super) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
         error_type: failure.map(|f| f.error_type).unwrap_or_default(),
         updates,
         pause: result.pause.map(|asked| Box::new(asked.hiding(&graph.hidden))),
-        effects: result.effects.map(|effects| veiled(&graph, effects)),
+        effects: result.effects.map(|effects| without_secrets(&graph, effects)),
         durations: None,
         rounds: Vec::new(),
     };
@@ -129,7 +129,7 @@ pub(super) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
 }
 
 /// Masks secrets of the environment in effects, because messages, `rt` and history are shown and sent unmasked.
-fn veiled(graph: &tidemill_workflow::graph::Graph, effects: Box<Effects>) -> Box<Effects> {
+fn without_secrets(graph: &tidemill_workflow::graph::Graph, effects: Box<Effects>) -> Box<Effects> {
     let is_secret = |v: &&tidemill_workflow::graph::DocumentVariable| v.value.ty == SegmentType::Secret;
     let secrets: Vec<&Segment> = graph.environment.iter().filter(is_secret).map(|v| &v.value).collect();
     if secrets.is_empty() {

@@ -21,7 +21,7 @@ use tidemill_workflow::nodes::{NodeKind, Phase};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RewindError {
     /// The run has not ended.
-    #[error("the run is not over")]
+    #[error("the run has not ended")]
     Open,
     /// The workflow has no such node.
     #[error("the workflow has no node {0}")]
@@ -85,8 +85,8 @@ pub fn begins_at(
 pub fn rewind(run: &RunState, frame: &FramePath, node: &NodeId) -> Result<RunState, RewindError> {
     let (frame, node) = begins_at(run, frame, node)?;
     let mut run = run.clone();
-    let behind = behind(&run.graph, node);
-    forget(&mut run, &frame, &behind);
+    let reset = with_later(&run.graph, node);
+    forget(&mut run, &frame, &reset);
     run.status = RunStatus::Running;
     (run.started_at, run.finished_at, run.error) = (None, None, None);
     reopen(&mut run, &frame, node);
@@ -97,13 +97,13 @@ pub fn rewind(run: &RunState, frame: &FramePath, node: &NodeId) -> Result<RunSta
     unfire(&mut run);
     run.derive();
     run.ready = ready(&run);
-    tell_anew(&mut run);
+    reset_response(&mut run);
     Ok(run)
 }
 
 /// Finds the node and every node that can be reached from it, with their children. None of them can have begun before
 /// the node had ended, because a join waits for all its edges.
-fn behind(graph: &Graph, node: NodeIx) -> BTreeSet<NodeIx> {
+fn with_later(graph: &Graph, node: NodeIx) -> BTreeSet<NodeIx> {
     let (mut found, mut open) = (BTreeSet::from([node]), vec![node]);
     while let Some(next) = open.pop() {
         for edge in &graph.node(next).outs {
@@ -131,10 +131,10 @@ fn forget(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
     run.containers.retain(|(path, ix), _| !(is_gone(path) || path == frame && nodes.contains(ix)));
     let pool = run.pool_frame(frame);
     if let Some(open) = run.frames.get_mut(&pool) {
-        open.variables.retain(|id, _| graph.find(id.as_str()).is_none_or(|ix| !lies_in(&graph, ix, nodes)));
+        open.variables.retain(|id, _| graph.find(id.as_str()).is_none_or(|ix| !is_in(&graph, ix, nodes)));
     }
     hide_messages(run, frame, nodes);
-    end_no_loop(run, frame, nodes);
+    clear_loop_ends(run, frame, nodes);
     let gone_keys: Vec<String> = nodes
         .iter()
         .map(|ix| &graph.node(*ix).id)
@@ -191,20 +191,20 @@ fn nested(responder: &Responder) -> Option<String> {
 }
 
 /// True when a node is one of these or is in the body of one.
-fn lies_in(graph: &Graph, node: NodeIx, nodes: &BTreeSet<NodeIx>) -> bool {
+fn is_in(graph: &Graph, node: NodeIx, nodes: &BTreeSet<NodeIx>) -> bool {
     std::iter::successors(Some(node), |ix| graph.node(*ix).parent).any(|ix| nodes.contains(&ix))
 }
 
 /// Clears the mark that a loop is to end, if only loop-ends that are reset have set it. Loop-ends inside a container
 /// that begins again count as reached, because its closed frames are not stored.
-fn end_no_loop(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
+fn clear_loop_ends(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
     let graph = run.graph.clone();
     let ends = |ix: &NodeIx| graph.node(*ix).kind == NodeKind::LoopEnd;
     let all: Vec<NodeIx> = (0..).map(NodeIx).take(graph.nodes.len()).filter(ends).collect();
     let is_reached =
         |path: &FramePath, ix| run.node(path, ix).is_some_and(|state| state.status == NodeStatus::Succeeded);
     let mut rounds = Vec::new();
-    for end in all.iter().filter(|ix| lies_in(&graph, **ix, nodes)) {
+    for end in all.iter().filter(|ix| is_in(&graph, **ix, nodes)) {
         let Some(target) = graph.node(*end).loop_id else { continue };
         let id = &graph.node(target).id;
         let round = frame.outwards().find(|path| path.last().is_some_and(|(of, _)| of == id.as_str()));
@@ -300,7 +300,7 @@ fn ready(run: &RunState) -> std::collections::VecDeque<(FramePath, NodeIx)> {
 
 /// Resets the streamed answers. The new run has its own event stream, so its answers are sent from their beginning, in
 /// the same order as far as they are reached.
-fn tell_anew(run: &mut RunState) {
+fn reset_response(run: &mut RunState) {
     let graph = run.graph.clone();
     let begins = run.root();
     let mut reached = std::mem::take(&mut run.response.reached);

@@ -147,9 +147,9 @@ pub(super) fn failed(
     let strategy_name = if handle == FAIL_BRANCH_HANDLE { "fail-branch" } else { "default-value" };
     let text = |text: &str| Stored::Inline(Segment::string(text));
     // A workflow step may describe its error as an object, which replaces the text.
-    let said = record.outputs.iter().find(|(name, value)| name == "error_message" && is_object(value));
-    let said = said.map(|(_, value)| value.clone());
-    let message = said.unwrap_or_else(|| text(&record.error));
+    let details = record.outputs.iter().find(|(name, value)| name == "error_message" && is_object(value));
+    let details = details.map(|(_, value)| value.clone());
+    let message = details.unwrap_or_else(|| text(&record.error));
     let own = [("error_message", message), ("error_type", text(&record.error_type))];
     record.outputs = outputs.into_iter().map(|(name, value)| (name, Stored::Inline(value))).collect();
     for (name, value) in own {
@@ -187,8 +187,8 @@ fn called_off(
     mut record: Box<Record>,
 ) {
     let graph = cx.run.graph.clone();
-    let leaves = graph.node(node).outs.iter().any(|edge| &*graph.edge(*edge).handle == REJECT);
-    if !leaves {
+    let has_edge = graph.node(node).outs.iter().any(|edge| &*graph.edge(*edge).handle == REJECT);
+    if !has_edge {
         return end_of_run::called_off(cx, &record.error, frame, node);
     }
     (record.error, record.error_type) = (String::new(), String::new());

@@ -79,13 +79,13 @@ fn preserve(cx: &mut Step<'_>, pool: &FramePath, node: &str, name: &str) {
     }
     let seen = cx.run.pool(pool).stored(node, name).map(std::borrow::Cow::into_owned);
     for path in below {
-        if may_ask(cx, &path, node, name) {
+        if is_mentioned(cx, &path, node, name) {
             save(cx, path, node, name, seen.clone());
         }
     }
 }
 
-fn may_ask(cx: &Step<'_>, item: &FramePath, node: &str, name: &str) -> bool {
+fn is_mentioned(cx: &Step<'_>, item: &FramePath, node: &str, name: &str) -> bool {
     let container = item.last().and_then(|(id, _)| cx.run.graph.find(&id));
     let mentioned =
         |ix: NodeIx| cx.run.graph.body(ix).mentions.contains(&(node.to_string(), name.to_string()));

@@ -220,11 +220,11 @@ fn output_of(run: &RunState, path: &FramePath, node: NodeIx) -> (Stored, Vec<Str
 /// few, because pages of them become blobs.
 fn collect(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let Some(container) = cx.run.containers.get_mut(&(frame.clone(), node)) else { return };
-    let lies_apart = |left: &Collected| {
+    let is_blob = |left: &Collected| {
         left.page.is_some()
             || left.output.as_ref().is_some_and(|(value, _)| !matches!(value, Stored::Inline(_)))
     };
-    if container.collected.values().any(lies_apart) {
+    if container.collected.values().any(is_blob) {
         return order_part(cx, frame, node, Phase::Collect);
     }
     // Taken, not copied, because the container is removed below.
