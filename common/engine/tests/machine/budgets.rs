@@ -46,7 +46,7 @@ fn ends(play: &mut Play, node: &str, tokens: u64) {
 }
 
 #[test]
-fn the_step_that_crosses_the_bound_is_counted_and_ends_the_run() {
+fn the_journal_entry_that_exceeds_the_budget_is_counted_and_ends_the_run() {
     let mut play = play(tokens(10));
     play.restless = true;
     play.start();
@@ -60,7 +60,7 @@ fn the_step_that_crosses_the_bound_is_counted_and_ends_the_run() {
 }
 
 #[test]
-fn an_attempt_that_tells_no_steps_is_held_against_the_bound_at_its_end() {
+fn an_attempt_without_journal_entries_counts_against_the_budget_at_its_end() {
     let mut play = play(tokens(5));
     play.start();
     ends(&mut play, "m", 6);
@@ -112,7 +112,7 @@ fn fails_in_vain(play: &mut Play, node: &str, tokens: u64) {
 const TRIES: &str = "start s\nllm m retry=5\nend e m.text\ns > m > e";
 
 #[test]
-fn replies_of_no_use_are_in_the_ledger_and_in_no_total() {
+fn wasted_replies_are_in_the_ledger_and_in_no_total() {
     let mut play = Play::of(TRIES);
     play.start();
     fails_in_vain(&mut play, "m", 6);
@@ -139,7 +139,7 @@ fn replies_of_no_use_are_in_the_ledger_and_in_no_total() {
 }
 
 #[test]
-fn replies_of_no_use_are_held_against_the_bound() {
+fn wasted_replies_count_against_the_budget() {
     let tries = |budget: Budget| {
         let mut play =
             Play::submitted(draw(TRIES), Vec::new(), |head| head.options.budget = Some(Box::new(budget)));
@@ -158,7 +158,7 @@ fn replies_of_no_use_are_held_against_the_bound() {
 }
 
 #[test]
-fn a_call_that_counts_nothing_is_an_entry_all_the_same() {
+fn a_call_that_cost_nothing_still_has_a_ledger_entry() {
     let mut play = play(tokens(10));
     play.start();
     charge(&mut play, "m", 0, "0.0");
@@ -169,7 +169,7 @@ fn a_call_that_counts_nothing_is_an_entry_all_the_same() {
 }
 
 #[test]
-fn what_a_called_run_has_wasted_is_held_against_its_caller() {
+fn the_waste_of_a_sub_workflow_run_counts_against_its_caller() {
     let mut play = play(tokens(10));
     play.restless = true;
     play.start();
@@ -186,7 +186,7 @@ fn what_a_called_run_has_wasted_is_held_against_its_caller() {
 }
 
 #[test]
-fn money_is_held_against_a_bound_of_its_currency_alone() {
+fn money_counts_only_against_a_budget_of_the_same_currency() {
     let bound =
         |text: &str| Budget { tokens: None, price: price(text).map(|price| (price, SetBy::Workflow)) };
     let mut other = play(bound("0.1 USD"));
@@ -205,7 +205,7 @@ fn money_is_held_against_a_bound_of_its_currency_alone() {
 }
 
 #[test]
-fn a_run_whose_key_has_spent_too_much_ends_wherever_it_stands() {
+fn a_run_whose_key_has_spent_its_budget_ends_in_any_state() {
     let over =
         |play: &Play| parse("over_budget", &stop_body("key k has spent all"), &play.run.graph).unwrap();
     let mut scheduled = Play::of(TWO);

@@ -58,7 +58,7 @@ fn dropped(play: &Play) -> Vec<RunId> {
 }
 
 #[test]
-fn a_call_is_ordered_once_and_its_end_brings_the_job_back_as_the_same_attempt() {
+fn a_sub_workflow_run_is_ordered_once_and_its_end_brings_the_job_back_as_the_same_attempt() {
     let mut play = Play::submitted(draw(ONE), Vec::new(), |head| head.call_depth = 2);
     play.restless = true;
     play.start().skim();
@@ -89,7 +89,7 @@ fn a_call_is_ordered_once_and_its_end_brings_the_job_back_as_the_same_attempt() 
 }
 
 #[test]
-fn a_job_that_looks_for_itself_orders_nothing_more_and_misses_no_end() {
+fn a_job_that_checks_its_call_again_orders_no_second_run_and_misses_no_end() {
     let mut play = Play::of(ONE);
     play.start().skim();
     let run = called(&play, 1);
@@ -104,7 +104,7 @@ fn a_job_that_looks_for_itself_orders_nothing_more_and_misses_no_end() {
 }
 
 #[test]
-fn a_stop_of_the_caller_stops_what_it_has_called() {
+fn a_stop_of_the_caller_stops_its_sub_workflow_run() {
     let mut play = Play::of(ONE);
     play.start().skim();
     let run = called(&play, 1);
@@ -115,7 +115,7 @@ fn a_stop_of_the_caller_stops_what_it_has_called() {
 }
 
 #[test]
-fn what_is_ordered_and_dropped_in_one_commit_never_was() {
+fn a_call_that_is_ordered_and_dropped_in_one_commit_is_never_created() {
     let mut play = Play::of(ONE);
     play.start().skim();
     let (order, run) = (play.job_of("m"), called(&play, 1));
@@ -137,7 +137,7 @@ fn what_is_ordered_and_dropped_in_one_commit_never_was() {
 }
 
 #[test]
-fn a_further_attempt_calls_anew_and_the_one_that_nobody_waits_for_is_stopped() {
+fn the_next_attempt_calls_again_and_the_run_of_the_earlier_attempt_is_stopped() {
     let mut play = Play::of(RETRIED);
     play.start().skim();
     let first = called(&play, 1);
@@ -155,7 +155,7 @@ fn a_further_attempt_calls_anew_and_the_one_that_nobody_waits_for_is_stopped() {
 }
 
 #[test]
-fn a_caller_that_is_paused_takes_the_end_up_when_it_goes_on() {
+fn a_paused_caller_applies_the_end_when_it_continues() {
     let mut play = Play::of(ONE);
     play.start().skim();
     let run = called(&play, 1);
@@ -172,7 +172,7 @@ fn a_caller_that_is_paused_takes_the_end_up_when_it_goes_on() {
 }
 
 #[test]
-fn a_called_run_tells_its_caller_that_it_is_over() {
+fn a_sub_workflow_run_reports_its_end_to_its_caller() {
     let caller =
         || Caller { run: RunId::new(5, 5, ShardId(3)), frame: FramePath::from("it#3"), node: "t".into() };
     let mut play = Play::submitted(draw(ONE), Vec::new(), |head| head.caller = Some(Box::new(caller())));
@@ -186,7 +186,7 @@ fn a_called_run_tells_its_caller_that_it_is_over() {
 }
 
 #[test]
-fn a_called_run_that_would_wait_for_a_person_fails() {
+fn a_sub_workflow_run_that_would_wait_for_a_person_fails() {
     let form = "p human-input required_variables: [k.v]\na job\ns > p > a";
     let caller = Caller { run: RunId::new(5, 5, ShardId(3)), frame: FramePath::root(), node: "t".into() };
     let mut play = Play::headed(&sheet(form), json!({}), |head| head.caller = Some(Box::new(caller)));
@@ -198,7 +198,7 @@ fn a_called_run_that_would_wait_for_a_person_fails() {
 }
 
 #[test]
-fn what_a_called_run_cost_is_counted_once_and_noted_under_its_id() {
+fn the_cost_of_a_sub_workflow_run_is_counted_once_under_its_id() {
     let mut play = Play::of(ONE);
     play.start().skim();
     let (order, run) = (play.job_of("m"), called(&play, 1));

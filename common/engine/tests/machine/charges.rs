@@ -45,7 +45,7 @@ fn stopped_before(play: &mut Play, node: &str, report: &Report, at_once: bool) {
 }
 
 #[test]
-fn ve_a27_a_step_that_was_recorded_before_a_stop_and_lies_behind_it_is_charged() {
+fn ve_a27_a_journal_entry_recorded_before_a_stop_and_read_after_it_is_charged() {
     for at_once in [true, false] {
         let mut play = Play::of(ONE);
         play.start();
@@ -63,7 +63,7 @@ fn ve_a27_a_step_that_was_recorded_before_a_stop_and_lies_behind_it_is_charged()
 }
 
 #[test]
-fn ve_a27_an_attempt_that_ended_before_a_stop_and_lies_behind_it_is_charged_once() {
+fn ve_a27_an_attempt_that_ended_before_a_stop_and_is_read_after_it_is_charged_once() {
     for at_once in [true, false] {
         let mut play = Play::of(ONE);
         play.start();
@@ -78,7 +78,7 @@ fn ve_a27_an_attempt_that_ended_before_a_stop_and_lies_behind_it_is_charged_once
 }
 
 #[test]
-fn ve_a27_what_a_child_cost_is_charged_behind_a_stop() {
+fn ve_a27_the_cost_of_a_child_is_charged_after_a_stop() {
     let sheet = "t job virtual_nodes: [{id: ext_1, type: llm, data: {prompt_template: [{role: user, text: hi}], \
         context: {enabled: false}, model: {provider: p, name: m, mode: chat, completion_params: {}}}}]\n\
         e answer answer: '{{#t_ext_1.text#}}'\ns > t > e";
@@ -97,7 +97,7 @@ fn ve_a27_what_a_child_cost_is_charged_behind_a_stop() {
 }
 
 #[test]
-fn a_step_of_a_node_that_the_engine_has_ended_is_charged() {
+fn a_journal_entry_of_a_node_that_the_engine_has_ended_is_charged() {
     let mut play = Play::of("start s\nllm m retry=1\nend e m.text\ns > m > e");
     play.start();
     let late = play.fact(&play.job_of("m"), 1, &step(&play, 7));
@@ -106,7 +106,7 @@ fn a_step_of_a_node_that_the_engine_has_ended_is_charged() {
 }
 
 #[test]
-fn nothing_else_changes_a_run_that_is_over() {
+fn only_charges_change_a_run_that_has_ended() {
     let mut play = Play::of(ONE);
     play.start();
     let order = play.job_of("m");

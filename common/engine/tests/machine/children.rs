@@ -73,7 +73,7 @@ fn play() -> Play {
 }
 
 #[test]
-fn ve_a04_a_child_is_told_before_its_parent_and_like_any_node() {
+fn ve_a04_events_of_a_child_come_before_its_parents_and_are_like_those_of_any_node() {
     let mut play = play();
     play.child("t", 1, 1, ChildEvent::Started).chunk_of(1, 1, 0, "Raft").chunk_of(1, 1, 4, ", consensus");
     play.tells(&["t_ext_1 starts", "t_ext_1.text + \"Raft\"", "t_ext_1.text + \", consensus\""]);
@@ -89,7 +89,7 @@ fn ve_a04_a_child_is_told_before_its_parent_and_like_any_node() {
 }
 
 #[test]
-fn ve_a06_the_tokens_of_a_child_are_its_own_and_the_runs() {
+fn ve_a06_the_tokens_of_a_child_count_for_the_child_and_for_the_run() {
     let mut play = play();
     play.ends(1, 1, ChildEnd::Succeeded, text("a", 120), None).done("t", "x");
     assert_eq!((play.node("t_ext_1").spent.tokens, play.node("t").spent.tokens), (120, 0));
@@ -101,7 +101,7 @@ fn ve_a06_the_tokens_of_a_child_are_its_own_and_the_runs() {
 }
 
 #[test]
-fn ve_a06_what_tries_of_a_child_paid_in_vain_is_in_no_total() {
+fn ve_a06_wasted_tries_of_a_child_are_in_no_total() {
     let mut play = play();
     let in_vain = |tokens: u64| {
         let usage = usage(tokens).unwrap();
@@ -116,7 +116,7 @@ fn ve_a06_what_tries_of_a_child_paid_in_vain_is_in_no_total() {
 }
 
 #[test]
-fn ve_a07_tries_of_a_child_are_told_with_their_number_and_count_as_no_failures() {
+fn ve_a07_tries_of_a_child_are_numbered_in_events_and_do_not_count_as_failures() {
     let mut play = play();
     play.child("t", 1, 1, ChildEvent::Started).chunk_of(1, 1, 0, "Ra");
     play.retried(1, error("500")).retried(2, error("500")).skim();
@@ -188,7 +188,7 @@ fn a_stop_ends_a_parent_whose_child_waits_and_leaves_no_timer() {
 }
 
 #[test]
-fn ve_a08_the_failure_of_a_child_is_not_tried_again_by_its_parent() {
+fn ve_a08_a_parent_is_not_retried_when_its_child_has_failed() {
     let retrying = ONE.replace(
         "t job virtual",
         "t code code_language: python3, code: x, outputs: {}, variables: [], retry_config: {retry_enabled: true, max_retries: 3, retry_interval: 10}, virtual",
@@ -207,7 +207,7 @@ fn ve_a08_the_failure_of_a_child_is_not_tried_again_by_its_parent() {
 }
 
 #[test]
-fn ve_a09_a_child_whose_place_was_taken_counts_as_one_exception() {
+fn ve_a09_a_child_with_replaced_outputs_counts_as_one_exception() {
     let mut play = play();
     play.ends(1, 4, ChildEnd::Replaced, Record { outputs: text("", 0).outputs, ..error("500") }, None);
     play.done("t", "x");
@@ -216,7 +216,7 @@ fn ve_a09_a_child_whose_place_was_taken_counts_as_one_exception() {
 }
 
 #[test]
-fn ve_a24_a_new_delivery_withdraws_what_the_old_one_streamed() {
+fn ve_a24_a_new_delivery_withdraws_the_text_of_the_old_one() {
     let mut play = play();
     play.child("t", 1, 1, ChildEvent::Started).chunk_of(1, 1, 0, "Ra").skim();
     play.chunk_of(2, 1, 0, "Raft").tells(&["t_ext_1.text = \"\"", "t_ext_1.text + \"Raft\""]);
@@ -243,7 +243,7 @@ fn ve_a27_a_stop_ends_child_and_parent() {
 }
 
 #[test]
-fn a_child_that_is_under_way_when_its_parent_fails_has_failed() {
+fn a_child_that_is_running_when_its_parent_fails_has_failed() {
     let mut play = play();
     play.child("t", 1, 1, ChildEvent::Started).skim().failed("t", "too late");
     let told: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();
@@ -251,7 +251,7 @@ fn a_child_that_is_under_way_when_its_parent_fails_has_failed() {
 }
 
 #[test]
-fn what_is_recorded_of_a_child_counts_whoever_holds_the_job() {
+fn a_recorded_end_of_a_child_counts_although_another_worker_holds_the_job() {
     let mut play = play();
     let order = play.job_of("t");
     play.child("t", 2, 1, ChildEvent::Started);
@@ -269,7 +269,7 @@ fn what_is_recorded_of_a_child_counts_whoever_holds_the_job() {
 }
 
 #[test]
-fn ve_a22_the_children_of_items_are_apart() {
+fn ve_a22_children_in_different_items_are_separate() {
     let drawing = "it iteration iterator_selector: [s, l], output_selector: [t, output]\n\
         it/t job virtual_nodes: [{id: c, type: template-transform, data: {template: '{{ x }}', variables: []}}]\n\
         e answer answer: x\ns > it > e\nits > t";
@@ -333,7 +333,7 @@ fn xc_04_the_total_of_a_run_is_the_sum_of_its_ledger() {
 }
 
 #[test]
-fn xc_08_a_workflow_without_children_tells_no_more_than_that_it_has_none() {
+fn xc_08_events_of_a_workflow_without_children_only_say_that_it_has_none() {
     let mut play = Play::sheet("t job\ne answer answer: x\ns > t > e", json!({}));
     play.start().done("t", "x");
     let told: Vec<_> = play.records.iter().map(|it| envelope(it, &play.run.id, &play.run.graph)).collect();

@@ -28,7 +28,7 @@ fn told(play: &Play, name: &str) -> Vec<Json> {
 }
 
 #[test]
-fn cx_a17_leave_that_is_given_takes_its_edge() {
+fn cx_a17_an_approval_takes_its_edge() {
     let mut play = Play::sheet(APPROVAL, json!({}));
     play.restless = true;
     play.start();
@@ -66,7 +66,7 @@ fn cx_a17_leave_that_is_given_takes_its_edge() {
 }
 
 #[test]
-fn cx_a18_leave_that_is_refused_takes_the_other_edge_and_a_second_answer_changes_nothing() {
+fn cx_a18_a_refusal_takes_the_other_edge_and_a_second_answer_changes_nothing() {
     let mut play = Play::sheet(APPROVAL, json!({}));
     play.start();
     let again = play.pause_of("q");
@@ -80,7 +80,7 @@ fn cx_a18_leave_that_is_refused_takes_the_other_edge_and_a_second_answer_changes
 }
 
 #[test]
-fn a_handle_that_no_edge_carries_is_left_by_source() {
+fn a_node_ends_by_source_when_no_edge_has_the_handle_of_its_answer() {
     let half =
         "q user-interaction interaction_type: ask_for_approval\na job\nc job\ns > q > c\nq:approved > a";
     let mut play = Play::sheet(half, json!({}));
@@ -157,7 +157,7 @@ fn cx_a21_an_answer_is_added_to_the_conversation() {
 }
 
 #[test]
-fn a_loop_has_variables_of_its_own_and_without_one_there_is_none() {
+fn loop_variables_can_be_set_only_inside_a_loop() {
     let set = "on_answer: {update_variables: [{name: n, scope: loop}]}";
     let settings = format!("interaction_type: ask_for_input, {set}");
     let mut play = Play::sheet(&asking(&settings), json!({}));
@@ -172,7 +172,7 @@ fn a_loop_has_variables_of_its_own_and_without_one_there_is_none() {
 }
 
 #[test]
-fn cx_a23_nobody_answers_in_time() {
+fn cx_a23_a_question_that_is_not_answered_in_time() {
     let timed = |rest: &str| format!("interaction_type: ask_for_input, timeout: 200, {rest}");
     let mut play = Play::sheet(&asking(&timed("on_timeout: fail")), json!({}));
     play.start().after(Duration::from_millis(199)).fire();
@@ -202,7 +202,7 @@ fn cx_a23_nobody_answers_in_time() {
 }
 
 #[test]
-fn a_question_that_is_called_off_stops_the_run() {
+fn a_cancelled_question_stops_the_run() {
     let mut play = Play::sheet(APPROVAL, json!({}));
     play.start();
     let pause = play.pause_of("q").id;
@@ -215,7 +215,7 @@ fn a_question_that_is_called_off_stops_the_run() {
 }
 
 #[test]
-fn cx_a24_a_message_is_shown_and_the_run_goes_on() {
+fn cx_a24_a_message_is_shown_and_the_run_continues() {
     let settings = "userInteractionType: show_message, showMessage: 'Hello {{#s.name#}}'";
     let mut play = Play::sheet(&asking(settings), json!({"name": "Ann"}));
     play.start();
@@ -233,7 +233,7 @@ fn cx_a24_a_message_is_shown_and_the_run_goes_on() {
 }
 
 #[test]
-fn cx_a25_an_answer_that_the_workflow_brings_along_asks_nobody() {
+fn cx_a25_a_preset_answer_asks_no_question() {
     let mut play = Play::sheet(&asking("userInteractionType: ask_for_input, userInput: preset"), json!({}));
     play.start();
     assert_eq!((play.waiting(), play.value("q.input")), (vec!["a".to_string()], json!("preset")));
@@ -245,7 +245,7 @@ fn cx_a25_an_answer_that_the_workflow_brings_along_asks_nobody() {
 }
 
 #[test]
-fn cx_a27_an_answer_an_hour_and_several_owners_later_finds_everything_in_place() {
+fn cx_a27_an_answer_counts_an_hour_and_several_owners_later() {
     let text = "set user-interaction interaction_type: ask_for_input, user_input: kept, \
                 on_answer: {update_variables: [{name: v}]}\n\
                 q user-interaction interaction_type: ask_for_approval\na job\ns > set > q > a";
@@ -259,7 +259,7 @@ fn cx_a27_an_answer_an_hour_and_several_owners_later_finds_everything_in_place()
 }
 
 #[test]
-fn an_item_sees_the_run_variable_that_it_sets_and_so_does_what_follows() {
+fn a_run_variable_that_an_item_sets_is_visible_in_the_item_and_after_it() {
     let text = "it iteration iterator_selector: [s, xs], output_selector: [q, input]\n\
                 it/q user-interaction interaction_type: ask_for_input, on_answer: {update_variables: [{name: v}]}\n\
                 it/t text template: '{{ v }}', variables: [{variable: v, value_selector: [run, v]}]\n\
@@ -271,7 +271,7 @@ fn an_item_sees_the_run_variable_that_it_sets_and_so_does_what_follows() {
 }
 
 #[test]
-fn where_nobody_answers_a_question_fails_and_what_needs_no_answer_does_not() {
+fn without_interaction_a_question_fails_and_a_message_does_not() {
     let quiet = |head: &mut tidemill_engine::run::RunHead| {
         head.options.choices = Some(Box::new(Choices { interactive: false, ..Choices::default() }));
     };

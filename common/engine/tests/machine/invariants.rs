@@ -22,7 +22,7 @@ fn busy() -> Play {
 }
 
 #[test]
-fn each_invariant_notices_what_it_says() {
+fn each_invariant_notices_a_state_that_breaks_it() {
     let play = busy();
     let ix = |id: &str| play.run.graph.find(id).unwrap();
     let (root, item) = (FramePath::root(), FramePath::from("it#0"));
@@ -56,7 +56,7 @@ fn each_invariant_notices_what_it_says() {
 }
 
 #[test]
-fn invariants_are_numbered_in_their_order_and_say_something() {
+fn invariants_are_numbered_in_order_and_have_a_text() {
     for (at, invariant) in INVARIANTS.iter().enumerate() {
         assert_eq!(invariant.id, format!("INV-{}", at + 1));
         assert!(!invariant.says.is_empty());

@@ -19,7 +19,7 @@ fn plain(more: &str) -> String {
 }
 
 #[test]
-fn as_many_items_are_open_as_the_window_is_wide_and_outputs_keep_the_order_of_the_items() {
+fn the_window_of_items_is_open_and_outputs_keep_the_order_of_the_items() {
     let mut play =
         Play::sheet(&plain(", is_parallel: true, parallel_nums: 2"), json!({"l": [0, 1, 2, 3, 4]}));
     play.start();
@@ -38,7 +38,7 @@ fn as_many_items_are_open_as_the_window_is_wide_and_outputs_keep_the_order_of_th
 }
 
 #[test]
-fn when_an_item_ends_the_iteration_no_further_one_begins_and_open_ones_are_awaited() {
+fn when_an_item_ends_the_iteration_no_other_begins_and_open_ones_may_end() {
     let mut play =
         Play::sheet(&plain(", is_parallel: true, parallel_nums: 3"), json!({"l": [0, 1, 2, 3, 4]}));
     play.start().failed("it#1/a", "broken").reload();
@@ -54,7 +54,7 @@ fn when_an_item_ends_the_iteration_no_further_one_begins_and_open_ones_are_await
 }
 
 #[test]
-fn more_items_than_a_run_may_have_jobs_come_one_after_the_other() {
+fn items_beyond_the_limit_of_jobs_wait_for_their_turn() {
     let list: Vec<u32> = (0..400).collect();
     let text = sheet(&plain(", is_parallel: true, parallel_nums: 400"));
     let mut play = Play::headed(&text, json!({"l": list}), |head| head.options.steps_max = 1_000);
@@ -68,7 +68,7 @@ fn more_items_than_a_run_may_have_jobs_come_one_after_the_other() {
 }
 
 #[test]
-fn what_an_item_writes_to_the_conversation_reaches_the_run_unless_it_is_told_otherwise() {
+fn conversation_variables_of_an_item_reach_the_run_unless_an_option_says_no() {
     let text = sheet(
         "conversation l, value_type: 'array[string]', value: []\n\
          it iteration iterator_selector: [s, l], output_selector: [t, output]\n\
@@ -102,7 +102,7 @@ const OUTER: &str = "conversation c, value_type: string, value: old\n\
     s > it > e\ns > w > v\nits > k > t";
 
 #[test]
-fn an_item_sees_the_variables_around_it_as_they_were_when_it_was_opened() {
+fn an_item_sees_outer_variables_as_they_were_when_it_opened() {
     for reloads in [false, true] {
         let mut play = Play::sheet(OUTER, json!({"l": [1, 2], "x": "before"}));
         play.restless = reloads;
@@ -120,7 +120,7 @@ fn an_item_sees_the_variables_around_it_as_they_were_when_it_was_opened() {
 }
 
 #[test]
-fn items_within_an_item_see_what_it_sees() {
+fn items_within_an_item_see_the_same_outer_variables() {
     let text = OUTER
         .replace("it/k job\n", "it/in iteration iterator_selector: [s, l], output_selector: [t, output], is_parallel: true\nin/k job\n")
         .replace("it/t ", "in/t ")
@@ -140,7 +140,7 @@ fn items_within_an_item_see_what_it_sees() {
 }
 
 #[test]
-fn the_output_of_an_item_may_be_a_variable_around_it() {
+fn the_output_of_an_item_may_be_an_outer_variable() {
     let text = "it iteration iterator_selector: [s, l], output_selector: [w, output], is_parallel: true, parallel_nums: 1\n\
                 it/k job\nw job\ne end outputs: [{variable: r, value_selector: [it, output]}]\ns > it > e\ns > w\nits > k";
     let mut play = Play::sheet(text, json!({"l": [1, 2]}));
@@ -162,7 +162,7 @@ const LISTED: &str = "a job\nit iteration iterator_selector: [a, output], output
     e end outputs: [{variable: r, value_selector: [it, output]}]\ns > a > it > e\nits > t";
 
 #[test]
-fn a_list_that_lies_apart_is_iterated_where_it_lies_and_workers_open_its_items() {
+fn a_list_in_a_blob_is_iterated_without_loading_it_and_workers_open_its_items() {
     let mut play = apart(LISTED, json!({}));
     play.restless = true;
     let list: Vec<String> = (0..4).map(|n| format!("{n}").repeat(40)).collect();
@@ -181,7 +181,7 @@ fn a_list_that_lies_apart_is_iterated_where_it_lies_and_workers_open_its_items()
 }
 
 #[test]
-fn outputs_that_lie_apart_are_put_together_by_a_worker() {
+fn outputs_in_blobs_are_collected_by_a_worker() {
     let mut play = apart(LISTED, json!({}));
     play.restless = true;
     let list: Vec<String> = (0..3).map(|n| format!("{n}").repeat(SMALL + n)).collect();
@@ -197,7 +197,7 @@ fn outputs_that_lie_apart_are_put_together_by_a_worker() {
 }
 
 #[test]
-fn outputs_of_many_items_lie_apart_in_pages_as_they_come() {
+fn outputs_of_many_items_become_blobs_page_by_page() {
     const ITEMS: usize = 60;
     let mut play = apart(LISTED, json!({}));
     let list: Vec<String> = (0..ITEMS).map(|n| format!("{n:040}")).collect();
@@ -219,7 +219,7 @@ fn outputs_of_many_items_lie_apart_in_pages_as_they_come() {
 }
 
 #[test]
-fn outputs_deep_in_values_that_lie_apart_are_reached_and_failed_items_leave_null() {
+fn outputs_inside_blobs_are_found_and_failed_items_leave_null() {
     let text = "it iteration iterator_selector: [s, l], output_selector: [a, output, deep, k], error_handle_mode: continue-on-error\n\
                 it/a job\ne end outputs: [{variable: r, value_selector: [it, output]}]\ns > it > e\nits > a";
     let mut play = apart(text, json!({"l": [0, 1, 2, 3]}));
@@ -233,7 +233,7 @@ fn outputs_deep_in_values_that_lie_apart_are_reached_and_failed_items_leave_null
 }
 
 #[test]
-fn a_list_within_a_value_that_lies_apart_is_opened_by_a_worker() {
+fn a_list_inside_a_blob_is_opened_by_a_worker() {
     let text = LISTED.replace("[a, output]", "[a, output, list]");
     let mut play = apart(&text, json!({}));
     play.restless = true;
@@ -268,7 +268,7 @@ fn a_list_within_a_value_that_lies_apart_is_opened_by_a_worker() {
 }
 
 #[test]
-fn a_worker_that_cannot_put_outputs_together_fails_the_iteration() {
+fn a_worker_that_cannot_collect_outputs_fails_the_iteration() {
     let mut play = apart(LISTED, json!({}));
     let list = vec!["x".repeat(SMALL); 2];
     play.start().brings("a", &[("output", json!(list))]).works("it#0/t").works("it#1/t").skim();
@@ -349,7 +349,7 @@ fn the_cost_of_model_calls_adds_up_over_items_rounds_and_retries() {
 }
 
 #[test]
-fn failures_within_an_iteration_count_for_the_run_unless_it_is_told_otherwise() {
+fn failures_within_an_iteration_count_for_the_run_unless_an_option_says_no() {
     let text = sheet(&plain(", error_handle_mode: continue-on-error"));
     for (count, last) in [(true, "partial 1 [r=[null,1]]"), (false, "succeeded [r=[null,1]]")] {
         let mut play =
@@ -361,7 +361,7 @@ fn failures_within_an_iteration_count_for_the_run_unless_it_is_told_otherwise() 
 }
 
 #[test]
-fn what_the_conversation_keeps_is_what_the_nodes_behind_parallel_items_see() {
+fn the_stored_conversation_variable_is_the_one_that_nodes_after_parallel_items_see() {
     let text = sheet(
         "conversation c, value_type: string, value: old\n\
          it iteration iterator_selector: [s, l], output_selector: [k, output], is_parallel: true, parallel_nums: 2\n\
@@ -398,7 +398,7 @@ fn more_items_or_rounds_than_are_allowed_fail_their_container() {
 }
 
 #[test]
-fn iterations_within_iterations_do_not_multiply_their_windows_without_end() {
+fn windows_of_nested_iterations_do_not_multiply_without_limit() {
     let list: Vec<u32> = (0..200).collect();
     let text = sheet(
         "it iteration iterator_selector: [s, l], output_selector: [in, output], is_parallel: true, parallel_nums: 200\n\

@@ -63,7 +63,7 @@ fn told(play: &Play, kind: &str) -> Vec<Json> {
 }
 
 #[test]
-fn cx_a15_branches_that_add_messages_come_one_behind_the_other() {
+fn cx_a15_messages_of_parallel_branches_are_added_one_after_the_other() {
     for order in [["a", "b"], ["b", "a"]] {
         let mut play = Play::of(TWO);
         play.restless = true;
@@ -83,7 +83,7 @@ fn cx_a15_branches_that_add_messages_come_one_behind_the_other() {
 }
 
 #[test]
-fn what_is_added_is_told_before_its_node_has_succeeded_and_read_by_those_behind_it() {
+fn a_new_message_is_sent_before_its_node_succeeds_and_later_nodes_read_it() {
     let mut play = Play::of(CHAIN);
     play.restless = true;
     play.start().skim();
@@ -118,7 +118,7 @@ fn what_is_added_is_told_before_its_node_has_succeeded_and_read_by_those_behind_
 }
 
 #[test]
-fn only_what_is_new_is_written() {
+fn only_new_messages_are_written() {
     let mut play = Play::of(CHAIN);
     play.start();
     does(&mut play, "a", Effects::appending("main", (0..100).map(|n| user(&n.to_string())).collect()));
@@ -142,7 +142,7 @@ fn cx_a16_a_result_that_comes_twice_changes_a_list_once() {
 }
 
 #[test]
-fn cx_a07_a_change_that_cannot_be_fails_its_node_and_changes_nothing() {
+fn cx_a07_an_invalid_change_fails_its_node_and_changes_nothing() {
     let mut play =
         Play::of("start s\njob a fail-branch\njob b\nend e\ns > a\na:fail-branch > b > e\na:source > e");
     play.restless = true;
@@ -159,7 +159,7 @@ fn cx_a07_a_change_that_cannot_be_fails_its_node_and_changes_nothing() {
 }
 
 #[test]
-fn a_change_that_cannot_be_is_not_tried_again() {
+fn an_invalid_change_is_not_retried() {
     let mut play = Play::of("start s\nllm m retry=3\nend e m.text\ns > m > e");
     play.start();
     does(&mut play, "m", change(ListChange::Rollback { target_batch: 7 }));
@@ -169,7 +169,7 @@ fn a_change_that_cannot_be_is_not_tried_again() {
 }
 
 #[test]
-fn the_parent_of_a_run_that_nobody_called_is_not_found() {
+fn a_run_without_a_caller_has_no_parent_list() {
     let mut play = Play::of(CHAIN);
     play.start();
     let mut effects = keep_last(1);
@@ -180,7 +180,7 @@ fn the_parent_of_a_run_that_nobody_called_is_not_found() {
 }
 
 #[test]
-fn what_is_known_of_steps_is_merged_and_read() {
+fn fields_of_rt_are_merged_and_read() {
     let mut play = Play::of(CHAIN);
     play.restless = true;
     play.start();
@@ -192,7 +192,7 @@ fn what_is_known_of_steps_is_merged_and_read() {
 }
 
 #[test]
-fn records_say_who_did_what_and_those_of_failures_are_kept() {
+fn history_records_name_their_nodes_and_include_failures() {
     let mut play =
         Play::of("start s\njob a fail-branch\njob b\nend e\ns > a\na:fail-branch > b > e\na:source > e");
     play.restless = true;
@@ -219,7 +219,7 @@ fn records_say_who_did_what_and_those_of_failures_are_kept() {
 }
 
 #[test]
-fn a_list_that_gets_long_is_told_once_until_it_was_shortened() {
+fn a_long_list_is_reported_once_until_it_is_shortened() {
     let limits = ObjectLimits { tokens_limit: 10, tokens_warning: 100, ..ObjectLimits::default() };
     let options = RunOptions { objects: Some(Box::new(limits)), ..RunOptions::default() };
     let drawing = "start s\njob a\njob b\njob c\njob d\nend e\ns > a > b > c > d > e";
@@ -242,7 +242,7 @@ fn a_list_that_gets_long_is_told_once_until_it_was_shortened() {
 }
 
 #[test]
-fn cx_a11_tokens_count_for_the_list_that_a_model_was_asked_with() {
+fn cx_a11_tokens_count_for_the_list_that_was_sent_to_the_model() {
     let mut play = Play::of("start s\nllm m\nend e m.text\ns > m > e");
     play.start();
     let used = json!({"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7});

@@ -90,7 +90,7 @@ fn told(play: &mut Play) {
 }
 
 #[test]
-fn cx_18_an_answer_counts_when_the_hooks_behind_it_are_told() {
+fn cx_18_an_answer_counts_when_the_hooks_after_it_have_run() {
     let mut play = asked(&input(""));
     assert_eq!(play.run.status, RunStatus::Paused);
     play.skim().say("q", json!("red"));
@@ -106,7 +106,7 @@ fn cx_18_an_answer_counts_when_the_hooks_behind_it_are_told() {
 }
 
 #[test]
-fn cx_26_a_form_its_time_and_what_lets_a_simple_wait_go_on_are_told_behind_as_well() {
+fn cx_26_hooks_run_after_a_form_its_expiry_and_a_wait_for_variables() {
     let form = flow(
         "human-input form_content: 'Hi', timeout: 1, timeout_unit: hour, \
          user_actions: [{id: ok, title: OK}]",
@@ -132,7 +132,7 @@ fn cx_26_a_form_its_time_and_what_lets_a_simple_wait_go_on_are_told_behind_as_we
 }
 
 #[test]
-fn hooks_are_told_of_a_failure_too_and_do_not_take_its_place() {
+fn hooks_run_after_a_failure_too_and_do_not_replace_it() {
     let timed = input(", timeout: 200, on_timeout: fail");
     let mut play = asked(&timed);
     play.after(HOUR).fire();
@@ -149,7 +149,7 @@ fn hooks_are_told_of_a_failure_too_and_do_not_take_its_place() {
 }
 
 #[test]
-fn an_answer_counts_also_where_nobody_could_tell_its_hooks() {
+fn an_answer_counts_also_when_its_hooks_cannot_run() {
     for class in [EngineErrorType::WorkerLost, EngineErrorType::BlobMissing, EngineErrorType::Engine] {
         let mut play = asked(&input(""));
         play.say("q", json!("red"));
@@ -168,7 +168,7 @@ fn an_answer_counts_also_where_nobody_could_tell_its_hooks() {
 }
 
 #[test]
-fn hooks_behind_an_answer_get_what_they_mention_and_nothing_else() {
+fn hooks_after_an_answer_get_only_the_variables_that_they_mention() {
     let hooks = "hooks: [{hook_type: before_execute, event_name: b, event_payload: '{{#s.before#}}'}, \
                  {hook_type: after_execute, event_name: a, event_payload: '{{#s.after#}}'}]";
     let text = format!(
@@ -190,7 +190,7 @@ fn hooks_behind_an_answer_get_what_they_mention_and_nothing_else() {
 }
 
 #[test]
-fn hooks_are_told_where_nobody_can_be_asked_and_where_nobody_has_to_be() {
+fn hooks_run_without_interaction_and_with_a_preset_answer() {
     let mut play = Play::headed(&sheet(&input("")), json!({}), |head| {
         head.options.choices = Some(Box::new(Choices { interactive: false, ..Choices::default() }));
     });
@@ -207,7 +207,7 @@ fn hooks_are_told_where_nobody_can_be_asked_and_where_nobody_has_to_be() {
 }
 
 #[test]
-fn an_end_that_is_to_be_told_outlives_pauses_lost_jobs_and_time_limits() {
+fn an_end_that_waits_for_its_hooks_survives_pauses_lost_jobs_and_time_limits() {
     let text = input(", tidemill: {execution_timeout_ms: 1000, queue_timeout_ms: 5000}");
     let mut play = asked(&text);
     // The time of the attempt that has asked says nothing of this one.
@@ -227,7 +227,7 @@ fn an_end_that_is_to_be_told_outlives_pauses_lost_jobs_and_time_limits() {
 }
 
 #[test]
-fn a_large_answer_lies_apart_in_the_job_of_its_hooks() {
+fn a_large_answer_is_a_blob_in_the_job_of_its_hooks() {
     let mut play = asked(&input(""));
     let large = "x".repeat(play.run.head.options.inline_bytes_max + 1);
     play.say("q", json!(large));
@@ -242,7 +242,7 @@ fn a_large_answer_lies_apart_in_the_job_of_its_hooks() {
 }
 
 #[test]
-fn hooks_are_told_by_another_worker_when_one_is_lost_or_hangs() {
+fn hooks_run_on_another_worker_when_one_is_lost_or_hangs() {
     let job = "template-transform template: x, variables: [], tidemill: {execution_timeout_ms: 1000}";
     let lost = Record {
         error: "gone".into(),

@@ -40,7 +40,7 @@ fn seen(play: &Play, node: &str, name: &str) -> Json {
 }
 
 #[test]
-fn nodes_behind_a_loop_see_its_variables_and_nothing_that_its_body_made() {
+fn nodes_after_a_loop_see_its_variables_and_no_outputs_of_its_body() {
     let breaks = json!({"break_conditions": [{"id": "c", "varType": "string",
         "variable_selector": ["in", "output"], "comparison_operator": "is", "value": "made"}]});
     for (data, rounds) in [(json!({}), 2), (breaks, 1)] {
@@ -54,7 +54,7 @@ fn nodes_behind_a_loop_see_its_variables_and_nothing_that_its_body_made() {
 }
 
 #[test]
-fn a_loop_that_fails_after_a_round_leaves_nothing_of_its_body_either() {
+fn a_loop_that_fails_after_a_round_leaves_no_outputs_of_its_body_either() {
     let data = json!({"error_strategy": "fail-branch", "break_conditions": [{"id": "c", "varType": "string",
         "variable_selector": ["ghost", "v"], "comparison_operator": "is", "value": "x"}]});
     let mut play = looping(&data, "job");

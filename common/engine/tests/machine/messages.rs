@@ -49,7 +49,7 @@ fn texts(play: &Play) -> Vec<String> {
 }
 
 #[test]
-fn cx_a01_a_truncation_says_what_it_has_made() {
+fn cx_a01_a_truncation_has_its_result_as_output() {
     let play = play(&[("c", "operation: truncate, truncate: {keepLast: 2}")]);
     assert_eq!(texts(&play), ["bar baz", "A2"]);
     assert_eq!(
@@ -79,7 +79,7 @@ fn cx_a06_an_insertion_at_the_end_opens_no_batch() {
 }
 
 #[test]
-fn cx_a07_an_insertion_behind_the_end_fails_its_node() {
+fn cx_a07_an_insertion_after_the_end_fails_its_node() {
     let insert = "operation: insert, insert: {position: 9, messages: [{role: user, content: X}]}, error_strategy: fail-branch";
     let play = play(&[("c", insert)]);
     assert_eq!(value(&play, "c", "error_type"), json!("InsertPositionOutOfRange"));
@@ -98,7 +98,7 @@ fn cx_a08_an_index_out_of_bounds_fails_its_node_with_the_words_of_the_design() {
 }
 
 #[test]
-fn cx_a09_clearing_keeps_the_system_message_unless_told_otherwise() {
+fn cx_a09_clearing_keeps_the_system_message_unless_configured_otherwise() {
     for (clear, left) in [
         ("", &["S"][..]),
         (", clear: {keepSystemMessage: true}", &["S"]),
@@ -120,7 +120,7 @@ fn cx_a11_a_rollback_shows_what_was_visible_before() {
 }
 
 #[test]
-fn lists_of_other_names_are_others() {
+fn lists_with_other_names_are_separate() {
     let play = play(&[(
         "c",
         "operation: append, append: {messages: [{role: user, content: x}]}, conversation_id: notes",
@@ -130,7 +130,7 @@ fn lists_of_other_names_are_others() {
 }
 
 #[test]
-fn within_a_container_the_run_around_is_the_parent() {
+fn inside_a_container_the_parent_is_the_run() {
     let text = "lp loop loop_count: 2, break_conditions: [], logical_operator: and
         lp/c context-processor operation: append, append: {messages: [{role: user, content: x}]}, target: parent
         lps > c
@@ -145,7 +145,7 @@ fn within_a_container_the_run_around_is_the_parent() {
 }
 
 #[test]
-fn a_second_try_does_not_see_what_the_first_has_added_in_a_container_that_begins_anew() {
+fn a_container_that_begins_again_does_not_see_messages_of_its_first_try() {
     let text = "lp loop loop_count: 2, break_conditions: [], logical_operator: and
         lp/c context-processor operation: append, append: {messages: [{role: user, content: x}]}
         lp/k job
@@ -187,7 +187,7 @@ fn hears(play: &mut Play, (_, kind, body): &(RunId, &'static str, String)) {
 }
 
 #[test]
-fn a_called_run_changes_a_list_of_its_caller_and_ends_with_what_came_of_it() {
+fn a_sub_workflow_run_changes_a_list_of_its_caller_and_gets_the_result() {
     let (mut parent, mut child) = family("operation: truncate, truncate: {keepLast: 2}");
     assert_eq!(child.node("c").status, NodeStatus::Retrying);
     assert_eq!(child.run.status, RunStatus::Running);
@@ -208,7 +208,7 @@ fn a_called_run_changes_a_list_of_its_caller_and_ends_with_what_came_of_it() {
 }
 
 #[test]
-fn what_the_caller_cannot_change_fails_the_node_that_asked() {
+fn a_change_that_the_caller_refuses_fails_the_node_that_asked() {
     let replace = "operation: replace, replace: {index: 5, message: {role: user, content: Y}}";
     let (mut parent, mut child) = family(replace);
     let asked = told(&mut child);

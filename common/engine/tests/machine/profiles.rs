@@ -29,7 +29,7 @@ fn fails(play: &mut Play, record: Record) {
 }
 
 #[test]
-fn lp_a08_only_what_may_pass_is_tried_again() {
+fn lp_a08_only_temporary_failures_are_retried() {
     let retry = ", retry_config: {max_retries: 1, retry_interval: 1000}";
     let passing = |passing: bool| Record { error_type: "LLMError".into(), passing, ..Record::default() };
     let mut play = flow(retry);
@@ -60,7 +60,7 @@ fn lp_a08_only_what_may_pass_is_tried_again() {
 }
 
 #[test]
-fn lp_a09_a_wait_that_was_asked_for_wins_when_it_is_longer() {
+fn lp_a09_a_wait_that_the_provider_asks_for_wins_when_it_is_longer() {
     let mut play = flow(", retry_config: {max_retries: 1, retry_interval: 1000}");
     play.start();
     let asked =
@@ -87,7 +87,7 @@ fn lp_a18_a_pause_takes_the_queued_job_back_and_a_resume_runs_it_once() {
 }
 
 #[test]
-fn a_stop_cuts_off_what_streams_and_says_so() {
+fn a_stop_cuts_streaming_replies_off_and_emits_it() {
     for (more, told) in [(", stream: true", true), ("", false)] {
         let mut play = flow(more);
         play.start().started("m", 1).skim();

@@ -195,7 +195,7 @@ fn check_events(play: &Play) {
 
 proptest! {
     #[test]
-    fn whatever_happens_the_run_is_durable_and_comes_to_its_end(
+    fn a_run_with_random_facts_is_durable_and_ends(
         nodes in vec(any::<Choice>(), 1..12),
         edges in vec(any::<Choice>(), 0..8),
         choices in vec((any::<Choice>(), 0u8..3), 0..40),

@@ -48,7 +48,7 @@ fn played(x: &str, drawing: &str, happens: &str) -> Play {
 }
 
 #[test]
-fn what_lies_behind_the_node_is_undone_and_nothing_else() {
+fn only_the_node_and_later_nodes_are_reset() {
     let fork = "start s\njob a\njob b\nend e a.output b.output\ns > a > e\ns > b > e";
     let handled = "start s\njob a fail-branch\njob x\njob y\nend e\ns > a > x > e\na:fail-branch > y > e";
     let branch = "start s\nif g s.x\njob a\njob b\nend e\ns > g\ng:true > a > e\ng:false > b > e";
@@ -74,7 +74,7 @@ fn what_lies_behind_the_node_is_undone_and_nothing_else() {
 }
 
 #[test]
-fn a_run_begun_again_ends_as_if_nothing_had_happened() {
+fn a_rewound_run_ends_as_if_nothing_had_failed() {
     let play = played(
         "",
         "start s\njob a\njob b\nanswer z {{#a.output#}} and {{#b.output#}}\ns > a > b > z",
@@ -90,7 +90,7 @@ fn a_run_begun_again_ends_as_if_nothing_had_happened() {
 }
 
 #[test]
-fn what_failed_elsewhere_begins_again_as_well() {
+fn other_failed_nodes_begin_again_too() {
     // The run ended by `b`; asked for is `a`, whose failure was handled.
     let play = played("", "start s\njob a default\njob b\nend e\ns > a > e\ns > b > e", "!a !b");
     assert_eq!(stand(&rewound(&play, "", "a")), "s succeeded, a ready, b ready");
@@ -123,7 +123,7 @@ fn iterating(mode: &str) -> Play {
 }
 
 #[test]
-fn a_container_whose_item_failed_begins_anew_as_a_whole() {
+fn a_container_whose_item_failed_begins_from_its_start() {
     let mut play = iterating("terminated");
     play.done("it#0/in", "1").failed("it#1/in", "worker lost");
     assert_eq!(play.run.status, RunStatus::Failed);
@@ -135,7 +135,7 @@ fn a_container_whose_item_failed_begins_anew_as_a_whole() {
 }
 
 #[test]
-fn an_open_container_goes_on_where_it_stood() {
+fn an_open_container_continues_where_it_was() {
     let mut play = iterating("terminated");
     play.done("it#0/in", "1").failed("beside", "worker lost");
     assert_eq!(play.run.status, RunStatus::Failed);
@@ -167,7 +167,7 @@ fn counting() -> Play {
 }
 
 #[test]
-fn a_loop_that_was_stopped_goes_on_in_its_round_with_what_it_has_counted() {
+fn a_stopped_loop_continues_in_its_round_with_its_variables() {
     let mut play = counting();
     play.start().done("lp#0/a", "").done("lp#0/b", "").done("lp#1/a", "").stop("enough");
     assert_eq!(
@@ -180,7 +180,7 @@ fn a_loop_that_was_stopped_goes_on_in_its_round_with_what_it_has_counted() {
 }
 
 #[test]
-fn a_node_of_a_round_that_is_closed_begins_its_loop_anew() {
+fn a_node_of_a_closed_round_begins_its_loop_from_the_start() {
     let mut play = counting();
     play.start().done("lp#0/a", "").done("lp#0/b", "").done("lp#1/a", "").stop("enough");
     for (frame, node) in [("lp#0", "b"), ("", "lp")] {
@@ -194,7 +194,7 @@ fn a_node_of_a_round_that_is_closed_begins_its_loop_anew() {
 }
 
 #[test]
-fn a_round_that_failed_begins_its_loop_anew() {
+fn a_failed_round_begins_its_loop_from_the_start() {
     let mut play = counting();
     play.start().done("lp#0/a", "").done("lp#0/b", "").failed("lp#1/a", "worker lost");
     assert_eq!(play.run.status, RunStatus::Failed);
@@ -202,7 +202,7 @@ fn a_round_that_failed_begins_its_loop_anew() {
 }
 
 #[test]
-fn a_loop_end_that_is_taken_back_has_ended_no_loop() {
+fn a_loop_end_that_is_reset_has_ended_no_loop() {
     let text = "lp loop loop_count: 3, logical_operator: and, break_conditions: []\n\
                 lp/a job error_strategy: fail-branch\nlp/x loop-end\nlp/b job\n\
                 e end outputs: [{variable: rounds, value_selector: [lp, loop_round]}]\n\
@@ -237,7 +237,7 @@ fn ending_from_within() -> Play {
 }
 
 #[test]
-fn a_loop_end_within_an_iteration_ends_the_loop_as_long_as_one_item_has_reached_it() {
+fn a_loop_ends_as_long_as_one_item_has_reached_a_loop_end() {
     let round = FramePath::from("lp#0");
     let ends = |play: &Play, frame: &str, node: &str| {
         rewound(play, frame, node).frames.get(&round).unwrap().loop_end
@@ -262,7 +262,7 @@ fn a_loop_end_within_an_iteration_ends_the_loop_as_long_as_one_item_has_reached_
 }
 
 #[test]
-fn of_loops_in_an_iteration_only_that_of_the_node_begins_anew() {
+fn only_the_loop_of_the_node_begins_from_the_start() {
     let text = "it iteration iterator_selector: [s, l], output_selector: [lp, n], is_parallel: true\n\
                 it/lp loop loop_count: 2, logical_operator: and, break_conditions: [], loop_variables: [{label: n, var_type: number, value_type: variable, value: [it, item]}]\n\
                 lp/a job\n\
@@ -279,7 +279,7 @@ fn of_loops_in_an_iteration_only_that_of_the_node_begins_anew() {
 }
 
 #[test]
-fn what_cannot_be_rewound_says_why() {
+fn a_run_that_cannot_be_rewound_gives_the_reason() {
     let drawing = "start s\njob a\njob b\nend e\ns > a > b > e";
     let (under_way, over) = (played("", drawing, "a"), played("", drawing, "a !b"));
     let ask = |play: &Play, node: &str| {

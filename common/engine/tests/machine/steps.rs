@@ -64,7 +64,7 @@ fn done(play: &mut Play, delivery: u32, tokens: u64, price: &str) {
 }
 
 #[test]
-fn a_step_is_told_and_charged_when_it_is_recorded_and_not_again_at_the_end() {
+fn a_journal_entry_is_emitted_and_charged_when_it_is_recorded_and_not_again_at_the_end() {
     let mut play = Play::of(ONE);
     play.restless = true;
     play.start().skim();
@@ -93,7 +93,7 @@ fn a_step_is_told_and_charged_when_it_is_recorded_and_not_again_at_the_end() {
 }
 
 #[test]
-fn what_an_execution_charged_before_it_failed_stays_charged_and_is_not_charged_again() {
+fn charges_of_a_failed_attempt_stay_and_are_not_charged_again() {
     let mut play = Play::of("start s\nllm m retry=1\nend e m.text\ns > m > e");
     play.start().skim();
     let fact = play.fact(&play.job_of("m"), 1, &step(&play, "llm:1/1", Some((10, "0.5"))));
@@ -105,7 +105,7 @@ fn what_an_execution_charged_before_it_failed_stays_charged_and_is_not_charged_a
 }
 
 #[test]
-fn what_a_step_says_has_the_numbers_of_its_attempt_and_its_handing_out() {
+fn events_of_a_step_have_the_numbers_of_attempt_and_delivery() {
     let mut play = Play::of(ONE);
     play.restless = true;
     play.start().skim();
@@ -124,7 +124,7 @@ fn what_a_step_says_has_the_numbers_of_its_attempt_and_its_handing_out() {
 }
 
 #[test]
-fn a_parked_job_is_nobodys_and_goes_on_as_the_same_attempt() {
+fn a_parked_job_has_no_holder_and_continues_as_the_same_attempt() {
     let mut play = Play::of(ONE);
     play.restless = true;
     play.start().skim();
@@ -150,7 +150,7 @@ fn a_parked_job_is_nobodys_and_goes_on_as_the_same_attempt() {
 }
 
 #[test]
-fn a_job_that_is_parked_again_and_again_is_not_worn_out() {
+fn parking_a_job_many_times_does_not_use_up_its_deliveries() {
     let mut play = Play::of(ONE);
     play.start().skim();
     let mut newest = 0;
@@ -179,7 +179,7 @@ fn a_stop_ends_a_parked_job_and_clears_its_timer() {
 }
 
 #[test]
-fn a_step_of_an_attempt_that_is_over_tells_nothing() {
+fn a_journal_entry_of_an_ended_attempt_emits_nothing() {
     let mut play = Play::of("start s\nllm m retry=1\nend e m.text\ns > m > e");
     play.start().skim();
     let order = play.job_of("m");
@@ -190,7 +190,7 @@ fn a_step_of_an_attempt_that_is_over_tells_nothing() {
 }
 
 #[test]
-fn thoughts_are_told_only_while_a_template_that_shows_the_node_is_reached() {
+fn reasoning_is_sent_only_while_a_template_that_shows_the_node_is_reached() {
     let think = |play: &Play| {
         let data = JsonMap::from_iter([("chunk".to_string(), json!("hm"))]);
         Report::Step { started_at: play.now, events: vec![(StepEvent::ReasoningChunk, data)], charge: None }
@@ -213,7 +213,7 @@ fn thoughts_are_told_only_while_a_template_that_shows_the_node_is_reached() {
 }
 
 #[test]
-fn thoughts_that_another_holder_told_are_withdrawn() {
+fn reasoning_of_another_holder_is_withdrawn() {
     let think = |play: &Play| {
         let data = JsonMap::from_iter([("chunk".to_string(), json!("hm"))]);
         Report::Step { started_at: play.now, events: vec![(StepEvent::ReasoningChunk, data)], charge: None }

@@ -185,7 +185,7 @@ fn request(head: &mut RunHead, (first, second, options): Choice) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
     #[test]
-    fn whatever_happens_to_containers_forms_and_waits_the_run_comes_to_its_end(
+    fn a_run_with_containers_forms_and_waits_ends_after_random_facts(
         case in 0..CASES.len(),
         said in any::<Choice>(),
         choices in vec((any::<Choice>(), 0u8..3), 0..90),

@@ -8,7 +8,7 @@ use tidemill_engine::run::{NodeStatus, RunOptions, RunStatus};
 
 /// What a worker is at is taken away from it (0.8): better than Dify, which lets it run on and forgets what it brings.
 #[test]
-fn tc_c_001_an_abort_ends_the_run_at_once_and_takes_its_jobs_back() {
+fn tc_c_001_a_stop_ends_the_run_at_once_and_takes_its_jobs_back() {
     let mut play = Play::of("start s\njob a\njob b\njob c\ns > a > c\ns > b");
     play.start().started("a", 1);
     let jobs: Vec<_> = play.jobs.keys().copied().collect();
@@ -19,7 +19,7 @@ fn tc_c_001_an_abort_ends_the_run_at_once_and_takes_its_jobs_back() {
 }
 
 #[test]
-fn tc_c_002_a_paused_run_goes_on_where_it_was() {
+fn tc_c_002_a_paused_run_continues_where_it_was() {
     let mut play = Play::of("start s\njob a\njob b\nend e b.output\ns > a > b > e");
     play.start().started("a", 1).skim();
     play.pause("hold on").tells(&[]);
@@ -40,7 +40,7 @@ fn tc_c_002_a_paused_run_goes_on_where_it_was() {
 
 /// The run is stopped, not failed (0.7), by the end of the first node above the limit.
 #[test]
-fn tc_c_003_a_run_is_aborted_when_it_takes_more_steps_than_it_may() {
+fn tc_c_003_a_run_with_too_many_steps_is_stopped() {
     let options = RunOptions { steps_max: 3, ..RunOptions::default() };
     let mut play = Play::with(draw("start s\njob a\njob b\njob c\njob d\ns > a > b > c > d"), &[], options);
     play.start().done("a", "").done("b", "").skim();

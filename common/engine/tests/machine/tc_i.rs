@@ -14,7 +14,7 @@ fn doubling(more: &str) -> String {
 }
 
 #[test]
-fn tc_i_001_every_item_is_done_and_told_of() {
+fn tc_i_001_every_item_runs_and_emits_its_events() {
     let mut play = Play::sheet(&doubling(""), json!({"l": [1, 2, 3]}));
     play.start().tells(&["begin", "s starts", "s ok", "it starts", "it of 3", "it next 0"]);
     for at in 0..3 {
@@ -69,7 +69,7 @@ fn tc_i_002_an_empty_list_ends_at_once() {
 
 /// The failure of an item counts among the run's exceptions, as in graphon's newest engine (0.26).
 #[test]
-fn tc_i_003_an_item_that_fails_ends_leaves_null_or_leaves_nothing() {
+fn tc_i_003_a_failing_item_ends_the_iteration_leaves_null_or_leaves_nothing() {
     for (mode, items, last) in [
         ("terminated", 2, "run failed 2: broken"),
         ("continue-on-error", 3, "partial 1 [r=[2,null,6]]"),
@@ -91,7 +91,7 @@ fn tc_i_003_an_item_that_fails_ends_leaves_null_or_leaves_nothing() {
 }
 
 #[test]
-fn tc_i_003_a_strategy_within_the_item_handles_the_failure_there() {
+fn tc_i_003_an_error_strategy_inside_the_item_handles_the_failure() {
     let text = doubling("").replace(
         "tidemill:",
         "error_strategy: default-value, default_value: [{key: output, type: number, value: 0}], tidemill:",

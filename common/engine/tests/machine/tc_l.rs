@@ -18,7 +18,7 @@ pub(super) fn counting(rounds: u32, until: u32) -> String {
 
 /// A next event stands between two rounds: there are nine for ten rounds (0.9).
 #[test]
-fn tc_l_001_a_loop_of_ten_rounds_tells_nine_times_of_a_next_one() {
+fn tc_l_001_a_loop_of_ten_rounds_emits_nine_events_for_a_next_round() {
     let mut play = Play::sheet(&counting(20, 10), json!({}));
     play.start();
     let nexts: Vec<String> = (1..10).map(|round| format!("lp next {round}")).collect();

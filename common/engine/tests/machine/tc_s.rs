@@ -16,7 +16,7 @@ fn shown(play: &Play) -> String {
 }
 
 #[test]
-fn tc_s_001_pieces_put_together_are_the_text() {
+fn tc_s_001_the_chunks_joined_are_the_text() {
     let mut play = Play::of("start s\nllm m\nanswer z <{{#m.text#}}>\ns > m > z");
     play.start();
     let text = "héllo wörld";

@@ -200,7 +200,7 @@ fn keys_of(kind: &str) -> &'static [&'static str] {
 /// An event is `{type, data, id, run_id, seq, ts}` (0.18 leaves the form to us). Every test of the machine writes,
 /// reads and expands all that it tells; here the content of each kind is looked at.
 #[test]
-fn tc_ser_001_every_kind_of_event_is_written_read_and_told_in_full() {
+fn tc_ser_001_every_kind_of_event_is_written_and_read_in_full() {
     let mut plays: Vec<Play> = Vec::new();
     for case in CASES {
         let mut play = play(case, |_| {});
@@ -236,7 +236,7 @@ fn tc_ser_001_every_kind_of_event_is_written_read_and_told_in_full() {
 }
 
 #[test]
-fn tc_ser_001_events_within_containers_say_where_they_are() {
+fn tc_ser_001_events_within_containers_name_their_frame() {
     let mut play = play(&CASES[2], |_| {});
     play.start().done("lp#0/it#1/in#0/a", "");
     let record =
@@ -308,7 +308,7 @@ fn told(play: &Play) -> Vec<(String, Json)> {
 }
 
 #[test]
-fn tc_ser_003_a_run_that_is_put_together_after_every_commit_goes_as_one_that_never_was() {
+fn tc_ser_003_a_run_that_is_loaded_after_every_commit_equals_one_that_never_was() {
     for case in CASES {
         let mut still = play(case, |_| {});
         still.start();
@@ -335,7 +335,7 @@ fn outcome(play: &Play) -> (RunStatus, Json) {
 }
 
 #[test]
-fn tc_ser_003_a_run_that_was_paused_anywhere_ends_as_one_that_never_was() {
+fn tc_ser_003_a_run_that_was_paused_anywhere_ends_like_one_that_never_was() {
     for case in CASES {
         let mut still = play(case, |_| {});
         still.start();
@@ -356,7 +356,7 @@ fn tc_ser_003_a_run_that_was_paused_anywhere_ends_as_one_that_never_was() {
 
 /// A snapshot taken after any job, read and gone on with under another name, ends as the run that was never exported.
 #[test]
-fn tc_ser_003_a_run_that_was_exported_anywhere_ends_elsewhere_as_it_does_here() {
+fn tc_ser_003_a_run_exported_anywhere_ends_like_the_original() {
     for case in CASES {
         let mut still = play(case, |_| {});
         still.start();
