@@ -1,4 +1,4 @@
-//! Text in its one order.
+//! Streamed answers: the order of their text, and text that another holder withdraws.
 
 use super::play::Play;
 use tidemill_base::value::{BlobRef, SegmentType, Stored};
@@ -43,7 +43,7 @@ fn repeated_overlapping_and_missing_chunks_still_send_each_byte_once() {
     play.chunk("m", 1, 0, "abc").tells(&[]);
     play.chunk("m", 1, 1, "bcde").tells(&["m.text + \"de\""]);
     play.chunk("m", 1, 9, "later").tells(&[]);
-    // A piece that begins within a character cannot be one of this text.
+    // A chunk that begins inside a character cannot belong to this text.
     play.chunk("m", 1, 5, "é").tells(&["m.text + \"é\""]);
     play.chunk("m", 1, 4, "eé?").tells(&["m.text + \"?\""]);
     let job = play.job_of("m");

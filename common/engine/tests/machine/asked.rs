@@ -1,4 +1,4 @@
-//! What a job asks within one of its steps: it waits in nobody's hands, and is handed out again whatever comes.
+//! Questions that a job asks in a journal entry: the job is parked, and queued again when the pause has ended.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn request() -> PauseRequest {
     PauseRequest::asking(PauseKind::ToolApproval, "Call it?", approval_schema())
 }
 
-/// The node's job is put down with a question.
+/// Parks the node's job with a question. Returns the id of the pause.
 fn asks(play: &mut Play, node: &str, request: PauseRequest) -> String {
     let order = play.job_of(node);
     let pause = id_in_job(&order.execution, "tool:1");
@@ -207,7 +207,7 @@ fn the_edge_for_refusals_is_not_taken_without_a_refusal() {
             "{form}"
         );
     }
-    // A node of Dify that nobody may be asked about has no such handle: every edge of it is taken.
+    // A node of Dify that cannot ask for approval has no such handle, so all its edges are taken.
     let mut play = Play::sheet("m llm\na job\nb job\ns > m > a\nm:rejected > b", json!({}));
     play.start().done("m", "hi");
     assert_eq!(play.waiting().len(), 2);

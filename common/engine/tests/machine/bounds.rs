@@ -1,4 +1,4 @@
-//! Limits and bounds.
+//! Limits of steps, jobs, time and size.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -99,7 +99,7 @@ fn with_deadline(drawing: &str, ms: u64) -> Play {
 #[test]
 fn a_run_that_has_not_ended_by_its_deadline_is_stopped() {
     let mut play = with_deadline("start s\njob a\ns > a", 1500);
-    // It counts from when it was submitted.
+    // The deadline counts from the submission.
     play.after(Duration::from_millis(500)).start().skim();
     play.after(Duration::from_millis(999)).fire().tells(&[]);
     let job = play.job_of("a").entry;
@@ -122,7 +122,7 @@ fn the_deadline_runs_while_a_run_is_paused_and_its_working_time_does_not() {
     assert_eq!(play.run.status, RunStatus::Paused);
     assert_eq!(play.timers.len(), 1, "its deadline is waited for");
     play.skim().after(Duration::from_secs(30)).fire().tells(&[]);
-    // It goes on, and has ten seconds again.
+    // The run continues, and has ten seconds again.
     play.feed(vec![Fact::Resume]).skim().after(Duration::from_secs(9)).fire().tells(&[]);
     let pause = parse("pause", "{}", &play.run.graph).unwrap();
     play.feed(vec![pause]).reload().skim();

@@ -1,4 +1,4 @@
-//! Commands that are given with a run and wait for one of its nodes, and commands that set variables.
+//! Breakpoints, and commands that set variables.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What a run may spend: the call that crosses the bound is counted, then the run ends before another begins.
+//! Budgets: the call that exceeds the budget is counted, and the run fails before another begins.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ fn a_failed_attempt_is_charged_to_the_model_that_the_node_names() {
     assert_eq!(play.run.tokens(), 6);
 }
 
-/// An attempt that failed although this was paid for its reply.
+/// Fails an attempt whose paid reply was wasted.
 fn fails_in_vain(play: &mut Play, node: &str, tokens: u64) {
     let wasted = Wasted { provider: "p".into(), model: "m".into(), usage: usage(tokens, "0.2") };
     let finished_at = play.now;

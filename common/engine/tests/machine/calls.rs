@@ -1,4 +1,4 @@
-//! Workflows called as tools: ordered once, waited for in nobody's hands, stopped with whoever called them.
+//! Sub-workflow runs: they are ordered once, waited for without a worker, and stopped with their caller.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ const LOOK: Duration = Duration::from_secs(300);
 const ONE: &str = "start s\nllm m\nend e m.text\ns > m > e";
 const RETRIED: &str = "start s\nllm m retry=1\nend e m.text\ns > m > e";
 
-/// The run that the how-manieth try of the node's call makes.
+/// The run that the try with this number orders.
 fn called(play: &Play, number: u32) -> RunId {
     let execution = play.job_of("m").execution;
     play.run.id.called_by(&execution, "call", number)
 }
 
-/// The node's job is put down until that run is over.
+/// Parks the node's job until that run has ended.
 fn parks(play: &mut Play, run: RunId, is_ordered: bool) {
     let given = (!is_ordered).then(|| Stored::Inline(Segment::infer(json!({"inputs": {"q": 1}}))));
     let call = Some(Box::new(Call { run, app: "greeter".into(), given }));
@@ -95,7 +95,7 @@ fn a_job_that_checks_its_call_again_orders_no_second_run_and_misses_no_end() {
     let run = called(&play, 1);
     parks(&mut play, run, false);
     play.after(LOOK).fire().skim();
-    // The end comes while the job is out: it is not said again when the job is put down.
+    // The end comes while a worker holds the job. No second fact follows when the job is parked.
     ends(&mut play, run);
     parks(&mut play, run, true);
     assert_eq!((play.waiting(), ordered(&play)), (vec!["m".to_string()], vec![run]));

@@ -1,4 +1,4 @@
-//! What was paid for behind the end of a run, or of its node: it is counted, and nothing else of it.
+//! Charges that arrive after the end of a run or of its node: the cost is counted, everything else is ignored.
 
 use serde_json::json;
 
@@ -31,7 +31,7 @@ fn step(play: &Play, tokens: u64) -> Report {
     Report::Step { started_at: play.now, events, charge: Some(charge("llm:1/1", tokens)) }
 }
 
-/// A stop of the run, and then this of a node's job, in one batch or in two.
+/// Stops the run and then applies this report of a node's job, in one batch or in two.
 fn stopped_before(play: &mut Play, node: &str, report: &Report, at_once: bool) {
     let stop = parse("stop", &stop_body("enough"), &play.run.graph).unwrap();
     let late = play.fact(&play.job_of(node), 1, report);

@@ -1,4 +1,4 @@
-//! Nodes inside others: told like any node, counted once, and without a say in what follows.
+//! Child nodes: their events are like those of any node, their cost counts once, and no edge follows their end.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn error(message: &str) -> Record {
 }
 
 impl Play {
-    /// Something happens to a child of a node, as whoever was handed its job for the n-th time tells it.
+    /// Applies what happens to the first child of a node, as the worker with this delivery reports it.
     fn child(&mut self, place: &str, delivery: u32, number: u32, what: ChildEvent) -> &mut Self {
         let order = self.job_of(place);
         let of = order.node;
@@ -84,7 +84,7 @@ fn ve_a04_events_of_a_child_come_before_its_parents_and_are_like_those_of_any_no
     let own: Vec<String> = play.words().into_iter().filter(|words| words.starts_with("t ")).collect();
     assert_eq!(own, ["t starts", "t ok"]);
     assert_eq!(play.last(), "succeeded [answer=\"Raft, consensus\"]");
-    // Neither steps nor edges are its own.
+    // A child has neither steps nor edges.
     assert_eq!((play.run.steps(), play.run.exceptions()), (3, 0));
 }
 
@@ -220,7 +220,7 @@ fn ve_a24_a_new_delivery_withdraws_the_text_of_the_old_one() {
     let mut play = play();
     play.child("t", 1, 1, ChildEvent::Started).chunk_of(1, 1, 0, "Ra").skim();
     play.chunk_of(2, 1, 0, "Raft").tells(&["t_ext_1.text = \"\"", "t_ext_1.text + \"Raft\""]);
-    // The old one is heard no more.
+    // Reports of the old delivery are ignored.
     play.chunk_of(1, 1, 2, "x").tells(&[]);
     play.ends(2, 1, ChildEnd::Succeeded, text("Raft", 7), Some(4)).done_of("t", 2, "x");
     assert_eq!((play.run.tokens(), play.node("t_ext_1").status), (7, NodeStatus::Succeeded));
@@ -305,7 +305,7 @@ fn xc_04_the_total_of_a_run_is_the_sum_of_its_ledger() {
     let mut play = Play::sheet(&asking, json!({}));
     play.restless = true;
     play.start();
-    // The helper looks at the first child; the second is told of by its place.
+    // The helper reports on the first child. The second child is reported by its id.
     play.ends(1, 1, ChildEnd::Succeeded, text("a", 7), None);
     let order = play.job_of("t");
     let at = play.now;
@@ -358,7 +358,7 @@ fn xc_08_events_of_a_workflow_without_children_only_say_that_it_has_none() {
         assert_eq!((keys, &data["is_virtual"]), (expected.map(String::from).iter().collect(), &json!(false)));
     }
     assert!(of("node_run_succeeded").iter().all(|data| data.get("is_virtual").is_none()));
-    // What is stored does not even say that.
+    // The stored records do not have the field at all.
     assert!(play.records.iter().all(|record| !record.data.contains_key("is_virtual")));
     assert_eq!(
         play.run.graph.nodes.iter().filter(|node| node.work.is_some() || node.gives_context).count(),

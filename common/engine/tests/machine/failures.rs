@@ -1,4 +1,4 @@
-//! Failures, retries, strategies.
+//! Failures, retries and error strategies.
 
 use std::time::Duration;
 

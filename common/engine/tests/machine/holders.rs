@@ -1,4 +1,4 @@
-//! Whose word counts.
+//! Reports that count, and reports that are ignored because of their attempt, entry or delivery.
 
 use super::play::Play;
 use tidemill_engine::Fact;
@@ -7,7 +7,7 @@ use tidemill_engine::run::NodeStatus;
 
 const LINE: &str = "start s\njob a\njob b\ns > a > b";
 
-/// Feeds a fact that must change nothing and tell nothing.
+/// Applies a fact that must change nothing and emit nothing.
 fn nothing_follows(play: &mut Play, fact: Fact) {
     let before = play.run.clone();
     let jobs = play.jobs.len();
@@ -129,7 +129,7 @@ fn a_silent_holder_of_a_lost_job_does_not_make_the_engine_ignore_the_next_holder
     let mut play = Play::of(LINE);
     play.start();
     let old = play.job_of("a");
-    // Nobody heard of the deliveries of the old entry, so the new one begins to count where it did.
+    // No delivery of the old entry was reported, so the new entry begins with the same number.
     play.lost("a");
     let new = play.job_of("a");
     assert_eq!((new.delivered, play.taken_back.as_slice()), (0, [old.entry].as_slice()));
@@ -146,6 +146,6 @@ fn a_lost_job_that_a_pause_takes_back_keeps_counting_its_deliveries() {
     play.start().chunk("m", 1, 0, "abc").lost("m");
     assert_eq!(play.job_of("m").delivered, 1);
     play.feed(vec![Fact::Pause(PauseCommand { reason: "wait".into() })]).feed(vec![Fact::Resume]);
-    // Else its new holder would be taken for the one whose text was shown, and what it streams for the rest of that.
+    // Otherwise the new holder's text would be taken for the rest of the old holder's text, which was sent.
     assert_eq!(play.job_of("m").delivered, 1);
 }

@@ -1,4 +1,5 @@
-//! Questions to the user: asked, answered, called off and passed over; what an answer changes, and where the run goes on.
+//! Questions to the user: how they are asked, answered, cancelled and expire, what an answer changes, and how the run
+//! continues.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ fn asking(settings: &str) -> String {
     format!("q user-interaction {settings}\na job\ns > q > a")
 }
 
-/// The data of what was told of this kind, in order.
+/// The data of the events of this kind, in order.
 fn told(play: &Play, name: &str) -> Vec<Json> {
     let data = |event: &tidemill_engine::events::Event| match &event.kind {
         EventKind::NodeStep { what, data, .. } if what.name() == name => Some(Json::Object(data.clone())),

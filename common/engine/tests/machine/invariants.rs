@@ -1,4 +1,4 @@
-//! The invariants notice what they are there for: a state that is wrong in one way breaks the one that says so.
+//! Each invariant notices a state that it forbids.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use tidemill_engine::RunState;
 use tidemill_engine::invariants::{INVARIANTS, broken};
 use tidemill_engine::run::{EdgeState, NodeStatus, RunStatus};
 
-/// A run with an open item, a form that waits, a job and a node that is to be tried again.
+/// A run with an open item, a waiting form, a job and a node that waits for its retry.
 fn busy() -> Play {
     let mut play = Play::sheet(
         "a job\nb job\nm llm retry_config: {max_retries: 1, retry_interval: 0, retry_enabled: true}\n\

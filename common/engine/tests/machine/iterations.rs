@@ -1,4 +1,4 @@
-//! Iterations: the window of open items, what an item sees, lists and outputs that lie apart.
+//! Iterations: the window of open items, the variables that an item sees, and lists and outputs in blobs.
 
 use serde_json::{Value as Json, json};
 
@@ -10,7 +10,7 @@ use tidemill_engine::records::Record;
 use tidemill_engine::run::RunStatus;
 use tidemill_workflow::nodes::{Phase, Usage};
 
-/// An iteration over `s.l` with a worker's node `a` in it.
+/// An iteration over `s.l` with a node `a` in it that runs on a worker.
 fn plain(more: &str) -> String {
     format!(
         "it iteration iterator_selector: [s, l], output_selector: [a, output]{more}\nit/a job\n\
@@ -91,7 +91,7 @@ fn conversation_variables_of_an_item_reach_the_run_unless_an_option_says_no() {
     }
 }
 
-/// What `w` writes meanwhile, or a command, or an assigner outside.
+/// An iteration during which `w`, a command and an assigner outside write variables.
 const OUTER: &str = "conversation c, value_type: string, value: old\n\
     it iteration iterator_selector: [s, l], output_selector: [t, output]\n\
     it/k job\n\
@@ -149,14 +149,14 @@ fn the_output_of_an_item_may_be_an_outer_variable() {
     assert_eq!(play.last(), r#"succeeded [r=[null,"new"]]"#);
 }
 
-/// Everything above this many bytes lies apart in the tests below.
+/// In the tests below, values with more bytes than this are blobs.
 const SMALL: usize = 100;
 
 fn apart(text: &str, inputs: Json) -> Play {
     Play::headed(&sheet(text), inputs, |head| head.options.inline_bytes_max = SMALL)
 }
 
-/// An iteration over a list that `a` makes.
+/// An iteration over a list that `a` outputs.
 const LISTED: &str = "a job\nit iteration iterator_selector: [a, output], output_selector: [t, output]\n\
     it/t text template: '<{{ x }}>', variables: [{variable: x, value_selector: [it, item]}]\n\
     e end outputs: [{variable: r, value_selector: [it, output]}]\ns > a > it > e\nits > t";
@@ -173,7 +173,7 @@ fn a_list_in_a_blob_is_iterated_without_loading_it_and_workers_open_its_items() 
         assert!(matches!(order.inputs[0].2, Stored::Item { at: of, .. } if of == at), "{:?}", order.inputs);
         play.works(&format!("it#{at}/t"));
     }
-    // The outputs are small, so nobody is asked to put them together; the list of them is large again.
+    // The outputs are small, so no worker has to collect them. The list of them is a blob again.
     assert_eq!(play.waiting(), ["e"]);
     play.works("e");
     let expected: Vec<String> = list.iter().map(|item| format!("<{item}>")).collect();
@@ -205,7 +205,7 @@ fn outputs_of_many_items_become_blobs_page_by_page() {
     for at in 0..ITEMS - 1 {
         play.works(&format!("it#{at}/t"));
     }
-    // Eight times a hundred bytes make a page.
+    // A page has eight times a hundred bytes.
     let container = play.run.containers.values().next().unwrap();
     let pages: Vec<u32> =
         container.collected.values().filter_map(|c| c.page.as_ref().map(|_| c.items())).collect();
@@ -257,7 +257,7 @@ fn a_list_inside_a_blob_is_opened_by_a_worker() {
             "succeeded [r=[\"<x>\",\"<y>\"]]",
         ],
     );
-    // The worker may find that there is no list.
+    // The worker may find that the value is not a list.
     let mut play = apart(&text, json!({}));
     play.start()
         .brings("a", &[("output", json!({"list": "none", "rest": "r".repeat(SMALL)}))])
@@ -372,7 +372,7 @@ fn the_stored_conversation_variable_is_the_one_that_nodes_after_parallel_items_s
     );
     let mut play =
         Play::headed(&text, json!({"l": ["a", "b"]}), |head| head.conversation_id = Some("c".into()));
-    // The second item closes before the first, which has the last word.
+    // The second item closes before the first, so the value of the first counts.
     play.start().done("it#1/k", "").done("it#0/k", "");
     assert_eq!(play.last(), r#"succeeded [c="a"]"#);
     assert_eq!(play.kept.conversation["v:c"], r#""a""#);

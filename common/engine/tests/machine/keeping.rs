@@ -1,4 +1,4 @@
-//! What nodes change of what the run keeps: applied with their ends, once, one behind the other.
+//! Changes of messages, `rt` and history: applied with the ends of nodes, once, one after the other.
 
 use serde_json::{Value as Json, json};
 
@@ -43,7 +43,7 @@ fn ending(play: &Play, node: &str, record: Record) -> Fact {
     play.fact(&play.job_of(node), 1, &play.ended(record, Vec::new()))
 }
 
-/// The node's job succeeds with these effects.
+/// The job of a node succeeds with these effects.
 fn does(play: &mut Play, node: &str, effects: Effects) {
     let fact = ending(play, node, record(effects));
     play.finish(node, fact);
@@ -71,7 +71,7 @@ fn cx_a15_messages_of_parallel_branches_are_added_one_after_the_other() {
         let facts =
             order.map(|node| ending(&play, node, record(Effects::appending("main", vec![user(node)]))));
         play.jobs.clear();
-        // Within one commit.
+        // Both in one commit.
         play.feed(facts.to_vec());
         let list = &play.run.objects.as_ref().unwrap().lists["main"];
         assert_eq!((list.messages.len(), list.index.version), (2, 2));

@@ -1,5 +1,5 @@
-//! Hooks behind the end of a node that nobody has in hand: its job is handed out once more with what came of it, and the
-//! end counts when the hooks are told.
+//! Hooks after the end of a node whose job no worker holds: the node gets one more job for its hooks, and its end
+//! counts when they have run.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn input(rest: &str) -> String {
     flow(&format!("user-interaction interaction_type: ask_for_input{rest}"))
 }
 
-/// The run as it stands when the worker that had the node has brought what it asks.
+/// The run after the worker has reported the question of the node.
 fn asked(sheet: &str) -> Play {
     let mut play = Play::sheet(sheet, json!({}));
     play.restless = true;
@@ -49,7 +49,7 @@ fn asks(play: &mut Play) {
     play.finish("q", fact);
 }
 
-/// What a worker reads of the end in the node's job.
+/// The end of the node that a worker reads in its job.
 fn in_hand(play: &Play) -> EndedBefore {
     let sent = &play.sent[&play.job_of("q").entry];
     sent.ended.clone().expect("the job is for the hooks alone")
@@ -62,14 +62,14 @@ fn output(ended: &EndedBefore, name: &str) -> Json {
     }
 }
 
-/// A hook could not be evaluated, or nobody could tell it.
+/// The job of the hooks fails: a hook could not be evaluated, or could not run.
 fn not_told(play: &mut Play, error_type: &str) {
     let record = Record { error: "why".into(), error_type: error_type.into(), ..Record::default() };
     let fact = play.fact(&play.job_of("q"), 1, &play.ended(record, Vec::new()));
     play.finish("q", fact);
 }
 
-/// What the record of the node shows of hooks that were not told.
+/// The note in the node's record about hooks that did not run.
 fn note(play: &Play) -> Option<Json> {
     play.events.iter().find_map(|event| match &event.kind {
         EventKind::NodeRunSucceeded(end) => {
@@ -83,7 +83,7 @@ fn note(play: &Play) -> Option<Json> {
     })
 }
 
-/// The worker has told the hooks.
+/// The worker has run the hooks.
 fn told(play: &mut Play) {
     let fact = play.fact(&play.job_of("q"), 1, &play.ended(Record::default(), Vec::new()));
     play.finish("q", fact);
@@ -210,7 +210,7 @@ fn hooks_run_without_interaction_and_with_a_preset_answer() {
 fn an_end_that_waits_for_its_hooks_survives_pauses_lost_jobs_and_time_limits() {
     let text = input(", tidemill: {execution_timeout_ms: 1000, queue_timeout_ms: 5000}");
     let mut play = asked(&text);
-    // The time of the attempt that has asked says nothing of this one.
+    // The time limit of the attempt that asked does not apply to the job of the hooks.
     play.after(Duration::from_secs(2)).say("q", json!("red")).after(Duration::from_secs(2)).fire();
     play.pause("later");
     assert_eq!((play.run.status, play.node("q").status), (RunStatus::Paused, NodeStatus::Ready));
@@ -255,7 +255,7 @@ fn hooks_run_on_another_worker_when_one_is_lost_or_hangs() {
     let fact = play.fact(&play.job_of("q"), 3, &play.ended(lost.clone(), Vec::new()));
     play.finish("q", fact);
     assert_eq!(in_hand(&play).error, "gone");
-    // Whoever tells of it may be lost as well: then that is that.
+    // The worker of the hooks is lost as well. Then the node ends without them.
     let fact = play.fact(&play.job_of("q"), 3, &play.ended(lost, Vec::new()));
     play.finish("q", fact);
     assert_eq!((play.run.status, play.run.error.as_deref()), (RunStatus::Failed, Some("gone")));

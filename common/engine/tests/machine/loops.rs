@@ -1,4 +1,4 @@
-//! What is seen of a loop from behind it.
+//! Variables of a loop that nodes after it see.
 
 use serde_json::{Value as Json, json};
 
@@ -7,7 +7,7 @@ use super::play::Play;
 use tidemill_base::value::{Lookup, Variables};
 use tidemill_engine::run::{RunOptions, RunStatus};
 
-/// A loop over `inner`, with an end behind it.
+/// A loop over `inner`, with an end node after it.
 fn looping(data: &Json, inner: &str) -> Play {
     let mut looping = json!({"type": "loop", "start_node_id": "begin", "loop_count": 2, "logical_operator": "or",
         "break_conditions": [], "loop_variables": [
@@ -30,7 +30,7 @@ fn looping(data: &Json, inner: &str) -> Play {
     Play::with(draw::build(&nodes, &edges), &[], RunOptions::default())
 }
 
-/// The variable as the root sees it.
+/// The variable as seen in the root frame.
 fn seen(play: &Play, node: &str, name: &str) -> Json {
     let root = tidemill_base::ids::FramePath::root();
     match play.run.pool(&root).variable(node, name) {

@@ -1,4 +1,4 @@
-//! `context-processor`, played through.
+//! The node `context-processor`, and changes of a caller's list of messages.
 
 use serde_json::{Value as Json, json};
 
@@ -17,7 +17,7 @@ fn conversation() -> Json {
     ]})
 }
 
-/// A run over the conversation of the design's cases; its steps are nodes in a row.
+/// A run that begins with the list of messages above, with these context processors in a chain.
 fn play(nodes: &[(&str, &str)]) -> Play {
     let lines: String = nodes.iter().map(|(id, data)| format!("{id} context-processor {data}\n")).collect();
     let ids: Vec<&str> = nodes.iter().map(|(id, _)| *id).collect();
@@ -161,12 +161,12 @@ fn a_container_that_begins_again_does_not_see_messages_of_its_first_try() {
     assert_eq!((list.index.visible.clone(), list.messages.len()), (vec![0], 3));
 }
 
-/// What was told to other runs since, by their ids.
+/// The facts for other runs since the last call, with the ids of these runs.
 fn told(play: &mut Play) -> Vec<(RunId, &'static str, String)> {
     std::mem::take(&mut play.calls).into_iter().flat_map(|calls| calls.told).collect()
 }
 
-/// A run with a list, whose node `m` has called the other, which changes a list of its parent.
+/// A caller with a list of messages, and a sub-workflow run of its node `m` that changes this list.
 fn family(data: &str) -> (Play, Play) {
     let mut parent = Play::headed(&sheet("m llm\ne end outputs: []\ns > m > e"), json!({}), |head| {
         head.options.messages = given_messages(&conversation()).map(Box::new);
@@ -201,7 +201,7 @@ fn a_sub_workflow_run_changes_a_list_of_its_caller_and_gets_the_result() {
     hears(&mut child, &answered[0]);
     assert_eq!((child.run.status, value(&child, "c", "message_count")), (RunStatus::Succeeded, json!(2)));
     assert_eq!(value(&child, MESSAGES, "main"), json!([]), "its own list is another");
-    // Asked once more by whoever computes the step again, it changes nothing.
+    // When a new owner computes the step again, the repeated fact changes nothing.
     hears(&mut parent, &asked[0]);
     assert_eq!(parent.run.objects.as_ref().unwrap().lists["main"].index.version, 1);
     hears(&mut child, &answered[0]);

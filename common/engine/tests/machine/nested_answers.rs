@@ -1,4 +1,4 @@
-//! Answers within containers: what of them counts for the run, and how they stream.
+//! Answers inside containers: which of them are outputs of the run, and how they are streamed.
 
 use serde_json::json;
 
@@ -65,7 +65,7 @@ fn answers_within_containers_are_sent_whole_in_parts_or_not_at_all() {
             let mut play =
                 Play::headed(&text, json!({"l": [1, 2]}), |head| head.options.nested_answer_stream = way);
             play.restless = true;
-            // What a model in a container streams is not awaited by anybody.
+            // No answer shows what a model in a container streams.
             play.start();
             assert!(!play.job_of(&format!("{frame}#0/m")).streams);
             play.chunk(&format!("{frame}#0/m"), 1, 0, "on")

@@ -24,7 +24,7 @@ fn a_pause_takes_queued_jobs_back_waits_for_running_ones_and_holds_retries() {
     assert_eq!((play.taken_back.as_slice(), play.waiting()), ([queued].as_slice(), vec!["b".to_string()]));
     play.done("b", "").tells(&["b ok", r#"paused "first" "second" []"#]);
     assert_eq!(play.node("c").status, NodeStatus::Ready);
-    // The time of the retry comes while nothing may begin.
+    // The retry is due while nothing may begin.
     play.after(SECOND).fire().tells(&[]);
     assert_eq!((play.waiting().len(), play.node("m").status), (0, NodeStatus::Ready));
     play.resume().tells(&["resume"]);
@@ -74,7 +74,7 @@ fn a_resume_of_a_run_that_is_not_paused_changes_nothing() {
     assert_eq!(play.waiting(), ["a"]);
 }
 
-/// After a pause a run's time and steps are counted anew, as on Dify.
+/// After a pause, time and steps of a run are counted from zero, as on Dify.
 #[test]
 fn limits_count_from_the_end_of_the_pause() {
     let text = sheet("a job\nb job\nc job\ns > a > b > c");
@@ -158,7 +158,7 @@ fn the_longest_wait_for_forms_ends_the_run() {
     play.start().skim().after(60 * SECOND).fire();
     play.tells(&["Aborted: Human input global timeout at node f []"]);
     assert!(play.timers.is_empty() && play.run.pauses.is_empty());
-    // Without a bound only the form's own time counts.
+    // Without this limit, only the form's own time counts.
     let mut play = Play::headed(&sheet(&form()), json!({}), |head| head.options.human_input_timeout_s = 0);
     play.start();
     assert_eq!(play.timers.len(), 1);
@@ -213,7 +213,7 @@ fn each_item_of_an_iteration_has_its_own_form() {
     assert_eq!(play.last(), r#"succeeded [r=["n0","n1","n2"]]"#);
 }
 
-/// Pauses are told in the order of their ids, which says nothing.
+/// Pauses are listed in the order of their ids, which has no meaning.
 fn paused_order(play: &Play) -> String {
     let places =
         play.run.pauses.values().map(|pause| super::tell::place(&play.run.graph, &pause.frame, pause.node));

@@ -1,4 +1,4 @@
-//! `llm` nodes in their profile form, as the engine sees them: what is tried again, taken back and cut off.
+//! `llm` nodes in their profile form: their retries, pauses and stops.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tidemill_engine::run::{NodeStatus, RunStatus};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One node between start and end.
+/// A run with one such node between start and end.
 fn flow(more: &str) -> Play {
     let yaml = format!(
         "nodes:\n\

@@ -1,4 +1,4 @@
-//! A run that is over, begun again at one of its nodes.
+//! Rewinding an ended run to one of its nodes.
 
 use serde_json::json;
 
@@ -9,7 +9,8 @@ use tidemill_engine::rewind::{RewindError, rewind};
 use tidemill_engine::run::{NodeStatus, RunOptions, RunStatus};
 use tidemill_engine::{Fact, RunState};
 
-/// Nodes with where they stand, those of other frames behind their path; nothing of those that nobody has decided for.
+/// Lists the nodes with their statuses, with the path of their frame before them. Nodes in status `unknown` are left
+/// out.
 fn stand(run: &RunState) -> String {
     let mut found = Vec::new();
     for (path, frame) in &run.frames {
@@ -27,14 +28,14 @@ fn rewound(play: &Play, frame: &str, node: &str) -> RunState {
     rewind(&stored, &FramePath::from(frame), &NodeId::from(node)).unwrap()
 }
 
-/// A new run that begins there.
+/// Starts a new run with the rewound state.
 fn again(play: &Play, frame: &str, node: &str) -> Play {
     let mut next = Play::with(play.run.graph.0.clone(), &[], RunOptions::default());
     next.feed(vec![Fact::Import(Box::new(rewound(play, frame, node)))]);
     next
 }
 
-/// What happened in the first run: `a` is done, `!a` has failed.
+/// Plays the first run: in `happens`, `a` succeeds and `!a` fails.
 fn played(x: &str, drawing: &str, happens: &str) -> Play {
     let mut play = Play::given(x, drawing);
     play.start();
@@ -91,7 +92,7 @@ fn a_rewound_run_ends_as_if_nothing_had_failed() {
 
 #[test]
 fn other_failed_nodes_begin_again_too() {
-    // The run ended by `b`; asked for is `a`, whose failure was handled.
+    // The failure of `b` ended the run. It is rewound to `a`, whose failure was handled.
     let play = played("", "start s\njob a default\njob b\nend e\ns > a > e\ns > b > e", "!a !b");
     assert_eq!(stand(&rewound(&play, "", "a")), "s succeeded, a ready, b ready");
 }
@@ -146,16 +147,16 @@ fn an_open_container_continues_where_it_was() {
     let mut next = again(&play, "", "beside");
     next.done("it#1/in", "2").done("beside", "");
     assert_eq!(next.run.status, RunStatus::Succeeded, "{}", stand(&next.run));
-    // The same by a node within: its frame is still there.
+    // A node of the item gives the same state, because its frame is still open.
     assert_eq!(stand(&rewound(&play, "it#1", "in")), stand(&rewound(&play, "", "beside")));
 }
 
-/// The state as it is stored.
+/// Loads the stored state.
 fn stored(play: &Play) -> RunState {
     play.kept.load(&play.run)
 }
 
-/// Three rounds of a job, a count and another job.
+/// A loop of three rounds with a job, a counter and another job.
 fn counting() -> Play {
     let text = "lp loop loop_count: 3, logical_operator: and, break_conditions: [], loop_variables: [{label: n, var_type: number, value_type: constant, value: 0}]\n\
                 lp/a job\n\
@@ -219,7 +220,7 @@ fn a_loop_end_that_is_reset_has_ended_no_loop() {
     next.done("lp#0/a", "").done("lp#0/b", "");
     assert_eq!(next.waiting(), ["lp#1/a", "lp#1/b"], "the loop goes on");
 
-    // Beside it nothing is taken back.
+    // A loop-end in a parallel branch is not reset.
     let mut next = again(&play, "lp#0", "b");
     next.done("lp#0/b", "");
     assert_eq!(next.last().split(' ').next_back(), Some("[rounds=1]"), "{}", next.last());
@@ -271,7 +272,7 @@ fn only_the_loop_of_the_node_begins_from_the_start() {
                 s > it > e\nits > lp\nlps > a > inc";
     let mut play = Play::sheet(text, json!({"l": [10, 20]}));
     play.start().done("it#0/lp#0/a", "").done("it#1/lp#0/a", "").stop("enough");
-    // The first round of the second item is closed.
+    // The first round of the second item has closed.
     let mut next = again(&play, "it#1/lp#0", "a");
     assert_eq!(next.waiting(), ["it#0/lp#1/a", "it#1/lp#0/a"]);
     next.done("it#1/lp#0/a", "").done("it#0/lp#1/a", "").done("it#1/lp#1/a", "");

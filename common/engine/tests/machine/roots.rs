@@ -1,11 +1,11 @@
-//! Workflows that several nodes could begin: a run begins at the one that fired, and nothing is heard of the others.
+//! Workflows with several start nodes: a run begins at the trigger that fired, and the others emit no events.
 
 use serde_json::json;
 
 use super::play::Play;
 use tidemill_engine::run::{NodeStatus, RunHead, RunStatus};
 
-/// Two triggers with a branch each and one behind both.
+/// Two triggers with a branch each, and a branch after both.
 const TWO: &str = r#"
 nodes:
 - {id: hook, data: {type: trigger-webhook, title: Hook, body: [{name: who}]}}

@@ -1,4 +1,4 @@
-//! Loops from within: variables over the rounds, loop-ends, containers within containers, values that lie apart.
+//! Loops: variables across rounds, loop-ends, nested containers, and values in blobs.
 
 use serde_json::json;
 
@@ -39,7 +39,7 @@ fn containers_nest_as_a_loop_in_an_iteration_in_a_loop() {
     }
     assert_eq!(play.last(), "succeeded [r=[2,3] n=2]");
     assert_eq!((play.run.frames.len(), play.run.containers.len()), (1, 0));
-    // s, lp, e; a round: it, add, and for each item the loop; a round of those: a, inc.
+    // s, lp, e; in each round: it, add, and for each item the inner loop; in each of its rounds: a, inc.
     assert_eq!(play.run.steps(), 3 + 2 * (2 + 2) + 2 * 8);
 }
 

@@ -1,4 +1,4 @@
-//! Jobs in steps: what is recorded is told and charged once; jobs that wait are nobody's.
+//! Journal entries of jobs, whose events are emitted and whose costs are charged once; and parked jobs.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ fn a_journal_entry_is_emitted_and_charged_when_it_is_recorded_and_not_again_at_t
         (&entry["model"], &entry["total_tokens"], &entry["total_price"], &entry["node"]),
         (&json!("gpt"), &json!(10), &json!("0.5"), &json!("m"))
     );
-    // What the whole execution says it cost holds what was charged.
+    // The usage of the whole execution includes the charges.
     done(&mut play, 1, 20, "1.00");
     assert_eq!((play.run.status, play.run.tokens()), (RunStatus::Succeeded, 20));
     let price = play.node("m").spent.price.clone().unwrap();
@@ -99,7 +99,7 @@ fn charges_of_a_failed_attempt_stay_and_are_not_charged_again() {
     let fact = play.fact(&play.job_of("m"), 1, &step(&play, "llm:1/1", Some((10, "0.5"))));
     play.feed(vec![fact]).failed("m", "broken").after(SECOND).fire();
     assert_eq!(play.run.tokens(), 10);
-    // The second attempt found the first round in the journal, and counts it.
+    // The second attempt has found the first entry in the journal, so its usage includes it.
     done(&mut play, 1, 15, "0.75");
     assert_eq!(play.run.tokens(), 15);
 }
@@ -226,7 +226,7 @@ fn reasoning_of_another_holder_is_withdrawn() {
     };
     let thought = || ("node_run_reasoning_chunk".to_string(), Json::Null);
     let withdrawn = || ("node_run_stream_replaced".to_string(), json!(["m", "reasoning_content"]));
-    // The second answer shows the thoughts themselves as well: as a value, when the node has ended.
+    // The second workflow also shows the reasoning as an output, when the node has ended.
     for workflow in [ONE, "start s\nllm m\nend e m.reasoning_content m.text\ns > m > e"] {
         let mut play = Play::of(workflow);
         play.start().skim();
@@ -241,7 +241,7 @@ fn reasoning_of_another_holder_is_withdrawn() {
         assert_eq!(tell(&mut play, 2), [withdrawn(), thought()]);
         assert_eq!(tell(&mut play, 2), [thought()]);
         assert_eq!(tell(&mut play, 1), []);
-        // The third says it without thinking.
+        // The third delivery answers without reasoning.
         let from = play.records.len();
         let outputs = vec![("text".to_string(), Stored::Inline(Segment::string("yes")))];
         let text = vec!["m".to_string(), "text".to_string()];

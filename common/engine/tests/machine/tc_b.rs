@@ -1,4 +1,4 @@
-//! TC-B: bounds. (TC-B-003, the depth of calls, is refused where runs are submitted.)
+//! TC-B: bounds. (TC-B-003, the depth of sub-workflow calls, is checked where runs are submitted.)
 
 use std::fmt::Write;
 
@@ -43,7 +43,7 @@ fn tc_b_004_null_and_empty_values_pass_unchanged() {
     }
 }
 
-/// Large values lie apart, and are read whole.
+/// Large values are blobs, and are read completely.
 #[test]
 fn tc_b_005_values_of_more_than_a_megabyte_pass_unchanged() {
     let large = format!("{}é{}", "x".repeat(700_000), "y".repeat(700_000));
@@ -66,7 +66,7 @@ fn tc_b_006_several_stop_commands_have_the_effect_of_one() {
     play.start().skim().stop("first").stop("second").stop("first");
     play.tells(&["Aborted: first []"]);
     assert_eq!((play.run.status, play.run.error.as_deref()), (RunStatus::Stopped, Some("Aborted: first")));
-    // In one batch, too.
+    // Also in one batch.
     let mut play = Play::of("start s\njob a\ns > a");
     let stop =
         |reason: &str| tidemill_engine::Fact::Stop(tidemill_engine::fact::Stop { reason: reason.into() });

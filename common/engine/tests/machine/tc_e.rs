@@ -39,7 +39,7 @@ fn tc_e_003_default_values_replace_the_outputs_of_a_failed_node() {
     assert_eq!(play.last(), "partial 1 [m.text=\"instead\"]");
 }
 
-/// A run whose only failures were mended by retries still counts them (0.20): it succeeds in part.
+/// Failures that retries followed still count (0.20): the run succeeds in part.
 #[test]
 fn tc_e_004_a_node_is_retried_up_to_three_times_and_may_succeed() {
     let mut play = Play::of("start s\nllm m retry=3\nend e m.text\ns > m > e");

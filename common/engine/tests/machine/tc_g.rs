@@ -1,4 +1,4 @@
-//! TC-G: graphs. Which nodes run, and in which order.
+//! TC-G: graphs. The nodes that run, and their order.
 
 use super::play::Play;
 use tidemill_engine::run::{NodeStatus, RunStatus};
@@ -85,7 +85,7 @@ fn tc_g_006_a_graph_of_only_start_and_end_succeeds() {
     assert_eq!(play.run.root_steps(), 2);
 }
 
-/// Two branches that fan out and join, one side of each skipped, and a tail behind all of them.
+/// Two branches that fan out and join, with one side of each skipped, and a node after all of them.
 #[test]
 fn tc_g_007_a_complex_graph_runs_each_node_once_after_everything_it_depends_on() {
     let drawing = "start s\njob a\nif g s.x\njob b\njob c\njob d\nif h b.output\njob i\njob k\njob join\njob tail\n\

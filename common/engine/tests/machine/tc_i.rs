@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::play::Play;
 
-/// An iteration over `s.l` whose items are done by a worker.
+/// An iteration over `s.l` whose items run on a worker.
 fn doubling(more: &str) -> String {
     format!(
         "it iteration iterator_selector: [s, l], output_selector: [a, output]{more}\n\
@@ -48,7 +48,7 @@ fn tc_i_001_every_item_runs_and_emits_its_events() {
     assert_eq!(play.run.frames.len(), 1, "no frame is left");
 }
 
-/// An empty list tells its beginning and end, with no step between them (0.13); null is an empty list.
+/// An iteration over an empty list emits its start and end, and no item between them (0.13). Null is an empty list.
 #[test]
 fn tc_i_002_an_empty_list_ends_at_once() {
     for list in [json!([]), json!(null)] {

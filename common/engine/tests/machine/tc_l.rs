@@ -1,5 +1,5 @@
-//! TC-L: loops. Break conditions say when a loop ends, not when it goes on (0.11); they are looked at before the first
-//! round and after every one.
+//! TC-L: loops. Break conditions say when a loop ends, not when it continues (0.11). They are checked before the first
+//! round and after every round.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ pub(super) fn counting(rounds: u32, until: u32) -> String {
     )
 }
 
-/// A next event stands between two rounds: there are nine for ten rounds (0.9).
+/// An event for a next round comes between two rounds, so there are nine for ten rounds (0.9).
 #[test]
 fn tc_l_001_a_loop_of_ten_rounds_emits_nine_events_for_a_next_round() {
     let mut play = Play::sheet(&counting(20, 10), json!({}));

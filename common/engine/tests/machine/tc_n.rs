@@ -1,4 +1,4 @@
-//! TC-N: nodes that are evaluated within a step. (TC-N-005 is about code, which a worker runs.)
+//! TC-N: nodes that a step evaluates. (TC-N-005 is about code, which runs on a worker.)
 
 use serde_json::{Value as Json, json};
 
@@ -28,7 +28,7 @@ fn tc_n_002_an_end_node_makes_the_outputs_of_the_run_and_missing_values_are_null
     assert_eq!(play.last(), "succeeded [a.output=\"1\" s.x=\"hi\" a.gone=null]");
 }
 
-/// Which way an if-else takes; an error when it fails.
+/// Returns the handle that an if-else takes, or its error.
 fn way(data: &str, inputs: &Json) -> Result<String, String> {
     let text = format!(
         "g if-else {data}\ne end outputs: [{{variable: r, value_selector: [g, selected_case_id]}}]\ns > g:false > e"
@@ -45,8 +45,8 @@ fn condition(name: &str, operator: &str, value: &Json) -> Json {
     json!({"variable_selector": ["s", name], "comparison_operator": operator, "value": value})
 }
 
-/// Operators have their names on Dify; words may also be joined by underscores (0.3), and `regex_match` is our own: the
-/// expression is found anywhere in the text.
+/// Operators have Dify's names. Their words may also be joined by underscores (0.3). `regex_match` exists only here: it
+/// finds the expression anywhere in the text.
 #[test]
 fn tc_n_003_an_if_else_knows_every_operator_in_both_spellings() {
     let inputs =
@@ -99,8 +99,8 @@ fn tc_n_003_an_if_else_knows_every_operator_in_both_spellings() {
     assert!(missed.is_empty(), "{missed:?}");
 }
 
-/// Beside Dify's cases the seed's groups in `conditions` are taken, whose `id` is the handle, and the flat form of old
-/// exports (0.1); the way out when no case holds is `false` (0.2).
+/// Besides Dify's cases, an if-else may have groups in `conditions`, whose `id` is the handle, or the flat form of old
+/// exports (0.1). The handle when no case holds is `false` (0.2).
 #[test]
 fn tc_n_003_cases_join_conditions_by_and_and_or_and_the_first_that_holds_wins() {
     let holds = |name: &str| condition(name, "is", &json!("y"));

@@ -1,4 +1,4 @@
-//! TC-SER: what is written can be read, and a run that is put together again goes on as if nothing had been.
+//! TC-SER: stored runs can be read, and a run that was loaded continues as if it had stayed in memory.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use tidemill_base::value::{SegmentType, Stored};
 use tidemill_engine::run::{RunHead, RunStatus};
 use tidemill_wire::expand::envelope;
 
-/// A workflow, its inputs, and which attempts fail.
+/// A workflow, its inputs, and the attempts that fail.
 pub(super) struct Case {
     pub(super) name: &'static str,
     text: &'static str,
@@ -21,7 +21,7 @@ pub(super) struct Case {
 
 const FORM: &str = "{{form}}";
 
-/// Workflows that together tell everything that can be told.
+/// Workflows that together emit every kind of event.
 pub(super) const CASES: &[Case] = &[
     Case {
         name: "branches, retries, default values",
@@ -110,7 +110,7 @@ pub(super) fn play(case: &Case, change: impl FnOnce(&mut RunHead)) -> Play {
     })
 }
 
-/// Brings a run to its end: works off what there is, answers what waits, sets what is missing, and goes on.
+/// Plays a run to its end: does its jobs, answers its forms, sets missing variables, and resumes it.
 fn finish(play: &mut Play, case: &Case) {
     for _ in 0..50 {
         play.goes_on(case.fails);
@@ -130,7 +130,7 @@ fn finish(play: &mut Play, case: &Case) {
     panic!("{} has no end: {:?}", case.name, play.words());
 }
 
-/// The types of all events; a new one must be told by some workflow here.
+/// The types of all events. Some workflow here must emit each of them.
 const KINDS: [&str; 27] = [
     "graph_edge_skipped",
     "graph_run_aborted",
@@ -161,7 +161,7 @@ const KINDS: [&str; 27] = [
     "node_run_variable_updated",
 ];
 
-/// What an event's data must have beside the keys that all events of nodes have.
+/// The keys that the data of an event must have besides those of all events of nodes.
 fn keys_of(kind: &str) -> &'static [&'static str] {
     match kind {
         "graph_edge_skipped" => &["edge_id", "source_node_id", "target_node_id", "source_handle"],
@@ -197,8 +197,8 @@ fn keys_of(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// An event is `{type, data, id, run_id, seq, ts}` (0.18 leaves the form to us). Every test of the machine writes,
-/// reads and expands all that it tells; here the content of each kind is looked at.
+/// An event is `{type, data, id, run_id, seq, ts}` (0.18 leaves the form open). Every test of the engine writes, reads
+/// and expands all its events; this test checks the content of each kind.
 #[test]
 fn tc_ser_001_every_kind_of_event_is_written_and_read_in_full() {
     let mut plays: Vec<Play> = Vec::new();
@@ -295,7 +295,7 @@ fn tc_ser_002_the_pool_is_the_same_after_it_was_written_and_read() {
     assert!(!play.kept_text().contains("hunter2"));
 }
 
-/// All that a reader can compare: everything told, but the times.
+/// All events without their times.
 fn told(play: &Play) -> Vec<(String, Json)> {
     let without_times = |data: &Json| {
         let mut data = data.clone();
@@ -328,7 +328,7 @@ fn tc_ser_003_a_run_that_is_loaded_after_every_commit_equals_one_that_never_was(
     }
 }
 
-/// How a run ended: its status, and its outputs or its error.
+/// The end of a run: its status, and its outputs or its error.
 fn outcome(play: &Play) -> (RunStatus, Json) {
     let data = &play.records.last().unwrap().data;
     (play.run.status, without_places(play, data.get("outputs").or(data.get("error")).unwrap()))
@@ -354,7 +354,7 @@ fn tc_ser_003_a_run_that_was_paused_anywhere_ends_like_one_that_never_was() {
     }
 }
 
-/// A snapshot taken after any job, read and gone on with under another name, ends as the run that was never exported.
+/// A run that begins with a snapshot, taken after any job, ends like the run that was never exported.
 #[test]
 fn tc_ser_003_a_run_exported_anywhere_ends_like_the_original() {
     for case in CASES {
@@ -382,7 +382,7 @@ fn tc_ser_003_a_run_exported_anywhere_ends_like_the_original() {
     }
 }
 
-/// A value with what lies apart put in: where it lies follows from when it was made.
+/// Replaces blobs in a value by their contents, because the ids of blobs differ between commits.
 fn without_places(play: &Play, value: &Json) -> Json {
     match value {
         Json::Object(map) if map.get("$tm") == Some(&json!("blob")) => {

@@ -7,7 +7,7 @@ use super::sheet::sheet;
 use tidemill_base::ids::FramePath;
 use tidemill_base::value::{Lookup, SegmentType, Stored, Variables};
 
-/// The values that a node's job carries.
+/// The values in the job of a node.
 fn carried(play: &Play, place: &str) -> Vec<(String, Json)> {
     let inputs = play.sent[&play.job_of(place).entry].inputs.iter();
     inputs.map(|(node, name, value)| (format!("{node}.{name}"), play.opened(value).value)).collect()

@@ -1,4 +1,4 @@
-//! Time limits of nodes: how long a job may wait for a worker, and how long it may run.
+//! Time limits of attempts: how long a job may wait for a worker, and how long it may run.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tidemill_engine::run::RunStatus;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A model with both limits, one second each, one retry, and an error that is handled.
+/// A model with both limits, one second each, one retry, and a fail branch.
 const NODE: &str = "m llm retry_config: {max_retries: 1, retry_interval: 5000, retry_enabled: true}, error_strategy: fail-branch, \
     tidemill: {queue_timeout_ms: 1000, execution_timeout_ms: 1000}\nk job\ns > m\nm:fail-branch > k";
 
@@ -86,7 +86,7 @@ fn a_late_timer_of_an_ended_attempt_changes_nothing() {
     assert_eq!(play.run, run);
 }
 
-/// A loop whose condition a worker checks, with a limit on how long that may wait and take.
+/// A loop whose condition a worker checks, with both time limits.
 const PARTS: &str = "lp loop loop_count: 5, logical_operator: and, break_conditions: [{variable_selector: [a, output], comparison_operator: end with, value: END}], \
     error_strategy: fail-branch, tidemill: {queue_timeout_ms: 1000, execution_timeout_ms: 1000}\nlp/a job\nk job\ns > lp\nlp:fail-branch > k\nlps > a";
 

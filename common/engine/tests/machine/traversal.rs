@@ -1,4 +1,4 @@
-//! Which nodes run, and when.
+//! The order in which nodes run and are skipped.
 
 use super::play::Play;
 
