@@ -184,6 +184,6 @@ fn a_variable_of_a_skipped_node_is_left_out() {
 fn a_node_does_not_stream_for_a_node_whose_id_continues_after_a_dot() {
     let mut play = Play::of("start s\nllm m\nllm m.x\nend e m.text m.x.text\ns > m > e\ns > m.x > e");
     play.start().chunk("m.x", 1, 0, "one").done("m", "M").skim();
-    assert!(play.job_of("m.x").streams, "somebody reads it");
+    assert!(play.job_of("m.x").streams, "an answer shows its text");
     play.chunk("m.x", 1, 3, " two").tells(&["m.x.text + \" two\""]);
 }

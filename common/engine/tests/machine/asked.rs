@@ -62,13 +62,13 @@ fn an_answer_brings_the_job_back_as_the_same_attempt() {
     assert_eq!((play.node("m").status, play.run.status), (NodeStatus::Waiting, RunStatus::Paused));
     assert!(play.waiting().is_empty() && play.timers.is_empty(), "{:?}", play.timers);
     says(&mut play, "no such", json!({"input": true}));
-    assert!(play.waiting().is_empty(), "the answer to something else");
+    assert!(play.waiting().is_empty(), "an answer to another pause");
     says(&mut play, &pause, json!({"input": {"approved": true}}));
     let second = play.job_of("m");
     assert_eq!((second.execution, second.attempt), (first.execution, 1));
-    assert!(second.delivered > first.delivered, "whoever held it before counts no more");
+    assert!(second.delivered > first.delivered, "reports of the earlier holder do not count");
     says(&mut play, &pause, json!({"input": {"approved": true}}));
-    assert_eq!(play.waiting().len(), 1, "said again it means nothing");
+    assert_eq!(play.waiting().len(), 1, "a repeated answer changes nothing");
     play.tells(&["resume"]);
     play.done("m", "yes");
     assert_eq!(play.run.status, RunStatus::Succeeded);
@@ -101,7 +101,7 @@ fn an_expiry_and_a_cancel_bring_the_job_back_too() {
     assert_eq!(play.timers.len(), 1);
     play.after(SECOND).fire();
     assert_eq!(play.waiting(), ["m"]);
-    assert!(play.kept_text().contains("expired"), "the worker reads what came of it");
+    assert!(play.kept_text().contains("expired"), "the worker reads the outcome");
     play.done("m", "yes");
     assert_eq!(play.run.status, RunStatus::Succeeded);
 
@@ -155,7 +155,7 @@ fn a_run_that_is_not_interactive_asks_no_questions() {
     let form = "p human-input required_variables: [k.v]\na job\ns > p > a";
     let mut play = Play::headed(&sheet(form), json!({}), |head| head.options.choices = choices());
     play.start();
-    assert_eq!(play.run.status, RunStatus::Failed, "forms are no exception");
+    assert_eq!(play.run.status, RunStatus::Failed, "forms cannot be asked either");
 }
 
 #[test]

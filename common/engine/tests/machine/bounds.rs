@@ -120,7 +120,7 @@ fn the_deadline_runs_while_a_run_is_paused_and_its_working_time_does_not() {
     let pause = parse("pause", "{}", &play.run.graph).unwrap();
     play.feed(vec![pause]).done("a", "");
     assert_eq!(play.run.status, RunStatus::Paused);
-    assert_eq!(play.timers.len(), 1, "its deadline is waited for");
+    assert_eq!(play.timers.len(), 1, "the timer of the deadline is set");
     play.skim().after(Duration::from_secs(30)).fire().tells(&[]);
     // The run continues, and has ten seconds again.
     play.feed(vec![Fact::Resume]).skim().after(Duration::from_secs(9)).fire().tells(&[]);

@@ -51,7 +51,7 @@ fn the_journal_entry_that_exceeds_the_budget_is_counted_and_ends_the_run() {
     play.restless = true;
     play.start();
     charge(&mut play, "m", 10, "0.5");
-    assert_eq!(play.run.status, RunStatus::Running, "all of it may be spent");
+    assert_eq!(play.run.status, RunStatus::Running, "the whole budget may be spent");
     charge(&mut play, "n", 1, "0.5");
     assert_eq!((play.run.status, play.run.tokens(), play.waiting().len()), (RunStatus::Failed, 11, 0));
     let error = "BudgetExceededError: 11 tokens are spent, and the run may spend 10 (budget_tokens, set by the request)";
@@ -90,7 +90,7 @@ fn a_failed_attempt_is_charged_to_the_model_that_the_node_names() {
 }
 
 /// Fails an attempt whose paid reply was wasted.
-fn fails_in_vain(play: &mut Play, node: &str, tokens: u64) {
+fn fails_with_waste(play: &mut Play, node: &str, tokens: u64) {
     let wasted = Wasted { provider: "p".into(), model: "m".into(), usage: usage(tokens, "0.2") };
     let finished_at = play.now;
     let report = Report::Ended {
@@ -115,9 +115,9 @@ const TRIES: &str = "start s\nllm m retry=5\nend e m.text\ns > m > e";
 fn wasted_replies_are_in_the_ledger_and_in_no_total() {
     let mut play = Play::of(TRIES);
     play.start();
-    fails_in_vain(&mut play, "m", 6);
+    fails_with_waste(&mut play, "m", 6);
     play.after(Duration::from_secs(60)).fire();
-    fails_in_vain(&mut play, "m", 7);
+    fails_with_waste(&mut play, "m", 7);
     play.after(Duration::from_secs(60)).fire();
     ends(&mut play, "m", 4);
     assert_eq!((play.run.status, play.run.tokens()), (RunStatus::PartialSucceeded, 4));
@@ -144,10 +144,10 @@ fn wasted_replies_count_against_the_budget() {
         let mut play =
             Play::submitted(draw(TRIES), Vec::new(), |head| head.options.budget = Some(Box::new(budget)));
         play.start();
-        fails_in_vain(&mut play, "m", 6);
-        assert_eq!(play.run.status, RunStatus::Running, "it may spend more");
+        fails_with_waste(&mut play, "m", 6);
+        assert_eq!(play.run.status, RunStatus::Running, "the budget is not exceeded");
         play.after(Duration::from_secs(60)).fire();
-        fails_in_vain(&mut play, "m", 6);
+        fails_with_waste(&mut play, "m", 6);
         (play.run.status, play.run.error.clone().unwrap_or_default().to_string(), play.waiting().len())
     };
     let error = "BudgetExceededError: 12 tokens are spent, and the run may spend 10 (budget_tokens, set by the request)";
@@ -164,7 +164,7 @@ fn a_call_that_cost_nothing_still_has_a_ledger_entry() {
     charge(&mut play, "m", 0, "0.0");
     assert_eq!((play.kept.ledger.len(), play.run.tokens(), play.run.status), (1, 0, RunStatus::Running));
     play.reload();
-    assert!(play.run.control.wasted.is_some(), "so it is known that there is a ledger");
+    assert!(play.run.control.wasted.is_some(), "it marks that there is a ledger");
     assert_eq!(play.run.wasted().tokens, 0);
 }
 

@@ -82,7 +82,7 @@ fn a_sub_workflow_run_is_ordered_once_and_its_end_brings_the_job_back_as_the_sam
         play.timers
     );
     ends(&mut play, run);
-    assert_eq!(play.waiting().len(), 1, "said again it means nothing");
+    assert_eq!(play.waiting().len(), 1, "a repeated fact changes nothing");
     play.done("m", "yes");
     assert_eq!((play.run.status, ordered(&play), dropped(&play)), (RunStatus::Succeeded, vec![run], vec![]));
     assert!(play.timers.is_empty(), "{:?}", play.timers);

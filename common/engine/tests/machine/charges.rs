@@ -41,7 +41,7 @@ fn stopped_before(play: &mut Play, node: &str, report: &Report, at_once: bool) {
         play.feed(vec![stop]).reload().feed(vec![late]);
     }
     assert_eq!((play.run.status, play.node(node).status), (RunStatus::Stopped, NodeStatus::Stopped));
-    assert!(play.last().starts_with("Aborted: enough"), "nothing else is told: {}", play.last());
+    assert!(play.last().starts_with("Aborted: enough"), "no other event follows: {}", play.last());
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn ve_a27_an_attempt_that_ended_before_a_stop_and_is_read_after_it_is_charged_on
         let record = Record { usage: Some(Box::new(usage(10))), ..Record::default() };
         let late = play.ended(record, Vec::new());
         stopped_before(&mut play, "m", &late, at_once);
-        assert_eq!(play.run.tokens(), 10, "its step is a part of it");
+        assert_eq!(play.run.tokens(), 10, "the journal entry is part of it");
         assert!(!play.words().iter().any(|words| words == "m ok"));
     }
 }

@@ -161,7 +161,7 @@ fn ve_a07_a_parent_whose_child_waits_long_has_not_begun() {
     let told: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();
     let told: Vec<&String> = told.iter().filter(|words| !words.contains(".text")).collect();
     assert_eq!(told, ["t_ext_1 starts", "t_ext_1 retry 1", "t_ext_1 ok", "t starts", "t ok"]);
-    assert_eq!(play.node("t").started_at, Some(began), "the wait is none of its own");
+    assert_eq!(play.node("t").started_at, Some(began), "the parent has not waited itself");
 }
 
 #[test]

@@ -51,7 +51,7 @@ fn each_invariant_notices_a_state_that_breaks_it() {
     for (id, change) in cases {
         let mut run = play.run.clone();
         change(&mut run);
-        assert!(broken(&run).contains(&id), "{id} has not noticed; what has: {:?}", broken(&run));
+        assert!(broken(&run).contains(&id), "{id} does not notice it; broken: {:?}", broken(&run));
     }
 }
 

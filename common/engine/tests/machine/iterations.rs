@@ -110,7 +110,7 @@ fn an_item_sees_outer_variables_as_they_were_when_it_opened() {
         assert_eq!(
             [play.value("conversation.c"), play.value("s.x")],
             ["new", "after"],
-            "outside they are new"
+            "outside, the new values are visible"
         );
         play.done("it#0/k", "").done("it#1/k", "");
         assert_eq!(play.last(), r#"succeeded [r=["old|None|before","new|new|after"]]"#);
@@ -152,7 +152,7 @@ fn the_output_of_an_item_may_be_an_outer_variable() {
 /// In the tests below, values with more bytes than this are blobs.
 const SMALL: usize = 100;
 
-fn apart(text: &str, inputs: Json) -> Play {
+fn with_blobs(text: &str, inputs: Json) -> Play {
     Play::headed(&sheet(text), inputs, |head| head.options.inline_bytes_max = SMALL)
 }
 
@@ -163,7 +163,7 @@ const LISTED: &str = "a job\nit iteration iterator_selector: [a, output], output
 
 #[test]
 fn a_list_in_a_blob_is_iterated_without_loading_it_and_workers_open_its_items() {
-    let mut play = apart(LISTED, json!({}));
+    let mut play = with_blobs(LISTED, json!({}));
     play.restless = true;
     let list: Vec<String> = (0..4).map(|n| format!("{n}").repeat(40)).collect();
     play.start().skim().brings("a", &[("output", json!(list))]);
@@ -182,7 +182,7 @@ fn a_list_in_a_blob_is_iterated_without_loading_it_and_workers_open_its_items() 
 
 #[test]
 fn outputs_in_blobs_are_collected_by_a_worker() {
-    let mut play = apart(LISTED, json!({}));
+    let mut play = with_blobs(LISTED, json!({}));
     play.restless = true;
     let list: Vec<String> = (0..3).map(|n| format!("{n}").repeat(SMALL + n)).collect();
     play.start().brings("a", &[("output", json!(list))]).works("it#0/t").works("it#1/t").works("it#2/t");
@@ -199,7 +199,7 @@ fn outputs_in_blobs_are_collected_by_a_worker() {
 #[test]
 fn outputs_of_many_items_become_blobs_page_by_page() {
     const ITEMS: usize = 60;
-    let mut play = apart(LISTED, json!({}));
+    let mut play = with_blobs(LISTED, json!({}));
     let list: Vec<String> = (0..ITEMS).map(|n| format!("{n:040}")).collect();
     play.start().brings("a", &[("output", json!(list))]);
     for at in 0..ITEMS - 1 {
@@ -222,7 +222,7 @@ fn outputs_of_many_items_become_blobs_page_by_page() {
 fn outputs_inside_blobs_are_found_and_failed_items_leave_null() {
     let text = "it iteration iterator_selector: [s, l], output_selector: [a, output, deep, k], error_handle_mode: continue-on-error\n\
                 it/a job\ne end outputs: [{variable: r, value_selector: [it, output]}]\ns > it > e\nits > a";
-    let mut play = apart(text, json!({"l": [0, 1, 2, 3]}));
+    let mut play = with_blobs(text, json!({"l": [0, 1, 2, 3]}));
     play.restless = true;
     let large = json!({"deep": {"k": [1, 2]}, "rest": "x".repeat(SMALL)});
     play.start().brings("it#0/a", &[("output", large.clone())]);
@@ -235,7 +235,7 @@ fn outputs_inside_blobs_are_found_and_failed_items_leave_null() {
 #[test]
 fn a_list_inside_a_blob_is_opened_by_a_worker() {
     let text = LISTED.replace("[a, output]", "[a, output, list]");
-    let mut play = apart(&text, json!({}));
+    let mut play = with_blobs(&text, json!({}));
     play.restless = true;
     let large = json!({"list": ["x", "y"], "rest": "r".repeat(SMALL)});
     play.start().skim().brings("a", &[("output", large.clone())]);
@@ -258,7 +258,7 @@ fn a_list_inside_a_blob_is_opened_by_a_worker() {
         ],
     );
     // The worker may find that the value is not a list.
-    let mut play = apart(&text, json!({}));
+    let mut play = with_blobs(&text, json!({}));
     play.start()
         .brings("a", &[("output", json!({"list": "none", "rest": "r".repeat(SMALL)}))])
         .skim()
@@ -269,7 +269,7 @@ fn a_list_inside_a_blob_is_opened_by_a_worker() {
 
 #[test]
 fn a_worker_that_cannot_collect_outputs_fails_the_iteration() {
-    let mut play = apart(LISTED, json!({}));
+    let mut play = with_blobs(LISTED, json!({}));
     let list = vec!["x".repeat(SMALL); 2];
     play.start().brings("a", &[("output", json!(list))]).works("it#0/t").works("it#1/t").skim();
     play.failed("it", "blob is gone").tells(&[

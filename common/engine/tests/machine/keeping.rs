@@ -57,7 +57,7 @@ fn reads(play: &Play, node: &str, name: &str) -> Json {
     }
 }
 
-fn told(play: &Play, kind: &str) -> Vec<Json> {
+fn events_of(play: &Play, kind: &str) -> Vec<Json> {
     let of_kind = play.records.iter().filter(|record| record.kind == kind);
     of_kind.map(|record| record.data["data"].clone()).collect()
 }
@@ -104,12 +104,12 @@ fn a_new_message_is_sent_before_its_node_succeeds_and_later_nodes_read_it() {
     ]);
     assert_eq!(reads(&play, MESSAGES, "main"), visible);
     assert_eq!(
-        told(&play, "conversation_message_added")[0],
+        events_of(&play, "conversation_message_added")[0],
         json!({"conversation_id": "main", "idx": 0, "role": "user", "content": "q"})
     );
     does(&mut play, "b", keep_last(1));
     assert_eq!(
-        told(&play, "conversation_updated")[1],
+        events_of(&play, "conversation_updated")[1],
         json!({
             "conversation_id": "main", "operation": "truncate", "batch": 1, "message_count": 1, "tokens_after": 21,
             "stats": {"original_message_count": 2, "visible_message_count": 1, "invisible_message_count": 1},
@@ -125,7 +125,7 @@ fn only_new_messages_are_written() {
     let before = play.kept_text().len();
     does(&mut play, "b", Effects::appending("main", vec![user("one more")]));
     let grown = play.kept_text().len() - before;
-    assert!(grown < 1500, "{grown} bytes more are kept for one message");
+    assert!(grown < 1500, "one message adds {grown} bytes");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn cx_a16_a_result_that_comes_twice_changes_a_list_once() {
     play.finish("a", fact.clone()).reload().feed(vec![fact]);
     let list = &play.run.objects.as_ref().unwrap().lists["main"];
     assert_eq!((list.messages.len(), list.index.version), (1, 1));
-    assert_eq!(told(&play, "conversation_updated").len(), 1);
+    assert_eq!(events_of(&play, "conversation_updated").len(), 1);
     let execution = play.job_of("b");
     assert!(!list.has_applied(&execution.execution));
 }
@@ -155,7 +155,7 @@ fn cx_a07_an_invalid_change_fails_its_node_and_changes_nothing() {
     assert_eq!(play.node("a").status, NodeStatus::Exception);
     assert_eq!(reads(&play, "a", "error_type"), json!("InsertPositionOutOfRange"));
     assert_eq!(play.run.objects, None, "neither the list nor rt is there");
-    assert_eq!(told(&play, "conversation_message_added"), Vec::<Json>::new());
+    assert_eq!(events_of(&play, "conversation_message_added"), Vec::<Json>::new());
 }
 
 #[test]
@@ -227,10 +227,10 @@ fn a_long_list_is_reported_once_until_it_is_shortened() {
     play.start();
     let long = || Effects::appending("main", vec![user(&"x".repeat(42))]);
     does(&mut play, "a", long());
-    let exceeded = |play: &Play| told(play, "token_limit_exceeded").len();
-    assert_eq!((exceeded(&play), told(&play, "context_compression_requested").len()), (1, 1));
+    let exceeded = |play: &Play| events_of(play, "token_limit_exceeded").len();
+    assert_eq!((exceeded(&play), events_of(&play, "context_compression_requested").len()), (1, 1));
     assert_eq!(
-        told(&play, "token_limit_exceeded")[0],
+        events_of(&play, "token_limit_exceeded")[0],
         json!({"conversation_id": "main", "tokens_used": 12, "token_limit": 10, "usage_percentage": 120.0})
     );
     does(&mut play, "b", long());
@@ -238,7 +238,7 @@ fn a_long_list_is_reported_once_until_it_is_shortened() {
     does(&mut play, "c", keep_last(0));
     let many = Effects::appending("main", (0..8).map(|_| user(&"x".repeat(42))).collect());
     does(&mut play, "d", many);
-    assert_eq!((exceeded(&play), told(&play, "token_usage_warning").len()), (2, 1));
+    assert_eq!((exceeded(&play), events_of(&play, "token_usage_warning").len()), (2, 1));
 }
 
 #[test]

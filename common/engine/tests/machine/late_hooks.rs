@@ -50,9 +50,9 @@ fn asks(play: &mut Play) {
 }
 
 /// The end of the node that a worker reads in its job.
-fn in_hand(play: &Play) -> EndedBefore {
+fn end_in_job(play: &Play) -> EndedBefore {
     let sent = &play.sent[&play.job_of("q").entry];
-    sent.ended.clone().expect("the job is for the hooks alone")
+    sent.ended.clone().expect("the job is only for the hooks")
 }
 
 fn output(ended: &EndedBefore, name: &str) -> Json {
@@ -63,7 +63,7 @@ fn output(ended: &EndedBefore, name: &str) -> Json {
 }
 
 /// The job of the hooks fails: a hook could not be evaluated, or could not run.
-fn not_told(play: &mut Play, error_type: &str) {
+fn hooks_fail(play: &mut Play, error_type: &str) {
     let record = Record { error: "why".into(), error_type: error_type.into(), ..Record::default() };
     let fact = play.fact(&play.job_of("q"), 1, &play.ended(record, Vec::new()));
     play.finish("q", fact);
@@ -84,7 +84,7 @@ fn note(play: &Play) -> Option<Json> {
 }
 
 /// The worker has run the hooks.
-fn told(play: &mut Play) {
+fn hooks_run(play: &mut Play) {
     let fact = play.fact(&play.job_of("q"), 1, &play.ended(Record::default(), Vec::new()));
     play.finish("q", fact);
 }
@@ -96,10 +96,10 @@ fn cx_18_an_answer_counts_when_the_hooks_after_it_have_run() {
     play.skim().say("q", json!("red"));
     play.tells(&["resume", "q user_interaction_responded", "q user_interaction_processed"]);
     assert_eq!((play.waiting(), play.node("q").attempt), (vec!["q".to_string()], 1));
-    assert_eq!(play.value("q.input"), Json::Null, "nothing behind it sees an end that is not told");
-    let ended = in_hand(&play);
+    assert_eq!(play.value("q.input"), Json::Null, "later nodes do not see the end before the hooks have run");
+    let ended = end_in_job(&play);
     assert_eq!((ended.failed, &*ended.error, output(&ended, "input")), (false, "", json!("red")));
-    told(&mut play);
+    hooks_run(&mut play);
     play.tells(&["q ok"]);
     assert_eq!((play.waiting(), play.value("q.input")), (vec!["a".to_string()], json!("red")));
     assert!(play.node("q").ended.is_none() && play.run.steps() == 2, "{}", play.run.steps());
@@ -114,20 +114,20 @@ fn cx_26_hooks_run_after_a_form_its_expiry_and_a_wait_for_variables() {
     let mut play = asked(&form);
     play.skim().answer("q", "ok", json!({}));
     assert_eq!(play.words().last().map(String::as_str), Some("q filled ok"), "{:?}", play.words());
-    assert_eq!(output(&in_hand(&play), "__action_id"), json!("ok"));
-    told(&mut play);
+    assert_eq!(output(&end_in_job(&play), "__action_id"), json!("ok"));
+    hooks_run(&mut play);
     assert_eq!(play.node("q").status, NodeStatus::Succeeded);
 
     let mut play = asked(&form);
     play.after(HOUR).fire();
-    assert!(!in_hand(&play).failed);
-    told(&mut play);
+    assert!(!end_in_job(&play).failed);
+    hooks_run(&mut play);
     assert_eq!(play.waiting(), ["b"]);
 
     let mut play = asked(&flow("human-input required_variables: [k.v]"));
     play.update("k.v", json!(1)).resume();
-    assert!(!in_hand(&play).failed);
-    told(&mut play);
+    assert!(!end_in_job(&play).failed);
+    hooks_run(&mut play);
     assert_eq!(play.waiting(), ["a"]);
 }
 
@@ -136,14 +136,14 @@ fn hooks_run_after_a_failure_too_and_do_not_replace_it() {
     let timed = input(", timeout: 200, on_timeout: fail");
     let mut play = asked(&timed);
     play.after(HOUR).fire();
-    let ended = in_hand(&play);
+    let ended = end_in_job(&play);
     assert_eq!((ended.failed, &*ended.error), (true, "User interaction timeout after 200ms"));
     play.failed("q", "a hook could not be told");
     assert_eq!(play.run.error.as_deref(), Some("User interaction timeout after 200ms"));
 
     let mut play = asked(&input(""));
     play.say("q", json!(1));
-    not_told(&mut play, HOOK_ERROR);
+    hooks_fail(&mut play, HOOK_ERROR);
     assert_eq!((play.run.status, play.run.error.as_deref()), (RunStatus::Failed, Some("why")));
     assert_eq!(play.value("q.input"), Json::Null);
 }
@@ -153,7 +153,7 @@ fn an_answer_counts_also_when_its_hooks_cannot_run() {
     for class in [EngineErrorType::WorkerLost, EngineErrorType::BlobMissing, EngineErrorType::Engine] {
         let mut play = asked(&input(""));
         play.say("q", json!("red"));
-        not_told(&mut play, class.name());
+        hooks_fail(&mut play, class.name());
         assert_eq!((play.waiting(), play.value("q.input")), (vec!["a".to_string()], json!("red")));
         assert_eq!(note(&play), Some(json!("why")));
     }
@@ -164,7 +164,7 @@ fn an_answer_counts_also_when_its_hooks_cannot_run() {
     assert_eq!((play.waiting(), play.timers.len()), (vec!["a".to_string()], 1), "{:?}", play.timers);
     let note = note(&play).unwrap_or_default();
     assert!(note.as_str().is_some_and(|note| note.contains("within 30000 ms")), "{note}");
-    assert!(play.kept_text().contains(r#""v": "2""#), "no older process goes on with it");
+    assert!(play.kept_text().contains(r#""v": "2""#), "an older process does not continue the run");
 }
 
 #[test]
@@ -196,13 +196,13 @@ fn hooks_run_without_interaction_and_with_a_preset_answer() {
     });
     play.start();
     asks(&mut play);
-    assert!(in_hand(&play).failed);
-    told(&mut play);
+    assert!(end_in_job(&play).failed);
+    hooks_run(&mut play);
     assert_eq!(play.run.status, RunStatus::Failed);
 
     let mut play = asked(&input(", user_input: '7'"));
-    assert_eq!(output(&in_hand(&play), "input"), json!("7"));
-    told(&mut play);
+    assert_eq!(output(&end_in_job(&play), "input"), json!("7"));
+    hooks_run(&mut play);
     assert_eq!(play.waiting(), ["a"]);
 }
 
@@ -215,9 +215,9 @@ fn an_end_that_waits_for_its_hooks_survives_pauses_lost_jobs_and_time_limits() {
     play.pause("later");
     assert_eq!((play.run.status, play.node("q").status), (RunStatus::Paused, NodeStatus::Ready));
     play.resume();
-    assert_eq!((output(&in_hand(&play), "input"), play.node("q").attempt), (json!("red"), 1));
+    assert_eq!((output(&end_in_job(&play), "input"), play.node("q").attempt), (json!("red"), 1));
     play.lost("q");
-    assert_eq!(output(&in_hand(&play), "input"), json!("red"));
+    assert_eq!(output(&end_in_job(&play), "input"), json!("red"));
     play.after(Duration::from_secs(6)).fire();
     assert_eq!((play.waiting(), play.value("q.input")), (vec!["a".to_string()], json!("red")));
 
@@ -231,13 +231,13 @@ fn a_large_answer_is_a_blob_in_the_job_of_its_hooks() {
     let mut play = asked(&input(""));
     let large = "x".repeat(play.run.head.options.inline_bytes_max + 1);
     play.say("q", json!(large));
-    let ended = in_hand(&play);
+    let ended = end_in_job(&play);
     let blob = ended.outputs.iter().find_map(|(name, value)| match value {
         Stored::Blob(blob) if name == "input" => Some(blob.clone()),
         _ => None,
     });
-    assert!(play.blobs.contains_key(&blob.expect("it lies apart").id));
-    told(&mut play);
+    assert!(play.blobs.contains_key(&blob.expect("the answer is a blob").id));
+    hooks_run(&mut play);
     assert_eq!(Segment::infer(play.value("q.input")), Segment::string(large));
 }
 
@@ -254,7 +254,7 @@ fn hooks_run_on_another_worker_when_one_is_lost_or_hangs() {
     play.start();
     let fact = play.fact(&play.job_of("q"), 3, &play.ended(lost.clone(), Vec::new()));
     play.finish("q", fact);
-    assert_eq!(in_hand(&play).error, "gone");
+    assert_eq!(end_in_job(&play).error, "gone");
     // The worker of the hooks is lost as well. Then the node ends without them.
     let fact = play.fact(&play.job_of("q"), 3, &play.ended(lost, Vec::new()));
     play.finish("q", fact);
@@ -263,7 +263,7 @@ fn hooks_run_on_another_worker_when_one_is_lost_or_hangs() {
     let mut play = Play::sheet(&flow(job), json!({}));
     play.restless = true;
     play.start().started("q", 1).after(Duration::from_secs(3)).fire();
-    assert!(in_hand(&play).error.contains("longer than 1000 ms"));
-    told(&mut play);
+    assert!(end_in_job(&play).error.contains("longer than 1000 ms"));
+    hooks_run(&mut play);
     assert_eq!((play.run.status, play.waiting()), (RunStatus::Failed, Vec::new()));
 }

@@ -162,7 +162,7 @@ fn a_container_that_begins_again_does_not_see_messages_of_its_first_try() {
 }
 
 /// The facts for other runs since the last call, with the ids of these runs.
-fn told(play: &mut Play) -> Vec<(RunId, &'static str, String)> {
+fn facts_for_others(play: &mut Play) -> Vec<(RunId, &'static str, String)> {
     std::mem::take(&mut play.calls).into_iter().flat_map(|calls| calls.told).collect()
 }
 
@@ -181,7 +181,7 @@ fn family(data: &str) -> (Play, Play) {
     (parent, child)
 }
 
-fn hears(play: &mut Play, (_, kind, body): &(RunId, &'static str, String)) {
+fn receives(play: &mut Play, (_, kind, body): &(RunId, &'static str, String)) {
     let fact = parse(kind, body, &play.run.graph).unwrap();
     play.feed(vec![fact]);
 }
@@ -191,30 +191,30 @@ fn a_sub_workflow_run_changes_a_list_of_its_caller_and_gets_the_result() {
     let (mut parent, mut child) = family("operation: truncate, truncate: {keepLast: 2}");
     assert_eq!(child.node("c").status, NodeStatus::Retrying);
     assert_eq!(child.run.status, RunStatus::Running);
-    let asked = told(&mut child);
+    let asked = facts_for_others(&mut child);
     assert_eq!((asked.len(), asked[0].0, asked[0].1), (1, parent.run.id, "parent_asked"));
-    hears(&mut parent, &asked[0]);
+    receives(&mut parent, &asked[0]);
     assert_eq!(texts(&parent), ["bar baz", "A2"]);
     assert!(parent.last().contains("m conversation_updated"), "{}", parent.last());
-    let answered = told(&mut parent);
+    let answered = facts_for_others(&mut parent);
     assert_eq!((answered.len(), answered[0].1), (1, "parent_answered"));
-    hears(&mut child, &answered[0]);
+    receives(&mut child, &answered[0]);
     assert_eq!((child.run.status, value(&child, "c", "message_count")), (RunStatus::Succeeded, json!(2)));
-    assert_eq!(value(&child, MESSAGES, "main"), json!([]), "its own list is another");
+    assert_eq!(value(&child, MESSAGES, "main"), json!([]), "the run's own list is separate");
     // When a new owner computes the step again, the repeated fact changes nothing.
-    hears(&mut parent, &asked[0]);
+    receives(&mut parent, &asked[0]);
     assert_eq!(parent.run.objects.as_ref().unwrap().lists["main"].index.version, 1);
-    hears(&mut child, &answered[0]);
+    receives(&mut child, &answered[0]);
 }
 
 #[test]
 fn a_change_that_the_caller_refuses_fails_the_node_that_asked() {
     let replace = "operation: replace, replace: {index: 5, message: {role: user, content: Y}}";
     let (mut parent, mut child) = family(replace);
-    let asked = told(&mut child);
-    hears(&mut parent, &asked[0]);
-    let answered = told(&mut parent);
-    hears(&mut child, &answered[0]);
+    let asked = facts_for_others(&mut child);
+    receives(&mut parent, &asked[0]);
+    let answered = facts_for_others(&mut parent);
+    receives(&mut child, &answered[0]);
     assert_eq!(child.run.error.as_deref(), Some("Visible index 5 out of bounds. Visible messages count: 5"));
     assert_eq!(parent.run.status, RunStatus::Running);
 }

@@ -32,7 +32,7 @@ fn a_pause_takes_queued_jobs_back_waits_for_running_ones_and_holds_retries() {
     assert_eq!(
         (play.job_of("a").attempt, play.job_of("m").attempt),
         (1, 2),
-        "what was taken back never began"
+        "a job that was taken back never began"
     );
     play.goes_on(|_, _| false);
     assert_eq!(
@@ -174,7 +174,7 @@ fn forms_in_parallel_branches_are_answered_in_any_order() {
         let mut play = Play::sheet(&text, json!({}));
         play.restless = true;
         play.start();
-        assert_eq!(play.run.status, RunStatus::Running, "the other branch goes on");
+        assert_eq!(play.run.status, RunStatus::Running, "the other branch continues");
         play.done("k", "");
         assert_eq!(play.run.status, RunStatus::Paused);
         play.answer(order[0], "ok", json!({"name": order[0]}));
@@ -281,7 +281,7 @@ fn a_wait_for_a_variable_ends_when_it_exists_and_the_run_is_resumed() {
     play.start().tells_of(&["p"], &["p starts", "p waits", "paused p []"]);
     play.resume().tells(&[]);
     play.update("k.v", json!(1)).tells(&["set k.v"]);
-    assert_eq!(play.run.status, RunStatus::Paused, "the command alone does not go on");
+    assert_eq!(play.run.status, RunStatus::Paused, "the command alone does not continue the run");
     play.resume().tells(&["resume", "p starts", "skip p>b", "p ok"]);
     assert_eq!(play.waiting(), ["a"]);
 }
@@ -310,7 +310,7 @@ fn nothing_follows_when_the_first_of_two_waits_ends_the_run() {
         head.commands = vec![super::breakpoints::stop_after("p"), super::breakpoints::stop_after("q")]
     });
     play.start().update("k.v", json!(1)).skim().resume();
-    assert!(play.last().starts_with("Aborted: enough"), "nothing is told after the end: {:?}", play.words());
+    assert!(play.last().starts_with("Aborted: enough"), "no event follows the end: {:?}", play.words());
     assert!(matches!(play.run.status, RunStatus::Stopped));
 }
 
@@ -329,7 +329,7 @@ fn an_answer_during_a_pause_command_does_not_check_the_time_limit() {
     let mut play = Play::sheet(&form(), json!({}));
     play.restless = true;
     play.start().pause("hold").after(HOUR / 2).answer("f", "ok", json!({"name": "Ada"}));
-    assert_eq!(play.run.status, RunStatus::Paused, "nothing new begins, and nothing ends for it");
+    assert_eq!(play.run.status, RunStatus::Paused, "the run does not end during the pause command");
     play.resume();
     assert_eq!(play.waiting(), ["a"]);
 }

@@ -167,7 +167,7 @@ impl Play {
         self.follow(&write, orders);
         self.kept.write(&write);
         let differ = differences(&self.run, &self.kept.load(&self.run));
-        assert!(differ.is_empty(), "what was written is not what is in memory:\n{}", differ.join("\n"));
+        assert!(differ.is_empty(), "the stored run differs from the state in memory:\n{}", differ.join("\n"));
         if self.restless {
             self.reload();
         }
@@ -179,7 +179,7 @@ impl Play {
         for fields in write.entries.iter() {
             let fields = fields.map(|(kind, text)| (kind.to_string(), text.to_string()));
             let entry = EntryId::new(self.commit, self.records.len() as u64);
-            for record in decode(entry, fields).expect("what was told can be read") {
+            for record in decode(entry, fields).expect("written events can be read") {
                 let told = envelope(&record, &self.run.id, &self.run.graph);
                 let keys: Vec<&String> = told.as_object().unwrap().keys().collect();
                 assert_eq!(keys, ["type", "data", "id", "run_id", "seq", "ts"]);

@@ -38,7 +38,7 @@ fn lp_a08_only_temporary_failures_are_retried() {
     assert_eq!(play.node("m").status, NodeStatus::Retrying);
     play.reload().after(SECOND).fire();
     fails(&mut play, passing(true));
-    assert_eq!(play.run.status, RunStatus::Failed, "retries have an end");
+    assert_eq!(play.run.status, RunStatus::Failed, "the number of retries is limited");
 
     let mut play = flow(retry);
     play.start();
@@ -50,13 +50,13 @@ fn lp_a08_only_temporary_failures_are_retried() {
         let mut play = flow(retry);
         play.start();
         fails(&mut play, late(passing));
-        assert_eq!(play.run.status, status, "a timeout is tried again where it says so: {passing}");
+        assert_eq!(play.run.status, status, "a timeout is retried only if it may pass: {passing}");
     }
 
     let mut play = flow(retry);
     play.start();
     fails(&mut play, Record { error_type: "WorkerLostError".into(), ..Record::default() });
-    assert_eq!(play.node("m").status, NodeStatus::Retrying, "what the engine reports may pass");
+    assert_eq!(play.node("m").status, NodeStatus::Retrying, "failures that the engine reports may pass");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn lp_a09_a_wait_that_the_provider_asks_for_wins_when_it_is_longer() {
         Record { error_type: "LLMError".into(), passing: true, retry_hint: Some(5000), ..Record::default() };
     fails(&mut play, asked);
     play.after(SECOND * 4).fire();
-    assert!(play.waiting().is_empty(), "not before its time");
+    assert!(play.waiting().is_empty(), "not before it is due");
     play.after(SECOND).fire();
     assert_eq!(play.job_of("m").attempt, 2);
 }
@@ -78,7 +78,7 @@ fn lp_a18_a_pause_takes_the_queued_job_back_and_a_resume_runs_it_once() {
     play.start();
     assert_eq!(play.waiting().len(), 1);
     play.pause("lunch");
-    assert!(play.waiting().is_empty(), "nobody pays for a job that is not to run");
+    assert!(play.waiting().is_empty(), "a job that must not run is taken back");
     assert_eq!(play.run.status, RunStatus::Paused);
     play.reload().resume();
     assert_eq!((play.waiting().len(), play.job_of("m").attempt), (1, 1));
@@ -88,11 +88,11 @@ fn lp_a18_a_pause_takes_the_queued_job_back_and_a_resume_runs_it_once() {
 
 #[test]
 fn a_stop_cuts_streaming_replies_off_and_emits_it() {
-    for (more, told) in [(", stream: true", true), ("", false)] {
+    for (more, emitted) in [(", stream: true", true), ("", false)] {
         let mut play = flow(more);
         play.start().started("m", 1).skim();
         play.stop("enough");
         let words = play.words();
-        assert_eq!(words.iter().any(|word| word == "m llm_stream_aborted"), told, "{words:?}");
+        assert_eq!(words.iter().any(|word| word == "m llm_stream_aborted"), emitted, "{words:?}");
     }
 }

@@ -150,7 +150,7 @@ fn bring_to_an_end(play: &mut Play) {
         };
         play.feed(facts);
     }
-    panic!("the run has no end: {:?} {:?}", play.run.status, play.jobs);
+    panic!("the run does not end: {:?} {:?}", play.run.status, play.jobs);
 }
 
 fn check_events(play: &Play) {
@@ -170,7 +170,7 @@ fn check_events(play: &Play) {
             | EventKind::GraphRunPartialSucceeded { .. }
             | EventKind::GraphRunFailed { .. }
             | EventKind::GraphRunAborted { .. } => {
-                assert_eq!(at + 1, play.events.len(), "nothing is told after the end");
+                assert_eq!(at + 1, play.events.len(), "no event follows the end");
             }
             EventKind::GraphRunStarted { .. }
             | EventKind::GraphEdgeSkipped(_)

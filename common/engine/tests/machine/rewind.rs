@@ -11,7 +11,7 @@ use tidemill_engine::{Fact, RunState};
 
 /// Lists the nodes with their statuses, with the path of their frame before them. Nodes in status `unknown` are left
 /// out.
-fn stand(run: &RunState) -> String {
+fn statuses(run: &RunState) -> String {
     let mut found = Vec::new();
     for (path, frame) in &run.frames {
         for (state, node) in frame.nodes.iter().zip(&run.graph.nodes) {
@@ -29,7 +29,7 @@ fn rewound(play: &Play, frame: &str, node: &str) -> RunState {
 }
 
 /// Starts a new run with the rewound state.
-fn again(play: &Play, frame: &str, node: &str) -> Play {
+fn continued(play: &Play, frame: &str, node: &str) -> Play {
     let mut next = Play::with(play.run.graph.0.clone(), &[], RunOptions::default());
     next.feed(vec![Fact::Import(Box::new(rewound(play, frame, node)))]);
     next
@@ -69,8 +69,8 @@ fn only_the_node_and_later_nodes_are_reset() {
         (branch, "!a", "a", "s succeeded, g succeeded, a ready, b skipped"),
     ] {
         let play = played("yes", drawing, happens);
-        assert!(play.run.status.is_over(), "{drawing}: {}", stand(&play.run));
-        assert_eq!(stand(&rewound(&play, "", node)), stands, "{drawing}\n{happens}");
+        assert!(play.run.status.is_over(), "{drawing}: {}", statuses(&play.run));
+        assert_eq!(statuses(&rewound(&play, "", node)), stands, "{drawing}\n{happens}");
     }
 }
 
@@ -81,20 +81,20 @@ fn a_rewound_run_ends_as_if_nothing_had_failed() {
         "start s\njob a\njob b\nanswer z {{#a.output#}} and {{#b.output#}}\ns > a > b > z",
         "a !b",
     );
-    let mut next = again(&play, "", "b");
-    assert_eq!(stand(&next.run), "s succeeded, a succeeded, b queued");
+    let mut next = continued(&play, "", "b");
+    assert_eq!(statuses(&next.run), "s succeeded, a succeeded, b queued");
     next.done("b", "two");
     assert_eq!((next.run.status, next.run.exceptions()), (RunStatus::Succeeded, 0));
     let told: Vec<_> = next.events.iter().map(|event| super::tell::words(&next.run.graph, event)).collect();
     let text = told.join("\n");
-    assert!(text.contains("\"a\"") && text.contains("two"), "the answer is told whole: {text}");
+    assert!(text.contains("\"a\"") && text.contains("two"), "the whole answer is sent: {text}");
 }
 
 #[test]
 fn other_failed_nodes_begin_again_too() {
     // The failure of `b` ended the run. It is rewound to `a`, whose failure was handled.
     let play = played("", "start s\njob a default\njob b\nend e\ns > a > e\ns > b > e", "!a !b");
-    assert_eq!(stand(&rewound(&play, "", "a")), "s succeeded, a ready, b ready");
+    assert_eq!(statuses(&rewound(&play, "", "a")), "s succeeded, a ready, b ready");
 }
 
 fn iterating(mode: &str) -> Play {
@@ -129,10 +129,10 @@ fn a_container_whose_item_failed_begins_from_its_start() {
     play.done("it#0/in", "1").failed("it#1/in", "worker lost");
     assert_eq!(play.run.status, RunStatus::Failed);
     let state = rewound(&play, "it#1", "in");
-    assert_eq!(stand(&state), "s succeeded, c succeeded, it ready, beside ready");
-    let mut next = again(&play, "it#1", "in");
+    assert_eq!(statuses(&state), "s succeeded, c succeeded, it ready, beside ready");
+    let mut next = continued(&play, "it#1", "in");
     next.done("it#0/in", "1").done("it#1/in", "2").done("beside", "");
-    assert_eq!(next.run.status, RunStatus::Succeeded, "{}", stand(&next.run));
+    assert_eq!(next.run.status, RunStatus::Succeeded, "{}", statuses(&next.run));
 }
 
 #[test]
@@ -141,14 +141,14 @@ fn an_open_container_continues_where_it_was() {
     play.done("it#0/in", "1").failed("beside", "worker lost");
     assert_eq!(play.run.status, RunStatus::Failed);
     assert_eq!(
-        stand(&rewound(&play, "", "beside")),
+        statuses(&rewound(&play, "", "beside")),
         "s succeeded, c succeeded, it body, beside ready, it#1 begin succeeded, it#1 in ready"
     );
-    let mut next = again(&play, "", "beside");
+    let mut next = continued(&play, "", "beside");
     next.done("it#1/in", "2").done("beside", "");
-    assert_eq!(next.run.status, RunStatus::Succeeded, "{}", stand(&next.run));
+    assert_eq!(next.run.status, RunStatus::Succeeded, "{}", statuses(&next.run));
     // A node of the item gives the same state, because its frame is still open.
-    assert_eq!(stand(&rewound(&play, "it#1", "in")), stand(&rewound(&play, "", "beside")));
+    assert_eq!(statuses(&rewound(&play, "it#1", "in")), statuses(&rewound(&play, "", "beside")));
 }
 
 /// Loads the stored state.
@@ -172,10 +172,10 @@ fn a_stopped_loop_continues_in_its_round_with_its_variables() {
     let mut play = counting();
     play.start().done("lp#0/a", "").done("lp#0/b", "").done("lp#1/a", "").stop("enough");
     assert_eq!(
-        stand(&rewound(&play, "lp#1", "b")),
+        statuses(&rewound(&play, "lp#1", "b")),
         "s succeeded, lp body, lp#1 lps succeeded, lp#1 a succeeded, lp#1 inc succeeded, lp#1 b ready"
     );
-    let mut next = again(&play, "lp#1", "b");
+    let mut next = continued(&play, "lp#1", "b");
     next.done("lp#1/b", "").done("lp#2/a", "").done("lp#2/b", "");
     assert_eq!(next.last(), "succeeded [n=3 rounds=3]");
 }
@@ -185,8 +185,8 @@ fn a_node_of_a_closed_round_begins_its_loop_from_the_start() {
     let mut play = counting();
     play.start().done("lp#0/a", "").done("lp#0/b", "").done("lp#1/a", "").stop("enough");
     for (frame, node) in [("lp#0", "b"), ("", "lp")] {
-        assert_eq!(stand(&rewound(&play, frame, node)), "s succeeded, lp ready", "{frame}/{node}");
-        let mut next = again(&play, frame, node);
+        assert_eq!(statuses(&rewound(&play, frame, node)), "s succeeded, lp ready", "{frame}/{node}");
+        let mut next = continued(&play, frame, node);
         for round in 0..3 {
             next.done(&format!("lp#{round}/a"), "").done(&format!("lp#{round}/b"), "");
         }
@@ -199,7 +199,7 @@ fn a_failed_round_begins_its_loop_from_the_start() {
     let mut play = counting();
     play.start().done("lp#0/a", "").done("lp#0/b", "").failed("lp#1/a", "worker lost");
     assert_eq!(play.run.status, RunStatus::Failed);
-    assert_eq!(stand(&rewound(&play, "lp#1", "a")), "s succeeded, lp ready");
+    assert_eq!(statuses(&rewound(&play, "lp#1", "a")), "s succeeded, lp ready");
 }
 
 #[test]
@@ -215,13 +215,13 @@ fn a_loop_end_that_is_reset_has_ended_no_loop() {
 
     let state = rewound(&play, "lp#0", "a");
     assert!(!state.frames.get(&round).unwrap().loop_end);
-    assert_eq!(stand(&state), "s succeeded, lp body, lp#0 lps succeeded, lp#0 a ready, lp#0 b ready");
-    let mut next = again(&play, "lp#0", "a");
+    assert_eq!(statuses(&state), "s succeeded, lp body, lp#0 lps succeeded, lp#0 a ready, lp#0 b ready");
+    let mut next = continued(&play, "lp#0", "a");
     next.done("lp#0/a", "").done("lp#0/b", "");
-    assert_eq!(next.waiting(), ["lp#1/a", "lp#1/b"], "the loop goes on");
+    assert_eq!(next.waiting(), ["lp#1/a", "lp#1/b"], "the loop continues");
 
     // A loop-end in a parallel branch is not reset.
-    let mut next = again(&play, "lp#0", "b");
+    let mut next = continued(&play, "lp#0", "b");
     next.done("lp#0/b", "");
     assert_eq!(next.last().split(' ').next_back(), Some("[rounds=1]"), "{}", next.last());
 }
@@ -246,9 +246,9 @@ fn a_loop_ends_as_long_as_one_item_has_reached_a_loop_end() {
 
     let mut one = ending_from_within();
     one.failed("lp#0/it#0/a", "broken").done("lp#0/it#1/a", "").stop("enough");
-    assert!(!ends(&one, "lp#0/it#0", "a"), "the only one is taken back");
-    assert!(ends(&one, "lp#0/it#1", "c"), "nothing of it is taken back");
-    assert!(!ends(&one, "lp#0", "it"), "all that the iteration did is taken back");
+    assert!(!ends(&one, "lp#0/it#0", "a"), "the only loop-end is reset");
+    assert!(ends(&one, "lp#0/it#1", "c"), "no loop-end is reset");
+    assert!(!ends(&one, "lp#0", "it"), "the whole iteration is reset");
 
     let mut both = ending_from_within();
     both.failed("lp#0/it#0/a", "broken").failed("lp#0/it#1/a", "broken").stop("enough");
@@ -257,9 +257,9 @@ fn a_loop_ends_as_long_as_one_item_has_reached_a_loop_end() {
     let mut other = ending_from_within();
     other.failed("lp#0/it#0/a", "broken").stop("enough");
     assert!(ends(&other, "lp#0/it#1", "a"), "this item had not reached it");
-    let mut next = again(&other, "lp#0/it#1", "a");
+    let mut next = continued(&other, "lp#0/it#1", "a");
     next.done("lp#0/it#1/a", "").done("lp#0/it#0/c", "").done("lp#0/it#1/c", "");
-    assert_eq!(next.run.frames.len(), 1, "the loop has ended: {}", stand(&next.run));
+    assert_eq!(next.run.frames.len(), 1, "the loop has ended: {}", statuses(&next.run));
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn only_the_loop_of_the_node_begins_from_the_start() {
     let mut play = Play::sheet(text, json!({"l": [10, 20]}));
     play.start().done("it#0/lp#0/a", "").done("it#1/lp#0/a", "").stop("enough");
     // The first round of the second item has closed.
-    let mut next = again(&play, "it#1/lp#0", "a");
+    let mut next = continued(&play, "it#1/lp#0", "a");
     assert_eq!(next.waiting(), ["it#0/lp#1/a", "it#1/lp#0/a"]);
     next.done("it#1/lp#0/a", "").done("it#0/lp#1/a", "").done("it#1/lp#1/a", "");
     assert_eq!(next.last(), "succeeded [r=[12,22]]");
@@ -284,7 +284,7 @@ fn a_run_that_cannot_be_rewound_gives_the_reason() {
     let drawing = "start s\njob a\njob b\nend e\ns > a > b > e";
     let (under_way, over) = (played("", drawing, "a"), played("", drawing, "a !b"));
     let ask = |play: &Play, node: &str| {
-        rewind(&play.run, &FramePath::root(), &NodeId::from(node)).map(|run| stand(&run)).unwrap_err()
+        rewind(&play.run, &FramePath::root(), &NodeId::from(node)).map(|run| statuses(&run)).unwrap_err()
     };
     assert_eq!(ask(&under_way, "b"), RewindError::Open);
     assert_eq!(ask(&over, "ghost"), RewindError::UnknownNode("ghost".into()));

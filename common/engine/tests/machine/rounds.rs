@@ -53,7 +53,7 @@ fn a_loop_end_ends_its_loop_after_the_round() {
     let mut play = Play::sheet(text, json!({}));
     play.restless = true;
     play.start().done("lp#0/a", "go").done("lp#0/b", "").done("lp#1/a", "stop");
-    assert_eq!(play.waiting(), ["lp#1/b"], "the round goes on");
+    assert_eq!(play.waiting(), ["lp#1/b"], "the round continues");
     play.skim().done("lp#1/b", "").tells_of(
         &["lp through", "succeeded"],
         &["lp through 5 loop_break [loop_round=2]", "succeeded [n=2]"],
@@ -109,7 +109,7 @@ fn the_failure_of_a_round_fails_the_loop_and_its_strategy_decides() {
         let mut play = Play::sheet(&text, json!({}));
         play.restless = true;
         play.start().failed("lp#0/a", "broken");
-        assert_eq!(play.waiting(), ["lp#0/b"], "the rest of the round goes on");
+        assert_eq!(play.waiting(), ["lp#0/b"], "the rest of the round continues");
         play.skim().done("lp#0/b", "").tells_of(&["lp broken"], &["lp broken 3 error []"]);
         assert_eq!(play.last(), last);
     }

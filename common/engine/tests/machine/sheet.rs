@@ -69,7 +69,7 @@ fn node<'a>(
     let mut around = parent;
     while let Some(container) = around {
         let (kind, outer) =
-            containers.get(container).copied().expect("a container stands before its children");
+            containers.get(container).copied().expect("a container comes before its children");
         if kind == "loop" {
             write!(data, ", loop_id: {container}").unwrap();
             break;

@@ -135,11 +135,11 @@ fn a_parked_job_has_no_holder_and_continues_as_the_same_attempt() {
     assert_eq!(play.node("m").parked.as_deref(), Some("the model rests"));
     assert!(play.waiting().is_empty());
     play.after(4 * SECOND).fire();
-    assert!(play.waiting().is_empty(), "not before its time");
+    assert!(play.waiting().is_empty(), "not before it is due");
     play.after(SECOND).fire().tells(&[]);
     let second = play.job_of("m");
     assert_eq!((second.execution, second.attempt), (first.execution, 1));
-    assert!(second.delivered >= 2, "deliveries are counted on, so that the newest is the highest");
+    assert!(second.delivered >= 2, "deliveries are counted on, so the newest is the highest");
     assert_eq!(play.node("m").parked, None);
     done(&mut play, 1, 3, "0.1");
     assert_eq!(
@@ -195,7 +195,7 @@ fn reasoning_is_sent_only_while_a_template_that_shows_the_node_is_reached() {
         let data = JsonMap::from_iter([("chunk".to_string(), json!("hm"))]);
         Report::Step { started_at: play.now, events: vec![(StepEvent::ReasoningChunk, data)], charge: None }
     };
-    for (workflow, told) in [
+    for (workflow, is_sent) in [
         (ONE, true),
         ("start s\nllm m\nend e m.reasoning_content\ns > m > e", true),
         ("start s\nllm m\nend e m.usage\ns > m > e", false),
@@ -208,7 +208,7 @@ fn reasoning_is_sent_only_while_a_template_that_shows_the_node_is_reached() {
         let fact = play.fact(&order, 1, &think(&play));
         play.feed(vec![fact]);
         let last = play.records.last().unwrap();
-        assert_eq!(last.kind == "node_run_reasoning_chunk", told, "{workflow}");
+        assert_eq!(last.kind == "node_run_reasoning_chunk", is_sent, "{workflow}");
     }
 }
 
@@ -218,7 +218,7 @@ fn reasoning_of_another_holder_is_withdrawn() {
         let data = JsonMap::from_iter([("chunk".to_string(), json!("hm"))]);
         Report::Step { started_at: play.now, events: vec![(StepEvent::ReasoningChunk, data)], charge: None }
     };
-    let told = |play: &Play, from: usize| -> Vec<(String, Json)> {
+    let sent = |play: &Play, from: usize| -> Vec<(String, Json)> {
         let kinds = ["node_run_reasoning_chunk", "node_run_stream_replaced"];
         let of_text = play.records[from..].iter().filter(|record| kinds.contains(&&*record.kind));
         let selector = |record: &EventRecord| record.data.get("selector").cloned().unwrap_or_default();
@@ -234,7 +234,7 @@ fn reasoning_of_another_holder_is_withdrawn() {
         let tell = |play: &mut Play, delivery: u32| {
             let (from, fact) = (play.records.len(), play.fact(&order, delivery, &think(play)));
             play.feed(vec![fact]);
-            told(play, from)
+            sent(play, from)
         };
         assert_eq!(tell(&mut play, 1), [thought()]);
         assert_eq!(tell(&mut play, 1), [thought()]);
@@ -248,6 +248,6 @@ fn reasoning_of_another_holder_is_withdrawn() {
         let report = play.ended(Record { outputs, ..Record::default() }, vec![(text, 3)]);
         let fact = play.fact(&order, 3, &report);
         play.finish("m", fact);
-        assert_eq!(told(&play, from), [withdrawn()], "{workflow}");
+        assert_eq!(sent(&play, from), [withdrawn()], "{workflow}");
     }
 }

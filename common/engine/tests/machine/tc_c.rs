@@ -23,10 +23,10 @@ fn tc_c_002_a_paused_run_continues_where_it_was() {
     let mut play = Play::of("start s\njob a\njob b\nend e b.output\ns > a > b > e");
     play.start().started("a", 1).skim();
     play.pause("hold on").tells(&[]);
-    assert_eq!(play.run.status, RunStatus::Running, "what is under way may end");
+    assert_eq!(play.run.status, RunStatus::Running, "a running job may end");
     play.done("a", "1").tells(&["a ok", "paused \"hold on\" []"]);
     assert!(play.run.status == RunStatus::Paused && play.waiting().is_empty());
-    assert!(play.timers.is_empty(), "a run that waits has no time limit");
+    assert!(play.timers.is_empty(), "a paused run has no time limit");
     play.reload().resume().tells(&["resume"]);
     play.done("b", "2").tells(&[
         "b starts",

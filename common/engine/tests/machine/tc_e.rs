@@ -52,7 +52,7 @@ fn tc_e_004_a_node_is_retried_up_to_three_times_and_may_succeed() {
         } else {
             play.tells(&[&told])
         };
-        assert!(play.waiting().is_empty(), "it waits before it is tried again");
+        assert!(play.waiting().is_empty(), "it waits before its retry");
         play.reload().after(Duration::from_secs(1)).fire();
         assert_eq!(play.job_of("m").attempt, attempt + 1);
     }

@@ -27,7 +27,7 @@ fn tc_l_001_a_loop_of_ten_rounds_emits_nine_events_for_a_next_round() {
     expected.extend(["lp through 20 loop_break [n=10 loop_round=10]", "succeeded [n=10 rounds=10]"]);
     play.tells_of(&["lp of", "lp next", "lp through", "succeeded"], &expected);
     assert_eq!(play.run.root_steps(), 3);
-    assert_eq!(play.run.steps(), 13, "what runs within counts for the limit");
+    assert_eq!(play.run.steps(), 13, "nodes inside count for the limit");
 }
 
 /// The reason is `loop_completed` (0.10).

@@ -17,7 +17,7 @@ fn tc_n_001_a_start_node_outputs_the_inputs_and_all_other_namespaces() {
     let outputs = ended.data["outputs"].as_object().unwrap();
     let names: Vec<&String> = outputs.keys().collect();
     assert_eq!(names, ["sys.user_id", "env.k", "conversation.c", "x", "y"]);
-    assert!(!format!("{:?}", play.records).contains("hunter2"), "a secret is never told");
+    assert!(!format!("{:?}", play.records).contains("hunter2"), "a secret is never emitted");
     assert_eq!(play.last(), "succeeded [x=1]");
 }
 
@@ -234,5 +234,5 @@ fn tc_n_008_an_assigner_writes_variables_and_emits_events() {
         &["conversation.n := 5", "conversation.l := [\"a\",\"b\"]", "succeeded [n=5 l=[\"a\",\"b\"]]"],
     );
     let kept: Vec<&String> = play.kept.conversation.keys().collect();
-    assert_eq!(kept.len(), 2, "they are kept for the next run: {kept:?}");
+    assert_eq!(kept.len(), 2, "they are stored for the next run: {kept:?}");
 }

@@ -127,7 +127,7 @@ fn finish(play: &mut Play, case: &Case) {
             play.update("k.v", json!(1)).resume();
         }
     }
-    panic!("{} has no end: {:?}", case.name, play.words());
+    panic!("{} does not end: {:?}", case.name, play.words());
 }
 
 /// The types of all events. Some workflow here must emit each of them.
@@ -296,7 +296,7 @@ fn tc_ser_002_the_pool_is_the_same_after_it_was_written_and_read() {
 }
 
 /// All events without their times.
-fn told(play: &Play) -> Vec<(String, Json)> {
+fn without_times(play: &Play) -> Vec<(String, Json)> {
     let without_times = |data: &Json| {
         let mut data = data.clone();
         for key in ["start_at", "finished_at"] {
@@ -317,7 +317,7 @@ fn tc_ser_003_a_run_that_is_loaded_after_every_commit_equals_one_that_never_was(
         restless.restless = true;
         restless.start();
         finish(&mut restless, case);
-        assert_eq!(told(&restless), told(&still), "{}", case.name);
+        assert_eq!(without_times(&restless), without_times(&still), "{}", case.name);
         assert_eq!(
             (restless.run.status, restless.run.seq),
             (still.run.status, still.run.seq),

@@ -115,7 +115,7 @@ fn a_phase_that_hangs_fails_the_container() {
 fn each_phase_has_its_own_time_limits() {
     let mut play = parts();
     play.started("lp", 1).after(SECOND / 2).works("lp");
-    assert_eq!(play.timers.len(), 1, "of the part that has ended no timer is left: {:?}", play.timers);
+    assert_eq!(play.timers.len(), 1, "no timer of the ended phase is left: {:?}", play.timers);
     play.after(2 * SECOND).brings("lp#1/a", &[("output", json!("x".repeat(100)))]).skim();
     play.after(SECOND * 9 / 10).fire().tells(&[]);
     assert_eq!(play.waiting(), ["lp"]);

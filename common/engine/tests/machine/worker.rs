@@ -57,7 +57,7 @@ impl Play {
                 self.wait_for_a_timer();
             }
         }
-        panic!("the run has no end: {:?} {:?}", self.run.status, self.waiting());
+        panic!("the run does not end: {:?} {:?}", self.run.status, self.waiting());
     }
 
     /// Does this number of jobs, then pauses the run. Returns false when the run had ended before.
@@ -85,7 +85,7 @@ impl Play {
             matches!(timer_from_member(&self.run, member), TimerRead::Timer(Timer::RunDeadline))
         };
         let due = self.timers.iter().filter(|(member, _)| !is_deadline(member)).map(|(_, due)| *due).min();
-        self.now = self.now.max(due.expect("a run that runs has a job or waits for a moment"));
+        self.now = self.now.max(due.expect("a running run has a job or a timer"));
         self.fire();
     }
 
@@ -117,7 +117,7 @@ impl Play {
             fuel: None,
             output_bytes: None,
         };
-        evaluate(node, &given, &limits).expect("nothing is too much for a worker")
+        evaluate(node, &given, &limits).expect("a worker has no limits")
     }
 
     /// The job of a node succeeds with these outputs.
