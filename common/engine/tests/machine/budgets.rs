@@ -128,14 +128,14 @@ fn wasted_replies_are_in_the_ledger_and_in_no_total() {
     assert_eq!(play.run.paid().price, price("0.5 EUR").map(Box::new));
     let entries =
         play.kept.ledger.values().map(|entry| serde_json::from_str::<serde_json::Value>(entry).unwrap());
-    let mut told: Vec<_> = entries
+    let mut found: Vec<_> = entries
         .map(|entry| {
             (entry["total_tokens"].as_u64().unwrap(), entry["wasted"] == true, entry["model"].clone())
         })
         .collect();
-    told.sort_by_key(|(tokens, ..)| *tokens);
+    found.sort_by_key(|(tokens, ..)| *tokens);
     let entry = |tokens, is_wasted| (tokens, is_wasted, json!("m"));
-    assert_eq!(told, [entry(4, false), entry(6, true), entry(7, true)]);
+    assert_eq!(found, [entry(4, false), entry(6, true), entry(7, true)]);
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn ve_a07_tries_of_a_child_are_numbered_in_events_and_do_not_count_as_failures()
     play.retried(1, error("500")).retried(2, error("500")).skim();
     play.chunk_of(1, 3, 0, "Raft").tells(&["t_ext_1.text = \"\"", "t_ext_1.text + \"Raft\""]);
     play.ends(1, 3, ChildEnd::Succeeded, text("Raft", 1), Some(4)).done("t", "x");
-    let told: Vec<(String, u64)> = play
+    let tries: Vec<(String, u64)> = play
         .records
         .iter()
         .filter(|record| record.data.get("node_id").is_some_and(|id| id == "t_ext_1"))
@@ -131,9 +131,9 @@ fn ve_a07_tries_of_a_child_are_numbered_in_events_and_do_not_count_as_failures()
             (record.kind.clone(), record.data.get("retry_index").and_then(|n| n.as_u64()).unwrap_or(0))
         })
         .collect();
-    let told: Vec<(&str, u64)> = told.iter().map(|(kind, index)| (kind.as_str(), *index)).collect();
+    let tries: Vec<(&str, u64)> = tries.iter().map(|(kind, index)| (kind.as_str(), *index)).collect();
     let retry = |index| ("node_run_retry", index);
-    assert_eq!(told, [("node_run_started", 0), retry(1), retry(2), ("node_run_succeeded", 0)]);
+    assert_eq!(tries, [("node_run_started", 0), retry(1), retry(2), ("node_run_succeeded", 0)]);
     assert_eq!(play.run.exceptions(), 0);
     assert!(play.last().starts_with("succeeded"), "{}", play.last());
 }
@@ -158,9 +158,9 @@ fn ve_a07_a_parent_whose_child_waits_long_has_not_begun() {
     play.after(Duration::from_millis(1500)).fire().tells(&[]);
     let began = play.now;
     play.ends(1, 2, ChildEnd::Succeeded, text("Raft", 1), None).done("t", "x");
-    let told: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();
-    let told: Vec<&String> = told.iter().filter(|words| !words.contains(".text")).collect();
-    assert_eq!(told, ["t_ext_1 starts", "t_ext_1 retry 1", "t_ext_1 ok", "t starts", "t ok"]);
+    let found: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();
+    let found: Vec<&String> = found.iter().filter(|words| !words.contains(".text")).collect();
+    assert_eq!(found, ["t_ext_1 starts", "t_ext_1 retry 1", "t_ext_1 ok", "t starts", "t ok"]);
     assert_eq!(play.node("t").started_at, Some(began), "the parent has not waited itself");
 }
 
@@ -197,9 +197,9 @@ fn ve_a08_a_parent_is_not_retried_when_its_child_has_failed() {
     play.start().skim();
     play.ends(1, 4, ChildEnd::Failed, error("500"), None);
     play.failed("t", "LLM invocation failed: 500");
-    let told: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();
+    let found: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();
     assert_eq!(
-        told,
+        found,
         ["t_ext_1 starts", "t_ext_1 failed: 500", "t starts", "t failed: LLM invocation failed: 500"]
     );
     assert_eq!(play.node("t").attempt, 1);
@@ -246,8 +246,8 @@ fn ve_a27_a_stop_ends_child_and_parent() {
 fn a_child_that_is_running_when_its_parent_fails_has_failed() {
     let mut play = play();
     play.child("t", 1, 1, ChildEvent::Started).skim().failed("t", "too late");
-    let told: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();
-    assert_eq!(told[1..], ["t starts", "t_ext_1 failed: too late", "t failed: too late"]);
+    let found: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();
+    assert_eq!(found[1..], ["t starts", "t_ext_1 failed: too late", "t failed: too late"]);
 }
 
 #[test]
@@ -336,9 +336,9 @@ fn xc_04_the_total_of_a_run_is_the_sum_of_its_ledger() {
 fn xc_08_events_of_a_workflow_without_children_only_say_that_it_has_none() {
     let mut play = Play::sheet("t job\ne answer answer: x\ns > t > e", json!({}));
     play.start().done("t", "x");
-    let told: Vec<_> = play.records.iter().map(|it| envelope(it, &play.run.id, &play.run.graph)).collect();
+    let sent: Vec<_> = play.records.iter().map(|it| envelope(it, &play.run.id, &play.run.graph)).collect();
     let of = |kind: &str| {
-        told.iter().filter(|it| it["type"] == kind).map(|it| it["data"].clone()).collect::<Vec<_>>()
+        sent.iter().filter(|it| it["type"] == kind).map(|it| it["data"].clone()).collect::<Vec<_>>()
     };
     for data in of("node_run_started") {
         let keys: Vec<&String> = data.as_object().unwrap().keys().collect();

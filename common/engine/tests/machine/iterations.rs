@@ -338,13 +338,13 @@ fn the_cost_of_model_calls_adds_up_over_items_rounds_and_retries() {
     }
     play.brings_record("n", cost(100, "1", ""));
     assert_eq!((play.run.tokens(), play.run.exceptions(), play.run.root_steps()), (126, 2, 3));
-    let told = |kind: &str| {
+    let totals = |kind: &str| {
         let of_kind = play.records.iter().filter(|record| record.kind == kind);
         let cost = of_kind.map(|record| &record.data["metadata"]);
         cost.map(|m| json!([m["total_tokens"], m["total_price"], m["currency"]])).collect::<Vec<_>>()
     };
-    assert_eq!(told("node_run_iteration_succeeded"), vec![json!([13, "0.751", "EUR"]); 2]);
-    assert_eq!(told("node_run_loop_succeeded"), [json!([26, "1.502", "EUR"])]);
+    assert_eq!(totals("node_run_iteration_succeeded"), vec![json!([13, "0.751", "EUR"]); 2]);
+    assert_eq!(totals("node_run_loop_succeeded"), [json!([26, "1.502", "EUR"])]);
     assert_eq!(play.run.status, RunStatus::PartialSucceeded);
 }
 

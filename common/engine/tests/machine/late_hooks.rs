@@ -138,7 +138,7 @@ fn hooks_run_after_a_failure_too_and_do_not_replace_it() {
     play.after(HOUR).fire();
     let ended = end_in_job(&play);
     assert_eq!((ended.failed, &*ended.error), (true, "User interaction timeout after 200ms"));
-    play.failed("q", "a hook could not be told");
+    play.failed("q", "a hook failed");
     assert_eq!(play.run.error.as_deref(), Some("User interaction timeout after 200ms"));
 
     let mut play = asked(&input(""));

@@ -180,10 +180,10 @@ impl Play {
             let fields = fields.map(|(kind, text)| (kind.to_string(), text.to_string()));
             let entry = EntryId::new(self.commit, self.records.len() as u64);
             for record in decode(entry, fields).expect("written events can be read") {
-                let told = envelope(&record, &self.run.id, &self.run.graph);
-                let keys: Vec<&String> = told.as_object().unwrap().keys().collect();
+                let sent = envelope(&record, &self.run.id, &self.run.graph);
+                let keys: Vec<&String> = sent.as_object().unwrap().keys().collect();
                 assert_eq!(keys, ["type", "data", "id", "run_id", "seq", "ts"]);
-                assert_eq!((&told["type"], &told["seq"]), (&json!(record.kind), &json!(record.seq)));
+                assert_eq!((&sent["type"], &sent["seq"]), (&json!(record.kind), &json!(record.seq)));
                 self.records.push(record);
             }
         }
@@ -391,17 +391,17 @@ impl Play {
 
     /// Compares the new events since the last check, but only those with one of the words in `of`.
     pub(super) fn tells_of(&mut self, of: &[&str], expected: &[&str]) -> &mut Self {
-        let told = self.events[self.read..].iter().map(|event| tell::words(&self.run.graph, event));
-        let told: Vec<String> = told.filter(|words| of.iter().any(|word| words.contains(word))).collect();
-        assert_eq!(told, expected);
+        let found = self.events[self.read..].iter().map(|event| tell::words(&self.run.graph, event));
+        let found: Vec<String> = found.filter(|words| of.iter().any(|word| words.contains(word))).collect();
+        assert_eq!(found, expected);
         self.skim()
     }
 
     /// Compares the new events since the last check, one per line.
     pub(super) fn tells(&mut self, expected: &[&str]) -> &mut Self {
-        let told: Vec<String> =
+        let found: Vec<String> =
             self.events[self.read..].iter().map(|event| tell::words(&self.run.graph, event)).collect();
-        assert_eq!(told, expected);
+        assert_eq!(found, expected);
         self.read = self.events.len();
         self
     }

@@ -75,8 +75,8 @@ fn a_journal_entry_is_emitted_and_charged_when_it_is_recorded_and_not_again_at_t
     }
     play.tells(&["m starts", "m node_run_agent_log", "m node_run_agent_log"]);
     assert_eq!(play.run.tokens(), 17);
-    let told = &play.records.last().unwrap().data;
-    assert_eq!((&told["node_id"], &told["data"]["label"]), (&json!("m"), &json!("llm:2/1")));
+    let event = &play.records.last().unwrap().data;
+    assert_eq!((&event["node_id"], &event["data"]["label"]), (&json!("m"), &json!("llm:2/1")));
     let execution = order.execution;
     let kept: Vec<&String> = play.kept.ledger.keys().collect();
     assert_eq!(kept, [&format!("{execution}/llm:1/1"), &format!("{execution}/llm:2/1")]);
@@ -117,9 +117,9 @@ fn events_of_a_step_have_the_numbers_of_attempt_and_delivery() {
         let fact = play.fact(&order, delivery, &report);
         play.feed(vec![fact]);
         let last = play.records.last().unwrap();
-        let told = envelope(last, &play.run.id, &play.run.graph);
-        assert_eq!((&told["type"], &told["data"]["text"]), (&json!("text_add"), &json!("x")), "{told:#}");
-        assert_eq!((&told["data"]["attempt"], &told["data"]["delivery"]), (&json!(1), &json!(delivery)));
+        let event = envelope(last, &play.run.id, &play.run.graph);
+        assert_eq!((&event["type"], &event["data"]["text"]), (&json!("text_add"), &json!("x")), "{event:#}");
+        assert_eq!((&event["data"]["attempt"], &event["data"]["delivery"]), (&json!(1), &json!(delivery)));
     }
 }
 

@@ -46,11 +46,11 @@ fn tc_e_004_a_node_is_retried_up_to_three_times_and_may_succeed() {
     play.start().skim();
     for attempt in 1..=3 {
         play.failed("m", "busy");
-        let told = format!("m retry {attempt}");
+        let retried = format!("m retry {attempt}");
         if attempt == 1 {
-            play.tells(&["m starts", &told])
+            play.tells(&["m starts", &retried])
         } else {
-            play.tells(&[&told])
+            play.tells(&[&retried])
         };
         assert!(play.waiting().is_empty(), "it waits before its retry");
         play.reload().after(Duration::from_secs(1)).fire();

@@ -42,9 +42,9 @@ fn tc_i_001_every_item_runs_and_emits_its_events() {
     ]);
     let kinds =
         ["started", "next", "next", "next", "succeeded"].map(|kind| format!("node_run_iteration_{kind}"));
-    let told: Vec<&String> =
+    let found: Vec<&String> =
         play.records.iter().map(|r| &r.kind).filter(|kind| kind.contains("iteration")).collect();
-    assert_eq!(told, kinds.iter().collect::<Vec<_>>());
+    assert_eq!(found, kinds.iter().collect::<Vec<_>>());
     assert_eq!(play.run.frames.len(), 1, "no frame is left");
 }
 

@@ -193,7 +193,7 @@ fn keys_of(kind: &str) -> &'static [&'static str] {
         "node_run_iteration_failed" | "node_run_loop_failed" => {
             &["start_at", "finished_at", "inputs", "outputs", "metadata", "steps", "error"]
         }
-        other => panic!("nobody has said what {other} has"),
+        other => panic!("no keys are listed for {other}"),
     }
 }
 
@@ -219,8 +219,8 @@ fn tc_ser_001_every_kind_of_event_is_written_and_read_in_full() {
     for play in &plays {
         for (at, record) in play.records.iter().enumerate() {
             assert_eq!(record.seq, at as u64 + 1);
-            let told = envelope(record, &play.run.id, &play.run.graph);
-            let data = &told["data"];
+            let sent = envelope(record, &play.run.id, &play.run.graph);
+            let data = &sent["data"];
             let of_node: &[&str] = if record.kind.starts_with("node_") {
                 &["id", "node_id", "node_type", "node_title", "node_version", "in_iteration_id", "in_loop_id"]
             } else {
@@ -241,8 +241,8 @@ fn tc_ser_001_events_within_containers_name_their_frame() {
     play.start().done("lp#0/it#1/in#0/a", "");
     let record =
         play.records.iter().rfind(|r| r.kind == "node_run_succeeded" && r.data["node_id"] == "a").unwrap();
-    let told = envelope(record, &play.run.id, &play.run.graph);
-    let data = &told["data"];
+    let sent = envelope(record, &play.run.id, &play.run.graph);
+    let data = &sent["data"];
     assert_eq!((&data["in_iteration_id"], &data["in_loop_id"]), (&json!("it"), &json!("in")));
     assert_eq!(
         data["node_run_result"]["metadata"],

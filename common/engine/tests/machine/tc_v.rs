@@ -111,7 +111,7 @@ fn tc_v_005_selectors_reach_into_objects_and_missing_values_are_missing() {
         match play.run.pool(&root).get(&selector) {
             Lookup::Found(segment) => Some(segment.value.clone()),
             Lookup::Missing => None,
-            Lookup::Blob(_) => panic!("nothing here lies apart"),
+            Lookup::Blob(_) => panic!("no value here is a blob"),
         }
     };
     for (selector, expected) in [

@@ -121,8 +121,8 @@ fn outputs_of_several_end_nodes_are_merged_and_answers_are_joined() {
     );
     play.start().done("a", "1").done("b", "2");
     let last = play.events.last().cloned().unwrap();
-    let told = super::tell::words(&play.run.graph, &last);
-    assert_eq!(told, "succeeded [a.output=\"1\" b.output=\"2\"]");
+    let words = super::tell::words(&play.run.graph, &last);
+    assert_eq!(words, "succeeded [a.output=\"1\" b.output=\"2\"]");
 }
 
 #[test]
