@@ -54,7 +54,8 @@ pub(super) fn begin_anew(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     }
 }
 
-/// Resets the children of all parents of a run that have not succeeded, and removes their outputs.
+/// Resets the children of all parents that have neither succeeded nor had their failure handled, and removes the
+/// outputs of these children.
 pub(super) fn all_begin_anew(run: &mut RunState) {
     let graph = run.graph.clone();
     for (at, node) in graph.nodes.iter().enumerate() {

@@ -75,7 +75,7 @@ pub struct JobRef {
     pub attempt: u32,
     /// The entry of the job. A job that was lost and queued again has a new entry; the old one is ignored.
     pub entry: EntryId,
-    /// The delivery of this entry, counted from 1.
+    /// The number of the delivery that reports.
     pub delivery: u32,
 }
 

@@ -158,8 +158,8 @@ impl NodeState {
     pub const fn attempt_due(&self) -> u32 {
         if self.parked.is_some() { self.attempt } else { self.attempt + 1 }
     }
-    /// True when the present attempt has begun and continues although no job may exist: a container between its phases,
-    /// or a node whose hooks have to run.
+    /// True when the present attempt has begun and continues, even if the node has no job now: a container between its
+    /// phases, or a node whose hooks have to run.
     pub fn is_between(&self) -> bool {
         self.ended.is_some() || self.body.as_ref().is_some_and(|body| body.phase != Some(Phase::Open))
     }

@@ -227,9 +227,8 @@ fn close(
         state.body = None;
         state.finished_at = Some(finished_at);
         if !is_container {
-            // The cost of a container's frames is counted in the frames.
-            // The usage includes what journal entries have charged already. A next attempt finds those entries
-            // recorded, so `charged` is kept.
+            // Not for a container, whose cost is counted in its frames. The usage includes what journal entries have
+            // charged already. A next attempt finds those entries recorded, so `charged` is kept.
             let usage = Spent::of(record.usage.as_deref());
             state.spent = state.spent.plus(&usage.without(&state.charged));
         }

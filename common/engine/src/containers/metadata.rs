@@ -5,7 +5,8 @@ use crate::records::{Durations, Record};
 use crate::run::NodeState;
 use tidemill_workflow::nodes::llm::decimal::Decimal;
 
-/// Puts `total_tokens`, `total_price`, `currency` and, under the name `durations`, the durations into the record.
+/// Puts `total_tokens`, `total_price`, `currency` and the durations into the record. `durations` is the name of the
+/// latter.
 pub(super) fn put(record: &mut Record, state: &NodeState, open: &OpenContainer, durations: &'static str) {
     let spent = &state.inside.spent;
     let (price, currency) = match &spent.price {
