@@ -1,16 +1,16 @@
-//! How long a failed node waits before its next attempt. A pure function of what the run knows: the jitter that keeps
-//! many runs from trying at the same moment comes from the execution's id, not from chance.
+//! Computes the wait of a failed node before its next attempt. The function is pure: the jitter, which keeps many runs
+//! from retrying at the same moment, is derived from the execution's id and not random.
 
 use sha2::{Digest, Sha256};
 
 use tidemill_base::ids::ExecutionId;
 use tidemill_workflow::graph::{NodeSettings, RetryConfig};
 
-/// Milliseconds between the failure of an attempt and the next. `attempt` is the one that failed, from 1.
+/// The milliseconds between the failure of `attempt`, counted from 1, and the next attempt.
 ///
-/// The interval grows by the multiplier with each attempt up to its cap; jitter then shortens or lengthens it by up to
-/// its share, so that it may pass the cap. What the other side asked for counts last, in full, and only where the
-/// settings say so and it is longer.
+/// The interval grows by the multiplier with each attempt, up to its cap. Jitter then shortens or lengthens it by up to
+/// its share, so the result may exceed the cap. `retry_after_ms`, the wait that the server asked for, replaces a
+/// shorter result if the settings honour it.
 pub fn wait_ms(
     retry: &RetryConfig,
     settings: &NodeSettings,
@@ -26,9 +26,9 @@ pub fn wait_ms(
 }
 
 fn own_wait_ms(retry: &RetryConfig, settings: &NodeSettings, execution: &ExecutionId, attempt: u32) -> u64 {
-    // Without growth the interval is exact, however long.
+    // Without backoff the interval is used as it is.
     let Some(backoff) = &settings.backoff else { return retry.interval_ms };
-    // Zero has to stay zero when the power is infinite.
+    // Zero times an infinite power would not be zero.
     if retry.interval_ms == 0 {
         return 0;
     }
@@ -36,11 +36,11 @@ fn own_wait_ms(retry: &RetryConfig, settings: &NodeSettings, execution: &Executi
     let cap = backoff.max_interval_ms.map_or(f64::INFINITY, |cap| cap as f64);
     let wait = (retry.interval_ms as f64 * growth).min(cap);
     let swing = 1.0 + backoff.jitter * share(execution, attempt);
-    // The cast saturates: an endless wait becomes the longest there is.
+    // The cast saturates: an infinite wait becomes the longest possible.
     (wait * swing).round() as u64
 }
 
-/// A number from -1 to 1 that an execution's attempt always has.
+/// A number from -1 to 1, always the same for an attempt of an execution.
 fn share(execution: &ExecutionId, attempt: u32) -> f64 {
     let digest = Sha256::digest(format!("{execution}/{attempt}").as_bytes());
     let mut first = [0; 4];
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_other_side_asks_for_counts_when_it_is_longer_and_honoured() {
+    fn a_longer_wait_that_the_server_asks_for_is_honoured_if_the_settings_say_so() {
         for (honour_retry_after, asked, wait) in
             [(true, Some(5000), 5000), (true, Some(10), 100), (true, None, 100), (false, Some(5000), 100)]
         {
@@ -116,7 +116,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_wait_is_the_same_each_time_and_within_its_bounds(
+        fn a_wait_is_always_the_same_and_within_its_bounds(
             interval in 0u64..10_000_000,
             multiplier in 1.0f64..10.0,
             cap in proptest::option::of(1u64..10_000_000),

@@ -1,7 +1,7 @@
-//! What is known of a container while its body runs: how far it is, what it was given, what its frames left.
+//! The state of an open container, and counters of cost.
 //!
-//! The parts are apart because they are written at different times: [`BodyState`] with every frame that opens or
-//! closes, [`OpenContainer`] once, [`Collected`] once a frame.
+//! The state has three parts, because they are written at different times: [`BodyState`] with every frame that opens or
+//! closes, [`OpenContainer`] once, [`Collected`] once per frame.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,53 +14,53 @@ use tidemill_base::value::{BlobRef, Stored};
 use tidemill_workflow::nodes::llm::decimal::Decimal;
 use tidemill_workflow::nodes::{Phase, Usage};
 
-/// How far a container is.
+/// The progress of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyState {
-    /// Items in all, or the most rounds.
+    /// The number of items, or the most rounds.
     pub count: u32,
     /// The number of the next item or round to open.
     pub next: u32,
-    /// How many are closed.
+    /// The number of closed frames.
     pub closed: u32,
     /// The first failure in a frame.
     pub error: Option<Arc<str>>,
-    /// The part of it that a worker evaluates at present.
+    /// The phase that a worker has to evaluate now.
     pub phase: Option<Phase>,
 }
 
 impl BodyState {
-    /// Nothing opened yet.
+    /// A container with no frame opened yet.
     pub const fn new(count: u32) -> Self {
         Self { count, next: 0, closed: 0, error: None, phase: None }
     }
-    /// A container that a worker has to open.
+    /// A container whose open phase is for a worker.
     pub const fn to_open() -> Self {
         Self { count: 0, next: 0, closed: 0, error: None, phase: Some(Phase::Open) }
     }
-    /// How many frames are open.
+    /// The number of open frames.
     pub const fn open(&self) -> u32 {
         self.next.saturating_sub(self.closed)
     }
 }
 
-/// What a container was given, and what its closed frames left.
+/// The inputs of an open container, and the results of its closed frames.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OpenContainer {
-    /// What its record shows as inputs.
+    /// The inputs, as the record of the container shows them.
     pub inputs: NamedValues,
-    /// What is iterated: a list.
+    /// The list to iterate; `None` for a loop.
     pub items: Option<Stored>,
-    /// What closed frames left, by their numbers; see [`OpenContainer::keep`].
+    /// The results of closed frames by their numbers; added with [`OpenContainer::keep`].
     pub collected: BTreeMap<u32, Collected>,
-    /// About how many bytes that is. Not written: it is added up again.
+    /// The estimated bytes of `collected`. Not stored, because it is computed again.
     pub bytes: usize,
-    /// Items side by side whose outputs are at hand, and the bytes of those: the next page. Not written either.
+    /// The next page: a range of adjacent items with inline outputs, and the bytes of these. Not stored either.
     pub at_hand: (Range<u32>, usize),
 }
 
 impl OpenContainer {
-    /// Keeps what a closed frame left.
+    /// Adds the result of a closed frame.
     pub fn keep(&mut self, index: u32, left: Collected) {
         self.bytes += left.size();
         self.collected.insert(index, left);
@@ -77,8 +77,8 @@ impl OpenContainer {
         }
     }
 
-    /// The items whose outputs make a page of more than so many bytes, if there are such: those side by side in the order of
-    /// the items, up to the first that is still open or whose output lies apart anyway.
+    /// Takes the range of items for the next page, if their outputs have more than `page_bytes` bytes. The range ends
+    /// before the first item that is still open or whose output is a blob.
     pub fn next_page(&mut self, page_bytes: usize) -> Option<Range<u32>> {
         let (items, bytes) = &mut self.at_hand;
         if *bytes <= page_bytes {
@@ -89,7 +89,7 @@ impl OpenContainer {
         Some(page)
     }
 
-    /// Takes what items left, to put a page in its place.
+    /// Takes the results of these items out, so that a page can replace them.
     pub fn take(&mut self, items: Range<u32>) -> Vec<Collected> {
         let taken: Vec<Collected> = items.filter_map(|index| self.collected.remove(&index)).collect();
         let bytes: usize = taken.iter().map(Collected::size).sum();
@@ -97,36 +97,37 @@ impl OpenContainer {
         taken
     }
 
-    /// How many frames have left something.
+    /// The number of frames with a result.
     pub fn closed(&self) -> usize {
         self.collected.values().map(|left| left.items() as usize).sum()
     }
 }
 
-/// What a closed frame left.
+/// The result of a closed frame.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Collected {
-    /// Of an item: its output, and the way from there into the value, when that must be gone later. None when it failed.
+    /// The output of an item, and the path into this value that a worker still has to follow. `None` when the item
+    /// failed.
     pub output: Option<(Stored, Vec<String>)>,
-    /// Of a round: the loop variables after it.
+    /// The loop variables after a round.
     pub variables: NamedValues,
-    /// How long it was open, in seconds.
+    /// The time that the frame was open, in seconds.
     pub seconds: f64,
-    /// Stands for this item and those behind it, whose outputs lie apart together. Nothing else is known of them then.
+    /// The page that holds the outputs of this item and of those after it. The other fields are empty then.
     pub page: Option<Box<Page>>,
 }
 
-/// Outputs of items that lie apart as one list: what a long iteration has done weighs nothing.
+/// Outputs of adjacent items as one blob, so that finished items take no memory in a scheduler.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
-    /// Where: a list of [`tidemill_workflow::nodes::iteration::Outcome::entry`].
+    /// A list of [`tidemill_workflow::nodes::iteration::Outcome::entry`].
     pub outputs: BlobRef,
-    /// How long each item was open, in seconds.
+    /// The time that each item was open, in seconds.
     pub seconds: Vec<f64>,
 }
 
 impl Collected {
-    /// How many items it stands for.
+    /// The number of items that this is the result of.
     pub fn items(&self) -> u32 {
         self.page.as_ref().map_or(1, |page| u32::try_from(page.seconds.len()).unwrap_or(u32::MAX))
     }
@@ -142,26 +143,24 @@ impl Collected {
     }
 }
 
-/// What model calls cost.
+/// A cost of model calls.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Spent {
-    /// Tokens.
     pub tokens: u64,
-    /// Their price, when one is known. Apart, since each node of a run has room for some of these, and few nodes cost anything.
+    /// The price, if known. Boxed, because each node has several of these and few nodes cost anything.
     pub price: Option<Box<Price>>,
 }
 
 /// An amount of money.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Price {
-    /// How much.
     pub amount: Decimal,
-    /// Of what: `USD`.
+    /// The currency, such as `USD`.
     pub currency: Arc<str>,
 }
 
 impl Spent {
-    /// What one call cost.
+    /// The cost of one call.
     pub fn of(usage: Option<&Usage>) -> Self {
         let Some(usage) = usage.filter(|usage| usage.total_tokens > 0) else { return Self::default() };
         let amount = usage.total_price.parse().ok();
@@ -169,8 +168,7 @@ impl Spent {
         let price = price.map(Box::new);
         Self { tokens: usage.total_tokens, price }
     }
-    /// What is left of a sum when a part of it was counted before. The price of what is left is not told where there is
-    /// nothing left of the tokens.
+    /// The rest of a cost of which a part was counted before. Without tokens in the rest, it has no price.
     #[must_use]
     pub fn without(&self, counted: &Self) -> Self {
         if counted.tokens == 0 {
@@ -184,7 +182,7 @@ impl Spent {
         });
         Self { tokens, price }
     }
-    /// The sum. Of two currencies that of the newer one stands, as on Dify.
+    /// The sum. If the currencies differ, it has the newer one, as on Dify.
     #[must_use]
     pub fn plus(&self, newer: &Self) -> Self {
         let price = match (&self.price, &newer.price) {
@@ -239,14 +237,14 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Counted anew.
+    /// Counts all nodes of a run.
     pub fn of(run: &RunState) -> Self {
         run.frames.iter().fold(Self::default(), |sums, (path, frame)| {
             let counts = run.failures_count(path);
             frame.nodes.iter().fold(sums, |sums, node| sums.plus(Self::of_node(node, counts)))
         })
     }
-    /// What one node counts for; its own failures only when they count for the run.
+    /// Counts one node. With `failures_count` false, its own failures are left out.
     pub fn of_node(node: &NodeState, failures_count: bool) -> Self {
         let is = |status: NodeStatus| u64::from(node.status == status);
         let own_failures = if failures_count { u64::from(node.failures) } else { 0 };
@@ -254,7 +252,7 @@ impl Sums {
             steps: started_attempts(node) + node.inside.steps,
             failures: own_failures + node.inside.failures,
             tokens: node.spent.tokens + node.inside.spent.tokens,
-            // A node that runs inside another's job has none of its own.
+            // A child node runs in its parent's job and has none.
             jobs: u64::from(node.job.is_some()),
             retrying: is(NodeStatus::Retrying),
             waiting: is(NodeStatus::Waiting),

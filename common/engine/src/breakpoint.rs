@@ -1,5 +1,5 @@
-//! Commands that are given with the run itself: each acts when its node has ended for the first time, in whatever frame,
-//! in the very step that applies the result, so that no race decides where a run stops.
+//! Breakpoints: commands that are submitted with a run. Each takes effect when its node has ended for the first time,
+//! in any frame, in the step that applies the end. So no race decides where a run stops.
 
 use std::sync::Arc;
 
@@ -8,28 +8,22 @@ use tidemill_base::value::Stored;
 /// A command that waits for a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Breakpoint {
-    /// The id of the node, which the graph has.
+    /// The id of a node of the graph.
     pub after: String,
-    /// What happens then.
+    /// The command that takes effect then.
     pub command: BreakpointCommand,
 }
 
-/// What a breakpoint does.
+/// The command of a breakpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BreakpointCommand {
-    /// The run ends.
-    Stop {
-        /// Why.
-        reason: Arc<str>,
-    },
-    /// No further job is handed out; the run waits for somebody to resume it.
-    Pause {
-        /// Why.
-        reason: Arc<str>,
-    },
-    /// Variables of the root frame are written: node, name, value.
+    /// Stop the run.
+    Stop { reason: Arc<str> },
+    /// Pause the run: nothing new begins until a resume command.
+    Pause { reason: Arc<str> },
+    /// Write variables of the root frame.
     Update {
-        /// Which, in this order.
+        /// (node, name, value), in this order.
         updates: Vec<(String, String, Stored)>,
     },
 }

@@ -1,11 +1,11 @@
-//! Commands that were given at submit: each takes effect in the step in which its node first ends.
+//! Fires breakpoints: each takes effect in the step in which its node first ends.
 
 use super::breakpoint::BreakpointCommand;
 use super::fact::{PauseCommand, UpdateVariables};
 use super::{Step, end_of_run, on_pause, on_update};
 use tidemill_workflow::graph::NodeIx;
 
-/// A node has ended.
+/// Fires the breakpoints of a node that has ended.
 pub(super) fn ended(cx: &mut Step<'_>, node: NodeIx) {
     if cx.run.head.commands.is_empty() {
         return;

@@ -1,5 +1,5 @@
-//! What a run may spend on models, in tokens and in money. The call that crosses the bound is counted and told; then the run
-//! ends, before another call begins. Replies that were of no use count, too.
+//! The budget of a run: the most that it may spend on models, in tokens and in money. The call that exceeds it is
+//! counted and its events are emitted; then the run fails, before another call begins. Wasted replies count, too.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{Step, end_of_run};
 use tidemill_base::failure::EngineErrorType;
 use tidemill_workflow::nodes::llm::decimal::Decimal;
 
-/// Who has set a bound.
+/// The origin of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetBy {
     /// The settings (`[run]`).
@@ -17,14 +17,14 @@ pub enum SetBy {
     Workflow,
     /// The request.
     Request,
-    /// The run that has called it: what that has left.
+    /// The caller of a sub-workflow run: what its own budget has left.
     Caller,
 }
 
 impl SetBy {
-    /// Every one.
+    /// All origins.
     pub const ALL: [Self; 4] = [Self::Settings, Self::Workflow, Self::Request, Self::Caller];
-    /// The word for it.
+    /// The name of the origin on the wire and in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Settings => "settings",
@@ -33,23 +33,23 @@ impl SetBy {
             Self::Caller => "caller",
         }
     }
-    /// The one of a word.
+    /// Returns the origin with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 }
 
-/// What a run may spend; nothing bounds what is absent.
+/// The most that a run may spend. `None` means no limit.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Budget {
     /// Tokens (`budget_tokens`).
     pub tokens: Option<(u64, SetBy)>,
-    /// Money (`budget_price`); spendings in another currency are not held against it.
+    /// Money (`budget_price`). Costs in another currency do not count against it.
     pub price: Option<(Price, SetBy)>,
 }
 
 impl Budget {
-    /// Why what was spent is too much, if it is.
+    /// Returns the message for a cost that exceeds the budget, or `None`.
     pub fn crossed(&self, tokens: u64, spent: impl FnOnce() -> Spent) -> Option<String> {
         if let Some((max, by)) = self.tokens
             && tokens > max
@@ -67,7 +67,8 @@ impl Budget {
         })
     }
 
-    /// What is left of it for a run that is called; never nothing, so that it is refused by its first call and not before.
+    /// The rest of the budget, for a sub-workflow run. It is at least one token, so that the run fails at its first
+    /// model call and not before.
     pub fn left(&self, spent: &Spent) -> Self {
         let tokens = self.tokens.map(|(max, _)| (max.saturating_sub(spent.tokens).max(1), SetBy::Caller));
         let price = self.price.as_ref().map(|(max, _)| {
@@ -78,7 +79,7 @@ impl Budget {
         Self { tokens, price }
     }
 
-    /// The tighter of two, bound by bound.
+    /// The smaller of two budgets, for tokens and price separately.
     #[must_use]
     pub fn tighter(self, other: Self) -> Self {
         let tokens = match (self.tokens, other.tokens) {
@@ -95,12 +96,12 @@ impl Budget {
     }
 }
 
-/// Whether one amount is more than another.
+/// True when `one` is more than `other`.
 pub fn is_more(one: Decimal, other: Decimal) -> bool {
     !one.minus(other).is_zero()
 }
 
-/// Reads `<amount> <currency>`: `0.50 EUR`.
+/// Parses `<amount> <currency>`, such as `0.50 EUR`.
 pub fn price(text: &str) -> Option<Price> {
     let (amount, currency) = text.trim().split_once(' ')?;
     let currency = currency.trim();
@@ -109,12 +110,12 @@ pub fn price(text: &str) -> Option<Price> {
     Some(Price { amount: amount.parse().ok()?, currency: Arc::from(currency) })
 }
 
-/// As [`price`] reads it.
+/// Formats a price in the form that [`price`] parses.
 pub fn price_text(price: &Price) -> String {
     format!("{} {}", price.amount.fixed(), price.currency)
 }
 
-/// Ends the run when it has spent more than it may.
+/// Fails the run when it has spent more than its budget.
 pub(super) fn check(cx: &mut Step<'_>) {
     let Some(budget) = cx.run.head.options.budget.clone() else { return };
     if cx.run.status.is_over() {
@@ -126,7 +127,7 @@ pub(super) fn check(cx: &mut Step<'_>) {
     }
 }
 
-/// Ends the run: it, or whoever pays for it, has spent too much.
+/// Fails the run because its budget, or the budget of its API key, is exceeded.
 pub(super) fn exceeded(cx: &mut Step<'_>, reason: &str) {
     end_of_run::fail_anywhere(cx, &format!("{}: {reason}", EngineErrorType::BudgetExceeded));
 }
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_called_run_may_spend_what_is_left() {
+    fn a_sub_workflow_run_may_spend_what_its_caller_has_left() {
         let budget = Budget { tokens: Some((10, SetBy::Request)), price: None };
         assert_eq!(budget.left(&spent(4, "1 EUR")).tokens, Some((6, SetBy::Caller)));
         assert_eq!(budget.left(&spent(40, "1 EUR")).tokens, Some((1, SetBy::Caller)));

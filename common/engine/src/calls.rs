@@ -1,9 +1,9 @@
-//! Workflows that nodes call as tools. A call is a run of its own on the same shard: the node's job is parked with an order,
-//! the commit keeps the order, and whoever has the apps makes the run of it. When that run is over, its last commit says so
-//! to the node, whose job is handed out again and reads what came of it.
+//! Sub-workflow runs: workflows that nodes call as tools. The worker parks the node's job with an order, the commit
+//! stores the order, and a scheduler creates the run from it, on the same shard. The last commit of that run sends a
+//! fact to the caller, whose job is queued again and reads the outputs.
 //!
-//! The called run's id follows from the execution, the step and its try: so a job that is handed out again finds the run that
-//! it has ordered, and a further attempt of the node orders another.
+//! The id of a sub-workflow run is derived from execution, journal entry and try. So a job that is queued again finds
+//! the run that it has ordered, and the next attempt of the node orders another one.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ use tidemill_base::ids::FramePath;
 use tidemill_base::value::JsonMap;
 use tidemill_workflow::graph::NodeIx;
 
-/// The node's job was put down until a run is over. Answers false when that is over already.
+/// Lets a parked job wait for the end of a sub-workflow run. Returns false when that run has ended already.
 pub(super) fn wait(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, call: Call) -> bool {
     let open = cx.run.node(frame, node).and_then(|state| state.call.as_deref());
     match open {
@@ -26,7 +26,7 @@ pub(super) fn wait(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, call: Cal
     }
     let Call { run, app, given } = call;
     cx.update(frame, node, |state| state.call = Some(Box::new(OpenCall { run, ended: false })));
-    // Without what it is given it was ordered before; only its end is waited for.
+    // Without an input, the run was ordered before.
     let Some(given) = given else { return true };
     let id = cx.run.graph.node(node).id.clone();
     let data = JsonMap::from_iter([
@@ -41,7 +41,7 @@ pub(super) fn wait(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, call: Cal
     true
 }
 
-/// A called run is over: the job that waits for it is handed out again.
+/// Applies the end of a sub-workflow run: the job that waits for it is queued again.
 pub(super) fn ended(cx: &mut Step<'_>, it: &CallEnded) {
     let Some(state) = cx.run.node(&it.frame, it.node) else { return };
     if state.call.as_ref().is_none_or(|call| call.run != it.run || call.ended) {
@@ -62,7 +62,7 @@ pub(super) fn ended(cx: &mut Step<'_>, it: &CallEnded) {
     }
 }
 
-/// The attempt is over: what it has called and does not wait for any more is stopped.
+/// Forgets the sub-workflow run of an attempt that has ended, and stops it if it still runs.
 pub(super) fn over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let Some(call) = cx.run.node(frame, node).and_then(|state| state.call.as_deref()) else { return };
     let (run, ended) = (call.run, call.ended);

@@ -1,5 +1,5 @@
-//! All that a step can order. The state itself has moved already; these say which parts of it must be written, what
-//! must be told, and what must happen next. Whoever commits them writes each touched part once, from the state.
+//! The changes that a step returns: which parts of the state have to be written, which events are emitted, and what
+//! happens next. The state itself has changed already. The commit writes each touched part once, from the state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,104 +17,95 @@ use super::pause::Pause;
 use super::run::{Ended, RunStatus};
 use super::touched::Touched;
 
-/// A job to enqueue.
+/// A job to queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobOrder {
-    /// The queue's name.
+    /// The name of the queue.
     pub queue: Arc<str>,
-    /// The id its entry gets.
+    /// The id that the entry gets.
     pub entry: EntryId,
-    /// The frame.
     pub frame: FramePath,
-    /// The node.
     pub node: NodeIx,
-    /// Its execution id.
     pub execution: ExecutionId,
     /// The attempt, from 1.
     pub attempt: u32,
-    /// Deliveries of this attempt under an earlier entry that was lost; the new ones count on from there.
+    /// Deliveries of this attempt under an earlier entry. The new ones are counted on from there.
     pub delivered: u32,
-    /// The variables its configuration mentions, as (node, name, value); what is missing in the pool is missing here.
+    /// The variables that the node's configuration mentions, as (node, name, value). Missing variables are left out.
     pub inputs: Vec<(String, String, Stored)>,
-    /// Whether anybody reads what it streams.
+    /// Whether an answer of the run shows what the node streams.
     pub streams: bool,
-    /// Of a container: the part of it that is to be evaluated.
+    /// The phase to evaluate, if the node is a container.
     pub phase: Option<Phase>,
-    /// The end that the node has come to, when only its hooks are to be told.
+    /// The end of the node, if the job is only for the hooks after it.
     pub ended: Option<Box<Ended>>,
 }
 
-/// A model call that was paid for.
+/// A paid model call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spending {
-    /// When it was counted.
+    /// The time when the call was counted.
     pub at: Timestamp,
-    /// The provider as the workflow names it.
+    /// The provider, as the workflow names it.
     pub provider: String,
-    /// The model.
     pub model: String,
-    /// Tokens in.
+    /// Input tokens.
     pub prompt_tokens: u64,
-    /// Tokens out.
+    /// Output tokens.
     pub completion_tokens: u64,
-    /// All tokens.
     pub total_tokens: u64,
-    /// Its price, when one is known.
+    /// The price, if known.
     pub price: Option<Price>,
 }
 
-/// A run to call: ordered by a node, made by whoever has the apps.
+/// An order for a sub-workflow run, from which a scheduler creates it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallOrder {
-    /// The run that is to be made.
+    /// The id of the run.
     pub run: RunId,
     /// The app, by its id or its name.
     pub app: String,
     /// The frame of the node that calls.
     pub frame: FramePath,
-    /// The node.
     pub node: NodeIx,
-    /// What it is given.
+    /// The input of the run.
     pub given: Stored,
 }
 
-/// What a step orders of the runs that this one calls.
+/// Changes that concern other runs: callers and sub-workflow runs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Calls {
-    /// Runs to be made.
+    /// Sub-workflow runs to create.
     pub ordered: Vec<CallOrder>,
-    /// Runs that nobody waits for any more: they are stopped, or never made.
+    /// Sub-workflow runs whose result no node needs any more. They are stopped, or never created.
     pub dropped: Vec<RunId>,
-    /// What is said to the run that has called this one, or to one that this has called.
+    /// Facts for the caller of this run, or for its sub-workflow runs.
     pub told: Vec<Told>,
 }
 
 /// A fact for another run on the same shard.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Told {
-    /// It is asked to change a list of messages of its own.
+    /// For the caller: change a list of messages.
     Asked(RunId, Box<ParentAsked>),
-    /// What came of that.
+    /// For the sub-workflow run: the result of that.
     Answered(RunId, Box<ParentAnswered>),
 }
 
-/// A job that nobody is to run, or go on running.
+/// A job to take back: no worker may begin it or continue it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CancelledJob {
-    /// The queue it lies in.
     pub queue: Arc<str>,
-    /// Its entry.
     pub entry: EntryId,
-    /// Its execution.
     pub execution: ExecutionId,
 }
 
-/// What has changed of what a run keeps beside its variables.
+/// Changes of messages, `rt` and history.
 #[derive(Debug, Default, PartialEq)]
 pub struct ObjectChanges {
-    /// Lists of messages, each with the place of its first message that is to be written.
+    /// Lists of messages by name, each with the index of the first message to write.
     pub lists: BTreeMap<String, u32>,
-    /// Fields of `rt`.
+    /// Changed fields of `rt`.
     pub runtime: BTreeSet<String>,
     /// New records of the history.
     pub recorded: Vec<JsonMap>,
@@ -123,7 +114,7 @@ pub struct ObjectChanges {
 impl ObjectChanges {
     fn append(&mut self, later: Self) {
         for (name, first) in later.lists {
-            // What an earlier step has added is still to be written.
+            // Messages that an earlier step of the commit has added still have to be written.
             let known = self.lists.entry(name).or_insert(first);
             *known = first.min(*known);
         }
@@ -135,84 +126,83 @@ impl ObjectChanges {
 /// A timer to set or to clear.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TimerChange {
-    /// Wake at this moment.
+    /// Set the timer for this time.
     Set(Timestamp, Timer),
-    /// No longer needed, or done.
+    /// Clear the timer: it has fired or is not needed.
     Clear(Timer),
 }
 
-/// A piece of streamed text whose turn has not come.
+/// A piece of streamed text that is held until its turn comes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// The stream's key: its selector, joined by dots.
+    /// The key of the stream: its selector, joined by dots.
     pub stream: String,
-    /// The attempt that made it.
+    /// The attempt that produced the text.
     pub attempt: u32,
-    /// The delivery that made it.
+    /// The delivery that produced the text.
     pub delivery: u32,
-    /// The text.
     pub text: String,
 }
 
-/// What a step orders.
+/// The changes of one step, or of several steps of a run in one commit.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// The run's status moved, from what.
+    /// The status of the run before it changed, if it changed.
     pub status_from: Option<RunStatus>,
-    /// Nodes whose state moved.
+    /// Nodes whose state changed.
     pub nodes: Touched<(FramePath, NodeIx)>,
     /// Variables that were written or removed, as (frame, node, name).
     pub variables: Touched<(FramePath, NodeId, String)>,
     /// Frames below the root that were opened, changed or closed.
     pub frames: Touched<FramePath>,
-    /// Those of them that were opened: of one that is closed within the same commit nothing was ever written.
+    /// Frames that were opened. One that also closes in the same commit was never stored.
     pub opened: Touched<FramePath>,
     /// Containers that were opened or have ended.
     pub containers: Touched<(FramePath, NodeIx)>,
-    /// What closed frames left, or was used up, as (frame, container, number).
+    /// Results of closed frames that were added or used up, as (frame, container, number).
     pub collected: Touched<(FramePath, NodeIx, u32)>,
-    /// All that closed frames left is used up.
+    /// All results of closed frames are used up.
     pub collected_cleared: bool,
-    /// Outputs of response nodes below the root that were kept or dropped.
+    /// Outputs of response nodes below the root that were added or dropped.
     pub nested: Touched<Arc<str>>,
     /// Pauses that were opened or have ended.
     pub pauses: BTreeMap<Arc<str>, Pause>,
     /// Commands came into effect or were lifted.
     pub control: bool,
-    /// What model calls cost: fields of the ledger.
+    /// New fields of the ledger.
     pub ledger: Vec<(String, String)>,
-    /// The model calls among those: what called runs have spent is counted with them.
+    /// The model calls among these. Calls of sub-workflow runs are counted there.
     pub spent: Vec<Spending>,
-    /// Conversation variables that were written: to be kept beyond the run.
+    /// Conversation variables to store beyond the run.
     pub conversation: BTreeMap<String, Stored>,
-    /// Streams that moved.
+    /// Streams that changed.
     pub streams: Touched<String>,
-    /// The response cursor or the order of finished responses moved.
+    /// The response cursor or the order of finished responses changed.
     pub response: bool,
-    /// Chunks to keep.
+    /// Held chunks to store.
     pub held: Vec<Held>,
-    /// All kept chunks are told or void.
+    /// No stored chunk is held any more.
     pub held_cleared: bool,
-    /// Entries of the event stream, each of one event or more.
+    /// Entries of the event stream, each with one or more events.
     pub entries: Entries,
-    /// Jobs to enqueue.
+    /// Jobs to queue.
     pub jobs: Vec<JobOrder>,
     /// Jobs to take back.
     pub cancelled: Vec<CancelledJob>,
-    /// Timers.
+    /// Timers to set and to clear, in order.
     pub timers: Vec<TimerChange>,
-    /// Runs to call, or to stop; nothing for nearly all runs.
+    /// Changes that concern other runs; `None` for nearly all steps.
     pub calls: Option<Box<Calls>>,
-    /// What the run keeps beside its variables; nothing for nearly all runs.
+    /// Changes of messages, `rt` and history; `None` for nearly all steps.
     pub objects: Option<Box<ObjectChanges>>,
-    /// Large values to store: name, type's JSON text.
+    /// Blobs to store: id and JSON text.
     pub blobs: Vec<(BlobId, String)>,
-    /// Something is ready that this step did not reach: a `continue` fact is due.
+    /// The step stopped at its limit and left ready nodes: a `continue` fact is due.
     pub go_on: bool,
 }
 
 impl Changes {
-    /// True when there is nothing to write, to tell or to do.
+    /// True when there is nothing to write, to emit or to do.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
             && self.variables.is_empty()
@@ -221,7 +211,7 @@ impl Changes {
             && !self.has_seldom()
     }
 
-    /// True when there is anything but nodes, variables, events and jobs.
+    /// True when there are other changes than nodes, variables, events and jobs.
     pub fn has_seldom(&self) -> bool {
         self.status_from.is_some()
             || !self.frames.is_empty()
@@ -245,14 +235,14 @@ impl Changes {
             || self.go_on
     }
 
-    /// True when nothing is left of what was there before: also of what means nothing by itself.
+    /// True when every field is empty, also those that [`Self::is_empty`] does not look at.
     pub(super) fn is_cleared(&self) -> bool {
         self.is_empty() && self.opened.is_empty() && self.spent.is_empty() && self.entries.events().is_empty()
     }
 
-    /// Forgets everything; the room is kept for the next step.
+    /// Empties all fields and keeps their buffers for the next step.
     pub fn clear(&mut self) {
-        // Each by its name, so that none can be forgotten.
+        // Names all fields, so that a new one cannot be forgotten.
         let Self {
             status_from,
             nodes,
@@ -292,7 +282,7 @@ impl Changes {
         containers.clear();
         collected.clear();
         nested.clear();
-        // A tree looks for its leaves even when it has none.
+        // Clearing a tree takes time even when it is empty.
         if !pauses.is_empty() {
             pauses.clear();
         }
@@ -310,7 +300,7 @@ impl Changes {
         blobs.clear();
     }
 
-    /// Adds what a later step of the same run ordered within the same commit.
+    /// Adds the changes of a later step of the same run in the same commit.
     pub fn append(&mut self, later: Self) {
         self.status_from = self.status_from.or(later.status_from);
         self.nodes.append(later.nodes);

@@ -1,12 +1,12 @@
-//! What model calls within jobs have cost. A step that is recorded was paid for, whatever became of its node or its run
-//! meanwhile: its fact lies in the inbox exactly once, and is counted when it is read. What it tells beside that may be void.
+//! Counts the cost of model calls within jobs. A recorded journal entry was paid for, even if its node or run has ended
+//! since. Its fact is in the inbox exactly once, so the cost is counted even where its events are ignored.
 
 use super::body::Spent;
 use super::fact::{Charge, ChildEvent, JobDone, JobRef};
 use super::run::{NodeState, NodeStatus};
 use super::{Fact, Step, containers, ledger, on_child};
 
-/// Counts a call, also of a holder that is not the newest any more, and of a node that has ended without it.
+/// Counts a charge, also of an earlier holder of the job, and of a node that has ended already.
 pub(super) fn count(cx: &mut Step<'_>, job: &JobRef, charge: &Charge) {
     let spent = Spent::of(Some(&charge.usage));
     if cx.run.node(&job.frame, job.node).is_some() {
@@ -22,7 +22,7 @@ pub(super) fn count(cx: &mut Step<'_>, job: &JobRef, charge: &Charge) {
     ledger::note(cx, &job.frame, job.node, &charge.key, &charge.usage, by);
 }
 
-/// The item or round is closed: its container has what it cost.
+/// Adds the cost to the container, when the frame of the node has closed.
 fn of_closed_frame(cx: &mut Step<'_>, job: &JobRef, spent: &Spent) {
     let mut frame = job.frame.clone();
     while let Some(container) = frame.last().map(|(container, _)| container.to_string()) {
@@ -35,7 +35,7 @@ fn of_closed_frame(cx: &mut Step<'_>, job: &JobRef, spent: &Spent) {
     }
 }
 
-/// A run that is over is told something. Its ledger and its totals still take what was paid for; all else is void.
+/// Applies a fact to a run that has ended: adds costs to its ledger and totals, and ignores the rest.
 pub(super) fn behind_the_end(cx: &mut Step<'_>, fact: Fact) {
     match fact {
         Fact::JobStepped(it) => {
@@ -51,7 +51,7 @@ pub(super) fn behind_the_end(cx: &mut Step<'_>, fact: Fact) {
             ) {
                 return;
             }
-            // The end of the run has come before its beginning was heard of.
+            // The run ended before the start of the child was reported.
             let is_unheard = |state: &NodeState| state.status == NodeStatus::Unknown;
             if cx.run.node(&job.frame, job.node).is_some_and(is_unheard) {
                 let at = cx.run.finished_at;
@@ -90,7 +90,7 @@ pub(super) fn behind_the_end(cx: &mut Step<'_>, fact: Fact) {
     }
 }
 
-/// The end of an attempt that the end of the run has come before.
+/// Counts the cost of an attempt that the end of the run cut off.
 fn whole(cx: &mut Step<'_>, it: &JobDone) {
     let (frame, node) = (&it.job.frame, it.job.node);
     let was_cut_off =

@@ -1,4 +1,4 @@
-//! Nodes that run inside others, where what happens to the parent concerns them.
+//! Effects on child nodes of what happens to their parent.
 
 use super::events::{EventKind, NodeEnd};
 use super::records::Record;
@@ -7,14 +7,15 @@ use super::{Step, response};
 use tidemill_base::ids::FramePath;
 use tidemill_workflow::graph::NodeIx;
 
-/// Whether a child has failed for good and nothing took its place: another attempt of its parent would find it so again.
+/// True when a child has failed permanently and without replaced outputs. The next attempt of the parent would find the
+/// same failure.
 pub(super) fn have_failed(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
     let children = &cx.run.graph.node(node).children;
     children.iter().any(|child| cx.run.node(frame, *child).is_some_and(|it| it.status == NodeStatus::Failed))
 }
 
-/// An attempt of the parent has failed. What was under way inside it goes on with its next attempt, if there is one, and
-/// has failed with it otherwise.
+/// Fails the open children of a parent whose attempt has failed. If another attempt follows (`again`), they continue
+/// with it instead.
 pub(super) fn abandoned(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Record, again: bool) {
     let graph = cx.run.graph.clone();
     if again {
@@ -42,8 +43,8 @@ pub(super) fn abandoned(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, reco
     }
 }
 
-/// The parent begins anew under another run, which knows nothing of what its children did: they begin anew as well. What
-/// they have cost is counted all the same.
+/// Resets the children of a parent that begins again in another run, which does not know their journal. Their cost
+/// stays counted.
 pub(super) fn begin_anew(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let graph = cx.run.graph.clone();
     for child in &graph.node(node).children {
@@ -53,7 +54,8 @@ pub(super) fn begin_anew(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     }
 }
 
-/// The same for all parents of a run that have not ended.
+/// Resets the children of all parents that have neither succeeded nor had their failure handled, and removes the
+/// outputs of these children.
 pub(super) fn all_begin_anew(run: &mut RunState) {
     let graph = run.graph.clone();
     for (at, node) in graph.nodes.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! What a caller may choose for a run beyond the bounds and switches of every run: whether anybody answers it, and what
-//! is done around its steps. Absent, and then free, for a run that chooses nothing of it.
+//! Choices that few runs make: whether a person answers questions, what is done before and after workflow steps, and so
+//! on. A run that makes none of them stores none.
 
 use std::sync::Arc;
 
@@ -8,18 +8,19 @@ use serde_json::{Value as Json, json};
 use tidemill_base::language::Language;
 use tidemill_base::value::JsonMap;
 
-/// See the module.
+/// The choices of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choices {
-    /// Whether somebody is there to answer questions; without, what would ask fails.
+    /// Whether a person can answer questions. If not, nodes that would ask fail.
     pub interactive: bool,
-    /// Whether a model explains the failure of a step before the run ends (`on_error.use_llm`).
+    /// Whether a model explains the failure of a workflow step before the run ends (`on_error.use_llm`).
     pub explains_errors: bool,
-    /// Whether what was said is summed up before the run's first step (`step_executor.summary_before`).
+    /// Whether the conversation is summarised before the run's first node (`step_executor.summary_before`).
     pub summary_before: bool,
-    /// Whether facts are drawn from it behind the last (`step_executor.facts_after`).
+    /// Whether facts are extracted from the conversation after the run's last node (`step_executor.facts_after`).
     pub facts_after: bool,
-    /// Tools that may be called without asking; `None` asks for none (`tool_approval.auto_approved_tools`).
+    /// Tools that may be called without approval; with `None`, no tool needs approval
+    /// (`tool_approval.auto_approved_tools`).
     pub auto_approved_tools: Option<Vec<Arc<str>>>,
     /// The language of texts for people.
     pub language: Language,
@@ -38,23 +39,22 @@ impl Default for Choices {
     }
 }
 
-/// Why a choice was refused: its key, and what it must be.
+/// The error for an invalid choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrongChoice {
-    /// The key.
     pub key: &'static str,
-    /// What is wanted.
+    /// A description of the values that are allowed.
     pub expected: &'static str,
 }
 
 impl Choices {
-    /// The keys by which they are given.
+    /// The keys of the choices in a request.
     pub const KEYS: [&str; 5] = ["interactive", "on_error", "step_executor", "tool_approval", "language"];
 
-    /// Takes what is given over what was chosen before; what is absent or null stays.
+    /// Overwrites the choices with those in `given`. Absent and null keys change nothing.
     ///
     /// # Errors
-    /// A key with something else than it must be.
+    /// A key has an invalid value.
     pub fn take(&mut self, given: &JsonMap) -> Result<(), WrongChoice> {
         let present = |key: &str| given.get(key).filter(|value| !value.is_null());
         if let Some(value) = present("interactive") {
@@ -63,13 +63,13 @@ impl Choices {
         }
         if let Some(value) = present("on_error") {
             let wrong = WrongChoice { key: "on_error", expected: "an object with use_llm, true or false" };
-            let [use_llm] = truths(value, ["use_llm"]).ok_or(wrong)?;
+            let [use_llm] = booleans(value, ["use_llm"]).ok_or(wrong)?;
             self.explains_errors = use_llm.unwrap_or(self.explains_errors);
         }
         if let Some(value) = present("step_executor") {
             let expected = "an object with summary_before and facts_after, true or false";
             let wrong = WrongChoice { key: "step_executor", expected };
-            let [before, after] = truths(value, ["summary_before", "facts_after"]).ok_or(wrong)?;
+            let [before, after] = booleans(value, ["summary_before", "facts_after"]).ok_or(wrong)?;
             self.summary_before = before.unwrap_or(self.summary_before);
             self.facts_after = after.unwrap_or(self.facts_after);
         }
@@ -85,7 +85,7 @@ impl Choices {
         Ok(())
     }
 
-    /// Writes what is not at its default, in the form that [`Choices::take`] reads.
+    /// Writes the choices that differ from the defaults, in the form that [`Choices::take`] reads.
     pub fn write(&self, into: &mut JsonMap) {
         if !self.interactive {
             into.insert("interactive".into(), false.into());
@@ -107,8 +107,8 @@ impl Choices {
     }
 }
 
-/// The values of these keys and of no others.
-fn truths<const N: usize>(value: &Json, keys: [&str; N]) -> Option<[Option<bool>; N]> {
+/// Reads booleans by key. `None` when a value is not a boolean or there is another key.
+fn booleans<const N: usize>(value: &Json, keys: [&str; N]) -> Option<[Option<bool>; N]> {
     let map = value.as_object()?;
     if map.keys().any(|key| !keys.contains(&key.as_str())) {
         return None;
@@ -123,7 +123,7 @@ fn truths<const N: usize>(value: &Json, keys: [&str; N]) -> Option<[Option<bool>
     Some(found)
 }
 
-/// The names of tools; `autoApprovedTools` is another spelling.
+/// Reads the names of tools. `autoApprovedTools` is accepted as another spelling of the key.
 fn approved(value: &Json) -> Option<Vec<Arc<str>>> {
     let map = value.as_object()?;
     let (key, list) = map.iter().next()?;
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_chosen_reads_back_and_what_is_not_is_not_written() {
+    fn choices_read_back_and_defaults_are_not_written() {
         for given in [
             json!({}),
             json!({"interactive": false}),

@@ -1,5 +1,4 @@
-//! Commands from outside: what of them is in effect, and what was ordered beforehand; and what else a run has to remember
-//! now and then.
+//! The part of a run's state about commands, and a few things that few runs have.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,18 +6,18 @@ use std::sync::Arc;
 use super::body::Spent;
 use tidemill_base::clock::Timestamp;
 
-/// Commands in effect.
+/// Commands in effect, and related state that few runs have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Control {
-    /// Reasons of pause commands that no resume has lifted: nothing new begins while there are any.
+    /// Reasons of the pause commands in effect. While there are any, nothing new begins.
     pub pausing: Vec<Arc<str>>,
-    /// When the run went on after its last pause: its time is counted from there, as on Dify.
+    /// The end of the run's last pause. The working time is counted from there, as on Dify.
     pub resumed_at: Option<Timestamp>,
-    /// Node starts before that: they are not counted against the limit any more, as on Dify.
+    /// Node starts before `resumed_at`. They do not count against the limit on steps, as on Dify.
     pub steps_before: u64,
-    /// Which of the commands given at submit have taken effect, by their place in that list.
+    /// Indexes of the breakpoints that have fired.
     pub fired: BTreeSet<usize>,
-    /// What was paid for replies that were of no use: in none of the totals, which are Dify's, and held against budgets. It is
-    /// there, if only as nothing, as soon as the ledger has an entry that no total tells of.
+    /// The cost of wasted replies. It counts against budgets, and is in none of Dify's totals. It is present (perhaps
+    /// zero) as soon as the ledger has an entry that is in no total.
     pub wasted: Option<Box<Spent>>,
 }

@@ -1,4 +1,5 @@
-//! From ready to running: pure nodes are evaluated on the spot, the others become jobs, within the step's bounds.
+//! Starts nodes that are ready: pure nodes are evaluated in the step, all others get a job. A step that reaches its
+//! limits stops here and orders a `continue` fact.
 
 use super::changes::JobOrder;
 use super::events::EventKind;
@@ -12,21 +13,21 @@ use tidemill_base::value::{Lookup, Stored, Variables};
 use tidemill_workflow::graph::{Node, NodeIx};
 use tidemill_workflow::nodes::{ExecutionType, NodeKind, NodeResult, Phase, evaluate};
 
-/// Puts a node at the end of the ready queue.
+/// Makes a node ready and appends it to the ready queue.
 pub(super) fn make_ready(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     cx.update(frame, node, |state| state.status = NodeStatus::Ready);
     cx.run.ready.push_back((frame.clone(), node));
 }
 
-/// Works the ready queue off until it is empty, the step's bounds are reached, somebody wants a pause or the run is
-/// over; then ends or pauses the run if nothing is under way any more.
+/// Starts ready nodes until the queue is empty, the step's limits are reached, a pause command is in effect or the run
+/// has ended. Then ends or pauses the run if nothing can continue.
 pub(super) fn drive(cx: &mut Step<'_>) {
     if cx.run.status != RunStatus::Running {
         return;
     }
     let mut transitions = 0;
     let mut bytes = 0;
-    // Nodes whose turn comes when a job of this run has ended.
+    // Nodes that have to wait until a job of this run has ended.
     let mut waiting = Vec::new();
     while cx.run.control.pausing.is_empty()
         && let Some((frame, node)) = cx.run.ready.pop_front()
@@ -38,7 +39,7 @@ pub(super) fn drive(cx: &mut Step<'_>) {
         }
         if cx.run.jobs_in_flight() >= limits::RUN_JOBS_MAX && !is_evaluated_here(cx, &frame, node) {
             waiting.push((frame, node));
-            // Those behind come when these have gone; to pass them all by each time would take for ever.
+            // The rest of the queue has its turn later: to look at all of it in each step would take too long.
             if waiting.len() >= limits::STEP_TRANSITIONS_MAX {
                 break;
             }
@@ -56,7 +57,8 @@ pub(super) fn drive(cx: &mut Step<'_>) {
     end_of_run::check(cx);
 }
 
-/// Whether nothing that the node's configuration mentions lies apart, and nobody wants it elsewhere.
+/// True when a step can evaluate the node: no variable that it mentions is a blob, and its settings do not ask for a
+/// worker (`on_worker`).
 pub(super) fn is_at_hand(cx: &Step<'_>, frame: &FramePath, spec: &Node) -> bool {
     let pool = cx.run.pool(frame);
     !spec.settings.on_worker
@@ -73,7 +75,7 @@ fn is_evaluated_here(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
     spec.kind.spec().pure && is_at_hand(cx, frame, spec) && !reads_everything_large(cx, frame, node)
 }
 
-/// A node that begins a run shows what is in the pool; with a large input it goes to a worker like any other.
+/// True for a start node when any variable is a blob: a start node outputs all variables, so it needs a worker then.
 fn reads_everything_large(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
     if !begins_runs(cx.run.graph.node(node)) {
         return false;
@@ -82,12 +84,12 @@ fn reads_everything_large(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> boo
     pool.names().iter().any(|(node, name)| matches!(pool.variable(node, name), Lookup::Blob(_)))
 }
 
-/// Whether the node shows what there is. A datasource says what it needs.
+/// True for start nodes that output all variables. A datasource mentions those that it needs.
 fn begins_runs(node: &Node) -> bool {
     node.kind.spec().execution == ExecutionType::Root && node.kind != NodeKind::Datasource
 }
 
-/// Begins a node that is ready; answers about how many bytes of changes that makes.
+/// Begins a ready node. Returns about how many bytes of changes this adds.
 fn begin(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize {
     let graph = cx.run.graph.clone();
     let spec = graph.node(node);
@@ -107,7 +109,7 @@ fn begin(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize {
     enqueue(cx, frame, node)
 }
 
-/// A pure node was evaluated: it began in this moment, and ended or waits.
+/// Applies the result of a pure node, which begins in this moment and ends or waits. Returns its bytes.
 fn ended_here(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: NodeResult) -> usize {
     begun(cx, frame, node);
     let failed = result.failure.is_some();
@@ -123,7 +125,7 @@ fn ended_here(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: NodeRe
     bytes
 }
 
-/// A node begins in this moment, here.
+/// Notes that a node begins in this step, and emits the event.
 pub(super) fn begun(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let now = cx.at.now;
     cx.update(frame, node, |state| {
@@ -135,17 +137,18 @@ pub(super) fn begun(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     cx.tell(EventKind::NodeRunStarted(about));
 }
 
-/// Makes the job of a node's next attempt. Deliveries are counted on from those that were heard of: an attempt whose
-/// lost job was ordered anew and then taken back by a pause is the same attempt again, and its text may be shown.
+/// Orders the job of the next attempt, or of the same attempt when its job was parked or only its hooks are left.
+/// Delivery numbers continue from the last known one: the attempt may have streamed text under an earlier job that was
+/// lost or taken back.
 pub(super) fn enqueue(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize {
     cx.update(frame, node, |state| {
-        let goes_on = state.parked.take().is_some() || state.ended.is_some();
-        state.attempt += u32::from(!goes_on);
+        let continues = state.parked.take().is_some() || state.ended.is_some();
+        state.attempt += u32::from(!continues);
     });
     order_job(cx, frame, node)
 }
 
-/// Orders the job of a node's present attempt, under a new entry.
+/// Orders a job for the present attempt of a node, under a new entry.
 pub(super) fn order_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize {
     let graph = cx.run.graph.clone();
     let spec = graph.node(node);
@@ -185,7 +188,7 @@ pub(super) fn order_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> u
     bytes + 300
 }
 
-/// The values a job carries: what its node's configuration mentions, each once.
+/// Collects the values that a job carries: each variable that the node's configuration mentions.
 fn job_inputs(pool: &Pool<'_>, spec: &Node) -> Vec<(String, String, Stored)> {
     let carried = |(node, name): &(String, String)| {
         let stored = pool.stored(node, name)?.into_owned();
@@ -194,13 +197,13 @@ fn job_inputs(pool: &Pool<'_>, spec: &Node) -> Vec<(String, String, Stored)> {
     if begins_runs(spec) {
         return pool.names().iter().filter_map(carried).collect();
     }
-    // Nearly all of them are there, and they are few; a list that grows by itself begins with room for four.
+    // Nearly all mentioned variables exist, and they are few, so exact room saves memory.
     let mut inputs = Vec::with_capacity(spec.mentions.len());
     inputs.extend(spec.mentions.iter().filter_map(carried));
     inputs
 }
 
-/// About how many bytes a value takes in a message.
+/// Estimates the bytes of a value in a message.
 fn size(stored: &Stored) -> usize {
     match stored {
         Stored::Inline(segment) => json_size(&segment.value),
@@ -208,7 +211,7 @@ fn size(stored: &Stored) -> usize {
     }
 }
 
-/// Keeps a job within its bound: the largest inline values become blobs.
+/// Keeps a job within its size limit: turns the largest inline values into blobs. Returns the bytes that remain.
 fn shrink(
     cx: &mut Step<'_>,
     frame: &FramePath,

@@ -1,4 +1,4 @@
-//! Which edges are taken or skipped, how a skip travels, and when a join is ready.
+//! Decides edges: takes or skips them, passes skips on, and makes nodes ready whose edges are all decided.
 
 use super::run::{EdgeState, NodeStatus};
 use super::{Step, drive, response};
@@ -8,8 +8,8 @@ use tidemill_workflow::nodes::ExecutionType;
 
 use super::events::EventKind;
 
-/// Decides the edges that leave a node. Of a branch, first all that are not selected are skipped, then the selected
-/// ones are taken, as on Dify.
+/// Decides the edges that leave a node. For a branch, the edges that are not selected are skipped first, then the
+/// selected ones are taken, as on Dify.
 pub(super) fn decide(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, handle: &str) {
     let graph = cx.run.graph.clone();
     let spec = graph.node(node);
@@ -34,8 +34,8 @@ fn take(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx) {
     }
 }
 
-/// Of several nodes that could begin the run one does; the others are skipped before it, and all that only they lead
-/// to. Nothing is told of it: Dify does this while it builds the graph.
+/// Skips all start nodes but the one that begins the run, with all nodes that only they lead to. No event is emitted,
+/// because Dify does this while it builds the graph.
 pub(super) fn skip_other_roots(cx: &mut Step<'_>, root: NodeIx) {
     let graph = cx.run.graph.clone();
     let frame = FramePath::root();
@@ -44,28 +44,28 @@ pub(super) fn skip_other_roots(cx: &mut Step<'_>, root: NodeIx) {
         if is_root && at != root.at() {
             let other = NodeIx(u32::try_from(at).unwrap_or(u32::MAX));
             cx.update(&frame, other, |state| state.status = NodeStatus::Skipped);
-            skip_all(cx, &frame, node.outs.iter().rev().copied().collect(), Telling::Nothing);
+            skip_all(cx, &frame, node.outs.iter().rev().copied().collect(), Emit::Nothing);
         }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Telling {
+enum Emit {
     EachEdge,
     Nothing,
 }
 
-/// Skips an edge and all that only it leads to.
+/// Skips an edge and everything that only it leads to.
 fn skip(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx) {
-    skip_all(cx, frame, vec![edge], Telling::EachEdge);
+    skip_all(cx, frame, vec![edge], Emit::EachEdge);
 }
 
-/// A list instead of recursion: a long chain must not use up the stack.
-fn skip_all(cx: &mut Step<'_>, frame: &FramePath, mut open: Vec<EdgeIx>, telling: Telling) {
+/// Skips edges and everything that only they lead to. Without recursion, because a long chain would use up the stack.
+fn skip_all(cx: &mut Step<'_>, frame: &FramePath, mut open: Vec<EdgeIx>, emit: Emit) {
     let graph = cx.run.graph.clone();
     while let Some(edge) = open.pop() {
         set(cx, frame, edge, EdgeState::Skipped);
-        if telling == Telling::EachEdge {
+        if emit == Emit::EachEdge {
             cx.tell(EventKind::GraphEdgeSkipped(edge));
         }
         let target = graph.edge(edge).target;
@@ -74,7 +74,7 @@ fn skip_all(cx: &mut Step<'_>, frame: &FramePath, mut open: Vec<EdgeIx>, telling
             Join::Ready => drive::make_ready(cx, frame, target),
             Join::Skipped => {
                 cx.update(frame, target, |state| state.status = NodeStatus::Skipped);
-                // Depth first and in file order, as on Dify: the first out-edge comes off the list next.
+                // Depth first and in file order, as on Dify: the first outgoing edge is popped next.
                 open.extend(graph.node(target).outs.iter().rev());
             }
         }
@@ -89,7 +89,7 @@ fn set(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx, state: EdgeState) {
 
 #[derive(PartialEq, Eq)]
 enum Join {
-    /// An edge to it is undecided, or it has been dealt with.
+    /// An edge to it is not decided, or the node is not `unknown` any more.
     Waits,
     /// Every edge is decided and at least one is taken.
     Ready,

@@ -1,4 +1,4 @@
-//! How a run ends (nothing left to do, a failure, a stop, a limit) or pauses, and how it goes on.
+//! Ends a run (nothing is left, a failure, a stop, a limit), pauses it, and continues it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use tidemill_base::value::{JsonMap, Stored};
 use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::nodes::NodeData;
 
-/// Ends the run when nothing is left that could go on; pauses it when what is left waits for somebody.
+/// Ends the run when nothing is left to do. Pauses it when everything that is left waits for a person or a command.
 pub(super) fn check(cx: &mut Step<'_>) {
     if cx.run.status != RunStatus::Running || cx.run.sums.jobs > 0 {
         return;
     }
     let held = !cx.run.control.pausing.is_empty();
     if cx.run.is_busy() {
-        let goes_on = !held && (!cx.run.ready.is_empty() || cx.run.sums.retrying > 0);
-        if !goes_on {
+        let can_continue = !held && (!cx.run.ready.is_empty() || cx.run.sums.retrying > 0);
+        if !can_continue {
             pause(cx);
         }
         return;
@@ -43,12 +43,12 @@ pub(super) fn check(cx: &mut Step<'_>) {
     cx.close_entry();
 }
 
-/// Nothing is under way any more, and somebody must do something before it can go on.
+/// Pauses the run, because only an answer or a command can continue it.
 fn pause(cx: &mut Step<'_>) {
     if let Some(pause) = cx.run.pauses.values().next()
         && cx.run.head.caller.is_some()
     {
-        // The node that called it is a tool's, and a tool answers.
+        // A sub-workflow run is called as a tool, and a tool has to return a result.
         let node = cx.run.graph.node(pause.node).id.clone();
         let error = format!(
             "node {node} waits for an answer, and a workflow that is called as a tool cannot wait for one"
@@ -63,7 +63,7 @@ fn pause(cx: &mut Step<'_>) {
     tell_paused(cx);
 }
 
-/// Tells what the run waits for.
+/// Emits what the run waits for.
 pub(super) fn tell_paused(cx: &mut Step<'_>) {
     let commands = cx.run.control.pausing.clone();
     let pauses = cx.run.pauses.values().cloned().collect();
@@ -72,7 +72,7 @@ pub(super) fn tell_paused(cx: &mut Step<'_>) {
     cx.close_entry();
 }
 
-/// A paused run goes on, unless a pause command holds it. Its time and its steps are counted anew, as on Dify.
+/// Continues a paused run, unless a pause command holds it. Time and steps are counted from zero, as on Dify.
 pub(super) fn go_on(cx: &mut Step<'_>) {
     if cx.run.status != RunStatus::Paused || !cx.run.control.pausing.is_empty() {
         return;
@@ -87,7 +87,7 @@ pub(super) fn go_on(cx: &mut Step<'_>) {
     cx.close_entry();
 }
 
-/// Fails the run at once; what still runs is taken back.
+/// Fails the run at once, and takes its jobs back.
 pub(super) fn fail(cx: &mut Step<'_>, error: &str) {
     if cx.run.status.is_over() {
         return;
@@ -98,7 +98,7 @@ pub(super) fn fail(cx: &mut Step<'_>, error: &str) {
     cx.close_entry();
 }
 
-/// As [`fail`], also of a run that has not begun.
+/// Fails the run like [`fail`], also when it has not begun.
 pub(super) fn fail_anywhere(cx: &mut Step<'_>, error: &str) {
     if cx.run.status == RunStatus::Scheduled {
         cx.out.status_from = Some(RunStatus::Scheduled);
@@ -108,22 +108,22 @@ pub(super) fn fail_anywhere(cx: &mut Step<'_>, error: &str) {
     fail(cx, error);
 }
 
-/// Fails the run because the engine met a defect in one of its steps.
+/// Fails the run because one of its steps panicked or brought its owner down.
 pub(super) fn defect(cx: &mut Step<'_>, reason: &str) {
     fail_anywhere(cx, &format!("{}: {reason}", EngineErrorType::Engine));
 }
 
-/// Stops the run at once; what still runs is taken back.
+/// Stops the run at once, and takes its jobs back.
 pub(super) fn abort(cx: &mut Step<'_>, reason: &str) {
     stop(cx, reason, None);
 }
 
-/// The same, because this node was called off; whoever watches it was told by its job.
+/// Stops the run because a person refused this node. The node's job has emitted its cancellation already.
 pub(super) fn called_off(cx: &mut Step<'_>, reason: &str, frame: &FramePath, node: NodeIx) {
     stop(cx, reason, Some((frame, node)));
 }
 
-fn stop(cx: &mut Step<'_>, reason: &str, told: Option<(&FramePath, NodeIx)>) {
+fn stop(cx: &mut Step<'_>, reason: &str, emitted: Option<(&FramePath, NodeIx)>) {
     if cx.run.status.is_over() {
         return;
     }
@@ -132,7 +132,7 @@ fn stop(cx: &mut Step<'_>, reason: &str, told: Option<(&FramePath, NodeIx)>) {
         cx.run.started_at = Some(cx.at.now);
         cx.tell(EventKind::GraphRunStarted { resumed: false, caller: None });
     }
-    cancel_steps(cx, told);
+    cancel_steps(cx, emitted);
     // Dify puts this word in front of every reason.
     let reason = format!("Aborted: {reason}");
     let outputs = outputs(cx.run);
@@ -142,7 +142,7 @@ fn stop(cx: &mut Step<'_>, reason: &str, told: Option<(&FramePath, NodeIx)>) {
     cx.close_entry();
 }
 
-/// Tells of replies that come in pieces, and will not come to their end.
+/// Emits an event for each reply of a model that is streaming and will not be completed.
 fn cut_off(cx: &mut Step<'_>, reason: &str) {
     let graph = cx.run.graph.clone();
     let streams = |at: usize| matches!(&graph.nodes[at].data, NodeData::ProfileLlm(data) if data.stream);
@@ -165,8 +165,8 @@ fn cut_off(cx: &mut Step<'_>, reason: &str) {
     }
 }
 
-/// Steps that are under way are called off, and whoever watches them is told, but for one where that was done.
-fn cancel_steps(cx: &mut Step<'_>, told: Option<(&FramePath, NodeIx)>) {
+/// Emits the cancellation of each workflow step in progress, except for the one whose job has emitted it.
+fn cancel_steps(cx: &mut Step<'_>, emitted: Option<(&FramePath, NodeIx)>) {
     let graph = cx.run.graph.clone();
     let is_step =
         |at: usize| matches!(graph.nodes[at].data, NodeData::Step(_)) && graph.nodes[at].child.is_none();
@@ -178,7 +178,7 @@ fn cancel_steps(cx: &mut Step<'_>, told: Option<(&FramePath, NodeIx)>) {
     let open: Vec<(FramePath, NodeIx)> =
         open.map(|(path, at, _)| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX)))).collect();
     for (frame, node) in open {
-        if told == Some((&frame, node)) {
+        if emitted == Some((&frame, node)) {
             continue;
         }
         let spec = graph.node(node);
@@ -195,13 +195,13 @@ fn cancel_steps(cx: &mut Step<'_>, told: Option<(&FramePath, NodeIx)>) {
     }
 }
 
-/// Dify's words for a run that lasted too long.
+/// Dify's message for a run that took too long.
 pub(super) fn time_exceeded(ran_seconds: f64, max: u64) -> String {
     format!("Maximum execution time exceeded: {ran_seconds:.2}s > {max}s")
 }
 
-/// Sets the timer for the end of the run's time: that of its work, which does not pass while it is paused, or that of its
-/// deadline, which does.
+/// Sets the timer for the end of the run's time, which is the earlier of two: the limit of its work, which does not run
+/// while the run is paused, and its deadline, which does.
 pub(super) fn set_deadline(cx: &mut Step<'_>) {
     let of_work = (cx.run.status != RunStatus::Paused).then(|| {
         let since = cx.run.control.resumed_at.or(cx.run.started_at).unwrap_or(cx.at.now);
@@ -214,13 +214,13 @@ pub(super) fn set_deadline(cx: &mut Step<'_>) {
     });
 }
 
-/// When the run has to be over, if it was submitted with a deadline.
+/// The time by which the run has to end, if it was submitted with a deadline.
 fn deadline(cx: &Step<'_>) -> Option<Timestamp> {
     let ms = cx.run.head.options.deadline_ms?;
     Some(cx.run.head.created_at.plus(Duration::from_millis(ms)))
 }
 
-/// Ends the run when its deadline has come, whatever it does or waits for.
+/// Returns true while the run is within its deadline. Otherwise stops the run and returns false.
 pub(super) fn meets_deadline(cx: &mut Step<'_>) -> bool {
     let Some(due) = deadline(cx).filter(|due| *due <= cx.at.now) else { return true };
     let ms = cx.run.head.options.deadline_ms.unwrap_or_default();
@@ -231,15 +231,15 @@ pub(super) fn meets_deadline(cx: &mut Step<'_>) -> bool {
     false
 }
 
-/// For how long the run is under way, since its last pause.
+/// The seconds since the run began, or since its last pause ended.
 pub(super) fn ran_seconds(cx: &Step<'_>) -> f64 {
     let since = cx.run.control.resumed_at.or(cx.run.started_at);
     since.map_or(0.0, |since| cx.at.now.seconds_since(since))
 }
 
-/// The limits that Dify looks at when a node has ended.
+/// Stops the run if it exceeds a limit that Dify checks when a node has ended.
 pub(super) fn check_limits(cx: &mut Step<'_>) {
-    // What ends while a command holds the run back ends in nobody's time.
+    // While the run is paused, its clock does not run.
     if cx.run.status == RunStatus::Paused {
         return;
     }
@@ -268,7 +268,7 @@ fn end(cx: &mut Step<'_>, status: RunStatus, error: Option<Arc<str>>) {
     cx.out.go_on = false;
 }
 
-/// Everything open becomes stopped: jobs are taken out of their queues, timers are cleared, nobody is waited for.
+/// Stops everything that is open: jobs are taken back, timers are cleared, pauses are cancelled.
 fn take_back_all(cx: &mut Step<'_>) {
     cx.run.ready.clear();
     let waits: Vec<Arc<str>> = cx.run.pauses.keys().cloned().collect();
@@ -304,8 +304,8 @@ fn take_back_all(cx: &mut Step<'_>) {
     }
 }
 
-/// The run's outputs so far: of response nodes in the order of their end; texts named `answer` follow one another, of
-/// everything else the last one stands (Dify's rule).
+/// Returns the outputs of the run so far, from its response nodes in the order of their ends. Outputs named `answer`
+/// are joined; for any other name the last value counts, as on Dify.
 pub fn outputs(run: &RunState) -> Vec<(String, Output)> {
     let mut merged: Vec<(String, Output)> = Vec::new();
     let root = run.frames.root();

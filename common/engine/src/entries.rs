@@ -1,38 +1,38 @@
-//! What a step tells, as entries of the run's event stream. All events lie in one list, which keeps its room when it is emptied:
-//! a commit has many entries, nearly all of one event or two.
+//! The events of a step, as entries of the run's event stream. A commit has many entries, nearly all with one or two
+//! events, so all events are in one list whose buffer is reused.
 
 use super::events::Event;
 
-/// Entries of an event stream, each of one event or more.
+/// Entries of an event stream, each with one or more events.
 #[derive(Debug, Default)]
 pub struct Entries {
     events: Vec<Event>,
-    /// Where each entry ends.
+    /// The end of each entry in `events`.
     ends: Vec<usize>,
 }
 
 impl Entries {
-    /// Tells something, in the entry that is being put together.
+    /// Adds an event to the open entry.
     pub(super) fn tell(&mut self, event: Event) {
         self.events.push(event);
     }
-    /// What was told since the last call becomes one entry.
+    /// Makes one entry from the events since the last call, if there are any.
     pub(super) fn close(&mut self) {
         let end = self.events.len();
         if self.ends.last().copied().unwrap_or(0) < end {
             self.ends.push(end);
         }
     }
-    /// The entries, each with its events.
+    /// Iterates over the entries, each with its events.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[Event]> {
         let begin_of = |at: usize| at.checked_sub(1).map_or(0, |before| self.ends[before]);
         self.ends.iter().enumerate().map(move |(at, end)| &self.events[begin_of(at)..*end])
     }
-    /// All events, whatever entry they are in.
+    /// All events, in order.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
-    /// True when there is no entry.
+    /// True when there is no closed entry.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -43,7 +43,7 @@ impl Entries {
         self.events.extend(later.events);
         self.ends.extend(later.ends.into_iter().map(|end| before + end));
     }
-    /// Nothing was told; the room is kept.
+    /// Removes all events and keeps the buffers.
     pub(super) fn clear(&mut self) {
         self.events.clear();
         self.ends.clear();
@@ -60,25 +60,25 @@ mod tests {
     fn event(seq: u64) -> Event {
         Event { seq, at: Timestamp::from_millis(1), kind: EventKind::GraphEdgeSkipped(EdgeIx(0)) }
     }
-    fn told(entries: &Entries) -> Vec<Vec<u64>> {
+    fn numbers(entries: &Entries) -> Vec<Vec<u64>> {
         entries.iter().map(|entry| entry.iter().map(|event| event.seq).collect()).collect()
     }
 
     #[test]
-    fn an_entry_has_what_was_told_since_the_one_before() {
+    fn an_entry_has_the_events_since_the_one_before() {
         let mut entries = Entries::default();
         entries.close();
-        assert!(entries.is_empty() && told(&entries).is_empty());
+        assert!(entries.is_empty() && numbers(&entries).is_empty());
         for seq in [1, 2, 0, 3, 0, 0] {
             if seq == 0 { entries.close() } else { entries.tell(event(seq)) }
         }
-        assert_eq!(told(&entries), [vec![1, 2], vec![3]]);
+        assert_eq!(numbers(&entries), [vec![1, 2], vec![3]]);
         let mut later = Entries::default();
         later.tell(event(4));
         later.close();
         entries.append(later);
         entries.append(Entries::default());
-        assert_eq!((told(&entries), entries.events().len()), (vec![vec![1, 2], vec![3], vec![4]], 4));
+        assert_eq!((numbers(&entries), entries.events().len()), (vec![vec![1, 2], vec![3], vec![4]], 4));
         entries.clear();
         assert!(entries.is_empty() && entries.events().is_empty());
     }

@@ -1,5 +1,4 @@
-//! What is told of a run: its events, under graphon's names where graphon has them, and what a step tells within a node.
-//! What is ordered beside them stands in [`super::changes`].
+//! The events of a run, with graphon's names where graphon has them.
 
 use std::sync::Arc;
 
@@ -11,224 +10,191 @@ use tidemill_base::ids::{ExecutionId, FramePath, RunId};
 use tidemill_base::value::{JsonMap, Selector, Stored};
 use tidemill_workflow::graph::{EdgeIx, NodeIx};
 
-/// The outputs of a run. Answers of several nodes are one text, each part of which may lie apart.
+/// One output of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Output {
     /// One value.
     One(Stored),
-    /// Texts, one after the other.
+    /// The texts of several answers, to be joined. Each may be a blob.
     Joined(Vec<Stored>),
 }
 
 /// The text of a chunk.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChunkText {
-    /// Here.
+    /// The text itself.
     Inline(String),
-    /// The markdown of a blob, or of what the chunk's selector names in it, from this byte on; put in by whoever tells
-    /// it.
+    /// The markdown of a blob, or of the part of it that the chunk's selector names, from this byte on. It is loaded
+    /// when the event is sent.
     Blob(tidemill_base::value::BlobRef, u64),
 }
 
-/// Something that is told of a run.
+/// An event of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Counts the run's events from 1.
+    /// The number of the event in the run, from 1.
     pub seq: u64,
-    /// When.
     pub at: Timestamp,
-    /// What.
     pub kind: EventKind,
 }
 
-/// Which execution an event is about.
+/// The execution that an event is about.
 #[derive(Debug, Clone, PartialEq)]
 pub struct About {
-    /// Its execution id.
     pub execution: ExecutionId,
-    /// Its frame.
     pub frame: FramePath,
-    /// Its node.
     pub node: NodeIx,
 }
 
-/// What is told; the names are graphon's.
+/// The kind of an event, with its content. The names are graphon's.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EventKind {
-    /// The run began, or went on after a pause.
+    /// The run began, or continued after a pause.
     GraphRunStarted {
-        /// It went on.
+        /// True when the run continued.
         resumed: bool,
-        /// The run that called it, when it begins.
+        /// The caller, when a sub-workflow run begins.
         caller: Option<RunId>,
     },
-    /// The run waits; nothing of it is under way.
+    /// The run is paused.
     GraphRunPaused {
         /// Reasons of pause commands.
         commands: Vec<Arc<str>>,
-        /// Nodes that wait for an answer.
+        /// Pending pauses.
         pauses: Vec<Pause>,
-        /// Its outputs so far.
+        /// The outputs so far.
         outputs: Vec<(String, Output)>,
     },
-    /// Variables were set from outside.
+    /// A client has set variables.
     GraphRunVariablesUpdated {
-        /// Which, as (node, name).
+        /// The variables, as (node, name).
         selectors: Vec<(String, String)>,
-        /// The command's key.
+        /// The key of the command.
         key: Option<String>,
     },
-    /// The run ended well.
-    GraphRunSucceeded {
-        /// Its outputs.
-        outputs: Vec<(String, Output)>,
-    },
-    /// The run ended well but for failures that the graph handled or a retry mended.
+    /// The run succeeded.
+    GraphRunSucceeded { outputs: Vec<(String, Output)> },
+    /// The run succeeded, with failures that were handled or followed by a successful retry.
     GraphRunPartialSucceeded {
-        /// How many attempts failed.
+        /// The number of failed attempts.
         exceptions: u64,
-        /// Its outputs.
         outputs: Vec<(String, Output)>,
     },
     /// The run failed.
     GraphRunFailed {
-        /// Why.
         error: String,
-        /// How many attempts failed.
+        /// The number of failed attempts.
         exceptions: u64,
     },
     /// The run was stopped.
     GraphRunAborted {
-        /// Why, with Dify's `Aborted: ` in front.
+        /// The reason, with Dify's prefix `Aborted: `.
         reason: String,
-        /// What there was.
+        /// The outputs so far.
         outputs: Vec<(String, Output)>,
     },
-    /// An edge will not be taken. (Which edges are taken follows from the handle of a node's result.)
+    /// An edge is skipped. (The handle of a node's result tells which edges are taken.)
     GraphEdgeSkipped(EdgeIx),
     /// A node began.
     NodeRunStarted(About),
-    /// Text for the reader, in the one order.
+    /// Text of an answer, in response order.
     NodeRunStreamChunk {
-        /// Whose.
         about: About,
-        /// Which text.
         selector: Selector,
-        /// The text.
         chunk: ChunkText,
-        /// Whether nothing of this text follows.
+        /// True for the last chunk of this text.
         last: bool,
     },
-    /// Text that was shown is withdrawn, because another worker produces it anew.
+    /// Text that was sent is withdrawn, because another attempt or delivery produces it again.
     NodeRunStreamReplaced {
-        /// Whose.
         about: About,
-        /// Which text.
         selector: Selector,
-        /// What stands instead.
+        /// The new text, which replaces it.
         text: String,
     },
-    /// A node ended well.
+    /// A node succeeded.
     NodeRunSucceeded(NodeEnd),
     /// A node failed, and with it the run or its frame.
     NodeRunFailed(NodeEnd),
-    /// A node failed, and its error strategy goes on.
+    /// A node failed, and its error strategy continues.
     NodeRunException(NodeEnd),
     /// A node waits for an answer.
-    NodeRunPauseRequested {
-        /// Whose.
-        about: About,
-        /// What it asks.
-        pause: Pause,
-    },
+    NodeRunPauseRequested { about: About, pause: Pause },
     /// A form was answered.
     NodeRunHumanInputFormFilled {
-        /// Whose.
         about: About,
-        /// The form's text with the fields filled in.
+        /// The text of the form, with the fields filled in.
         rendered_content: String,
         /// The chosen action.
         action: String,
-        /// Its title.
+        /// The title of the action.
         action_text: String,
         /// The values of the fields.
         submitted: JsonMap,
     },
-    /// Nobody answered a form in time.
-    NodeRunHumanInputFormTimeout {
-        /// Whose.
-        about: About,
-        /// When its time was over.
-        expired_at: Timestamp,
-    },
-    /// A node wrote a variable beside its outputs.
+    /// A form was not answered in time.
+    NodeRunHumanInputFormTimeout { about: About, expired_at: Timestamp },
+    /// A node wrote a variable that is not one of its outputs.
     NodeRunVariableUpdated {
-        /// Which node did.
         about: About,
-        /// The variable: node and name.
+        /// The variable, as (node, name).
         variable: (String, String),
         /// Its new value.
         value: Stored,
     },
-    /// A container knows what it repeats.
+    /// A container has opened: its list or its number of rounds is known.
     NodeRunBodyStarted {
-        /// Which.
         about: About,
-        /// What it was given.
         inputs: NamedValues,
-        /// Items in all, or the most rounds.
+        /// The number of items, or the most rounds.
         count: u32,
     },
-    /// An item is begun, or a further round.
+    /// An item has begun, or a loop continues with a next round.
     NodeRunBodyNext {
-        /// Of which container.
         about: About,
-        /// Its number, from 0.
+        /// The number of the item or round, from 0.
         index: u32,
-        /// Of a loop: its outputs so far.
+        /// The outputs of a loop so far.
         outputs: NamedValues,
     },
-    /// A container is through; its own end follows.
+    /// A container has closed its last frame. Its own end follows.
     NodeRunBodyEnded {
-        /// How.
         end: NodeEnd,
-        /// Items, or the most rounds; 0 when nothing was begun.
+        /// The number of items, or the most rounds; 0 when no frame was opened.
         steps: u32,
-        /// Why a loop ended: `loop_break`, `loop_completed` or `error`.
+        /// The reason of a loop's end: `loop_break`, `loop_completed` or `error`.
         reason: Option<&'static str>,
     },
-    /// Something within a running node.
+    /// An event within a running node.
     NodeStep {
-        /// Whose.
         about: About,
-        /// What.
         what: StepEvent,
-        /// All that is told of it.
+        /// The content of the event.
         data: JsonMap,
     },
     /// A node failed and will be tried again.
     NodeRunRetry {
         /// The failed attempt.
         end: NodeEnd,
-        /// Which retry follows, from 1.
+        /// The number of the retry that follows, from 1.
         index: u32,
     },
 }
 
 macro_rules! step_events {
     ($($(#[$doc:meta])* $event:ident $name:literal;)*) => {
-        /// What is told within a node while it runs.
+        /// An event within a node while it runs.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum StepEvent { $($(#[$doc])* $event,)* }
 
         impl StepEvent {
-            /// All of them.
+            /// All events.
             pub const ALL: &[Self] = &[$(Self::$event,)*];
-            /// The type of the event that it becomes.
+            /// The type of the event on the wire.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$event => $name,)* }
             }
-            /// The one of a name.
+            /// Returns the event with this name.
             pub fn from_name(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$event),)* _ => None }
             }
@@ -245,31 +211,31 @@ step_events! {
     ToolCallCompleted "tool_call_completed";
     /// A tool has failed.
     ToolCallFailed "tool_call_failed";
-    /// A piece of what a model thinks (Dify).
+    /// A piece of a model's reasoning (Dify).
     ReasoningChunk "node_run_reasoning_chunk";
-    /// The passages that a model was given (Dify).
+    /// The passages that were given to a model (Dify).
     RetrieverResource "node_run_retriever_resource";
-    /// A workflow is called.
+    /// A sub-workflow run is called.
     WorkflowCalled "workflow_called";
     /// A message was added to a list of the run.
     ConversationMessageAdded "conversation_message_added";
-    /// What is visible of a list of messages has changed.
+    /// The visible messages of a list have changed.
     ConversationUpdated "conversation_updated";
-    /// Somebody is asked, or told, something.
+    /// The user is asked something, or gets a message.
     UserInteractionRequested "user_interaction_requested";
-    /// Somebody has answered that.
+    /// The user has answered.
     UserInteractionResponded "user_interaction_responded";
-    /// What follows from the answer was done.
+    /// The answer was processed.
     UserInteractionProcessed "user_interaction_processed";
-    /// Nobody has answered, or what follows could not be done.
+    /// No answer came in time, or it could not be processed.
     UserInteractionFailed "user_interaction_failed";
     /// A person is asked to reply in a model's place.
     HumanRelayRequested "human_relay_requested";
     /// That person has replied.
     HumanRelayResponded "human_relay_responded";
-    /// The reply stands as the model's.
+    /// The reply is used as the model's reply.
     HumanRelayProcessed "human_relay_processed";
-    /// Nobody has replied.
+    /// No reply came.
     HumanRelayFailed "human_relay_failed";
     /// Most of what a list of messages may hold in tokens is used.
     TokenUsageWarning "token_usage_warning";
@@ -277,41 +243,37 @@ step_events! {
     TokenLimitExceeded "token_limit_exceeded";
     /// A list of messages should be shortened.
     ContextCompressionRequested "context_compression_requested";
-    /// What a model said was cut off by a stop.
+    /// A stop cut off a model's reply.
     LlmStreamAborted "llm_stream_aborted";
-    /// What a model said broke off.
+    /// A model's reply broke off.
     LlmStreamError "llm_stream_error";
-    /// A step takes shape.
+    /// A workflow step is prepared.
     StepInit "step_init";
-    /// A step begins with this input.
+    /// A workflow step begins with this input.
     StepInput "step_input";
-    /// A step has ended with this output.
+    /// A workflow step has ended with this output.
     StepOutput "step_output";
-    /// A step has failed.
+    /// A workflow step has failed.
     StepError "step_error";
-    /// A step was called off.
+    /// A workflow step was cancelled.
     StepCancel "step_cancel";
-    /// A step waits until somebody lets it begin.
+    /// A workflow step waits for approval.
     StepWaitingForStart "step_waiting_for_start";
-    /// A step waits for values that are missing.
+    /// A workflow step waits for missing values.
     StepWaitingForParam "step_waiting_for_param";
-    /// Text of a step for the user.
+    /// Text of a workflow step for the user.
     TextAdd "text_add";
-    /// Structured output of a step for the user.
+    /// Structured output of a workflow step for the user.
     StepData "step_data";
     /// An event that the workflow's author has defined.
     NodeCustomEvent "node_custom_event";
 }
 
-/// How an execution, or one attempt of it, ended.
+/// The end of an execution, or of one attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeEnd {
-    /// Which.
     pub about: About,
-    /// When it began.
     pub started_at: Timestamp,
-    /// When it ended.
     pub finished_at: Timestamp,
-    /// The rest.
     pub record: Box<Record>,
 }

@@ -1,4 +1,4 @@
-//! All that can happen to a run.
+//! The facts that the engine applies: everything that can happen to a run.
 
 use std::sync::Arc;
 
@@ -15,76 +15,73 @@ use super::records::Record;
 use super::run::{RunHead, RunState};
 use tidemill_workflow::nodes::{PauseRequest, Usage};
 
-/// One thing that happened, as an entry of the inbox says it.
+/// An event that has happened, as an entry of a shard's inbox.
 #[derive(Debug, Clone)]
 pub enum Fact {
     /// The run was submitted.
     Start(Box<RunHead>),
-    /// The same, of a run that was made of what was submitted: its head says it.
+    /// The run was submitted, and its state was created from that submission: it has its head already.
     Begin,
-    /// A worker has begun an attempt and is still at it.
+    /// A worker has begun an attempt and is still executing it.
     JobStarted(JobStarted),
     /// A piece of streamed text.
     JobChunk(JobChunk),
-    /// A step of a job was done, or tells something.
+    /// An entry was recorded in the job's journal, or the job emits events.
     JobStepped(JobStepped),
     /// Something happened to a node that runs inside the job.
     Child(Box<ChildFact>),
-    /// A job waits for a time to come, in nobody's hands.
+    /// A job waits for a time, an answer or another run, and no worker holds it.
     JobParked(JobParked),
     /// A worker brought a result.
     JobSucceeded(JobDone),
     /// A worker brought a failure.
     JobFailed(JobDone),
-    /// The job of an execution is neither queued nor held by anybody.
+    /// The job of an execution has vanished: it is not queued, and no worker holds it.
     JobLost(JobLost),
-    /// A step of this run panicked, or brought its owner down again and again: the run ends, the shard goes on.
+    /// A step of this run panicked, or brought its owner down several times. The run fails, and its shard continues.
     Defect(Arc<str>),
-    /// A time has come.
+    /// A timer is due.
     TimerFired(Timer),
-    /// A bounded step left something ready.
+    /// An earlier step stopped at its limit and left nodes ready.
     Continue,
-    /// Somebody wants the run to end.
+    /// A command: end the run.
     Stop(Stop),
-    /// Somebody wants that nothing new begins.
+    /// A command: begin nothing new.
     Pause(PauseCommand),
-    /// Somebody wants the run to go on.
+    /// A command: lift the pause commands and continue.
     Resume,
-    /// Somebody sets variables.
+    /// A command: set variables.
     Update(UpdateVariables),
-    /// Somebody has answered what a node waits for.
+    /// A pause was answered or cancelled.
     Answer(Answer),
-    /// Whoever pays for the run has spent too much: it ends, for this reason.
+    /// The API key that pays for the run has spent its budget. The run fails with this reason.
     OverBudget(Arc<str>),
-    /// A run that this one has called is over, or will never be.
+    /// A sub-workflow run of this run has ended, or cannot be created.
     CallEnded(CallEnded),
-    /// A run that this one has called wants to change a list of messages of this one.
+    /// A sub-workflow run of this run wants to change a list of messages of this run.
     ParentAsked(Box<ParentAsked>),
-    /// The run that has called this one has dealt with what was asked of it.
+    /// The caller of this run has answered what this run asked of it.
     ParentAnswered(Box<ParentAnswered>),
-    /// The run goes on where another one stood when it was exported.
+    /// The run begins with the state of an exported run.
     Import(Box<RunState>),
 }
 
-/// Which attempt of which node a worker speaks of, and by which delivery it holds the job.
+/// Names the attempt that a worker reports on, and the delivery by which the worker holds the job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobRef {
-    /// The frame.
     pub frame: FramePath,
-    /// The node.
     pub node: NodeIx,
     /// The attempt, from 1.
     pub attempt: u32,
-    /// The entry of the job: one that was lost and enqueued again has another, and the old one counts no more.
+    /// The entry of the job. A job that was lost and queued again has a new entry; the old one is ignored.
     pub entry: EntryId,
-    /// Which delivery of it speaks.
+    /// The number of the delivery that reports.
     pub delivery: u32,
 }
 
 /// See [`Fact::JobStarted`].
 #[derive(Debug, Clone)]
 pub struct JobStarted {
-    /// Which job.
     pub job: JobRef,
     /// When the attempt began.
     pub at: Timestamp,
@@ -93,103 +90,85 @@ pub struct JobStarted {
 /// See [`Fact::JobChunk`].
 #[derive(Debug, Clone)]
 pub struct JobChunk {
-    /// Which job.
     pub job: JobRef,
     /// When the attempt began.
     pub started_at: Timestamp,
-    /// Which of the node's texts.
+    /// The node's text that this is a piece of.
     pub selector: Selector,
     /// Bytes of the text before this piece.
     pub offset: u64,
-    /// The piece.
     pub text: String,
 }
 
 /// See [`Fact::JobStepped`].
 #[derive(Debug, Clone)]
 pub struct JobStepped {
-    /// Which job.
     pub job: JobRef,
     /// When the attempt began.
     pub started_at: Timestamp,
-    /// What it tells, in order.
+    /// Its events, in order.
     pub events: Vec<(StepEvent, JsonMap)>,
-    /// What it cost.
     pub charge: Option<Box<Charge>>,
 }
 
 /// See [`Fact::Child`].
 #[derive(Debug, Clone)]
 pub struct ChildFact {
-    /// The job that it runs in: that of its parent.
+    /// The job of the parent, which the child runs in.
     pub job: JobRef,
     /// When the try began.
     pub started_at: Timestamp,
-    /// Which node.
     pub child: NodeIx,
-    /// Which try of it, from 1. Tries are counted over all deliveries of the job.
+    /// The try, from 1. Tries are counted over all deliveries of the job.
     pub number: u32,
-    /// What happened.
     pub what: ChildEvent,
 }
 
-/// What happens to a node inside another. A try that has failed and an end are recorded in the job's journal, with the
-/// fact that tells of it.
+/// What happens to a child node. `Retry` and `Ended` are recorded in the job's journal in the same write as this fact.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChildEvent {
     /// A try began.
     Started,
     /// A piece of streamed text.
     Chunk {
-        /// Which of its texts.
+        /// The child's text that this is a piece of.
         selector: Selector,
         /// Bytes of the text before this piece.
         offset: u64,
-        /// The piece.
         text: String,
     },
-    /// A step of it was done, or tells something.
+    /// A journal entry of the child was recorded, or it emits events.
     Step {
-        /// What it tells, in order.
+        /// Its events, in order.
         events: Vec<(StepEvent, JsonMap)>,
-        /// What it cost.
         charge: Option<Box<Charge>>,
     },
-    /// The try has failed, and another one follows.
-    Retry {
-        /// When.
-        at: Timestamp,
-        /// What it left.
-        record: Box<Record>,
-    },
+    /// The try has failed, and another follows.
+    Retry { at: Timestamp, record: Box<Record> },
     /// It has ended.
     Ended {
-        /// When.
         at: Timestamp,
-        /// How.
         end: ChildEnd,
-        /// What it left.
         record: Box<Record>,
-        /// How many bytes of which text were streamed.
+        /// The number of bytes that were streamed of each text.
         streamed: Vec<(Selector, u64)>,
     },
 }
 
-/// How a node inside another ended.
+/// The outcome of a child node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildEnd {
-    /// Well.
     Succeeded,
     /// It failed, and its parent fails with it.
     Failed,
-    /// It failed, and its parent goes on with default values in place of its outputs.
+    /// It failed, and its parent continues with default values in place of its outputs.
     Replaced,
 }
 
 impl ChildEnd {
-    /// Every end.
+    /// All outcomes.
     pub const ALL: [Self; 3] = [Self::Succeeded, Self::Failed, Self::Replaced];
-    /// The word for it.
+    /// The name of the outcome on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
@@ -199,189 +178,169 @@ impl ChildEnd {
     }
 }
 
-/// What one model call within a job cost.
+/// The cost of one model call within a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Charge {
-    /// The step and its try: `llm:2/1`. With the execution it names the entry of the ledger, so that it is there once.
+    /// The journal entry and its try, such as `llm:2/1`. With the execution it names the ledger entry, so the call is
+    /// counted once.
     pub key: String,
     /// Tokens and price.
     pub usage: Usage,
     /// The provider as the workflow names it, and the model.
     pub model: (String, String),
-    /// The run that spent it, when that was called: its own ledger has its model calls one by one.
+    /// The sub-workflow run that spent this, if one did. The ledger of that run has the single model calls.
     pub run: Option<RunId>,
 }
 
-/// See [`Fact::JobParked`]. It keeps execution, attempt and journal, and is handed out again when its time has come.
+/// See [`Fact::JobParked`]. A parked job keeps its execution, attempt and journal, and is queued again later.
 #[derive(Debug, Clone)]
 pub struct JobParked {
-    /// Which job.
     pub job: JobRef,
     /// When the attempt began.
     pub started_at: Timestamp,
-    /// How long it waits, in milliseconds from when this is applied.
+    /// How long the job waits, in milliseconds from the moment that this fact is applied.
     pub wait_ms: u64,
-    /// What for, in words for people.
+    /// The reason of the wait, as a text for people.
     pub reason: String,
-    /// Whether something waits that runs inside the node, which itself has not begun then.
+    /// True when a child node waits. The parent itself has not begun then.
     pub is_childs: bool,
-    /// The run whose end it waits for, if it is one.
+    /// The sub-workflow run whose end the job waits for, if any.
     pub call: Option<Box<Call>>,
-    /// What somebody is asked, if it waits for an answer.
+    /// The question, if the job waits for an answer.
     pub pause: Option<Box<Asked>>,
 }
 
-/// What a job asks somebody within one of its steps.
+/// A question that a job asks a person in one of its journal entries.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
-    /// The pause; its id follows from the execution and the step ([`super::pause::id_in_job`]).
+    /// The id of the pause, derived from the execution and the journal entry ([`super::pause::id_in_job`]).
     pub pause: Arc<str>,
-    /// The step.
+    /// The key of the journal entry.
     pub step: Arc<str>,
-    /// What is asked.
     pub request: PauseRequest,
 }
 
-/// A workflow that a node calls: the run that is to be made, or that was made.
+/// A sub-workflow run that a node orders, or has ordered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// The run; its id follows from the step and its try ([`tidemill_base::ids::RunId::called_by`]).
+    /// The run. Its id is derived from the journal entry and its try ([`tidemill_base::ids::RunId::called_by`]).
     pub run: RunId,
     /// The app, by its id or its name.
     pub app: String,
-    /// What the run is given: an object with `inputs` and perhaps `files`. None when the worker has seen that it is ordered.
+    /// The run's input: an object with `inputs` and perhaps `files`. `None` when the worker knows that the run was
+    /// ordered before.
     pub given: Option<Stored>,
 }
 
 /// See [`Fact::CallEnded`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallEnded {
-    /// The frame of the node that waits for it.
+    /// The frame of the node that waits for the run.
     pub frame: FramePath,
-    /// That node.
     pub node: NodeIx,
-    /// The run that was called.
+    /// The sub-workflow run that has ended.
     pub run: RunId,
 }
 
 /// See [`Fact::ParentAsked`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParentAsked {
-    /// The frame of the node that has called the run that asks.
+    /// The frame of the node that called the sub-workflow run.
     pub frame: FramePath,
-    /// That node.
+    /// The node that called it.
     pub node: NodeId,
-    /// The run that asks.
+    /// The sub-workflow run that asks.
     pub child: RunId,
-    /// The execution that does.
+    /// The execution that asks; it belongs to the sub-workflow run, as do `child_frame` and `child_node`.
     pub execution: ExecutionId,
-    /// Its frame.
     pub child_frame: FramePath,
-    /// Its node.
     pub child_node: NodeId,
-    /// What is to change.
+    /// The wanted change.
     pub change: MessageChange,
 }
 
 /// See [`Fact::ParentAnswered`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParentAnswered {
-    /// The frame of the node that has asked.
+    /// The frame of the node that asked.
     pub frame: FramePath,
-    /// The node.
     pub node: NodeId,
-    /// The outputs that it makes of it; or the type and the text of the error.
+    /// The outputs of that node, or the type and the text of the error.
     pub answer: Result<NamedValues, (String, String)>,
 }
 
 /// See [`Fact::JobSucceeded`] and [`Fact::JobFailed`].
 #[derive(Debug, Clone)]
 pub struct JobDone {
-    /// Which job.
     pub job: JobRef,
     /// When the attempt began.
     pub started_at: Timestamp,
-    /// When it ended.
     pub finished_at: Timestamp,
-    /// What it brought.
+    /// The result of the attempt: outputs, failure, cost.
     pub record: Box<Record>,
-    /// How many bytes of which text this holder streamed.
+    /// The number of bytes that this holder streamed of each text.
     pub streamed: Vec<(Selector, u64)>,
 }
 
-/// See [`Fact::JobLost`]. Made by the shard's owner, who looks for such executions from time to time.
+/// See [`Fact::JobLost`]. The owner of the shard looks for such jobs from time to time, and creates this fact.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobLost {
-    /// The frame.
     pub frame: FramePath,
-    /// The node.
     pub node: NodeIx,
-    /// The entry that is gone.
+    /// The entry of the job that has vanished.
     pub entry: EntryId,
 }
 
-/// What a timer is for. Its text form is the member of the timers set.
+/// The purpose of a timer. Its text form is the member of the set of timers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// A failed node is to be tried again.
+    /// A failed node is due for its next attempt, or a parked job for the same one.
     Retry {
-        /// The frame.
         frame: FramePath,
-        /// The node.
         node: NodeIx,
-        /// The attempt that is to begin.
+        /// The attempt that begins then: the next one, or the present one of a parked job.
         attempt: u32,
     },
     /// A job has waited too long for a worker.
     Queue {
-        /// The frame.
         frame: FramePath,
-        /// The node.
         node: NodeIx,
         /// The attempt that waits.
         attempt: u32,
     },
-    /// An attempt runs for longer than it may, and its worker has not ended it.
+    /// An attempt runs longer than its limit, and its worker has not ended it.
     Execution {
-        /// The frame.
         frame: FramePath,
-        /// The node.
         node: NodeIx,
         /// The attempt that runs.
         attempt: u32,
     },
-    /// Nobody has answered in time; the node goes on without.
-    PauseExpires {
-        /// The pause.
-        pause: Arc<str>,
-    },
-    /// The longest time that any run may wait for a form is over; the run ends.
-    PauseLimit {
-        /// The pause.
-        pause: Arc<str>,
-    },
-    /// The run's time is over.
+    /// A pause was not answered in time. The node continues without an answer.
+    PauseExpires { pause: Arc<str> },
+    /// The time that a run may wait for forms has passed (`human_input_timeout_s`). The run is stopped.
+    PauseLimit { pause: Arc<str> },
+    /// The time limit of the run's work, or the run's deadline, has passed.
     RunDeadline,
 }
 
 /// See [`Fact::Stop`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
-    /// Why, for the record; Dify's default is `User requested abort`.
+    /// The reason, for the record. Dify's default is `User requested abort`.
     pub reason: Arc<str>,
 }
 
 /// See [`Fact::Pause`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PauseCommand {
-    /// Why; Dify's default is `User requested pause`.
+    /// Dify's default is `User requested pause`.
     pub reason: Arc<str>,
 }
 
 /// See [`Fact::Update`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdateVariables {
-    /// Node (or `conversation`, …), name, value.
+    /// (node, name, value); the node may also be `conversation` and the like.
     pub updates: Vec<(String, String, Stored)>,
     /// The command's key, for the record.
     pub key: Option<String>,
@@ -392,25 +351,23 @@ pub struct UpdateVariables {
 pub struct Answer {
     /// The pause that is answered.
     pub pause: Arc<str>,
-    /// What was said.
     pub said: Said,
 }
 
-/// An answer.
+/// The content of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Said {
-    /// That of a form.
+    /// The answer to a form.
     Form {
-        /// The chosen action.
         action: String,
-        /// The values of its fields.
+        /// The values of the form's fields.
         inputs: JsonMap,
     },
-    /// That of everything else.
+    /// The answer to any other kind of pause.
     Input(Json),
-    /// Nobody will answer: what was asked is called off.
+    /// The pause is cancelled: no answer will come.
     Cancel,
 }
 
-/// Text of one stored value, for facts that carry several.
+/// Stored values with their names.
 pub type NamedValues = Vec<(String, Stored)>;

@@ -1,5 +1,5 @@
-//! Frames: executions of a graph's body, with its nodes, edges and variables. The root is the run itself; items of iterations and
-//! rounds of loops have frames of their own below it, as long as they are open.
+//! Frames: executions of a body, with states of nodes and edges, and variables. The root frame belongs to the run
+//! itself; each open item of an iteration and each open round of a loop has a frame below it.
 
 use std::collections::btree_map::{self, BTreeMap};
 use std::collections::{BTreeSet, HashMap};
@@ -13,58 +13,56 @@ use tidemill_base::ids::{FramePath, NodeId};
 use tidemill_base::value::Stored;
 use tidemill_workflow::graph::{EdgeIx, Graph, NodeIx};
 
-/// Where an edge stands. Not written: it follows from the nodes.
+/// The state of an edge. Not stored, because it follows from the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EdgeState {
-    /// Its source has not decided.
+    /// Its source has not ended.
     #[default]
     Unknown,
-    /// Taken.
     Taken,
-    /// Skipped.
     Skipped,
 }
 
-/// How names are hashed that are looked up several times in each step.
+/// A fast hash for names that each step looks up several times.
 pub type Hashing = foldhash::fast::RandomState;
 
-/// One execution of a graph body.
+/// One execution of a body.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
-    /// One a node of the graph.
+    /// One state per node of the graph.
     pub nodes: Vec<NodeState>,
-    /// One an edge of the graph.
+    /// One state per edge of the graph.
     pub edges: Vec<EdgeState>,
-    /// What was written here, by node id (or `sys`, `env`, `conversation`), in order of writing. A loop's round writes
-    /// into the frame around the loop, so this is empty for it.
+    /// Variables that were written in this frame, by node id (or `sys`, `env`, `conversation`), in order of writing.
+    /// Empty for a round of a loop, which writes into the frame around the loop.
     pub variables: HashMap<NodeId, Vec<(String, Stored)>, Hashing>,
-    /// Variables of the frames around that an item must not see, since they were written after it was opened.
+    /// Variables of outer frames that an item must not see, because they were written after the item opened.
     pub hidden: BTreeSet<(NodeId, String)>,
-    /// When it was opened.
     pub opened_at: Timestamp,
-    /// Response nodes that have ended in here, in that order: they make the run's outputs.
+    /// Response nodes that have ended in this frame, in order of their ends. They make the outputs of the run.
     pub responded: Vec<Responder>,
-    /// The first failure in here that no strategy handled; the frame goes on as far as it can.
+    /// The first failure in this frame that no error strategy handled. The frame continues as far as it can.
     pub error: Option<Arc<str>>,
-    /// A `loop-end` of this round was reached.
+    /// True when a `loop-end` node has ended this round's loop.
     pub loop_end: bool,
     /// Conversation variables that an item wrote.
     pub conversation_written: BTreeSet<String>,
-    /// How many of its nodes have something to come. Not written: it follows from the nodes.
+    /// The number of open nodes. Not stored, because it follows from the nodes.
     pub open: usize,
 }
 
 /// A response node that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Responder {
-    /// One of the root frame: its values are in the pool.
+    /// A node of the root frame. Its outputs are variables.
     Root(NodeIx),
-    /// One of another frame, `<frame>/<node>`: its values are in [`RunState::nested`](super::run::RunState::nested).
+    /// A node of another frame, as `<frame>/<node>`. Its outputs are in
+    /// [`RunState::nested`](super::run::RunState::nested).
     Nested(Arc<str>),
 }
 
 impl Frame {
-    /// A frame in which nothing has happened.
+    /// Creates a frame in which nothing has happened.
     pub fn new(graph: &Graph) -> Self {
         Self {
             nodes: graph.nodes.iter().map(|_| NodeState::default()).collect(),
@@ -99,17 +97,17 @@ impl Frame {
             }
         }
     }
-    /// Reads a variable that was written here.
+    /// Reads a variable that was written in this frame.
     pub fn get(&self, node: &str, name: &str) -> Option<&Stored> {
         self.variables.get(node)?.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
-    /// What happened in here, closed frames within included.
+    /// The counters of this frame, closed frames within included.
     pub fn tally(&self) -> Tally {
         self.nodes.iter().fold(Tally::default(), |sum, node| sum.plus(&node.tally()))
     }
 }
 
-/// The open frames of a run by path. The root is always there; nearly all that happens is in it, so it is found without a
+/// The open frames of a run by path. The root frame always exists, and most access is to it, so it is found without a
 /// search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frames {
@@ -117,35 +115,35 @@ pub struct Frames {
     below: BTreeMap<FramePath, Frame>,
 }
 
-/// Where the root is.
+/// The path of the root frame.
 static ROOT: FramePath = FramePath::root();
 
 impl Frames {
-    /// The root alone.
+    /// Creates the set with the root frame only.
     pub(super) fn new(root: Frame) -> Self {
         Self { root, below: BTreeMap::new() }
     }
-    /// The root.
+    /// The root frame.
     pub fn root(&self) -> &Frame {
         &self.root
     }
-    /// The root.
+    /// The root frame.
     pub fn root_mut(&mut self) -> &mut Frame {
         &mut self.root
     }
-    /// A frame, if it is open.
+    /// Returns a frame, if it is open.
     pub fn get(&self, path: &FramePath) -> Option<&Frame> {
         if path.is_root() { Some(&self.root) } else { self.below.get(path) }
     }
-    /// A frame, if it is open.
+    /// Returns a frame, if it is open.
     pub fn get_mut(&mut self, path: &FramePath) -> Option<&mut Frame> {
         if path.is_root() { Some(&mut self.root) } else { self.below.get_mut(path) }
     }
-    /// Whether a frame is open.
+    /// True when the frame is open.
     pub fn contains_key(&self, path: &FramePath) -> bool {
         self.get(path).is_some()
     }
-    /// Puts a frame where it belongs; what was there is gone.
+    /// Inserts a frame, and replaces the one at the same path.
     pub(super) fn insert(&mut self, path: FramePath, frame: Frame) {
         if path.is_root() {
             self.root = frame;
@@ -153,40 +151,40 @@ impl Frames {
             self.below.insert(path, frame);
         }
     }
-    /// A frame, opened by `open` unless it is.
+    /// Returns a frame, and inserts the result of `open` first if there is none.
     pub fn get_or_insert_with(&mut self, path: FramePath, open: impl FnOnce() -> Frame) -> &mut Frame {
         if path.is_root() { &mut self.root } else { self.below.entry(path).or_insert_with(open) }
     }
-    /// Closes a frame below the root; the root stays.
+    /// Removes a frame below the root. The root frame is never removed.
     pub fn remove(&mut self, path: &FramePath) -> Option<Frame> {
         self.below.remove(path)
     }
-    /// Closes the frames below the root that `is_kept` does not hold of.
+    /// Removes the frames below the root for which `is_kept` is false.
     pub(super) fn retain(&mut self, mut is_kept: impl FnMut(&FramePath) -> bool) {
         self.below.retain(|path, _| is_kept(path));
     }
-    /// How many there are, the root among them.
+    /// The number of frames, the root included.
     #[expect(clippy::len_without_is_empty, reason = "the root is always there")]
     pub fn len(&self) -> usize {
         1 + self.below.len()
     }
-    /// Each with its path, the root first.
+    /// Iterates over paths and frames, the root first.
     pub fn iter(&self) -> Iter<'_> {
         once((&ROOT, &self.root)).chain(&self.below)
     }
-    /// Their paths, the root's first.
+    /// Iterates over the paths, the root first.
     pub fn keys(&self) -> impl Iterator<Item = &FramePath> {
         self.iter().map(|(path, _)| path)
     }
-    /// Each, the root first.
+    /// Iterates over the frames, the root first.
     pub fn values(&self) -> impl Iterator<Item = &Frame> {
         self.iter().map(|(_, frame)| frame)
     }
-    /// Each, the root first.
+    /// Iterates over the frames, the root first.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Frame> {
         once(&mut self.root).chain(self.below.values_mut())
     }
-    /// Each with its path, the root first.
+    /// Iterates over paths and frames, the root first.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&FramePath, &mut Frame)> {
         once((&ROOT, &mut self.root)).chain(&mut self.below)
     }
@@ -202,7 +200,7 @@ impl<'a> IntoIterator for &'a Frames {
     }
 }
 
-/// The edges of a frame, computed from its nodes: what a node decided is in its handle.
+/// Computes the edges of a frame from its nodes: the handle of a node shows which edges it took.
 pub fn derive_edges(graph: &Graph, nodes: &[NodeState]) -> Vec<EdgeState> {
     let mut edges = vec![EdgeState::Unknown; graph.edges.len()];
     for (state, node) in nodes.iter().zip(&graph.nodes) {
@@ -233,7 +231,7 @@ pub fn derive_edges(graph: &Graph, nodes: &[NodeState]) -> Vec<EdgeState> {
     edges
 }
 
-/// The edges that are taken, as a test for [`tidemill_workflow::graph::ResponseNode::is_reached`].
+/// Returns a test for taken edges, as [`tidemill_workflow::graph::ResponseNode::is_reached`] needs it.
 pub(super) fn taken(edges: &[EdgeState]) -> impl Fn(EdgeIx) -> bool + '_ {
     |edge| edges[edge.at()] == EdgeState::Taken
 }

@@ -1,5 +1,5 @@
-//! Questions to the user that a node of its own asks: told as they are asked, answered, called off or passed over; what
-//! follows from an answer is done in the step that takes it.
+//! The node `user-interaction`, which asks the user a question. Each change of the question emits an event, and the
+//! step that applies the answer also processes it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use tidemill_workflow::nodes::user_interaction::answer::{Asked, CANCELLED, PRESE
 use tidemill_workflow::nodes::user_interaction::{InteractionType, UserInteractionData};
 use tidemill_workflow::nodes::{NodeData, NodeResult, OnTimeout, PauseRequest, SOURCE_HANDLE};
 
-/// Ends the node at once where nobody is to be asked; else what is to be asked comes back.
+/// Ends the node at once if its request has a preset answer. Otherwise returns the request.
 pub(super) fn goes_on(
     cx: &mut Step<'_>,
     frame: &FramePath,
@@ -38,31 +38,31 @@ pub(super) fn goes_on(
     }
     let asked = Asked { id, request: &request, waited_ms: 0 };
     match check_input(&request, answer) {
-        Ok(answer) => take(cx, frame, node, asked, &answer),
+        Ok(answer) => process(cx, frame, node, asked, &answer),
         Err(wrong) => {
-            let message = format!("`user_input` is no answer: {wrong}");
+            let message = format!("`user_input` is not a valid answer: {wrong}");
             fail(cx, frame, node, id, NodeFailure::new("PauseInputInvalid", message));
         }
     }
     None
 }
 
-/// A question is open.
+/// Emits that a question is open.
 pub(super) fn asked(cx: &mut Step<'_>, id: &Arc<str>) {
     let Some(pause) = cx.run.pauses.get(id).cloned() else { return };
     let graph = cx.run.graph.clone();
     if let Some(data) = data_of(&graph.node(pause.node).data) {
-        let told = requested(data, id, &pause.request);
-        tell(cx, &pause.frame, pause.node, StepEvent::UserInteractionRequested, told);
+        let fields = requested(data, id, &pause.request);
+        tell(cx, &pause.frame, pause.node, StepEvent::UserInteractionRequested, fields);
         cx.close_entry();
     }
 }
 
-/// Somebody has answered.
+/// Applies an answer.
 pub(super) fn answered(cx: &mut Step<'_>, pause: &Pause, answer: &Json) {
-    // It was checked when it was taken; one that was put there by hand may be anything.
+    // The API has checked the answer, but one that was written into Redis by hand may be anything.
     match check_input(&pause.request, answer.clone()) {
-        Ok(answer) => taken(cx, pause, &answer, false),
+        Ok(answer) => respond(cx, pause, &answer, false),
         Err(wrong) => {
             let failure = NodeFailure::new("PauseInputInvalid", wrong.to_string());
             fail(cx, &pause.frame, pause.node, &pause.id, failure);
@@ -70,14 +70,14 @@ pub(super) fn answered(cx: &mut Step<'_>, pause: &Pause, answer: &Json) {
     }
 }
 
-/// Nobody has answered in time.
+/// Applies the expiry of a question: its default answer, its branch for that, or a failure.
 pub(super) fn expired(cx: &mut Step<'_>, pause: &Pause) {
     let reason = timed_out(pause.request.timeout_ms.unwrap_or_default());
     let graph = cx.run.graph.clone();
     let data = data_of(&graph.node(pause.node).data);
     match (pause.request.on_timeout, data) {
         (OnTimeout::Default, _) => match check_input(&pause.request, pause.request.defaults.clone()) {
-            Ok(answer) => taken(cx, pause, &answer, true),
+            Ok(answer) => respond(cx, pause, &answer, true),
             Err(wrong) => {
                 let failure = NodeFailure::new("PauseInputInvalid", wrong.to_string());
                 fail(cx, &pause.frame, pause.node, &pause.id, failure);
@@ -95,29 +95,29 @@ pub(super) fn expired(cx: &mut Step<'_>, pause: &Pause) {
     }
 }
 
-/// Whoever was asked wants no more of it: that ends the run.
+/// Stops the run, because the question was cancelled.
 pub(super) fn called_off(cx: &mut Step<'_>, pause: &Pause) {
     tell_failed(cx, &pause.frame, pause.node, &pause.id, CANCELLED);
     end_of_run::abort(cx, CANCELLED);
 }
 
-fn taken(cx: &mut Step<'_>, pause: &Pause, answer: &Json, by_timeout: bool) {
-    let mut told = about(&pause.id);
-    told.insert("input_data".into(), answer.clone());
+fn respond(cx: &mut Step<'_>, pause: &Pause, answer: &Json, by_timeout: bool) {
+    let mut fields = about(&pause.id);
+    fields.insert("input_data".into(), answer.clone());
     if by_timeout {
-        told.insert("by_timeout".into(), true.into());
+        fields.insert("by_timeout".into(), true.into());
     }
-    tell(cx, &pause.frame, pause.node, StepEvent::UserInteractionResponded, told);
+    tell(cx, &pause.frame, pause.node, StepEvent::UserInteractionResponded, fields);
     let asked = asked_by(cx, pause);
-    take(cx, &pause.frame, pause.node, asked, answer);
+    process(cx, &pause.frame, pause.node, asked, answer);
 }
 
-/// Does what follows from an answer, and ends the node.
-fn take(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, asked: Asked<'_>, answer: &Json) {
+/// Processes an answer and ends the node.
+fn process(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, asked: Asked<'_>, answer: &Json) {
     let graph = cx.run.graph.clone();
     let spec = graph.node(node);
     let Some(data) = data_of(&spec.data) else {
-        let message = format!("node {} asks nothing of this kind", spec.id);
+        let message = format!("node {} does not ask questions of this kind", spec.id);
         return fail(cx, frame, node, asked.id, NodeFailure::new(EngineErrorType::Engine.name(), message));
     };
     let loop_id = spec.loop_id.map(|at| graph.node(at).id.as_str());
@@ -125,10 +125,10 @@ fn take(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, asked: Asked<'_>, an
         Ok(effects) => effects,
         Err(failure) => return fail(cx, frame, node, asked.id, failure),
     };
-    let mut told = about(asked.id);
-    told.insert("operation_type".into(), data.operation().into());
-    told.insert("results".into(), results(&effects));
-    tell(cx, frame, node, StepEvent::UserInteractionProcessed, told);
+    let mut fields = about(asked.id);
+    fields.insert("operation_type".into(), data.operation().into());
+    fields.insert("results".into(), results(&effects));
+    tell(cx, frame, node, StepEvent::UserInteractionProcessed, fields);
     let result = data.answered(asked, answer, effects);
     end(cx, frame, node, result);
 }
@@ -149,9 +149,9 @@ fn fail(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, id: &str, failure: N
 }
 
 fn tell_failed(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, id: &str, reason: &str) {
-    let mut told = about(id);
-    told.insert("reason".into(), reason.into());
-    tell(cx, frame, node, StepEvent::UserInteractionFailed, told);
+    let mut fields = about(id);
+    fields.insert("reason".into(), reason.into());
+    tell(cx, frame, node, StepEvent::UserInteractionFailed, fields);
 }
 
 fn tell(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, what: StepEvent, data: JsonMap) {
@@ -164,14 +164,14 @@ fn about(id: &str) -> JsonMap {
 }
 
 fn requested(data: &UserInteractionData, id: &str, request: &PauseRequest) -> JsonMap {
-    let mut told = about(id);
-    told.insert("operation_type".into(), data.operation().into());
-    told.insert("interaction_type".into(), data.interaction.name().into());
-    told.insert("prompt".into(), request.content.as_str().into());
-    told.insert("timeout".into(), request.timeout_ms.into());
+    let mut fields = about(id);
+    fields.insert("operation_type".into(), data.operation().into());
+    fields.insert("interaction_type".into(), data.interaction.name().into());
+    fields.insert("prompt".into(), request.content.as_str().into());
+    fields.insert("timeout".into(), request.timeout_ms.into());
     let context = json!({"options": request.options, "schema": request.schema, "defaults": request.defaults});
-    told.insert("context_data".into(), context);
-    told
+    fields.insert("context_data".into(), context);
+    fields
 }
 
 fn asked_by<'a>(cx: &Step<'_>, pause: &'a Pause) -> Asked<'a> {

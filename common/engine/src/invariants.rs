@@ -1,5 +1,5 @@
-//! What is always true of a run, each with its number: used by assertions in debug builds, by property tests and by
-//! the simulator.
+//! Invariants of the state of a run, each with an id. They are checked by assertions in debug builds, by property tests
+//! and by the simulator.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use tidemill_base::ids::FramePath;
 use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::nodes::Phase;
 
-/// An invariant: its id, what it says, and the test.
+/// An invariant: its id, its text, and its test.
 pub struct Invariant {
-    /// For searching.
+    /// `INV-<n>`, for searching.
     pub id: &'static str,
-    /// In words.
+    /// The invariant in words.
     pub says: &'static str,
     holds: fn(&RunState) -> bool,
 }
@@ -23,7 +23,7 @@ pub struct Invariant {
 pub const INVARIANTS: &[Invariant] = &[
     Invariant {
         id: "INV-1",
-        says: "a job's entry is known exactly while its node is queued or running on a worker, and never of a child",
+        says: "a node has the entry of a job exactly while it is queued or running, and a child node never has one",
         holds: jobs_are_known,
     },
     Invariant { id: "INV-2", says: "the state of every edge follows from the nodes", holds: edges_follow },
@@ -32,26 +32,26 @@ pub const INVARIANTS: &[Invariant] = &[
         says: "the ready queue holds exactly the nodes that are ready",
         holds: ready_is_exact,
     },
-    Invariant { id: "INV-4", says: "a run that is over has nothing open", holds: over_is_over },
-    Invariant { id: "INV-5", says: "a running run has something open", holds: running_is_busy },
+    Invariant { id: "INV-4", says: "a run that has ended has nothing open", holds: ended_has_nothing_open },
+    Invariant { id: "INV-5", says: "a running run has an open node", holds: running_is_busy },
     Invariant {
         id: "INV-6",
-        says: "a node that began has a taken edge to it, or is the root",
+        says: "a node that has begun is the start node or has a taken edge to it",
         holds: began_after_upstream,
     },
     Invariant {
         id: "INV-7",
-        says: "a text that is being told holds nothing back once its cursor has reached it",
-        holds: told_is_not_held,
+        says: "a text that the response cursor has reached holds no chunks back",
+        holds: reached_text_is_not_held,
     },
     Invariant {
         id: "INV-8",
-        says: "the counters of the run and of its frames are what a count finds",
+        says: "the counters of the run and of its frames equal a new count",
         holds: counters_are_right,
     },
     Invariant {
         id: "INV-9",
-        says: "every open frame below the root is one that its container has opened and not closed",
+        says: "every open frame below the root was opened by its container and not closed",
         holds: frames_have_containers,
     },
     Invariant {
@@ -59,25 +59,25 @@ pub const INVARIANTS: &[Invariant] = &[
         says: "a node waits for an answer exactly while a pending pause names it",
         holds: waits_are_pauses,
     },
-    Invariant { id: "INV-11", says: "a paused run has no job", holds: paused_is_still },
+    Invariant { id: "INV-11", says: "a paused run has no job", holds: paused_has_no_job },
     Invariant {
         id: "INV-12",
-        says: "what a container was given is known exactly from its opening to its end, and what its closed frames left too",
+        says: "the state has an open container from its opening to its end, with a result of each closed frame",
         holds: containers_are_known,
     },
     Invariant {
         id: "INV-13",
-        says: "a node that runs inside another is open only while that one is",
+        says: "a child node is open only while its parent is open",
         holds: children_have_parents,
     },
     Invariant {
         id: "INV-14",
-        says: "a node whose end is still to be told to its hooks is ready for that, or has a job",
-        holds: ends_are_to_be_told,
+        says: "a node whose end waits for its hooks is ready or has a job",
+        holds: ends_wait_for_hooks,
     },
 ];
 
-/// The ids of the invariants that do not hold.
+/// Returns the ids of the invariants that do not hold.
 pub fn broken(run: &RunState) -> Vec<&'static str> {
     INVARIANTS.iter().filter(|i| !(i.holds)(run)).map(|i| i.id).collect()
 }
@@ -90,7 +90,7 @@ fn jobs_are_known(run: &RunState) -> bool {
 }
 
 fn edges_follow(run: &RunState) -> bool {
-    // A run that failed or was stopped may have ended between a node's end and its edges.
+    // A run that failed or was stopped may have ended after a node's end and before its edges were decided.
     run.status.is_over() || run.frames.values().all(|f| f.edges == derive_edges(&run.graph, &f.nodes))
 }
 
@@ -100,7 +100,7 @@ fn ready_is_exact(run: &RunState) -> bool {
         && run.ready.iter().all(|(f, n)| run.node(f, *n).is_some_and(|n| n.status == NodeStatus::Ready))
 }
 
-fn over_is_over(run: &RunState) -> bool {
+fn ended_has_nothing_open(run: &RunState) -> bool {
     !run.status.is_over() || !run.is_busy()
 }
 
@@ -119,7 +119,7 @@ fn began_after_upstream(run: &RunState) -> bool {
     })
 }
 
-fn told_is_not_held(run: &RunState) -> bool {
+fn reached_text_is_not_held(run: &RunState) -> bool {
     let active = run.response.reached.get(run.response.done);
     let Some(tidemill_workflow::graph::TemplatePart::Variable(selector)) =
         active.and_then(|a| run.graph.responses[*a].template.get(run.response.at))
@@ -129,12 +129,12 @@ fn told_is_not_held(run: &RunState) -> bool {
     run.response.streams.get(&super::response::stream_key(selector)).is_none_or(|s| s.held.is_empty())
 }
 
-/// The nodes of a frame with their places.
+/// Iterates over the nodes of a frame with their indexes.
 fn places(frame: &Frame) -> impl Iterator<Item = (NodeIx, &NodeState)> {
     frame.nodes.iter().enumerate().map(|(at, node)| (NodeIx(u32::try_from(at).unwrap_or(u32::MAX)), node))
 }
 
-/// All nodes of a run for which something holds, by frame and place.
+/// Finds all nodes of a run that pass the test.
 fn nodes(run: &RunState, test: impl Fn(&NodeState) -> bool) -> BTreeSet<(FramePath, NodeIx)> {
     let of_frame = |(path, frame): (&FramePath, &Frame)| {
         let found = places(frame).filter(|(_, node)| test(node)).map(|(ix, _)| (path.clone(), ix));
@@ -149,7 +149,7 @@ fn counters_are_right(run: &RunState) -> bool {
 }
 
 fn frames_have_containers(run: &RunState) -> bool {
-    // What was open when a run ended stays as it was.
+    // The frames that were open when a run ended stay in its state.
     if run.status.is_over() {
         return true;
     }
@@ -174,13 +174,13 @@ fn waits_are_pauses(run: &RunState) -> bool {
         && named == nodes(run, |node| node.status == NodeStatus::Waiting)
 }
 
-fn paused_is_still(run: &RunState) -> bool {
+fn paused_has_no_job(run: &RunState) -> bool {
     run.status != RunStatus::Paused
         || run.frames.values().flat_map(|frame| &frame.nodes).all(|n| n.job.is_none())
 }
 
 fn containers_are_known(run: &RunState) -> bool {
-    // Before it is opened, a container has no more than the part that a worker is to evaluate for that.
+    // Before it is opened, a container has only the phase for which a worker opens it.
     let is_opened = |node: &NodeState| node.body.as_ref().is_some_and(|body| body.phase != Some(Phase::Open));
     let known: BTreeSet<_> = run.containers.keys().cloned().collect();
     run.status.is_over()
@@ -191,7 +191,7 @@ fn containers_are_known(run: &RunState) -> bool {
             })
 }
 
-fn ends_are_to_be_told(run: &RunState) -> bool {
+fn ends_wait_for_hooks(run: &RunState) -> bool {
     let nodes = run.frames.values().flat_map(|frame| &frame.nodes);
     nodes
         .filter(|node| node.ended.is_some())

@@ -1,6 +1,6 @@
-//! Hooks behind the end of a node that came to it in nobody's hands: an answer was given, or none came in time, or whoever
-//! had the node is gone. What hooks say is filled in by workers, who have large values and know what is secret; so the
-//! node's job is handed out once more, with what came of it, and the end counts when that is done.
+//! Runs the hooks after the end of a node that ended while no worker held its job: a pause was answered or expired, or
+//! the worker was lost. Only workers can fill in the texts of hooks, because they load large values and know the
+//! secrets. So the node gets one more job, for its hooks only, and the end counts when that job is done.
 
 use super::pool::Pool;
 use super::records::Record;
@@ -13,37 +13,37 @@ use tidemill_workflow::graph::{Node, NodeIx};
 use tidemill_workflow::nodes::SOURCE_HANDLE;
 use tidemill_workflow::nodes::hooks::{HOOK_ERROR, HookType};
 
-/// The node has come to its end here, well or not.
+/// Ends a node in a step: at once if it has no hooks after its end, otherwise after a job that runs them.
 pub(super) fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut ended: Ended) {
     if !has_hooks(cx, node) {
         let now = cx.at.now;
-        return settled(cx, frame, node, now, ended);
+        return apply(cx, frame, node, now, ended);
     }
-    // As it will be read: this handle is not written.
+    // The default handle is not stored, so clear it: the state must equal what a new owner loads.
     if ended.record.handle == SOURCE_HANDLE {
         ended.record.handle.clear();
     }
     let attempt = cx.run.node(frame, node).map_or(1, |state| state.attempt);
     timeouts::over(cx, frame, node, attempt);
     if ended.failed {
-        // Nobody waits for what it has called any more.
+        // The node no longer waits for the sub-workflow run that it has called.
         calls::over(cx, frame, node);
     }
     cx.update(frame, node, |state| {
         state.job = None;
         state.parked = None;
-        // Under a new entry deliveries are counted anew.
+        // Under a new entry, deliveries are counted from the beginning.
         state.delivery = 0;
         state.ended = Some(Box::new(ended));
     });
     drive::make_ready(cx, frame, node);
 }
 
-/// What the record of a node shows whose hooks nobody could tell: why.
-const NOT_TOLD: &str = "hooks_not_told";
+/// The field of a record that says why the hooks of the node did not run.
+const NOT_RUN: &str = "hooks_not_told";
 
-/// The values that such a job carries: what its hooks mention, also of nodes inside this one, whose outputs are known by now;
-/// and the secrets that the node was given, so that none of them is told.
+/// Collects the values for a job of hooks: the variables that the hooks mention, also those of child nodes, whose
+/// outputs exist by now; and the secrets that the node mentions, so that the worker can mask them.
 pub(super) fn inputs(pool: &Pool<'_>, spec: &Node) -> Vec<(String, String, Stored)> {
     let wanted = spec.work.as_deref().map(|work| work.hooks.late_mentions()).unwrap_or_default();
     let mut inputs: Vec<(String, String, Stored)> = Vec::new();
@@ -64,7 +64,7 @@ fn has_hooks(cx: &Step<'_>, node: NodeIx) -> bool {
     work.is_some_and(|work| work.hooks.has(HookType::After))
 }
 
-/// The end that a node had come to when its job was handed out, if it was handed out for its hooks alone.
+/// Takes the stored end out of a node's state, if its job was for hooks only.
 pub(super) fn take(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> Option<Ended> {
     let attempt = cx.run.node(frame, node).filter(|state| state.ended.is_some())?.attempt;
     timeouts::over(cx, frame, node, attempt);
@@ -73,20 +73,20 @@ pub(super) fn take(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> Option
     ended.map(|ended| *ended)
 }
 
-/// The hooks were told.
+/// Applies the end of a node after its hooks have run.
 pub(super) fn told(
     cx: &mut Step<'_>,
     (frame, node): (&FramePath, NodeIx),
     at: Timestamp,
     mut ended: Ended,
-    told: Box<Record>,
+    hooks: Box<Record>,
 ) {
-    ended.record.process_data.extend(told.process_data);
-    settled(cx, frame, node, at, ended);
+    ended.record.process_data.extend(hooks.process_data);
+    apply(cx, frame, node, at, ended);
 }
 
-/// A hook failed: that is the node's failure, unless it has one of its own. Where nobody could tell them the end stands, with
-/// a note in its record.
+/// Applies the end of a node after the job of its hooks has failed. A failed hook fails the node, unless the node has
+/// failed itself. If the hooks could not run at all, the end stays as it was, and its record has a note.
 pub(super) fn failed(
     cx: &mut Step<'_>,
     (frame, node): (&FramePath, NodeIx),
@@ -100,17 +100,17 @@ pub(super) fn failed(
             (failure.inputs, failure.usage) = (record.inputs, record.usage);
             settle::failed(cx, frame, node, at, failure);
         }
-        mut kept => {
+        mut ended => {
             if !is_of_hook {
-                let why = Stored::Inline(Segment::string(failure.error));
-                kept.record.process_data.push((NOT_TOLD.into(), why));
+                let reason = Stored::Inline(Segment::string(failure.error));
+                ended.record.process_data.push((NOT_RUN.into(), reason));
             }
-            settled(cx, frame, node, at, kept);
+            apply(cx, frame, node, at, ended);
         }
     }
 }
 
-fn settled(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, at: Timestamp, ended: Ended) {
+fn apply(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, at: Timestamp, ended: Ended) {
     match ended {
         Ended { failed: true, record } => settle::failed(cx, frame, node, at, record),
         Ended { failed: false, record } => settle::succeeded(cx, frame, node, at, record),

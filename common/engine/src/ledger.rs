@@ -1,5 +1,5 @@
-//! The ledger of a run: what each model call cost, under a key that only one call has, so that nothing is counted twice.
-//! Totals follow from the nodes; the ledger is for whoever wants to know what they are made of.
+//! The ledger of a run: the cost of each model call, under a key that is unique to the call, so that no call is counted
+//! twice. The totals of a run come from its nodes; the ledger lists the single calls.
 
 use serde_json::{Value as Json, json};
 
@@ -13,24 +13,24 @@ use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::nodes::llm::ModelConfig;
 use tidemill_workflow::nodes::{NodeData, NodeKind, Usage, WASTED};
 
-/// The step of a node whose one call is the node itself.
+/// The first part of the key of a call by a node that keeps no journal.
 const CALL: &str = "call";
 
-/// Who spent it.
+/// The spender of a charge.
 #[derive(Clone, Copy)]
 pub(super) enum By<'a> {
-    /// A model, by its provider and its name.
+    /// A model, as (provider, name).
     Model(&'a str, &'a str),
-    /// A model whose reply was of no use.
-    InVain(&'a str, &'a str),
-    /// A run that was called: its own ledger says how.
+    /// A model whose reply was wasted, as (provider, name).
+    Wasted(&'a str, &'a str),
+    /// A sub-workflow run, whose own ledger has the single calls.
     Run(RunId),
-    /// Whatever a tool had done.
+    /// A tool, whose model calls are not known.
     Others,
 }
 
 impl<'a> By<'a> {
-    /// As a step tells it: a run, else a model; of neither, a tool.
+    /// Finds the spender of a charge: a run if there is one, else a model if it has a name, else a tool.
     pub(super) fn of(run: Option<RunId>, provider: &'a str, model: &'a str) -> Self {
         match run {
             Some(run) => Self::Run(run),
@@ -40,7 +40,7 @@ impl<'a> By<'a> {
     }
 }
 
-/// Notes a call: `key` is the step and its try, `llm:2/1`.
+/// Adds a call to the ledger. `key` is the journal entry and its try, such as `llm:2/1`.
 pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str, usage: &Usage, by: By<'_>) {
     let execution = cx.execution(frame, node);
     let mut entry = json!({
@@ -56,20 +56,20 @@ pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str
         entry["estimated"] = true.into();
     }
     if let Some(of) = usage.record.get(WASTED).and_then(Json::as_object) {
-        // By a run that was called, which has told its key and its models of it.
+        // By a sub-workflow run, which has counted it for the API key and the models already.
         let wasted = Usage::from_record(of.clone());
         entry["wasted_tokens"] = wasted.total_tokens.into();
         entry["wasted_price"] = wasted.total_price.as_str().into();
         waste(cx, &wasted);
     }
-    if let By::InVain(..) = by {
+    if let By::Wasted(..) = by {
         entry["wasted"] = true.into();
     }
-    if usage.total_tokens == 0 || matches!(by, By::InVain(..)) {
+    if usage.total_tokens == 0 || matches!(by, By::Wasted(..)) {
         waste(cx, usage);
     }
     match by {
-        By::Model(provider, model) | By::InVain(provider, model) => {
+        By::Model(provider, model) | By::Wasted(provider, model) => {
             entry["provider"] = provider.into();
             entry["model"] = model.into();
             cx.out.spent.push(Spending {
@@ -88,22 +88,22 @@ pub(super) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str
     cx.out.ledger.push((format!("{execution}/{key}"), entry.to_string()));
 }
 
-/// Counts what no total has: of calls that count nothing, that there is an entry.
+/// Adds to the cost of wasted replies. Adding zero notes that the ledger has an entry that is in no total.
 fn waste(cx: &mut Step<'_>, usage: &Usage) {
     let so_far = cx.run.control.wasted.take().unwrap_or_default();
     cx.run.control.wasted = Some(Box::new(so_far.plus(&Spent::of(Some(usage)))));
     cx.out.control = true;
 }
 
-/// Notes a reply that was of no use to the attempt with this number, if there was one.
+/// Adds the wasted reply of an attempt, if there was one.
 pub(super) fn note_wasted(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, number: u32, record: &Record) {
     if let Some(wasted) = &record.wasted {
-        let by = By::InVain(&wasted.provider, &wasted.model);
+        let by = By::Wasted(&wasted.provider, &wasted.model);
         note(cx, frame, node, &format!("wasted/{number}"), &wasted.usage, by);
     }
 }
 
-/// The one model that a node of this configuration asks.
+/// Returns the model in the configuration of a node that asks exactly one.
 fn configured(data: &NodeData) -> Option<&ModelConfig> {
     if let NodeData::Llm(data) = data {
         return Some(&data.model);
@@ -114,7 +114,7 @@ fn configured(data: &NodeData) -> Option<&ModelConfig> {
     if let NodeData::ParameterExtractor(data) = data { Some(&data.model) } else { None }
 }
 
-/// Notes what an attempt cost that told of no steps; nothing for one without a model.
+/// Adds the cost of an attempt, unless its journal entries have charged it.
 pub(super) fn note_attempt(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) {
     if record.usage.is_none() && record.wasted.is_none() {
         return;
@@ -126,7 +126,7 @@ pub(super) fn note_attempt(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, r
     note_whole(cx, frame, node, number, record, usage);
 }
 
-/// Notes what a try cost as a whole.
+/// Adds the cost of an attempt, or of a try of a child, as one call.
 pub(super) fn note_whole(
     cx: &mut Step<'_>,
     frame: &FramePath,
@@ -144,12 +144,12 @@ pub(super) fn note_whole(
         }
     };
     let (mut provider, mut model) = (text("model_provider"), text("model_name"));
-    // A failed attempt shows less of itself; what it asked is known all the same.
+    // The record of a failed attempt may not name the model, but the configuration does.
     if let Some(config) = configured(&cx.run.graph.node(node).data).filter(|_| model.is_empty()) {
         provider.clone_from(&config.provider);
         model.clone_from(&config.name);
     }
-    // A tool asks no model by itself.
+    // A tool node itself asks no model.
     let is_tool = cx.run.graph.node(node).kind == NodeKind::Tool;
     let by = if is_tool { By::Others } else { By::Model(&provider, &model) };
     note(cx, frame, node, &key, usage, by);

@@ -1,7 +1,8 @@
-//! The engine: one pure machine. A fact goes in, the state moves, and out comes what must be written, told and done.
+//! The engine: a pure state machine. [`step`] applies one fact to the state of a run, and returns what has to be
+//! written, emitted and done next.
 //!
-//! [`step`] reads no clock, draws no randomness and waits for nothing; the same state, fact and moment always give
-//! the same result. Whoever calls it commits the result, or throws the state away and loads it again.
+//! A step reads no clock, draws no randomness and waits for nothing: the same state, fact and moment always give the
+//! same result. The caller commits the changes. If it cannot, it drops the state and loads it again.
 
 pub mod backoff;
 pub mod body;
@@ -73,31 +74,29 @@ use events::{About, Event, EventKind};
 pub use fact::Fact;
 pub use run::{RunState, RunStatus};
 
-/// When and as part of which commit a step happens.
+/// The time of a step, and its place in a commit.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
-    /// The time.
     pub now: Timestamp,
     /// The number of the commit that will write the step.
     pub commit: u64,
-    /// How many jobs that commit holds already: the next one's entry is `<commit>-<jobs>`.
+    /// The number of jobs that the commit holds already: the entry of the next one is `<commit>-<jobs>`.
     pub jobs: u64,
 }
 
-/// Feeds one fact to a run. A fact that means nothing any more changes nothing; of a run that is over that is each, but for what
-/// model calls have cost.
+/// Applies one fact to a run. Stale facts change nothing. After a run has ended, only the cost of model calls is still
+/// recorded.
 ///
-/// The state moves in place: if the changes cannot be committed it must be thrown away.
+/// The state is changed in place. If the changes cannot be committed, the caller must drop it.
 pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
     let mut changes = Changes::default();
     step_into(run, fact, at, &mut changes);
     changes
 }
 
-/// The same for whoever makes many steps: the changes go where there is room from others, which must have been
-/// [cleared](Changes::clear).
+/// Applies one fact like [`step`], but reuses the buffers in `changes`, which must be [cleared](Changes::clear).
 pub fn step_into(run: &mut RunState, fact: Fact, at: Moment, changes: &mut Changes) {
-    debug_assert!(changes.is_cleared(), "other changes are still there");
+    debug_assert!(changes.is_cleared(), "the changes are not cleared");
     let mut cx = Step { run, at, out: changes };
     if cx.run.status.is_over() {
         return charges::behind_the_end(&mut cx, fact);
@@ -128,13 +127,13 @@ pub fn step_into(run: &mut RunState, fact: Fact, at: Moment, changes: &mut Chang
         Fact::Import(it) => on_import::step(&mut cx, *it),
     }
     cx.close_entry();
-    // What a bound has left over waits in the graph's order: the one that a run has after it was loaded. So what
-    // happens next does not depend on who owns the run.
+    // Nodes that a limit left in the queue are sorted into the graph's order, which is also the order after loading. So
+    // the next step does not depend on whether another owner has loaded the run in between.
     cx.run.ready.make_contiguous().sort_unstable();
     debug_assert_eq!(invariants::broken(cx.run), Vec::<&str>::new());
 }
 
-/// What a pure node may do within a step; above it, it goes to a worker.
+/// Limits for a pure node that is evaluated in a step. A node that exceeds them gets a job instead.
 pub const fn step_limits(options: &run::RunOptions) -> EvaluationLimits {
     EvaluationLimits {
         undefined: options.template_undefined,
@@ -144,7 +143,7 @@ pub const fn step_limits(options: &run::RunOptions) -> EvaluationLimits {
     }
 }
 
-/// A step under way: the state, the moment, and what has been ordered so far.
+/// A step in progress: the state, the moment, and the changes so far.
 struct Step<'a> {
     run: &'a mut RunState,
     at: Moment,
@@ -152,13 +151,13 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Tells something.
+    /// Emits an event.
     fn tell(&mut self, kind: EventKind) {
         self.run.seq += 1;
         self.out.entries.tell(Event { seq: self.run.seq, at: self.at.now, kind });
     }
 
-    /// What was told since the last call becomes one entry.
+    /// Makes one entry from the events since the last call.
     fn close_entry(&mut self) {
         self.out.entries.close();
     }
@@ -177,13 +176,13 @@ impl Step<'_> {
         execution
     }
 
-    /// Changes the state of a node. It will be written, and the counters follow.
+    /// Changes the state of a node, notes that it has to be written, and adjusts the counters.
     fn update(&mut self, frame: &FramePath, node: NodeIx, change: impl FnOnce(&mut run::NodeState)) {
         let mut change = Some(change);
         self.update_by(frame, node, &mut |state| change.take().into_iter().for_each(|change| change(state)));
     }
 
-    /// The same. Of each kind of change [`Self::update`] is made anew; all that they have in common is this one.
+    /// The part of [`Self::update`] that is not generic, so that it is compiled only once.
     fn update_by(&mut self, frame: &FramePath, node: NodeIx, change: &mut dyn FnMut(&mut run::NodeState)) {
         let counts = self.run.failures_count(frame);
         let Some(open) = self.run.frames.get_mut(frame) else { return };
@@ -196,7 +195,7 @@ impl Step<'_> {
         self.out.nodes.insert_with(order, || (frame.clone(), node));
     }
 
-    /// Changes what is known of an open frame below the root; it will be written.
+    /// Returns an open frame for a change. A frame below the root is noted as to be written.
     fn frame_mut(&mut self, path: &FramePath) -> Option<&mut run::Frame> {
         let frame = self.run.frames.get_mut(path)?;
         if !path.is_root() {

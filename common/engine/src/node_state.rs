@@ -1,4 +1,4 @@
-//! Where a node of a run stands, and what it has come to so far.
+//! The state of one node in one frame.
 
 use std::sync::Arc;
 
@@ -8,38 +8,37 @@ use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{EntryId, RunId};
 use tidemill_workflow::nodes::Phase;
 
-/// Where a node stands.
+/// The status of a node; docs/lifecycle.md has the diagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum NodeStatus {
-    /// Not every edge to it is decided.
+    /// Some edge to it is not decided. Never stored.
     #[default]
     Unknown,
-    /// May run; the step or the run's bound on jobs has not reached it.
+    /// It may run, but has no job yet.
     Ready,
     /// Its job waits for a worker.
     Queued,
-    /// A worker has told that it is at it.
+    /// A worker has reported that it executes the job.
     Running,
-    /// Failed, and waits for its next attempt; or its job is parked.
+    /// It failed and waits for its next attempt, or its job is parked.
     Retrying,
-    /// A container whose frames are open.
+    /// A container with open frames.
     Body,
-    /// Waits for somebody's answer.
+    /// Waits for an answer.
     Waiting,
-    /// Ended well.
     Succeeded,
-    /// Failed for good.
+    /// Failed permanently.
     Failed,
-    /// Failed, and its error strategy went on.
+    /// Failed, and its error strategy continued.
     Exception,
     /// No edge to it was taken.
     Skipped,
-    /// The run ended before it did.
+    /// The run ended before the node did.
     Stopped,
 }
 
 impl NodeStatus {
-    /// Every status but `Unknown`, which is never written.
+    /// All statuses but `Unknown`, which is never stored.
     pub const WRITTEN: [Self; 11] = [
         Self::Ready,
         Self::Queued,
@@ -53,7 +52,7 @@ impl NodeStatus {
         Self::Skipped,
         Self::Stopped,
     ];
-    /// The word for it.
+    /// The name of the status on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -70,11 +69,11 @@ impl NodeStatus {
             Self::Stopped => "stopped",
         }
     }
-    /// The status of a word.
+    /// Returns the status with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::WRITTEN.into_iter().find(|s| s.name() == name)
     }
-    /// True while something is still to come of it.
+    /// True while the node may still run, runs or waits: the run cannot end before it.
     pub const fn is_open(self) -> bool {
         match self {
             Self::Ready | Self::Queued | Self::Running | Self::Retrying | Self::Body | Self::Waiting => true,
@@ -86,7 +85,7 @@ impl NodeStatus {
             | Self::Stopped => false,
         }
     }
-    /// True while a job of it lies in a queue or with a worker.
+    /// True while the node has a job in a queue or with a worker.
     pub const fn has_job(self) -> bool {
         match self {
             Self::Queued | Self::Running => true,
@@ -104,73 +103,68 @@ impl NodeStatus {
     }
 }
 
-/// One node in one frame.
+/// The state of one node in one frame.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NodeState {
-    /// Where it stands.
     pub status: NodeStatus,
-    /// The attempt that runs or ran last, from 1; 0 before the first.
+    /// The present or last attempt, from 1; 0 before the first.
     pub attempt: u32,
-    /// The entry of its job, while it has one.
+    /// The entry of the job, while there is one.
     pub job: Option<EntryId>,
-    /// The newest delivery that was heard of, within the attempt.
+    /// The newest delivery of the job that the engine knows.
     pub delivery: u32,
-    /// When the first attempt began, once it was told.
+    /// The start of the first attempt, once its event was emitted.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
     pub finished_at: Option<Timestamp>,
-    /// The handle it left by, when it is not `source`.
+    /// The handle of the end, if it is not `source`.
     pub handle: Option<Arc<str>>,
-    /// The failure's text, for a failed one.
+    /// The text of the failure.
     pub error: Option<Arc<str>>,
-    /// Attempts that failed.
+    /// The number of failed attempts.
     pub failures: u32,
-    /// What its model calls cost, all attempts.
+    /// The cost of model calls in all attempts.
     pub spent: Spent,
-    /// The part of that which steps of the present execution have told already; its end does not count it again.
+    /// The part of `spent` that journal entries have charged already. The end of the execution does not count it again.
     pub charged: Spent,
-    /// What its job waits for in nobody's hands, while it does.
+    /// The reason of the wait, while the job is parked.
     pub parked: Option<Arc<str>>,
-    /// The run that its present attempt has called.
+    /// The sub-workflow run that the present attempt has called.
     pub call: Option<Box<OpenCall>>,
-    /// The end that it has come to while nobody had it, and that its hooks are still to be told of.
+    /// The end of the node, while its hooks after the end are still to run.
     pub ended: Option<Box<Ended>>,
-    /// Of a container: how far its frames are, while any are open or to come.
+    /// The progress of a container, while it is open.
     pub body: Option<Box<BodyState>>,
-    /// Of a container: what happened in those of its frames that are closed.
+    /// Counters over the closed frames of a container.
     pub inside: Tally,
 }
 
-/// The end of a node, before it counts.
+/// The end of a node that does not count yet, because its hooks have to run first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
-    /// It failed.
     pub failed: bool,
-    /// What it left.
     pub record: Box<Record>,
 }
 
-/// A run that a node has called.
+/// A sub-workflow run that a node has called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenCall {
-    /// Which.
     pub run: RunId,
-    /// It is over, and the node's job is to read what came of it.
+    /// True when the run has ended and the node's job has to read its outputs.
     pub ended: bool,
 }
 
 impl NodeState {
-    /// The attempt that the timer of a waiting node brings: the next one, or the present one of a parked job.
+    /// The attempt that a retry timer begins: the next one, or the present one of a parked job.
     pub const fn attempt_due(&self) -> u32 {
         if self.parked.is_some() { self.attempt } else { self.attempt + 1 }
     }
-    /// Whether its attempt has begun and goes on, also while it waits for a worker: a container between its frames, a node whose
-    /// end is to be told to its hooks.
+    /// True when the present attempt has begun and continues, even if the node has no job now: a container between its
+    /// phases, or a node whose hooks have to run.
     pub fn is_between(&self) -> bool {
         self.ended.is_some() || self.body.as_ref().is_some_and(|body| body.phase != Some(Phase::Open))
     }
-    /// What this node adds to the counters of its run, closed frames included. Attempts that a worker has not been
-    /// heard of yet are no starts.
+    /// Counts what this node adds to the counters of its run, closed frames included. An attempt that no worker has
+    /// begun is not a start.
     pub fn tally(&self) -> Tally {
         Tally {
             steps: started_attempts(self) + self.inside.steps,
@@ -181,8 +175,8 @@ impl NodeState {
 }
 
 pub(super) fn started_attempts(node: &NodeState) -> u64 {
-    // A queued or ready node has not started; the attempt it waits for does not count yet. One that waits for a worker
-    // within its attempt has.
+    // The attempt that a queued or ready node waits for has not started, so it does not count, unless the node is
+    // within an attempt.
     match node.status {
         NodeStatus::Unknown | NodeStatus::Skipped => 0,
         NodeStatus::Ready | NodeStatus::Queued if node.is_between() => u64::from(node.attempt),

@@ -1,5 +1,5 @@
-//! What nodes change of what the run keeps beside its variables: applied with their ends, so that it becomes durable
-//! together with them, and changes of branches side by side come one behind the other.
+//! Applies the changes of nodes to messages, `rt` and history. They are applied in the step of the node's end, so that
+//! both become durable together, and changes of parallel branches follow one after the other.
 
 use serde_json::{Value as Json, json};
 
@@ -15,9 +15,9 @@ use tidemill_workflow::objects::{
     TOKENS_WARNING_PERCENT, Target, history_status, runtime,
 };
 
-/// The run begins with the lists that it was given. One that it goes on with stays as it is.
+/// Creates the lists of messages that the run begins with. A list that exists already is not changed.
 pub(super) fn begin(cx: &mut Step<'_>) {
-    // They are the lists from now on, and no options any more that every job would carry.
+    // They are taken out of the options, because every job carries the options.
     let Some(given) = cx.run.head.options.messages.take() else { return };
     for (name, messages) in *given {
         let lists = &mut cx.run.objects.get_or_insert_default().lists;
@@ -28,7 +28,7 @@ pub(super) fn begin(cx: &mut Step<'_>) {
     }
 }
 
-/// Who changes something: the node by which it is told, and the execution that does.
+/// The author of a change: the node that its events are about, and the execution that changes.
 #[derive(Clone, Copy)]
 pub(super) struct Author<'a> {
     pub(super) frame: &'a FramePath,
@@ -36,10 +36,10 @@ pub(super) struct Author<'a> {
     pub(super) execution: ExecutionId,
 }
 
-/// Applies what a node's success changes, or nothing: the last change says what it has made.
+/// Applies all effects of a node's success, or none of them. Returns the outcome of the last change of messages.
 ///
 /// # Errors
-/// What makes the node fail instead.
+/// A change is refused. The node has to fail with this error.
 pub(super) fn apply(
     cx: &mut Step<'_>,
     frame: &FramePath,
@@ -51,7 +51,7 @@ pub(super) fn apply(
     apply_by(cx, Author { frame, node, execution }, effects, usage)
 }
 
-/// The same in the name of another execution.
+/// Applies effects like [`apply`], in the name of any author.
 ///
 /// # Errors
 /// As [`apply`].
@@ -68,7 +68,7 @@ pub(super) fn apply_by(
     let mut before: Vec<(String, Option<Index>)> = Vec::new();
     let mut done = Vec::with_capacity(effects.messages.len());
     for change in &effects.messages {
-        match one(cx, author, change, &limits, &mut before) {
+        match apply_one(cx, author, change, &limits, &mut before) {
             Ok(None) => {}
             Ok(Some(outcome)) => done.push((change, outcome)),
             Err(error) => {
@@ -103,14 +103,14 @@ pub(super) fn apply_by(
     Ok(done.pop().map(|(_, outcome)| outcome))
 }
 
-/// Tokens of what was visible by an earlier index; messages are never taken away.
+/// Counts the tokens that were visible under an earlier index. That works because messages are never removed.
 fn tokens_of(list: &MessageList, index: &Index) -> u64 {
     let visible = index.visible.iter().filter_map(|idx| list.messages.get(*idx as usize));
     visible.map(|kept| kept.message.tokens()).sum()
 }
 
-/// One change; nothing when this execution has made it before.
-fn one(
+/// Applies one change. Returns `None` when this execution has applied it before.
+fn apply_one(
     cx: &mut Step<'_>,
     Author { frame, node, execution }: Author<'_>,
     change: &MessageChange,
@@ -179,7 +179,7 @@ fn tell(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, change: &MessageChan
     cx.tell(EventKind::NodeStep { about, what: StepEvent::ConversationUpdated, data });
 }
 
-/// What a list holds in tokens has passed a mark: told when it does, and not again while it is above.
+/// Emits events when the tokens of a list go above a limit. They are not repeated while the list stays above it.
 fn tell_tokens(
     cx: &mut Step<'_>,
     frame: &FramePath,
@@ -188,7 +188,7 @@ fn tell_tokens(
     (before, now): (u64, u64),
     limits: &ObjectLimits,
 ) {
-    let mut told = |limit: u64, what: &[StepEvent]| {
+    let mut emit = |limit: u64, what: &[StepEvent]| {
         for what in what {
             let data = JsonMap::from_iter([
                 ("conversation_id".to_string(), Json::from(list)),
@@ -202,14 +202,14 @@ fn tell_tokens(
     };
     let mark = limits.tokens_warning / 100 * TOKENS_WARNING_PERCENT;
     if limits.tokens_warning > 0 && before <= mark && now > mark {
-        told(limits.tokens_warning, &[StepEvent::TokenUsageWarning]);
+        emit(limits.tokens_warning, &[StepEvent::TokenUsageWarning]);
     }
     if limits.tokens_limit > 0 && before <= limits.tokens_limit && now > limits.tokens_limit {
-        told(limits.tokens_limit, &[StepEvent::TokenLimitExceeded, StepEvent::ContextCompressionRequested]);
+        emit(limits.tokens_limit, &[StepEvent::TokenLimitExceeded, StepEvent::ContextCompressionRequested]);
     }
 }
 
-/// The outputs of a node whose one doing is a change of a list.
+/// Makes the outputs of a node that only changes a list of messages.
 pub(super) fn outputs(
     cx: &mut Step<'_>,
     frame: &FramePath,
@@ -246,11 +246,11 @@ fn apply_runtime(cx: &mut Step<'_>, effects: &Effects) {
     if effects.runtime.is_empty() {
         return;
     }
-    // Half of what all else may take.
+    // Half of the limit of all other fields.
     let answer_bytes_max = usize::try_from(cx.run.head.options.object_limits().runtime_bytes_max / 2);
     let runtime = &mut cx.run.objects.get_or_insert_default().runtime;
     let changed = runtime::apply(runtime, &effects.runtime, answer_bytes_max.unwrap_or(usize::MAX));
-    // As it is loaded: a hash has no order.
+    // Sorted, because a loaded state is sorted too: a hash in Redis has no order.
     runtime.sort_keys();
     let written = cx.out.objects.get_or_insert_default();
     written.runtime.extend(changed);
@@ -273,13 +273,13 @@ fn check_history(cx: &Step<'_>, effects: &Effects, limits: &ObjectLimits) -> Res
     if is_too_long { Err(ObjectError::HistoryTooLong { count, max }) } else { Ok(()) }
 }
 
-/// Whether a node of this kind leaves a record, even when it says nothing about itself.
+/// True for kinds of nodes that always leave a record in the history, also without their own effects.
 const fn is_recorded(kind: NodeKind) -> bool {
     matches!(kind, NodeKind::ContextProcessor | NodeKind::UserInteraction)
 }
 
-/// Adds to the history what a node's end leaves: its own records, or one that follows from its inputs and outputs. Beyond
-/// the bounds nothing is added: only a success can fail for them.
+/// Adds the records of a node's end to the history: its own, or one derived from its inputs and outputs. Records that
+/// exceed the limits are left out here, because only a success may fail for them (see [`apply`]).
 pub(super) fn record(cx: &mut Step<'_>, frame: &FramePath, end: &NodeEnd, effects: Option<Box<Effects>>) {
     let node = end.about.node;
     let kind = cx.run.graph.node(node).kind;
@@ -342,12 +342,12 @@ fn filled(cx: &Step<'_>, frame: &FramePath, end: &NodeEnd, own: JsonMap) -> Json
     if !frame.is_root() {
         put("frame", frame.as_str().into());
     }
-    // What the node says itself counts.
+    // Fields of the node's own record replace the derived ones.
     filled.extend(own);
     filled
 }
 
-/// Values as a record shows them; of large ones that they are large.
+/// Shows values in a record of the history. For a blob, it shows only id and size.
 fn shown(values: &[(String, Stored)]) -> Json {
     let value = |stored: &Stored| match stored {
         Stored::Inline(segment) => segment.value.clone(),

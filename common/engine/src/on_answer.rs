@@ -1,4 +1,4 @@
-//! Somebody has answered what a node waits for, or has called it off, or nobody did in time: its branch goes on.
+//! Applies the end of a pause: it was answered, cancelled, or not answered in time.
 
 use super::events::EventKind;
 use super::fact::{Answer, Said};
@@ -15,7 +15,7 @@ pub(super) fn step(cx: &mut Step<'_>, it: &Answer) {
     let status = if it.said == Said::Cancel { PauseStatus::Cancelled } else { PauseStatus::Answered };
     let Some(pause) = pause::close(cx, &it.pause, status) else { return };
     if pause.step.is_some() {
-        return hand_out(cx, &pause);
+        return queue_again(cx, &pause);
     }
     if it.said == Said::Cancel {
         return called_off(cx, &pause);
@@ -28,10 +28,9 @@ pub(super) fn step(cx: &mut Step<'_>, it: &Answer) {
             return drive::drive(cx);
         }
         (Said::Input(_), false) => misplaced(pause.request.kind),
-        // It was checked when it was taken; only an answer that was put there by hand comes here.
+        // The API has checked the answer. Only an answer that was written into Redis by hand gets here.
         (Said::Form { .. }, false) | (Said::Input(_), true) | (Said::Cancel, _) => {
-            let message =
-                format!("the answer to a pause of kind {} has another form", pause.request.kind.name());
+            let message = format!("the answer does not fit a pause of kind {}", pause.request.kind.name());
             NodeResult::failed(NodeFailure::new("ValueError", message))
         }
     };
@@ -39,42 +38,42 @@ pub(super) fn step(cx: &mut Step<'_>, it: &Answer) {
     drive::drive(cx);
 }
 
-/// The job that waits for the answer is handed out again, and reads there what came of the pause.
-fn hand_out(cx: &mut Step<'_>, pause: &Pause) {
+/// Queues the job that waits for the answer again. Its worker reads the outcome of the pause.
+fn queue_again(cx: &mut Step<'_>, pause: &Pause) {
     end_of_run::go_on(cx);
     drive::make_ready(cx, &pause.frame, pause.node);
     drive::drive(cx);
 }
 
-/// Whoever was asked wants no more of it: that ends the run.
+/// Stops the run, because the question of a node was cancelled.
 fn called_off(cx: &mut Step<'_>, pause: &Pause) {
     if pause.request.kind == PauseKind::UserInteraction {
         return interaction::called_off(cx, pause);
     }
     let node = cx.run.graph.node(pause.node).id.clone();
-    end_of_run::abort(cx, &format!("what node {node} has asked was cancelled"));
+    end_of_run::abort(cx, &format!("the question of node {node} was cancelled"));
 }
 
-/// Only a job asks such things, and reads the answers.
+/// Makes a failure: only jobs ask questions of this kind, and read the answers.
 fn misplaced(kind: PauseKind) -> NodeResult {
-    let message = format!("a pause of kind {} is a job's", kind.name());
+    let message = format!("only a job can ask for a pause of kind {}", kind.name());
     NodeResult::failed(NodeFailure::new(EngineErrorType::Engine.name(), message))
 }
 
 fn of_form(cx: &mut Step<'_>, pause: &Pause, action: &str, inputs: &JsonMap) -> NodeResult {
     match check_answer(&pause.request, action, inputs) {
-        Ok(submitted) => taken(cx, pause, action, submitted),
-        // As above.
+        Ok(submitted) => answer_form(cx, pause, action, submitted),
+        // The API has checked the answer, see `step`.
         Err(error) => {
-            tell_again(cx, pause);
+            emit_start(cx, pause);
             NodeResult::failed(NodeFailure::new("ValueError", error.to_string()))
         }
     }
 }
 
-fn taken(cx: &mut Step<'_>, pause: &Pause, action: &str, submitted: JsonMap) -> NodeResult {
+fn answer_form(cx: &mut Step<'_>, pause: &Pause, action: &str, submitted: JsonMap) -> NodeResult {
     let result = answered(&pause.request, action, &submitted);
-    tell_again(cx, pause);
+    emit_start(cx, pause);
     if pause.request.kind == PauseKind::Simple {
         return result;
     }
@@ -94,11 +93,11 @@ fn taken(cx: &mut Step<'_>, pause: &Pause, action: &str, submitted: JsonMap) -> 
     result
 }
 
-/// Nobody has answered in time: a form leaves by its handle for that.
+/// Applies the expiry of a pause. A form ends by the handle for that.
 pub(super) fn time_is_over(cx: &mut Step<'_>, id: &str) {
     let Some(pause) = pause::close(cx, id, PauseStatus::Expired) else { return };
     if pause.step.is_some() {
-        return hand_out(cx, &pause);
+        return queue_again(cx, &pause);
     }
     end_of_run::go_on(cx);
     if pause.request.kind == PauseKind::UserInteraction {
@@ -106,7 +105,7 @@ pub(super) fn time_is_over(cx: &mut Step<'_>, id: &str) {
         return drive::drive(cx);
     }
     let result = if pause.request.kind.is_form() {
-        tell_again(cx, &pause);
+        emit_start(cx, &pause);
         let about = cx.about(&pause.frame, pause.node);
         let expired_at = pause.expires_at.unwrap_or(cx.at.now);
         cx.tell(EventKind::NodeRunHumanInputFormTimeout { about, expired_at });
@@ -118,7 +117,7 @@ pub(super) fn time_is_over(cx: &mut Step<'_>, id: &str) {
     drive::drive(cx);
 }
 
-/// The longest time that any form of a run may wait is over: Dify ends the run.
+/// Stops the run, because a form has waited longer than `human_input_timeout_s`. Dify does so.
 pub(super) fn limit_is_over(cx: &mut Step<'_>, id: &str) {
     if let Some(pause) = cx.run.pauses.get(id) {
         let node = cx.run.graph.node(pause.node).id.clone();
@@ -126,8 +125,8 @@ pub(super) fn limit_is_over(cx: &mut Step<'_>, id: &str) {
     }
 }
 
-/// Dify runs a node that waited once more, and tells of it.
-fn tell_again(cx: &mut Step<'_>, pause: &Pause) {
+/// Emits the start of the node once more: Dify runs a node again after its pause.
+fn emit_start(cx: &mut Step<'_>, pause: &Pause) {
     let about = cx.about(&pause.frame, pause.node);
     cx.tell(EventKind::NodeRunStarted(about));
 }

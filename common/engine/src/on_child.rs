@@ -1,5 +1,5 @@
-//! Something happened to a node that runs inside a job: it is told like any node's, its outputs go into the pool, and
-//! nothing follows from it. What follows is the parent's matter.
+//! Applies what happens to a child node within a job: its events are emitted, its cost is counted, and its outputs
+//! become variables. No edge follows; only the end of the parent continues the run.
 
 use super::body::Spent;
 use super::events::{EventKind, NodeEnd, StepEvent};
@@ -34,7 +34,7 @@ pub(super) fn step(cx: &mut Step<'_>, it: ChildFact) {
         }
         ChildEvent::Step { events, charge } => {
             if let Some(charge) = &charge {
-                // It is recorded, whoever holds the job now.
+                // The charge is in the journal, so it counts even if another worker holds the job now.
                 began(cx, &job, started_at);
                 charges::count(cx, &job, charge);
             }
@@ -61,14 +61,15 @@ pub(super) fn step(cx: &mut Step<'_>, it: ChildFact) {
     }
 }
 
-/// The child's own try and delivery, as its texts are numbered: neither another try nor another attempt of the parent
-/// has the number of an earlier one.
+/// Makes the reference by which the child's texts are numbered. Parent attempt and child try make one number, so that
+/// no later try, and no later attempt of the parent, has the number of an earlier one.
 pub(super) fn of_child(it: &ChildFact) -> JobRef {
     let attempt = it.job.attempt.saturating_sub(1).saturating_add(it.number);
     JobRef { node: it.child, attempt, ..it.job.clone() }
 }
 
-/// What is recorded counts while the parent has something to come, whoever holds its job now: it will be found recorded.
+/// True while an end or retry of the child counts: the parent is open and the child has not ended. The worker that
+/// holds the job does not matter, because the next one finds the entry in the journal.
 fn is_open(cx: &Step<'_>, job: &JobRef) -> bool {
     let graph = &cx.run.graph;
     let parent = graph.node(job.node).child.as_ref().map(|child| child.of);
@@ -78,7 +79,7 @@ fn is_open(cx: &Step<'_>, job: &JobRef) -> bool {
         && state.is_some_and(|state| state.status == NodeStatus::Unknown || state.status.is_open())
 }
 
-/// Tells that the child began, once, however often it is tried.
+/// Emits the start of the child, once for all tries.
 fn began(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
     if !is_open(cx, job) || cx.run.node(&job.frame, job.node).is_some_and(|state| state.started_at.is_some())
     {
@@ -107,7 +108,7 @@ fn tell(cx: &mut Step<'_>, job: &JobRef, events: Vec<(StepEvent, tidemill_base::
     }
 }
 
-/// A try has failed, and the worker tries again.
+/// Applies a failed try that another follows.
 fn failed_once(cx: &mut Step<'_>, job: &JobRef, number: u32, at: Timestamp, record: Record) {
     cost(cx, job, number, &record);
     let end = node_end(cx, job, at, record.into());
@@ -127,9 +128,10 @@ fn ended(cx: &mut Step<'_>, number: u32, how: ChildEnd, mut done: JobDone) {
     if let Some(effects) = effects.as_ref().filter(|_| how == ChildEnd::Succeeded)
         && let Err(error) = objects::apply(cx, &job.frame, job.node, effects, record.usage.as_deref())
     {
-        // Its parent has gone on with what it made; what could not be changed is said where it is looked for.
-        let said = Stored::Inline(Segment::string(format!("{}: {error}", error.name())));
-        record.process_data.push(("not_changed".into(), said));
+        // The parent has continued with the child's outputs already, so the child cannot fail any more. A note in its
+        // record says that the change was refused.
+        let note = Stored::Inline(Segment::string(format!("{}: {error}", error.name())));
+        record.process_data.push(("not_changed".into(), note));
     }
     let end = node_end(cx, &job, finished_at, record);
     objects::record(cx, &job.frame, &end, effects);
@@ -143,7 +145,7 @@ fn ended(cx: &mut Step<'_>, number: u32, how: ChildEnd, mut done: JobDone) {
         state.status = status;
         state.finished_at = Some(end.finished_at);
         state.error = error;
-        // What fails its parent is counted there.
+        // A failure that fails the parent too is counted there.
         state.failures += u32::from(how == ChildEnd::Replaced);
     });
     if how != ChildEnd::Failed {
@@ -167,7 +169,7 @@ fn ended(cx: &mut Step<'_>, number: u32, how: ChildEnd, mut done: JobDone) {
     budget::check(cx);
 }
 
-/// Counts what a try cost as a whole; what its steps have told is counted already.
+/// Counts the cost of a try, without what its journal entries have charged already.
 pub(super) fn cost(cx: &mut Step<'_>, job: &JobRef, number: u32, record: &Record) {
     ledger::note_wasted(cx, &job.frame, job.node, number, record);
     let Some(usage) = record.usage.as_deref().filter(|usage| usage.is_any()) else { return };

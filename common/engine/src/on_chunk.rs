@@ -1,4 +1,4 @@
-//! Streamed text arrives; the reader sees it in response order.
+//! Applies a piece of streamed text. Clients see it in response order.
 
 use super::fact::JobChunk;
 use super::{Step, on_job_started, response};

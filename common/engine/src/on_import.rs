@@ -1,5 +1,5 @@
-//! A run begins where another one stood. What was in somebody's hands there is ready again here: that run goes on for
-//! itself, and nothing is shared between the two.
+//! Begins a run with the state of an exported run. Nodes that had a job there are ready here. The two runs share
+//! nothing afterwards.
 
 use super::body::Spent;
 use super::changes::{Held, TimerChange};
@@ -16,7 +16,7 @@ pub(super) fn step(cx: &mut Step<'_>, other: RunState) {
         return;
     }
     if other.status == RunStatus::Scheduled {
-        // It had not begun there either.
+        // The exported run had not begun either.
         return on_start::step(cx, Some(other.head));
     }
     take(cx, other);
@@ -36,14 +36,14 @@ pub(super) fn step(cx: &mut Step<'_>, other: RunState) {
     for it in waits {
         match it.step {
             None => pause::reopen(cx, it),
-            // The job has a journal of its own here and asks anew.
+            // The job has a new journal in this run, so it asks again.
             Some(_) => reopen(cx, &it.frame, it.node),
         }
     }
     drive::drive(cx);
 }
 
-/// The other run's state becomes this one's. Its time and steps are counted anew, as after a pause.
+/// Moves the state of the other run into this one. Time and steps are counted from zero, as after a pause.
 fn take(cx: &mut Step<'_>, other: RunState) {
     let now = cx.at.now;
     let run = &mut *cx.run;
@@ -61,12 +61,12 @@ fn take(cx: &mut Step<'_>, other: RunState) {
     run.derive();
     run.control.resumed_at = Some(now);
     run.control.steps_before = run.steps();
-    // A text that was still being made is made anew, and nobody here has seen any of it.
+    // A text that was not complete is produced again, and no client of this run has seen any of it.
     run.response.streams.retain(|_, stream| stream.closed);
     end_of_run::set_deadline(cx);
 }
 
-/// All of it is to be written: nothing of it ever was, under this run's name.
+/// Notes every part of the state as to be written, because nothing is stored for this run yet.
 fn write_all(cx: &mut Step<'_>) {
     let (run, out) = (&*cx.run, &mut *cx.out);
     for (path, frame) in &run.frames {
@@ -116,7 +116,7 @@ fn nodes(run: &RunState, is_wanted: impl Fn(&NodeState) -> bool) -> Vec<(FramePa
     found
 }
 
-/// Whoever was at it there is at it for that run: here it is ready, or tried again at once.
+/// Makes a node ready whose job belongs to the exported run, or lets its next attempt begin at once.
 fn reopen(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let Some(state) = cx.run.node(frame, node) else { return };
     if state.status == NodeStatus::Retrying && state.parked.is_none() {
@@ -127,14 +127,14 @@ fn reopen(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     cx.update(frame, node, |state| {
         state.job = None;
         state.parked = None;
-        // What that one has called is its own; this one calls anew.
+        // A sub-workflow run belongs to the exported run. This run orders its own.
         state.call = None;
         state.charged = Spent::default();
         state.delivery = 0;
         if !state.is_between() {
             state.attempt = state.attempt.saturating_sub(1);
             if state.attempt == 0 {
-                // Of this run nobody has been told that it began.
+                // This run has not emitted the start of the node.
                 state.started_at = None;
             }
         }

@@ -1,4 +1,4 @@
-//! A worker brought a failure: another try, the node's error strategy, or the end of the run.
+//! Applies a failure that a worker reports: another attempt, the node's error strategy, or the end of the run.
 
 use super::fact::JobDone;
 use super::run::Ended;
@@ -18,7 +18,7 @@ pub(super) fn step(cx: &mut Step<'_>, it: JobDone) {
         let finished_at = it.finished_at.min(cx.at.now);
         match late_hooks::take(cx, frame, node) {
             Some(ended) => late_hooks::failed(cx, (frame, node), finished_at, ended, it.record),
-            None if nobody_has_told(&it.record.error_type) => {
+            None if hooks_have_not_run(&it.record.error_type) => {
                 late_hooks::end(cx, frame, node, Ended { failed: true, record: it.record });
             }
             None => settle::failed(cx, frame, node, finished_at, it.record),
@@ -27,8 +27,8 @@ pub(super) fn step(cx: &mut Step<'_>, it: JobDone) {
     drive::drive(cx);
 }
 
-/// Whether a failure is one of those that keep whoever had the node from telling its hooks.
-fn nobody_has_told(error_type: &str) -> bool {
+/// True for failures with which the worker could not run the hooks of the node.
+fn hooks_have_not_run(error_type: &str) -> bool {
     use EngineErrorType::{BlobMissing, WorkerLost, WorkerPanic};
     [WorkerLost, WorkerPanic, BlobMissing].iter().any(|class| class.name() == error_type)
 }

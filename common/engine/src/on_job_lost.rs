@@ -1,5 +1,5 @@
-//! A job is gone although its node waits for it (deleted by hand, or lost with Redis): it is enqueued again.
-//! What may be left of the old entry is taken back, so that nobody works on it for nothing.
+//! Queues a job again that has vanished from Redis while its node waits for it (deleted by hand, or lost with data).
+//! The old entry is taken back, so that no worker executes it in vain if it still exists.
 
 use super::changes::CancelledJob;
 use super::fact::JobLost;
@@ -12,7 +12,7 @@ pub(super) fn step(cx: &mut Step<'_>, it: &JobLost) {
         let queue = cx.run.graph.node(it.node).settings.queue.clone();
         let execution = cx.run.execution(&it.frame, it.node);
         cx.out.cancelled.push(CancelledJob { queue, entry: it.entry, execution });
-        // The time of whoever was at it says nothing of the next holder.
+        // The timers of the lost job do not apply to the new one.
         let attempt = cx.run.node(&it.frame, it.node).map_or(1, |n| n.attempt);
         timeouts::over(cx, &it.frame, it.node, attempt);
         drive::order_job(cx, &it.frame, it.node);

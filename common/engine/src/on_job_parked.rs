@@ -1,5 +1,5 @@
-//! A job that has to wait longer than a worker waits: nobody holds it. A timer brings it back as the same attempt, or the end
-//! of a run that it has called, or somebody's answer.
+//! Parks a job that waits longer than a worker waits: no worker holds it. A timer, the end of a sub-workflow run, or an
+//! answer queues the same attempt again.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) fn step(cx: &mut Step<'_>, it: JobParked) {
         state.status = NodeStatus::Retrying;
         state.job = None;
         state.parked = Some(it.reason.into());
-        // As behind a hand-back: the next handing-out is newer than this one, and counts no more than it.
+        // As after a hand-back: the next delivery has a higher number, but does not add to the delivery count.
         state.delivery = it.job.delivery.saturating_add(Delivery::HAND_BACK - 1);
     });
     if let Some(asked) = it.pause {
@@ -36,6 +36,6 @@ pub(super) fn step(cx: &mut Step<'_>, it: JobParked) {
     } else {
         drive::make_ready(cx, &frame, node);
     }
-    // Another node of this run may have waited for its turn.
+    // Another node of this run may have waited for room for its job.
     drive::drive(cx);
 }

@@ -1,4 +1,4 @@
-//! A worker's first sign of life: when the attempt began, and in whose hands it is.
+//! Applies the first report of a worker on a job: when the attempt began, and which delivery holds it.
 
 use super::events::EventKind;
 use super::fact::{JobRef, JobStarted};
@@ -13,8 +13,8 @@ pub(super) fn step(cx: &mut Step<'_>, it: &JobStarted) {
     }
 }
 
-/// Whether the node waits for this very job, and this holder is not older than one already heard. Deliveries are counted
-/// within an entry, so the holder of another one says nothing of them.
+/// True when the node waits for this job, and this delivery is not older than the newest one known. Delivery numbers
+/// only compare within one entry, so a report on another entry never counts.
 pub(super) fn is_current(cx: &Step<'_>, job: &JobRef) -> bool {
     cx.run.node(&job.frame, job.node).is_some_and(|node| {
         node.status.has_job()
@@ -24,7 +24,7 @@ pub(super) fn is_current(cx: &Step<'_>, job: &JobRef) -> bool {
     })
 }
 
-/// Tells that the node began, unless that was told before, and remembers who holds it.
+/// Notes which delivery holds the job, and emits the start of the node, once.
 pub(super) fn tell_started(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
     let Some(node) = cx.run.node(&job.frame, job.node) else { return };
     let first = node.started_at.is_none();
@@ -39,7 +39,8 @@ pub(super) fn tell_started(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
     }
 }
 
-/// Remembers who holds the job of a node. What runs inside the node comes before it: of the node itself nothing is told.
+/// Notes which delivery holds the job of a parent. Its children run before it, so the parent has not begun and no event
+/// is emitted.
 pub(super) fn heard(cx: &mut Step<'_>, job: &JobRef) {
     let is_known =
         |node: &super::run::NodeState| node.status == NodeStatus::Running && node.delivery == job.delivery;
@@ -56,7 +57,7 @@ fn hold(cx: &mut Step<'_>, job: &JobRef, began: Option<Timestamp>) {
         node.status = NodeStatus::Running;
         node.delivery = number;
         if let Some(at) = began {
-            // A worker's clock may run ahead; nothing begins after it was heard of.
+            // A worker's clock may run ahead, but a start is never after the report of it.
             node.started_at.get_or_insert(at.min(now));
         }
     });

@@ -1,5 +1,5 @@
-//! A step of a job: what it tells becomes events, what it cost is counted now. The journal keeps its result; both were
-//! written at once, so what is recorded is told and charged exactly once.
+//! Applies a recorded journal entry of a job: emits its events and counts its cost. The worker writes fact and entry in
+//! one write, so each recorded entry is emitted and charged exactly once.
 
 use super::events::{EventKind, StepEvent};
 use super::fact::{JobRef, JobStepped};
@@ -36,8 +36,8 @@ fn tell(cx: &mut Step<'_>, it: JobStepped) {
     }
 }
 
-/// What a step tells with the number of its attempt has that of its handing-out, too: a newer pair withdraws what came with an
-/// older one.
+/// Adds the delivery to event data that has an attempt. Clients drop what came with an older pair of attempt and
+/// delivery.
 pub(super) fn numbered(mut data: JsonMap, job: &JobRef) -> JsonMap {
     if data.contains_key("attempt") {
         data.insert("delivery".into(), job.delivery.into());

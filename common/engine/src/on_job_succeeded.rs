@@ -1,5 +1,5 @@
-//! A worker brought a result: outputs into the pool, edges decided, successors readied. A part of a container goes to the
-//! container, a node that wants to wait waits.
+//! Applies a result that a worker reports: the node ends or waits, a phase goes to its container, and the end of a node
+//! whose hooks have run now counts.
 
 use super::fact::JobDone;
 use super::{Step, containers, drive, late_hooks, on_job_started, pause, response, settle};

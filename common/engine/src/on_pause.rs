@@ -1,4 +1,4 @@
-//! Somebody wants that nothing new begins. What a worker is at may end; what waits in a queue is taken back.
+//! Applies a pause command: nothing new begins. Queued jobs are taken back; jobs that a worker executes may end.
 
 use super::fact::PauseCommand;
 use super::run::{NodeStatus, RunStatus};
@@ -10,14 +10,14 @@ use tidemill_workflow::graph::NodeIx;
 pub(super) fn step(cx: &mut Step<'_>, it: PauseCommand) {
     hold(cx, it);
     if cx.run.status == RunStatus::Paused {
-        // It waited for an answer before; now it waits for a resume as well.
+        // The run waited for an answer already; now it waits for a resume command as well.
         end_of_run::tell_paused(cx);
     } else {
         drive::drive(cx);
     }
 }
 
-/// The command is in effect.
+/// Puts the command into effect, and takes queued jobs back.
 pub(super) fn hold(cx: &mut Step<'_>, it: PauseCommand) {
     cx.run.control.pausing.push(it.reason);
     cx.out.control = true;
@@ -37,7 +37,7 @@ fn queued(cx: &Step<'_>) -> Vec<(FramePath, NodeIx)> {
     cx.run.frames.iter().flat_map(of_frame).collect()
 }
 
-/// The node is ready again, as if its job had never been made.
+/// Makes the node ready again, as if its job had never existed.
 fn take_back(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     timeouts::take_back(cx, frame, node);
     let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);

@@ -1,4 +1,4 @@
-//! Somebody wants the run to go on: pause commands are lifted, and nodes that wait for variables look again.
+//! Applies a resume command: pause commands are lifted, and nodes that wait for variables check again.
 
 use super::pause::{self, PauseStatus};
 use super::run::{Ended, RunStatus};
@@ -10,16 +10,16 @@ pub(super) fn step(cx: &mut Step<'_>) {
     if !cx.run.control.pausing.is_empty() {
         cx.run.control.pausing.clear();
         cx.out.control = true;
-        // A form may still hold it up; then it pauses again at once, and says so.
+        // If a form still waits, the run pauses again at once and emits that.
         end_of_run::go_on(cx);
     }
-    look_again(cx);
+    check_waiting(cx);
     if cx.run.status == RunStatus::Running {
         drive::drive(cx);
     }
 }
 
-fn look_again(cx: &mut Step<'_>) {
+fn check_waiting(cx: &mut Step<'_>) {
     let simple = cx.run.pauses.values().filter(|pause| pause.request.kind == PauseKind::Simple);
     let simple: Vec<_> = simple.map(|pause| (pause.id.clone(), pause.frame.clone(), pause.node)).collect();
     let graph = cx.run.graph.clone();
@@ -29,7 +29,7 @@ fn look_again(cx: &mut Step<'_>) {
         if result.pause.is_some() {
             continue;
         }
-        // What one of them led to may have ended the run, and with it the others.
+        // The end of an earlier node may have ended the run, and closed this pause.
         if pause::close(cx, &id, PauseStatus::Answered).is_none() {
             continue;
         }

@@ -1,11 +1,11 @@
-//! The run begins: what it was given is its own now, and its root is ready.
+//! Begins a run: takes over what was submitted, and makes the start node ready.
 
 use super::events::EventKind;
 use super::run::{RunHead, RunStatus};
 use super::{Step, drive, edges, end_of_run, objects, response};
 use tidemill_base::ids::FramePath;
 
-/// `head` is what the run was given, unless it has it already.
+/// `head` is `None` when the run was created with its head.
 #[inline(never)]
 pub(super) fn step(cx: &mut Step<'_>, head: Option<RunHead>) {
     if cx.run.status != RunStatus::Scheduled {
@@ -21,10 +21,10 @@ pub(super) fn step(cx: &mut Step<'_>, head: Option<RunHead>) {
     objects::begin(cx);
     let caller = cx.run.head.caller.as_ref().map(|caller| caller.run);
     cx.tell(EventKind::GraphRunStarted { resumed: false, caller });
-    // Fixed text that nothing stands before is shown before the first node runs, as on Dify.
+    // Fixed text at the beginning of an answer is sent before the first node runs, as on Dify.
     response::open(cx);
     cx.close_entry();
-    // Nobody was there to begin it in time.
+    // The run has waited so long that its deadline has passed before it began.
     if !end_of_run::meets_deadline(cx) {
         return;
     }

@@ -1,4 +1,4 @@
-//! Somebody wants the run to end: it ends now, whatever still runs or waits.
+//! Applies a stop command: the run ends now, and everything that still runs or waits is stopped.
 
 use super::Step;
 use super::end_of_run;

@@ -1,4 +1,4 @@
-//! A time has come: a retry is due, somebody has taken too long, or nobody has answered.
+//! Applies a timer that is due: a retry, a time limit of an attempt, a pause or a run.
 
 use super::changes::TimerChange;
 use super::fact::Timer;
@@ -24,12 +24,12 @@ pub(super) fn step(cx: &mut Step<'_>, timer: Timer) {
         Timer::PauseExpires { pause } => on_answer::time_is_over(cx, &pause),
         Timer::PauseLimit { pause } => on_answer::limit_is_over(cx, &pause),
         Timer::RunDeadline if !end_of_run::meets_deadline(cx) => {}
-        // The work of a run that waits has no time limit.
+        // The time limit of the work does not apply to a paused run.
         Timer::RunDeadline if cx.run.status == RunStatus::Paused => end_of_run::set_deadline(cx),
         Timer::RunDeadline => {
             let (ran, max) = (end_of_run::ran_seconds(cx), cx.run.head.options.seconds_max);
             if ran < max as f64 {
-                // It was read before the run paused and went on: its time counts anew since then.
+                // The timer is from before a pause. Since then the time is counted from the resumption.
                 return end_of_run::set_deadline(cx);
             }
             end_of_run::abort(cx, &end_of_run::time_exceeded(ran, max));

@@ -1,4 +1,4 @@
-//! Somebody sets variables from outside. They are those of the root frame; items that are open keep what they saw.
+//! Sets variables that a client sends. They are written in the root frame; open items keep the values that they saw.
 
 use super::events::EventKind;
 use super::fact::UpdateVariables;
@@ -14,7 +14,7 @@ pub(super) fn step(cx: &mut Step<'_>, it: UpdateVariables) {
         variables::assign(cx, &root, &node, &name, value);
         selectors.push((node, name));
     }
-    // Nothing is told of a run before its beginning.
+    // A run that has not begun emits no events.
     if cx.run.status != RunStatus::Scheduled {
         cx.tell(EventKind::GraphRunVariablesUpdated { selectors, key: it.key });
         cx.close_entry();

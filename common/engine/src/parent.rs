@@ -1,6 +1,6 @@
-//! Changes of a list of the run that has called this one. Only the owner of that run's state may change it, and it is
-//! another run: so the node asks by a fact, waits in nobody's hands, and ends with what the answer says. Both facts are
-//! written by commits, and both runs lie on one shard: nothing can be lost between them.
+//! Changes of a list of messages of the caller, by a node of its sub-workflow run. The list is part of the caller's
+//! state, so the node sends the fact `parent_asked`, waits without a worker, and ends with the fact `parent_answered`.
+//! Commits write both facts, and both runs are on one shard, so none of them can be lost.
 
 use super::changes::Told;
 use super::fact::{ParentAnswered, ParentAsked};
@@ -12,10 +12,10 @@ use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::nodes::{NodeData, NodeKind};
 use tidemill_workflow::objects::{Effects, ObjectError, Target};
 
-/// Why a node waits that has asked.
+/// The reason of the wait. It is stored and compared, so it must not change.
 const WAITS: &str = "a list of messages of the run that has called this one";
 
-/// Whether these effects are for another run than this.
+/// True when these effects are for the caller of this run.
 pub(super) fn is_asked(cx: &Step<'_>, frame: &FramePath, effects: &Effects) -> bool {
     let is_parents = |target: Target| target == Target::Parent;
     frame.is_root()
@@ -23,10 +23,10 @@ pub(super) fn is_asked(cx: &Step<'_>, frame: &FramePath, effects: &Effects) -> b
         && effects.messages.iter().any(|change| is_parents(change.target))
 }
 
-/// The node asks the run around, and waits for what comes of it.
+/// Asks the caller for a change, and lets the node wait for the answer.
 ///
 /// # Errors
-/// It changes more than one list, or is no node that only does that: what it made could not wait.
+/// There is more than one change, or the node is not a context processor: only its result can wait for the answer.
 pub(super) fn ask(
     cx: &mut Step<'_>,
     frame: &FramePath,
@@ -60,7 +60,7 @@ pub(super) fn ask(
     Ok(())
 }
 
-/// A run that a node of this one has called wants to change a list of this run.
+/// Applies a change that a sub-workflow run asks for, and answers.
 pub(super) fn asked(cx: &mut Step<'_>, it: &ParentAsked) {
     let Some(node) = cx.run.find(&it.node) else { return };
     let frame = &it.frame;
@@ -80,7 +80,7 @@ pub(super) fn asked(cx: &mut Step<'_>, it: &ParentAsked) {
     cx.out.calls.get_or_insert_default().told.push(Told::Answered(it.child, Box::new(answered)));
 }
 
-/// The run around has answered: the node ends.
+/// Ends the node that asked, with the answer of the caller.
 pub(super) fn answered(cx: &mut Step<'_>, it: ParentAnswered) {
     let Some(node) = cx.run.find(&it.node) else { return };
     let frame = it.frame;

@@ -1,7 +1,7 @@
-//! What a node waits for from outside. A pause is nothing but state: nobody holds anything while it lasts.
+//! Pauses: waits of nodes for a person. A pause is only state; no process holds anything while it lasts.
 //!
-//! A node waits instead of an end, or within a step of its job; then the job was put down, and is handed out again when
-//! the pause is over, however that came.
+//! Either the node itself waits, or its job waits in a journal entry. In the second case the job is parked, and queued
+//! again when the pause has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,23 +21,22 @@ use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::nodes::pause::not_interactive;
 use tidemill_workflow::nodes::{PauseKind, PauseRequest};
 
-/// Where a pause stands.
+/// The status of a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PauseStatus {
-    /// Nobody has answered.
+    /// Waits for an answer.
     Pending,
-    /// Answered.
     Answered,
-    /// Its time is over.
+    /// No answer came in time.
     Expired,
-    /// Called off, or the run ended before.
+    /// Cancelled by a client, or the run ended first.
     Cancelled,
 }
 
 impl PauseStatus {
-    /// Every status.
+    /// All statuses.
     pub const ALL: [Self; 4] = [Self::Pending, Self::Answered, Self::Expired, Self::Cancelled];
-    /// The word for it.
+    /// The name of the status on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -51,34 +50,27 @@ impl PauseStatus {
 /// A node's wait for an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pause {
-    /// Its id (Dify: session id, form id).
+    /// The id of the pause (Dify: session id, form id).
     pub id: Arc<str>,
-    /// The frame.
     pub frame: FramePath,
-    /// The node.
     pub node: NodeIx,
-    /// The node's execution.
     pub execution: ExecutionId,
-    /// The step of its job that asks; none when the node waits instead of an end.
+    /// The journal entry that asks; `None` when the node itself waits.
     pub step: Option<Arc<str>>,
-    /// What is asked.
+    /// The question.
     pub request: Box<PauseRequest>,
-    /// Since when.
     pub opened_at: Timestamp,
-    /// Until when, if there is an end to it.
+    /// The time when the wait ends, if it is limited.
     pub expires_at: Option<Timestamp>,
-    /// Where it stands.
     pub status: PauseStatus,
 }
 
-/// The id of the wait that begins with this attempt of an execution. It follows from both, so that a step computed
-/// again opens the same pause.
+/// Derives the id of a pause from execution and attempt, so that a step that is computed again opens the same pause.
 fn id_of(execution: &ExecutionId, attempt: u32) -> Arc<str> {
     named(&format!("{execution}/pause/{attempt}"))
 }
 
-/// The id of what a step of a job asks. It follows from the execution and the step, so whoever takes the job up again
-/// finds the answer.
+/// Derives the id of a question from execution and journal entry, so that the next worker of the job finds the answer.
 pub fn id_in_job(execution: &ExecutionId, step: &str) -> Arc<str> {
     named(&format!("{execution}/ask/{step}"))
 }
@@ -87,7 +79,7 @@ fn named(name: &str) -> Arc<str> {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).to_string().into()
 }
 
-/// The node waits from now on. Its branch goes no further; everything else does.
+/// Lets a node wait. Its branch waits, the others continue.
 pub(super) fn open(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, request: PauseRequest) {
     let execution = cx.execution(frame, node);
     let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
@@ -107,7 +99,7 @@ pub(super) fn open(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, request: 
     if let Some(failure) = refused(cx, &request) {
         return fail(cx, frame, node, failure);
     }
-    // The limits are of attempts, not of waiting.
+    // The time limits apply to the attempt, not to the wait.
     timeouts::over(cx, frame, node, attempt);
     cx.update(frame, node, |state| {
         state.status = NodeStatus::Waiting;
@@ -120,7 +112,7 @@ pub(super) fn open(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, request: 
     }
 }
 
-/// The node's job was put down until somebody has answered.
+/// Lets a node wait whose parked job has asked a question.
 pub(super) fn wait_in_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, asked: Asked) {
     let Asked { pause, step, request } = asked;
     if let Some(failure) = refused(cx, &request) {
@@ -160,7 +152,7 @@ fn begin(
     cx.run.pauses.insert(pause.id.clone(), pause);
 }
 
-/// Why nobody can be asked this.
+/// Returns a failure if this question cannot be asked.
 fn refused(cx: &Step<'_>, request: &PauseRequest) -> Option<NodeFailure> {
     let options = &cx.run.head.options;
     if !options.choices().interactive {
@@ -180,7 +172,7 @@ fn refused(cx: &Step<'_>, request: &PauseRequest) -> Option<NodeFailure> {
         [&request.schema, &request.options, &request.defaults].into_iter().chain(request.details.values());
     let bytes: usize = parts.map(json_size).sum();
     let message =
-        || format!("what is asked takes {bytes} bytes, at most {max} are allowed (run.template_chars_max)");
+        || format!("the question takes {bytes} bytes, at most {max} are allowed (run.template_chars_max)");
     (bytes > max).then(|| NodeFailure::new(EngineErrorType::ValueTooLarge.name(), message()))
 }
 
@@ -198,7 +190,7 @@ fn set_timers(cx: &mut Step<'_>, pause: &Pause, own: Option<Timestamp>, limit: O
     }
 }
 
-/// A pause of an exported run goes on in this one, under its id and with its times.
+/// Continues a pause of an exported run in this run, with the same id and the same times.
 pub(super) fn reopen(cx: &mut Step<'_>, mut pause: Pause) {
     pause.execution = cx.execution(&pause.frame, pause.node);
     let own = pause.request.timeout().map(|wait| pause.opened_at.plus(wait));
@@ -208,14 +200,14 @@ pub(super) fn reopen(cx: &mut Step<'_>, mut pause: Pause) {
     cx.run.pauses.insert(pause.id.clone(), pause);
 }
 
-/// Until when any form of the run may wait (`human_input_timeout_s`); counted from the run's begin, as on Dify.
+/// The time until which forms of the run may wait (`human_input_timeout_s`), counted from the run's start as on Dify.
 fn limit_of(run: &RunState, request: &PauseRequest) -> Option<Timestamp> {
     let seconds = run.head.options.human_input_timeout_s;
     let is_bounded = seconds > 0 && request.kind.is_form();
     is_bounded.then_some(run.started_at?.plus(Duration::from_secs(seconds)))
 }
 
-/// The wait is over, one way or another.
+/// Ends a pause with this status and clears its timers. Returns `None` if there is no such pause.
 pub(super) fn close(cx: &mut Step<'_>, id: &str, status: PauseStatus) -> Option<Pause> {
     let mut pause = cx.run.pauses.remove(id)?;
     pause.status = status;
@@ -229,7 +221,7 @@ pub(super) fn close(cx: &mut Step<'_>, id: &str, status: PauseStatus) -> Option<
     Some(pause)
 }
 
-/// The request in a worker's result, for a node that is to wait.
+/// Takes the request for a pause out of a result, if it has one.
 pub(super) fn requested(record: &mut Record) -> Option<PauseRequest> {
     record.pause.take().map(|request| *request)
 }

@@ -1,4 +1,4 @@
-//! The variables of a run as a node in one frame sees them.
+//! The variables that a node in one frame sees.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use tidemill_workflow::graph::Graph;
 use tidemill_workflow::nodes::llm::history;
 use tidemill_workflow::objects;
 
-/// The variables of a run as a node in one frame sees them.
+/// The variables that a node in one frame sees.
 #[derive(Debug, Clone, Copy)]
 pub struct Pool<'a> {
     run: &'a RunState,
@@ -20,13 +20,13 @@ pub struct Pool<'a> {
 }
 
 impl<'a> Pool<'a> {
-    /// The view from a frame.
+    /// The variables as seen from `frame`.
     pub(super) const fn new(run: &'a RunState, frame: &'a FramePath) -> Self {
         Self { run, frame }
     }
 
-    /// The variable at rest: not opened, not loaded. What a frame wrote shadows what those around it wrote, and that
-    /// what the run began with.
+    /// Returns a variable as it is stored: blobs are not loaded, secrets are not opened. A value that was written in a
+    /// frame shadows those in outer frames, and these shadow the initial values of the run.
     pub fn stored(&self, node: &str, name: &str) -> Option<Cow<'a, Stored>> {
         let run = self.run;
         for path in self.frame.outwards() {
@@ -52,15 +52,15 @@ impl<'a> Pool<'a> {
                 Some(Cow::Owned(Stored::Inline(defined.value.clone())))
             }),
             history::NODE if name == history::NAME => run.head.history.as_ref().map(Cow::Borrowed),
-            objects::MESSAGES | objects::RUNTIME | objects::HISTORY => kept(run, node, name),
+            objects::MESSAGES | objects::RUNTIME | objects::HISTORY => object_value(run, node, name),
             _ if node == run.graph.node(run.root()).id.as_str() => among(&run.head.inputs),
             _ => None,
         }
     }
 }
 
-/// What the run keeps beside its variables: nothing yet is an empty list or object.
-fn kept(run: &RunState, node: &str, name: &str) -> Option<Cow<'static, Stored>> {
+/// Returns messages, `rt` or history as a variable. They are empty, not missing, before anything is written.
+fn object_value(run: &RunState, node: &str, name: &str) -> Option<Cow<'static, Stored>> {
     let objects = run.objects.as_deref();
     let list = |items: Json| Segment::new(SegmentType::ArrayAny, items);
     let segment = match node {
@@ -100,7 +100,7 @@ impl Variables for Pool<'_> {
             Some(Cow::Borrowed(Stored::Inline(segment))) => Lookup::Found(Cow::Borrowed(segment)),
             Some(Cow::Owned(Stored::Inline(segment))) => Lookup::Found(Cow::Owned(segment)),
             Some(Cow::Borrowed(Stored::Blob(blob) | Stored::Item { list: blob, .. })) => Lookup::Blob(blob),
-            // Owned values come from the document, and those are never apart.
+            // Owned values come from the document, and those are never blobs.
             Some(Cow::Owned(Stored::Blob(_) | Stored::Item { .. })) => Lookup::Missing,
             Some(stored) => match stored.as_ref() {
                 Stored::Secret(secret) => open_secret(&self.run.graph, secret),
@@ -136,7 +136,7 @@ impl Variables for Pool<'_> {
     }
 }
 
-/// A secret of the workflow's environment, opened.
+/// Looks up the value of a secret of the workflow's environment.
 fn open_secret<'a>(graph: &'a Graph, name: &str) -> Lookup<'a> {
     graph
         .environment_variable(name)

@@ -1,17 +1,17 @@
-//! The executions that were asked for last. Their ids are hashes, asked for several times in a step, and mostly once more in
-//! the next one, which hears how the job has ended that this one has ordered.
+//! A cache of the ids of recent executions. An id is a hash that a step needs several times, and often once more in the
+//! next step, when the job that this one ordered has ended.
 
 use tidemill_base::ids::{ExecutionId, FramePath};
 use tidemill_workflow::graph::NodeIx;
 
-/// How many are remembered: as few as cost nothing, enough for a few branches side by side.
+/// The size of the cache: small enough to search quickly, and enough for a few parallel branches.
 const MOST: usize = 4;
 
-/// Some executions with their ids. It is no part of a run's state: two are always equal.
+/// The cache. It is not part of a run's state, so two are always equal.
 #[derive(Debug, Clone, Default)]
 pub struct Recent {
     known: Vec<(FramePath, NodeIx, ExecutionId)>,
-    /// Which one makes room for the next.
+    /// The index that is replaced next.
     oldest: usize,
 }
 
@@ -22,12 +22,12 @@ impl PartialEq for Recent {
 }
 
 impl Recent {
-    /// The id of an execution, if it is remembered.
+    /// Returns the id of an execution, if it is in the cache.
     pub(super) fn find(&self, frame: &FramePath, node: NodeIx) -> Option<ExecutionId> {
         let is_asked = |(of, at, _): &&(FramePath, NodeIx, ExecutionId)| *at == node && of == frame;
         self.known.iter().find(is_asked).map(|(_, _, execution)| *execution)
     }
-    /// Remembers one, in place of the oldest.
+    /// Adds an id, in place of the oldest if the cache is full.
     pub(super) fn keep(&mut self, frame: &FramePath, node: NodeIx, execution: ExecutionId) {
         let new = (frame.clone(), node, execution);
         if self.known.len() < MOST {

@@ -1,5 +1,5 @@
-//! What an execution leaves for the record, and how a step makes one of what it has evaluated itself: secrets masked where
-//! they are only shown, large values stored apart.
+//! Records of executions, and how a step makes one from the result of a pure node: it masks secrets where values are
+//! only shown, and turns large values into blobs.
 
 use uuid::Uuid;
 
@@ -12,54 +12,55 @@ use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::nodes::{NodeResult, PauseRequest, Usage, Wasted};
 use tidemill_workflow::objects::Effects;
 
-/// What a run's execution of one node left for the record.
+/// The result of an execution: everything that its end leaves.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Record {
-    /// What the node was given.
+    /// The inputs of the node, for people.
     pub inputs: NamedValues,
-    /// What it did.
+    /// Details of the work, for people.
     pub process_data: NamedValues,
-    /// What it made.
+    /// The outputs, which become variables.
     pub outputs: NamedValues,
-    /// Tokens, prices and such.
+    /// Tokens, prices and so on.
     pub metadata: JsonMap,
-    /// The handle it left by; empty means `source`.
+    /// The handle of the end; empty means `source`.
     pub handle: String,
-    /// What its model calls cost.
+    /// The cost of its model calls.
     pub usage: Option<Box<Usage>>,
-    /// What was paid for a reply that is no part of that, since it was of no use.
+    /// The cost of a wasted reply, which is not part of `usage`.
     pub wasted: Option<Box<Wasted>>,
-    /// The failure's text, empty for none.
+    /// The text of the failure; empty for a success.
     pub error: String,
-    /// The failure's class.
+    /// The class of the failure; empty for a success.
     pub error_type: String,
-    /// Whether another try could help, and after how many milliseconds at least.
+    /// The least wait before a retry, in milliseconds, if the failure names one.
     pub retry_hint: Option<u64>,
-    /// Whether the failure may pass; said only of nodes that ask it (`passing_only`).
+    /// Whether the failure may be temporary. Set only for nodes with the setting `passing_only`.
     pub passing: bool,
-    /// Variables it wrote beside its outputs: (node, name, value). Applied with its success.
+    /// Variables that it writes besides its outputs, as (node, name, value). Applied only with its success.
     pub updates: Vec<(String, String, Stored)>,
-    /// What it waits for, instead of an end.
+    /// The question that the node waits for, instead of an end.
     pub pause: Option<Box<PauseRequest>>,
-    /// What it changes of what the run keeps beside its variables. Applied with its end, and not told with it.
+    /// Changes of messages, `rt` and history. Applied with the end, and not part of its event.
     pub effects: Option<Box<Effects>>,
-    /// Of a container: how long each of its frames was open. Part of the metadata; apart from them because an iteration
-    /// may have ten thousand.
+    /// The times that a container's frames were open. They are part of the metadata, but have their own field because
+    /// an iteration may have ten thousand.
     pub durations: Option<Durations>,
-    /// Of a loop: its variables after each round, by the round's number (Dify: `loop_variable_map`).
+    /// The variables of a loop after each round, by the number of the round (Dify: `loop_variable_map`).
     pub rounds: Vec<(u32, NamedValues)>,
 }
 
-/// How long the frames of a container were open.
+/// The times that the frames of a container were open.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Durations {
-    /// The name under which metadata tell them (Dify: `iteration_duration_map`, `loop_duration_map`).
+    /// The name in the metadata (Dify: `iteration_duration_map`, `loop_duration_map`).
     pub name: &'static str,
     /// Seconds, by the number of the item or round.
     pub seconds: Vec<(u32, f64)>,
 }
 
-/// The record of a result: secrets masked where they are only shown, large values stored apart.
+/// Makes the record of a result, and returns about how many bytes its values have. Secrets are masked where values are
+/// only shown, and large values become blobs.
 pub(super) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: NodeResult) -> (Record, usize) {
     let inline_max = cx.run.head.options.inline_bytes_max;
     let execution = cx.execution(frame, node);
@@ -119,7 +120,7 @@ pub(super) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
         error_type: failure.map(|f| f.error_type).unwrap_or_default(),
         updates,
         pause: result.pause.map(|asked| Box::new(asked.hiding(&graph.hidden))),
-        effects: result.effects.map(|effects| veiled(&graph, effects)),
+        effects: result.effects.map(|effects| without_secrets(&graph, effects)),
         durations: None,
         rounds: Vec::new(),
     };
@@ -127,8 +128,8 @@ pub(super) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
     (record, bytes)
 }
 
-/// Effects without the secrets of the environment: what a run keeps is shown and sent as it stands.
-fn veiled(graph: &tidemill_workflow::graph::Graph, effects: Box<Effects>) -> Box<Effects> {
+/// Masks secrets of the environment in effects, because messages, `rt` and history are shown and sent unmasked.
+fn without_secrets(graph: &tidemill_workflow::graph::Graph, effects: Box<Effects>) -> Box<Effects> {
     let is_secret = |v: &&tidemill_workflow::graph::DocumentVariable| v.value.ty == SegmentType::Secret;
     let secrets: Vec<&Segment> = graph.environment.iter().filter(is_secret).map(|v| &v.value).collect();
     if secrets.is_empty() {
@@ -148,7 +149,7 @@ fn veiled(graph: &tidemill_workflow::graph::Graph, effects: Box<Effects>) -> Box
     }))
 }
 
-/// A value of a node's record, as it is kept: here, or apart when it is large.
+/// Makes a stored value: inline, or a blob when it is large.
 pub(super) fn stored(
     cx: &mut Step<'_>,
     frame: &FramePath,
@@ -165,12 +166,12 @@ pub(super) fn stored(
     Stored::Blob(blob)
 }
 
-/// A secret as it is shown: Dify's masked form.
+/// Replaces a secret by Dify's masked form.
 fn masked(segment: Segment) -> Segment {
     if segment.ty == SegmentType::Secret { Segment::string(segment.log()) } else { segment }
 }
 
-/// The environment's secret that a value is, so that the pool holds a reference and not the value.
+/// Finds the secret of the environment that a value is, so that a reference is stored and not the value.
 fn secret_name(graph: &tidemill_workflow::graph::Graph, segment: &Segment) -> Option<std::sync::Arc<str>> {
     if segment.ty != SegmentType::Secret {
         return None;
@@ -181,7 +182,8 @@ fn secret_name(graph: &tidemill_workflow::graph::Graph, segment: &Segment) -> Op
     graph.environment.iter().find(same).map(|v| v.name.clone())
 }
 
-/// The environment's secret whose text a written value is: assigned to a text variable it still must not lie in the clear.
+/// Finds the secret of the environment whose text a value is. A secret that is assigned to a text variable must not be
+/// stored in the clear either.
 fn secret_text(graph: &tidemill_workflow::graph::Graph, segment: &Segment) -> Option<std::sync::Arc<str>> {
     let text = segment.value.as_str().filter(|text| !text.is_empty())?;
     let same = |v: &&tidemill_workflow::graph::DocumentVariable| {
@@ -190,8 +192,8 @@ fn secret_text(graph: &tidemill_workflow::graph::Graph, segment: &Segment) -> Op
     graph.environment.iter().find(same).map(|v| v.name.clone())
 }
 
-/// A value that is stored apart. The name follows from where and in which commit it was made: a commit that is computed
-/// again has another number, and a name is never used for two contents.
+/// Makes a blob. Its id is derived from `name`, which contains the number of the commit: a commit that is computed
+/// again has another number, so an id is never used for two contents.
 pub(super) fn apart(name: &str, segment: &Segment) -> (BlobRef, String) {
     let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes());
     let id = BlobId::from(id.simple().to_string().as_str());

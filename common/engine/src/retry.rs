@@ -1,4 +1,4 @@
-//! Whether and when a failed attempt is followed by another.
+//! Retries: whether another attempt follows a failed one, and when.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use tidemill_base::ids::FramePath;
 use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::objects::ObjectError;
 
-/// Whether a failed attempt is followed by another. A container's own failure never is, nor that of a node
-/// inside it: that one was tried again by itself.
+/// True when another attempt follows a failed one. A failed container, or a node with a failed child, is not retried:
+/// the nodes inside have had their own retries.
 pub(super) fn is_due(cx: &Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) -> bool {
     let spec = cx.run.graph.node(node);
     let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
@@ -27,14 +27,14 @@ pub(super) fn is_due(cx: &Step<'_>, frame: &FramePath, node: NodeIx, record: &Re
         && !children::have_failed(cx, frame, node)
 }
 
-/// Whether another attempt could help: the failure says so, or it is none of the node's own. A timeout is not by its name:
-/// whatever a node calls may end in one, and have done what it was called for.
+/// True when another attempt could help: the failure says so, or it comes from the engine. The class of a timeout does
+/// not count: a service that a node calls may also time out, after it has done its work.
 fn may_pass(record: &Record) -> bool {
     let engines = [EngineErrorType::WorkerLost, EngineErrorType::QueueTimeout];
     record.passing || engines.iter().any(|class| class.name() == record.error_type)
 }
 
-/// Sets the timer of the next attempt and tells of it.
+/// Sets the timer of the next attempt, and emits the retry.
 pub(super) fn again(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, end: &NodeEnd) {
     let graph = cx.run.graph.clone();
     let spec = graph.node(node);

@@ -1,11 +1,11 @@
-//! A run that is over, as it stood before one of its nodes began: the state with which a new run can go on from there.
+//! Rewinds the state of an ended run to before one of its nodes, so that a new run can continue from there.
 //!
-//! A run that is over never runs again. Whoever wants a second try takes its state, rewinds it, and begins a new run
-//! with it ([`super::Fact::Import`]). What ended before the node, or beside it, keeps its result; the node and all
-//! that lies behind it are as if nothing had happened; what the end of the run cut off is ready again.
+//! An ended run never runs again. For a second try, a new run begins with the rewound state ([`super::Fact::Import`]).
+//! Nodes that ended before the node, or in parallel branches, keep their results. The node and all nodes after it are
+//! reset. Nodes that the end of the run cut off are ready again.
 //!
-//! What nodes behind it have written into variables that are not theirs (of the conversation, of a loop) stays: nobody
-//! knows any more what was there before.
+//! Variables of the conversation or of a loop that nodes after it have written keep their values, because the earlier
+//! values are not stored.
 
 use std::collections::BTreeSet;
 
@@ -17,25 +17,26 @@ use tidemill_base::ids::{FramePath, NodeId};
 use tidemill_workflow::graph::{Graph, NodeIx};
 use tidemill_workflow::nodes::{NodeKind, Phase};
 
-/// Why a run cannot be rewound.
+/// The reason why a run cannot be rewound.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RewindError {
-    /// It is under way: it goes on by itself.
-    #[error("the run is not over")]
+    /// The run has not ended.
+    #[error("the run has not ended")]
     Open,
     /// The workflow has no such node.
     #[error("the workflow has no node {0}")]
     UnknownNode(NodeId),
-    /// The node has no result that could be thrown away.
+    /// The node has no result to drop.
     #[error("node {0} never began in this run")]
     NeverBegan(NodeId),
-    /// A later attempt went well.
+    /// The node has succeeded, in a later attempt.
     #[error("node {0} has succeeded since")]
     Succeeded(NodeId),
 }
 
-/// Where a run would begin again: the node itself or, when its frame is closed, the innermost container around it whose
-/// own frame is not. Such a container begins anew as a whole: what its frames did is not known any more.
+/// Finds the node at which the new run would begin: the node itself or, when its frame is closed, the innermost
+/// container around it whose own frame is open. Such a container begins from its start, because closed frames are not
+/// stored.
 ///
 /// # Errors
 /// See [`RewindError`].
@@ -50,7 +51,7 @@ pub fn begins_at(
     let find = |id: &NodeId| run.find(id).ok_or_else(|| RewindError::UnknownNode(id.clone()));
     let (mut at, mut ix, mut is_itself) = (frame.clone(), find(node)?, true);
     if let Some(child) = &run.graph.node(ix).child {
-        // What runs inside another begins with it.
+        // A child node begins with its parent.
         (ix, is_itself) = (child.of, false);
     }
     while !run.frames.contains_key(&at) {
@@ -77,15 +78,15 @@ pub fn begins_at(
     }
 }
 
-/// The state with which another run begins at a node of a run that is over.
+/// Makes the state with which a new run begins at a node of an ended run.
 ///
 /// # Errors
 /// As [`begins_at`].
 pub fn rewind(run: &RunState, frame: &FramePath, node: &NodeId) -> Result<RunState, RewindError> {
     let (frame, node) = begins_at(run, frame, node)?;
     let mut run = run.clone();
-    let behind = behind(&run.graph, node);
-    forget(&mut run, &frame, &behind);
+    let reset = with_later(&run.graph, node);
+    forget(&mut run, &frame, &reset);
     run.status = RunStatus::Running;
     (run.started_at, run.finished_at, run.error) = (None, None, None);
     reopen(&mut run, &frame, node);
@@ -96,13 +97,13 @@ pub fn rewind(run: &RunState, frame: &FramePath, node: &NodeId) -> Result<RunSta
     unfire(&mut run);
     run.derive();
     run.ready = ready(&run);
-    tell_anew(&mut run);
+    reset_response(&mut run);
     Ok(run)
 }
 
-/// The node and every node that can be reached from it. None of them can have begun before it had ended, since a join
-/// waits for all its edges. What runs inside them is among them.
-fn behind(graph: &Graph, node: NodeIx) -> BTreeSet<NodeIx> {
+/// Finds the node and every node that can be reached from it, with their children. None of them can have begun before
+/// the node had ended, because a join waits for all its edges.
+fn with_later(graph: &Graph, node: NodeIx) -> BTreeSet<NodeIx> {
     let (mut found, mut open) = (BTreeSet::from([node]), vec![node]);
     while let Some(next) = open.pop() {
         for edge in &graph.node(next).outs {
@@ -117,7 +118,7 @@ fn behind(graph: &Graph, node: NodeIx) -> BTreeSet<NodeIx> {
     found
 }
 
-/// Takes back all that these nodes have left in a frame, with the frames within them.
+/// Removes everything that these nodes have left in a frame, and the frames inside them.
 fn forget(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
     let graph = run.graph.clone();
     let is_gone = |path: &FramePath| {
@@ -130,15 +131,15 @@ fn forget(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
     run.containers.retain(|(path, ix), _| !(is_gone(path) || path == frame && nodes.contains(ix)));
     let pool = run.pool_frame(frame);
     if let Some(open) = run.frames.get_mut(&pool) {
-        open.variables.retain(|id, _| graph.find(id.as_str()).is_none_or(|ix| !lies_in(&graph, ix, nodes)));
+        open.variables.retain(|id, _| graph.find(id.as_str()).is_none_or(|ix| !is_in(&graph, ix, nodes)));
     }
     hide_messages(run, frame, nodes);
-    end_no_loop(run, frame, nodes);
+    clear_loop_ends(run, frame, nodes);
     let gone_keys: Vec<String> = nodes
         .iter()
         .map(|ix| &graph.node(*ix).id)
         .flat_map(|id| {
-            // Of the frames of a container, whatever their numbers.
+            // The common beginning of the paths of all frames of a container.
             let first = frame.child(id, 0).to_string();
             [format!("{frame}/{id}"), first[..first.len() - 1].to_string()]
         })
@@ -163,8 +164,8 @@ fn forget(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
     }
 }
 
-/// Messages that these nodes, or frames within them, have added are seen no more. What else they did to a list of messages
-/// stays, as do their records and what they wrote into `rt`.
+/// Hides the messages that these nodes, or frames inside them, have added. Their other changes of lists, their records
+/// and their fields of `rt` stay.
 fn hide_messages(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
     let graph = run.graph.clone();
     let Some(objects) = &mut run.objects else { return };
@@ -181,7 +182,7 @@ fn hide_messages(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>
     }
 }
 
-/// Its key, for one below the root.
+/// Returns the key of a responder below the root.
 fn nested(responder: &Responder) -> Option<String> {
     match responder {
         Responder::Root(_) => None,
@@ -189,21 +190,21 @@ fn nested(responder: &Responder) -> Option<String> {
     }
 }
 
-/// Whether a node is one of these or lies in the body of one.
-fn lies_in(graph: &Graph, node: NodeIx, nodes: &BTreeSet<NodeIx>) -> bool {
+/// True when a node is one of these or is in the body of one.
+fn is_in(graph: &Graph, node: NodeIx, nodes: &BTreeSet<NodeIx>) -> bool {
     std::iter::successors(Some(node), |ix| graph.node(*ix).parent).any(|ix| nodes.contains(&ix))
 }
 
-/// A loop-end that is taken back has ended no loop, unless another one has. Those within a container that begins anew
-/// count as reached: what its frames did is not known any more.
-fn end_no_loop(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
+/// Clears the mark that a loop is to end, if only loop-ends that are reset have set it. Loop-ends inside a container
+/// that begins again count as reached, because its closed frames are not stored.
+fn clear_loop_ends(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
     let graph = run.graph.clone();
     let ends = |ix: &NodeIx| graph.node(*ix).kind == NodeKind::LoopEnd;
     let all: Vec<NodeIx> = (0..).map(NodeIx).take(graph.nodes.len()).filter(ends).collect();
     let is_reached =
         |path: &FramePath, ix| run.node(path, ix).is_some_and(|state| state.status == NodeStatus::Succeeded);
     let mut rounds = Vec::new();
-    for end in all.iter().filter(|ix| lies_in(&graph, **ix, nodes)) {
+    for end in all.iter().filter(|ix| is_in(&graph, **ix, nodes)) {
         let Some(target) = graph.node(*end).loop_id else { continue };
         let id = &graph.node(target).id;
         let round = frame.outwards().find(|path| path.last().is_some_and(|(of, _)| of == id.as_str()));
@@ -223,8 +224,8 @@ fn end_no_loop(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) 
     }
 }
 
-/// What the end of the run cut off is as it was; what made it end begins again, or the new run could come to no end
-/// of its own.
+/// Restores the nodes that the end of the run cut off. The node itself, and failed nodes of the root frame, become
+/// ready: with a failed node left, the new run could not end properly.
 fn reopen(run: &mut RunState, frame: &FramePath, node: NodeIx) {
     for (path, open) in run.frames.iter_mut() {
         for (at, state) in open.nodes.iter_mut().enumerate() {
@@ -240,7 +241,7 @@ fn reopen(run: &mut RunState, frame: &FramePath, node: NodeIx) {
 
 fn cut_off(state: &mut NodeState) {
     let status = match state.body.as_ref().map(|body| body.phase) {
-        // Between its frames.
+        // The container was between two phases.
         Some(None) => NodeStatus::Body,
         Some(Some(Phase::Check | Phase::Collect)) => NodeStatus::Ready,
         Some(Some(Phase::Open)) | None => {
@@ -251,8 +252,8 @@ fn cut_off(state: &mut NodeState) {
     (state.status, state.delivery, state.finished_at, state.job) = (status, 0, None, None);
 }
 
-/// A run may end between the end of a node and the decisions that follow from it: joins that nobody would look at
-/// again are decided here.
+/// Decides joins that are still open. A run may end after the end of a node and before its joins are decided, and no
+/// later step would look at them.
 fn settle(run: &mut RunState) {
     let graph = run.graph.clone();
     for frame in run.frames.values_mut() {
@@ -273,7 +274,7 @@ fn settle(run: &mut RunState) {
     }
 }
 
-/// Commands that wait for a node act again when it is to end again.
+/// Lets breakpoints fire again whose node is to end again.
 fn unfire(run: &mut RunState) {
     let has_ended = |id: &str| {
         let state = run.graph.find(id).and_then(|ix| run.node(&FramePath::root(), ix));
@@ -297,9 +298,9 @@ fn ready(run: &RunState) -> std::collections::VecDeque<(FramePath, NodeIx)> {
     found
 }
 
-/// The new run has a stream of its own, and whoever reads it has seen nothing: answers are told from the beginning, those
-/// that may be told already in the order in which they could be.
-fn tell_anew(run: &mut RunState) {
+/// Resets the streamed answers. The new run has its own event stream, so its answers are sent from their beginning, in
+/// the same order as far as they are reached.
+fn reset_response(run: &mut RunState) {
     let graph = run.graph.clone();
     let begins = run.root();
     let mut reached = std::mem::take(&mut run.response.reached);

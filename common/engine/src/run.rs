@@ -1,4 +1,4 @@
-//! The state of a run: everything the engine needs to go on, and nothing else.
+//! The state of a run: everything that the engine needs to continue it.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,27 +29,26 @@ pub use super::node_state::{Ended, NodeState, NodeStatus, OpenCall};
 pub use super::pool::Pool;
 pub use tidemill_base::value::json_size;
 
-/// Where a run stands, under Dify's names.
+/// The status of a run, with Dify's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunStatus {
-    /// Submitted, not begun.
+    /// Submitted, but not begun.
     Scheduled,
-    /// Under way.
+    /// Begun and not ended.
     Running,
-    /// Waits for somebody.
+    /// Waits for an answer or for a resume command; no job is out.
     Paused,
-    /// Ended well.
     Succeeded,
-    /// Ended well, with handled failures.
+    /// Ended with failures that were handled.
     PartialSucceeded,
-    /// Ended by a failure.
+    /// Ended by a failure that nothing handled.
     Failed,
-    /// Ended by a stop or a limit.
+    /// Ended by a stop command or a limit.
     Stopped,
 }
 
 impl RunStatus {
-    /// Every status.
+    /// All statuses.
     pub const ALL: [Self; 7] = [
         Self::Scheduled,
         Self::Running,
@@ -59,7 +58,7 @@ impl RunStatus {
         Self::Failed,
         Self::Stopped,
     ];
-    /// Dify's word.
+    /// Dify's name of the status.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
@@ -71,63 +70,63 @@ impl RunStatus {
             Self::Stopped => "stopped",
         }
     }
-    /// True when the run will never go on.
+    /// True when the run has ended and will never continue.
     pub const fn is_over(self) -> bool {
         match self {
             Self::Scheduled | Self::Running | Self::Paused => false,
             Self::Succeeded | Self::PartialSucceeded | Self::Failed | Self::Stopped => true,
         }
     }
-    /// The status of a word.
+    /// Returns the status with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|s| s.name() == name)
     }
 }
 
-/// What a caller may choose for one run. Fixed at submit, so that a run does not change with the settings of whoever
-/// owns it later.
+/// Options of one run. They are fixed when it is submitted, so that a run does not depend on the settings of a later
+/// owner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunOptions {
-    /// Most node starts (`max_steps`).
+    /// The most node starts (`max_steps`).
     pub steps_max: u64,
-    /// Longest time, in seconds (`max_execution_time_s`).
+    /// The longest working time, in seconds (`max_execution_time_s`). Time in a pause does not count.
     pub seconds_max: u64,
-    /// Longest time from when it was submitted to its end, whatever it waits for, in milliseconds (`deadline_ms`).
+    /// The longest time from submission to end, in milliseconds, pauses included (`deadline_ms`).
     pub deadline_ms: Option<u64>,
-    /// Unknown names in Jinja templates (`template_undefined`).
+    /// The treatment of unknown names in Jinja templates (`template_undefined`).
     pub template_undefined: UndefinedNames,
-    /// Longest output of a template, in characters (`template_chars_max`).
+    /// The longest output of a template, in characters (`template_chars_max`).
     pub template_chars_max: usize,
-    /// Values longer than this are stored apart (`inline_bytes_max`).
+    /// Values with more bytes than this become blobs (`inline_bytes_max`).
     pub inline_bytes_max: usize,
-    /// Writes of iterations to conversation variables.
+    /// The effect of writes of iterations to conversation variables.
     pub iteration_conversation_writes: ConversationWrites,
-    /// Streams of answers inside containers.
+    /// The way in which answers inside containers are streamed.
     pub nested_answer_stream: NestedAnswers,
     /// Whether failures inside an iteration count among the run's exceptions, as in graphon.
     pub iteration_failures_count: bool,
-    /// Whether a loop tells a next round behind its last one.
+    /// Whether a loop emits an event for a next round after its last one.
     pub loop_next_after_last: bool,
-    /// Most items of an iteration and rounds of a loop (`container_rounds_max`).
+    /// The most items of an iteration and rounds of a loop (`container_rounds_max`).
     pub container_rounds_max: u64,
-    /// Longest time that forms of this run may wait, in seconds; 0 for no bound (`human_input_timeout_s`).
+    /// The longest time that forms of this run may wait, in seconds; 0 means no limit (`human_input_timeout_s`).
     pub human_input_timeout_s: u64,
-    /// What it may spend on models (`budget_tokens`, `budget_price`).
+    /// The most that the run may spend on models (`budget_tokens`, `budget_price`).
     pub budget: Option<Box<Budget>>,
-    /// What only few runs choose; none for what chooses nothing of it.
+    /// Choices that few runs make; `None` for a run that makes none of them.
     pub choices: Option<Box<Choices>>,
-    /// Bounds of what it keeps beside its variables; none for the defaults.
+    /// Limits of messages, `rt` and history; `None` for the defaults.
     pub objects: Option<Box<ObjectLimits>>,
-    /// Lists of messages that it begins with, by their names; nothing once it has begun.
+    /// Lists of messages that the run begins with, by name; `None` once it has begun.
     pub messages: Option<Box<GivenMessages>>,
 }
 
 impl RunOptions {
-    /// What is chosen, or the defaults.
+    /// Returns the choices of the run, or the defaults.
     pub fn choices(&self) -> Cow<'_, Choices> {
         self.choices.as_deref().map_or_else(|| Cow::Owned(Choices::default()), Cow::Borrowed)
     }
-    /// Bounds of what the run keeps beside its variables.
+    /// Returns the limits of messages, `rt` and history.
     pub fn object_limits(&self) -> ObjectLimits {
         self.objects.as_deref().copied().unwrap_or_default()
     }
@@ -156,100 +155,93 @@ impl Default for RunOptions {
     }
 }
 
-/// What is known of a run before it begins, and never changes.
+/// The part of a run that is known before it begins and never changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunHead {
-    /// The version it runs.
+    /// The version of the workflow.
     pub graph: GraphHash,
-    /// The app it belongs to, if any.
+    /// The app that the run belongs to, if any.
     pub app: Option<String>,
-    /// Who started it: the `user` of Dify's API.
+    /// The end user: `user` in Dify's API.
     pub user: String,
-    /// The node it begins at, where it is not the first that could: the trigger that fired.
+    /// The node that the run begins at, if it is not the graph's default: the trigger that fired.
     pub root: Option<NodeId>,
-    /// Inputs of the node it begins at.
+    /// Inputs of the node that the run begins at.
     pub inputs: NamedValues,
     /// System variables.
     pub sys: NamedValues,
-    /// Conversation variables that replace the document's first values.
+    /// Conversation variables that replace the initial values of the document.
     pub conversation: NamedValues,
-    /// The turns of the conversation before it, as [`tidemill_workflow::nodes::llm::history`] reads them; none when there are none.
+    /// The earlier turns of the conversation, in the form that [`tidemill_workflow::nodes::llm::history`] reads; `None`
+    /// when there are none.
     pub history: Option<Stored>,
-    /// Whether what is said in it becomes a turn of that conversation.
+    /// Whether the run becomes a turn of its conversation.
     pub leaves_turn: bool,
-    /// The conversation it belongs to, if any: its conversation variables are stored there.
+    /// The conversation that the run belongs to, if any. Conversation variables are stored there.
     pub conversation_id: Option<String>,
-    /// Whether that has a message list, which the run goes on with: a copy of it was made when the run was created.
+    /// Whether the conversation has a list of messages. The run then continues a copy of it, made when the run was
+    /// created.
     pub takes_messages: bool,
-    /// The node of another run that has called it, if one has.
+    /// The node of another run that called this run, if it is a sub-workflow run.
     pub caller: Option<Box<Caller>>,
-    /// How many workflows deep it is called by others.
+    /// The number of callers above this run: 0 for a run that no other run called.
     pub call_depth: u64,
-    /// The API key that pays for it, by its id; a called run has its caller's.
+    /// The id of the API key that pays. A sub-workflow run has its caller's.
     pub key: Option<String>,
-    /// Commands that wait for a node.
+    /// Breakpoints: commands that take effect when a node ends.
     pub commands: Vec<Breakpoint>,
-    /// Its options.
     pub options: RunOptions,
-    /// When it was submitted.
     pub created_at: Timestamp,
 }
 
-/// Who has called a run and waits for its end.
+/// The node that called a sub-workflow run and waits for its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// The run, on the same shard.
+    /// The calling run, on the same shard.
     pub run: RunId,
-    /// The frame of the node.
+    /// The frame of the calling node.
     pub frame: FramePath,
-    /// The node.
     pub node: NodeId,
 }
 
-/// A run.
+/// The state of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunState {
-    /// Its id.
     pub id: RunId,
-    /// What it runs.
     pub graph: SharedGraph,
-    /// What was submitted.
     pub head: RunHead,
-    /// Where it stands.
     pub status: RunStatus,
-    /// When it began.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
     pub finished_at: Option<Timestamp>,
-    /// Why it failed or was stopped.
+    /// The reason of a failure or a stop.
     pub error: Option<Arc<str>>,
-    /// The number of its last event.
+    /// The number of the last event.
     pub seq: u64,
-    /// Open frames by path; the root is always there.
+    /// Open frames by path. The root frame is always open.
     pub frames: Frames,
-    /// Nodes that may run but have no job yet: within a step in the order in which they became ready, between steps in
-    /// the order of the graph.
+    /// Nodes in status `ready`: within a step in the order in which they became ready, between steps in the order of
+    /// the graph.
     pub ready: VecDeque<(FramePath, NodeIx)>,
-    /// Who may stream, and what is held back.
+    /// The state of the streamed answers, with the text that is held back.
     pub response: ResponseState,
-    /// What response nodes below the root frame made, by `<frame>/<node>`, while it counts for the run's outputs or may
-    /// come to.
+    /// Outputs of response nodes below the root frame, by `<frame>/<node>`, while they are, or may become, part of the
+    /// run's outputs.
     pub nested: BTreeMap<Arc<str>, NamedValues>,
-    /// Containers whose bodies run: what they were given, and what closed frames left.
+    /// Open containers: their inputs, and what their closed frames left.
     pub containers: BTreeMap<(FramePath, NodeIx), OpenContainer>,
-    /// Who waits for what.
+    /// Pending pauses by id.
     pub pauses: BTreeMap<Arc<str>, Pause>,
     /// Commands in effect.
     pub control: Control,
-    /// What it keeps beside its variables: lists of messages, `rt`, a history. None for nearly all runs.
+    /// Messages, `rt` and history. `None` for nearly all runs.
     pub objects: Option<Box<Objects>>,
-    /// Counters over all frames. Not written: they follow from the nodes.
+    /// Counters over all frames. Not stored, because they follow from the nodes.
     pub sums: Sums,
-    /// Ids of executions that were asked for last. Not written: they follow from the nodes.
+    /// A cache of execution ids. Not stored, because ids follow from the nodes.
     pub recent: Recent,
 }
 
-/// A graph shared by the runs of a process; two are equal when they are the same version.
+/// A graph that the runs of a process share. Two are equal when they are the same version.
 #[derive(Debug, Clone)]
 pub struct SharedGraph(pub Arc<Graph>);
 impl PartialEq for SharedGraph {
@@ -264,11 +256,11 @@ impl std::ops::Deref for SharedGraph {
     }
 }
 
-/// There is room for what so many nodes write from the beginning.
+/// The most nodes for which a new run reserves room in its variables.
 const WRITERS_AT_FIRST: usize = 56;
 
 impl RunState {
-    /// A run that was submitted and has not begun.
+    /// Creates a run that was submitted and has not begun.
     pub fn new(id: RunId, graph: Arc<Graph>, head: RunHead) -> Self {
         let mut root = Frame::new(&graph);
         root.variables.reserve(graph.nodes.len().min(WRITERS_AT_FIRST));
@@ -294,78 +286,78 @@ impl RunState {
         }
     }
 
-    /// The state of a node, if its frame is open.
+    /// Returns the state of a node, if its frame is open.
     pub fn node(&self, frame: &FramePath, node: NodeIx) -> Option<&NodeState> {
         self.frames.get(frame).and_then(|f| f.nodes.get(node.at()))
     }
 
-    /// The node that the run begins at.
+    /// Returns the node that the run begins at.
     pub fn root(&self) -> NodeIx {
         self.head.root.as_ref().and_then(|id| self.find(id)).unwrap_or(self.graph.root)
     }
 
-    /// The id of a node's execution.
+    /// Computes the id of a node's execution.
     pub fn execution(&self, frame: &FramePath, node: NodeIx) -> ExecutionId {
         ExecutionId::derive(&self.id, frame, &self.graph.node(node).id)
     }
 
-    /// The place of a node by its id.
+    /// Finds the index of a node by its id.
     pub fn find(&self, id: &NodeId) -> Option<NodeIx> {
         self.graph.find(id.as_str())
     }
 
-    /// The variables as a node in `frame` sees them.
+    /// Returns the variables that a node in `frame` sees.
     pub fn pool<'a>(&'a self, frame: &'a FramePath) -> Pool<'a> {
         Pool::new(self, frame)
     }
 
-    /// Node starts so far, retries included and those within containers (the count that the step limit looks at).
+    /// The number of node starts so far, with retries and starts inside containers. The limit on steps applies to it.
     pub fn steps(&self) -> u64 {
         self.sums.steps
     }
 
-    /// Node starts of the root frame (Dify: `total_steps`).
+    /// The number of node starts in the root frame (Dify: `total_steps`).
     pub fn root_steps(&self) -> u64 {
         self.frames.root().nodes.iter().map(started_attempts).sum()
     }
 
-    /// Failed attempts so far, handled or not.
+    /// The number of failed attempts so far, handled or not.
     pub fn exceptions(&self) -> u64 {
         self.sums.failures
     }
 
-    /// Tokens of all model calls so far.
+    /// The tokens of all model calls so far, without wasted ones.
     pub fn tokens(&self) -> u64 {
         self.sums.tokens
     }
 
-    /// What its model calls have cost so far, those in open frames of containers included.
+    /// The cost of all model calls so far, those in open frames included, without wasted ones.
     pub fn spent(&self) -> Spent {
         self.frames.values().fold(Spent::default(), |sum, frame| sum.plus(&frame.tally().spent))
     }
 
-    /// What was paid for replies that were of no use; no part of [`Self::tokens`] and [`Self::spent`].
+    /// The cost of wasted replies, which is not part of [`Self::tokens`] and [`Self::spent`].
     pub fn wasted(&self) -> Spent {
         self.control.wasted.as_deref().cloned().unwrap_or_default()
     }
 
-    /// All that was paid for.
+    /// The whole cost, wasted replies included.
     pub fn paid(&self) -> Spent {
         self.spent().plus(&self.wasted())
     }
 
-    /// Jobs that are queued or with a worker.
+    /// The number of jobs that are queued or with a worker.
     pub fn jobs_in_flight(&self) -> u64 {
         self.sums.jobs
     }
 
-    /// True while any node has something to come.
+    /// True while any node is open.
     pub fn is_busy(&self) -> bool {
         self.frames.root().open > 0
     }
 
-    /// True when the failures in this frame count for the run: those within an iteration may not
-    /// (`iteration_failures_count`).
+    /// True when failures in this frame count for the run. Those inside an iteration count only with
+    /// `iteration_failures_count`.
     pub fn failures_count(&self, frame: &FramePath) -> bool {
         let options = &self.head.options;
         options.iteration_failures_count
@@ -373,18 +365,19 @@ impl RunState {
             || !frame.outwards().any(|path| self.is_item(&path))
     }
 
-    /// True for a frame that is an item of an iteration: it has variables of its own.
+    /// True for a frame that is an item of an iteration. An item has its own variables.
     pub fn is_item(&self, frame: &FramePath) -> bool {
         let container = frame.last().and_then(|(id, _)| self.graph.find(&id));
         container.is_some_and(|ix| self.graph.node(ix).kind == tidemill_workflow::nodes::NodeKind::Iteration)
     }
 
-    /// The frame that holds the variables of a frame: rounds of a loop share those of the frame around the loop.
+    /// Returns the frame that stores the variables of a frame. Rounds of a loop share those of the frame around the
+    /// loop.
     pub fn pool_frame(&self, frame: &FramePath) -> FramePath {
         frame.outwards().find(|path| self.is_item(path)).unwrap_or_else(FramePath::root)
     }
 
-    /// Computes what is not written: the counters, edges and the number of open nodes of every frame.
+    /// Computes the parts that are not stored: the counters, and each frame's edges and number of open nodes.
     pub fn derive(&mut self) {
         let graph = self.graph.clone();
         for frame in self.frames.values_mut() {
@@ -394,8 +387,9 @@ impl RunState {
         self.sums = Sums::of(self);
     }
 
-    /// Looks once at all that the step will look at which hears how a job of this node has ended: a processor that has many
-    /// runs to look at fetches what lies far away of several at once. The sum means nothing, and is of small numbers: whatever a run holds, it is one.
+    /// Reads once everything that the step for a result of this node will read. A caller with many runs does this for
+    /// all of them first, so that the processor fetches the memory of several runs at once. The returned sum has no
+    /// meaning; it only makes the reads necessary. Its terms are small, so it cannot overflow.
     pub fn glance(&self, frame: &FramePath, node: NodeIx) -> usize {
         let Self { response, control, head, recent, sums, .. } = self;
         let mut sum = self.status as usize
@@ -438,7 +432,7 @@ impl RunState {
         sum
     }
 
-    /// About how many bytes the state takes in memory; for the cache's bound.
+    /// Estimates the bytes that the state takes in memory, for the limit of the cache.
     pub fn size_estimate(&self) -> usize {
         let fixed = 512 + self.frames.len() * (self.graph.nodes.len() * 120 + self.graph.edges.len());
         let values = |stored: &Stored| match stored {

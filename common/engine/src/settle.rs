@@ -1,5 +1,5 @@
-//! What follows when an execution has ended, in Dify's order: values into the pool, edges, streamed text, and only
-//! then the event that tells of the end.
+//! Applies the end of an execution in Dify's order: first variables, edges and streamed text, then the event of the
+//! end.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use tidemill_workflow::nodes::pause::{CALLED_OFF, as_form::REJECT};
 use tidemill_workflow::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NodeKind, SOURCE_HANDLE};
 use tidemill_workflow::objects::ObjectError;
 
-/// The node ended well.
+/// Applies the success of a node.
 pub(super) fn succeeded(
     cx: &mut Step<'_>,
     frame: &FramePath,
@@ -62,7 +62,7 @@ pub(super) fn succeeded(
     after(cx, frame, node);
 }
 
-/// The record of a node that did its part, and wants to change what cannot be changed so.
+/// Makes a failed record of a node that succeeded, but whose change of messages, `rt` or history was refused.
 fn refused(record: Record, error: &ObjectError) -> Record {
     Record {
         inputs: record.inputs,
@@ -75,7 +75,7 @@ fn refused(record: Record, error: &ObjectError) -> Record {
     }
 }
 
-/// What comes when all of an end is told: commands that waited for it, and the frame, if this was the last in it.
+/// Does what follows an end after its events: checks the budget, fires breakpoints, and closes the frame if it is done.
 fn after(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     budget::check(cx);
     if !cx.run.status.is_over() {
@@ -84,7 +84,7 @@ fn after(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     containers::settled(cx, frame);
 }
 
-/// The beginning of an attempt that nobody has told of.
+/// Emits the start of a node for which no worker has reported one.
 pub(super) fn told_started(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     if cx.run.node(frame, node).is_none_or(|state| state.started_at.is_some()) {
         return;
@@ -98,7 +98,7 @@ pub(super) fn told_started(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     cx.tell(EventKind::NodeRunStarted(about));
 }
 
-/// An attempt failed: retry, strategy, or the end of the run.
+/// Applies a failed attempt: a retry, the node's error strategy, or the end of the run.
 pub(super) fn failed(
     cx: &mut Step<'_>,
     frame: &FramePath,
@@ -135,7 +135,7 @@ pub(super) fn failed(
             if frame.is_root() {
                 end_of_run::fail(cx, &error);
             } else if let Some(open) = cx.frame_mut(frame) {
-                // The frame goes on as far as it can; its container decides what its failure means.
+                // The frame continues as far as it can. Its container then decides what the failure means.
                 open.error.get_or_insert(error);
             }
             after(cx, frame, node);
@@ -146,10 +146,10 @@ pub(super) fn failed(
     };
     let strategy_name = if handle == FAIL_BRANCH_HANDLE { "fail-branch" } else { "default-value" };
     let text = |text: &str| Stored::Inline(Segment::string(text));
-    // What a step says of its error is an object, which stands in place of the text.
-    let said = record.outputs.iter().find(|(name, value)| name == "error_message" && is_object(value));
-    let said = said.map(|(_, value)| value.clone());
-    let message = said.unwrap_or_else(|| text(&record.error));
+    // A workflow step may describe its error as an object, which replaces the text.
+    let details = record.outputs.iter().find(|(name, value)| name == "error_message" && is_object(value));
+    let details = details.map(|(_, value)| value.clone());
+    let message = details.unwrap_or_else(|| text(&record.error));
     let own = [("error_message", message), ("error_type", text(&record.error_type))];
     record.outputs = outputs.into_iter().map(|(name, value)| (name, Stored::Inline(value))).collect();
     for (name, value) in own {
@@ -163,7 +163,7 @@ pub(super) fn failed(
     let end = close(cx, frame, node, finished_at, record, status);
     objects::record(cx, frame, &end, effects);
     if graph.node(node).kind.spec().execution == ExecutionType::Branch && handle == SOURCE_HANDLE {
-        // Dify finds no branch for it and fails the run; so do we, and say how to mend it.
+        // Dify finds no branch for it and fails the run; so do we.
         let id = &graph.node(node).id;
         let reason = format!("Branch node {id} completed without selecting a branch");
         cx.tell(EventKind::NodeRunException(end));
@@ -177,7 +177,8 @@ pub(super) fn failed(
     after(cx, frame, node);
 }
 
-/// Somebody has called the node off. Where an edge is for that it is taken, else the run is over: it was told to stop.
+/// Applies a refusal by a person. If the node has an edge for it (`REJECT`), the edge is taken; otherwise the run is
+/// stopped.
 fn called_off(
     cx: &mut Step<'_>,
     frame: &FramePath,
@@ -186,8 +187,8 @@ fn called_off(
     mut record: Box<Record>,
 ) {
     let graph = cx.run.graph.clone();
-    let leaves = graph.node(node).outs.iter().any(|edge| &*graph.edge(*edge).handle == REJECT);
-    if !leaves {
+    let has_edge = graph.node(node).outs.iter().any(|edge| &*graph.edge(*edge).handle == REJECT);
+    if !has_edge {
         return end_of_run::called_off(cx, &record.error, frame, node);
     }
     (record.error, record.error_type) = (String::new(), String::new());
@@ -202,7 +203,7 @@ fn is_object(value: &Stored) -> bool {
     }
 }
 
-/// Writes the end into the node's state.
+/// Writes the end of an attempt into the node's state.
 fn close(
     cx: &mut Step<'_>,
     frame: &FramePath,
@@ -226,8 +227,8 @@ fn close(
         state.body = None;
         state.finished_at = Some(finished_at);
         if !is_container {
-            // What its frames have cost is counted with them.
-            // What its steps have charged is in it once more; another attempt will find them done, too.
+            // Not for a container, whose cost is counted in its frames. The usage includes what journal entries have
+            // charged already. A next attempt finds those entries recorded, so `charged` is kept.
             let usage = Spent::of(record.usage.as_deref());
             state.spent = state.spent.plus(&usage.without(&state.charged));
         }
@@ -238,8 +239,8 @@ fn close(
     NodeEnd { about, started_at, finished_at, record }
 }
 
-/// What a node that begins a run shows of what it was given, and of other namespaces, is for the record. A webhook makes
-/// values of its own of the request, a datasource of what the caller said.
+/// True for outputs that a start node only copies from the run's inputs and other namespaces: they need no write. A
+/// webhook derives its outputs from the request, and a datasource from the client's input.
 fn is_in_the_pool(spec: &Node, name: &str) -> bool {
     match spec.kind.spec().execution {
         ExecutionType::Root if spec.kind == NodeKind::Datasource => false,
@@ -251,7 +252,7 @@ fn is_in_the_pool(spec: &Node, name: &str) -> bool {
     }
 }
 
-/// Values, edges, run outputs, text: everything but the event.
+/// Applies outputs, edges, run outputs and streamed text of an end: everything but its event.
 fn go_on(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, handle: &str, end: &NodeEnd) {
     let graph = cx.run.graph.clone();
     let spec = graph.node(node);

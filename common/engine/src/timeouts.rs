@@ -1,6 +1,6 @@
-//! Time limits of one attempt, for nodes that have them: how long its job may wait in its queue, and how long it may run.
+//! Time limits of an attempt: how long its job may wait in the queue, and how long it may run.
 //!
-//! A worker ends what runs too long by itself; the timer behind it is for a worker that hangs or is gone.
+//! A worker ends an attempt that runs too long. The engine's timer is due later, for a worker that hangs or is lost.
 
 use std::time::Duration;
 
@@ -14,17 +14,18 @@ use tidemill_base::ids::FramePath;
 use tidemill_base::limits;
 use tidemill_workflow::graph::NodeIx;
 
-/// How much later than the worker the engine ends an attempt.
+/// The time that the engine waits longer than the worker before it ends an attempt.
 const WORKER_FIRST: Duration = Duration::from_secs(2);
 
-/// How long a job of the node may wait. An end that is known does not wait for ever to be told.
+/// The longest time that a job of the node may wait in its queue, in milliseconds. A job for hooks after an end always
+/// has a limit.
 fn queue_ms(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> Option<u64> {
     let own = cx.run.graph.node(node).settings.queue_timeout_ms;
     let is_known = || cx.run.node(frame, node).is_some_and(|state| state.ended.is_some());
     own.or_else(|| is_known().then_some(limits::LATE_HOOKS_WAIT_MS))
 }
 
-/// A job was enqueued.
+/// Sets the timer for a job that was queued.
 pub(super) fn queued(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
     if let Some(ms) = queue_ms(cx, frame, node) {
         let due = cx.at.now.plus(Duration::from_millis(ms));
@@ -33,7 +34,7 @@ pub(super) fn queued(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt
     }
 }
 
-/// A worker was heard of.
+/// Replaces the timer of the queue by that of the execution, when a worker has begun.
 pub(super) fn started(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let queue = queue_ms(cx, frame, node);
     let execution = cx.run.graph.node(node).settings.execution_timeout_ms;
@@ -48,7 +49,7 @@ pub(super) fn started(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     }
 }
 
-/// The attempt is over, or its job was taken back.
+/// Clears the timers of an attempt that has ended or whose job was taken back.
 pub(super) fn over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
     let queue = queue_ms(cx, frame, node);
     let execution = cx.run.graph.node(node).settings.execution_timeout_ms;
@@ -60,7 +61,7 @@ pub(super) fn over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: 
     }
 }
 
-/// No worker has taken the job in time.
+/// Fails an attempt whose job no worker has taken in time.
 pub(super) fn queue_over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
     let waits = |n: &super::run::NodeState| n.status == NodeStatus::Queued && n.attempt == attempt;
     if !cx.run.node(frame, node).is_some_and(waits) {
@@ -74,9 +75,9 @@ pub(super) fn queue_over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, att
     end(cx, frame, node, EngineErrorType::QueueTimeout, error);
 }
 
-/// The attempt runs for too long, and no worker has ended it.
+/// Fails an attempt that runs too long and that no worker has ended.
 pub(super) fn execution_over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
-    // One that is queued is not the one whose time it was.
+    // A queued job has not begun, so the timer belonged to an earlier one.
     let runs = |n: &super::run::NodeState| n.status == NodeStatus::Running && n.attempt == attempt;
     if !cx.run.node(frame, node).is_some_and(runs) {
         return;
@@ -98,7 +99,7 @@ fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, kind: EngineErrorType
     } else if kind == EngineErrorType::Timeout {
         late_hooks::end(cx, frame, node, Ended { failed: true, record: record.into() });
     } else {
-        // Whom no worker takes up in time, none would tell the hooks of.
+        // No worker serves the queue in time, so none would run the hooks either.
         settle::failed(cx, frame, node, now, record.into());
     }
     drive::drive(cx);

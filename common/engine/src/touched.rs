@@ -1,9 +1,10 @@
-//! What a commit has touched, each once and in order. A step touches one thing or two of a kind: a tree costs more to make and
-//! to drop than what it holds.
+//! A set for the touched parts of a state. A step touches one or two parts of a kind, and a tree would cost more to
+//! allocate and drop than it holds.
 
 use std::cmp::Ordering;
 
-/// A sorted set that costs nothing while it is empty, and little while it is small. What is added in order goes to its end.
+/// A sorted set in a list: it allocates nothing while it is empty, and is fast for few elements or elements added in
+/// order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Touched<T>(Vec<T>);
 
@@ -14,31 +15,32 @@ impl<T> Default for Touched<T> {
 }
 
 impl<T: Ord> Touched<T> {
-    /// Adds something, unless it is there.
+    /// Adds an element, unless it is in the set.
     pub fn insert(&mut self, it: T) {
         if let Err(at) = self.place(|known| known.cmp(&it)) {
             self.0.insert(at, it);
         }
     }
-    /// Adds what `make` makes, unless something is there that is equal to it as `order` says: how what is there stands to it.
+    /// Adds the result of `make`, unless the set has an equal element. `order` compares an element of the set with the
+    /// new one.
     pub fn insert_with(&mut self, order: impl Fn(&T) -> Ordering, make: impl FnOnce() -> T) {
         if let Err(at) = self.place(order) {
             self.0.insert(at, make());
         }
     }
-    /// Whether it is there.
+    /// True when the element is in the set.
     pub fn contains(&self, it: &T) -> bool {
         self.place(|known| known.cmp(it)).is_ok()
     }
-    /// Nothing is there any more.
+    /// Removes all elements and keeps the buffer.
     pub fn clear(&mut self) {
         self.0.clear();
     }
-    /// Adds some more.
+    /// Adds all these elements.
     pub fn extend(&mut self, more: impl IntoIterator<Item = T>) {
         more.into_iter().for_each(|it| self.insert(it));
     }
-    /// Adds all of another one.
+    /// Adds all elements of another set.
     pub fn append(&mut self, later: Self) {
         if self.is_empty() {
             *self = later;
@@ -57,15 +59,15 @@ impl<T: Ord> Touched<T> {
 }
 
 impl<T> Touched<T> {
-    /// All, in order.
+    /// Iterates over the elements in order.
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
         self.0.iter()
     }
-    /// How many.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.0.len()
     }
-    /// True when nothing is there.
+    /// True when the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -89,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_holds_what_a_tree_holds(given in prop::collection::vec(0..40_u8, 0..60), later in prop::collection::vec(0..40_u8, 0..9)) {
+        fn it_has_the_same_elements_as_a_tree(given in prop::collection::vec(0..40_u8, 0..60), later in prop::collection::vec(0..40_u8, 0..9)) {
             let (mut tree, mut touched, mut second) = (BTreeSet::new(), Touched::default(), Touched::default());
             for it in &given {
                 tree.insert(*it);

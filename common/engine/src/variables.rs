@@ -1,7 +1,8 @@
-//! Writing variables, so that everybody sees what they must: rounds of a loop share the variables around the loop, an
-//! item of an iteration sees those around it as they were when it was opened.
+//! Writes variables. Rounds of a loop share the variables around the loop; an item of an iteration sees the variables
+//! around it as they were when it opened.
 //!
-//! Nothing is copied when an item opens. What is overwritten later is saved into the open items that may ask for it.
+//! Nothing is copied when an item opens. When a variable changes later, its old value is saved into the open items
+//! whose body mentions it.
 
 use super::Step;
 use tidemill_base::ids::{FramePath, NodeId};
@@ -9,10 +10,10 @@ use tidemill_base::value::Stored;
 use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::nodes::user_interaction::on_answer::RUN;
 
-/// The namespace whose variables outlive the run.
+/// The namespace of the variables that are stored beyond the run.
 pub(super) const CONVERSATION: &str = "conversation";
 
-/// Writes a variable as a node in `frame` does.
+/// Writes a variable on behalf of a node in `frame`.
 pub(super) fn write(cx: &mut Step<'_>, frame: &FramePath, node: &NodeId, name: &str, value: Stored) {
     let pool = cx.run.pool_frame(frame);
     preserve(cx, &pool, node.as_str(), name);
@@ -24,8 +25,8 @@ pub(super) fn write(cx: &mut Step<'_>, frame: &FramePath, node: &NodeId, name: &
     cx.out.variables.insert((pool, node.clone(), name.to_string()));
 }
 
-/// Writes a variable on behalf of somebody who sets variables of others: those of the conversation are kept beyond the
-/// run, whatever becomes of the frame.
+/// Writes a variable that may belong to another node or namespace. Conversation variables are stored beyond the run,
+/// also if the frame fails.
 pub(super) fn assign(cx: &mut Step<'_>, frame: &FramePath, node: &str, name: &str, value: Stored) {
     if node == CONVERSATION {
         cx.out.conversation.insert(name.to_string(), value.clone());
@@ -37,14 +38,14 @@ pub(super) fn assign(cx: &mut Step<'_>, frame: &FramePath, node: &str, name: &st
         }
     }
     let of = NodeId::from(node);
-    // A variable of the run is everybody's, but for items that were begun before.
+    // A variable of the run is visible in all frames, except in items that opened earlier.
     if node == RUN && !cx.run.pool_frame(frame).is_root() {
         write(cx, &FramePath::root(), &of, name, value.clone());
     }
     write(cx, frame, &of, name, value);
 }
 
-/// Removes all variables of a node, as a node in `frame` sees them.
+/// Removes all variables of a node that a node in `frame` sees.
 pub(super) fn clear_node(cx: &mut Step<'_>, frame: &FramePath, node: &str) {
     let pool = cx.run.pool_frame(frame);
     let Some(open) = cx.run.frames.get(&pool) else { return };
@@ -59,7 +60,7 @@ pub(super) fn clear_node(cx: &mut Step<'_>, frame: &FramePath, node: &str) {
     }
 }
 
-/// Before a variable of `pool` changes, the open items right below save what they see of it.
+/// Saves the old value of a variable of `pool` into the open items directly below, before it changes.
 fn preserve(cx: &mut Step<'_>, pool: &FramePath, node: &str, name: &str) {
     if cx.run.frames.len() == 1 {
         return;
@@ -78,13 +79,13 @@ fn preserve(cx: &mut Step<'_>, pool: &FramePath, node: &str, name: &str) {
     }
     let seen = cx.run.pool(pool).stored(node, name).map(std::borrow::Cow::into_owned);
     for path in below {
-        if may_ask(cx, &path, node, name) {
+        if is_mentioned(cx, &path, node, name) {
             save(cx, path, node, name, seen.clone());
         }
     }
 }
 
-fn may_ask(cx: &Step<'_>, item: &FramePath, node: &str, name: &str) -> bool {
+fn is_mentioned(cx: &Step<'_>, item: &FramePath, node: &str, name: &str) -> bool {
     let container = item.last().and_then(|(id, _)| cx.run.graph.find(&id));
     let mentioned =
         |ix: NodeIx| cx.run.graph.body(ix).mentions.contains(&(node.to_string(), name.to_string()));

@@ -1,4 +1,4 @@
-//! Opening and closing of frames.
+//! Opens and closes frames.
 
 use super::super::records::Record;
 use super::super::run::{Frame, Responder};
@@ -11,7 +11,7 @@ use tidemill_base::value::Stored;
 use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::nodes::NodeKind;
 
-/// Opens a frame of a container; its first node is ready.
+/// Opens a frame of a container with these variables, and makes its start node ready.
 pub(super) fn open(cx: &mut Step<'_>, path: &FramePath, container: NodeIx, own: Vec<(String, Stored)>) {
     let graph = cx.run.graph.clone();
     let mut frame = Frame::new(&graph);
@@ -27,7 +27,7 @@ pub(super) fn open(cx: &mut Step<'_>, path: &FramePath, container: NodeIx, own: 
     drive::make_ready(cx, path, graph.body(container).start);
 }
 
-/// A node of the frame has ended: if it was the last, the frame closes, and its container goes on.
+/// Closes a frame that has nothing left to do, and continues its container. Called when a node of the frame has ended.
 pub(crate) fn settled(cx: &mut Step<'_>, path: &FramePath) {
     let is_done = cx.run.frames.get(path).is_some_and(|frame| frame.open == 0);
     if path.is_root() || !is_done || cx.run.status.is_over() {
@@ -43,7 +43,7 @@ pub(crate) fn settled(cx: &mut Step<'_>, path: &FramePath) {
     }
 }
 
-/// Takes a frame away. Its counters go to its container; its outputs too, when they count.
+/// Removes a frame. Its counters are added to its container, and its outputs pass to the frame around it if they count.
 pub(super) fn close(
     cx: &mut Step<'_>,
     path: &FramePath,
@@ -78,7 +78,7 @@ pub(super) fn close(
     Some(frame)
 }
 
-/// Response nodes of a closed frame count as ones of the frame around it, or for nothing.
+/// Passes the response nodes of a closed frame to the frame around it, or drops their outputs.
 fn pass_outputs(cx: &mut Step<'_>, parent: &FramePath, responded: &[Responder], count: bool) {
     if responded.is_empty() {
         return;
@@ -98,7 +98,8 @@ fn pass_outputs(cx: &mut Step<'_>, parent: &FramePath, responded: &[Responder], 
     }
 }
 
-/// What an item wrote to the conversation is seen by the nodes behind the iteration, unless bare graphon's way is wanted.
+/// Writes conversation variables of a closed item into the frame around it, so that nodes after the iteration see them,
+/// unless the run's option is [`ConversationWrites::Local`].
 pub(super) fn hand_over_conversation(cx: &mut Step<'_>, parent: &FramePath, frame: &Frame) {
     if cx.run.head.options.iteration_conversation_writes == ConversationWrites::Local {
         return;
@@ -111,14 +112,14 @@ pub(super) fn hand_over_conversation(cx: &mut Step<'_>, parent: &FramePath, fram
             {
                 item.conversation_written.insert(name.clone());
             }
-            // What is kept beyond the run must be what the nodes behind see: the item that closes last has the word.
+            // The stored value must be the one that nodes after the iteration see: that of the item that closes last.
             cx.out.conversation.insert(name.clone(), value.clone());
             variables::write(cx, parent, &variables::CONVERSATION.into(), name, value);
         }
     }
 }
 
-/// A record that says nothing but what failed.
+/// Makes a record that has only a failure.
 pub(super) fn failure(error: String, error_type: &str) -> Record {
     Record { error, error_type: error_type.to_string(), ..Record::default() }
 }

@@ -1,4 +1,5 @@
-//! Iteration: a frame an item, so many at a time as the node allows; outputs in the order of the items.
+//! Iterations: each item has a frame, at most a window of items is open at a time, and outputs are in the order of
+//! items.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use tidemill_workflow::nodes::iteration::{
 };
 use tidemill_workflow::nodes::{NodeData, NodeResult, Phase};
 
-/// A page of outputs is about so many times as large as what is kept inline: 64 KiB by default.
+/// The size of a page of outputs, as a multiple of the limit for inline values: 64 KiB by default.
 const PAGE_INLINES: usize = 8;
 
 fn data_of(run: &RunState, node: NodeIx) -> Option<&IterationData> {
@@ -29,7 +30,7 @@ fn data_of(run: &RunState, node: NodeIx) -> Option<&IterationData> {
     }
 }
 
-/// A list that lies apart and tells its length is iterated as it lies there: nobody has to load it.
+/// Opens an iteration over a blob with a known length, without loading the blob. Returns `None` for any other list.
 pub(super) fn shortcut(run: &RunState, frame: &FramePath, node: NodeIx) -> Option<Record> {
     let [of, name] = data_of(run, node)?.iterator.as_slice() else { return None };
     let stored = run.pool(frame).stored(of, name)?.into_owned();
@@ -41,7 +42,7 @@ pub(super) fn shortcut(run: &RunState, frame: &FramePath, node: NodeIx) -> Optio
     Some(Record { inputs, outputs: vec![("items".to_string(), stored)], ..Record::default() })
 }
 
-/// The list is known.
+/// Opens an iteration whose list was evaluated.
 pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut record: Record) {
     if !record.error.is_empty() || !record.error_type.is_empty() {
         let now = cx.at.now;
@@ -90,7 +91,7 @@ fn len_of(items: &Stored) -> u64 {
     }
 }
 
-/// Opens frames until the window is full.
+/// Opens items until the window is full.
 fn open_more(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let Some((window, errors)) = data_of(cx.run, node).map(|data| (data.window, data.errors)) else { return };
     let window = window.min(limits::FRAMES_OPEN_MAX);
@@ -126,7 +127,7 @@ fn item_of(run: &RunState, frame: &FramePath, node: NodeIx, at: u32) -> Stored {
     }
 }
 
-/// Nothing is left to do in an item: its output is taken, and the next begins.
+/// Closes an item: takes its output and opens the next. After the last, collects the outputs.
 pub(super) fn item_closes(cx: &mut Step<'_>, path: &FramePath, frame: &FramePath, node: NodeIx, index: u32) {
     let output = output_of(cx.run, path, node);
     let body = cx.run.node(frame, node).and_then(|state| state.body.clone());
@@ -162,8 +163,8 @@ fn page_bytes(run: &RunState) -> usize {
     run.head.options.inline_bytes_max.saturating_mul(PAGE_INLINES)
 }
 
-/// Outputs of items side by side that make a page lie apart from then on: an iteration over ever so many items takes no more
-/// memory than one over a few.
+/// Turns the outputs of adjacent items into a blob as soon as they fill a page. So the memory of an iteration does not
+/// grow with its number of items.
 fn put_apart(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let page_bytes = page_bytes(cx.run);
     let key = (frame.clone(), node);
@@ -184,7 +185,7 @@ fn put_apart(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     }
 }
 
-/// How an item ended whose output is at hand, or that failed.
+/// Returns the outcome of an item that failed or has an inline output.
 fn outcome(left: Collected) -> Outcome {
     match left.output {
         Some((Stored::Inline(segment), _)) => Outcome::Done(segment),
@@ -192,7 +193,7 @@ fn outcome(left: Collected) -> Outcome {
     }
 }
 
-/// What the item's output is: null when its variable is missing.
+/// Returns the output of an item, and the path into it if the value is a blob. Null when its variable is missing.
 fn output_of(run: &RunState, path: &FramePath, node: NodeIx) -> (Stored, Vec<String>) {
     let none = || (Stored::Inline(Segment::none()), Vec::new());
     let Some(data) = data_of(run, node) else { return none() };
@@ -215,17 +216,18 @@ fn output_of(run: &RunState, path: &FramePath, node: NodeIx) -> (Stored, Vec<Str
     }
 }
 
-/// All items are through: their outputs become one list, here if they are at hand. Those that are at hand are few.
+/// Collects the outputs after the last item: in this step if none is a blob, otherwise on a worker. Inline outputs are
+/// few, because pages of them become blobs.
 fn collect(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let Some(container) = cx.run.containers.get_mut(&(frame.clone(), node)) else { return };
-    let lies_apart = |left: &Collected| {
+    let is_blob = |left: &Collected| {
         left.page.is_some()
             || left.output.as_ref().is_some_and(|(value, _)| !matches!(value, Stored::Inline(_)))
     };
-    if container.collected.values().any(lies_apart) {
+    if container.collected.values().any(is_blob) {
         return order_part(cx, frame, node, Phase::Collect);
     }
-    // Taken and not copied: the container is let go of below.
+    // Taken, not copied, because the container is removed below.
     let taken = |left: &mut Collected| Collected { output: left.output.take(), ..Collected::default() };
     let outcomes = container.collected.values_mut().map(taken).map(outcome).collect();
     let Some(data) = data_of(cx.run, node) else { return };
@@ -234,7 +236,7 @@ fn collect(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     collected(cx, frame, node, record);
 }
 
-/// The list of outputs is there: the iteration ends.
+/// Ends an iteration whose outputs were collected.
 pub(super) fn collected(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut record: Record) {
     let Some(state) = cx.run.node(frame, node) else { return };
     let Some(container) = cx.run.containers.get(&(frame.clone(), node)) else { return };
@@ -246,7 +248,7 @@ pub(super) fn collected(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut 
     record.usage = None;
     let steps = body.map_or(0, |body| body.count);
     let now = cx.at.now;
-    // A worker that could not put the list together has said why.
+    // If a worker could not collect the list, its own error is kept.
     if let (true, Some(error)) = (record.error.is_empty(), error) {
         record.error = error.to_string();
     }
@@ -258,7 +260,7 @@ pub(super) fn collected(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut 
     }
 }
 
-/// The outputs on their way to a worker: those at hand in pages, the others one by one.
+/// Makes the inputs of the job that collects the outputs: inline outputs in pages, blobs one by one.
 pub(super) fn pages(run: &RunState, frame: &FramePath, node: NodeIx) -> Vec<(String, String, Stored)> {
     let id = run.graph.node(node).id.to_string();
     let mut inputs: Vec<(String, String, Stored)> = Vec::new();
@@ -286,7 +288,7 @@ pub(super) fn pages(run: &RunState, frame: &FramePath, node: NodeIx) -> Vec<(Str
             }
             Some((apart @ (Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_)), way)) => {
                 flush(&mut page, &mut inputs);
-                // The way into the value stands behind its number.
+                // The path into the value follows its number in the name.
                 let way: String = way.iter().map(|key| format!("\n{key}")).collect();
                 inputs.push((id.clone(), format!("{APART_PREFIX}{}{way}", inputs.len()), apart.clone()));
                 bytes = 0;

@@ -1,4 +1,4 @@
-//! Loop: one frame after the other over the same variables, until a condition holds, a `loop-end` is reached or the
+//! Loops: one round after the other with shared variables, until a condition holds, a `loop-end` is reached or the
 //! rounds are used up.
 
 use super::super::events::EventKind;
@@ -13,9 +13,9 @@ use tidemill_base::value::{Segment, Stored};
 use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::nodes::{NodeData, Phase};
 
-/// The handle by which the pure part of a loop says that it is to end.
+/// The handle with which a phase of a loop says that the loop ends.
 const BREAK: &str = "break";
-/// Dify's class for a condition that cannot be applied to its value.
+/// Dify's class of the error for a condition that cannot be applied to its value.
 const TYPE_ERROR: &str = "TypeError";
 
 fn labels(run: &RunState, node: NodeIx) -> Vec<String> {
@@ -32,7 +32,7 @@ fn rounds_max(run: &RunState, node: NodeIx) -> u32 {
     }
 }
 
-/// The first values of the loop variables are known, and whether the loop is to end before it begins.
+/// Opens a loop whose initial values and break conditions were evaluated.
 pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: Record) {
     let count = rounds_max(cx.run, node);
     let now = cx.at.now;
@@ -52,7 +52,7 @@ pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record:
     let about = cx.about(frame, node);
     cx.tell(EventKind::NodeRunBodyStarted { about, inputs: record.inputs.clone(), count });
     if failed {
-        // A condition that cannot be applied fails the loop here already, without inputs, as on Dify.
+        // A condition that cannot be applied fails the loop now, without inputs, as on Dify.
         let record = frames::failure(record.error, TYPE_ERROR);
         tell_end(cx, frame, node, &record, 0, Some("error"));
         return settle::failed(cx, frame, node, now, record.into());
@@ -79,8 +79,7 @@ pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record:
     open_round(cx, frame, node, 0);
 }
 
-/// Removes what the nodes of a round left. No other round sees it, nor do the nodes behind the loop: what is to outlive
-/// a round is a loop variable.
+/// Removes the variables of the nodes of a round. Only loop variables are visible in other rounds and after the loop.
 fn clear_body(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let graph = cx.run.graph.clone();
     for inner in graph.nodes.iter().filter(|inner| inner.loop_id == Some(node)) {
@@ -88,7 +87,7 @@ fn clear_body(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     }
 }
 
-/// A round begins without what the nodes of the last one left.
+/// Opens a round, without the variables of the nodes of the last one.
 fn open_round(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, index: u32) {
     clear_body(cx, frame, node);
     let graph = cx.run.graph.clone();
@@ -101,7 +100,8 @@ fn open_round(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, index: u32) {
     frames::open(cx, &path, node, Vec::new());
 }
 
-/// The loop variables and the number of rounds, as the loop's outputs show them; the label of the first that is gone.
+/// Makes the outputs of a loop: its variables and the number of rounds. The error is the label of a variable that is
+/// missing.
 fn outputs(run: &RunState, frame: &FramePath, node: NodeIx, rounds: u32) -> Result<NamedValues, String> {
     let id = run.graph.node(node).id.as_str();
     let pool = run.pool(frame);
@@ -115,7 +115,7 @@ fn outputs(run: &RunState, frame: &FramePath, node: NodeIx, rounds: u32) -> Resu
     Ok(values)
 }
 
-/// Nothing is left to do in a round.
+/// Closes a round, and ends the loop or checks its break conditions.
 pub(super) fn round_closes(cx: &mut Step<'_>, path: &FramePath, frame: &FramePath, node: NodeIx, index: u32) {
     let error = cx.run.frames.get(path).and_then(|open| open.error.clone());
     let Some(closed) = frames::close(cx, path, node, error.is_none()) else { return };
@@ -152,7 +152,7 @@ pub(super) fn round_closes(cx: &mut Step<'_>, path: &FramePath, frame: &FramePat
     }
 }
 
-/// It is known whether the loop is to end after this round.
+/// Ends the loop or opens the next round, when the break conditions were evaluated.
 pub(super) fn checked(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: Record) {
     let rounds = cx.run.node(frame, node).and_then(|state| state.body.as_ref()).map_or(0, |body| body.next);
     if !record.error.is_empty() || !record.error_type.is_empty() {
@@ -178,7 +178,7 @@ fn tell_next(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, rounds: u32) {
     cx.close_entry();
 }
 
-/// The loop's record as far as it is the same however it ends; lets go of what its rounds left.
+/// Makes the part of a loop's record that all ends have in common, and removes what its rounds left.
 fn record(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> Record {
     clear_body(cx, frame, node);
     let mut record = Record::default();

@@ -1,11 +1,12 @@
-//! What the record of a container says beside its outputs: cost and duration of its frames. Dify's names.
+//! Metadata of a container's record: cost and duration of its frames, with Dify's names.
 
 use crate::body::OpenContainer;
 use crate::records::{Durations, Record};
 use crate::run::NodeState;
 use tidemill_workflow::nodes::llm::decimal::Decimal;
 
-/// Puts `total_tokens`, `total_price`, `currency` and the durations, under this name, into the record.
+/// Puts `total_tokens`, `total_price`, `currency` and the durations into the record. `durations` is the name of the
+/// latter.
 pub(super) fn put(record: &mut Record, state: &NodeState, open: &OpenContainer, durations: &'static str) {
     let spent = &state.inside.spent;
     let (price, currency) = match &spent.price {

@@ -1,8 +1,8 @@
-//! Containers: a node whose body is run again and again, each time as a frame of its own.
+//! Containers: nodes whose body is executed repeatedly, each time in a separate frame.
 //!
-//! A container is opened, its frames open and close, and when the last is closed it ends like any node. What reads
-//! values (the list, loop variables, conditions, the collected outputs) is evaluated here when they are at hand, else by
-//! a worker, as one of three parts ([`Phase`]); what follows is the same.
+//! A container opens, its frames open and close, and after the last it ends like any node. The parts that read values
+//! (the list, loop variables, conditions, the collected outputs) are three phases ([`Phase`]). A step evaluates a phase
+//! if no value is a blob, otherwise a worker does; the result is handled in the same way.
 
 mod frames;
 mod iteration;
@@ -21,7 +21,7 @@ use tidemill_base::value::Stored;
 use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::nodes::{NodeKind, Phase, SOURCE_HANDLE, evaluate_phase};
 
-/// Begins a container that is ready, or goes on with the part that a pause took back from a worker.
+/// Begins a ready container, or orders the job of its phase again that a pause command took back.
 pub(super) fn begin(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize {
     let phase = cx.run.node(frame, node).and_then(|state| state.body.as_ref()?.phase);
     match phase {
@@ -43,7 +43,7 @@ pub(super) fn begin(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize
     bytes + 300
 }
 
-/// The start node of a body: nobody is told of it, and it is no step.
+/// Passes the start node of a body. It emits no event and is not counted as a step.
 pub(super) fn begin_body(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize {
     cx.update(frame, node, |state| state.status = NodeStatus::Succeeded);
     edges::decide(cx, frame, node, SOURCE_HANDLE);
@@ -53,19 +53,19 @@ pub(super) fn begin_body(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> 
     80
 }
 
-/// Whether a worker is at a part of this container.
+/// True while a worker has to evaluate a phase of this container.
 pub(super) fn is_part(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
     cx.run.node(frame, node).is_some_and(|state| state.body.as_ref().is_some_and(|body| body.phase.is_some()))
 }
 
-/// A worker has evaluated a part.
+/// Applies the result of a phase that a worker has evaluated.
 pub(super) fn part_done(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: Record) {
     let Some(state) = cx.run.node(frame, node) else { return };
     let (attempt, Some(phase)) = (state.attempt, state.body.as_ref().and_then(|body| body.phase)) else {
         return;
     };
     cx.close_entry();
-    // The next part of the same attempt has time limits of its own.
+    // Each phase of the attempt has its own time limits.
     timeouts::over(cx, frame, node, attempt);
     cx.update(frame, node, |state| {
         state.status = NodeStatus::Body;
@@ -88,14 +88,14 @@ fn part_known(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, phase: Phase, 
     }
 }
 
-/// Evaluates a part here.
+/// Evaluates a phase in this step.
 fn evaluated(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, phase: Phase) -> (Record, usize) {
     let graph = cx.run.graph.clone();
     let result = evaluate_phase(graph.node(node), phase, &cx.run.pool(frame));
     records::of(cx, frame, node, result)
 }
 
-/// Gives a part to a worker.
+/// Orders a job for a phase.
 fn order_part(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, phase: Phase) {
     cx.update(frame, node, |state| {
         state.delivery = 0;
@@ -103,7 +103,7 @@ fn order_part(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, phase: Phase) 
             body.phase = Some(phase);
         }
     });
-    // Behind the bound on jobs it waits like any other node.
+    // With too many jobs in the run, it waits like any other node.
     if cx.run.jobs_in_flight() < tidemill_base::limits::RUN_JOBS_MAX && cx.run.control.pausing.is_empty() {
         drive::order_job(cx, frame, node);
     } else {
@@ -111,13 +111,13 @@ fn order_part(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, phase: Phase) 
     }
 }
 
-/// Why a container of so many items or rounds is refused, if it is.
+/// Returns an error if a container has too many items or rounds.
 fn too_many(run: &RunState, count: u32, what: &str) -> Option<String> {
     let max = run.head.options.container_rounds_max;
     (u64::from(count) > max).then(|| format!("{count} {what} are more than run.container_rounds_max ({max})"))
 }
 
-/// A `loop-end` was reached: its loop ends with this round, also from an iteration within it.
+/// Marks the loop of a `loop-end` as ending with this round, also from an iteration inside it.
 pub(super) fn loop_end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let Some(target) = cx.run.graph.node(node).loop_id else { return };
     let id = cx.run.graph.node(target).id.clone();
@@ -129,7 +129,7 @@ pub(super) fn loop_end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     }
 }
 
-/// Tells how a container ended; its own end follows.
+/// Emits the end of a container's body. The end of the node follows.
 fn tell_end(
     cx: &mut Step<'_>,
     frame: &FramePath,
@@ -145,7 +145,7 @@ fn tell_end(
     cx.tell(EventKind::NodeRunBodyEnded { end, steps, reason });
 }
 
-/// Lets go of what is known of an open container; answers what it was given.
+/// Removes the state of an open container, and returns its inputs.
 fn let_go(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> super::fact::NamedValues {
     let key = (frame.clone(), node);
     let Some(open) = cx.run.containers.remove(&key) else { return Vec::new() };
@@ -160,7 +160,7 @@ fn let_go(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> super::fact::Na
     open.inputs
 }
 
-/// What a worker needs to put the collected outputs of an iteration together.
+/// Makes the inputs of the job that collects the outputs of an iteration.
 pub(super) fn pages(run: &RunState, frame: &FramePath, node: NodeIx) -> Vec<(String, String, Stored)> {
     iteration::pages(run, frame, node)
 }

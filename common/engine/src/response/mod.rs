@@ -1,9 +1,10 @@
-//! The one order in which answers are told.
+//! The order in which answers are streamed.
 //!
-//! A response node may stream once no undecided branch lies before it ([`tidemill_workflow::graph::ResponseNode::is_reached`]). One
-//! of them streams at a time, the others wait in the order of being reached. The cursor stands in the template of the
-//! one that streams: fixed text is told at once, a variable when its chunks arrive or its value is there. All of it
-//! is part of the run's state, so a run that is taken over tells on where it stood, with nothing lost or repeated.
+//! A response node is reached when no undecided branch is before it
+//! ([`tidemill_workflow::graph::ResponseNode::is_reached`]). One reached node streams at a time; the others wait in the
+//! order in which they were reached. A cursor points into the template of the node that streams: fixed text is sent at
+//! once, a variable when its chunks arrive or its value exists. All of this is in the run's state, so after a take-over
+//! the stream continues with nothing lost or repeated.
 
 pub(super) mod nested;
 pub mod streams;
@@ -22,38 +23,38 @@ use tidemill_workflow::nodes::NodeKind;
 pub use streams::Stream;
 pub use tidemill_workflow::graph::stream_key;
 
-/// Where the telling of answers stands.
+/// The state of the streamed answers of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ResponseState {
-    /// Indexes into [`Graph::responses`], in the order of being reached.
+    /// Indexes into [`Graph::responses`], in the order in which they were reached.
     pub reached: Vec<usize>,
-    /// How many of them are told to the end.
+    /// The number of reached nodes that have been sent completely.
     pub done: usize,
-    /// The place in the template of the one that is being told.
+    /// The cursor: an index into the template of the node that streams.
     pub at: usize,
-    /// Texts that came in pieces, by selector.
+    /// Streamed texts by their selectors.
     pub streams: BTreeMap<String, Stream>,
 }
 
 impl ResponseState {
-    /// Nothing reached yet.
+    /// Creates the state of a run in which no response node is reached.
     pub fn new(graph: &Graph) -> Self {
         let _ = graph;
         Self::default()
     }
-    /// Bytes of text that wait for their turn.
+    /// Estimates the bytes of the text that is held.
     pub fn held_bytes(&self) -> usize {
         self.streams.values().map(|s| 96 + s.held.iter().map(|h| h.len() + 24).sum::<usize>()).sum()
     }
 }
 
-/// Whether any response template waits for text that this node streams.
+/// True when a response template shows text that this node streams.
 pub(super) fn is_awaited(graph: &Graph, node: &Node) -> bool {
     graph.is_streamed(node)
 }
 
-/// Whether a template that is being told, or waits for its turn, shows what this node streams: only then is told what its
-/// model thinks (Dify). That is never held back.
+/// True when a reached template that is not complete shows what this node streams. Only then is the reasoning of its
+/// model sent, as on Dify. Reasoning is never held back.
 pub(super) fn is_reached_for(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
     if !frame.is_root() {
         return false;
@@ -70,13 +71,13 @@ pub(super) fn is_reached_for(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> 
     waiting.into_iter().any(|at| graph.responses[*at].template.iter().any(shows))
 }
 
-/// The run begins: response nodes that nothing blocks are reached, in the order of their ids.
+/// Reaches the response nodes that nothing blocks when the run begins.
 pub(super) fn open(cx: &mut Step<'_>) {
     reach(cx, |_| true);
     flush(cx);
 }
 
-/// An edge was taken: whoever waited for it alone is reached.
+/// Reaches the response nodes that waited only for this edge, which was taken.
 pub(super) fn edge_taken(cx: &mut Step<'_>, edge: EdgeIx) {
     let graph = cx.run.graph.clone();
     if reach(cx, |at| graph.responses[at].blocking[edge.at()]) {
@@ -104,7 +105,7 @@ fn reach(cx: &mut Step<'_>, concerned: impl Fn(usize) -> bool) -> bool {
     true
 }
 
-/// Tells all that can be told now.
+/// Emits all text that can be sent now.
 pub(super) fn flush(cx: &mut Step<'_>) {
     let graph = cx.run.graph.clone();
     while let Some(&active) = cx.run.response.reached.get(cx.run.response.done) {
@@ -134,7 +135,7 @@ pub(super) fn flush(cx: &mut Step<'_>) {
     }
 }
 
-/// Tells what there is of a variable; true when the cursor can go past it.
+/// Emits the known text of a variable. Returns true when the cursor can move on.
 fn tell_variable(cx: &mut Step<'_>, active: usize, selector: &Selector, last: bool) -> bool {
     let graph = cx.run.graph.clone();
     let root = FramePath::root();
@@ -143,7 +144,7 @@ fn tell_variable(cx: &mut Step<'_>, active: usize, selector: &Selector, last: bo
         if cx.run.node(&root, source).is_some_and(|n| n.status == NodeStatus::Skipped) {
             return true;
         }
-        // A cursor that waits is looked at in every step: mostly its node has not made anything.
+        // Each step checks a waiting cursor, and mostly its node has no output yet. This test is cheap.
         if source != cx.run.root() && cx.run.response.streams.is_empty() && has_nothing(cx, &root, source) {
             return false;
         }
@@ -152,7 +153,7 @@ fn tell_variable(cx: &mut Step<'_>, active: usize, selector: &Selector, last: bo
     if let Some(closed) = streams::tell_held(cx, node, selector) {
         return closed;
     }
-    // An answer's text is its author's; an output that is a secret is shown as outputs are.
+    // The author of an answer may show a secret; a secret in the run's outputs is masked, as outputs are.
     let is_output = graph.node(graph.responses[active].node).kind == NodeKind::End;
     let Some(chunk) = value_chunk(cx, &root, selector, is_output) else { return false };
     let about = cx.about(&root, node);
@@ -160,13 +161,13 @@ fn tell_variable(cx: &mut Step<'_>, active: usize, selector: &Selector, last: bo
     true
 }
 
-/// Whether a node has no variables at all.
+/// True when a node has no variables.
 fn has_nothing(cx: &Step<'_>, root: &FramePath, node: NodeIx) -> bool {
     let id = cx.run.graph.node(node).id.as_str();
     cx.run.frames.get(root).is_some_and(|frame| !frame.variables.contains_key(id))
 }
 
-/// The value of a selector as one chunk, when the pool has it.
+/// Returns the value of a selector as one chunk, if it exists.
 fn value_chunk(cx: &Step<'_>, frame: &FramePath, selector: &Selector, is_output: bool) -> Option<ChunkText> {
     use tidemill_base::value::{Lookup, Variables};
     let pool = cx.run.pool(frame);
@@ -176,7 +177,7 @@ fn value_chunk(cx: &Step<'_>, frame: &FramePath, selector: &Selector, is_output:
             Some(ChunkText::Inline(segment.log().into_owned()))
         }
         Lookup::Found(segment) => Some(ChunkText::Inline(segment.markdown().into_owned())),
-        // Whoever tells it follows the selector into the value.
+        // The selector is followed into the blob when the event is sent.
         Lookup::Blob(blob) => Some(ChunkText::Blob(blob.clone(), 0)),
     }
 }

@@ -1,5 +1,5 @@
-//! Answers inside containers: their outputs are kept until it is known whether they count, and their text is shown when
-//! it is finished (`nested_answer_stream`). The one order of the root frame's answers does not concern them.
+//! Answers inside containers. Their outputs are stored until it is known whether they count, and their text is sent
+//! when they end (`nested_answer_stream`). The order of the root frame's answers does not apply to them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tidemill_base::value::{Selector, Stored};
 use tidemill_workflow::graph::{NodeIx, TemplatePart, response};
 use tidemill_workflow::nodes::NodeKind;
 
-/// A response node below the root frame has ended.
+/// Applies the end of a response node below the root frame.
 pub(crate) fn ended(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) {
     show(cx, frame, node, record);
     if !may_count(cx.run, frame) {
@@ -27,7 +27,7 @@ pub(crate) fn ended(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: 
     }
 }
 
-/// Of an iteration only the last item's outputs count.
+/// True when outputs in this frame may count: of an iteration, only the last item's outputs do.
 fn may_count(run: &RunState, frame: &FramePath) -> bool {
     frame.outwards().filter(|path| run.is_item(path)).all(|path| {
         let container = path.last().and_then(|(id, index)| Some((run.graph.find(&id)?, index)));
@@ -77,7 +77,7 @@ fn show_whole(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Recor
     tell(cx, frame, node, selector, chunk, true);
 }
 
-/// An item of a list that lies apart cannot be told by itself.
+/// True for an item of a list that is a blob: such an item cannot be sent as a separate chunk.
 fn is_item_apart(run: &RunState, frame: &FramePath, part: &TemplatePart) -> bool {
     let TemplatePart::Variable(selector) = part else { return false };
     let [of, name, ..] = selector.as_slice() else { return false };

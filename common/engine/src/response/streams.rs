@@ -1,4 +1,4 @@
-//! Texts that come in pieces: who produces them, how far they are, and what is held back.
+//! Streamed texts: which attempt and delivery produces each, how many bytes came, and which chunks are held.
 
 use super::flush;
 use crate::Step;
@@ -9,31 +9,31 @@ use tidemill_base::ids::FramePath;
 use tidemill_base::value::{Selector, Stored};
 use tidemill_workflow::graph::{NodeIx, stream_key, stream_prefix};
 
-/// What thoughts are called where they are told and withdrawn.
+/// The name of a model's reasoning in events.
 const THOUGHTS: &str = "reasoning_content";
 
-/// One text.
+/// One streamed text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stream {
-    /// The attempt that produces it.
+    /// The attempt that produces the text.
     pub attempt: u32,
-    /// The delivery that produces it.
+    /// The delivery that produces the text.
     pub delivery: u32,
-    /// Bytes that came.
+    /// The number of bytes that have arrived.
     pub length: u64,
-    /// Whether any of it was told: from then on, chunks are told as they come.
+    /// True when the cursor has reached the text: from then on, chunks are sent as they arrive.
     pub told: bool,
-    /// The job that made it has ended well or for good: no more of it will come. Not before, since a worker that dies
-    /// after its last piece is followed by one that produces the text anew.
+    /// True when no more text will come, because the job has succeeded or the node has ended. Not earlier: when a
+    /// worker dies after its last chunk, the next one produces the text again.
     pub closed: bool,
-    /// The end of it was told.
+    /// True when the last chunk was emitted.
     pub ended: bool,
-    /// Pieces that came before their turn.
+    /// Chunks that came before their turn.
     pub held: Vec<String>,
 }
 
-/// Takes a piece in: told later by [`flush`] if it is its turn, else held. Pieces of older holders, repeated ones and
-/// such that leave a gap are passed over; the job's result brings what is missing.
+/// Adds a chunk to the held ones; [`flush`] emits it when its turn has come. Chunks of older holders, repeated chunks
+/// and chunks after a gap are ignored; the missing text comes with the job's result.
 pub(crate) fn take_chunk(cx: &mut Step<'_>, it: JobChunk) {
     let key = stream_key(&it.selector);
     if !cx.run.graph.streamed.contains(&key) {
@@ -60,13 +60,13 @@ fn keep(cx: &mut Step<'_>, job: &JobRef, key: &str, text: String) {
     cx.out.held.push(Held { stream: key.to_string(), attempt: job.attempt, delivery: job.delivery, text });
 }
 
-/// What of a piece has not come yet; nothing when it lies behind a gap.
+/// Returns the part of a chunk that has not arrived yet; `None` when the chunk is after a gap.
 fn fresh_part<'a>(stream: &Stream, offset: u64, text: &'a str) -> Option<&'a str> {
     let known = usize::try_from(stream.length.checked_sub(offset)?).ok()?;
     if known >= text.len() { Some("") } else { text.get(known..) }
 }
 
-/// Another holder produces the text anew: what was told of it is withdrawn, what was held is void.
+/// Starts the text again if a newer holder produces it: sent text is withdrawn, and held chunks are dropped.
 fn renew(cx: &mut Step<'_>, job: &JobRef, selector: &Selector) {
     let key = stream_key(selector);
     let (attempt, delivery) = (job.attempt, job.delivery);
@@ -87,8 +87,8 @@ fn renew(cx: &mut Step<'_>, job: &JobRef, selector: &Selector) {
     }
 }
 
-/// What the model of a job thinks is told from now on. It is never held back, so of it is only known who told it last: what
-/// another holder told before is withdrawn.
+/// Notes that a job emits reasoning. Reasoning is never held back, so only its newest holder is stored. The reasoning
+/// of an older holder is withdrawn.
 pub(crate) fn thinks(cx: &mut Step<'_>, job: &JobRef) {
     withdraw_thoughts(cx, job);
     let key = thoughts_key(cx, job.node);
@@ -113,12 +113,13 @@ fn withdraw_thoughts(cx: &mut Step<'_>, job: &JobRef) {
     cx.tell(EventKind::NodeRunStreamReplaced { about, selector, text: String::new() });
 }
 
-/// No output has such a name: the sign is escaped in theirs. `reasoning_content` itself may be a text that is told.
+/// The key of a node's reasoning. No output can have it, because `%` is escaped in keys of outputs. `reasoning_content`
+/// itself may be a streamed text.
 fn thoughts_key(cx: &Step<'_>, node: NodeIx) -> String {
     format!("{}%thoughts", stream_prefix(cx.run.graph.node(node).id.as_str()))
 }
 
-/// The job has ended well: its texts are complete. What is missing comes from the outputs.
+/// Completes the texts of a job that has succeeded. Missing text is taken from the outputs.
 pub(crate) fn finish(cx: &mut Step<'_>, it: &JobDone) {
     if !it.job.frame.is_root() || it.streamed.is_empty() {
         return;
@@ -161,8 +162,8 @@ fn complete(
             keep(cx, job, &key, tail);
         }
         Some(Stored::Blob(blob)) => {
-            // The tail lies apart; it is told at once when the stream is being told, and otherwise as one value. The
-            // empty piece that ends every text follows it.
+            // The missing text is in a blob. If the cursor has reached the text, it is emitted now, and the empty last
+            // chunk follows. Otherwise the stream is removed, and the whole value is emitted as one chunk later.
             let told = cx.run.response.streams.get(&key).is_some_and(|s| s.told);
             if told {
                 let about = cx.about(&job.frame, job.node);
@@ -187,7 +188,7 @@ fn close(cx: &mut Step<'_>, key: &str) {
     }
 }
 
-/// The node has ended: nothing more will come of any of its texts.
+/// Closes all texts of a node that has ended.
 pub(crate) fn close_of_node(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     if !frame.is_root() || cx.run.response.streams.is_empty() {
         return;
@@ -200,7 +201,8 @@ pub(crate) fn close_of_node(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) 
     }
 }
 
-/// Tells what is held of a text whose turn it is. None when nothing of it ever came; else whether it has ended.
+/// Emits the held chunks of the text that the cursor is at. Returns `None` when no chunk ever came, otherwise whether
+/// the text is complete.
 pub(super) fn tell_held(cx: &mut Step<'_>, node: NodeIx, selector: &Selector) -> Option<bool> {
     if cx.run.response.streams.is_empty() {
         return None;
@@ -215,7 +217,7 @@ pub(super) fn tell_held(cx: &mut Step<'_>, node: NodeIx, selector: &Selector) ->
     if first || !held.is_empty() {
         cx.out.streams.insert(key.clone());
     }
-    // What came in this very step was never written.
+    // Chunks that arrived in this step need not be stored any more.
     cx.out.held.retain(|h| h.stream != key);
     for text in held {
         let (about, selector) = (about.clone(), selector.clone());
@@ -233,7 +235,7 @@ pub(super) fn tell_held(cx: &mut Step<'_>, node: NodeIx, selector: &Selector) ->
     Some(closed)
 }
 
-/// The end of a streamed text is an empty last chunk, as on Dify; told once.
+/// Emits the empty last chunk that ends a streamed text, once, as on Dify.
 fn tell_end(cx: &mut Step<'_>, about: &About, selector: &Selector, key: &str) {
     let Some(stream) = cx.run.response.streams.get_mut(key) else { return };
     if !stream.closed || std::mem::replace(&mut stream.ended, true) {

@@ -1,4 +1,4 @@
-//! Text in its one order.
+//! Streamed answers: the order of their text, and text that another holder withdraws.
 
 use super::play::Play;
 use tidemill_base::value::{BlobRef, SegmentType, Stored};
@@ -7,7 +7,7 @@ const CHAT: &str =
     "start s\nllm m\nllm n\nanswer z First {{#m.text#}} then {{#n.text#}}.\ns > m > z\ns > n > z";
 
 #[test]
-fn text_before_its_turn_is_held_and_told_later() {
+fn text_before_its_turn_is_held_and_sent_later() {
     let mut play = Play::of(CHAT);
     play.start().tells(&["begin", "z.answer + \"First \"", "s starts", "s ok"]);
     play.chunk("n", 1, 0, "one").tells(&["n starts"]);
@@ -36,14 +36,14 @@ fn text_before_its_turn_is_held_and_told_later() {
 }
 
 #[test]
-fn pieces_that_repeat_overlap_or_leave_a_gap_tell_each_byte_once() {
+fn repeated_overlapping_and_missing_chunks_still_send_each_byte_once() {
     let mut play = Play::of(CHAT);
     play.start().skim();
     play.chunk("m", 1, 0, "abc").tells(&["m starts", "m.text + \"abc\""]);
     play.chunk("m", 1, 0, "abc").tells(&[]);
     play.chunk("m", 1, 1, "bcde").tells(&["m.text + \"de\""]);
     play.chunk("m", 1, 9, "later").tells(&[]);
-    // A piece that begins within a character cannot be one of this text.
+    // A chunk that begins inside a character cannot belong to this text.
     play.chunk("m", 1, 5, "é").tells(&["m.text + \"é\""]);
     play.chunk("m", 1, 4, "eé?").tells(&["m.text + \"?\""]);
     let job = play.job_of("m");
@@ -57,7 +57,7 @@ fn pieces_that_repeat_overlap_or_leave_a_gap_tell_each_byte_once() {
 }
 
 #[test]
-fn a_new_holder_withdraws_what_was_told() {
+fn a_new_holder_withdraws_the_text_that_was_sent() {
     let mut play = Play::of(CHAT);
     play.start().chunk("m", 1, 0, "once upon").skim();
     play.chunk("m", 2, 0, "there").tells(&["m.text = \"\"", "m.text + \"there\""]);
@@ -69,7 +69,7 @@ fn a_new_holder_withdraws_what_was_told() {
 }
 
 #[test]
-fn a_new_holder_voids_what_was_held_without_a_word() {
+fn a_new_holder_drops_held_text_without_an_event() {
     let mut play = Play::of(CHAT);
     play.start().chunk("n", 1, 0, "old").reload().skim();
     play.chunk("n", 2, 0, "new").tells(&[]);
@@ -83,7 +83,7 @@ fn a_new_holder_voids_what_was_held_without_a_word() {
 }
 
 #[test]
-fn a_result_of_another_holder_replaces_all_that_was_told() {
+fn a_result_of_another_holder_replaces_all_text_that_was_sent() {
     let mut play = Play::of(CHAT);
     play.start().chunk("m", 1, 0, "wrong").skim();
     let job = play.job_of("m");
@@ -98,7 +98,7 @@ fn a_result_of_another_holder_replaces_all_that_was_told() {
 }
 
 #[test]
-fn what_is_missing_of_a_large_text_is_told_from_where_it_lies() {
+fn the_missing_end_of_a_large_text_is_sent_from_its_blob() {
     let mut play = Play::of(CHAT);
     play.start().chunk("m", 1, 0, "begin").skim();
     let job = play.job_of("m");
@@ -111,7 +111,7 @@ fn what_is_missing_of_a_large_text_is_told_from_where_it_lies() {
 }
 
 #[test]
-fn texts_that_nobody_shows_are_not_kept() {
+fn texts_that_no_answer_shows_are_not_stored() {
     let mut play = Play::of("start s\nllm m\nend e\ns > m > e");
     play.start().skim().chunk("m", 1, 0, "quiet").tells(&["m starts"]);
     assert!(play.run.response.streams.is_empty());
@@ -136,7 +136,7 @@ fn the_second_answer_waits_for_the_first() {
 }
 
 #[test]
-fn text_behind_a_branch_waits_until_the_branch_is_taken() {
+fn text_after_a_branch_waits_until_the_branch_is_taken() {
     let graph =
         "start s\njob k\nif g k.output\nanswer y yes\nanswer z no\ns > k > g\ng:true > y\ng:false > z";
     let mut play = Play::of(graph);
@@ -181,9 +181,9 @@ fn a_variable_of_a_skipped_node_is_left_out() {
 }
 
 #[test]
-fn a_node_says_nothing_for_one_whose_id_goes_on_behind_a_dot() {
+fn a_node_does_not_stream_for_a_node_whose_id_continues_after_a_dot() {
     let mut play = Play::of("start s\nllm m\nllm m.x\nend e m.text m.x.text\ns > m > e\ns > m.x > e");
     play.start().chunk("m.x", 1, 0, "one").done("m", "M").skim();
-    assert!(play.job_of("m.x").streams, "somebody reads it");
+    assert!(play.job_of("m.x").streams, "an answer shows its text");
     play.chunk("m.x", 1, 3, " two").tells(&["m.x.text + \" two\""]);
 }

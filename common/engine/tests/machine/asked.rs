@@ -1,4 +1,4 @@
-//! What a job asks within one of its steps: it waits in nobody's hands, and is handed out again whatever comes.
+//! Questions that a job asks in a journal entry: the job is parked, and queued again when the pause has ended.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn request() -> PauseRequest {
     PauseRequest::asking(PauseKind::ToolApproval, "Call it?", approval_schema())
 }
 
-/// The node's job is put down with a question.
+/// Parks the node's job with a question. Returns the id of the pause.
 fn asks(play: &mut Play, node: &str, request: PauseRequest) -> String {
     let order = play.job_of(node);
     let pause = id_in_job(&order.execution, "tool:1");
@@ -62,13 +62,13 @@ fn an_answer_brings_the_job_back_as_the_same_attempt() {
     assert_eq!((play.node("m").status, play.run.status), (NodeStatus::Waiting, RunStatus::Paused));
     assert!(play.waiting().is_empty() && play.timers.is_empty(), "{:?}", play.timers);
     says(&mut play, "no such", json!({"input": true}));
-    assert!(play.waiting().is_empty(), "the answer to something else");
+    assert!(play.waiting().is_empty(), "an answer to another pause");
     says(&mut play, &pause, json!({"input": {"approved": true}}));
     let second = play.job_of("m");
     assert_eq!((second.execution, second.attempt), (first.execution, 1));
-    assert!(second.delivered > first.delivered, "whoever held it before counts no more");
+    assert!(second.delivered > first.delivered, "reports of the earlier holder do not count");
     says(&mut play, &pause, json!({"input": {"approved": true}}));
-    assert_eq!(play.waiting().len(), 1, "said again it means nothing");
+    assert_eq!(play.waiting().len(), 1, "a repeated answer changes nothing");
     play.tells(&["resume"]);
     play.done("m", "yes");
     assert_eq!(play.run.status, RunStatus::Succeeded);
@@ -76,7 +76,7 @@ fn an_answer_brings_the_job_back_as_the_same_attempt() {
 }
 
 #[test]
-fn a_question_holds_back_its_own_branch_only() {
+fn a_question_holds_only_its_own_branch_back() {
     let mut play = Play::of(TWO);
     play.start().skim();
     let pause = asks(&mut play, "m", request());
@@ -94,14 +94,14 @@ fn a_question_holds_back_its_own_branch_only() {
 }
 
 #[test]
-fn a_time_that_is_over_and_a_cancel_bring_the_job_back_too() {
+fn an_expiry_and_a_cancel_bring_the_job_back_too() {
     let mut play = Play::of(ONE);
     play.start().skim();
     asks(&mut play, "m", PauseRequest { timeout_ms: Some(500), ..request() });
     assert_eq!(play.timers.len(), 1);
     play.after(SECOND).fire();
     assert_eq!(play.waiting(), ["m"]);
-    assert!(play.kept_text().contains("expired"), "the worker reads what came of it");
+    assert!(play.kept_text().contains("expired"), "the worker reads the outcome");
     play.done("m", "yes");
     assert_eq!(play.run.status, RunStatus::Succeeded);
 
@@ -114,7 +114,7 @@ fn a_time_that_is_over_and_a_cancel_bring_the_job_back_too() {
 }
 
 #[test]
-fn xc_10_a_stop_cancels_what_is_asked() {
+fn xc_10_a_stop_cancels_the_questions_of_jobs() {
     let mut play = Play::of(ONE);
     play.start();
     let pause = asks(&mut play, "m", PauseRequest { timeout_ms: Some(500), ..request() });
@@ -142,7 +142,7 @@ fn a_pause_command_between_answer_and_job_loses_neither() {
 }
 
 #[test]
-fn where_nobody_answers_nobody_is_asked() {
+fn a_run_that_is_not_interactive_asks_no_questions() {
     let choices = Some(Box::new(Choices { interactive: false, ..Choices::default() }));
     let options = RunOptions { choices, ..RunOptions::default() };
     let mut play = Play::with(draw(ONE), &[], options);
@@ -155,11 +155,11 @@ fn where_nobody_answers_nobody_is_asked() {
     let form = "p human-input required_variables: [k.v]\na job\ns > p > a";
     let mut play = Play::headed(&sheet(form), json!({}), |head| head.options.choices = choices());
     play.start();
-    assert_eq!(play.run.status, RunStatus::Failed, "forms are no exception");
+    assert_eq!(play.run.status, RunStatus::Failed, "forms cannot be asked either");
 }
 
 #[test]
-fn what_is_asked_may_not_be_endless() {
+fn the_size_of_a_question_is_limited() {
     let options = RunOptions { template_chars_max: 100, ..RunOptions::default() };
     let mut play = Play::with(draw(ONE), &[], options);
     play.start();
@@ -171,7 +171,7 @@ fn what_is_asked_may_not_be_endless() {
 }
 
 #[test]
-fn a_step_that_is_called_off_stops_the_run_unless_an_edge_is_for_that() {
+fn a_refused_step_stops_the_run_unless_it_has_an_edge_for_refusals() {
     let off = |play: &mut Play| {
         let order = play.job_of("m");
         let record =
@@ -195,7 +195,7 @@ fn a_step_that_is_called_off_stops_the_run_unless_an_edge_is_for_that() {
 }
 
 #[test]
-fn an_edge_for_who_says_no_is_not_taken_where_nobody_did() {
+fn the_edge_for_refusals_is_not_taken_without_a_refusal() {
     for form in ["api url: 'http://x.test/y'", "slot schema: {type: object}", "llm profile_id: p, prompt: hi"]
     {
         let flow = format!("m {form}\na job\nb job\ns > m > a\nm:rejected > b");
@@ -207,14 +207,14 @@ fn an_edge_for_who_says_no_is_not_taken_where_nobody_did() {
             "{form}"
         );
     }
-    // A node of Dify that nobody may be asked about has no such handle: every edge of it is taken.
+    // A node of Dify that cannot ask for approval has no such handle, so all its edges are taken.
     let mut play = Play::sheet("m llm\na job\nb job\ns > m > a\nm:rejected > b", json!({}));
     play.start().done("m", "hi");
     assert_eq!(play.waiting().len(), 2);
 }
 
 #[test]
-fn xc_03_an_end_that_is_told_twice_happens_once() {
+fn xc_03_an_end_that_is_reported_twice_counts_once() {
     let mut play = Play::of("start s\njob a\njob b\nend e b.output\ns > a > b > e");
     play.start();
     let order = play.job_of("a");
@@ -230,7 +230,7 @@ fn xc_03_an_end_that_is_told_twice_happens_once() {
 }
 
 #[test]
-fn xc_02_whoever_lost_a_job_tells_nothing_and_ends_nothing() {
+fn xc_02_reports_of_a_worker_that_lost_its_job_change_nothing() {
     let mut play = Play::of(ONE);
     play.start().started("m", 2).skim();
     let order = play.job_of("m");

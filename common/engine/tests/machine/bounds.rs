@@ -1,4 +1,4 @@
-//! Limits and bounds.
+//! Limits of steps, jobs, time and size.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn a_wide_fan_out_has_no_more_jobs_than_a_run_may_have() {
 }
 
 #[test]
-fn what_waits_beyond_the_bound_waits_in_the_same_order_after_a_reload() {
+fn nodes_that_wait_for_room_keep_their_order_after_a_reload() {
     let (mut nodes, mut edges) = ("start s\n".to_string(), String::new());
     for n in 0..300 {
         writeln!(nodes, "job n{n}").unwrap();
@@ -48,7 +48,7 @@ fn what_waits_beyond_the_bound_waits_in_the_same_order_after_a_reload() {
 }
 
 #[test]
-fn a_wide_fan_of_pure_nodes_is_worked_off_step_by_step() {
+fn a_wide_fan_out_of_pure_nodes_takes_several_steps() {
     let mut play = Play::of(&fan("text", 400));
     play.start();
     let mut steps = 1;
@@ -61,7 +61,7 @@ fn a_wide_fan_of_pure_nodes_is_worked_off_step_by_step() {
 }
 
 #[test]
-fn a_run_ends_when_it_takes_too_many_steps() {
+fn a_run_is_stopped_when_it_takes_too_many_steps() {
     let graph = draw("start s\njob a\njob b\njob c\ns > a > b > c");
     let options = RunOptions { steps_max: 2, ..RunOptions::default() };
     let mut play = Play::with(graph, &[], options);
@@ -71,7 +71,7 @@ fn a_run_ends_when_it_takes_too_many_steps() {
 }
 
 #[test]
-fn a_run_ends_by_the_timer_when_its_time_is_over() {
+fn a_timer_stops_a_run_when_its_time_has_passed() {
     let graph = draw("start s\njob a\ns > a");
     let options = RunOptions { seconds_max: 10, ..RunOptions::default() };
     let mut play = Play::with(graph, &[], options);
@@ -84,7 +84,7 @@ fn a_run_ends_by_the_timer_when_its_time_is_over() {
 }
 
 #[test]
-fn a_result_after_the_time_is_over_still_counts_and_then_the_run_ends() {
+fn a_result_after_the_time_limit_still_counts_and_then_the_run_is_stopped() {
     let graph = draw("start s\njob a\njob b\ns > a > b");
     let options = RunOptions { seconds_max: 10, ..RunOptions::default() };
     let mut play = Play::with(graph, &[], options);
@@ -97,9 +97,9 @@ fn with_deadline(drawing: &str, ms: u64) -> Play {
 }
 
 #[test]
-fn a_run_that_is_not_over_by_its_deadline_is_stopped() {
+fn a_run_that_has_not_ended_by_its_deadline_is_stopped() {
     let mut play = with_deadline("start s\njob a\ns > a", 1500);
-    // It counts from when it was submitted.
+    // The deadline counts from the submission.
     play.after(Duration::from_millis(500)).start().skim();
     play.after(Duration::from_millis(999)).fire().tells(&[]);
     let job = play.job_of("a").entry;
@@ -113,16 +113,16 @@ fn a_run_that_is_not_over_by_its_deadline_is_stopped() {
 }
 
 #[test]
-fn a_deadline_passes_while_a_run_is_paused_and_the_time_of_its_work_does_not() {
+fn the_deadline_runs_while_a_run_is_paused_and_its_working_time_does_not() {
     let options = RunOptions { deadline_ms: Some(60_000), seconds_max: 10, ..RunOptions::default() };
     let mut play = Play::with(draw("start s\njob a\njob b\ns > a > b"), &[], options);
     play.start().started("a", 1);
     let pause = parse("pause", "{}", &play.run.graph).unwrap();
     play.feed(vec![pause]).done("a", "");
     assert_eq!(play.run.status, RunStatus::Paused);
-    assert_eq!(play.timers.len(), 1, "its deadline is waited for");
+    assert_eq!(play.timers.len(), 1, "the timer of the deadline is set");
     play.skim().after(Duration::from_secs(30)).fire().tells(&[]);
-    // It goes on, and has ten seconds again.
+    // The run continues, and has ten seconds again.
     play.feed(vec![Fact::Resume]).skim().after(Duration::from_secs(9)).fire().tells(&[]);
     let pause = parse("pause", "{}", &play.run.graph).unwrap();
     play.feed(vec![pause]).reload().skim();
@@ -134,7 +134,7 @@ fn a_deadline_passes_while_a_run_is_paused_and_the_time_of_its_work_does_not() {
 }
 
 #[test]
-fn a_run_whose_deadline_has_come_before_anybody_began_it_does_nothing() {
+fn a_run_that_begins_after_its_deadline_does_nothing() {
     let mut play = with_deadline("start s\njob a\ns > a", 1500);
     play.after(Duration::from_secs(2)).start();
     let error =
@@ -144,7 +144,7 @@ fn a_run_whose_deadline_has_come_before_anybody_began_it_does_nothing() {
 }
 
 #[test]
-fn a_result_behind_the_deadline_counts_and_nothing_follows_from_it() {
+fn a_result_after_the_deadline_counts_and_nothing_follows_from_it() {
     let mut play = with_deadline("start s\njob a\njob b\ns > a > b", 1500);
     play.start().skim().after(Duration::from_secs(2)).done("a", "");
     let error = "Aborted: DeadlineExceededError: 2000 ms since it was submitted, and it may take 1500 (deadline_ms) []";
@@ -159,7 +159,7 @@ fn a_run_can_be_stopped_before_it_begins() {
 }
 
 #[test]
-fn a_stop_takes_jobs_back_and_keeps_what_was_told() {
+fn a_stop_takes_jobs_back_and_keeps_the_text_that_was_sent() {
     let mut play = Play::of("start s\njob a\njob b\nend e s.x\ns > a\ns > b\ns > e");
     play.start();
     let jobs: Vec<_> = play.jobs.keys().copied().collect();
@@ -168,7 +168,7 @@ fn a_stop_takes_jobs_back_and_keeps_what_was_told() {
 }
 
 #[test]
-fn a_job_made_and_taken_back_within_one_commit_never_was() {
+fn a_job_that_is_ordered_and_taken_back_in_one_commit_is_never_queued() {
     let mut play = Play::of("start s\njob a\ns > a");
     let start = play.start_fact();
     play.feed(vec![start, tidemill_engine::Fact::Stop(tidemill_engine::fact::Stop { reason: "x".into() })]);
@@ -176,7 +176,7 @@ fn a_job_made_and_taken_back_within_one_commit_never_was() {
 }
 
 #[test]
-fn what_a_run_is_told_of_its_conversation_counts_for_its_size() {
+fn the_history_of_the_conversation_counts_for_the_size_of_a_run() {
     let size = |turns: usize| {
         let mut play = Play::of("start s\nend e\ns > e");
         let turn = serde_json::json!({"query": "q".repeat(1000), "answer": "a"});

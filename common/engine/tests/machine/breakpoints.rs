@@ -1,4 +1,4 @@
-//! Commands that are given with a run and wait for one of its nodes, and commands that set variables.
+//! Breakpoints, and commands that set variables.
 
 use serde_json::json;
 
@@ -36,13 +36,13 @@ const LINE: &str = "a job\nt text template: '{{ x }}', variables: [{variable: x,
     e end outputs: [{variable: r, value_selector: [t, output]}]\ns > a > t > b > e";
 
 #[test]
-fn a_run_stops_right_behind_the_node_it_was_told_to() {
+fn a_run_stops_right_after_the_node_of_its_breakpoint() {
     let mut play = play(LINE, vec![stop_after("a")]);
     play.start().skim().done("a", "").tells(&["a starts", "a ok", "Aborted: enough []"]);
 }
 
 #[test]
-fn a_run_pauses_right_behind_the_node_it_was_told_to_and_once() {
+fn a_run_pauses_right_after_the_node_of_its_breakpoint_and_only_once() {
     let mut play = play(LINE, vec![pause_after("a"), pause_after("t")]);
     play.start().skim().done("a", "").tells(&["a starts", "a ok", r#"paused "after a" []"#]);
     play.resume().tells(&[
@@ -69,14 +69,14 @@ fn variables_are_set_before_the_next_node_sees_them() {
 }
 
 #[test]
-fn several_commands_behind_one_node_act_in_their_order() {
+fn several_commands_after_one_node_take_effect_in_order() {
     let mut play = play(LINE, vec![update_after("a", "s", "x", "new"), pause_after("a"), stop_after("a")]);
     play.start().skim().done("a", "").tells(&["a starts", "a ok", "set s.x", "Aborted: enough []"]);
     assert_eq!(play.run.status, RunStatus::Stopped);
 }
 
 #[test]
-fn a_pause_behind_a_node_takes_back_what_its_siblings_have_queued() {
+fn a_pause_after_a_node_takes_back_the_queued_jobs_of_its_siblings() {
     let mut play = play("a job\nb job\nc job\ns > a > c\ns > b", vec![pause_after("a")]);
     play.start().done("a", "");
     assert_eq!((play.run.status, play.waiting().len()), (RunStatus::Paused, 0));
@@ -85,7 +85,7 @@ fn a_pause_behind_a_node_takes_back_what_its_siblings_have_queued() {
 }
 
 #[test]
-fn a_handled_failure_and_a_container_are_ends_a_retry_is_not() {
+fn a_handled_failure_and_the_end_of_a_container_fire_a_breakpoint_and_a_retry_does_not() {
     let mut play = play(
         "it iteration iterator_selector: [s, l], output_selector: [t, output]\nit/t text template: x, variables: []\n\
          m llm retry_config: {max_retries: 1, retry_interval: 0, retry_enabled: true}, error_strategy: fail-branch\nk job\n\
@@ -103,7 +103,7 @@ fn a_handled_failure_and_a_container_are_ends_a_retry_is_not() {
 }
 
 #[test]
-fn of_a_node_in_a_container_the_first_end_counts() {
+fn the_first_end_of_a_node_in_a_container_fires_its_breakpoint() {
     let mut play = play(
         "it iteration iterator_selector: [s, l], output_selector: [a, output]\nit/a job\ns > it\nits > a",
         vec![pause_after("a")],
@@ -115,7 +115,7 @@ fn of_a_node_in_a_container_the_first_end_counts() {
 }
 
 #[test]
-fn an_answer_behind_a_breakpoint_is_still_told() {
+fn the_text_of_an_answer_with_a_breakpoint_is_still_sent() {
     let mut play = play("z answer answer: hello\na job\ns > z > a", vec![pause_after("z")]);
     play.start().tells(&[
         "begin",
@@ -129,7 +129,7 @@ fn an_answer_behind_a_breakpoint_is_still_told() {
 }
 
 #[test]
-fn variables_set_from_outside_are_those_of_the_root_frame() {
+fn variables_that_a_client_sets_are_those_of_the_root_frame() {
     let mut play = play(LINE, Vec::new());
     play.start()
         .skim()

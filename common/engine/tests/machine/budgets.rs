@@ -1,4 +1,4 @@
-//! What a run may spend: the call that crosses the bound is counted, then the run ends before another begins.
+//! Budgets: the call that exceeds the budget is counted, and the run fails before another begins.
 
 use std::time::Duration;
 
@@ -46,12 +46,12 @@ fn ends(play: &mut Play, node: &str, tokens: u64) {
 }
 
 #[test]
-fn the_step_that_crosses_the_bound_is_counted_and_ends_the_run() {
+fn the_journal_entry_that_exceeds_the_budget_is_counted_and_ends_the_run() {
     let mut play = play(tokens(10));
     play.restless = true;
     play.start();
     charge(&mut play, "m", 10, "0.5");
-    assert_eq!(play.run.status, RunStatus::Running, "all of it may be spent");
+    assert_eq!(play.run.status, RunStatus::Running, "the whole budget may be spent");
     charge(&mut play, "n", 1, "0.5");
     assert_eq!((play.run.status, play.run.tokens(), play.waiting().len()), (RunStatus::Failed, 11, 0));
     let error = "BudgetExceededError: 11 tokens are spent, and the run may spend 10 (budget_tokens, set by the request)";
@@ -60,7 +60,7 @@ fn the_step_that_crosses_the_bound_is_counted_and_ends_the_run() {
 }
 
 #[test]
-fn an_attempt_that_tells_no_steps_is_held_against_the_bound_at_its_end() {
+fn an_attempt_without_journal_entries_counts_against_the_budget_at_its_end() {
     let mut play = play(tokens(5));
     play.start();
     ends(&mut play, "m", 6);
@@ -89,8 +89,8 @@ fn a_failed_attempt_is_charged_to_the_model_that_the_node_names() {
     assert_eq!(play.run.tokens(), 6);
 }
 
-/// An attempt that failed although this was paid for its reply.
-fn fails_in_vain(play: &mut Play, node: &str, tokens: u64) {
+/// Fails an attempt whose paid reply was wasted.
+fn fails_with_waste(play: &mut Play, node: &str, tokens: u64) {
     let wasted = Wasted { provider: "p".into(), model: "m".into(), usage: usage(tokens, "0.2") };
     let finished_at = play.now;
     let report = Report::Ended {
@@ -112,12 +112,12 @@ fn fails_in_vain(play: &mut Play, node: &str, tokens: u64) {
 const TRIES: &str = "start s\nllm m retry=5\nend e m.text\ns > m > e";
 
 #[test]
-fn replies_of_no_use_are_in_the_ledger_and_in_no_total() {
+fn wasted_replies_are_in_the_ledger_and_in_no_total() {
     let mut play = Play::of(TRIES);
     play.start();
-    fails_in_vain(&mut play, "m", 6);
+    fails_with_waste(&mut play, "m", 6);
     play.after(Duration::from_secs(60)).fire();
-    fails_in_vain(&mut play, "m", 7);
+    fails_with_waste(&mut play, "m", 7);
     play.after(Duration::from_secs(60)).fire();
     ends(&mut play, "m", 4);
     assert_eq!((play.run.status, play.run.tokens()), (RunStatus::PartialSucceeded, 4));
@@ -128,26 +128,26 @@ fn replies_of_no_use_are_in_the_ledger_and_in_no_total() {
     assert_eq!(play.run.paid().price, price("0.5 EUR").map(Box::new));
     let entries =
         play.kept.ledger.values().map(|entry| serde_json::from_str::<serde_json::Value>(entry).unwrap());
-    let mut told: Vec<_> = entries
+    let mut found: Vec<_> = entries
         .map(|entry| {
             (entry["total_tokens"].as_u64().unwrap(), entry["wasted"] == true, entry["model"].clone())
         })
         .collect();
-    told.sort_by_key(|(tokens, ..)| *tokens);
+    found.sort_by_key(|(tokens, ..)| *tokens);
     let entry = |tokens, is_wasted| (tokens, is_wasted, json!("m"));
-    assert_eq!(told, [entry(4, false), entry(6, true), entry(7, true)]);
+    assert_eq!(found, [entry(4, false), entry(6, true), entry(7, true)]);
 }
 
 #[test]
-fn replies_of_no_use_are_held_against_the_bound() {
+fn wasted_replies_count_against_the_budget() {
     let tries = |budget: Budget| {
         let mut play =
             Play::submitted(draw(TRIES), Vec::new(), |head| head.options.budget = Some(Box::new(budget)));
         play.start();
-        fails_in_vain(&mut play, "m", 6);
-        assert_eq!(play.run.status, RunStatus::Running, "it may spend more");
+        fails_with_waste(&mut play, "m", 6);
+        assert_eq!(play.run.status, RunStatus::Running, "the budget is not exceeded");
         play.after(Duration::from_secs(60)).fire();
-        fails_in_vain(&mut play, "m", 6);
+        fails_with_waste(&mut play, "m", 6);
         (play.run.status, play.run.error.clone().unwrap_or_default().to_string(), play.waiting().len())
     };
     let error = "BudgetExceededError: 12 tokens are spent, and the run may spend 10 (budget_tokens, set by the request)";
@@ -158,18 +158,18 @@ fn replies_of_no_use_are_held_against_the_bound() {
 }
 
 #[test]
-fn a_call_that_counts_nothing_is_an_entry_all_the_same() {
+fn a_call_that_cost_nothing_still_has_a_ledger_entry() {
     let mut play = play(tokens(10));
     play.start();
     charge(&mut play, "m", 0, "0.0");
     assert_eq!((play.kept.ledger.len(), play.run.tokens(), play.run.status), (1, 0, RunStatus::Running));
     play.reload();
-    assert!(play.run.control.wasted.is_some(), "so it is known that there is a ledger");
+    assert!(play.run.control.wasted.is_some(), "it marks that there is a ledger");
     assert_eq!(play.run.wasted().tokens, 0);
 }
 
 #[test]
-fn what_a_called_run_has_wasted_is_held_against_its_caller() {
+fn the_waste_of_a_sub_workflow_run_counts_against_its_caller() {
     let mut play = play(tokens(10));
     play.restless = true;
     play.start();
@@ -186,7 +186,7 @@ fn what_a_called_run_has_wasted_is_held_against_its_caller() {
 }
 
 #[test]
-fn money_is_held_against_a_bound_of_its_currency_alone() {
+fn money_counts_only_against_a_budget_of_the_same_currency() {
     let bound =
         |text: &str| Budget { tokens: None, price: price(text).map(|price| (price, SetBy::Workflow)) };
     let mut other = play(bound("0.1 USD"));
@@ -205,7 +205,7 @@ fn money_is_held_against_a_bound_of_its_currency_alone() {
 }
 
 #[test]
-fn a_run_whose_key_has_spent_too_much_ends_wherever_it_stands() {
+fn a_run_whose_key_has_spent_its_budget_ends_in_any_state() {
     let over =
         |play: &Play| parse("over_budget", &stop_body("key k has spent all"), &play.run.graph).unwrap();
     let mut scheduled = Play::of(TWO);

@@ -1,4 +1,4 @@
-//! Workflows called as tools: ordered once, waited for in nobody's hands, stopped with whoever called them.
+//! Sub-workflow runs: they are ordered once, waited for without a worker, and stopped with their caller.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ const LOOK: Duration = Duration::from_secs(300);
 const ONE: &str = "start s\nllm m\nend e m.text\ns > m > e";
 const RETRIED: &str = "start s\nllm m retry=1\nend e m.text\ns > m > e";
 
-/// The run that the how-manieth try of the node's call makes.
+/// The run that the try with this number orders.
 fn called(play: &Play, number: u32) -> RunId {
     let execution = play.job_of("m").execution;
     play.run.id.called_by(&execution, "call", number)
 }
 
-/// The node's job is put down until that run is over.
+/// Parks the node's job until that run has ended.
 fn parks(play: &mut Play, run: RunId, is_ordered: bool) {
     let given = (!is_ordered).then(|| Stored::Inline(Segment::infer(json!({"inputs": {"q": 1}}))));
     let call = Some(Box::new(Call { run, app: "greeter".into(), given }));
@@ -58,7 +58,7 @@ fn dropped(play: &Play) -> Vec<RunId> {
 }
 
 #[test]
-fn a_call_is_ordered_once_and_its_end_brings_the_job_back_as_the_same_attempt() {
+fn a_sub_workflow_run_is_ordered_once_and_its_end_brings_the_job_back_as_the_same_attempt() {
     let mut play = Play::submitted(draw(ONE), Vec::new(), |head| head.call_depth = 2);
     play.restless = true;
     play.start().skim();
@@ -82,20 +82,20 @@ fn a_call_is_ordered_once_and_its_end_brings_the_job_back_as_the_same_attempt() 
         play.timers
     );
     ends(&mut play, run);
-    assert_eq!(play.waiting().len(), 1, "said again it means nothing");
+    assert_eq!(play.waiting().len(), 1, "a repeated fact changes nothing");
     play.done("m", "yes");
     assert_eq!((play.run.status, ordered(&play), dropped(&play)), (RunStatus::Succeeded, vec![run], vec![]));
     assert!(play.timers.is_empty(), "{:?}", play.timers);
 }
 
 #[test]
-fn a_job_that_looks_for_itself_orders_nothing_more_and_misses_no_end() {
+fn a_job_that_checks_its_call_again_orders_no_second_run_and_misses_no_end() {
     let mut play = Play::of(ONE);
     play.start().skim();
     let run = called(&play, 1);
     parks(&mut play, run, false);
     play.after(LOOK).fire().skim();
-    // The end comes while the job is out: it is not said again when the job is put down.
+    // The end comes while a worker holds the job. No second fact follows when the job is parked.
     ends(&mut play, run);
     parks(&mut play, run, true);
     assert_eq!((play.waiting(), ordered(&play)), (vec!["m".to_string()], vec![run]));
@@ -104,7 +104,7 @@ fn a_job_that_looks_for_itself_orders_nothing_more_and_misses_no_end() {
 }
 
 #[test]
-fn a_stop_of_the_caller_stops_what_it_has_called() {
+fn a_stop_of_the_caller_stops_its_sub_workflow_run() {
     let mut play = Play::of(ONE);
     play.start().skim();
     let run = called(&play, 1);
@@ -115,7 +115,7 @@ fn a_stop_of_the_caller_stops_what_it_has_called() {
 }
 
 #[test]
-fn what_is_ordered_and_dropped_in_one_commit_never_was() {
+fn a_call_that_is_ordered_and_dropped_in_one_commit_is_never_created() {
     let mut play = Play::of(ONE);
     play.start().skim();
     let (order, run) = (play.job_of("m"), called(&play, 1));
@@ -137,7 +137,7 @@ fn what_is_ordered_and_dropped_in_one_commit_never_was() {
 }
 
 #[test]
-fn a_further_attempt_calls_anew_and_the_one_that_nobody_waits_for_is_stopped() {
+fn the_next_attempt_calls_again_and_the_run_of_the_earlier_attempt_is_stopped() {
     let mut play = Play::of(RETRIED);
     play.start().skim();
     let first = called(&play, 1);
@@ -155,7 +155,7 @@ fn a_further_attempt_calls_anew_and_the_one_that_nobody_waits_for_is_stopped() {
 }
 
 #[test]
-fn a_caller_that_is_paused_takes_the_end_up_when_it_goes_on() {
+fn a_paused_caller_applies_the_end_when_it_continues() {
     let mut play = Play::of(ONE);
     play.start().skim();
     let run = called(&play, 1);
@@ -172,7 +172,7 @@ fn a_caller_that_is_paused_takes_the_end_up_when_it_goes_on() {
 }
 
 #[test]
-fn a_called_run_tells_its_caller_that_it_is_over() {
+fn a_sub_workflow_run_reports_its_end_to_its_caller() {
     let caller =
         || Caller { run: RunId::new(5, 5, ShardId(3)), frame: FramePath::from("it#3"), node: "t".into() };
     let mut play = Play::submitted(draw(ONE), Vec::new(), |head| head.caller = Some(Box::new(caller())));
@@ -186,7 +186,7 @@ fn a_called_run_tells_its_caller_that_it_is_over() {
 }
 
 #[test]
-fn a_called_run_that_would_wait_for_a_person_fails() {
+fn a_sub_workflow_run_that_would_wait_for_a_person_fails() {
     let form = "p human-input required_variables: [k.v]\na job\ns > p > a";
     let caller = Caller { run: RunId::new(5, 5, ShardId(3)), frame: FramePath::root(), node: "t".into() };
     let mut play = Play::headed(&sheet(form), json!({}), |head| head.caller = Some(Box::new(caller)));
@@ -198,7 +198,7 @@ fn a_called_run_that_would_wait_for_a_person_fails() {
 }
 
 #[test]
-fn what_a_called_run_cost_is_counted_once_and_noted_under_its_id() {
+fn the_cost_of_a_sub_workflow_run_is_counted_once_under_its_id() {
     let mut play = Play::of(ONE);
     play.start().skim();
     let (order, run) = (play.job_of("m"), called(&play, 1));

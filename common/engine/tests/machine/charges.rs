@@ -1,4 +1,4 @@
-//! What was paid for behind the end of a run, or of its node: it is counted, and nothing else of it.
+//! Charges that arrive after the end of a run or of its node: the cost is counted, everything else is ignored.
 
 use serde_json::json;
 
@@ -31,7 +31,7 @@ fn step(play: &Play, tokens: u64) -> Report {
     Report::Step { started_at: play.now, events, charge: Some(charge("llm:1/1", tokens)) }
 }
 
-/// A stop of the run, and then this of a node's job, in one batch or in two.
+/// Stops the run and then applies this report of a node's job, in one batch or in two.
 fn stopped_before(play: &mut Play, node: &str, report: &Report, at_once: bool) {
     let stop = parse("stop", &stop_body("enough"), &play.run.graph).unwrap();
     let late = play.fact(&play.job_of(node), 1, report);
@@ -41,11 +41,11 @@ fn stopped_before(play: &mut Play, node: &str, report: &Report, at_once: bool) {
         play.feed(vec![stop]).reload().feed(vec![late]);
     }
     assert_eq!((play.run.status, play.node(node).status), (RunStatus::Stopped, NodeStatus::Stopped));
-    assert!(play.last().starts_with("Aborted: enough"), "nothing else is told: {}", play.last());
+    assert!(play.last().starts_with("Aborted: enough"), "no other event follows: {}", play.last());
 }
 
 #[test]
-fn ve_a27_a_step_that_was_recorded_before_a_stop_and_lies_behind_it_is_charged() {
+fn ve_a27_a_journal_entry_recorded_before_a_stop_and_read_after_it_is_charged() {
     for at_once in [true, false] {
         let mut play = Play::of(ONE);
         play.start();
@@ -63,7 +63,7 @@ fn ve_a27_a_step_that_was_recorded_before_a_stop_and_lies_behind_it_is_charged()
 }
 
 #[test]
-fn ve_a27_an_attempt_that_ended_before_a_stop_and_lies_behind_it_is_charged_once() {
+fn ve_a27_an_attempt_that_ended_before_a_stop_and_is_read_after_it_is_charged_once() {
     for at_once in [true, false] {
         let mut play = Play::of(ONE);
         play.start();
@@ -72,13 +72,13 @@ fn ve_a27_an_attempt_that_ended_before_a_stop_and_lies_behind_it_is_charged_once
         let record = Record { usage: Some(Box::new(usage(10))), ..Record::default() };
         let late = play.ended(record, Vec::new());
         stopped_before(&mut play, "m", &late, at_once);
-        assert_eq!(play.run.tokens(), 10, "its step is a part of it");
+        assert_eq!(play.run.tokens(), 10, "the journal entry is part of it");
         assert!(!play.words().iter().any(|words| words == "m ok"));
     }
 }
 
 #[test]
-fn ve_a27_what_a_child_cost_is_charged_behind_a_stop() {
+fn ve_a27_the_cost_of_a_child_is_charged_after_a_stop() {
     let sheet = "t job virtual_nodes: [{id: ext_1, type: llm, data: {prompt_template: [{role: user, text: hi}], \
         context: {enabled: false}, model: {provider: p, name: m, mode: chat, completion_params: {}}}}]\n\
         e answer answer: '{{#t_ext_1.text#}}'\ns > t > e";
@@ -97,7 +97,7 @@ fn ve_a27_what_a_child_cost_is_charged_behind_a_stop() {
 }
 
 #[test]
-fn a_step_of_a_node_that_the_engine_has_ended_is_charged() {
+fn a_journal_entry_of_a_node_that_the_engine_has_ended_is_charged() {
     let mut play = Play::of("start s\nllm m retry=1\nend e m.text\ns > m > e");
     play.start();
     let late = play.fact(&play.job_of("m"), 1, &step(&play, 7));
@@ -106,7 +106,7 @@ fn a_step_of_a_node_that_the_engine_has_ended_is_charged() {
 }
 
 #[test]
-fn nothing_else_changes_a_run_that_is_over() {
+fn only_charges_change_a_run_that_has_ended() {
     let mut play = Play::of(ONE);
     play.start();
     let order = play.job_of("m");

@@ -1,4 +1,4 @@
-//! Nodes inside others: told like any node, counted once, and without a say in what follows.
+//! Child nodes: their events are like those of any node, their cost counts once, and no edge follows their end.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn error(message: &str) -> Record {
 }
 
 impl Play {
-    /// Something happens to a child of a node, as whoever was handed its job for the n-th time tells it.
+    /// Applies what happens to the first child of a node, as the worker with this delivery reports it.
     fn child(&mut self, place: &str, delivery: u32, number: u32, what: ChildEvent) -> &mut Self {
         let order = self.job_of(place);
         let of = order.node;
@@ -73,7 +73,7 @@ fn play() -> Play {
 }
 
 #[test]
-fn ve_a04_a_child_is_told_before_its_parent_and_like_any_node() {
+fn ve_a04_events_of_a_child_come_before_its_parents_and_are_like_those_of_any_node() {
     let mut play = play();
     play.child("t", 1, 1, ChildEvent::Started).chunk_of(1, 1, 0, "Raft").chunk_of(1, 1, 4, ", consensus");
     play.tells(&["t_ext_1 starts", "t_ext_1.text + \"Raft\"", "t_ext_1.text + \", consensus\""]);
@@ -84,12 +84,12 @@ fn ve_a04_a_child_is_told_before_its_parent_and_like_any_node() {
     let own: Vec<String> = play.words().into_iter().filter(|words| words.starts_with("t ")).collect();
     assert_eq!(own, ["t starts", "t ok"]);
     assert_eq!(play.last(), "succeeded [answer=\"Raft, consensus\"]");
-    // Neither steps nor edges are its own.
+    // A child has neither steps nor edges.
     assert_eq!((play.run.steps(), play.run.exceptions()), (3, 0));
 }
 
 #[test]
-fn ve_a06_the_tokens_of_a_child_are_its_own_and_the_runs() {
+fn ve_a06_the_tokens_of_a_child_count_for_the_child_and_for_the_run() {
     let mut play = play();
     play.ends(1, 1, ChildEnd::Succeeded, text("a", 120), None).done("t", "x");
     assert_eq!((play.node("t_ext_1").spent.tokens, play.node("t").spent.tokens), (120, 0));
@@ -101,7 +101,7 @@ fn ve_a06_the_tokens_of_a_child_are_its_own_and_the_runs() {
 }
 
 #[test]
-fn ve_a06_what_tries_of_a_child_paid_in_vain_is_in_no_total() {
+fn ve_a06_wasted_tries_of_a_child_are_in_no_total() {
     let mut play = play();
     let in_vain = |tokens: u64| {
         let usage = usage(tokens).unwrap();
@@ -116,13 +116,13 @@ fn ve_a06_what_tries_of_a_child_paid_in_vain_is_in_no_total() {
 }
 
 #[test]
-fn ve_a07_tries_of_a_child_are_told_with_their_number_and_count_as_no_failures() {
+fn ve_a07_tries_of_a_child_are_numbered_in_events_and_do_not_count_as_failures() {
     let mut play = play();
     play.child("t", 1, 1, ChildEvent::Started).chunk_of(1, 1, 0, "Ra");
     play.retried(1, error("500")).retried(2, error("500")).skim();
     play.chunk_of(1, 3, 0, "Raft").tells(&["t_ext_1.text = \"\"", "t_ext_1.text + \"Raft\""]);
     play.ends(1, 3, ChildEnd::Succeeded, text("Raft", 1), Some(4)).done("t", "x");
-    let told: Vec<(String, u64)> = play
+    let tries: Vec<(String, u64)> = play
         .records
         .iter()
         .filter(|record| record.data.get("node_id").is_some_and(|id| id == "t_ext_1"))
@@ -131,9 +131,9 @@ fn ve_a07_tries_of_a_child_are_told_with_their_number_and_count_as_no_failures()
             (record.kind.clone(), record.data.get("retry_index").and_then(|n| n.as_u64()).unwrap_or(0))
         })
         .collect();
-    let told: Vec<(&str, u64)> = told.iter().map(|(kind, index)| (kind.as_str(), *index)).collect();
+    let tries: Vec<(&str, u64)> = tries.iter().map(|(kind, index)| (kind.as_str(), *index)).collect();
     let retry = |index| ("node_run_retry", index);
-    assert_eq!(told, [("node_run_started", 0), retry(1), retry(2), ("node_run_succeeded", 0)]);
+    assert_eq!(tries, [("node_run_started", 0), retry(1), retry(2), ("node_run_succeeded", 0)]);
     assert_eq!(play.run.exceptions(), 0);
     assert!(play.last().starts_with("succeeded"), "{}", play.last());
 }
@@ -158,10 +158,10 @@ fn ve_a07_a_parent_whose_child_waits_long_has_not_begun() {
     play.after(Duration::from_millis(1500)).fire().tells(&[]);
     let began = play.now;
     play.ends(1, 2, ChildEnd::Succeeded, text("Raft", 1), None).done("t", "x");
-    let told: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();
-    let told: Vec<&String> = told.iter().filter(|words| !words.contains(".text")).collect();
-    assert_eq!(told, ["t_ext_1 starts", "t_ext_1 retry 1", "t_ext_1 ok", "t starts", "t ok"]);
-    assert_eq!(play.node("t").started_at, Some(began), "the wait is none of its own");
+    let found: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();
+    let found: Vec<&String> = found.iter().filter(|words| !words.contains(".text")).collect();
+    assert_eq!(found, ["t_ext_1 starts", "t_ext_1 retry 1", "t_ext_1 ok", "t starts", "t ok"]);
+    assert_eq!(play.node("t").started_at, Some(began), "the parent has not waited itself");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_stop_ends_a_parent_whose_child_waits_and_leaves_no_timer() {
 }
 
 #[test]
-fn ve_a08_the_failure_of_a_child_is_not_tried_again_by_its_parent() {
+fn ve_a08_a_parent_is_not_retried_when_its_child_has_failed() {
     let retrying = ONE.replace(
         "t job virtual",
         "t code code_language: python3, code: x, outputs: {}, variables: [], retry_config: {retry_enabled: true, max_retries: 3, retry_interval: 10}, virtual",
@@ -197,9 +197,9 @@ fn ve_a08_the_failure_of_a_child_is_not_tried_again_by_its_parent() {
     play.start().skim();
     play.ends(1, 4, ChildEnd::Failed, error("500"), None);
     play.failed("t", "LLM invocation failed: 500");
-    let told: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();
+    let found: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();
     assert_eq!(
-        told,
+        found,
         ["t_ext_1 starts", "t_ext_1 failed: 500", "t starts", "t failed: LLM invocation failed: 500"]
     );
     assert_eq!(play.node("t").attempt, 1);
@@ -207,7 +207,7 @@ fn ve_a08_the_failure_of_a_child_is_not_tried_again_by_its_parent() {
 }
 
 #[test]
-fn ve_a09_a_child_whose_place_was_taken_counts_as_one_exception() {
+fn ve_a09_a_child_with_replaced_outputs_counts_as_one_exception() {
     let mut play = play();
     play.ends(1, 4, ChildEnd::Replaced, Record { outputs: text("", 0).outputs, ..error("500") }, None);
     play.done("t", "x");
@@ -216,11 +216,11 @@ fn ve_a09_a_child_whose_place_was_taken_counts_as_one_exception() {
 }
 
 #[test]
-fn ve_a24_a_new_delivery_withdraws_what_the_old_one_streamed() {
+fn ve_a24_a_new_delivery_withdraws_the_text_of_the_old_one() {
     let mut play = play();
     play.child("t", 1, 1, ChildEvent::Started).chunk_of(1, 1, 0, "Ra").skim();
     play.chunk_of(2, 1, 0, "Raft").tells(&["t_ext_1.text = \"\"", "t_ext_1.text + \"Raft\""]);
-    // The old one is heard no more.
+    // Reports of the old delivery are ignored.
     play.chunk_of(1, 1, 2, "x").tells(&[]);
     play.ends(2, 1, ChildEnd::Succeeded, text("Raft", 7), Some(4)).done_of("t", 2, "x");
     assert_eq!((play.run.tokens(), play.node("t_ext_1").status), (7, NodeStatus::Succeeded));
@@ -243,15 +243,15 @@ fn ve_a27_a_stop_ends_child_and_parent() {
 }
 
 #[test]
-fn a_child_that_is_under_way_when_its_parent_fails_has_failed() {
+fn a_child_that_is_running_when_its_parent_fails_has_failed() {
     let mut play = play();
     play.child("t", 1, 1, ChildEvent::Started).skim().failed("t", "too late");
-    let told: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();
-    assert_eq!(told[1..], ["t starts", "t_ext_1 failed: too late", "t failed: too late"]);
+    let found: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();
+    assert_eq!(found[1..], ["t starts", "t_ext_1 failed: too late", "t failed: too late"]);
 }
 
 #[test]
-fn what_is_recorded_of_a_child_counts_whoever_holds_the_job() {
+fn a_recorded_end_of_a_child_counts_although_another_worker_holds_the_job() {
     let mut play = play();
     let order = play.job_of("t");
     play.child("t", 2, 1, ChildEvent::Started);
@@ -269,7 +269,7 @@ fn what_is_recorded_of_a_child_counts_whoever_holds_the_job() {
 }
 
 #[test]
-fn ve_a22_the_children_of_items_are_apart() {
+fn ve_a22_children_in_different_items_are_separate() {
     let drawing = "it iteration iterator_selector: [s, l], output_selector: [t, output]\n\
         it/t job virtual_nodes: [{id: c, type: template-transform, data: {template: '{{ x }}', variables: []}}]\n\
         e answer answer: x\ns > it > e\nits > t";
@@ -305,7 +305,7 @@ fn xc_04_the_total_of_a_run_is_the_sum_of_its_ledger() {
     let mut play = Play::sheet(&asking, json!({}));
     play.restless = true;
     play.start();
-    // The helper looks at the first child; the second is told of by its place.
+    // The helper reports on the first child. The second child is reported by its id.
     play.ends(1, 1, ChildEnd::Succeeded, text("a", 7), None);
     let order = play.job_of("t");
     let at = play.now;
@@ -333,12 +333,12 @@ fn xc_04_the_total_of_a_run_is_the_sum_of_its_ledger() {
 }
 
 #[test]
-fn xc_08_a_workflow_without_children_tells_no_more_than_that_it_has_none() {
+fn xc_08_events_of_a_workflow_without_children_only_say_that_it_has_none() {
     let mut play = Play::sheet("t job\ne answer answer: x\ns > t > e", json!({}));
     play.start().done("t", "x");
-    let told: Vec<_> = play.records.iter().map(|it| envelope(it, &play.run.id, &play.run.graph)).collect();
+    let sent: Vec<_> = play.records.iter().map(|it| envelope(it, &play.run.id, &play.run.graph)).collect();
     let of = |kind: &str| {
-        told.iter().filter(|it| it["type"] == kind).map(|it| it["data"].clone()).collect::<Vec<_>>()
+        sent.iter().filter(|it| it["type"] == kind).map(|it| it["data"].clone()).collect::<Vec<_>>()
     };
     for data in of("node_run_started") {
         let keys: Vec<&String> = data.as_object().unwrap().keys().collect();
@@ -358,7 +358,7 @@ fn xc_08_a_workflow_without_children_tells_no_more_than_that_it_has_none() {
         assert_eq!((keys, &data["is_virtual"]), (expected.map(String::from).iter().collect(), &json!(false)));
     }
     assert!(of("node_run_succeeded").iter().all(|data| data.get("is_virtual").is_none()));
-    // What is stored does not even say that.
+    // The stored records do not have the field at all.
     assert!(play.records.iter().all(|record| !record.data.contains_key("is_virtual")));
     assert_eq!(
         play.run.graph.nodes.iter().filter(|node| node.work.is_some() || node.gives_context).count(),

@@ -1,10 +1,10 @@
-//! Graphs in a few words, one line each:
+//! Graphs as short drawings, one line per node or chain of edges:
 //!
 //! ```text
 //! start s
-//! job a                    runs on a worker: a template-transform told to
+//! job a                    runs on a worker: a template-transform with `on_worker`
 //! text t "hi {{ x }}"      evaluated in the step
-//! if g s.x                 leaves by `true` when s.x is "yes", else by `false`
+//! if g s.x                 ends by `true` when s.x is "yes", else by `false`
 //! llm m retry=2 fail-branch
 //! answer z Said {{#m.text#}}
 //! end e a.output b.output
@@ -27,7 +27,7 @@ pub(super) fn draw(text: &str) -> Arc<Graph> {
     build(&nodes, &edges)
 }
 
-/// Builds the graph of nodes and edges as a workflow file has them.
+/// Builds a graph from nodes and edges in the form of a workflow file.
 pub(super) fn build(nodes: &[Json], edges: &[Json]) -> Arc<Graph> {
     let text = json!({"nodes": nodes, "edges": edges}).to_string();
     let imported = import(text.as_bytes());
@@ -44,7 +44,7 @@ fn chain(line: &str, edges: &mut Vec<Json>) {
     }
 }
 
-/// An edge as a workflow file has it.
+/// Makes an edge in the form of a workflow file.
 pub(super) fn edge(source: &str, handle: &str, target: &str) -> Json {
     json!({"source": source, "target": target, "sourceHandle": handle})
 }
@@ -59,7 +59,7 @@ fn node(line: &str) -> Json {
     json!({"id": id, "data": data})
 }
 
-/// The `data` of a node of this kind.
+/// Makes the `data` of a node of this kind.
 pub(super) fn data(kind: &str, rest: &str) -> Json {
     let selector = |text: &str| text.split('.').map(str::to_string).collect::<Vec<_>>();
     match kind {
@@ -76,7 +76,7 @@ pub(super) fn data(kind: &str, rest: &str) -> Json {
             "context": {"enabled": false, "variable_selector": []}}),
         "answer" => json!({"type": "answer", "answer": rest}),
         "end" => {
-            // A node's id may hold dots.
+            // The id of a node may contain dots.
             let parts =
                 |name: &str| name.rsplit_once('.').map(|(node, name)| [node.to_string(), name.to_string()]);
             let output = |name: &str| json!({"variable": name, "value_selector": parts(name)});
@@ -87,7 +87,7 @@ pub(super) fn data(kind: &str, rest: &str) -> Json {
     }
 }
 
-/// Adds what one word after a node's id asks for.
+/// Adds the option of one word after a node's id.
 pub(super) fn option(data: &mut Json, word: &str) {
     if let Some(retries) = word.strip_prefix("retry=") {
         let max: u32 = retries.parse().unwrap();

@@ -1,5 +1,5 @@
-//! What a commit writes must be what the state in memory is: the store's copy, written to commit by commit, and the
-//! comparison.
+//! A copy of a run as the store has it, changed by each commit, and the comparison with the state in memory. Both must
+//! be equal after every commit.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
@@ -13,7 +13,7 @@ use tidemill_wire::event;
 use tidemill_wire::objects::{ObjectsAtRest, list_of_part, parts};
 use tidemill_wire::state::{self, AtRest};
 
-/// A run's keys in the store.
+/// The keys of a run in the store.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Kept {
     pub(super) run: HashMap<String, String>,
@@ -21,25 +21,25 @@ pub(super) struct Kept {
     held: Vec<String>,
     collected: HashMap<String, String>,
     pauses: HashMap<String, String>,
-    /// Lists of what it keeps beside its variables, by the ends of their keys.
+    /// Lists of messages and history, by the ends of their keys.
     lists: BTreeMap<String, Vec<String>>,
     runtime: BTreeMap<String, String>,
-    /// What the runs of the conversation left to it.
+    /// Variables of the conversation.
     pub(super) conversation: HashMap<String, String>,
-    /// What model calls cost.
+    /// The ledger.
     pub(super) ledger: BTreeMap<String, String>,
     seq: u64,
 }
 
 impl Kept {
-    /// As submit writes it.
+    /// The keys as the submission writes them.
     pub(super) fn submitted(head: &RunHead, run: &RunState) -> Self {
         let fields = state::head_fields(head, &run.graph);
         let run = fields.into_iter().map(|(name, text)| (name.to_string(), text)).collect();
         Self { run, ..Self::default() }
     }
 
-    /// As a commit changes it.
+    /// Applies a commit.
     pub(super) fn write(&mut self, write: &RunWrite) {
         self.run.extend(write.fields.iter().map(|(name, text)| ((*name).to_string(), text.clone())));
         for (field, text) in write.state.iter() {
@@ -85,7 +85,7 @@ impl Kept {
         }
     }
 
-    /// All of it. The fields come in no particular order, as from Redis.
+    /// Returns all keys. The fields are in no particular order, as in Redis.
     pub(super) fn at_rest(&self) -> AtRest {
         AtRest {
             run: self.run.clone(),
@@ -112,14 +112,14 @@ impl Kept {
         found
     }
 
-    /// Puts the run together again.
+    /// Loads the run.
     pub(super) fn load(&self, like: &RunState) -> RunState {
         state::load(like.id, like.graph.0.clone(), self.at_rest()).expect("what was written can be loaded")
     }
 }
 
-/// Where two states differ, field by field. Two things are no difference: the order of a node's variables where
-/// nothing shows it, and the edges of a run that is over, which nobody asks for any more.
+/// Lists the fields in which two states differ. Two differences do not count: the order of a node's variables where it
+/// is not visible, and the edges of a run that has ended, which are not used any more.
 pub(super) fn differences(memory: &RunState, loaded: &RunState) -> Vec<String> {
     let mut found = Vec::new();
     let mut compare = |field: &str, memory: &dyn Debug, loaded: &dyn Debug| {

@@ -1,4 +1,4 @@
-//! A run is exported, and goes on elsewhere under another name.
+//! Exports a run, and continues it as another run.
 
 use super::play::Play;
 use tidemill_base::ids::{BlobId, RunId, ShardId};
@@ -6,7 +6,7 @@ use tidemill_base::value::Stored;
 use tidemill_wire::snapshot::{self, PoolValue, PoolVariable};
 
 impl Play {
-    /// The run that goes on from a snapshot of this one, which went through its text.
+    /// Returns a run that continues from a snapshot of this one. The snapshot is written as text and read again.
     pub(super) fn elsewhere(&self) -> Self {
         let snapshot = snapshot::read(&self.exported()).expect("what was exported can be read");
         let graph = self.run.graph.0.clone();

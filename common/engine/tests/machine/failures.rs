@@ -1,4 +1,4 @@
-//! Failures, retries, strategies.
+//! Failures, retries and error strategies.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn a_failed_attempt_is_followed_by_another_after_its_interval() {
 }
 
 #[test]
-fn retries_have_an_end() {
+fn the_number_of_retries_is_limited() {
     let mut play = Play::of("start s\nllm m retry=1\ns > m");
     play.start().failed("m", "first").after(SECOND).fire().skim();
     play.failed("m", "second").tells(&["m failed: second", "run failed 2: second"]);
@@ -70,7 +70,7 @@ fn a_stop_while_a_retry_waits_clears_its_timer() {
 }
 
 #[test]
-fn a_fail_branch_is_taken_instead_of_the_ordinary_way() {
+fn a_fail_branch_is_taken_instead_of_the_normal_edge() {
     let graph = "start s\njob a fail-branch\njob good\njob bad\nend e a.error_message\n\
                  s > a > good > e\na:fail-branch > bad > e";
     let mut play = Play::of(graph);
@@ -94,7 +94,7 @@ fn a_fail_branch_is_taken_instead_of_the_ordinary_way() {
 }
 
 #[test]
-fn default_values_stand_in_for_a_failure() {
+fn default_values_replace_the_outputs_of_a_failed_node() {
     let mut play = Play::of("start s\nllm m retry=1 default\nend e m.text m.error_type\ns > m > e");
     play.start().failed("m", "first").after(SECOND).fire().skim();
     play.failed("m", "second").tells(&[
@@ -109,7 +109,7 @@ fn default_values_stand_in_for_a_failure() {
 }
 
 #[test]
-fn a_new_attempt_withdraws_what_the_failed_one_told() {
+fn a_new_attempt_withdraws_the_text_of_the_failed_one() {
     let mut play = Play::of("start s\nllm m retry=1\nanswer z {{#m.text#}}\ns > m > z");
     play.start().chunk("m", 1, 0, "half").failed("m", "cut").after(SECOND).reload().fire().skim();
     play.chunk("m", 1, 0, "whole").tells(&["m.text = \"\"", "m.text + \"whole\""]);

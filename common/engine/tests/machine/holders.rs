@@ -1,4 +1,4 @@
-//! Whose word counts.
+//! Reports that count, and reports that are ignored because of their attempt, entry or delivery.
 
 use super::play::Play;
 use tidemill_engine::Fact;
@@ -7,7 +7,7 @@ use tidemill_engine::run::NodeStatus;
 
 const LINE: &str = "start s\njob a\njob b\ns > a > b";
 
-/// Feeds a fact that must change nothing and tell nothing.
+/// Applies a fact that must change nothing and emit nothing.
 fn nothing_follows(play: &mut Play, fact: Fact) {
     let before = play.run.clone();
     let jobs = play.jobs.len();
@@ -45,7 +45,7 @@ fn a_repeated_start_changes_nothing() {
 }
 
 #[test]
-fn an_older_delivery_is_not_heard_after_a_newer_one() {
+fn reports_of_an_older_delivery_are_ignored_after_a_newer_one() {
     let mut play = Play::of(LINE);
     play.start().started("a", 2).tells(&["begin", "s starts", "s ok", "a starts"]);
     let job = play.job_of("a");
@@ -58,7 +58,7 @@ fn an_older_delivery_is_not_heard_after_a_newer_one() {
 }
 
 #[test]
-fn an_earlier_attempt_is_not_heard() {
+fn reports_of_an_earlier_attempt_are_ignored() {
     let mut play = Play::of("start s\nllm m retry=1\ns > m");
     play.start();
     let first = play.job_of("m");
@@ -70,7 +70,7 @@ fn an_earlier_attempt_is_not_heard() {
 }
 
 #[test]
-fn a_node_starts_once_whoever_holds_it() {
+fn a_node_starts_once_even_when_its_job_changes_hands() {
     let mut play = Play::of(LINE);
     play.start().skim();
     play.started("a", 1).tells(&["a starts"]);
@@ -82,7 +82,7 @@ fn a_node_starts_once_whoever_holds_it() {
 }
 
 #[test]
-fn a_lost_job_is_queued_again_and_its_deliveries_count_on() {
+fn a_lost_job_is_queued_again_and_its_deliveries_are_counted_on() {
     let mut play = Play::of(LINE);
     play.start().started("a", 2);
     let old = play.job_of("a");
@@ -106,7 +106,7 @@ fn a_job_that_was_replaced_is_not_lost_twice() {
 }
 
 #[test]
-fn nothing_is_heard_after_the_end() {
+fn reports_after_the_end_are_ignored() {
     let mut play = Play::of(LINE);
     play.start();
     let job = play.job_of("a");
@@ -125,11 +125,11 @@ fn nothing_is_heard_after_the_end() {
 }
 
 #[test]
-fn a_silent_holder_of_a_lost_job_does_not_deafen_the_machine_to_its_successor() {
+fn a_silent_holder_of_a_lost_job_does_not_make_the_engine_ignore_the_next_holder() {
     let mut play = Play::of(LINE);
     play.start();
     let old = play.job_of("a");
-    // Nobody heard of the deliveries of the old entry, so the new one begins to count where it did.
+    // No delivery of the old entry was reported, so the new entry begins with the same number.
     play.lost("a");
     let new = play.job_of("a");
     assert_eq!((new.delivered, play.taken_back.as_slice()), (0, [old.entry].as_slice()));
@@ -141,11 +141,11 @@ fn a_silent_holder_of_a_lost_job_does_not_deafen_the_machine_to_its_successor() 
 }
 
 #[test]
-fn a_lost_job_that_a_pause_takes_back_counts_its_deliveries_on() {
+fn a_lost_job_that_a_pause_takes_back_keeps_counting_its_deliveries() {
     let mut play = Play::of("start s\nllm m\nend e m.text\ns > m > e");
     play.start().chunk("m", 1, 0, "abc").lost("m");
     assert_eq!(play.job_of("m").delivered, 1);
     play.feed(vec![Fact::Pause(PauseCommand { reason: "wait".into() })]).feed(vec![Fact::Resume]);
-    // Else its new holder would be taken for the one whose text was shown, and what it streams for the rest of that.
+    // Otherwise the new holder's text would be taken for the rest of the old holder's text, which was sent.
     assert_eq!(play.job_of("m").delivered, 1);
 }

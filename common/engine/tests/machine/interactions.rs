@@ -1,4 +1,5 @@
-//! Questions to the user: asked, answered, called off and passed over; what an answer changes, and where the run goes on.
+//! Questions to the user: how they are asked, answered, cancelled and expire, what an answer changes, and how the run
+//! continues.
 
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ fn asking(settings: &str) -> String {
     format!("q user-interaction {settings}\na job\ns > q > a")
 }
 
-/// The data of what was told of this kind, in order.
-fn told(play: &Play, name: &str) -> Vec<Json> {
+/// The data of the events of this kind, in order.
+fn events_of(play: &Play, name: &str) -> Vec<Json> {
     let data = |event: &tidemill_engine::events::Event| match &event.kind {
         EventKind::NodeStep { what, data, .. } if what.name() == name => Some(Json::Object(data.clone())),
         _ => None,
@@ -28,7 +29,7 @@ fn told(play: &Play, name: &str) -> Vec<Json> {
 }
 
 #[test]
-fn cx_a17_leave_that_is_given_takes_its_edge() {
+fn cx_a17_an_approval_takes_its_edge() {
     let mut play = Play::sheet(APPROVAL, json!({}));
     play.restless = true;
     play.start();
@@ -42,7 +43,7 @@ fn cx_a17_leave_that_is_given_takes_its_edge() {
         "paused q []",
     ]);
     assert_eq!((play.run.status, play.node("q").status), (RunStatus::Paused, NodeStatus::Waiting));
-    assert!(play.waiting().is_empty() && play.timers.is_empty(), "nothing holds it: {:?}", play.timers);
+    assert!(play.waiting().is_empty() && play.timers.is_empty(), "no process holds it: {:?}", play.timers);
     let reason = &play.records.last().unwrap().data["reasons"][0];
     let id = play.pause_of("q").id;
     let expected = json!({"TYPE": "hitl_required", "session_id": &*id, "node_id": "q", "node_title": ""});
@@ -66,7 +67,7 @@ fn cx_a17_leave_that_is_given_takes_its_edge() {
 }
 
 #[test]
-fn cx_a18_leave_that_is_refused_takes_the_other_edge_and_a_second_answer_changes_nothing() {
+fn cx_a18_a_refusal_takes_the_other_edge_and_a_second_answer_changes_nothing() {
     let mut play = Play::sheet(APPROVAL, json!({}));
     play.start();
     let again = play.pause_of("q");
@@ -80,7 +81,7 @@ fn cx_a18_leave_that_is_refused_takes_the_other_edge_and_a_second_answer_changes
 }
 
 #[test]
-fn a_handle_that_no_edge_carries_is_left_by_source() {
+fn a_node_ends_by_source_when_no_edge_has_the_handle_of_its_answer() {
     let half =
         "q user-interaction interaction_type: ask_for_approval\na job\nc job\ns > q > c\nq:approved > a";
     let mut play = Play::sheet(half, json!({}));
@@ -91,7 +92,7 @@ fn a_handle_that_no_edge_carries_is_left_by_source() {
     assert_eq!(play.waiting(), ["a"]);
     let mut play = Play::sheet(&asking("interaction_type: ask_for_approval"), json!({}));
     play.start().say("q", json!(false));
-    assert_eq!(play.waiting(), ["a"], "without any such edge it is no branch");
+    assert_eq!(play.waiting(), ["a"], "without such an edge, the node is not a branch");
 }
 
 #[test]
@@ -129,7 +130,7 @@ fn cx_a20_an_answer_sets_variables_with_their_types() {
     play.start().skim().say("q", json!(true));
     assert_eq!((play.value("run.approved"), play.value("run.said")), (json!(true), json!("v=true")));
     assert_eq!((play.value("local.mine"), play.value("conversation.ours")), (json!(true), json!(5)));
-    let processed = &told(&play, "user_interaction_processed")[0];
+    let processed = &events_of(&play, "user_interaction_processed")[0];
     assert_eq!(processed["operation_type"], "UPDATE_VARIABLES");
     let set = json!({"selector": ["run", "approved"], "value": true});
     assert_eq!(processed["results"]["variables"][0], set);
@@ -152,12 +153,12 @@ fn cx_a21_an_answer_is_added_to_the_conversation() {
         names.iter().map(|name| words.iter().position(|word| word.ends_with(name)).unwrap()).collect();
     assert!(places.is_sorted(), "{words:?}");
     for name in names {
-        assert_eq!(told(&play, name)[0]["interaction_id"], id);
+        assert_eq!(events_of(&play, name)[0]["interaction_id"], id);
     }
 }
 
 #[test]
-fn a_loop_has_variables_of_its_own_and_without_one_there_is_none() {
+fn loop_variables_can_be_set_only_inside_a_loop() {
     let set = "on_answer: {update_variables: [{name: n, scope: loop}]}";
     let settings = format!("interaction_type: ask_for_input, {set}");
     let mut play = Play::sheet(&asking(&settings), json!({}));
@@ -168,11 +169,11 @@ fn a_loop_has_variables_of_its_own_and_without_one_there_is_none() {
         "{:?}",
         play.run.error
     );
-    assert_eq!(told(&play, "user_interaction_failed").len(), 1);
+    assert_eq!(events_of(&play, "user_interaction_failed").len(), 1);
 }
 
 #[test]
-fn cx_a23_nobody_answers_in_time() {
+fn cx_a23_a_question_that_is_not_answered_in_time() {
     let timed = |rest: &str| format!("interaction_type: ask_for_input, timeout: 200, {rest}");
     let mut play = Play::sheet(&asking(&timed("on_timeout: fail")), json!({}));
     play.start().after(Duration::from_millis(199)).fire();
@@ -180,7 +181,10 @@ fn cx_a23_nobody_answers_in_time() {
     play.after(Duration::from_millis(1)).fire();
     assert_eq!(play.run.status, RunStatus::Failed);
     assert_eq!(play.run.error.as_deref(), Some("User interaction timeout after 200ms"));
-    assert_eq!(told(&play, "user_interaction_failed")[0]["reason"], "User interaction timeout after 200ms");
+    assert_eq!(
+        events_of(&play, "user_interaction_failed")[0]["reason"],
+        "User interaction timeout after 200ms"
+    );
     assert!(play.kept_text().contains("expired") && play.timers.is_empty());
 
     let branch = "q user-interaction interaction_type: ask_for_input, timeout: 200, on_timeout: branch\na job\nb job\n\
@@ -192,7 +196,7 @@ fn cx_a23_nobody_answers_in_time() {
     let mut play = Play::sheet(&asking(&timed("on_timeout: default, defaults: 9")), json!({}));
     play.start().after(HOUR).fire();
     assert_eq!((play.waiting(), play.value("q.input")), (vec!["a".to_string()], json!(9)));
-    assert_eq!(told(&play, "user_interaction_responded")[0]["by_timeout"], true);
+    assert_eq!(events_of(&play, "user_interaction_responded")[0]["by_timeout"], true);
 
     let handled = timed("error_strategy: fail-branch");
     let mut play =
@@ -202,7 +206,7 @@ fn cx_a23_nobody_answers_in_time() {
 }
 
 #[test]
-fn a_question_that_is_called_off_stops_the_run() {
+fn a_cancelled_question_stops_the_run() {
     let mut play = Play::sheet(APPROVAL, json!({}));
     play.start();
     let pause = play.pause_of("q").id;
@@ -210,19 +214,19 @@ fn a_question_that_is_called_off_stops_the_run() {
     let fact = tidemill_wire::fact::parse("answer", &body.to_string(), &play.run.graph).unwrap();
     play.feed(vec![fact]);
     assert_eq!((play.run.status, play.node("q").status), (RunStatus::Stopped, NodeStatus::Stopped));
-    assert_eq!(told(&play, "user_interaction_failed")[0]["reason"], "User interaction cancelled");
+    assert_eq!(events_of(&play, "user_interaction_failed")[0]["reason"], "User interaction cancelled");
     assert!(play.kept_text().contains("cancelled"));
 }
 
 #[test]
-fn cx_a24_a_message_is_shown_and_the_run_goes_on() {
+fn cx_a24_a_message_is_shown_and_the_run_continues() {
     let settings = "userInteractionType: show_message, showMessage: 'Hello {{#s.name#}}'";
     let mut play = Play::sheet(&asking(settings), json!({"name": "Ann"}));
     play.start();
     assert_eq!((play.waiting(), play.value("q.content")), (vec!["a".to_string()], json!("Hello Ann")));
-    let requested = &told(&play, "user_interaction_requested")[0];
+    let requested = &events_of(&play, "user_interaction_requested")[0];
     assert_eq!(
-        (&requested["prompt"], &told(&play, "text_add")[0]["text"]),
+        (&requested["prompt"], &events_of(&play, "text_add")[0]["text"]),
         (&json!("Hello Ann"), &json!("Hello Ann"))
     );
     let mut play = Play::sheet(&asking(&format!("{settings}, requireAck: true")), json!({"name": "Ann"}));
@@ -233,11 +237,11 @@ fn cx_a24_a_message_is_shown_and_the_run_goes_on() {
 }
 
 #[test]
-fn cx_a25_an_answer_that_the_workflow_brings_along_asks_nobody() {
+fn cx_a25_a_preset_answer_asks_no_question() {
     let mut play = Play::sheet(&asking("userInteractionType: ask_for_input, userInput: preset"), json!({}));
     play.start();
     assert_eq!((play.waiting(), play.value("q.input")), (vec!["a".to_string()], json!("preset")));
-    assert!(told(&play, "user_interaction_requested").is_empty());
+    assert!(events_of(&play, "user_interaction_requested").is_empty());
     let wrong = "interaction_type: ask_for_selection, options: [a], user_input: b";
     let mut play = Play::sheet(&asking(wrong), json!({}));
     play.start();
@@ -245,13 +249,13 @@ fn cx_a25_an_answer_that_the_workflow_brings_along_asks_nobody() {
 }
 
 #[test]
-fn cx_a27_an_answer_an_hour_and_several_owners_later_finds_everything_in_place() {
+fn cx_a27_an_answer_counts_an_hour_and_several_owners_later() {
     let text = "set user-interaction interaction_type: ask_for_input, user_input: kept, \
                 on_answer: {update_variables: [{name: v}]}\n\
                 q user-interaction interaction_type: ask_for_approval\na job\ns > set > q > a";
     let mut play = Play::sheet(text, json!({}));
     play.start().reload().after(HOUR).reload();
-    assert!(play.due().is_empty(), "it waits for ever");
+    assert!(play.due().is_empty(), "no timer ends the wait");
     play.say("q", json!(true)).reload();
     assert_eq!((play.waiting(), play.value("run.v")), (vec!["a".to_string()], json!("kept")));
     play.done("a", "");
@@ -259,7 +263,7 @@ fn cx_a27_an_answer_an_hour_and_several_owners_later_finds_everything_in_place()
 }
 
 #[test]
-fn an_item_sees_the_run_variable_that_it_sets_and_so_does_what_follows() {
+fn a_run_variable_that_an_item_sets_is_visible_in_the_item_and_after_it() {
     let text = "it iteration iterator_selector: [s, xs], output_selector: [q, input]\n\
                 it/q user-interaction interaction_type: ask_for_input, on_answer: {update_variables: [{name: v}]}\n\
                 it/t text template: '{{ v }}', variables: [{variable: v, value_selector: [run, v]}]\n\
@@ -271,14 +275,14 @@ fn an_item_sees_the_run_variable_that_it_sets_and_so_does_what_follows() {
 }
 
 #[test]
-fn where_nobody_answers_a_question_fails_and_what_needs_no_answer_does_not() {
+fn without_interaction_a_question_fails_and_a_message_does_not() {
     let quiet = |head: &mut tidemill_engine::run::RunHead| {
         head.options.choices = Some(Box::new(Choices { interactive: false, ..Choices::default() }));
     };
     let mut play = Play::headed(&sheet(APPROVAL), json!({}), quiet);
     play.start();
     assert_eq!(play.run.status, RunStatus::Failed);
-    assert!(told(&play, "user_interaction_requested").is_empty(), "nobody was asked");
+    assert!(events_of(&play, "user_interaction_requested").is_empty(), "no question was asked");
     let preset = sheet(&asking("interaction_type: ask_for_input, user_input: preset"));
     let mut play = Play::headed(&preset, json!({}), quiet);
     play.start();
@@ -296,5 +300,5 @@ fn xc_10_a_stop_cancels_open_questions() {
     let body = json!({"pause": &*pause.id, "input": true});
     let fact = tidemill_wire::fact::parse("answer", &body.to_string(), &play.run.graph).unwrap();
     play.feed(vec![fact]);
-    assert!(play.waiting().is_empty(), "no job comes of a late answer");
+    assert!(play.waiting().is_empty(), "a late answer makes no job");
 }

@@ -1,4 +1,4 @@
-//! The invariants notice what they are there for: a state that is wrong in one way breaks the one that says so.
+//! Each invariant notices a state that it forbids.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use tidemill_engine::RunState;
 use tidemill_engine::invariants::{INVARIANTS, broken};
 use tidemill_engine::run::{EdgeState, NodeStatus, RunStatus};
 
-/// A run with an open item, a form that waits, a job and a node that is to be tried again.
+/// A run with an open item, a waiting form, a job and a node that waits for its retry.
 fn busy() -> Play {
     let mut play = Play::sheet(
         "a job\nb job\nm llm retry_config: {max_retries: 1, retry_interval: 0, retry_enabled: true}\n\
@@ -22,7 +22,7 @@ fn busy() -> Play {
 }
 
 #[test]
-fn each_invariant_notices_what_it_says() {
+fn each_invariant_notices_a_state_that_breaks_it() {
     let play = busy();
     let ix = |id: &str| play.run.graph.find(id).unwrap();
     let (root, item) = (FramePath::root(), FramePath::from("it#0"));
@@ -51,12 +51,12 @@ fn each_invariant_notices_what_it_says() {
     for (id, change) in cases {
         let mut run = play.run.clone();
         change(&mut run);
-        assert!(broken(&run).contains(&id), "{id} has not noticed; what has: {:?}", broken(&run));
+        assert!(broken(&run).contains(&id), "{id} does not notice it; broken: {:?}", broken(&run));
     }
 }
 
 #[test]
-fn invariants_are_numbered_in_their_order_and_say_something() {
+fn invariants_are_numbered_in_order_and_have_a_text() {
     for (at, invariant) in INVARIANTS.iter().enumerate() {
         assert_eq!(invariant.id, format!("INV-{}", at + 1));
         assert!(!invariant.says.is_empty());

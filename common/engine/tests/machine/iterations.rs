@@ -1,4 +1,4 @@
-//! Iterations: the window of open items, what an item sees, lists and outputs that lie apart.
+//! Iterations: the window of open items, the variables that an item sees, and lists and outputs in blobs.
 
 use serde_json::{Value as Json, json};
 
@@ -10,7 +10,7 @@ use tidemill_engine::records::Record;
 use tidemill_engine::run::RunStatus;
 use tidemill_workflow::nodes::{Phase, Usage};
 
-/// An iteration over `s.l` with a worker's node `a` in it.
+/// An iteration over `s.l` with a node `a` in it that runs on a worker.
 fn plain(more: &str) -> String {
     format!(
         "it iteration iterator_selector: [s, l], output_selector: [a, output]{more}\nit/a job\n\
@@ -19,7 +19,7 @@ fn plain(more: &str) -> String {
 }
 
 #[test]
-fn as_many_items_are_open_as_the_window_is_wide_and_outputs_keep_the_order_of_the_items() {
+fn the_window_of_items_is_open_and_outputs_keep_the_order_of_the_items() {
     let mut play =
         Play::sheet(&plain(", is_parallel: true, parallel_nums: 2"), json!({"l": [0, 1, 2, 3, 4]}));
     play.start();
@@ -38,7 +38,7 @@ fn as_many_items_are_open_as_the_window_is_wide_and_outputs_keep_the_order_of_th
 }
 
 #[test]
-fn when_an_item_ends_the_iteration_no_further_one_begins_and_open_ones_are_awaited() {
+fn when_an_item_ends_the_iteration_no_other_begins_and_open_ones_may_end() {
     let mut play =
         Play::sheet(&plain(", is_parallel: true, parallel_nums: 3"), json!({"l": [0, 1, 2, 3, 4]}));
     play.start().failed("it#1/a", "broken").reload();
@@ -54,7 +54,7 @@ fn when_an_item_ends_the_iteration_no_further_one_begins_and_open_ones_are_await
 }
 
 #[test]
-fn more_items_than_a_run_may_have_jobs_come_one_after_the_other() {
+fn items_beyond_the_limit_of_jobs_wait_for_their_turn() {
     let list: Vec<u32> = (0..400).collect();
     let text = sheet(&plain(", is_parallel: true, parallel_nums: 400"));
     let mut play = Play::headed(&text, json!({"l": list}), |head| head.options.steps_max = 1_000);
@@ -68,7 +68,7 @@ fn more_items_than_a_run_may_have_jobs_come_one_after_the_other() {
 }
 
 #[test]
-fn what_an_item_writes_to_the_conversation_reaches_the_run_unless_it_is_told_otherwise() {
+fn conversation_variables_of_an_item_reach_the_run_unless_an_option_says_no() {
     let text = sheet(
         "conversation l, value_type: 'array[string]', value: []\n\
          it iteration iterator_selector: [s, l], output_selector: [t, output]\n\
@@ -91,7 +91,7 @@ fn what_an_item_writes_to_the_conversation_reaches_the_run_unless_it_is_told_oth
     }
 }
 
-/// What `w` writes meanwhile, or a command, or an assigner outside.
+/// An iteration during which `w`, a command and an assigner outside write variables.
 const OUTER: &str = "conversation c, value_type: string, value: old\n\
     it iteration iterator_selector: [s, l], output_selector: [t, output]\n\
     it/k job\n\
@@ -102,7 +102,7 @@ const OUTER: &str = "conversation c, value_type: string, value: old\n\
     s > it > e\ns > w > v\nits > k > t";
 
 #[test]
-fn an_item_sees_the_variables_around_it_as_they_were_when_it_was_opened() {
+fn an_item_sees_outer_variables_as_they_were_when_it_opened() {
     for reloads in [false, true] {
         let mut play = Play::sheet(OUTER, json!({"l": [1, 2], "x": "before"}));
         play.restless = reloads;
@@ -110,7 +110,7 @@ fn an_item_sees_the_variables_around_it_as_they_were_when_it_was_opened() {
         assert_eq!(
             [play.value("conversation.c"), play.value("s.x")],
             ["new", "after"],
-            "outside they are new"
+            "outside, the new values are visible"
         );
         play.done("it#0/k", "").done("it#1/k", "");
         assert_eq!(play.last(), r#"succeeded [r=["old|None|before","new|new|after"]]"#);
@@ -120,7 +120,7 @@ fn an_item_sees_the_variables_around_it_as_they_were_when_it_was_opened() {
 }
 
 #[test]
-fn items_within_an_item_see_what_it_sees() {
+fn items_within_an_item_see_the_same_outer_variables() {
     let text = OUTER
         .replace("it/k job\n", "it/in iteration iterator_selector: [s, l], output_selector: [t, output], is_parallel: true\nin/k job\n")
         .replace("it/t ", "in/t ")
@@ -140,7 +140,7 @@ fn items_within_an_item_see_what_it_sees() {
 }
 
 #[test]
-fn the_output_of_an_item_may_be_a_variable_around_it() {
+fn the_output_of_an_item_may_be_an_outer_variable() {
     let text = "it iteration iterator_selector: [s, l], output_selector: [w, output], is_parallel: true, parallel_nums: 1\n\
                 it/k job\nw job\ne end outputs: [{variable: r, value_selector: [it, output]}]\ns > it > e\ns > w\nits > k";
     let mut play = Play::sheet(text, json!({"l": [1, 2]}));
@@ -149,21 +149,21 @@ fn the_output_of_an_item_may_be_a_variable_around_it() {
     assert_eq!(play.last(), r#"succeeded [r=[null,"new"]]"#);
 }
 
-/// Everything above this many bytes lies apart in the tests below.
+/// In the tests below, values with more bytes than this are blobs.
 const SMALL: usize = 100;
 
-fn apart(text: &str, inputs: Json) -> Play {
+fn with_blobs(text: &str, inputs: Json) -> Play {
     Play::headed(&sheet(text), inputs, |head| head.options.inline_bytes_max = SMALL)
 }
 
-/// An iteration over a list that `a` makes.
+/// An iteration over a list that `a` outputs.
 const LISTED: &str = "a job\nit iteration iterator_selector: [a, output], output_selector: [t, output]\n\
     it/t text template: '<{{ x }}>', variables: [{variable: x, value_selector: [it, item]}]\n\
     e end outputs: [{variable: r, value_selector: [it, output]}]\ns > a > it > e\nits > t";
 
 #[test]
-fn a_list_that_lies_apart_is_iterated_where_it_lies_and_workers_open_its_items() {
-    let mut play = apart(LISTED, json!({}));
+fn a_list_in_a_blob_is_iterated_without_loading_it_and_workers_open_its_items() {
+    let mut play = with_blobs(LISTED, json!({}));
     play.restless = true;
     let list: Vec<String> = (0..4).map(|n| format!("{n}").repeat(40)).collect();
     play.start().skim().brings("a", &[("output", json!(list))]);
@@ -173,7 +173,7 @@ fn a_list_that_lies_apart_is_iterated_where_it_lies_and_workers_open_its_items()
         assert!(matches!(order.inputs[0].2, Stored::Item { at: of, .. } if of == at), "{:?}", order.inputs);
         play.works(&format!("it#{at}/t"));
     }
-    // The outputs are small, so nobody is asked to put them together; the list of them is large again.
+    // The outputs are small, so no worker has to collect them. The list of them is a blob again.
     assert_eq!(play.waiting(), ["e"]);
     play.works("e");
     let expected: Vec<String> = list.iter().map(|item| format!("<{item}>")).collect();
@@ -181,8 +181,8 @@ fn a_list_that_lies_apart_is_iterated_where_it_lies_and_workers_open_its_items()
 }
 
 #[test]
-fn outputs_that_lie_apart_are_put_together_by_a_worker() {
-    let mut play = apart(LISTED, json!({}));
+fn outputs_in_blobs_are_collected_by_a_worker() {
+    let mut play = with_blobs(LISTED, json!({}));
     play.restless = true;
     let list: Vec<String> = (0..3).map(|n| format!("{n}").repeat(SMALL + n)).collect();
     play.start().brings("a", &[("output", json!(list))]).works("it#0/t").works("it#1/t").works("it#2/t");
@@ -197,15 +197,15 @@ fn outputs_that_lie_apart_are_put_together_by_a_worker() {
 }
 
 #[test]
-fn outputs_of_many_items_lie_apart_in_pages_as_they_come() {
+fn outputs_of_many_items_become_blobs_page_by_page() {
     const ITEMS: usize = 60;
-    let mut play = apart(LISTED, json!({}));
+    let mut play = with_blobs(LISTED, json!({}));
     let list: Vec<String> = (0..ITEMS).map(|n| format!("{n:040}")).collect();
     play.start().brings("a", &[("output", json!(list))]);
     for at in 0..ITEMS - 1 {
         play.works(&format!("it#{at}/t"));
     }
-    // Eight times a hundred bytes make a page.
+    // A page has eight times a hundred bytes.
     let container = play.run.containers.values().next().unwrap();
     let pages: Vec<u32> =
         container.collected.values().filter_map(|c| c.page.as_ref().map(|_| c.items())).collect();
@@ -219,10 +219,10 @@ fn outputs_of_many_items_lie_apart_in_pages_as_they_come() {
 }
 
 #[test]
-fn outputs_deep_in_values_that_lie_apart_are_reached_and_failed_items_leave_null() {
+fn outputs_inside_blobs_are_found_and_failed_items_leave_null() {
     let text = "it iteration iterator_selector: [s, l], output_selector: [a, output, deep, k], error_handle_mode: continue-on-error\n\
                 it/a job\ne end outputs: [{variable: r, value_selector: [it, output]}]\ns > it > e\nits > a";
-    let mut play = apart(text, json!({"l": [0, 1, 2, 3]}));
+    let mut play = with_blobs(text, json!({"l": [0, 1, 2, 3]}));
     play.restless = true;
     let large = json!({"deep": {"k": [1, 2]}, "rest": "x".repeat(SMALL)});
     play.start().brings("it#0/a", &[("output", large.clone())]);
@@ -233,9 +233,9 @@ fn outputs_deep_in_values_that_lie_apart_are_reached_and_failed_items_leave_null
 }
 
 #[test]
-fn a_list_within_a_value_that_lies_apart_is_opened_by_a_worker() {
+fn a_list_inside_a_blob_is_opened_by_a_worker() {
     let text = LISTED.replace("[a, output]", "[a, output, list]");
-    let mut play = apart(&text, json!({}));
+    let mut play = with_blobs(&text, json!({}));
     play.restless = true;
     let large = json!({"list": ["x", "y"], "rest": "r".repeat(SMALL)});
     play.start().skim().brings("a", &[("output", large.clone())]);
@@ -257,8 +257,8 @@ fn a_list_within_a_value_that_lies_apart_is_opened_by_a_worker() {
             "succeeded [r=[\"<x>\",\"<y>\"]]",
         ],
     );
-    // The worker may find that there is no list.
-    let mut play = apart(&text, json!({}));
+    // The worker may find that the value is not a list.
+    let mut play = with_blobs(&text, json!({}));
     play.start()
         .brings("a", &[("output", json!({"list": "none", "rest": "r".repeat(SMALL)}))])
         .skim()
@@ -268,8 +268,8 @@ fn a_list_within_a_value_that_lies_apart_is_opened_by_a_worker() {
 }
 
 #[test]
-fn a_worker_that_cannot_put_outputs_together_fails_the_iteration() {
-    let mut play = apart(LISTED, json!({}));
+fn a_worker_that_cannot_collect_outputs_fails_the_iteration() {
+    let mut play = with_blobs(LISTED, json!({}));
     let list = vec!["x".repeat(SMALL); 2];
     play.start().brings("a", &[("output", json!(list))]).works("it#0/t").works("it#1/t").skim();
     play.failed("it", "blob is gone").tells(&[
@@ -338,18 +338,18 @@ fn the_cost_of_model_calls_adds_up_over_items_rounds_and_retries() {
     }
     play.brings_record("n", cost(100, "1", ""));
     assert_eq!((play.run.tokens(), play.run.exceptions(), play.run.root_steps()), (126, 2, 3));
-    let told = |kind: &str| {
+    let totals = |kind: &str| {
         let of_kind = play.records.iter().filter(|record| record.kind == kind);
         let cost = of_kind.map(|record| &record.data["metadata"]);
         cost.map(|m| json!([m["total_tokens"], m["total_price"], m["currency"]])).collect::<Vec<_>>()
     };
-    assert_eq!(told("node_run_iteration_succeeded"), vec![json!([13, "0.751", "EUR"]); 2]);
-    assert_eq!(told("node_run_loop_succeeded"), [json!([26, "1.502", "EUR"])]);
+    assert_eq!(totals("node_run_iteration_succeeded"), vec![json!([13, "0.751", "EUR"]); 2]);
+    assert_eq!(totals("node_run_loop_succeeded"), [json!([26, "1.502", "EUR"])]);
     assert_eq!(play.run.status, RunStatus::PartialSucceeded);
 }
 
 #[test]
-fn failures_within_an_iteration_count_for_the_run_unless_it_is_told_otherwise() {
+fn failures_within_an_iteration_count_for_the_run_unless_an_option_says_no() {
     let text = sheet(&plain(", error_handle_mode: continue-on-error"));
     for (count, last) in [(true, "partial 1 [r=[null,1]]"), (false, "succeeded [r=[null,1]]")] {
         let mut play =
@@ -361,7 +361,7 @@ fn failures_within_an_iteration_count_for_the_run_unless_it_is_told_otherwise() 
 }
 
 #[test]
-fn what_the_conversation_keeps_is_what_the_nodes_behind_parallel_items_see() {
+fn the_stored_conversation_variable_is_the_one_that_nodes_after_parallel_items_see() {
     let text = sheet(
         "conversation c, value_type: string, value: old\n\
          it iteration iterator_selector: [s, l], output_selector: [k, output], is_parallel: true, parallel_nums: 2\n\
@@ -372,7 +372,7 @@ fn what_the_conversation_keeps_is_what_the_nodes_behind_parallel_items_see() {
     );
     let mut play =
         Play::headed(&text, json!({"l": ["a", "b"]}), |head| head.conversation_id = Some("c".into()));
-    // The second item closes before the first, which has the last word.
+    // The second item closes before the first, so the value of the first counts.
     play.start().done("it#1/k", "").done("it#0/k", "");
     assert_eq!(play.last(), r#"succeeded [c="a"]"#);
     assert_eq!(play.kept.conversation["v:c"], r#""a""#);
@@ -398,7 +398,7 @@ fn more_items_or_rounds_than_are_allowed_fail_their_container() {
 }
 
 #[test]
-fn iterations_within_iterations_do_not_multiply_their_windows_without_end() {
+fn windows_of_nested_iterations_do_not_multiply_without_limit() {
     let list: Vec<u32> = (0..200).collect();
     let text = sheet(
         "it iteration iterator_selector: [s, l], output_selector: [in, output], is_parallel: true, parallel_nums: 200\n\

@@ -1,4 +1,4 @@
-//! What nodes change of what the run keeps: applied with their ends, once, one behind the other.
+//! Changes of messages, `rt` and history: applied with the ends of nodes, once, one after the other.
 
 use serde_json::{Value as Json, json};
 
@@ -43,7 +43,7 @@ fn ending(play: &Play, node: &str, record: Record) -> Fact {
     play.fact(&play.job_of(node), 1, &play.ended(record, Vec::new()))
 }
 
-/// The node's job succeeds with these effects.
+/// The job of a node succeeds with these effects.
 fn does(play: &mut Play, node: &str, effects: Effects) {
     let fact = ending(play, node, record(effects));
     play.finish(node, fact);
@@ -57,13 +57,13 @@ fn reads(play: &Play, node: &str, name: &str) -> Json {
     }
 }
 
-fn told(play: &Play, kind: &str) -> Vec<Json> {
+fn events_of(play: &Play, kind: &str) -> Vec<Json> {
     let of_kind = play.records.iter().filter(|record| record.kind == kind);
     of_kind.map(|record| record.data["data"].clone()).collect()
 }
 
 #[test]
-fn cx_a15_branches_that_add_messages_come_one_behind_the_other() {
+fn cx_a15_messages_of_parallel_branches_are_added_one_after_the_other() {
     for order in [["a", "b"], ["b", "a"]] {
         let mut play = Play::of(TWO);
         play.restless = true;
@@ -71,7 +71,7 @@ fn cx_a15_branches_that_add_messages_come_one_behind_the_other() {
         let facts =
             order.map(|node| ending(&play, node, record(Effects::appending("main", vec![user(node)]))));
         play.jobs.clear();
-        // Within one commit.
+        // Both in one commit.
         play.feed(facts.to_vec());
         let list = &play.run.objects.as_ref().unwrap().lists["main"];
         assert_eq!((list.messages.len(), list.index.version), (2, 2));
@@ -83,7 +83,7 @@ fn cx_a15_branches_that_add_messages_come_one_behind_the_other() {
 }
 
 #[test]
-fn what_is_added_is_told_before_its_node_has_succeeded_and_read_by_those_behind_it() {
+fn a_new_message_is_sent_before_its_node_succeeds_and_later_nodes_read_it() {
     let mut play = Play::of(CHAIN);
     play.restless = true;
     play.start().skim();
@@ -104,12 +104,12 @@ fn what_is_added_is_told_before_its_node_has_succeeded_and_read_by_those_behind_
     ]);
     assert_eq!(reads(&play, MESSAGES, "main"), visible);
     assert_eq!(
-        told(&play, "conversation_message_added")[0],
+        events_of(&play, "conversation_message_added")[0],
         json!({"conversation_id": "main", "idx": 0, "role": "user", "content": "q"})
     );
     does(&mut play, "b", keep_last(1));
     assert_eq!(
-        told(&play, "conversation_updated")[1],
+        events_of(&play, "conversation_updated")[1],
         json!({
             "conversation_id": "main", "operation": "truncate", "batch": 1, "message_count": 1, "tokens_after": 21,
             "stats": {"original_message_count": 2, "visible_message_count": 1, "invisible_message_count": 1},
@@ -118,14 +118,14 @@ fn what_is_added_is_told_before_its_node_has_succeeded_and_read_by_those_behind_
 }
 
 #[test]
-fn only_what_is_new_is_written() {
+fn only_new_messages_are_written() {
     let mut play = Play::of(CHAIN);
     play.start();
     does(&mut play, "a", Effects::appending("main", (0..100).map(|n| user(&n.to_string())).collect()));
     let before = play.kept_text().len();
     does(&mut play, "b", Effects::appending("main", vec![user("one more")]));
     let grown = play.kept_text().len() - before;
-    assert!(grown < 1500, "{grown} bytes more are kept for one message");
+    assert!(grown < 1500, "one message adds {grown} bytes");
 }
 
 #[test]
@@ -136,13 +136,13 @@ fn cx_a16_a_result_that_comes_twice_changes_a_list_once() {
     play.finish("a", fact.clone()).reload().feed(vec![fact]);
     let list = &play.run.objects.as_ref().unwrap().lists["main"];
     assert_eq!((list.messages.len(), list.index.version), (1, 1));
-    assert_eq!(told(&play, "conversation_updated").len(), 1);
+    assert_eq!(events_of(&play, "conversation_updated").len(), 1);
     let execution = play.job_of("b");
     assert!(!list.has_applied(&execution.execution));
 }
 
 #[test]
-fn cx_a07_a_change_that_cannot_be_fails_its_node_and_changes_nothing() {
+fn cx_a07_an_invalid_change_fails_its_node_and_changes_nothing() {
     let mut play =
         Play::of("start s\njob a fail-branch\njob b\nend e\ns > a\na:fail-branch > b > e\na:source > e");
     play.restless = true;
@@ -155,11 +155,11 @@ fn cx_a07_a_change_that_cannot_be_fails_its_node_and_changes_nothing() {
     assert_eq!(play.node("a").status, NodeStatus::Exception);
     assert_eq!(reads(&play, "a", "error_type"), json!("InsertPositionOutOfRange"));
     assert_eq!(play.run.objects, None, "neither the list nor rt is there");
-    assert_eq!(told(&play, "conversation_message_added"), Vec::<Json>::new());
+    assert_eq!(events_of(&play, "conversation_message_added"), Vec::<Json>::new());
 }
 
 #[test]
-fn a_change_that_cannot_be_is_not_tried_again() {
+fn an_invalid_change_is_not_retried() {
     let mut play = Play::of("start s\nllm m retry=3\nend e m.text\ns > m > e");
     play.start();
     does(&mut play, "m", change(ListChange::Rollback { target_batch: 7 }));
@@ -169,7 +169,7 @@ fn a_change_that_cannot_be_is_not_tried_again() {
 }
 
 #[test]
-fn the_parent_of_a_run_that_nobody_called_is_not_found() {
+fn a_run_without_a_caller_has_no_parent_list() {
     let mut play = Play::of(CHAIN);
     play.start();
     let mut effects = keep_last(1);
@@ -180,7 +180,7 @@ fn the_parent_of_a_run_that_nobody_called_is_not_found() {
 }
 
 #[test]
-fn what_is_known_of_steps_is_merged_and_read() {
+fn fields_of_rt_are_merged_and_read() {
     let mut play = Play::of(CHAIN);
     play.restless = true;
     play.start();
@@ -192,7 +192,7 @@ fn what_is_known_of_steps_is_merged_and_read() {
 }
 
 #[test]
-fn records_say_who_did_what_and_those_of_failures_are_kept() {
+fn history_records_name_their_nodes_and_include_failures() {
     let mut play =
         Play::of("start s\njob a fail-branch\njob b\nend e\ns > a\na:fail-branch > b > e\na:source > e");
     play.restless = true;
@@ -219,7 +219,7 @@ fn records_say_who_did_what_and_those_of_failures_are_kept() {
 }
 
 #[test]
-fn a_list_that_gets_long_is_told_once_until_it_was_shortened() {
+fn a_long_list_is_reported_once_until_it_is_shortened() {
     let limits = ObjectLimits { tokens_limit: 10, tokens_warning: 100, ..ObjectLimits::default() };
     let options = RunOptions { objects: Some(Box::new(limits)), ..RunOptions::default() };
     let drawing = "start s\njob a\njob b\njob c\njob d\nend e\ns > a > b > c > d > e";
@@ -227,10 +227,10 @@ fn a_list_that_gets_long_is_told_once_until_it_was_shortened() {
     play.start();
     let long = || Effects::appending("main", vec![user(&"x".repeat(42))]);
     does(&mut play, "a", long());
-    let exceeded = |play: &Play| told(play, "token_limit_exceeded").len();
-    assert_eq!((exceeded(&play), told(&play, "context_compression_requested").len()), (1, 1));
+    let exceeded = |play: &Play| events_of(play, "token_limit_exceeded").len();
+    assert_eq!((exceeded(&play), events_of(&play, "context_compression_requested").len()), (1, 1));
     assert_eq!(
-        told(&play, "token_limit_exceeded")[0],
+        events_of(&play, "token_limit_exceeded")[0],
         json!({"conversation_id": "main", "tokens_used": 12, "token_limit": 10, "usage_percentage": 120.0})
     );
     does(&mut play, "b", long());
@@ -238,11 +238,11 @@ fn a_list_that_gets_long_is_told_once_until_it_was_shortened() {
     does(&mut play, "c", keep_last(0));
     let many = Effects::appending("main", (0..8).map(|_| user(&"x".repeat(42))).collect());
     does(&mut play, "d", many);
-    assert_eq!((exceeded(&play), told(&play, "token_usage_warning").len()), (2, 1));
+    assert_eq!((exceeded(&play), events_of(&play, "token_usage_warning").len()), (2, 1));
 }
 
 #[test]
-fn cx_a11_tokens_count_for_the_list_that_a_model_was_asked_with() {
+fn cx_a11_tokens_count_for_the_list_that_was_sent_to_the_model() {
     let mut play = Play::of("start s\nllm m\nend e m.text\ns > m > e");
     play.start();
     let used = json!({"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7});

@@ -1,5 +1,5 @@
-//! Hooks behind the end of a node that nobody has in hand: its job is handed out once more with what came of it, and the
-//! end counts when the hooks are told.
+//! Hooks after the end of a node whose job no worker holds: the node gets one more job for its hooks, and its end
+//! counts when they have run.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn input(rest: &str) -> String {
     flow(&format!("user-interaction interaction_type: ask_for_input{rest}"))
 }
 
-/// The run as it stands when the worker that had the node has brought what it asks.
+/// The run after the worker has reported the question of the node.
 fn asked(sheet: &str) -> Play {
     let mut play = Play::sheet(sheet, json!({}));
     play.restless = true;
@@ -49,10 +49,10 @@ fn asks(play: &mut Play) {
     play.finish("q", fact);
 }
 
-/// What a worker reads of the end in the node's job.
-fn in_hand(play: &Play) -> EndedBefore {
+/// The end of the node that a worker reads in its job.
+fn end_in_job(play: &Play) -> EndedBefore {
     let sent = &play.sent[&play.job_of("q").entry];
-    sent.ended.clone().expect("the job is for the hooks alone")
+    sent.ended.clone().expect("the job is only for the hooks")
 }
 
 fn output(ended: &EndedBefore, name: &str) -> Json {
@@ -62,14 +62,14 @@ fn output(ended: &EndedBefore, name: &str) -> Json {
     }
 }
 
-/// A hook could not be evaluated, or nobody could tell it.
-fn not_told(play: &mut Play, error_type: &str) {
+/// The job of the hooks fails: a hook could not be evaluated, or could not run.
+fn hooks_fail(play: &mut Play, error_type: &str) {
     let record = Record { error: "why".into(), error_type: error_type.into(), ..Record::default() };
     let fact = play.fact(&play.job_of("q"), 1, &play.ended(record, Vec::new()));
     play.finish("q", fact);
 }
 
-/// What the record of the node shows of hooks that were not told.
+/// The note in the node's record about hooks that did not run.
 fn note(play: &Play) -> Option<Json> {
     play.events.iter().find_map(|event| match &event.kind {
         EventKind::NodeRunSucceeded(end) => {
@@ -83,30 +83,30 @@ fn note(play: &Play) -> Option<Json> {
     })
 }
 
-/// The worker has told the hooks.
-fn told(play: &mut Play) {
+/// The worker has run the hooks.
+fn hooks_run(play: &mut Play) {
     let fact = play.fact(&play.job_of("q"), 1, &play.ended(Record::default(), Vec::new()));
     play.finish("q", fact);
 }
 
 #[test]
-fn cx_18_an_answer_counts_when_the_hooks_behind_it_are_told() {
+fn cx_18_an_answer_counts_when_the_hooks_after_it_have_run() {
     let mut play = asked(&input(""));
     assert_eq!(play.run.status, RunStatus::Paused);
     play.skim().say("q", json!("red"));
     play.tells(&["resume", "q user_interaction_responded", "q user_interaction_processed"]);
     assert_eq!((play.waiting(), play.node("q").attempt), (vec!["q".to_string()], 1));
-    assert_eq!(play.value("q.input"), Json::Null, "nothing behind it sees an end that is not told");
-    let ended = in_hand(&play);
+    assert_eq!(play.value("q.input"), Json::Null, "later nodes do not see the end before the hooks have run");
+    let ended = end_in_job(&play);
     assert_eq!((ended.failed, &*ended.error, output(&ended, "input")), (false, "", json!("red")));
-    told(&mut play);
+    hooks_run(&mut play);
     play.tells(&["q ok"]);
     assert_eq!((play.waiting(), play.value("q.input")), (vec!["a".to_string()], json!("red")));
     assert!(play.node("q").ended.is_none() && play.run.steps() == 2, "{}", play.run.steps());
 }
 
 #[test]
-fn cx_26_a_form_its_time_and_what_lets_a_simple_wait_go_on_are_told_behind_as_well() {
+fn cx_26_hooks_run_after_a_form_its_expiry_and_a_wait_for_variables() {
     let form = flow(
         "human-input form_content: 'Hi', timeout: 1, timeout_unit: hour, \
          user_actions: [{id: ok, title: OK}]",
@@ -114,46 +114,46 @@ fn cx_26_a_form_its_time_and_what_lets_a_simple_wait_go_on_are_told_behind_as_we
     let mut play = asked(&form);
     play.skim().answer("q", "ok", json!({}));
     assert_eq!(play.words().last().map(String::as_str), Some("q filled ok"), "{:?}", play.words());
-    assert_eq!(output(&in_hand(&play), "__action_id"), json!("ok"));
-    told(&mut play);
+    assert_eq!(output(&end_in_job(&play), "__action_id"), json!("ok"));
+    hooks_run(&mut play);
     assert_eq!(play.node("q").status, NodeStatus::Succeeded);
 
     let mut play = asked(&form);
     play.after(HOUR).fire();
-    assert!(!in_hand(&play).failed);
-    told(&mut play);
+    assert!(!end_in_job(&play).failed);
+    hooks_run(&mut play);
     assert_eq!(play.waiting(), ["b"]);
 
     let mut play = asked(&flow("human-input required_variables: [k.v]"));
     play.update("k.v", json!(1)).resume();
-    assert!(!in_hand(&play).failed);
-    told(&mut play);
+    assert!(!end_in_job(&play).failed);
+    hooks_run(&mut play);
     assert_eq!(play.waiting(), ["a"]);
 }
 
 #[test]
-fn hooks_are_told_of_a_failure_too_and_do_not_take_its_place() {
+fn hooks_run_after_a_failure_too_and_do_not_replace_it() {
     let timed = input(", timeout: 200, on_timeout: fail");
     let mut play = asked(&timed);
     play.after(HOUR).fire();
-    let ended = in_hand(&play);
+    let ended = end_in_job(&play);
     assert_eq!((ended.failed, &*ended.error), (true, "User interaction timeout after 200ms"));
-    play.failed("q", "a hook could not be told");
+    play.failed("q", "a hook failed");
     assert_eq!(play.run.error.as_deref(), Some("User interaction timeout after 200ms"));
 
     let mut play = asked(&input(""));
     play.say("q", json!(1));
-    not_told(&mut play, HOOK_ERROR);
+    hooks_fail(&mut play, HOOK_ERROR);
     assert_eq!((play.run.status, play.run.error.as_deref()), (RunStatus::Failed, Some("why")));
     assert_eq!(play.value("q.input"), Json::Null);
 }
 
 #[test]
-fn an_answer_counts_also_where_nobody_could_tell_its_hooks() {
+fn an_answer_counts_also_when_its_hooks_cannot_run() {
     for class in [EngineErrorType::WorkerLost, EngineErrorType::BlobMissing, EngineErrorType::Engine] {
         let mut play = asked(&input(""));
         play.say("q", json!("red"));
-        not_told(&mut play, class.name());
+        hooks_fail(&mut play, class.name());
         assert_eq!((play.waiting(), play.value("q.input")), (vec!["a".to_string()], json!("red")));
         assert_eq!(note(&play), Some(json!("why")));
     }
@@ -164,11 +164,11 @@ fn an_answer_counts_also_where_nobody_could_tell_its_hooks() {
     assert_eq!((play.waiting(), play.timers.len()), (vec!["a".to_string()], 1), "{:?}", play.timers);
     let note = note(&play).unwrap_or_default();
     assert!(note.as_str().is_some_and(|note| note.contains("within 30000 ms")), "{note}");
-    assert!(play.kept_text().contains(r#""v": "2""#), "no older process goes on with it");
+    assert!(play.kept_text().contains(r#""v": "2""#), "an older process does not continue the run");
 }
 
 #[test]
-fn hooks_behind_an_answer_get_what_they_mention_and_nothing_else() {
+fn hooks_after_an_answer_get_only_the_variables_that_they_mention() {
     let hooks = "hooks: [{hook_type: before_execute, event_name: b, event_payload: '{{#s.before#}}'}, \
                  {hook_type: after_execute, event_name: a, event_payload: '{{#s.after#}}'}]";
     let text = format!(
@@ -190,34 +190,34 @@ fn hooks_behind_an_answer_get_what_they_mention_and_nothing_else() {
 }
 
 #[test]
-fn hooks_are_told_where_nobody_can_be_asked_and_where_nobody_has_to_be() {
+fn hooks_run_without_interaction_and_with_a_preset_answer() {
     let mut play = Play::headed(&sheet(&input("")), json!({}), |head| {
         head.options.choices = Some(Box::new(Choices { interactive: false, ..Choices::default() }));
     });
     play.start();
     asks(&mut play);
-    assert!(in_hand(&play).failed);
-    told(&mut play);
+    assert!(end_in_job(&play).failed);
+    hooks_run(&mut play);
     assert_eq!(play.run.status, RunStatus::Failed);
 
     let mut play = asked(&input(", user_input: '7'"));
-    assert_eq!(output(&in_hand(&play), "input"), json!("7"));
-    told(&mut play);
+    assert_eq!(output(&end_in_job(&play), "input"), json!("7"));
+    hooks_run(&mut play);
     assert_eq!(play.waiting(), ["a"]);
 }
 
 #[test]
-fn an_end_that_is_to_be_told_outlives_pauses_lost_jobs_and_time_limits() {
+fn an_end_that_waits_for_its_hooks_survives_pauses_lost_jobs_and_time_limits() {
     let text = input(", tidemill: {execution_timeout_ms: 1000, queue_timeout_ms: 5000}");
     let mut play = asked(&text);
-    // The time of the attempt that has asked says nothing of this one.
+    // The time limit of the attempt that asked does not apply to the job of the hooks.
     play.after(Duration::from_secs(2)).say("q", json!("red")).after(Duration::from_secs(2)).fire();
     play.pause("later");
     assert_eq!((play.run.status, play.node("q").status), (RunStatus::Paused, NodeStatus::Ready));
     play.resume();
-    assert_eq!((output(&in_hand(&play), "input"), play.node("q").attempt), (json!("red"), 1));
+    assert_eq!((output(&end_in_job(&play), "input"), play.node("q").attempt), (json!("red"), 1));
     play.lost("q");
-    assert_eq!(output(&in_hand(&play), "input"), json!("red"));
+    assert_eq!(output(&end_in_job(&play), "input"), json!("red"));
     play.after(Duration::from_secs(6)).fire();
     assert_eq!((play.waiting(), play.value("q.input")), (vec!["a".to_string()], json!("red")));
 
@@ -227,22 +227,22 @@ fn an_end_that_is_to_be_told_outlives_pauses_lost_jobs_and_time_limits() {
 }
 
 #[test]
-fn a_large_answer_lies_apart_in_the_job_of_its_hooks() {
+fn a_large_answer_is_a_blob_in_the_job_of_its_hooks() {
     let mut play = asked(&input(""));
     let large = "x".repeat(play.run.head.options.inline_bytes_max + 1);
     play.say("q", json!(large));
-    let ended = in_hand(&play);
+    let ended = end_in_job(&play);
     let blob = ended.outputs.iter().find_map(|(name, value)| match value {
         Stored::Blob(blob) if name == "input" => Some(blob.clone()),
         _ => None,
     });
-    assert!(play.blobs.contains_key(&blob.expect("it lies apart").id));
-    told(&mut play);
+    assert!(play.blobs.contains_key(&blob.expect("the answer is a blob").id));
+    hooks_run(&mut play);
     assert_eq!(Segment::infer(play.value("q.input")), Segment::string(large));
 }
 
 #[test]
-fn hooks_are_told_by_another_worker_when_one_is_lost_or_hangs() {
+fn hooks_run_on_another_worker_when_one_is_lost_or_hangs() {
     let job = "template-transform template: x, variables: [], tidemill: {execution_timeout_ms: 1000}";
     let lost = Record {
         error: "gone".into(),
@@ -254,8 +254,8 @@ fn hooks_are_told_by_another_worker_when_one_is_lost_or_hangs() {
     play.start();
     let fact = play.fact(&play.job_of("q"), 3, &play.ended(lost.clone(), Vec::new()));
     play.finish("q", fact);
-    assert_eq!(in_hand(&play).error, "gone");
-    // Whoever tells of it may be lost as well: then that is that.
+    assert_eq!(end_in_job(&play).error, "gone");
+    // The worker of the hooks is lost as well. Then the node ends without them.
     let fact = play.fact(&play.job_of("q"), 3, &play.ended(lost, Vec::new()));
     play.finish("q", fact);
     assert_eq!((play.run.status, play.run.error.as_deref()), (RunStatus::Failed, Some("gone")));
@@ -263,7 +263,7 @@ fn hooks_are_told_by_another_worker_when_one_is_lost_or_hangs() {
     let mut play = Play::sheet(&flow(job), json!({}));
     play.restless = true;
     play.start().started("q", 1).after(Duration::from_secs(3)).fire();
-    assert!(in_hand(&play).error.contains("longer than 1000 ms"));
-    told(&mut play);
+    assert!(end_in_job(&play).error.contains("longer than 1000 ms"));
+    hooks_run(&mut play);
     assert_eq!((play.run.status, play.waiting()), (RunStatus::Failed, Vec::new()));
 }

@@ -1,4 +1,4 @@
-//! What is seen of a loop from behind it.
+//! Variables of a loop that nodes after it see.
 
 use serde_json::{Value as Json, json};
 
@@ -7,7 +7,7 @@ use super::play::Play;
 use tidemill_base::value::{Lookup, Variables};
 use tidemill_engine::run::{RunOptions, RunStatus};
 
-/// A loop over `inner`, with an end behind it.
+/// A loop over `inner`, with an end node after it.
 fn looping(data: &Json, inner: &str) -> Play {
     let mut looping = json!({"type": "loop", "start_node_id": "begin", "loop_count": 2, "logical_operator": "or",
         "break_conditions": [], "loop_variables": [
@@ -30,7 +30,7 @@ fn looping(data: &Json, inner: &str) -> Play {
     Play::with(draw::build(&nodes, &edges), &[], RunOptions::default())
 }
 
-/// The variable as the root sees it.
+/// The variable as seen in the root frame.
 fn seen(play: &Play, node: &str, name: &str) -> Json {
     let root = tidemill_base::ids::FramePath::root();
     match play.run.pool(&root).variable(node, name) {
@@ -40,7 +40,7 @@ fn seen(play: &Play, node: &str, name: &str) -> Json {
 }
 
 #[test]
-fn nodes_behind_a_loop_see_its_variables_and_nothing_that_its_body_made() {
+fn nodes_after_a_loop_see_its_variables_and_no_outputs_of_its_body() {
     let breaks = json!({"break_conditions": [{"id": "c", "varType": "string",
         "variable_selector": ["in", "output"], "comparison_operator": "is", "value": "made"}]});
     for (data, rounds) in [(json!({}), 2), (breaks, 1)] {
@@ -54,7 +54,7 @@ fn nodes_behind_a_loop_see_its_variables_and_nothing_that_its_body_made() {
 }
 
 #[test]
-fn a_loop_that_fails_after_a_round_leaves_nothing_of_its_body_either() {
+fn a_loop_that_fails_after_a_round_leaves_no_outputs_of_its_body_either() {
     let data = json!({"error_strategy": "fail-branch", "break_conditions": [{"id": "c", "varType": "string",
         "variable_selector": ["ghost", "v"], "comparison_operator": "is", "value": "x"}]});
     let mut play = looping(&data, "job");

@@ -1,11 +1,10 @@
-//! The machine, played through.
+//! Tests of the engine that play whole runs.
 //!
-//! A test draws a graph in a few words ([`draw`]) or writes a workflow file, lets things happen and reads what was told
-//! ([`play`]). Workers ([`worker`]) and people ([`people`]) speak to it as they do in earnest: through facts and jobs in
-//! their written forms. Every commit of every test is also written down, loaded and compared with the state in memory
-//! ([`durable`]).
+//! A test draws a graph ([`draw`]) or writes a workflow file, applies facts and compares the events ([`play`]). Workers
+//! ([`worker`]) and people ([`people`]) talk to the engine as in production: through facts and jobs in their encoded
+//! forms. Every commit of every test is also stored, loaded and compared with the state in memory ([`durable`]).
 //!
-//! The files `tc_*` hold the acceptance tests by their ids, a letter a file.
+//! The files `tc_*` contain the acceptance tests by their ids, one area per file.
 #![allow(clippy::unwrap_used)]
 
 mod draw;

@@ -1,4 +1,4 @@
-//! `context-processor`, played through.
+//! The node `context-processor`, and changes of a caller's list of messages.
 
 use serde_json::{Value as Json, json};
 
@@ -17,7 +17,7 @@ fn conversation() -> Json {
     ]})
 }
 
-/// A run over the conversation of the design's cases; its steps are nodes in a row.
+/// A run that begins with the list of messages above, with these context processors in a chain.
 fn play(nodes: &[(&str, &str)]) -> Play {
     let lines: String = nodes.iter().map(|(id, data)| format!("{id} context-processor {data}\n")).collect();
     let ids: Vec<&str> = nodes.iter().map(|(id, _)| *id).collect();
@@ -49,7 +49,7 @@ fn texts(play: &Play) -> Vec<String> {
 }
 
 #[test]
-fn cx_a01_a_truncation_says_what_it_has_made() {
+fn cx_a01_a_truncation_has_its_result_as_output() {
     let play = play(&[("c", "operation: truncate, truncate: {keepLast: 2}")]);
     assert_eq!(texts(&play), ["bar baz", "A2"]);
     assert_eq!(
@@ -79,7 +79,7 @@ fn cx_a06_an_insertion_at_the_end_opens_no_batch() {
 }
 
 #[test]
-fn cx_a07_an_insertion_behind_the_end_fails_its_node() {
+fn cx_a07_an_insertion_after_the_end_fails_its_node() {
     let insert = "operation: insert, insert: {position: 9, messages: [{role: user, content: X}]}, error_strategy: fail-branch";
     let play = play(&[("c", insert)]);
     assert_eq!(value(&play, "c", "error_type"), json!("InsertPositionOutOfRange"));
@@ -98,7 +98,7 @@ fn cx_a08_an_index_out_of_bounds_fails_its_node_with_the_words_of_the_design() {
 }
 
 #[test]
-fn cx_a09_clearing_keeps_the_system_message_unless_told_otherwise() {
+fn cx_a09_clearing_keeps_the_system_message_unless_configured_otherwise() {
     for (clear, left) in [
         ("", &["S"][..]),
         (", clear: {keepSystemMessage: true}", &["S"]),
@@ -120,7 +120,7 @@ fn cx_a11_a_rollback_shows_what_was_visible_before() {
 }
 
 #[test]
-fn lists_of_other_names_are_others() {
+fn lists_with_other_names_are_separate() {
     let play = play(&[(
         "c",
         "operation: append, append: {messages: [{role: user, content: x}]}, conversation_id: notes",
@@ -130,7 +130,7 @@ fn lists_of_other_names_are_others() {
 }
 
 #[test]
-fn within_a_container_the_run_around_is_the_parent() {
+fn inside_a_container_the_parent_is_the_run() {
     let text = "lp loop loop_count: 2, break_conditions: [], logical_operator: and
         lp/c context-processor operation: append, append: {messages: [{role: user, content: x}]}, target: parent
         lps > c
@@ -145,7 +145,7 @@ fn within_a_container_the_run_around_is_the_parent() {
 }
 
 #[test]
-fn a_second_try_does_not_see_what_the_first_has_added_in_a_container_that_begins_anew() {
+fn a_container_that_begins_again_does_not_see_messages_of_its_first_try() {
     let text = "lp loop loop_count: 2, break_conditions: [], logical_operator: and
         lp/c context-processor operation: append, append: {messages: [{role: user, content: x}]}
         lp/k job
@@ -161,12 +161,12 @@ fn a_second_try_does_not_see_what_the_first_has_added_in_a_container_that_begins
     assert_eq!((list.index.visible.clone(), list.messages.len()), (vec![0], 3));
 }
 
-/// What was told to other runs since, by their ids.
-fn told(play: &mut Play) -> Vec<(RunId, &'static str, String)> {
+/// The facts for other runs since the last call, with the ids of these runs.
+fn facts_for_others(play: &mut Play) -> Vec<(RunId, &'static str, String)> {
     std::mem::take(&mut play.calls).into_iter().flat_map(|calls| calls.told).collect()
 }
 
-/// A run with a list, whose node `m` has called the other, which changes a list of its parent.
+/// A caller with a list of messages, and a sub-workflow run of its node `m` that changes this list.
 fn family(data: &str) -> (Play, Play) {
     let mut parent = Play::headed(&sheet("m llm\ne end outputs: []\ns > m > e"), json!({}), |head| {
         head.options.messages = given_messages(&conversation()).map(Box::new);
@@ -181,40 +181,40 @@ fn family(data: &str) -> (Play, Play) {
     (parent, child)
 }
 
-fn hears(play: &mut Play, (_, kind, body): &(RunId, &'static str, String)) {
+fn receives(play: &mut Play, (_, kind, body): &(RunId, &'static str, String)) {
     let fact = parse(kind, body, &play.run.graph).unwrap();
     play.feed(vec![fact]);
 }
 
 #[test]
-fn a_called_run_changes_a_list_of_its_caller_and_ends_with_what_came_of_it() {
+fn a_sub_workflow_run_changes_a_list_of_its_caller_and_gets_the_result() {
     let (mut parent, mut child) = family("operation: truncate, truncate: {keepLast: 2}");
     assert_eq!(child.node("c").status, NodeStatus::Retrying);
     assert_eq!(child.run.status, RunStatus::Running);
-    let asked = told(&mut child);
+    let asked = facts_for_others(&mut child);
     assert_eq!((asked.len(), asked[0].0, asked[0].1), (1, parent.run.id, "parent_asked"));
-    hears(&mut parent, &asked[0]);
+    receives(&mut parent, &asked[0]);
     assert_eq!(texts(&parent), ["bar baz", "A2"]);
     assert!(parent.last().contains("m conversation_updated"), "{}", parent.last());
-    let answered = told(&mut parent);
+    let answered = facts_for_others(&mut parent);
     assert_eq!((answered.len(), answered[0].1), (1, "parent_answered"));
-    hears(&mut child, &answered[0]);
+    receives(&mut child, &answered[0]);
     assert_eq!((child.run.status, value(&child, "c", "message_count")), (RunStatus::Succeeded, json!(2)));
-    assert_eq!(value(&child, MESSAGES, "main"), json!([]), "its own list is another");
-    // Asked once more by whoever computes the step again, it changes nothing.
-    hears(&mut parent, &asked[0]);
+    assert_eq!(value(&child, MESSAGES, "main"), json!([]), "the run's own list is separate");
+    // When a new owner computes the step again, the repeated fact changes nothing.
+    receives(&mut parent, &asked[0]);
     assert_eq!(parent.run.objects.as_ref().unwrap().lists["main"].index.version, 1);
-    hears(&mut child, &answered[0]);
+    receives(&mut child, &answered[0]);
 }
 
 #[test]
-fn what_the_caller_cannot_change_fails_the_node_that_asked() {
+fn a_change_that_the_caller_refuses_fails_the_node_that_asked() {
     let replace = "operation: replace, replace: {index: 5, message: {role: user, content: Y}}";
     let (mut parent, mut child) = family(replace);
-    let asked = told(&mut child);
-    hears(&mut parent, &asked[0]);
-    let answered = told(&mut parent);
-    hears(&mut child, &answered[0]);
+    let asked = facts_for_others(&mut child);
+    receives(&mut parent, &asked[0]);
+    let answered = facts_for_others(&mut parent);
+    receives(&mut child, &answered[0]);
     assert_eq!(child.run.error.as_deref(), Some("Visible index 5 out of bounds. Visible messages count: 5"));
     assert_eq!(parent.run.status, RunStatus::Running);
 }

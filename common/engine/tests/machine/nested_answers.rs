@@ -1,4 +1,4 @@
-//! Answers within containers: what of them counts for the run, and how they stream.
+//! Answers inside containers: which of them are outputs of the run, and how they are streamed.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ const ITERATION: &str = "it iteration iterator_selector: [s, l], output_selector
     it/m llm\nit/z answer answer: 'A {{#m.text#}}.'\ny answer answer: end\ns > it > y\nits > m > z";
 
 #[test]
-fn answers_of_all_rounds_follow_one_another() {
+fn answers_of_all_rounds_are_joined() {
     let mut play = Play::sheet(LOOP, json!({}));
     play.restless = true;
     play.start().done("lp#0/m", "one").done("lp#1/m", "two");
@@ -45,7 +45,7 @@ fn only_the_answer_of_the_last_item_counts() {
 }
 
 #[test]
-fn answers_within_containers_stream_whole_in_pieces_or_not_at_all() {
+fn answers_within_containers_are_sent_whole_in_parts_or_not_at_all() {
     for (text, frame) in [(sheet(LOOP), "lp"), (sheet(ITERATION), "it")] {
         for (way, expected) in [
             (NestedAnswers::Whole, [r#"z.answer + "A one." last"#, r#"z.answer + "A two." last"#].as_slice()),
@@ -65,7 +65,7 @@ fn answers_within_containers_stream_whole_in_pieces_or_not_at_all() {
             let mut play =
                 Play::headed(&text, json!({"l": [1, 2]}), |head| head.options.nested_answer_stream = way);
             play.restless = true;
-            // What a model in a container streams is not awaited by anybody.
+            // No answer shows what a model in a container streams.
             play.start();
             assert!(!play.job_of(&format!("{frame}#0/m")).streams);
             play.chunk(&format!("{frame}#0/m"), 1, 0, "on")

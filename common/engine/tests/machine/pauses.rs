@@ -13,7 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
-fn a_pause_takes_back_what_is_queued_awaits_what_runs_and_holds_retries() {
+fn a_pause_takes_queued_jobs_back_waits_for_running_ones_and_holds_retries() {
     let mut play = Play::of(
         "start s\njob a\njob b\nllm m retry=2\njob c\nend e c.output\ns > a > e\ns > b > c > e\ns > m > e",
     );
@@ -24,7 +24,7 @@ fn a_pause_takes_back_what_is_queued_awaits_what_runs_and_holds_retries() {
     assert_eq!((play.taken_back.as_slice(), play.waiting()), ([queued].as_slice(), vec!["b".to_string()]));
     play.done("b", "").tells(&["b ok", r#"paused "first" "second" []"#]);
     assert_eq!(play.node("c").status, NodeStatus::Ready);
-    // The time of the retry comes while nothing may begin.
+    // The retry is due while nothing may begin.
     play.after(SECOND).fire().tells(&[]);
     assert_eq!((play.waiting().len(), play.node("m").status), (0, NodeStatus::Ready));
     play.resume().tells(&["resume"]);
@@ -32,7 +32,7 @@ fn a_pause_takes_back_what_is_queued_awaits_what_runs_and_holds_retries() {
     assert_eq!(
         (play.job_of("a").attempt, play.job_of("m").attempt),
         (1, 2),
-        "what was taken back never began"
+        "a job that was taken back never began"
     );
     play.goes_on(|_, _| false);
     assert_eq!(
@@ -42,7 +42,7 @@ fn a_pause_takes_back_what_is_queued_awaits_what_runs_and_holds_retries() {
 }
 
 #[test]
-fn a_retry_whose_time_has_not_come_goes_on_after_the_pause() {
+fn a_retry_that_is_not_due_continues_after_the_pause() {
     let mut play = Play::of("start s\nllm m retry=1\ns > m");
     play.restless = true;
     play.start().failed("m", "busy").skim().pause("hold").tells(&[r#"paused "hold" []"#]);
@@ -59,7 +59,7 @@ fn a_run_that_is_paused_before_it_begins_waits_with_its_first_node() {
 }
 
 #[test]
-fn a_run_that_was_held_at_its_end_ends_when_it_goes_on() {
+fn a_run_that_was_paused_at_its_end_ends_when_it_continues() {
     let mut play = Play::of("start s\njob a\ns > a");
     play.restless = true;
     play.start().started("a", 1).pause("hold").done("a", "").skim();
@@ -68,13 +68,13 @@ fn a_run_that_was_held_at_its_end_ends_when_it_goes_on() {
 }
 
 #[test]
-fn a_resume_of_a_run_that_is_not_held_changes_nothing() {
+fn a_resume_of_a_run_that_is_not_paused_changes_nothing() {
     let mut play = Play::of("start s\njob a\ns > a");
     play.start().skim().resume().tells(&[]);
     assert_eq!(play.waiting(), ["a"]);
 }
 
-/// After a pause a run's time and steps are counted anew, as on Dify.
+/// After a pause, time and steps of a run are counted from zero, as on Dify.
 #[test]
 fn limits_count_from_the_end_of_the_pause() {
     let text = sheet("a job\nb job\nc job\ns > a > b > c");
@@ -100,7 +100,7 @@ fn form() -> String {
 }
 
 #[test]
-fn a_form_waits_for_its_answer_which_chooses_the_way() {
+fn a_form_waits_for_its_answer_which_chooses_the_edge() {
     let mut play = Play::sheet(&form(), json!({}));
     play.restless = true;
     play.start().tells(&["begin", "s starts", "s ok", "f starts", "f waits", "paused f []"]);
@@ -140,7 +140,7 @@ fn only_the_first_answer_counts() {
 }
 
 #[test]
-fn nobody_answers_in_time_and_the_form_leaves_by_its_time_out() {
+fn a_form_that_is_not_answered_in_time_ends_by_its_timeout_handle() {
     let mut play = Play::sheet(&form(), json!({}));
     play.restless = true;
     play.start().after(HOUR - SECOND).fire().skim().after(SECOND).fire();
@@ -152,13 +152,13 @@ fn nobody_answers_in_time_and_the_form_leaves_by_its_time_out() {
 }
 
 #[test]
-fn the_longest_wait_of_any_form_ends_the_run() {
+fn the_longest_wait_for_forms_ends_the_run() {
     let mut play = Play::headed(&sheet(&form()), json!({}), |head| head.options.human_input_timeout_s = 60);
     play.restless = true;
     play.start().skim().after(60 * SECOND).fire();
     play.tells(&["Aborted: Human input global timeout at node f []"]);
     assert!(play.timers.is_empty() && play.run.pauses.is_empty());
-    // Without a bound only the form's own time counts.
+    // Without this limit, only the form's own time counts.
     let mut play = Play::headed(&sheet(&form()), json!({}), |head| head.options.human_input_timeout_s = 0);
     play.start();
     assert_eq!(play.timers.len(), 1);
@@ -174,7 +174,7 @@ fn forms_in_parallel_branches_are_answered_in_any_order() {
         let mut play = Play::sheet(&text, json!({}));
         play.restless = true;
         play.start();
-        assert_eq!(play.run.status, RunStatus::Running, "the other branch goes on");
+        assert_eq!(play.run.status, RunStatus::Running, "the other branch continues");
         play.done("k", "");
         assert_eq!(play.run.status, RunStatus::Paused);
         play.answer(order[0], "ok", json!({"name": order[0]}));
@@ -197,7 +197,7 @@ fn a_form_is_answered_while_other_branches_run() {
 }
 
 #[test]
-fn items_of_an_iteration_have_forms_of_their_own() {
+fn each_item_of_an_iteration_has_its_own_form() {
     let text = format!(
         "it iteration iterator_selector: [s, l], output_selector: [f, name], is_parallel: true, parallel_nums: 2\nit/f {FORM}\nit/k job\n\
          e end outputs: [{{variable: r, value_selector: [it, output]}}]\ns > it > e\nits > f:ok > k"
@@ -213,7 +213,7 @@ fn items_of_an_iteration_have_forms_of_their_own() {
     assert_eq!(play.last(), r#"succeeded [r=["n0","n1","n2"]]"#);
 }
 
-/// Pauses are told in the order of their ids, which says nothing.
+/// Pauses are listed in the order of their ids, which has no meaning.
 fn paused_order(play: &Play) -> String {
     let places =
         play.run.pauses.values().map(|pause| super::tell::place(&play.run.graph, &pause.frame, pause.node));
@@ -245,7 +245,7 @@ fn a_stop_of_a_run_that_waits_cancels_its_forms_and_clears_their_timers() {
 }
 
 #[test]
-fn a_form_that_is_answered_while_the_run_is_held_goes_on_with_the_resume() {
+fn a_form_that_is_answered_during_a_pause_command_continues_with_the_resume() {
     let mut play = Play::sheet(&form(), json!({}));
     play.restless = true;
     play.start().skim().pause("hold").tells(&[r#"paused "hold" f []"#]);
@@ -256,7 +256,7 @@ fn a_form_that_is_answered_while_the_run_is_held_goes_on_with_the_resume() {
 }
 
 #[test]
-fn a_held_run_that_waits_for_a_form_waits_on_after_the_resume() {
+fn a_run_that_waits_for_a_form_still_waits_after_a_resume() {
     let mut play = Play::sheet(&form(), json!({}));
     play.restless = true;
     play.start().pause("hold").skim().resume().tells(&["resume", "paused f []"]);
@@ -264,7 +264,7 @@ fn a_held_run_that_waits_for_a_form_waits_on_after_the_resume() {
 }
 
 #[test]
-fn a_form_that_was_answered_by_hand_with_a_wrong_action_fails_its_node() {
+fn a_form_answered_in_redis_with_a_wrong_action_fails_its_node() {
     let mut play = Play::sheet(&form(), json!({}));
     play.start().skim().answer("f", "maybe", json!({"name": ""}));
     assert!(play.last().starts_with("run failed 1"), "{}", play.last());
@@ -275,13 +275,13 @@ const SIMPLE: &str =
     "p human-input required_variables: [k.v], pause_reason: needs v\na job\nb job\ns > p > a\np:other > b";
 
 #[test]
-fn a_wait_for_a_variable_ends_when_it_is_there_and_the_run_is_resumed() {
+fn a_wait_for_a_variable_ends_when_it_exists_and_the_run_is_resumed() {
     let mut play = Play::sheet(SIMPLE, json!({}));
     play.restless = true;
     play.start().tells_of(&["p"], &["p starts", "p waits", "paused p []"]);
     play.resume().tells(&[]);
     play.update("k.v", json!(1)).tells(&["set k.v"]);
-    assert_eq!(play.run.status, RunStatus::Paused, "the command alone does not go on");
+    assert_eq!(play.run.status, RunStatus::Paused, "the command alone does not continue the run");
     play.resume().tells(&["resume", "p starts", "skip p>b", "p ok"]);
     assert_eq!(play.waiting(), ["a"]);
 }
@@ -310,7 +310,7 @@ fn nothing_follows_when_the_first_of_two_waits_ends_the_run() {
         head.commands = vec![super::breakpoints::stop_after("p"), super::breakpoints::stop_after("q")]
     });
     play.start().update("k.v", json!(1)).skim().resume();
-    assert!(play.last().starts_with("Aborted: enough"), "nothing is told after the end: {:?}", play.words());
+    assert!(play.last().starts_with("Aborted: enough"), "no event follows the end: {:?}", play.words());
     assert!(matches!(play.run.status, RunStatus::Stopped));
 }
 
@@ -325,17 +325,17 @@ fn late_commands_change_nothing() {
 }
 
 #[test]
-fn an_answer_while_a_command_holds_the_run_does_not_end_it_for_its_time() {
+fn an_answer_during_a_pause_command_does_not_check_the_time_limit() {
     let mut play = Play::sheet(&form(), json!({}));
     play.restless = true;
     play.start().pause("hold").after(HOUR / 2).answer("f", "ok", json!({"name": "Ada"}));
-    assert_eq!(play.run.status, RunStatus::Paused, "nothing new begins, and nothing ends for it");
+    assert_eq!(play.run.status, RunStatus::Paused, "the run does not end during the pause command");
     play.resume();
     assert_eq!(play.waiting(), ["a"]);
 }
 
 #[test]
-fn a_form_with_an_endless_text_fails_its_node() {
+fn a_form_with_too_long_a_text_fails_its_node() {
     let mut play = Play::headed(&sheet(&form()), json!({}), |head| head.options.template_chars_max = 10);
     play.start();
     assert_eq!(play.run.status, RunStatus::Failed);

@@ -1,4 +1,4 @@
-//! What people do to a run, each as it comes out of the inbox.
+//! Commands and answers of people, as facts from the inbox.
 
 use serde_json::{Value as Json, json};
 
@@ -27,7 +27,7 @@ impl Play {
         self.command("update", &json!({"updates": updates, "key": "k"}))
     }
 
-    /// Answers what a node waits for.
+    /// Answers the form that a node waits for.
     pub(super) fn answer(&mut self, place: &str, action: &str, inputs: Json) -> &mut Self {
         let fact = self.answer_fact(&self.pause_of(place), action, inputs);
         self.feed(vec![fact])
@@ -44,7 +44,7 @@ impl Play {
         parse("answer", &body.to_string(), &self.run.graph).unwrap()
     }
 
-    /// What a node waits for.
+    /// The pause that a node waits for.
     pub(super) fn pause_of(&self, place: &str) -> Pause {
         let is_it = |pause: &&Pause| tell::place(&self.run.graph, &pause.frame, pause.node) == place;
         let found = self.run.pauses.values().find(is_it);

@@ -1,4 +1,4 @@
-//! A run under test, with everything around it: jobs that wait, timers, the clock, and the store.
+//! A run under test with its environment: jobs, timers, the clock and the store.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -28,29 +28,29 @@ use tidemill_wire::timers::{TimerRead, timer_from_member};
 use tidemill_workflow::graph::{Graph, import};
 
 pub(super) struct Play {
-    /// What is left of the commit before: the room of its changes, and nothing else.
+    /// Cleared changes, whose buffers each commit reuses.
     room: Changes,
     pub(super) run: RunState,
     pub(super) kept: Kept,
     /// Jobs in the queues or with workers, by entry.
     pub(super) jobs: BTreeMap<EntryId, JobOrder>,
-    /// The same jobs as a worker reads them.
+    /// The jobs as a worker reads them.
     pub(super) sent: BTreeMap<EntryId, Job>,
-    /// Large values.
+    /// Blobs by id.
     pub(super) blobs: HashMap<BlobId, String>,
     /// Entries that were taken back.
     pub(super) taken_back: Vec<EntryId>,
-    /// What was written of calls from one run to another.
+    /// Written changes that concern other runs.
     pub(super) calls: Vec<CallsWrite>,
     /// Members of the timers set.
     pub(super) timers: BTreeMap<String, Timestamp>,
     /// `continue` facts that are due.
     pub(super) go_on: usize,
-    /// All that was told.
+    /// All events.
     pub(super) events: Vec<Event>,
-    /// All that was told, as a reader has it.
+    /// All events, as a follower reads them.
     pub(super) records: Vec<EventRecord>,
-    /// The run changes hands after every commit.
+    /// True when the run is loaded again after every commit, as by a new owner.
     pub(super) restless: bool,
     pub(super) now: Timestamp,
     start: Fact,
@@ -64,12 +64,12 @@ impl Play {
         Self::with(draw::draw(drawing), &[], RunOptions::default())
     }
 
-    /// A submitted run of a drawing whose start node was given `x`.
+    /// A submitted run of a drawing with the input `x`.
     pub(super) fn given(x: &str, drawing: &str) -> Self {
         Self::with(draw::draw(drawing), &[("x", x)], RunOptions::default())
     }
 
-    /// A submitted run of a workflow in short ([`sheet`]), whose start node was given these values.
+    /// A submitted run of a short workflow ([`sheet`]) with these inputs.
     pub(super) fn sheet(text: &str, inputs: Json) -> Self {
         Self::document(&sheet(text), inputs)
     }
@@ -79,7 +79,7 @@ impl Play {
         Self::headed(yaml, inputs, |_| {})
     }
 
-    /// The same, with options, commands and whatever else a request may say.
+    /// A submitted run of a workflow file, with options, breakpoints and other fields of its head.
     pub(super) fn headed(yaml: &str, inputs: Json, change: impl FnOnce(&mut RunHead)) -> Self {
         let imported = import(yaml.as_bytes());
         let graph = imported.graph.unwrap_or_else(|| panic!("{:#?}\n{yaml}", imported.diagnostics));
@@ -143,9 +143,9 @@ impl Play {
         }
     }
 
-    // ---- what happens
+    // ---- applying facts
 
-    /// Feeds facts as one commit, writes it, and holds the store's copy against the state.
+    /// Applies facts as one commit, stores it, and compares the stored copy with the state.
     pub(super) fn feed(&mut self, facts: Vec<Fact>) -> &mut Self {
         self.commit += 1;
         let mut all = std::mem::take(&mut self.room);
@@ -167,23 +167,23 @@ impl Play {
         self.follow(&write, orders);
         self.kept.write(&write);
         let differ = differences(&self.run, &self.kept.load(&self.run));
-        assert!(differ.is_empty(), "what was written is not what is in memory:\n{}", differ.join("\n"));
+        assert!(differ.is_empty(), "the stored run differs from the state in memory:\n{}", differ.join("\n"));
         if self.restless {
             self.reload();
         }
         self
     }
 
-    /// Readers get what was told: every event can be read again and told in full.
+    /// Decodes every written event and expands it, as a follower does.
     fn publish(&mut self, write: &RunWrite) {
         for fields in write.entries.iter() {
             let fields = fields.map(|(kind, text)| (kind.to_string(), text.to_string()));
             let entry = EntryId::new(self.commit, self.records.len() as u64);
-            for record in decode(entry, fields).expect("what was told can be read") {
-                let told = envelope(&record, &self.run.id, &self.run.graph);
-                let keys: Vec<&String> = told.as_object().unwrap().keys().collect();
+            for record in decode(entry, fields).expect("written events can be read") {
+                let sent = envelope(&record, &self.run.id, &self.run.graph);
+                let keys: Vec<&String> = sent.as_object().unwrap().keys().collect();
                 assert_eq!(keys, ["type", "data", "id", "run_id", "seq", "ts"]);
-                assert_eq!((&told["type"], &told["seq"]), (&json!(record.kind), &json!(record.seq)));
+                assert_eq!((&sent["type"], &sent["seq"]), (&json!(record.kind), &json!(record.seq)));
                 self.records.push(record);
             }
         }
@@ -205,7 +205,7 @@ impl Play {
         self.go_on += usize::from(write.go_on);
     }
 
-    /// The scheduler dies, another loads the run.
+    /// Loads the run from the store, as a new owner does.
     pub(super) fn reload(&mut self) -> &mut Self {
         self.run = self.kept.load(&self.run);
         self
@@ -216,13 +216,13 @@ impl Play {
         self.feed(vec![fact])
     }
 
-    /// The node's job succeeds with the output `output` (of a model: `text`).
+    /// The job of a node succeeds with the output `output` (of a model: `text`).
     pub(super) fn done(&mut self, node: &str, text: &str) -> &mut Self {
         let fact = self.done_fact(&self.job_of(node), 1, text, &[]);
         self.finish(node, fact)
     }
 
-    /// The node's job succeeds with one output of this name and value.
+    /// The job of a node succeeds with one output of this name and value.
     pub(super) fn done_with(&mut self, node: &str, name: &str, value: serde_json::Value) -> &mut Self {
         let outputs = vec![(name.to_string(), Stored::Inline(Segment::infer(value)))];
         let report = self.ended(Record { outputs, ..Record::default() }, Vec::new());
@@ -235,7 +235,7 @@ impl Play {
         self.finish(node, fact)
     }
 
-    /// The result of a job is accepted: the job is gone.
+    /// Removes the job of a node and applies its result.
     pub(super) fn finish(&mut self, node: &str, fact: Fact) -> &mut Self {
         let entry = self.job_of(node).entry;
         self.jobs.remove(&entry);
@@ -252,7 +252,7 @@ impl Play {
         self.feed(vec![fact])
     }
 
-    /// The job's entry is gone, and the owner finds out.
+    /// Removes the job of a node, and applies the fact that it is lost.
     pub(super) fn lost(&mut self, node: &str) -> &mut Self {
         let order = self.job_of(node);
         self.jobs.remove(&order.entry);
@@ -286,7 +286,7 @@ impl Play {
         .collect()
     }
 
-    /// The `continue` fact comes round.
+    /// Applies one due `continue` fact.
     pub(super) fn continues(&mut self) -> &mut Self {
         self.go_on -= 1;
         self.feed(vec![Fact::Continue])
@@ -298,7 +298,7 @@ impl Play {
         self.start.clone()
     }
 
-    /// A fact as it comes out of the inbox: written and read.
+    /// A fact as it is read from the inbox, encoded and decoded.
     pub(super) fn fact(&self, order: &JobOrder, delivery: u32, report: &Report) -> Fact {
         let holder = Delivery { consumer: format!("w{delivery}").into(), number: order.delivered + delivery };
         let node = self.run.graph.node(order.node).id.clone();
@@ -314,7 +314,7 @@ impl Play {
         self.fact(order, delivery, &report)
     }
 
-    /// `streamed` are the bytes of the text `text` that this holder has streamed.
+    /// `streamed` has the number of bytes of the text `text` that this holder has streamed.
     pub(super) fn done_fact(&self, order: &JobOrder, delivery: u32, text: &str, streamed: &[u64]) -> Fact {
         let node = self.run.graph.node(order.node);
         let name = if node.kind.wire() == "llm" { "text" } else { "output" };
@@ -341,7 +341,7 @@ impl Play {
         }
     }
 
-    // ---- what there is
+    // ---- looking at the run
 
     /// The job of a node: `a`, or `it#0/a` for one in a frame.
     pub(super) fn job_of(&self, place: &str) -> JobOrder {
@@ -369,44 +369,44 @@ impl Play {
         }
     }
 
-    /// The nodes that have jobs, in the order of their entries.
+    /// The nodes with jobs, in the order of their entries.
     pub(super) fn waiting(&self) -> Vec<String> {
         self.jobs.values().map(|order| tell::place(&self.run.graph, &order.frame, order.node)).collect()
     }
 
-    /// What the store holds of the run.
+    /// Everything that is stored for the run.
     pub(super) fn kept_text(&self) -> String {
         format!("{:?}", self.kept)
     }
 
-    /// The last thing that was told.
+    /// The last event, in words.
     pub(super) fn last(&self) -> String {
         self.events.last().map(|event| tell::words(&self.run.graph, event)).unwrap_or_default()
     }
 
-    /// All that was told, in words.
+    /// All events, in words.
     pub(super) fn words(&self) -> Vec<String> {
         self.events.iter().map(|event| tell::words(&self.run.graph, event)).collect()
     }
 
-    /// Those of the words told since the last look that hold one of these.
+    /// Compares the new events since the last check, but only those with one of the words in `of`.
     pub(super) fn tells_of(&mut self, of: &[&str], expected: &[&str]) -> &mut Self {
-        let told = self.events[self.read..].iter().map(|event| tell::words(&self.run.graph, event));
-        let told: Vec<String> = told.filter(|words| of.iter().any(|word| words.contains(word))).collect();
-        assert_eq!(told, expected);
+        let found = self.events[self.read..].iter().map(|event| tell::words(&self.run.graph, event));
+        let found: Vec<String> = found.filter(|words| of.iter().any(|word| words.contains(word))).collect();
+        assert_eq!(found, expected);
         self.skim()
     }
 
-    /// Checks what was told since the last look, a word list a line.
+    /// Compares the new events since the last check, one per line.
     pub(super) fn tells(&mut self, expected: &[&str]) -> &mut Self {
-        let told: Vec<String> =
+        let found: Vec<String> =
             self.events[self.read..].iter().map(|event| tell::words(&self.run.graph, event)).collect();
-        assert_eq!(told, expected);
+        assert_eq!(found, expected);
         self.read = self.events.len();
         self
     }
 
-    /// Passes over what was told so far.
+    /// Skips the events so far.
     pub(super) fn skim(&mut self) -> &mut Self {
         self.read = self.events.len();
         self

@@ -1,4 +1,4 @@
-//! `llm` nodes in their profile form, as the engine sees them: what is tried again, taken back and cut off.
+//! `llm` nodes in their profile form: their retries, pauses and stops.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tidemill_engine::run::{NodeStatus, RunStatus};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One node between start and end.
+/// A run with one such node between start and end.
 fn flow(more: &str) -> Play {
     let yaml = format!(
         "nodes:\n\
@@ -29,7 +29,7 @@ fn fails(play: &mut Play, record: Record) {
 }
 
 #[test]
-fn lp_a08_only_what_may_pass_is_tried_again() {
+fn lp_a08_only_temporary_failures_are_retried() {
     let retry = ", retry_config: {max_retries: 1, retry_interval: 1000}";
     let passing = |passing: bool| Record { error_type: "LLMError".into(), passing, ..Record::default() };
     let mut play = flow(retry);
@@ -38,7 +38,7 @@ fn lp_a08_only_what_may_pass_is_tried_again() {
     assert_eq!(play.node("m").status, NodeStatus::Retrying);
     play.reload().after(SECOND).fire();
     fails(&mut play, passing(true));
-    assert_eq!(play.run.status, RunStatus::Failed, "retries have an end");
+    assert_eq!(play.run.status, RunStatus::Failed, "the number of retries is limited");
 
     let mut play = flow(retry);
     play.start();
@@ -50,24 +50,24 @@ fn lp_a08_only_what_may_pass_is_tried_again() {
         let mut play = flow(retry);
         play.start();
         fails(&mut play, late(passing));
-        assert_eq!(play.run.status, status, "a timeout is tried again where it says so: {passing}");
+        assert_eq!(play.run.status, status, "a timeout is retried only if it may pass: {passing}");
     }
 
     let mut play = flow(retry);
     play.start();
     fails(&mut play, Record { error_type: "WorkerLostError".into(), ..Record::default() });
-    assert_eq!(play.node("m").status, NodeStatus::Retrying, "what the engine reports may pass");
+    assert_eq!(play.node("m").status, NodeStatus::Retrying, "failures that the engine reports may pass");
 }
 
 #[test]
-fn lp_a09_a_wait_that_was_asked_for_wins_when_it_is_longer() {
+fn lp_a09_a_wait_that_the_provider_asks_for_wins_when_it_is_longer() {
     let mut play = flow(", retry_config: {max_retries: 1, retry_interval: 1000}");
     play.start();
     let asked =
         Record { error_type: "LLMError".into(), passing: true, retry_hint: Some(5000), ..Record::default() };
     fails(&mut play, asked);
     play.after(SECOND * 4).fire();
-    assert!(play.waiting().is_empty(), "not before its time");
+    assert!(play.waiting().is_empty(), "not before it is due");
     play.after(SECOND).fire();
     assert_eq!(play.job_of("m").attempt, 2);
 }
@@ -78,7 +78,7 @@ fn lp_a18_a_pause_takes_the_queued_job_back_and_a_resume_runs_it_once() {
     play.start();
     assert_eq!(play.waiting().len(), 1);
     play.pause("lunch");
-    assert!(play.waiting().is_empty(), "nobody pays for a job that is not to run");
+    assert!(play.waiting().is_empty(), "a job that must not run is taken back");
     assert_eq!(play.run.status, RunStatus::Paused);
     play.reload().resume();
     assert_eq!((play.waiting().len(), play.job_of("m").attempt), (1, 1));
@@ -87,12 +87,12 @@ fn lp_a18_a_pause_takes_the_queued_job_back_and_a_resume_runs_it_once() {
 }
 
 #[test]
-fn a_stop_cuts_off_what_streams_and_says_so() {
-    for (more, told) in [(", stream: true", true), ("", false)] {
+fn a_stop_cuts_streaming_replies_off_and_emits_it() {
+    for (more, emitted) in [(", stream: true", true), ("", false)] {
         let mut play = flow(more);
         play.start().started("m", 1).skim();
         play.stop("enough");
         let words = play.words();
-        assert_eq!(words.iter().any(|word| word == "m llm_stream_aborted"), told, "{words:?}");
+        assert_eq!(words.iter().any(|word| word == "m llm_stream_aborted"), emitted, "{words:?}");
     }
 }

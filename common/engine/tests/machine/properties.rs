@@ -1,5 +1,5 @@
-//! Random graphs, and facts in random order, repeated, late and from older holders: whatever happens, what is written
-//! is what is in memory (looked at by [`Play::feed`] after every commit), and the run comes to its end.
+//! Random graphs, with facts in random order, repeated, late and from older holders. In every case the stored run
+//! equals the state in memory (checked by [`Play::feed`] after every commit), and the run ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use tidemill_engine::run::RunOptions;
 use tidemill_engine::{Fact, RunStatus};
 use tidemill_workflow::graph::{Graph, NodeIx};
 
-/// One random thing: what it is, and which of several.
+/// A random choice: a kind, an index and a variation.
 type Choice = (u8, u8, u8);
 
 fn id(n: usize) -> String {
-    // Ids are the author's; those with a meaning to us must do no harm.
+    // Authors choose ids freely, so ids that have a meaning for the engine must do no harm.
     match n % 5 {
         1 => format!("n{n}/%2F.x"),
         3 => format!("n{n} ä"),
@@ -74,10 +74,10 @@ fn graph(nodes: &[Choice], edges: &[Choice]) -> Arc<Graph> {
     build(&listed, &joined)
 }
 
-/// How often each entry was handed out; the store hears results of the last holder alone.
+/// The number of deliveries of each entry. The store accepts only results of the last one.
 type Deliveries = HashMap<EntryId, u32>;
 
-/// Something that may happen next; nothing when it does not apply.
+/// Makes the facts of a choice; none when the choice does not apply.
 fn happen(play: &mut Play, past: &[Fact], handed: &mut Deliveries, (what, which, how): Choice) -> Vec<Fact> {
     let pick = |len: usize| usize::from(which) % len;
     let job: Option<JobOrder> =
@@ -95,7 +95,7 @@ fn happen(play: &mut Play, past: &[Fact], handed: &mut Deliveries, (what, which,
             vec![play.failed_fact(&job, delivery, "broken")]
         }
         (5..=8, Some(job)) => {
-            // Chunks are heard from earlier holders, too.
+            // Chunks may also come from earlier holders.
             let of = u32::from(how) % delivery + 1;
             vec![play.chunk_fact(&job, of, u64::from(how % 7), text)]
         }
@@ -121,8 +121,7 @@ fn happen(play: &mut Play, past: &[Fact], handed: &mut Deliveries, (what, which,
     }
 }
 
-/// What the owner finds when it looks for jobs that nobody has: a late word of a holder whose entry was lost may have
-/// made the machine deaf to the present one.
+/// The facts for lost jobs, as the owner of the shard finds them.
 fn lost_jobs(play: &Play) -> Vec<Fact> {
     let frame = FramePath::root();
     let nodes = play.run.frames.get(&frame).unwrap().nodes.iter().enumerate();
@@ -132,7 +131,7 @@ fn lost_jobs(play: &Play) -> Vec<Fact> {
         .collect()
 }
 
-/// Answers what is open until the run is over.
+/// Ends all open jobs and fires timers until the run has ended.
 fn bring_to_an_end(play: &mut Play) {
     for _ in 0..500 {
         if play.run.status.is_over() {
@@ -140,10 +139,10 @@ fn bring_to_an_end(play: &mut Play) {
         }
         let job = play.jobs.pop_first().map(|(_, job)| job);
         let facts = match job {
-            // A job may have changed hands often by now.
+            // The job may have had several deliveries already.
             Some(job) => vec![play.done_fact(&job, 9, "end", &[3])],
             None => {
-                // What waits without a job waits for its next attempt, or has lost its job.
+                // Without jobs, the run waits for a retry, or has lost a job.
                 play.now = play.now.plus(Duration::from_secs(1));
                 let timers = play.due().into_iter().map(Fact::TimerFired);
                 timers.chain(lost_jobs(play)).collect()
@@ -151,7 +150,7 @@ fn bring_to_an_end(play: &mut Play) {
         };
         play.feed(facts);
     }
-    panic!("the run has no end: {:?} {:?}", play.run.status, play.jobs);
+    panic!("the run does not end: {:?} {:?}", play.run.status, play.jobs);
 }
 
 fn check_events(play: &Play) {
@@ -171,7 +170,7 @@ fn check_events(play: &Play) {
             | EventKind::GraphRunPartialSucceeded { .. }
             | EventKind::GraphRunFailed { .. }
             | EventKind::GraphRunAborted { .. } => {
-                assert_eq!(at + 1, play.events.len(), "nothing is told after the end");
+                assert_eq!(at + 1, play.events.len(), "no event follows the end");
             }
             EventKind::GraphRunStarted { .. }
             | EventKind::GraphEdgeSkipped(_)
@@ -195,7 +194,7 @@ fn check_events(play: &Play) {
 
 proptest! {
     #[test]
-    fn whatever_happens_the_run_is_durable_and_comes_to_its_end(
+    fn a_run_with_random_facts_is_durable_and_ends(
         nodes in vec(any::<Choice>(), 1..12),
         edges in vec(any::<Choice>(), 0..8),
         choices in vec((any::<Choice>(), 0u8..3), 0..40),
@@ -213,7 +212,7 @@ proptest! {
             if stop_at == Some(at) {
                 batch.push(Fact::Stop(tidemill_engine::fact::Stop { reason: "enough".into() }));
             }
-            // Several facts make one commit; nothing that follows from it has happened before.
+            // Several facts are one commit. Their effects cannot happen before it.
             if more > 0 {
                 play.feed(std::mem::take(&mut batch));
             }

@@ -1,4 +1,4 @@
-//! A run that is over, begun again at one of its nodes.
+//! Rewinding an ended run to one of its nodes.
 
 use serde_json::json;
 
@@ -9,8 +9,9 @@ use tidemill_engine::rewind::{RewindError, rewind};
 use tidemill_engine::run::{NodeStatus, RunOptions, RunStatus};
 use tidemill_engine::{Fact, RunState};
 
-/// Nodes with where they stand, those of other frames behind their path; nothing of those that nobody has decided for.
-fn stand(run: &RunState) -> String {
+/// Lists the nodes with their statuses, with the path of their frame before them. Nodes in status `unknown` are left
+/// out.
+fn statuses(run: &RunState) -> String {
     let mut found = Vec::new();
     for (path, frame) in &run.frames {
         for (state, node) in frame.nodes.iter().zip(&run.graph.nodes) {
@@ -27,14 +28,14 @@ fn rewound(play: &Play, frame: &str, node: &str) -> RunState {
     rewind(&stored, &FramePath::from(frame), &NodeId::from(node)).unwrap()
 }
 
-/// A new run that begins there.
-fn again(play: &Play, frame: &str, node: &str) -> Play {
+/// Starts a new run with the rewound state.
+fn continued(play: &Play, frame: &str, node: &str) -> Play {
     let mut next = Play::with(play.run.graph.0.clone(), &[], RunOptions::default());
     next.feed(vec![Fact::Import(Box::new(rewound(play, frame, node)))]);
     next
 }
 
-/// What happened in the first run: `a` is done, `!a` has failed.
+/// Plays the first run: in `happens`, `a` succeeds and `!a` fails.
 fn played(x: &str, drawing: &str, happens: &str) -> Play {
     let mut play = Play::given(x, drawing);
     play.start();
@@ -48,7 +49,7 @@ fn played(x: &str, drawing: &str, happens: &str) -> Play {
 }
 
 #[test]
-fn what_lies_behind_the_node_is_undone_and_nothing_else() {
+fn only_the_node_and_later_nodes_are_reset() {
     let fork = "start s\njob a\njob b\nend e a.output b.output\ns > a > e\ns > b > e";
     let handled = "start s\njob a fail-branch\njob x\njob y\nend e\ns > a > x > e\na:fail-branch > y > e";
     let branch = "start s\nif g s.x\njob a\njob b\nend e\ns > g\ng:true > a > e\ng:false > b > e";
@@ -68,32 +69,32 @@ fn what_lies_behind_the_node_is_undone_and_nothing_else() {
         (branch, "!a", "a", "s succeeded, g succeeded, a ready, b skipped"),
     ] {
         let play = played("yes", drawing, happens);
-        assert!(play.run.status.is_over(), "{drawing}: {}", stand(&play.run));
-        assert_eq!(stand(&rewound(&play, "", node)), stands, "{drawing}\n{happens}");
+        assert!(play.run.status.is_over(), "{drawing}: {}", statuses(&play.run));
+        assert_eq!(statuses(&rewound(&play, "", node)), stands, "{drawing}\n{happens}");
     }
 }
 
 #[test]
-fn a_run_begun_again_ends_as_if_nothing_had_happened() {
+fn a_rewound_run_ends_as_if_nothing_had_failed() {
     let play = played(
         "",
         "start s\njob a\njob b\nanswer z {{#a.output#}} and {{#b.output#}}\ns > a > b > z",
         "a !b",
     );
-    let mut next = again(&play, "", "b");
-    assert_eq!(stand(&next.run), "s succeeded, a succeeded, b queued");
+    let mut next = continued(&play, "", "b");
+    assert_eq!(statuses(&next.run), "s succeeded, a succeeded, b queued");
     next.done("b", "two");
     assert_eq!((next.run.status, next.run.exceptions()), (RunStatus::Succeeded, 0));
-    let told: Vec<_> = next.events.iter().map(|event| super::tell::words(&next.run.graph, event)).collect();
-    let text = told.join("\n");
-    assert!(text.contains("\"a\"") && text.contains("two"), "the answer is told whole: {text}");
+    let words: Vec<_> = next.events.iter().map(|event| super::tell::words(&next.run.graph, event)).collect();
+    let text = words.join("\n");
+    assert!(text.contains("\"a\"") && text.contains("two"), "the whole answer is sent: {text}");
 }
 
 #[test]
-fn what_failed_elsewhere_begins_again_as_well() {
-    // The run ended by `b`; asked for is `a`, whose failure was handled.
+fn other_failed_nodes_begin_again_too() {
+    // The failure of `b` ended the run. It is rewound to `a`, whose failure was handled.
     let play = played("", "start s\njob a default\njob b\nend e\ns > a > e\ns > b > e", "!a !b");
-    assert_eq!(stand(&rewound(&play, "", "a")), "s succeeded, a ready, b ready");
+    assert_eq!(statuses(&rewound(&play, "", "a")), "s succeeded, a ready, b ready");
 }
 
 fn iterating(mode: &str) -> Play {
@@ -123,39 +124,39 @@ fn iterating(mode: &str) -> Play {
 }
 
 #[test]
-fn a_container_whose_item_failed_begins_anew_as_a_whole() {
+fn a_container_whose_item_failed_begins_from_its_start() {
     let mut play = iterating("terminated");
     play.done("it#0/in", "1").failed("it#1/in", "worker lost");
     assert_eq!(play.run.status, RunStatus::Failed);
     let state = rewound(&play, "it#1", "in");
-    assert_eq!(stand(&state), "s succeeded, c succeeded, it ready, beside ready");
-    let mut next = again(&play, "it#1", "in");
+    assert_eq!(statuses(&state), "s succeeded, c succeeded, it ready, beside ready");
+    let mut next = continued(&play, "it#1", "in");
     next.done("it#0/in", "1").done("it#1/in", "2").done("beside", "");
-    assert_eq!(next.run.status, RunStatus::Succeeded, "{}", stand(&next.run));
+    assert_eq!(next.run.status, RunStatus::Succeeded, "{}", statuses(&next.run));
 }
 
 #[test]
-fn an_open_container_goes_on_where_it_stood() {
+fn an_open_container_continues_where_it_was() {
     let mut play = iterating("terminated");
     play.done("it#0/in", "1").failed("beside", "worker lost");
     assert_eq!(play.run.status, RunStatus::Failed);
     assert_eq!(
-        stand(&rewound(&play, "", "beside")),
+        statuses(&rewound(&play, "", "beside")),
         "s succeeded, c succeeded, it body, beside ready, it#1 begin succeeded, it#1 in ready"
     );
-    let mut next = again(&play, "", "beside");
+    let mut next = continued(&play, "", "beside");
     next.done("it#1/in", "2").done("beside", "");
-    assert_eq!(next.run.status, RunStatus::Succeeded, "{}", stand(&next.run));
-    // The same by a node within: its frame is still there.
-    assert_eq!(stand(&rewound(&play, "it#1", "in")), stand(&rewound(&play, "", "beside")));
+    assert_eq!(next.run.status, RunStatus::Succeeded, "{}", statuses(&next.run));
+    // A node of the item gives the same state, because its frame is still open.
+    assert_eq!(statuses(&rewound(&play, "it#1", "in")), statuses(&rewound(&play, "", "beside")));
 }
 
-/// The state as it is stored.
+/// Loads the stored state.
 fn stored(play: &Play) -> RunState {
     play.kept.load(&play.run)
 }
 
-/// Three rounds of a job, a count and another job.
+/// A loop of three rounds with a job, a counter and another job.
 fn counting() -> Play {
     let text = "lp loop loop_count: 3, logical_operator: and, break_conditions: [], loop_variables: [{label: n, var_type: number, value_type: constant, value: 0}]\n\
                 lp/a job\n\
@@ -167,25 +168,25 @@ fn counting() -> Play {
 }
 
 #[test]
-fn a_loop_that_was_stopped_goes_on_in_its_round_with_what_it_has_counted() {
+fn a_stopped_loop_continues_in_its_round_with_its_variables() {
     let mut play = counting();
     play.start().done("lp#0/a", "").done("lp#0/b", "").done("lp#1/a", "").stop("enough");
     assert_eq!(
-        stand(&rewound(&play, "lp#1", "b")),
+        statuses(&rewound(&play, "lp#1", "b")),
         "s succeeded, lp body, lp#1 lps succeeded, lp#1 a succeeded, lp#1 inc succeeded, lp#1 b ready"
     );
-    let mut next = again(&play, "lp#1", "b");
+    let mut next = continued(&play, "lp#1", "b");
     next.done("lp#1/b", "").done("lp#2/a", "").done("lp#2/b", "");
     assert_eq!(next.last(), "succeeded [n=3 rounds=3]");
 }
 
 #[test]
-fn a_node_of_a_round_that_is_closed_begins_its_loop_anew() {
+fn a_node_of_a_closed_round_begins_its_loop_from_the_start() {
     let mut play = counting();
     play.start().done("lp#0/a", "").done("lp#0/b", "").done("lp#1/a", "").stop("enough");
     for (frame, node) in [("lp#0", "b"), ("", "lp")] {
-        assert_eq!(stand(&rewound(&play, frame, node)), "s succeeded, lp ready", "{frame}/{node}");
-        let mut next = again(&play, frame, node);
+        assert_eq!(statuses(&rewound(&play, frame, node)), "s succeeded, lp ready", "{frame}/{node}");
+        let mut next = continued(&play, frame, node);
         for round in 0..3 {
             next.done(&format!("lp#{round}/a"), "").done(&format!("lp#{round}/b"), "");
         }
@@ -194,15 +195,15 @@ fn a_node_of_a_round_that_is_closed_begins_its_loop_anew() {
 }
 
 #[test]
-fn a_round_that_failed_begins_its_loop_anew() {
+fn a_failed_round_begins_its_loop_from_the_start() {
     let mut play = counting();
     play.start().done("lp#0/a", "").done("lp#0/b", "").failed("lp#1/a", "worker lost");
     assert_eq!(play.run.status, RunStatus::Failed);
-    assert_eq!(stand(&rewound(&play, "lp#1", "a")), "s succeeded, lp ready");
+    assert_eq!(statuses(&rewound(&play, "lp#1", "a")), "s succeeded, lp ready");
 }
 
 #[test]
-fn a_loop_end_that_is_taken_back_has_ended_no_loop() {
+fn a_loop_end_that_is_reset_has_ended_no_loop() {
     let text = "lp loop loop_count: 3, logical_operator: and, break_conditions: []\n\
                 lp/a job error_strategy: fail-branch\nlp/x loop-end\nlp/b job\n\
                 e end outputs: [{variable: rounds, value_selector: [lp, loop_round]}]\n\
@@ -214,13 +215,13 @@ fn a_loop_end_that_is_taken_back_has_ended_no_loop() {
 
     let state = rewound(&play, "lp#0", "a");
     assert!(!state.frames.get(&round).unwrap().loop_end);
-    assert_eq!(stand(&state), "s succeeded, lp body, lp#0 lps succeeded, lp#0 a ready, lp#0 b ready");
-    let mut next = again(&play, "lp#0", "a");
+    assert_eq!(statuses(&state), "s succeeded, lp body, lp#0 lps succeeded, lp#0 a ready, lp#0 b ready");
+    let mut next = continued(&play, "lp#0", "a");
     next.done("lp#0/a", "").done("lp#0/b", "");
-    assert_eq!(next.waiting(), ["lp#1/a", "lp#1/b"], "the loop goes on");
+    assert_eq!(next.waiting(), ["lp#1/a", "lp#1/b"], "the loop continues");
 
-    // Beside it nothing is taken back.
-    let mut next = again(&play, "lp#0", "b");
+    // A loop-end in a parallel branch is not reset.
+    let mut next = continued(&play, "lp#0", "b");
     next.done("lp#0/b", "");
     assert_eq!(next.last().split(' ').next_back(), Some("[rounds=1]"), "{}", next.last());
 }
@@ -237,7 +238,7 @@ fn ending_from_within() -> Play {
 }
 
 #[test]
-fn a_loop_end_within_an_iteration_ends_the_loop_as_long_as_one_item_has_reached_it() {
+fn a_loop_ends_as_long_as_one_item_has_reached_a_loop_end() {
     let round = FramePath::from("lp#0");
     let ends = |play: &Play, frame: &str, node: &str| {
         rewound(play, frame, node).frames.get(&round).unwrap().loop_end
@@ -245,9 +246,9 @@ fn a_loop_end_within_an_iteration_ends_the_loop_as_long_as_one_item_has_reached_
 
     let mut one = ending_from_within();
     one.failed("lp#0/it#0/a", "broken").done("lp#0/it#1/a", "").stop("enough");
-    assert!(!ends(&one, "lp#0/it#0", "a"), "the only one is taken back");
-    assert!(ends(&one, "lp#0/it#1", "c"), "nothing of it is taken back");
-    assert!(!ends(&one, "lp#0", "it"), "all that the iteration did is taken back");
+    assert!(!ends(&one, "lp#0/it#0", "a"), "the only loop-end is reset");
+    assert!(ends(&one, "lp#0/it#1", "c"), "no loop-end is reset");
+    assert!(!ends(&one, "lp#0", "it"), "the whole iteration is reset");
 
     let mut both = ending_from_within();
     both.failed("lp#0/it#0/a", "broken").failed("lp#0/it#1/a", "broken").stop("enough");
@@ -256,13 +257,13 @@ fn a_loop_end_within_an_iteration_ends_the_loop_as_long_as_one_item_has_reached_
     let mut other = ending_from_within();
     other.failed("lp#0/it#0/a", "broken").stop("enough");
     assert!(ends(&other, "lp#0/it#1", "a"), "this item had not reached it");
-    let mut next = again(&other, "lp#0/it#1", "a");
+    let mut next = continued(&other, "lp#0/it#1", "a");
     next.done("lp#0/it#1/a", "").done("lp#0/it#0/c", "").done("lp#0/it#1/c", "");
-    assert_eq!(next.run.frames.len(), 1, "the loop has ended: {}", stand(&next.run));
+    assert_eq!(next.run.frames.len(), 1, "the loop has ended: {}", statuses(&next.run));
 }
 
 #[test]
-fn of_loops_in_an_iteration_only_that_of_the_node_begins_anew() {
+fn only_the_loop_of_the_node_begins_from_the_start() {
     let text = "it iteration iterator_selector: [s, l], output_selector: [lp, n], is_parallel: true\n\
                 it/lp loop loop_count: 2, logical_operator: and, break_conditions: [], loop_variables: [{label: n, var_type: number, value_type: variable, value: [it, item]}]\n\
                 lp/a job\n\
@@ -271,19 +272,19 @@ fn of_loops_in_an_iteration_only_that_of_the_node_begins_anew() {
                 s > it > e\nits > lp\nlps > a > inc";
     let mut play = Play::sheet(text, json!({"l": [10, 20]}));
     play.start().done("it#0/lp#0/a", "").done("it#1/lp#0/a", "").stop("enough");
-    // The first round of the second item is closed.
-    let mut next = again(&play, "it#1/lp#0", "a");
+    // The first round of the second item has closed.
+    let mut next = continued(&play, "it#1/lp#0", "a");
     assert_eq!(next.waiting(), ["it#0/lp#1/a", "it#1/lp#0/a"]);
     next.done("it#1/lp#0/a", "").done("it#0/lp#1/a", "").done("it#1/lp#1/a", "");
     assert_eq!(next.last(), "succeeded [r=[12,22]]");
 }
 
 #[test]
-fn what_cannot_be_rewound_says_why() {
+fn a_run_that_cannot_be_rewound_gives_the_reason() {
     let drawing = "start s\njob a\njob b\nend e\ns > a > b > e";
     let (under_way, over) = (played("", drawing, "a"), played("", drawing, "a !b"));
     let ask = |play: &Play, node: &str| {
-        rewind(&play.run, &FramePath::root(), &NodeId::from(node)).map(|run| stand(&run)).unwrap_err()
+        rewind(&play.run, &FramePath::root(), &NodeId::from(node)).map(|run| statuses(&run)).unwrap_err()
     };
     assert_eq!(ask(&under_way, "b"), RewindError::Open);
     assert_eq!(ask(&over, "ghost"), RewindError::UnknownNode("ghost".into()));

@@ -1,11 +1,11 @@
-//! Workflows that several nodes could begin: a run begins at the one that fired, and nothing is heard of the others.
+//! Workflows with several start nodes: a run begins at the trigger that fired, and the others emit no events.
 
 use serde_json::json;
 
 use super::play::Play;
 use tidemill_engine::run::{NodeStatus, RunHead, RunStatus};
 
-/// Two triggers with a branch each and one behind both.
+/// Two triggers with a branch each, and a branch after both.
 const TWO: &str = r#"
 nodes:
 - {id: hook, data: {type: trigger-webhook, title: Hook, body: [{name: who}]}}
@@ -40,7 +40,7 @@ fn statuses(play: &Play) -> Vec<(&str, NodeStatus)> {
 }
 
 #[test]
-fn the_one_that_fired_begins_and_the_others_are_skipped_in_silence() {
+fn the_trigger_that_fired_begins_and_the_others_are_skipped_without_events() {
     let (done, skipped) = (NodeStatus::Succeeded, NodeStatus::Skipped);
     for (root, expected, out) in [
         (None, [("hook", done), ("plan", skipped), ("only", skipped), ("both", done), ("end", done)], "Ada"),
@@ -65,6 +65,6 @@ fn the_one_that_fired_begins_and_the_others_are_skipped_in_silence() {
 }
 
 #[test]
-fn a_root_that_the_workflow_does_not_have_is_its_first() {
+fn an_unknown_root_is_replaced_by_the_default_one() {
     assert_eq!(played(Some("gone")).value("end.out"), json!("Ada"));
 }

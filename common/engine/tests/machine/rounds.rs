@@ -1,4 +1,4 @@
-//! Loops from within: variables over the rounds, loop-ends, containers within containers, values that lie apart.
+//! Loops: variables across rounds, loop-ends, nested containers, and values in blobs.
 
 use serde_json::json;
 
@@ -39,12 +39,12 @@ fn containers_nest_as_a_loop_in_an_iteration_in_a_loop() {
     }
     assert_eq!(play.last(), "succeeded [r=[2,3] n=2]");
     assert_eq!((play.run.frames.len(), play.run.containers.len()), (1, 0));
-    // s, lp, e; a round: it, add, and for each item the loop; a round of those: a, inc.
+    // s, lp, e; in each round: it, add, and for each item the inner loop; in each of its rounds: a, inc.
     assert_eq!(play.run.steps(), 3 + 2 * (2 + 2) + 2 * 8);
 }
 
 #[test]
-fn a_loop_end_ends_its_loop_when_the_round_is_through() {
+fn a_loop_end_ends_its_loop_after_the_round() {
     let text = "lp loop loop_count: 5, logical_operator: and, break_conditions: []\n\
                 lp/g if-else cases: [{case_id: 'true', logical_operator: and, conditions: [{variable_selector: [a, output], comparison_operator: is, value: 'stop'}]}]\n\
                 lp/a job\nlp/x loop-end\nlp/b job\n\
@@ -53,7 +53,7 @@ fn a_loop_end_ends_its_loop_when_the_round_is_through() {
     let mut play = Play::sheet(text, json!({}));
     play.restless = true;
     play.start().done("lp#0/a", "go").done("lp#0/b", "").done("lp#1/a", "stop");
-    assert_eq!(play.waiting(), ["lp#1/b"], "the round goes on");
+    assert_eq!(play.waiting(), ["lp#1/b"], "the round continues");
     play.skim().done("lp#1/b", "").tells_of(
         &["lp through", "succeeded"],
         &["lp through 5 loop_break [loop_round=2]", "succeeded [n=2]"],
@@ -79,7 +79,7 @@ fn a_loop_end_in_an_iteration_ends_the_loop_around_it() {
 }
 
 #[test]
-fn a_round_begins_without_what_the_last_one_left() {
+fn a_round_begins_without_the_outputs_of_the_last_one() {
     let text = "lp loop loop_count: 2, logical_operator: and, break_conditions: [], loop_variables: [{label: seen, var_type: string, value_type: constant, value: ''}]\n\
                 lp/t text template: '{{ x }}', variables: [{variable: x, value_selector: [a, output]}]\n\
                 lp/w assigner version: '2', items: [{variable_selector: [lp, seen], input_type: variable, operation: over-write, value: [t, output]}]\n\
@@ -109,14 +109,14 @@ fn the_failure_of_a_round_fails_the_loop_and_its_strategy_decides() {
         let mut play = Play::sheet(&text, json!({}));
         play.restless = true;
         play.start().failed("lp#0/a", "broken");
-        assert_eq!(play.waiting(), ["lp#0/b"], "the rest of the round goes on");
+        assert_eq!(play.waiting(), ["lp#0/b"], "the rest of the round continues");
         play.skim().done("lp#0/b", "").tells_of(&["lp broken"], &["lp broken 3 error []"]);
         assert_eq!(play.last(), last);
     }
 }
 
 #[test]
-fn a_break_condition_that_cannot_be_decided_fails_the_loop_after_a_round_only() {
+fn a_break_condition_that_cannot_be_applied_fails_the_loop_only_after_a_round() {
     let text = "lp loop loop_count: 3, logical_operator: and, break_conditions: [{variable_selector: [a, gone], comparison_operator: is, value: x}]\n\
                 lp/a job\ns > lp\nlps > a";
     let mut play = Play::sheet(text, json!({}));
@@ -132,7 +132,7 @@ fn a_break_condition_that_cannot_be_decided_fails_the_loop_after_a_round_only() 
 }
 
 #[test]
-fn a_loop_may_tell_a_next_round_behind_its_last_one() {
+fn a_loop_may_emit_a_next_round_after_its_last_one() {
     let mut play =
         Play::headed(&sheet(&counting(2, 10)), json!({}), |head| head.options.loop_next_after_last = true);
     play.start().tells_of(&["lp next"], &["lp next 1", "lp next 2"]);
@@ -149,7 +149,7 @@ fn large(x: &str) -> Play {
 }
 
 #[test]
-fn a_condition_on_a_value_that_lies_apart_is_checked_by_a_worker() {
+fn a_condition_on_a_blob_is_checked_by_a_worker() {
     let mut play = large("begin");
     play.restless = true;
     play.start().brings("lp#0/a", &[("output", json!("x".repeat(100)))]).works("lp#0/w");
@@ -178,7 +178,7 @@ fn a_worker_that_cannot_check_a_condition_fails_the_loop() {
 }
 
 #[test]
-fn a_pause_takes_back_what_waits_between_two_rounds() {
+fn a_pause_takes_back_the_job_between_two_rounds() {
     let mut play = large("begin");
     play.restless = true;
     play.start().brings("lp#0/a", &[("output", json!("x".repeat(100)))]).works("lp#0/w").skim();
@@ -191,7 +191,7 @@ fn a_pause_takes_back_what_waits_between_two_rounds() {
 }
 
 #[test]
-fn a_stop_takes_back_what_waits_between_two_rounds() {
+fn a_stop_takes_back_the_job_between_two_rounds() {
     let mut play = large("begin");
     play.start().brings("lp#0/a", &[("output", json!("x".repeat(100)))]).works("lp#0/w").skim();
     let job = play.job_of("lp").entry;

@@ -1,21 +1,21 @@
-//! Workflow files in short, for what drawings do not reach: containers, forms, assigners. A line is a node (its id, its
-//! type and the rest of its data), a variable of the conversation or the environment, or edges:
+//! Short workflow files, for nodes that drawings do not have: containers, forms, assigners. A line is a node (its id,
+//! its type and the rest of its data), a variable of the conversation or the environment, or a chain of edges:
 //!
 //! ```text
 //! conversation c, value_type: string, value: ''
 //! it iteration iterator_selector: [s, l], output_selector: [t, output]
 //! it/t text template: '{{ x }}', variables: [{variable: x, value_selector: [it, item]}]
-//! it/k job                 in the iteration, and done by a worker
+//! it/k job                 in the iteration, and runs on a worker
 //! s > it > e               edges; `g:false > b` names the handle
 //! its > t > k              the start node of the container `it` is `its`
 //! ```
 //!
-//! The start node `s` is always there. Types have their names in Dify, and those of drawings.
+//! The start node `s` always exists. Types have Dify's names; the types of drawings are also known.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The workflow file.
+/// Makes the workflow file.
 pub(super) fn sheet(text: &str) -> String {
     let (mut nodes, mut edges) = (String::new(), String::new());
     let (mut conversation, mut environment) = (String::new(), String::new());
@@ -65,11 +65,11 @@ fn node<'a>(
             .to_string(),
         _ => format!("type: {kind}"),
     };
-    // The nearest loop around a node is the one that it is a part of.
+    // A node is part of the innermost loop around it.
     let mut around = parent;
     while let Some(container) = around {
         let (kind, outer) =
-            containers.get(container).copied().expect("a container stands before its children");
+            containers.get(container).copied().expect("a container comes before its children");
         if kind == "loop" {
             write!(data, ", loop_id: {container}").unwrap();
             break;

@@ -1,4 +1,4 @@
-//! Jobs in steps: what is recorded is told and charged once; jobs that wait are nobody's.
+//! Journal entries of jobs, whose events are emitted and whose costs are charged once; and parked jobs.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ fn done(play: &mut Play, delivery: u32, tokens: u64, price: &str) {
 }
 
 #[test]
-fn a_step_is_told_and_charged_when_it_is_recorded_and_not_again_at_the_end() {
+fn a_journal_entry_is_emitted_and_charged_when_it_is_recorded_and_not_again_at_the_end() {
     let mut play = Play::of(ONE);
     play.restless = true;
     play.start().skim();
@@ -75,8 +75,8 @@ fn a_step_is_told_and_charged_when_it_is_recorded_and_not_again_at_the_end() {
     }
     play.tells(&["m starts", "m node_run_agent_log", "m node_run_agent_log"]);
     assert_eq!(play.run.tokens(), 17);
-    let told = &play.records.last().unwrap().data;
-    assert_eq!((&told["node_id"], &told["data"]["label"]), (&json!("m"), &json!("llm:2/1")));
+    let event = &play.records.last().unwrap().data;
+    assert_eq!((&event["node_id"], &event["data"]["label"]), (&json!("m"), &json!("llm:2/1")));
     let execution = order.execution;
     let kept: Vec<&String> = play.kept.ledger.keys().collect();
     assert_eq!(kept, [&format!("{execution}/llm:1/1"), &format!("{execution}/llm:2/1")]);
@@ -85,7 +85,7 @@ fn a_step_is_told_and_charged_when_it_is_recorded_and_not_again_at_the_end() {
         (&entry["model"], &entry["total_tokens"], &entry["total_price"], &entry["node"]),
         (&json!("gpt"), &json!(10), &json!("0.5"), &json!("m"))
     );
-    // What the whole execution says it cost holds what was charged.
+    // The usage of the whole execution includes the charges.
     done(&mut play, 1, 20, "1.00");
     assert_eq!((play.run.status, play.run.tokens()), (RunStatus::Succeeded, 20));
     let price = play.node("m").spent.price.clone().unwrap();
@@ -93,19 +93,19 @@ fn a_step_is_told_and_charged_when_it_is_recorded_and_not_again_at_the_end() {
 }
 
 #[test]
-fn what_an_execution_charged_before_it_failed_stays_charged_and_is_not_charged_again() {
+fn charges_of_a_failed_attempt_stay_and_are_not_charged_again() {
     let mut play = Play::of("start s\nllm m retry=1\nend e m.text\ns > m > e");
     play.start().skim();
     let fact = play.fact(&play.job_of("m"), 1, &step(&play, "llm:1/1", Some((10, "0.5"))));
     play.feed(vec![fact]).failed("m", "broken").after(SECOND).fire();
     assert_eq!(play.run.tokens(), 10);
-    // The second attempt found the first round in the journal, and counts it.
+    // The second attempt has found the first entry in the journal, so its usage includes it.
     done(&mut play, 1, 15, "0.75");
     assert_eq!(play.run.tokens(), 15);
 }
 
 #[test]
-fn what_a_step_says_has_the_numbers_of_its_attempt_and_its_handing_out() {
+fn events_of_a_step_have_the_numbers_of_attempt_and_delivery() {
     let mut play = Play::of(ONE);
     play.restless = true;
     play.start().skim();
@@ -117,14 +117,14 @@ fn what_a_step_says_has_the_numbers_of_its_attempt_and_its_handing_out() {
         let fact = play.fact(&order, delivery, &report);
         play.feed(vec![fact]);
         let last = play.records.last().unwrap();
-        let told = envelope(last, &play.run.id, &play.run.graph);
-        assert_eq!((&told["type"], &told["data"]["text"]), (&json!("text_add"), &json!("x")), "{told:#}");
-        assert_eq!((&told["data"]["attempt"], &told["data"]["delivery"]), (&json!(1), &json!(delivery)));
+        let event = envelope(last, &play.run.id, &play.run.graph);
+        assert_eq!((&event["type"], &event["data"]["text"]), (&json!("text_add"), &json!("x")), "{event:#}");
+        assert_eq!((&event["data"]["attempt"], &event["data"]["delivery"]), (&json!(1), &json!(delivery)));
     }
 }
 
 #[test]
-fn a_parked_job_is_nobodys_and_goes_on_as_the_same_attempt() {
+fn a_parked_job_has_no_holder_and_continues_as_the_same_attempt() {
     let mut play = Play::of(ONE);
     play.restless = true;
     play.start().skim();
@@ -135,11 +135,11 @@ fn a_parked_job_is_nobodys_and_goes_on_as_the_same_attempt() {
     assert_eq!(play.node("m").parked.as_deref(), Some("the model rests"));
     assert!(play.waiting().is_empty());
     play.after(4 * SECOND).fire();
-    assert!(play.waiting().is_empty(), "not before its time");
+    assert!(play.waiting().is_empty(), "not before it is due");
     play.after(SECOND).fire().tells(&[]);
     let second = play.job_of("m");
     assert_eq!((second.execution, second.attempt), (first.execution, 1));
-    assert!(second.delivered >= 2, "deliveries are counted on, so that the newest is the highest");
+    assert!(second.delivered >= 2, "deliveries are counted on, so the newest is the highest");
     assert_eq!(play.node("m").parked, None);
     done(&mut play, 1, 3, "0.1");
     assert_eq!(
@@ -150,7 +150,7 @@ fn a_parked_job_is_nobodys_and_goes_on_as_the_same_attempt() {
 }
 
 #[test]
-fn a_job_that_is_parked_again_and_again_is_not_worn_out() {
+fn parking_a_job_many_times_does_not_use_up_its_deliveries() {
     let mut play = Play::of(ONE);
     play.start().skim();
     let mut newest = 0;
@@ -179,7 +179,7 @@ fn a_stop_ends_a_parked_job_and_clears_its_timer() {
 }
 
 #[test]
-fn a_step_of_an_attempt_that_is_over_tells_nothing() {
+fn a_journal_entry_of_an_ended_attempt_emits_nothing() {
     let mut play = Play::of("start s\nllm m retry=1\nend e m.text\ns > m > e");
     play.start().skim();
     let order = play.job_of("m");
@@ -190,12 +190,12 @@ fn a_step_of_an_attempt_that_is_over_tells_nothing() {
 }
 
 #[test]
-fn thoughts_are_told_only_while_a_template_that_shows_the_node_is_reached() {
+fn reasoning_is_sent_only_while_a_template_that_shows_the_node_is_reached() {
     let think = |play: &Play| {
         let data = JsonMap::from_iter([("chunk".to_string(), json!("hm"))]);
         Report::Step { started_at: play.now, events: vec![(StepEvent::ReasoningChunk, data)], charge: None }
     };
-    for (workflow, told) in [
+    for (workflow, is_sent) in [
         (ONE, true),
         ("start s\nllm m\nend e m.reasoning_content\ns > m > e", true),
         ("start s\nllm m\nend e m.usage\ns > m > e", false),
@@ -208,17 +208,17 @@ fn thoughts_are_told_only_while_a_template_that_shows_the_node_is_reached() {
         let fact = play.fact(&order, 1, &think(&play));
         play.feed(vec![fact]);
         let last = play.records.last().unwrap();
-        assert_eq!(last.kind == "node_run_reasoning_chunk", told, "{workflow}");
+        assert_eq!(last.kind == "node_run_reasoning_chunk", is_sent, "{workflow}");
     }
 }
 
 #[test]
-fn thoughts_that_another_holder_told_are_withdrawn() {
+fn reasoning_of_another_holder_is_withdrawn() {
     let think = |play: &Play| {
         let data = JsonMap::from_iter([("chunk".to_string(), json!("hm"))]);
         Report::Step { started_at: play.now, events: vec![(StepEvent::ReasoningChunk, data)], charge: None }
     };
-    let told = |play: &Play, from: usize| -> Vec<(String, Json)> {
+    let sent = |play: &Play, from: usize| -> Vec<(String, Json)> {
         let kinds = ["node_run_reasoning_chunk", "node_run_stream_replaced"];
         let of_text = play.records[from..].iter().filter(|record| kinds.contains(&&*record.kind));
         let selector = |record: &EventRecord| record.data.get("selector").cloned().unwrap_or_default();
@@ -226,7 +226,7 @@ fn thoughts_that_another_holder_told_are_withdrawn() {
     };
     let thought = || ("node_run_reasoning_chunk".to_string(), Json::Null);
     let withdrawn = || ("node_run_stream_replaced".to_string(), json!(["m", "reasoning_content"]));
-    // The second answer shows the thoughts themselves as well: as a value, when the node has ended.
+    // The second workflow also shows the reasoning as an output, when the node has ended.
     for workflow in [ONE, "start s\nllm m\nend e m.reasoning_content m.text\ns > m > e"] {
         let mut play = Play::of(workflow);
         play.start().skim();
@@ -234,20 +234,20 @@ fn thoughts_that_another_holder_told_are_withdrawn() {
         let tell = |play: &mut Play, delivery: u32| {
             let (from, fact) = (play.records.len(), play.fact(&order, delivery, &think(play)));
             play.feed(vec![fact]);
-            told(play, from)
+            sent(play, from)
         };
         assert_eq!(tell(&mut play, 1), [thought()]);
         assert_eq!(tell(&mut play, 1), [thought()]);
         assert_eq!(tell(&mut play, 2), [withdrawn(), thought()]);
         assert_eq!(tell(&mut play, 2), [thought()]);
         assert_eq!(tell(&mut play, 1), []);
-        // The third says it without thinking.
+        // The third delivery answers without reasoning.
         let from = play.records.len();
         let outputs = vec![("text".to_string(), Stored::Inline(Segment::string("yes")))];
         let text = vec!["m".to_string(), "text".to_string()];
         let report = play.ended(Record { outputs, ..Record::default() }, vec![(text, 3)]);
         let fact = play.fact(&order, 3, &report);
         play.finish("m", fact);
-        assert_eq!(told(&play, from), [withdrawn()], "{workflow}");
+        assert_eq!(sent(&play, from), [withdrawn()], "{workflow}");
     }
 }

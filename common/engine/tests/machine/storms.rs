@@ -1,7 +1,6 @@
-//! Workflows with containers, forms and waits, and everything at once: results, failures and lost jobs, repeated and
-//! late facts, pauses, answers, commands and changes of hands, in random order. Whatever happens, what is written is
-//! what is in memory and the invariants hold (looked at by [`Play::feed`] after every commit), and the run comes to its
-//! end with nothing left behind.
+//! Workflows with containers, forms and waits, under random facts: results, failures, lost jobs, repeated and late
+//! facts, pauses, answers, commands and take-overs. In every case the stored run equals the state in memory and the
+//! invariants hold (checked by [`Play::feed`] after every commit), and the run ends with no job and no timer left.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -25,7 +24,7 @@ use tidemill_wire::fact::parse;
 use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::nodes::NodeKind;
 
-/// One random thing: what it is, and which of several.
+/// A random choice: a kind, an index and a variation.
 type Choice = (u8, u8, u8);
 
 fn command(play: &Play, kind: &str, body: &serde_json::Value) -> Fact {
@@ -37,7 +36,7 @@ fn update(play: &Play, node: &str, name: &str) -> Fact {
     command(play, "update", &json!({"updates": [{"selector": [node, name], "value": value}]}))
 }
 
-/// Something that may happen next; nothing when it does not apply.
+/// Makes the facts of a choice; none when the choice does not apply.
 fn happen(play: &mut Play, past: &[Fact], (what, which, how): Choice) -> Vec<Fact> {
     let pick = |len: usize| usize::from(which) % len;
     let job: Option<JobOrder> =
@@ -87,7 +86,7 @@ fn happen(play: &mut Play, past: &[Fact], (what, which, how): Choice) -> Vec<Fac
     }
 }
 
-/// What the owner finds when it looks for jobs that nobody has.
+/// The facts for lost jobs, as the owner of the shard finds them.
 fn lost_jobs(play: &Play) -> Vec<Fact> {
     let mut lost = Vec::new();
     for (frame, open) in &play.run.frames {
@@ -139,7 +138,7 @@ fn check_events(play: &Play) {
         if let EventKind::NodeRunStarted(about) = &event.kind {
             let times = starts.entry(about.execution).or_default();
             *times += 1;
-            // A node that waited tells of its beginning once more.
+            // A node that waited emits its start once more.
             let most = if play.run.graph.node(about.node).kind == NodeKind::HumanInput { 2 } else { 1 };
             assert!(*times <= most, "{:?}", play.words());
         }
@@ -157,7 +156,7 @@ fn check_events(play: &Play) {
     assert_eq!(play.records.iter().filter(|record| record.is_terminal()).count(), 1);
 }
 
-/// Commands that wait for nodes, and options: what a request may say.
+/// Sets breakpoints and options by a random choice.
 fn request(head: &mut RunHead, (first, second, options): Choice) {
     for choice in [first, second] {
         let after = ["a", "it", "w", "lp", "k", "z", "f", "t"][usize::from(choice % 8)];
@@ -185,7 +184,7 @@ fn request(head: &mut RunHead, (first, second, options): Choice) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
     #[test]
-    fn whatever_happens_to_containers_forms_and_waits_the_run_comes_to_its_end(
+    fn a_run_with_containers_forms_and_waits_ends_after_random_facts(
         case in 0..CASES.len(),
         said in any::<Choice>(),
         choices in vec((any::<Choice>(), 0u8..3), 0..90),
@@ -201,7 +200,7 @@ proptest! {
             if stop_at == Some(at) {
                 batch.push(Fact::Stop(Stop { reason: "enough".into() }));
             }
-            // Several facts make one commit.
+            // Several facts are one commit.
             if more > 0 {
                 play.feed(std::mem::take(&mut batch));
             }

@@ -1,4 +1,4 @@
-//! TC-B: bounds. (TC-B-003, the depth of calls, is refused where runs are submitted.)
+//! TC-B: bounds. (TC-B-003, the depth of sub-workflow calls, is checked where runs are submitted.)
 
 use std::fmt::Write;
 
@@ -32,7 +32,7 @@ fn tc_b_002_a_graph_of_more_than_a_hundred_nodes_runs() {
 }
 
 #[test]
-fn tc_b_004_null_and_empty_values_pass_as_they_are() {
+fn tc_b_004_null_and_empty_values_pass_unchanged() {
     for value in [json!(null), json!(""), json!([]), json!({}), json!(0), json!(false)] {
         let mut play = Play::sheet(
             "a job\ne end outputs: [{variable: in, value_selector: [s, v]}, {variable: out, value_selector: [a, output]}]\ns > a > e",
@@ -43,9 +43,9 @@ fn tc_b_004_null_and_empty_values_pass_as_they_are() {
     }
 }
 
-/// Large values lie apart, and are read whole.
+/// Large values are blobs, and are read completely.
 #[test]
-fn tc_b_005_values_of_more_than_a_megabyte_pass_unaltered() {
+fn tc_b_005_values_of_more_than_a_megabyte_pass_unchanged() {
     let large = format!("{}é{}", "x".repeat(700_000), "y".repeat(700_000));
     let text = "a job\nt text template: '{{ x }}', variables: [{variable: x, value_selector: [a, output]}]\n\
                 e end outputs: [{variable: r, value_selector: [t, output]}]\ns > a > t > e";
@@ -61,12 +61,12 @@ fn tc_b_005_values_of_more_than_a_megabyte_pass_unaltered() {
 }
 
 #[test]
-fn tc_b_006_several_aborts_are_one() {
+fn tc_b_006_several_stop_commands_have_the_effect_of_one() {
     let mut play = Play::of("start s\njob a\ns > a");
     play.start().skim().stop("first").stop("second").stop("first");
     play.tells(&["Aborted: first []"]);
     assert_eq!((play.run.status, play.run.error.as_deref()), (RunStatus::Stopped, Some("Aborted: first")));
-    // In one batch, too.
+    // Also in one batch.
     let mut play = Play::of("start s\njob a\ns > a");
     let stop =
         |reason: &str| tidemill_engine::Fact::Stop(tidemill_engine::fact::Stop { reason: reason.into() });

@@ -1,4 +1,4 @@
-//! TC-C: control.
+//! TC-C: commands and limits.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use super::draw::draw;
 use super::play::Play;
 use tidemill_engine::run::{NodeStatus, RunOptions, RunStatus};
 
-/// What a worker is at is taken away from it (0.8): better than Dify, which lets it run on and forgets what it brings.
+/// The jobs that workers hold are taken back (0.8). Dify lets them run, and then ignores their results.
 #[test]
-fn tc_c_001_an_abort_ends_the_run_at_once_and_takes_its_jobs_back() {
+fn tc_c_001_a_stop_ends_the_run_at_once_and_takes_its_jobs_back() {
     let mut play = Play::of("start s\njob a\njob b\njob c\ns > a > c\ns > b");
     play.start().started("a", 1);
     let jobs: Vec<_> = play.jobs.keys().copied().collect();
@@ -19,14 +19,14 @@ fn tc_c_001_an_abort_ends_the_run_at_once_and_takes_its_jobs_back() {
 }
 
 #[test]
-fn tc_c_002_a_paused_run_goes_on_where_it_was() {
+fn tc_c_002_a_paused_run_continues_where_it_was() {
     let mut play = Play::of("start s\njob a\njob b\nend e b.output\ns > a > b > e");
     play.start().started("a", 1).skim();
     play.pause("hold on").tells(&[]);
-    assert_eq!(play.run.status, RunStatus::Running, "what is under way may end");
+    assert_eq!(play.run.status, RunStatus::Running, "a running job may end");
     play.done("a", "1").tells(&["a ok", "paused \"hold on\" []"]);
     assert!(play.run.status == RunStatus::Paused && play.waiting().is_empty());
-    assert!(play.timers.is_empty(), "a run that waits has no time limit");
+    assert!(play.timers.is_empty(), "a paused run has no time limit");
     play.reload().resume().tells(&["resume"]);
     play.done("b", "2").tells(&[
         "b starts",
@@ -38,9 +38,9 @@ fn tc_c_002_a_paused_run_goes_on_where_it_was() {
     ]);
 }
 
-/// The run is stopped, not failed (0.7), by the end of the first node above the limit.
+/// The run is stopped, not failed (0.7), at the end of the first node above the limit.
 #[test]
-fn tc_c_003_a_run_is_aborted_when_it_takes_more_steps_than_it_may() {
+fn tc_c_003_a_run_with_too_many_steps_is_stopped() {
     let options = RunOptions { steps_max: 3, ..RunOptions::default() };
     let mut play = Play::with(draw("start s\njob a\njob b\njob c\njob d\ns > a > b > c > d"), &[], options);
     play.start().done("a", "").done("b", "").skim();
@@ -55,7 +55,7 @@ fn tc_c_004_a_run_is_aborted_when_its_time_is_over() {
     play.start().after(Duration::from_secs(4)).done("a", "").skim();
     play.after(Duration::from_secs(2)).fire();
     play.tells(&["Aborted: Maximum execution time exceeded: 6.00s > 5s []"]);
-    // A node that ends too late ends the run as well, though the timer has not fired.
+    // A node that ends too late also stops the run, although the timer has not fired.
     let mut play = Play::with(draw("start s\njob a\njob b\ns > a > b"), &[], options);
     play.start().after(Duration::from_secs(6)).skim().done("a", "");
     play.tells(&["a starts", "a ok", "Aborted: Maximum execution time exceeded: 6.00s > 5s []"]);

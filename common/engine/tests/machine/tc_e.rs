@@ -33,26 +33,26 @@ fn tc_e_002_a_fail_branch_handles_the_failure_and_the_run_succeeds_in_part() {
 }
 
 #[test]
-fn tc_e_003_default_values_stand_in_for_what_failed() {
+fn tc_e_003_default_values_replace_the_outputs_of_a_failed_node() {
     let mut play = Play::of("start s\nllm m default\nend e m.text\ns > m > e");
     play.start().failed("m", "broken");
     assert_eq!(play.last(), "partial 1 [m.text=\"instead\"]");
 }
 
-/// A run whose only failures were mended by retries still counts them (0.20): it succeeds in part.
+/// Failures that retries followed still count (0.20): the run succeeds in part.
 #[test]
-fn tc_e_004_a_node_is_tried_again_up_to_three_times_and_may_succeed() {
+fn tc_e_004_a_node_is_retried_up_to_three_times_and_may_succeed() {
     let mut play = Play::of("start s\nllm m retry=3\nend e m.text\ns > m > e");
     play.start().skim();
     for attempt in 1..=3 {
         play.failed("m", "busy");
-        let told = format!("m retry {attempt}");
+        let retried = format!("m retry {attempt}");
         if attempt == 1 {
-            play.tells(&["m starts", &told])
+            play.tells(&["m starts", &retried])
         } else {
-            play.tells(&[&told])
+            play.tells(&[&retried])
         };
-        assert!(play.waiting().is_empty(), "it waits before it is tried again");
+        assert!(play.waiting().is_empty(), "it waits before its retry");
         play.reload().after(Duration::from_secs(1)).fire();
         assert_eq!(play.job_of("m").attempt, attempt + 1);
     }

@@ -1,4 +1,4 @@
-//! TC-G: graphs. Which nodes run, and in which order.
+//! TC-G: graphs. The nodes that run, and their order.
 
 use super::play::Play;
 use tidemill_engine::run::{NodeStatus, RunStatus};
@@ -25,7 +25,7 @@ const BRANCH: &str = "start s\nif g s.x\njob yes\njob no\nend y yes.output\nend 
                       s > g\ng:true > yes > y\ng:false > no > n";
 
 #[test]
-fn tc_g_002_a_condition_that_holds_leads_down_the_true_side_and_the_other_is_skipped() {
+fn tc_g_002_a_true_condition_takes_the_true_side_and_skips_the_other() {
     let mut play = Play::given("yes", BRANCH);
     play.start();
     assert_eq!(play.waiting(), ["yes"]);
@@ -37,7 +37,7 @@ fn tc_g_002_a_condition_that_holds_leads_down_the_true_side_and_the_other_is_ski
 }
 
 #[test]
-fn tc_g_003_a_condition_that_fails_leads_down_the_false_side_and_the_other_is_skipped() {
+fn tc_g_003_a_false_condition_takes_the_false_side_and_skips_the_other() {
     let mut play = Play::given("maybe", BRANCH);
     play.start();
     assert_eq!(play.waiting(), ["no"]);
@@ -63,7 +63,7 @@ fn tc_g_004_branches_run_in_parallel() {
 }
 
 #[test]
-fn tc_g_005_a_join_waits_for_all_branches_whatever_their_order() {
+fn tc_g_005_a_join_waits_for_all_branches_in_any_order() {
     for order in [["a", "b", "c"], ["c", "b", "a"], ["b", "c", "a"]] {
         let mut play = Play::of(PARALLEL);
         play.start();
@@ -78,16 +78,16 @@ fn tc_g_005_a_join_waits_for_all_branches_whatever_their_order() {
 }
 
 #[test]
-fn tc_g_006_a_graph_of_start_and_end_alone_succeeds() {
+fn tc_g_006_a_graph_of_only_start_and_end_succeeds() {
     let mut play = Play::given("hi", "start s\nend e s.x\ns > e");
     play.start();
     assert_eq!((play.run.status, play.last()), (RunStatus::Succeeded, "succeeded [s.x=\"hi\"]".into()));
     assert_eq!(play.run.root_steps(), 2);
 }
 
-/// Two branches that fan out and join, one side of each skipped, and a tail behind all of them.
+/// Two branches that fan out and join, with one side of each skipped, and a node after all of them.
 #[test]
-fn tc_g_007_a_complex_graph_runs_each_node_once_after_all_it_depends_on() {
+fn tc_g_007_a_complex_graph_runs_each_node_once_after_everything_it_depends_on() {
     let drawing = "start s\njob a\nif g s.x\njob b\njob c\njob d\nif h b.output\njob i\njob k\njob join\njob tail\n\
                    end e tail.output\n\
                    s > a\ns > g\na > join\ng:true > b > h\ng:false > c > join\nb > d > join\n\

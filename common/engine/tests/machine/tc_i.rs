@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::play::Play;
 
-/// An iteration over `s.l` whose items are done by a worker.
+/// An iteration over `s.l` whose items run on a worker.
 fn doubling(more: &str) -> String {
     format!(
         "it iteration iterator_selector: [s, l], output_selector: [a, output]{more}\n\
@@ -14,7 +14,7 @@ fn doubling(more: &str) -> String {
 }
 
 #[test]
-fn tc_i_001_every_item_is_done_and_told_of() {
+fn tc_i_001_every_item_runs_and_emits_its_events() {
     let mut play = Play::sheet(&doubling(""), json!({"l": [1, 2, 3]}));
     play.start().tells(&["begin", "s starts", "s ok", "it starts", "it of 3", "it next 0"]);
     for at in 0..3 {
@@ -42,13 +42,13 @@ fn tc_i_001_every_item_is_done_and_told_of() {
     ]);
     let kinds =
         ["started", "next", "next", "next", "succeeded"].map(|kind| format!("node_run_iteration_{kind}"));
-    let told: Vec<&String> =
+    let found: Vec<&String> =
         play.records.iter().map(|r| &r.kind).filter(|kind| kind.contains("iteration")).collect();
-    assert_eq!(told, kinds.iter().collect::<Vec<_>>());
+    assert_eq!(found, kinds.iter().collect::<Vec<_>>());
     assert_eq!(play.run.frames.len(), 1, "no frame is left");
 }
 
-/// An empty list tells its beginning and end, with no step between them (0.13); null is an empty list.
+/// An iteration over an empty list emits its start and end, and no item between them (0.13). Null is an empty list.
 #[test]
 fn tc_i_002_an_empty_list_ends_at_once() {
     for list in [json!([]), json!(null)] {
@@ -69,7 +69,7 @@ fn tc_i_002_an_empty_list_ends_at_once() {
 
 /// The failure of an item counts among the run's exceptions, as in graphon's newest engine (0.26).
 #[test]
-fn tc_i_003_an_item_that_fails_ends_leaves_null_or_leaves_nothing() {
+fn tc_i_003_a_failing_item_ends_the_iteration_leaves_null_or_leaves_nothing() {
     for (mode, items, last) in [
         ("terminated", 2, "run failed 2: broken"),
         ("continue-on-error", 3, "partial 1 [r=[2,null,6]]"),
@@ -91,7 +91,7 @@ fn tc_i_003_an_item_that_fails_ends_leaves_null_or_leaves_nothing() {
 }
 
 #[test]
-fn tc_i_003_a_strategy_within_the_item_handles_the_failure_there() {
+fn tc_i_003_an_error_strategy_inside_the_item_handles_the_failure() {
     let text = doubling("").replace(
         "tidemill:",
         "error_strategy: default-value, default_value: [{key: output, type: number, value: 0}], tidemill:",

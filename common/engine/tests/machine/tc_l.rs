@@ -1,5 +1,5 @@
-//! TC-L: loops. Break conditions say when a loop ends, not when it goes on (0.11); they are looked at before the first
-//! round and after every one.
+//! TC-L: loops. Break conditions say when a loop ends, not when it continues (0.11). They are checked before the first
+//! round and after every round.
 
 use serde_json::json;
 
@@ -16,9 +16,9 @@ pub(super) fn counting(rounds: u32, until: u32) -> String {
     )
 }
 
-/// A next event stands between two rounds: there are nine for ten rounds (0.9).
+/// An event for a next round comes between two rounds, so there are nine for ten rounds (0.9).
 #[test]
-fn tc_l_001_a_loop_of_ten_rounds_tells_nine_times_of_a_next_one() {
+fn tc_l_001_a_loop_of_ten_rounds_emits_nine_events_for_a_next_round() {
     let mut play = Play::sheet(&counting(20, 10), json!({}));
     play.start();
     let nexts: Vec<String> = (1..10).map(|round| format!("lp next {round}")).collect();
@@ -27,7 +27,7 @@ fn tc_l_001_a_loop_of_ten_rounds_tells_nine_times_of_a_next_one() {
     expected.extend(["lp through 20 loop_break [n=10 loop_round=10]", "succeeded [n=10 rounds=10]"]);
     play.tells_of(&["lp of", "lp next", "lp through", "succeeded"], &expected);
     assert_eq!(play.run.root_steps(), 3);
-    assert_eq!(play.run.steps(), 13, "what runs within counts for the limit");
+    assert_eq!(play.run.steps(), 13, "nodes inside count for the limit");
 }
 
 /// The reason is `loop_completed` (0.10).

@@ -1,4 +1,4 @@
-//! TC-N: nodes that are evaluated within a step. (TC-N-005 is about code, which a worker runs.)
+//! TC-N: nodes that a step evaluates. (TC-N-005 is about code, which runs on a worker.)
 
 use serde_json::{Value as Json, json};
 
@@ -8,7 +8,7 @@ use tidemill_workflow::graph::import;
 use tidemill_workflow::nodes::condition::Operator;
 
 #[test]
-fn tc_n_001_a_start_node_shows_inputs_and_all_other_namespaces() {
+fn tc_n_001_a_start_node_outputs_the_inputs_and_all_other_namespaces() {
     let text = "conversation c, value_type: string, value: hi\nenvironment k, value_type: secret, value: hunter2\n\
                 e end outputs: [{variable: x, value_selector: [s, x]}]\ns > e";
     let mut play = Play::sheet(text, json!({"x": 1, "y": "two"}));
@@ -17,18 +17,18 @@ fn tc_n_001_a_start_node_shows_inputs_and_all_other_namespaces() {
     let outputs = ended.data["outputs"].as_object().unwrap();
     let names: Vec<&String> = outputs.keys().collect();
     assert_eq!(names, ["sys.user_id", "env.k", "conversation.c", "x", "y"]);
-    assert!(!format!("{:?}", play.records).contains("hunter2"), "a secret is never told");
+    assert!(!format!("{:?}", play.records).contains("hunter2"), "a secret is never emitted");
     assert_eq!(play.last(), "succeeded [x=1]");
 }
 
 #[test]
-fn tc_n_002_an_end_node_makes_the_outputs_of_the_run_and_missing_ones_are_null() {
+fn tc_n_002_an_end_node_makes_the_outputs_of_the_run_and_missing_values_are_null() {
     let mut play = Play::given("hi", "start s\njob a\nend e a.output s.x a.gone\ns > a > e");
     play.start().done("a", "1");
     assert_eq!(play.last(), "succeeded [a.output=\"1\" s.x=\"hi\" a.gone=null]");
 }
 
-/// Which way an if-else takes; an error when it fails.
+/// Returns the handle that an if-else takes, or its error.
 fn way(data: &str, inputs: &Json) -> Result<String, String> {
     let text = format!(
         "g if-else {data}\ne end outputs: [{{variable: r, value_selector: [g, selected_case_id]}}]\ns > g:false > e"
@@ -45,10 +45,10 @@ fn condition(name: &str, operator: &str, value: &Json) -> Json {
     json!({"variable_selector": ["s", name], "comparison_operator": operator, "value": value})
 }
 
-/// Operators have their names on Dify; words may also be joined by underscores (0.3), and `regex_match` is our own: the
-/// expression is found anywhere in the text.
+/// Operators have Dify's names. Their words may also be joined by underscores (0.3). `regex_match` exists only here: it
+/// finds the expression anywhere in the text.
 #[test]
-fn tc_n_003_an_if_else_knows_every_operator_under_both_spellings() {
+fn tc_n_003_an_if_else_knows_every_operator_in_both_spellings() {
     let inputs =
         json!({"t": "hello world", "n": 7, "f": 2.5, "no": null, "l": ["a", "b"], "blank": "", "yes": true});
     let rows = [
@@ -99,8 +99,8 @@ fn tc_n_003_an_if_else_knows_every_operator_under_both_spellings() {
     assert!(missed.is_empty(), "{missed:?}");
 }
 
-/// Beside Dify's cases the seed's groups in `conditions` are taken, whose `id` is the handle, and the flat form of old
-/// exports (0.1); the way out when no case holds is `false` (0.2).
+/// Besides Dify's cases, an if-else may have groups in `conditions`, whose `id` is the handle, or the flat form of old
+/// exports (0.1). The handle when no case holds is `false` (0.2).
 #[test]
 fn tc_n_003_cases_join_conditions_by_and_and_or_and_the_first_that_holds_wins() {
     let holds = |name: &str| condition(name, "is", &json!("y"));
@@ -148,7 +148,7 @@ fn tc_n_003_an_operator_that_does_not_exist_is_refused_at_import() {
 }
 
 #[test]
-fn tc_n_004_only_what_lies_behind_the_matching_case_runs() {
+fn tc_n_004_only_nodes_after_the_matching_case_run() {
     let case = |id: &str| {
         let condition = condition("x", "is", &json!(id));
         format!("{{case_id: {id}, logical_operator: and, conditions: [{condition}]}}")
@@ -191,7 +191,7 @@ fn tc_n_006_a_template_is_rendered_with_its_variables() {
 }
 
 #[test]
-fn tc_n_007_an_aggregator_takes_the_first_variable_that_is_there() {
+fn tc_n_007_an_aggregator_takes_the_first_variable_that_exists() {
     let text = "g if-else cases: [{case_id: 'true', logical_operator: and, conditions: [{variable_selector: [s, x], comparison_operator: is, value: 'yes'}]}]\n\
                 a job\nb job\n\
                 v variable-aggregator output_type: string, variables: [[a, output], [b, output]]\n\
@@ -205,7 +205,7 @@ fn tc_n_007_an_aggregator_takes_the_first_variable_that_is_there() {
 }
 
 #[test]
-fn tc_n_007_groups_of_an_aggregator_choose_each_for_itself() {
+fn tc_n_007_each_group_of_an_aggregator_chooses_separately() {
     let group =
         |name: &str, of: &str| format!("{{group_name: {name}, output_type: string, variables: {of}}}");
     let text = format!(
@@ -221,7 +221,7 @@ fn tc_n_007_groups_of_an_aggregator_choose_each_for_itself() {
 }
 
 #[test]
-fn tc_n_008_an_assigner_writes_variables_and_tells_of_it() {
+fn tc_n_008_an_assigner_writes_variables_and_emits_events() {
     let text = "conversation n, value_type: number, value: 1\nconversation l, value_type: 'array[string]', value: [a]\n\
                 w assigner version: '2', items: [{variable_selector: [conversation, n], input_type: constant, operation: '+=', value: 4}, \
                 {variable_selector: [conversation, l], input_type: variable, operation: append, value: [s, x]}]\n\
@@ -234,5 +234,5 @@ fn tc_n_008_an_assigner_writes_variables_and_tells_of_it() {
         &["conversation.n := 5", "conversation.l := [\"a\",\"b\"]", "succeeded [n=5 l=[\"a\",\"b\"]]"],
     );
     let kept: Vec<&String> = play.kept.conversation.keys().collect();
-    assert_eq!(kept.len(), 2, "they are kept for the next run: {kept:?}");
+    assert_eq!(kept.len(), 2, "they are stored for the next run: {kept:?}");
 }

@@ -2,7 +2,7 @@
 
 use super::play::Play;
 
-/// All the text that was told, put together as a reader does.
+/// The text of all chunks, joined as a client does.
 fn shown(play: &Play) -> String {
     let mut text = String::new();
     for record in &play.records {
@@ -16,7 +16,7 @@ fn shown(play: &Play) -> String {
 }
 
 #[test]
-fn tc_s_001_pieces_put_together_are_the_text() {
+fn tc_s_001_the_chunks_joined_are_the_text() {
     let mut play = Play::of("start s\nllm m\nanswer z <{{#m.text#}}>\ns > m > z");
     play.start();
     let text = "héllo wörld";
@@ -25,14 +25,14 @@ fn tc_s_001_pieces_put_together_are_the_text() {
         play.chunk("m", 1, at, piece).reload();
         at += piece.len() as u64;
     }
-    // What the worker streamed and what arrived may differ: the result brings the rest.
+    // Some chunks may not arrive. The result has the rest of the text.
     let done = play.done_fact(&play.job_of("m"), 1, text, &[text.len() as u64]);
     play.finish("m", done);
     assert_eq!(shown(&play), format!("<{text}>"));
     assert_eq!(play.last(), format!("succeeded [answer=\"<{text}>\"]"));
 }
 
-/// The edge out of an answer holds the next one back until it has ended (0.22).
+/// An answer waits until the answer before it has ended (0.22).
 #[test]
 fn tc_s_002_two_answers_in_a_row_stream_in_order() {
     let mut play = Play::of(
@@ -40,7 +40,7 @@ fn tc_s_002_two_answers_in_a_row_stream_in_order() {
     );
     play.start().chunk("m", 1, 0, "one").done("m", "one").chunk("n", 1, 0, "two").done("n", "two");
     assert_eq!(shown(&play), "A one.B two.");
-    // Whoever is ready first, what is told first is what comes first.
+    // The first answer is sent first, also when the second model ends earlier.
     let mut play = Play::of(
         "start s\nllm m\nllm n\nanswer y A {{#m.text#}}.\nanswer z B {{#n.text#}}.\ns > m > y > z\ns > n > z",
     );

@@ -1,4 +1,4 @@
-//! TC-SER: what is written can be read, and a run that is put together again goes on as if nothing had been.
+//! TC-SER: stored runs can be read, and a run that was loaded continues as if it had stayed in memory.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use tidemill_base::value::{SegmentType, Stored};
 use tidemill_engine::run::{RunHead, RunStatus};
 use tidemill_wire::expand::envelope;
 
-/// A workflow, its inputs, and which attempts fail.
+/// A workflow, its inputs, and the attempts that fail.
 pub(super) struct Case {
     pub(super) name: &'static str,
     text: &'static str,
@@ -21,7 +21,7 @@ pub(super) struct Case {
 
 const FORM: &str = "{{form}}";
 
-/// Workflows that together tell everything that can be told.
+/// Workflows that together emit every kind of event.
 pub(super) const CASES: &[Case] = &[
     Case {
         name: "branches, retries, default values",
@@ -110,7 +110,7 @@ pub(super) fn play(case: &Case, change: impl FnOnce(&mut RunHead)) -> Play {
     })
 }
 
-/// Brings a run to its end: works off what there is, answers what waits, sets what is missing, and goes on.
+/// Plays a run to its end: does its jobs, answers its forms, sets missing variables, and resumes it.
 fn finish(play: &mut Play, case: &Case) {
     for _ in 0..50 {
         play.goes_on(case.fails);
@@ -127,10 +127,10 @@ fn finish(play: &mut Play, case: &Case) {
             play.update("k.v", json!(1)).resume();
         }
     }
-    panic!("{} has no end: {:?}", case.name, play.words());
+    panic!("{} does not end: {:?}", case.name, play.words());
 }
 
-/// The types of all events; a new one must be told by some workflow here.
+/// The types of all events. Some workflow here must emit each of them.
 const KINDS: [&str; 27] = [
     "graph_edge_skipped",
     "graph_run_aborted",
@@ -161,7 +161,7 @@ const KINDS: [&str; 27] = [
     "node_run_variable_updated",
 ];
 
-/// What an event's data must have beside the keys that all events of nodes have.
+/// The keys that the data of an event must have besides those of all events of nodes.
 fn keys_of(kind: &str) -> &'static [&'static str] {
     match kind {
         "graph_edge_skipped" => &["edge_id", "source_node_id", "target_node_id", "source_handle"],
@@ -193,14 +193,14 @@ fn keys_of(kind: &str) -> &'static [&'static str] {
         "node_run_iteration_failed" | "node_run_loop_failed" => {
             &["start_at", "finished_at", "inputs", "outputs", "metadata", "steps", "error"]
         }
-        other => panic!("nobody has said what {other} has"),
+        other => panic!("no keys are listed for {other}"),
     }
 }
 
-/// An event is `{type, data, id, run_id, seq, ts}` (0.18 leaves the form to us). Every test of the machine writes,
-/// reads and expands all that it tells; here the content of each kind is looked at.
+/// An event is `{type, data, id, run_id, seq, ts}` (0.18 leaves the form open). Every test of the engine writes, reads
+/// and expands all its events; this test checks the content of each kind.
 #[test]
-fn tc_ser_001_every_kind_of_event_is_written_read_and_told_in_full() {
+fn tc_ser_001_every_kind_of_event_is_written_and_read_in_full() {
     let mut plays: Vec<Play> = Vec::new();
     for case in CASES {
         let mut play = play(case, |_| {});
@@ -219,8 +219,8 @@ fn tc_ser_001_every_kind_of_event_is_written_read_and_told_in_full() {
     for play in &plays {
         for (at, record) in play.records.iter().enumerate() {
             assert_eq!(record.seq, at as u64 + 1);
-            let told = envelope(record, &play.run.id, &play.run.graph);
-            let data = &told["data"];
+            let sent = envelope(record, &play.run.id, &play.run.graph);
+            let data = &sent["data"];
             let of_node: &[&str] = if record.kind.starts_with("node_") {
                 &["id", "node_id", "node_type", "node_title", "node_version", "in_iteration_id", "in_loop_id"]
             } else {
@@ -236,13 +236,13 @@ fn tc_ser_001_every_kind_of_event_is_written_read_and_told_in_full() {
 }
 
 #[test]
-fn tc_ser_001_events_within_containers_say_where_they_are() {
+fn tc_ser_001_events_within_containers_name_their_frame() {
     let mut play = play(&CASES[2], |_| {});
     play.start().done("lp#0/it#1/in#0/a", "");
     let record =
         play.records.iter().rfind(|r| r.kind == "node_run_succeeded" && r.data["node_id"] == "a").unwrap();
-    let told = envelope(record, &play.run.id, &play.run.graph);
-    let data = &told["data"];
+    let sent = envelope(record, &play.run.id, &play.run.graph);
+    let data = &sent["data"];
     assert_eq!((&data["in_iteration_id"], &data["in_loop_id"]), (&json!("it"), &json!("in")));
     assert_eq!(
         data["node_run_result"]["metadata"],
@@ -295,8 +295,8 @@ fn tc_ser_002_the_pool_is_the_same_after_it_was_written_and_read() {
     assert!(!play.kept_text().contains("hunter2"));
 }
 
-/// All that a reader can compare: everything told, but the times.
-fn told(play: &Play) -> Vec<(String, Json)> {
+/// All events without their times.
+fn without_times(play: &Play) -> Vec<(String, Json)> {
     let without_times = |data: &Json| {
         let mut data = data.clone();
         for key in ["start_at", "finished_at"] {
@@ -308,7 +308,7 @@ fn told(play: &Play) -> Vec<(String, Json)> {
 }
 
 #[test]
-fn tc_ser_003_a_run_that_is_put_together_after_every_commit_goes_as_one_that_never_was() {
+fn tc_ser_003_a_run_that_is_loaded_after_every_commit_equals_one_that_never_was() {
     for case in CASES {
         let mut still = play(case, |_| {});
         still.start();
@@ -317,7 +317,7 @@ fn tc_ser_003_a_run_that_is_put_together_after_every_commit_goes_as_one_that_nev
         restless.restless = true;
         restless.start();
         finish(&mut restless, case);
-        assert_eq!(told(&restless), told(&still), "{}", case.name);
+        assert_eq!(without_times(&restless), without_times(&still), "{}", case.name);
         assert_eq!(
             (restless.run.status, restless.run.seq),
             (still.run.status, still.run.seq),
@@ -328,14 +328,14 @@ fn tc_ser_003_a_run_that_is_put_together_after_every_commit_goes_as_one_that_nev
     }
 }
 
-/// How a run ended: its status, and its outputs or its error.
+/// The end of a run: its status, and its outputs or its error.
 fn outcome(play: &Play) -> (RunStatus, Json) {
     let data = &play.records.last().unwrap().data;
     (play.run.status, without_places(play, data.get("outputs").or(data.get("error")).unwrap()))
 }
 
 #[test]
-fn tc_ser_003_a_run_that_was_paused_anywhere_ends_as_one_that_never_was() {
+fn tc_ser_003_a_run_that_was_paused_anywhere_ends_like_one_that_never_was() {
     for case in CASES {
         let mut still = play(case, |_| {});
         still.start();
@@ -354,9 +354,9 @@ fn tc_ser_003_a_run_that_was_paused_anywhere_ends_as_one_that_never_was() {
     }
 }
 
-/// A snapshot taken after any job, read and gone on with under another name, ends as the run that was never exported.
+/// A run that begins with a snapshot, taken after any job, ends like the run that was never exported.
 #[test]
-fn tc_ser_003_a_run_that_was_exported_anywhere_ends_elsewhere_as_it_does_here() {
+fn tc_ser_003_a_run_exported_anywhere_ends_like_the_original() {
     for case in CASES {
         let mut still = play(case, |_| {});
         still.start();
@@ -382,7 +382,7 @@ fn tc_ser_003_a_run_that_was_exported_anywhere_ends_elsewhere_as_it_does_here() 
     }
 }
 
-/// A value with what lies apart put in: where it lies follows from when it was made.
+/// Replaces blobs in a value by their contents, because the ids of blobs differ between commits.
 fn without_places(play: &Play, value: &Json) -> Json {
     match value {
         Json::Object(map) if map.get("$tm") == Some(&json!("blob")) => {

@@ -7,14 +7,14 @@ use super::sheet::sheet;
 use tidemill_base::ids::FramePath;
 use tidemill_base::value::{Lookup, SegmentType, Stored, Variables};
 
-/// The values that a node's job carries.
+/// The values in the job of a node.
 fn carried(play: &Play, place: &str) -> Vec<(String, Json)> {
     let inputs = play.sent[&play.job_of(place).entry].inputs.iter();
     inputs.map(|(node, name, value)| (format!("{node}.{name}"), play.opened(value).value)).collect()
 }
 
 #[test]
-fn tc_v_001_what_a_node_makes_reaches_the_nodes_behind_it() {
+fn tc_v_001_outputs_of_a_node_reach_later_nodes() {
     let mut play = Play::sheet(
         "a job\nt text template: '{{ x }}!', variables: [{variable: x, value_selector: [a, output]}]\n\
          b text template: '{{ y }}', variables: [{variable: y, value_selector: [t, output]}], tidemill: {runs_on: worker}\n\
@@ -29,7 +29,7 @@ fn tc_v_001_what_a_node_makes_reaches_the_nodes_behind_it() {
 }
 
 #[test]
-fn tc_v_002_system_variables_are_there_for_every_node() {
+fn tc_v_002_every_node_can_read_system_variables() {
     let text = sheet(
         "e end outputs: [{variable: q, value_selector: [sys, query]}, {variable: n, value_selector: [sys, dialogue_count]}, \
          {variable: f, value_selector: [sys, files]}, {variable: u, value_selector: [sys, user_id]}]\ns > e",
@@ -63,7 +63,7 @@ fn tc_v_003_branches_do_not_see_each_others_variables_and_a_skipped_one_has_none
 }
 
 #[test]
-fn tc_v_004_values_keep_their_types_on_every_way() {
+fn tc_v_004_values_keep_their_types_everywhere() {
     for (value, ty) in [
         (json!("text"), SegmentType::String),
         (json!(7), SegmentType::Integer),
@@ -97,7 +97,7 @@ fn tc_v_004_values_keep_their_types_on_every_way() {
 }
 
 #[test]
-fn tc_v_005_selectors_reach_into_objects_and_what_is_missing_is_nothing() {
+fn tc_v_005_selectors_reach_into_objects_and_missing_values_are_missing() {
     let file =
         json!({"dify_model_identity": "__dify__file__", "filename": "a.pdf", "size": 3, "type": "document"});
     let mut play = Play::sheet(
@@ -111,7 +111,7 @@ fn tc_v_005_selectors_reach_into_objects_and_what_is_missing_is_nothing() {
         match play.run.pool(&root).get(&selector) {
             Lookup::Found(segment) => Some(segment.value.clone()),
             Lookup::Missing => None,
-            Lookup::Blob(_) => panic!("nothing here lies apart"),
+            Lookup::Blob(_) => panic!("no value here is a blob"),
         }
     };
     for (selector, expected) in [

@@ -1,4 +1,4 @@
-//! Events in a few words, so that a whole run can be compared at a glance.
+//! Events in a few words, so that a test can compare a whole run.
 
 use tidemill_base::ids::FramePath;
 use tidemill_base::value::Stored;
@@ -69,7 +69,7 @@ pub(super) fn words(graph: &Graph, event: &Event) -> String {
     }
 }
 
-/// Where a node stands: `a`, or `it#0/a` in a frame.
+/// The place of a node: `a`, or `it#0/a` in a frame.
 pub(super) fn place(graph: &Graph, frame: &FramePath, node: NodeIx) -> String {
     let id = &graph.node(node).id;
     if frame.is_root() { id.to_string() } else { format!("{frame}/{id}") }
@@ -89,7 +89,7 @@ fn outputs_of(outputs: &[(String, Output)]) -> String {
         Output::One(stored) => value_of(stored),
         Output::Joined(parts) => parts.iter().map(value_of).collect::<Vec<_>>().join("+"),
     };
-    // The list of files of an answer says nothing here.
+    // The list of files of an answer is left out.
     let named = outputs.iter().filter(|(name, _)| name != "files");
     let named: Vec<String> = named.map(|(name, value)| format!("{name}={}", output(value))).collect();
     format!("[{}]", named.join(" "))

@@ -1,4 +1,4 @@
-//! Time limits of nodes: how long a job may wait for a worker, and how long it may run.
+//! Time limits of attempts: how long a job may wait for a worker, and how long it may run.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tidemill_engine::run::RunStatus;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A model with both limits, one second each, one retry, and an error that is handled.
+/// A model with both limits, one second each, one retry, and a fail branch.
 const NODE: &str = "m llm retry_config: {max_retries: 1, retry_interval: 5000, retry_enabled: true}, error_strategy: fail-branch, \
     tidemill: {queue_timeout_ms: 1000, execution_timeout_ms: 1000}\nk job\ns > m\nm:fail-branch > k";
 
@@ -25,7 +25,7 @@ fn play(text: &str) -> Play {
 }
 
 #[test]
-fn a_job_that_no_worker_takes_fails_is_tried_again_and_is_taken_back() {
+fn a_job_that_no_worker_takes_is_taken_back_fails_and_is_retried() {
     let mut play = play(NODE);
     play.start().skim();
     let first = play.job_of("m").entry;
@@ -43,7 +43,7 @@ fn a_job_that_no_worker_takes_fails_is_tried_again_and_is_taken_back() {
 }
 
 #[test]
-fn a_worker_that_hangs_is_given_up_a_little_later_than_it_should_give_up_itself() {
+fn the_engine_gives_a_hanging_worker_up_a_little_later_than_the_worker_itself_should() {
     let mut play = play(NODE);
     play.start().started("m", 1).skim().after(2 * SECOND).fire().tells(&[]);
     play.after(SECOND).fire().tells(&["m retry 1"]);
@@ -68,7 +68,7 @@ fn the_time_of_a_lost_job_is_not_counted_against_the_next() {
 }
 
 #[test]
-fn a_pause_clears_the_time_limit_of_what_it_takes_back() {
+fn a_pause_clears_the_time_limits_of_jobs_it_takes_back() {
     let mut play = play(NODE);
     play.start().pause("hold");
     assert!(play.timers.is_empty(), "{:?}", play.timers);
@@ -86,7 +86,7 @@ fn a_late_timer_of_an_ended_attempt_changes_nothing() {
     assert_eq!(play.run, run);
 }
 
-/// A loop whose condition a worker checks, with a limit on how long that may wait and take.
+/// A loop whose condition a worker checks, with both time limits.
 const PARTS: &str = "lp loop loop_count: 5, logical_operator: and, break_conditions: [{variable_selector: [a, output], comparison_operator: end with, value: END}], \
     error_strategy: fail-branch, tidemill: {queue_timeout_ms: 1000, execution_timeout_ms: 1000}\nlp/a job\nk job\ns > lp\nlp:fail-branch > k\nlps > a";
 
@@ -98,24 +98,24 @@ fn parts() -> Play {
 }
 
 #[test]
-fn a_part_of_a_container_that_no_worker_takes_fails_the_container() {
+fn a_phase_that_no_worker_takes_fails_the_container() {
     let mut play = parts();
     play.skim().after(SECOND).fire().tells(&["lp broken 5 error []", &format!("lp exception: {NO_WORKER}")]);
     assert_eq!((play.waiting(), play.run.containers.len()), (vec!["k".to_string()], 0));
 }
 
 #[test]
-fn a_part_of_a_container_that_hangs_fails_the_container() {
+fn a_phase_that_hangs_fails_the_container() {
     let mut play = parts();
     play.started("lp", 1).skim().after(3 * SECOND).fire();
     play.tells(&["lp broken 5 error []", &format!("lp exception: {TOO_LONG}")]);
 }
 
 #[test]
-fn the_time_of_one_part_says_nothing_of_the_next() {
+fn each_phase_has_its_own_time_limits() {
     let mut play = parts();
     play.started("lp", 1).after(SECOND / 2).works("lp");
-    assert_eq!(play.timers.len(), 1, "of the part that has ended no timer is left: {:?}", play.timers);
+    assert_eq!(play.timers.len(), 1, "no timer of the ended phase is left: {:?}", play.timers);
     play.after(2 * SECOND).brings("lp#1/a", &[("output", json!("x".repeat(100)))]).skim();
     play.after(SECOND * 9 / 10).fire().tells(&[]);
     assert_eq!(play.waiting(), ["lp"]);

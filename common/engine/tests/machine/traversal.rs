@@ -1,9 +1,9 @@
-//! Which nodes run, and when.
+//! The order in which nodes run and are skipped.
 
 use super::play::Play;
 
 #[test]
-fn a_line_runs_node_after_node() {
+fn a_chain_runs_node_after_node() {
     let mut play = Play::of("start s\njob a\njob b\nend e b.output\ns > a > b > e");
     play.start().tells(&["begin", "s starts", "s ok"]);
     assert_eq!(play.waiting(), ["a"]);
@@ -20,7 +20,7 @@ fn a_line_runs_node_after_node() {
 }
 
 #[test]
-fn a_graph_of_two_ends_within_its_first_step() {
+fn a_graph_of_two_nodes_ends_within_its_first_step() {
     let mut play = Play::given("hi", "start s\nend e s.x\ns > e");
     play.start().tells(&[
         "begin",
@@ -34,7 +34,7 @@ fn a_graph_of_two_ends_within_its_first_step() {
 }
 
 #[test]
-fn the_side_that_is_not_selected_is_skipped_first() {
+fn the_edge_that_is_not_selected_is_skipped_first() {
     let graph = "start s\nif g s.x\njob a\njob b\njob c\nend e\n\
                  s > g\ng:true > a > e\ng:false > b > c > e";
     let mut play = Play::given("yes", graph);
@@ -48,7 +48,7 @@ fn the_side_that_is_not_selected_is_skipped_first() {
 }
 
 #[test]
-fn a_skip_goes_depth_first_in_file_order_and_stops_at_joins_that_wait() {
+fn skips_go_depth_first_in_file_order_and_stop_at_joins_that_wait() {
     let mut play = Play::given(
         "yes",
         "start s\nif g s.x\njob k\njob a\njob b\njob c\njob d\njob join\n\
@@ -73,7 +73,7 @@ fn a_skip_goes_depth_first_in_file_order_and_stops_at_joins_that_wait() {
 }
 
 #[test]
-fn a_join_waits_for_all_and_runs_when_a_skip_comes_last() {
+fn a_join_waits_for_all_edges_and_runs_when_the_last_is_a_skip() {
     let mut play = Play::of("start s\njob a\njob b\njob join\ns > a > join\ns > b > join");
     play.start().done("a", "1");
     assert_eq!(play.waiting(), ["b"]);
@@ -88,7 +88,7 @@ fn a_join_waits_for_all_and_runs_when_a_skip_comes_last() {
 }
 
 #[test]
-fn a_branch_that_leads_nowhere_ends_well() {
+fn a_branch_that_leads_nowhere_succeeds() {
     let mut play = Play::given("no", "start s\nif g s.x\njob a\ns > g\ng:true > a");
     play.start().tells(&["begin", "s starts", "s ok", "g starts", "skip g>a", "g ok", "succeeded []"]);
 }
@@ -109,7 +109,7 @@ fn all_edges_of_the_selected_handle_are_taken() {
 }
 
 #[test]
-fn outputs_of_several_ends_are_merged_and_answers_follow_one_another() {
+fn outputs_of_several_end_nodes_are_merged_and_answers_are_joined() {
     let mut play = Play::of(
         "start s\njob a\njob b\nanswer y A {{#a.output#}}\nanswer z B {{#b.output#}}\ns > a > y\ns > b > z",
     );
@@ -121,8 +121,8 @@ fn outputs_of_several_ends_are_merged_and_answers_follow_one_another() {
     );
     play.start().done("a", "1").done("b", "2");
     let last = play.events.last().cloned().unwrap();
-    let told = super::tell::words(&play.run.graph, &last);
-    assert_eq!(told, "succeeded [a.output=\"1\" b.output=\"2\"]");
+    let words = super::tell::words(&play.run.graph, &last);
+    assert_eq!(words, "succeeded [a.output=\"1\" b.output=\"2\"]");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! A worker: it reads its job, opens what lies apart, evaluates the node, and stores apart what is large. Models say
-//! their node's name.
+//! A worker: it reads its job, loads blobs, evaluates the node, and stores large values as blobs. A model replies with
+//! the name of its node.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use tidemill_workflow::nodes::evaluate::{EvaluationLimits, UndefinedNames};
 use tidemill_workflow::nodes::iteration::item;
 use tidemill_workflow::nodes::{NodeKind, NodeResult, evaluate, evaluate_phase};
 
-/// The values of a job, opened.
+/// The values of a job, with blobs loaded.
 struct Given(Vec<(String, String, Segment)>);
 
 impl Variables for Given {
@@ -32,17 +32,17 @@ impl Variables for Given {
     }
 }
 
-/// Which attempts fail: a node's place and the attempt.
+/// Says whether an attempt fails, from the node's place and the attempt.
 pub(super) type Fails = fn(&str, u32) -> bool;
 
 impl Play {
-    /// A worker does the job of a node.
+    /// Does the job of a node.
     pub(super) fn works(&mut self, place: &str) -> &mut Self {
         let fact = self.work(&self.job_of(place), |_, _| false);
         self.finish(place, fact)
     }
 
-    /// Everything is done as it comes, until the run is over or waits for somebody.
+    /// Does all jobs and fires timers, until the run has ended or is paused.
     pub(super) fn goes_on(&mut self, fails: Fails) -> &mut Self {
         for _ in 0..2_000 {
             if self.run.status.is_over() || self.run.status == RunStatus::Paused {
@@ -57,10 +57,10 @@ impl Play {
                 self.wait_for_a_timer();
             }
         }
-        panic!("the run has no end: {:?} {:?}", self.run.status, self.waiting());
+        panic!("the run does not end: {:?} {:?}", self.run.status, self.waiting());
     }
 
-    /// Does so many jobs, then somebody wants a pause; false when the run was over before.
+    /// Does this number of jobs, then pauses the run. Returns false when the run had ended before.
     pub(super) fn pauses_after(&mut self, jobs: usize, fails: Fails) -> bool {
         self.does(jobs, fails);
         let is_under_way = !self.run.status.is_over();
@@ -68,7 +68,7 @@ impl Play {
         is_under_way
     }
 
-    /// Does so many jobs, as far as there are any.
+    /// Does this number of jobs, or fewer if there are no more.
     pub(super) fn does(&mut self, jobs: usize, fails: Fails) {
         for _ in 0..jobs {
             while self.go_on > 0 {
@@ -85,11 +85,11 @@ impl Play {
             matches!(timer_from_member(&self.run, member), TimerRead::Timer(Timer::RunDeadline))
         };
         let due = self.timers.iter().filter(|(member, _)| !is_deadline(member)).map(|(_, due)| *due).min();
-        self.now = self.now.max(due.expect("a run that runs has a job or waits for a moment"));
+        self.now = self.now.max(due.expect("a running run has a job or a timer"));
         self.fire();
     }
 
-    /// What a worker brings for a job.
+    /// The fact with the result of a job.
     pub(super) fn work(&mut self, order: &JobOrder, fails: Fails) -> Fact {
         let place = tell::place(&self.run.graph, &order.frame, order.node);
         if order.phase.is_none() && fails(&place, order.attempt) {
@@ -117,10 +117,10 @@ impl Play {
             fuel: None,
             output_bytes: None,
         };
-        evaluate(node, &given, &limits).expect("nothing is too much for a worker")
+        evaluate(node, &given, &limits).expect("a worker has no limits")
     }
 
-    /// A job brings these outputs.
+    /// The job of a node succeeds with these outputs.
     pub(super) fn brings(&mut self, place: &str, outputs: &[(&str, Json)]) -> &mut Self {
         let outputs =
             outputs.iter().map(|(name, value)| ((*name).to_string(), Segment::infer(value.clone())));
@@ -131,7 +131,7 @@ impl Play {
         self.finish(place, fact)
     }
 
-    /// A job brings this record.
+    /// The job of a node ends with this record.
     pub(super) fn brings_record(&mut self, place: &str, record: Record) -> &mut Self {
         let fact = self.fact(&self.job_of(place), 1, &self.ended(record, Vec::new()));
         self.finish(place, fact)
@@ -176,7 +176,7 @@ impl Play {
         Stored::Blob(blob)
     }
 
-    /// A value at rest, opened.
+    /// Loads a stored value.
     pub(super) fn opened(&self, stored: &Stored) -> Segment {
         let load = |blob: &BlobRef| -> Json {
             let text =
