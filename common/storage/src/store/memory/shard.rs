@@ -9,7 +9,7 @@ use crate::store::{Dead, KeySpent, RawFact, StoreError, unreadable_events};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId};
 use tidemill_base::limits;
-use tidemill_engine::run::RunStatus;
+use tidemill_engine::state::run::RunStatus;
 use tidemill_wire::entry::EventEntry;
 use tidemill_wire::event;
 use tidemill_wire::objects::{HISTORY_PART, OBJECTS_FIELD, ObjectsAtRest, list_of_part, parts};
