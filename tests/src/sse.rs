@@ -25,15 +25,14 @@ pub struct Message {
 }
 
 impl Message {
-    /// Adds a line. A message without lines is none, so an empty line changes nothing.
-    fn add(&mut self, line: Line<'_>) {
-        let (slot, value) = match line {
-            Line::Empty => return,
-            Line::Comment(value) => (&mut self.comment, value),
-            Line::Field("id", value) => (&mut self.id, value),
-            Line::Field("event", value) => (&mut self.event, value),
-            Line::Field("data", value) => (&mut self.data, value),
-            Line::Field(other, _) => panic!("a stream has no field {other:?}"),
+    /// Adds a field; a comment has no name.
+    fn add(&mut self, name: &str, value: &str) {
+        let slot = match name {
+            "id" => &mut self.id,
+            "event" => &mut self.event,
+            "data" => &mut self.data,
+            "" => &mut self.comment,
+            other => panic!("a stream has no field {other:?}"),
         };
         match slot {
             Some(before) => *before = format!("{before}\n{value}"),
@@ -78,10 +77,11 @@ impl Messages {
 
     fn take(&mut self, mut bytes: &[u8]) {
         while let Some(line) = self.lines.next(&mut bytes).expect("a stream of the scheduler can be read") {
-            if line == Line::Empty {
-                self.ready.push_back(std::mem::take(&mut self.begun));
+            match line {
+                Line::Empty => self.ready.push_back(std::mem::take(&mut self.begun)),
+                Line::Comment(value) => self.begun.add("", value),
+                Line::Field(name, value) => self.begun.add(name, value),
             }
-            self.begun.add(line);
         }
     }
 }
@@ -92,11 +92,11 @@ mod tests {
 
     #[test]
     fn fields_are_read_with_and_without_a_space() {
-        let (mut lines, mut message) = (Lines::new(VALUE_BYTES_MAX), Message::default());
-        let mut text: &[u8] = b"id: 1-0\nevent:x\ndata: {\"a\": 1}\n: ping\n\n";
-        while let Some(line) = lines.next(&mut text).unwrap() {
-            message.add(line);
-        }
+        let bytes = Box::pin(futures_util::stream::empty());
+        let (lines, ready) = (Lines::new(VALUE_BYTES_MAX), VecDeque::new());
+        let mut messages = Messages { bytes, lines, begun: Message::default(), ready };
+        messages.take(b"id: 1-0\nevent:x\ndata: {\"a\": 1}\n: ping\n\n");
+        let message = messages.ready.pop_front().unwrap();
         assert_eq!(message.id.as_deref(), Some("1-0"));
         assert_eq!(message.event.as_deref(), Some("x"));
         assert_eq!(message.data.as_deref(), Some("{\"a\": 1}"));

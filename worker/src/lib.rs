@@ -13,6 +13,7 @@
 pub mod app;
 pub mod attempt;
 pub mod calls;
+mod catalog;
 #[cfg(test)]
 mod fake;
 mod health;
