@@ -7,6 +7,7 @@ mod called;
 mod canary;
 mod chats;
 mod children;
+mod circles;
 mod connections;
 mod containers;
 mod control;

@@ -10,8 +10,8 @@ mod tests;
 
 use serde_json::{Value as Json, json};
 
-use super::evaluate::UndefinedNames;
 use tidemill_base::failure::NodeFailure;
+use tidemill_base::value::jinja::UndefinedNames;
 use tidemill_base::value::{JsonMap, Segment, Variables};
 
 use expression::{Condition, Payload};
