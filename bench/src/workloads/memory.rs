@@ -7,7 +7,7 @@ use redis::AsyncCommands;
 use tidemill_common::ids::ShardId;
 
 use super::Workload;
-use super::workflow::{self, Place};
+use super::workflow::{self, Executor};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::fleet::Plan;
@@ -34,7 +34,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 async fn measure(lab: &Lab) -> Result<(), Error> {
     let server = lab.server().await?;
     let plan = Plan::of(&server, 1, 1);
-    let mut engine = lab.engine(&server, &plan, workflow::job(SHAPE, Place::Worker)).await?;
+    let mut engine = lab.engine(&server, &plan, workflow::job(SHAPE, Executor::Worker)).await?;
     let load = Load::at_once(if lab.is_quick { 200 } else { 1000 }).warmed_by(200);
     tell_processes(lab, &engine, "idle", "without any work so far")?;
     engine.warm_up(&load).await?;

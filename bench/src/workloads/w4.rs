@@ -3,7 +3,7 @@
 
 use futures_util::FutureExt as _;
 
-use super::workflow::{self, Place};
+use super::workflow::{self, Executor};
 use super::{Unit, Workload};
 use crate::error::Error;
 use crate::fleet::Plan;
@@ -64,7 +64,7 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
     let in_short = usize::from(lab.is_quick);
     let (floor_server, server) = (lab.server().await?, lab.server().await?);
     let mut floor = Floor::start(&floor_server, &lab.programs.own).await?;
-    let job = |chain: &Chain| workflow::job(Shape::Chain(chain.steps), Place::Worker);
+    let job = |chain: &Chain| workflow::job(Shape::Chain(chain.steps), Executor::Worker);
     let mut engine = lab.engine(&server, &Plan::of(&server, 1, 1), job(&CHAINS[0])).await?;
     let mut figures: [[Figures; 2]; CHAINS.len()] = Default::default();
     for round in 0..ROUNDS[in_short] {

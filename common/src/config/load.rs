@@ -62,9 +62,9 @@ impl Config {
         check_keys(&table, &known, &file)?;
         // Keys that were not set by the file, and their source.
         let mut origins = HashMap::new();
-        for given in environment::settings(&sources.environment, &known)? {
-            set(&mut table, &known, &given.key, &given.text, given.variable)?;
-            origins.insert(given.key, given.variable);
+        for setting in environment::settings(&sources.environment, &known)? {
+            set(&mut table, &known, &setting.key, &setting.text, setting.variable)?;
+            origins.insert(setting.key, setting.variable);
         }
         for (key, text) in &sources.flags {
             set(&mut table, &known, key, text, "a flag")?;
@@ -112,7 +112,7 @@ impl Config {
                 return wrong(key, "at least 64 MiB".into());
             }
         }
-        self.check_doors(&origin)?;
+        self.check_listeners(&origin)?;
         if self.worker.permits == 0 {
             return wrong("worker.permits", "at least 1".into());
         }

@@ -70,7 +70,7 @@ pub(super) async fn run(
         }
     };
     if let Some(why) = cut {
-        metrics::cut(seat.door(), why);
+        metrics::cut(seat.settings(), why);
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) async fn run(
 /// phases end long before; an earlier one is applied at once.
 fn poll_time(seat: &Seat, mut alarm: Pin<&mut Sleep>, context: &mut Context<'_>) -> Poll<Cut> {
     loop {
-        let Some((at, cut)) = seat.phase().deadline(&seat.door().limits) else { return Poll::Pending };
+        let Some((at, cut)) = seat.phase().deadline(&seat.settings().limits) else { return Poll::Pending };
         if alarm.deadline() > at {
             alarm.as_mut().reset(at);
         }
@@ -100,17 +100,17 @@ async fn answer(
     let tells = Tells(seat.clone());
     let is_refused = seat.for_probes && !PROBES.contains(&request.uri().path());
     let mut response = if is_refused {
-        full(seat.door().setting)
+        full(seat.settings().setting)
     } else {
         let seat = seat.clone();
-        let mut request = request.map(|body| Body::new(Asked { body, seat, is_awaited: false }));
+        let mut request = request.map(|body| Body::new(RequestBody { body, seat, is_awaited: false }));
         request.extensions_mut().insert(peer);
         router.call(request).await?
     };
     if seat.for_probes {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    Ok(response.map(|body| Body::new(Given { body, _tells: tells })))
+    Ok(response.map(|body| Body::new(AnswerBody { body, _tells: tells })))
 }
 
 /// The answer to a connection above the limit.
@@ -131,12 +131,12 @@ impl Drop for Tells {
 }
 
 /// The body of an answer; the HTTP library drops it after the last frame.
-struct Given {
+struct AnswerBody {
     body: Body,
     _tells: Tells,
 }
 
-impl HttpBody for Given {
+impl HttpBody for AnswerBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -155,13 +155,13 @@ impl HttpBody for Given {
 }
 
 /// The body of a request; reports to the seat when the handler waits for it.
-struct Asked {
+struct RequestBody {
     body: Incoming,
     seat: Arc<Seat>,
     is_awaited: bool,
 }
 
-impl Asked {
+impl RequestBody {
     fn awaited(&mut self, is_awaited: bool) {
         if self.is_awaited != is_awaited {
             self.is_awaited = is_awaited;
@@ -170,7 +170,7 @@ impl Asked {
     }
 }
 
-impl HttpBody for Asked {
+impl HttpBody for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -190,7 +190,7 @@ impl HttpBody for Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for RequestBody {
     fn drop(&mut self) {
         self.awaited(false);
     }

@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 pub use self::metrics::describe;
-use self::seats::{Room, Seats};
+use self::seats::{Admission, Seats};
 use tidemill_base::limits::LISTEN_BACKLOG;
 
 /// Connections served above the limit when no other is idle, only for `/livez`, `/readyz` and `/metrics`: a
@@ -51,7 +51,7 @@ pub struct Limits {
 
 /// A listener, as logs, metrics and errors name it.
 #[derive(Debug, Clone, Copy)]
-pub struct Door {
+pub struct ListenerSettings {
     /// The label.
     pub name: &'static str,
     /// The setting with the limit of connections.
@@ -88,8 +88,13 @@ fn listen_at(address: SocketAddr) -> std::io::Result<TcpListener> {
 
 /// Serves until `stop` is ready, then accepts no more connections, and returns when all requests in progress
 /// are answered.
-pub async fn serve(door: Door, listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
-    let seats = Arc::new(Seats::new(door));
+pub async fn serve(
+    settings: ListenerSettings,
+    listener: TcpListener,
+    router: Router,
+    stop: impl Future<Output = ()>,
+) {
+    let seats = Arc::new(Seats::new(settings));
     let (stopping, stopped) = watch::channel(false);
     let mut stop = pin!(stop);
     let mut says = Says::default();
@@ -98,8 +103,8 @@ pub async fn serve(door: Door, listener: TcpListener, router: Router, stop: impl
             () = &mut stop => break,
             accepted = next(&listener, &seats, &mut says) => accepted,
         };
-        let Some((stream, peer, room)) = accepted else { continue };
-        let seat = Arc::new(seats.take(room == Room::Probes, Instant::now()));
+        let Some((stream, peer, admission)) = accepted else { continue };
+        let seat = Arc::new(seats.take(admission == Admission::Probes, Instant::now()));
         tokio::spawn(connection::run(stream, Peer(peer), seat, router.clone(), stopped.clone()));
     }
     drop(listener);
@@ -112,7 +117,7 @@ async fn next(
     listener: &TcpListener,
     seats: &Seats,
     says: &mut Says,
-) -> Option<(TcpStream, SocketAddr, Room)> {
+) -> Option<(TcpStream, SocketAddr, Admission)> {
     let (stream, peer) = match listener.accept().await {
         Ok(accepted) => accepted,
         Err(error) => {
@@ -120,27 +125,27 @@ async fn next(
             return None;
         }
     };
-    let room = make_room(seats, says).await;
-    if room == Room::None {
+    let admission = make_room(seats, says).await;
+    if admission == Admission::None {
         seats.refuse();
         return None;
     }
     // Sends events at once. Otherwise an event waits until the client acknowledges the previous one, which
     // clients delay by up to 40 ms. If setting it fails, events only come late.
     let _ = stream.set_nodelay(true);
-    Some((stream, peer, room))
+    Some((stream, peer, admission))
 }
 
 /// Closes idle connections until there is room for one more, or none is idle.
-async fn make_room(seats: &Seats, says: &mut Says) -> Room {
+async fn make_room(seats: &Seats, says: &mut Says) -> Admission {
     loop {
-        let room = seats.room();
-        if room == Room::Free {
-            return room;
+        let admission = seats.admission();
+        if admission == Admission::Free {
+            return admission;
         }
-        says.full(seats.door());
+        says.full(seats.settings());
         if !seats.close_longest_idle() {
-            return room;
+            return admission;
         }
         // A connection that has begun a request in the meantime stays; the next round closes another one.
         let _ = timeout(CLOSE_WITHIN, seats.one_left()).await;
@@ -155,7 +160,7 @@ async fn refused(error: &Error, seats: &Seats, says: &mut Says) {
         return;
     }
     // Usually the process is out of file descriptors.
-    says.refused(seats.door(), error);
+    says.refused(seats.settings(), error);
     if seats.close_longest_idle() {
         let _ = timeout(CLOSE_WITHIN, seats.one_left()).await;
     } else {
@@ -171,20 +176,20 @@ struct Says {
 }
 
 impl Says {
-    fn full(&mut self, door: &Door) {
+    fn full(&mut self, settings: &ListenerSettings) {
         if is_due(&mut self.full) {
             tracing::warn!(
-                listener = door.name,
-                connections_max = door.limits.connections_max,
-                setting = door.setting,
+                listener = settings.name,
+                connections_max = settings.limits.connections_max,
+                setting = settings.setting,
                 "at the limit of connections; those that are idle longest are closed for new ones"
             );
         }
     }
-    fn refused(&mut self, door: &Door, error: &Error) {
+    fn refused(&mut self, settings: &ListenerSettings, error: &Error) {
         if is_due(&mut self.refused) {
             tracing::error!(
-                listener = door.name,
+                listener = settings.name,
                 %error,
                 "cannot take a connection; raise the limit of open files (ulimit -n, LimitNOFILE)"
             );

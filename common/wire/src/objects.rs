@@ -20,8 +20,8 @@ use tidemill_engine::changes::Changes;
 use tidemill_engine::run::RunState;
 use tidemill_workflow::nodes::llm::Role;
 use tidemill_workflow::objects::{
-    Batch, Effects, Filter, HISTORY_HELD, Index, Kept, ListChange, Message, MessageChange, MessageList,
-    Target, TokenSum, Truncate, read_ranges, write_ranges,
+    Batch, Effects, Filter, HISTORY_HELD, Index, ListChange, Message, MessageChange, MessageList,
+    StoredMessage, Target, TokenSum, Truncate, read_ranges, write_ranges,
 };
 
 const WHAT: &str = "the messages and history of a run";
@@ -163,7 +163,7 @@ pub(super) fn load_index(run: &mut RunState, name: &str, text: &str) -> Result<(
 // ---- messages and indexes
 
 /// Writes a message of a list.
-pub fn message_text(kept: &Kept) -> String {
+pub fn message_text(kept: &StoredMessage) -> String {
     let mut map = kept.message.to_map();
     if !kept.by.is_empty() {
         map.insert("by".into(), (*kept.by).into());
@@ -175,10 +175,10 @@ pub fn message_text(kept: &Kept) -> String {
 ///
 /// # Errors
 /// The text is not a message.
-pub fn read_message(text: &str) -> Result<Kept, WireError> {
+pub fn read_message(text: &str) -> Result<StoredMessage, WireError> {
     let value: Json = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
     let message = Message::from_json(&value).ok_or_else(|| WireError::malformed(WHAT, "not a message"))?;
-    Ok(Kept { message, by: value.get("by").and_then(Json::as_str).unwrap_or_default().into() })
+    Ok(StoredMessage { message, by: value.get("by").and_then(Json::as_str).unwrap_or_default().into() })
 }
 
 /// Writes a list's index.

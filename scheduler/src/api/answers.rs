@@ -85,7 +85,7 @@ pub async fn answer(
         key: answer.key,
     };
     let answered = state.store.answer_pause(run, &pause.id, &given).await?;
-    crash::pass(crash::Place::AnswerKept);
+    crash::pass(crash::CrashPoint::AnswerKept);
     tracing::info!(%run, pause = pause.id, ?answered, "pause answered");
     match answered {
         Answered::Accepted | Answered::Repeated => Ok(()),

@@ -11,7 +11,7 @@ use tidemill_common::wire::event::{EventRecord, kind};
 use crate::reference::Expected;
 
 /// A run that has ended, with all its events.
-pub(super) struct Told<'a> {
+pub(super) struct EndedRun<'a> {
     /// The state as it is stored.
     pub(super) rest: &'a RunState,
     /// The fields of the run's hash.
@@ -37,7 +37,7 @@ pub(super) fn is_node_end(event: &EventRecord) -> bool {
     [kind::NODE_RUN_SUCCEEDED, kind::NODE_RUN_FAILED, kind::NODE_RUN_EXCEPTION].contains(&event.kind.as_str())
 }
 
-pub(super) fn each_execution_has_one_end(it: &Told<'_>) -> Option<String> {
+pub(super) fn each_execution_has_one_end(it: &EndedRun<'_>) -> Option<String> {
     let mut starts: BTreeMap<Where, u32> = BTreeMap::new();
     let mut ends: BTreeMap<Where, u32> = BTreeMap::new();
     for (at, event) in it.events.iter().enumerate() {
@@ -60,7 +60,7 @@ pub(super) fn each_execution_has_one_end(it: &Told<'_>) -> Option<String> {
     often.map(|(place, count)| format!("{place:?} started or ended {count} times"))
 }
 
-pub(super) fn downstream_follows_upstream(it: &Told<'_>) -> Option<String> {
+pub(super) fn downstream_follows_upstream(it: &EndedRun<'_>) -> Option<String> {
     let graph = &it.rest.graph;
     let mut ended: BTreeSet<Where> = BTreeSet::new();
     // Events of skipped edges have no frame.
@@ -103,7 +103,7 @@ fn starts_too_early(
     (!is_taken).then(|| format!("{id} in {frame:?} started although no edge to it was taken"))
 }
 
-pub(super) fn counters_are_the_events(it: &Told<'_>) -> Option<String> {
+pub(super) fn counters_are_the_events(it: &EndedRun<'_>) -> Option<String> {
     let count = |kinds: &[&str]| {
         it.events.iter().filter(|event| kinds.contains(&event.kind.as_str())).count().to_string()
     };
@@ -127,7 +127,7 @@ pub(super) fn counters_are_the_events(it: &Told<'_>) -> Option<String> {
         .then(|| format!("{counted} steps are counted, but the events show {steps}"))
 }
 
-pub(super) fn shown_text_is_whole(it: &Told<'_>) -> Option<String> {
+pub(super) fn shown_text_is_whole(it: &EndedRun<'_>) -> Option<String> {
     if !matches!(it.rest.status, RunStatus::Succeeded | RunStatus::PartialSucceeded) {
         return None;
     }

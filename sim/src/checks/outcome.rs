@@ -10,10 +10,10 @@ use serde_json::Value as Json;
 use tidemill_common::machine::run::{NodeStatus, RunStatus};
 use tidemill_common::wire::event::kind;
 
-use super::at_end::{Told, Where, is_node_end, place};
+use super::at_end::{EndedRun, Where, is_node_end, place};
 use crate::script::plain;
 
-pub(super) fn is_the_references(it: &Told<'_>) -> Option<String> {
+pub(super) fn is_the_references(it: &EndedRun<'_>) -> Option<String> {
     let (status, expected) = (it.rest.status, it.expected);
     if let Some(wrong) = nodes_differ(it) {
         return Some(wrong);
@@ -37,7 +37,7 @@ pub(super) fn is_the_references(it: &Told<'_>) -> Option<String> {
     (outputs != wanted).then(|| format!("its outputs are {outputs}, but should be {wanted}"))
 }
 
-fn nodes_differ(it: &Told<'_>) -> Option<String> {
+fn nodes_differ(it: &EndedRun<'_>) -> Option<String> {
     let mut attempts: BTreeMap<Where, u32> = BTreeMap::new();
     let mut ended: BTreeMap<Where, (NodeStatus, u32)> = BTreeMap::new();
     for event in it.events {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::json;
-use tidemill_common::crash::{PLACES, Place, Program, VARIABLE};
+use tidemill_common::crash::{CRASH_POINTS, CrashPoint, Program, VARIABLE};
 use tidemill_mock_llm::Running;
 use tidemill_tests::check::Transcript;
 use tidemill_tests::cluster::Cluster;
@@ -34,7 +34,7 @@ const WORKFLOW: &str = include_str!("workflows/every_place.yml");
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_ends_correctly_wherever_a_process_dies() {
     let only = std::env::var("PLACE").unwrap_or_default();
-    let wanted = PLACES.iter().filter(|(place, name, ..)| name.contains(&only) && !elsewhere(*place));
+    let wanted = CRASH_POINTS.iter().filter(|(place, name, ..)| name.contains(&only) && !elsewhere(*place));
     // A crash point that is never reached must not hide the others.
     let fired = stream::iter(wanted).map(async |(place, name, program, _)| {
         let fired = AssertUnwindSafe(fire(*place, name, *program)).catch_unwind().await;
@@ -80,7 +80,7 @@ pub(super) fn start(cluster: &Cluster, program: Program, address: &str, armed: O
     cluster.spawn(name, command)
 }
 
-async fn fire(place: Place, name: &str, program: Program) -> Result<(), String> {
+async fn fire(place: CrashPoint, name: &str, program: Program) -> Result<(), String> {
     let model = llm::rules(json!([
         {"match": {"equals": "refuse once"}, "reply": "well", "status": 400, "fail_times": 1},
         {"match": {}, "chunks": ["one ", "two ", "three"], "chunk_delay_ms": 400},
@@ -104,7 +104,7 @@ async fn fire(place: Place, name: &str, program: Program) -> Result<(), String> 
     };
     // Before a job can be taken over, another worker must hold it.
     let mut first =
-        (place == Place::JobTakenOver).then(|| start(&cluster, Program::Worker, "127.0.0.1:0", None));
+        (place == CrashPoint::JobTakenOver).then(|| start(&cluster, Program::Worker, "127.0.0.1:0", None));
     let address = if program == Program::Scheduler { scheduler_at.clone() } else { worker_at };
     let begin = || start(&cluster, program, &address, Some(name));
     let mut armed = Armed { cluster: &cluster, program, address: address.clone(), process: begin() };
@@ -155,29 +155,29 @@ async fn fire(place: Place, name: &str, program: Program) -> Result<(), String> 
 }
 
 /// Crash points that a process reaches only when it is stopped.
-fn at_a_stop(place: Place) -> bool {
-    matches!(place, Place::ReleaseBegun | Place::HandBackBegun | Place::FarewellBegun)
+fn at_a_stop(place: CrashPoint) -> bool {
+    matches!(place, CrashPoint::ReleaseBegun | CrashPoint::HandBackBegun | CrashPoint::FarewellBegun)
 }
 
 /// Crash points that only some runs reach: runs with files (files.rs), with journals (agents.rs), of chats
 /// (chats.rs).
-fn elsewhere(place: Place) -> bool {
+fn elsewhere(place: CrashPoint) -> bool {
     matches!(
         place,
-        Place::FilesNoted
-            | Place::FileKept
-            | Place::FilesRemoved
-            | Place::StepBegun
-            | Place::StepMade
-            | Place::StepKept
-            | Place::ConversationEntered
-            | Place::TurnMade
-            | Place::TurnKept
+        CrashPoint::FilesNoted
+            | CrashPoint::FileKept
+            | CrashPoint::FilesRemoved
+            | CrashPoint::StepBegun
+            | CrashPoint::StepMade
+            | CrashPoint::StepKept
+            | CrashPoint::ConversationEntered
+            | CrashPoint::TurnMade
+            | CrashPoint::TurnKept
     )
 }
 
-fn sweeps(place: Place) -> bool {
-    matches!(place, Place::SweepBegun | Place::SweepDone)
+fn sweeps(place: CrashPoint) -> bool {
+    matches!(place, CrashPoint::SweepBegun | CrashPoint::SweepDone)
 }
 
 async fn until_asked(model: &Running, name: &str) {

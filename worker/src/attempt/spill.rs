@@ -1,7 +1,7 @@
 //! Converts a node's result to a record: large values become blobs, secrets become references or masks, and a value
 //! over the hard limit fails the node.
 
-use tidemill_common::crash::{self, Place};
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::ids::{BlobId, ShardId};
 use tidemill_common::machine::records::Record;
@@ -96,7 +96,7 @@ pub(crate) async fn store(
     blobs: &[(BlobId, String)],
 ) -> Result<(), StoreError> {
     if !blobs.is_empty() {
-        crash::pass(Place::BlobsBegun);
+        crash::pass(CrashPoint::BlobsBegun);
     }
     for (id, text) in blobs {
         let mut backoff = Backoff::default();
@@ -106,7 +106,7 @@ pub(crate) async fn store(
             }
             backoff.wait().await;
         }
-        crash::pass(Place::BlobsDone);
+        crash::pass(CrashPoint::BlobsDone);
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use serde_json::{Value as Json, json};
 
 use super::change::ListChange;
-use super::{Kept, Message, ObjectError, ObjectLimits, select};
+use super::{Message, ObjectError, ObjectLimits, StoredMessage, select};
 use crate::usage::Usage;
 use tidemill_base::ids::ExecutionId;
 
@@ -17,7 +17,7 @@ const APPLIED_HELD: usize = 16;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MessageList {
     /// All messages, in the order in which they were added.
-    pub messages: Vec<Kept>,
+    pub messages: Vec<StoredMessage>,
     pub index: Index,
 }
 
@@ -157,7 +157,8 @@ impl MessageList {
     pub fn beginning(messages: Vec<Message>) -> Self {
         let mut list = Self::default();
         list.index.bytes = messages.iter().map(Message::size).sum();
-        list.messages = messages.into_iter().map(|message| Kept { message, by: "".into() }).collect();
+        list.messages =
+            messages.into_iter().map(|message| StoredMessage { message, by: "".into() }).collect();
         list.index.count = list.end();
         list.index.visible = (0..list.end()).collect();
         list
@@ -169,7 +170,7 @@ impl MessageList {
     }
 
     /// Iterates over the visible messages in their order, each with its index.
-    pub fn visible(&self) -> impl Iterator<Item = (u32, &Kept)> {
+    pub fn visible(&self) -> impl Iterator<Item = (u32, &StoredMessage)> {
         self.index.visible.iter().filter_map(|idx| Some((*idx, self.messages.get(*idx as usize)?)))
     }
 
@@ -241,7 +242,8 @@ impl MessageList {
         };
         self.check(name, added, &next, limits)?;
         self.index.bytes += added.iter().map(Message::size).sum::<usize>();
-        self.messages.extend(added.iter().map(|message| Kept { message: message.clone(), by: by.0.into() }));
+        self.messages
+            .extend(added.iter().map(|message| StoredMessage { message: message.clone(), by: by.0.into() }));
         match next {
             Next::SameBatch => self.index.visible.extend(first..self.end()),
             Next::NewBatch(visible) => self.index.open_batch(change.name(), Some(*by.1), boundary, visible),

@@ -30,7 +30,7 @@ pub use error::ObjectError;
 pub use history::{View, history_status, view};
 pub use limits::{ObjectLimits, TOKENS_WARNING_PERCENT};
 pub use list::{Batch, Index, MarkMap, MessageList, Outcome, Stats, TokenSum};
-pub use message::{Kept, Message, Role};
+pub use message::{Message, Role, StoredMessage};
 pub use ranges::{read_ranges, write_ranges};
 pub use runtime::{PARTS, merge};
 pub use safety::sendable;

@@ -14,8 +14,8 @@ fn tell_pause(server: &Server, run: RunId) {
     let store = &server.store;
     let about = |id: &str, node: &str| json!({"id": id, "node_id": node});
     let form: Json = serde_json::from_str(FORM).unwrap();
-    store.tell(run, "1-0", 1, &[("graph_run_started", json!({}))]);
-    store.tell(
+    store.add_events(run, "1-0", 1, &[("graph_run_started", json!({}))]);
+    store.add_events(
         run,
         "1-1",
         2,
@@ -23,7 +23,7 @@ fn tell_pause(server: &Server, run: RunId) {
     );
     let mut asks = about("e2", "end");
     asks["pause"] = form.clone();
-    store.tell(
+    store.add_events(
         run,
         "1-2",
         4,
@@ -33,7 +33,7 @@ fn tell_pause(server: &Server, run: RunId) {
     store.set(run, &[("status", "paused"), ("started_at", "1700000000000000")]);
     let reason =
         json!({"TYPE": "hitl_required", "session_id": "p", "node_id": "end", "node_title": "Finish"});
-    store.tell(
+    store.add_events(
         run,
         "1-3",
         6,
@@ -46,7 +46,7 @@ fn tell_rest(server: &Server, run: RunId) {
         "action_text": "Yes", "submitted_data": {"note": "ok"}});
     let store = &server.store;
     store.set(run, &[("status", "running")]);
-    store.tell(
+    store.add_events(
         run,
         "2-0",
         7,
@@ -56,7 +56,7 @@ fn tell_rest(server: &Server, run: RunId) {
         ],
     );
     store.set(run, &[("status", "succeeded")]);
-    store.tell(run, "2-1", 9, &[("graph_run_succeeded", json!({"outputs": {}}))]);
+    store.add_events(run, "2-1", 9, &[("graph_run_succeeded", json!({"outputs": {}}))]);
 }
 
 async fn submitted(server: &Server) -> RunId {

@@ -5,14 +5,14 @@
 //! every few seconds, whichever comes first. The script that stores the turn removes the mark: so the turn is stored
 //! once, and no crash loses it.
 
-mod said;
+mod output;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::config::Config;
-use tidemill_common::crash::{self, Place};
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::graph::GraphHash;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::run::RunStatus;
@@ -20,7 +20,7 @@ use tidemill_common::store::{ConversationRef, Runs, Settling, StoreError};
 use tidemill_common::wire::conversation::conversation_copies;
 use tokio::sync::watch::Receiver;
 
-use crate::background::turns::said::Said;
+use crate::background::turns::output::ShownOutput;
 use crate::runs::record::RunRecord;
 use crate::runs::render::Renderer;
 use crate::shards::lease::Lease;
@@ -45,13 +45,13 @@ pub enum SettleError {
 
 /// Settles turns.
 #[derive(Clone)]
-pub struct Turns {
+pub struct TurnSettler {
     store: Arc<dyn Runs>,
     workflows: Arc<Workflows>,
     config: Arc<Config>,
 }
 
-impl Turns {
+impl TurnSettler {
     /// Creates it, with the workflow versions of the process.
     pub fn new(store: Arc<dyn Runs>, workflows: Arc<Workflows>, config: Arc<Config>) -> Self {
         Self { store, workflows, config }
@@ -115,9 +115,9 @@ impl Turns {
         };
         let render = Renderer::new(self.store.clone(), shard, workflow.graph.clone(), &self.config.compat);
         let turn = turn(&*self.store, &render, record).await?.to_string();
-        crash::pass(Place::TurnMade);
+        crash::pass(CrashPoint::TurnMade);
         let is_kept = self.store.settle_turn(&Settling { conversation, run, turn }).await?;
-        crash::pass(Place::TurnKept);
+        crash::pass(CrashPoint::TurnKept);
         tracing::debug!(%run, is_kept, "turn settled");
         Ok(())
     }
@@ -130,10 +130,10 @@ pub(crate) async fn turn(
     render: &Renderer,
     mut record: RunRecord,
 ) -> Result<Json, StoreError> {
-    let said = match record.status {
-        RunStatus::Scheduled | RunStatus::Running | RunStatus::Failed => Said::default(),
+    let output = match record.status {
+        RunStatus::Scheduled | RunStatus::Running | RunStatus::Failed => ShownOutput::default(),
         RunStatus::Paused | RunStatus::Succeeded | RunStatus::PartialSucceeded | RunStatus::Stopped => {
-            said::so_far(store, render, record.id).await?
+            output::so_far(store, render, record.id).await?
         }
     };
     let mut sys = std::mem::take(&mut record.sys);
@@ -142,7 +142,7 @@ pub(crate) async fn turn(
     let mut turn = json!({
         "id": record.id.to_string(),
         "query": sys.get("query").cloned().unwrap_or_else(|| "".into()),
-        "answer": said.text(),
+        "answer": output.text(),
         "inputs": record.inputs,
         "status": record.status.name(),
         "created_at": record.created_at.seconds(),
@@ -152,7 +152,7 @@ pub(crate) async fn turn(
     if let Some(files) = files {
         turn["files"] = files.clone().into();
     }
-    let resources = said.resources();
+    let resources = output.resources();
     if !resources.is_empty() {
         turn["resources"] = resources.into();
     }
@@ -177,7 +177,7 @@ pub(crate) fn sort(turns: &mut [Json]) {
 }
 
 /// Parses earlier turns and keeps the fields that a run gets.
-pub(crate) fn said_before(turns: &[String]) -> Vec<Json> {
+pub(crate) fn earlier_turns(turns: &[String]) -> Vec<Json> {
     let mut turns = in_order(turns);
     for turn in turns.iter_mut().filter_map(Json::as_object_mut) {
         turn.retain(|key, _| matches!(key.as_str(), "query" | "answer" | "files"));

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
-use tidemill_common::crash::{self, Place};
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::ids::{BlobId, ExecutionId, NodeId, RunId};
 use tidemill_common::limits::STEP_INLINE_BYTES_MAX;
 use tidemill_common::machine::events::StepEvent;
@@ -280,7 +280,7 @@ impl Steps {
             blobs.iter().map(|(id, text)| (id.clone(), text.len() as u64)).collect();
         // The report of an entry's start must come before its end.
         self.handle.core.reporter.of(self.of.shard).passed().await;
-        crash::pass(Place::StepMade);
+        crash::pass(CrashPoint::StepMade);
         let record = || self.jobs().record_step(&self.of, step, &result, (kind, &fact), &sizes);
         loop {
             if let Err(error) = spill::store(self.jobs(), self.of.shard, blobs).await {
@@ -291,7 +291,7 @@ impl Steps {
                 StepKept::Kept => {
                     self.tries().open.retain(|open| open != step);
                     metrics::STEPS.count();
-                    crash::pass(Place::StepKept);
+                    crash::pass(CrashPoint::StepKept);
                     return;
                 }
                 StepKept::BlobGone => {}
@@ -405,7 +405,7 @@ impl Steps {
 
     async fn ask(&self, step: &str, another: bool) -> StepBegin {
         let begun = self.until_answered(|| self.jobs().begin_step(&self.of, step, another)).await;
-        crash::pass(Place::StepBegun);
+        crash::pass(CrashPoint::StepBegun);
         begun
     }
 

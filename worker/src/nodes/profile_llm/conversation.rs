@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 use tidemill_common::nodes::llm::Role;
 use tidemill_common::nodes::llm::files::{self, DETAIL_DEFAULT};
-use tidemill_common::nodes::llm::message::{Message, Part, ToolCall};
+use tidemill_common::nodes::llm::message::{Message, MessagePart, ToolCall};
 use tidemill_common::nodes::llm::profile::Conversation;
 use tidemill_common::nodes::llm::record::{Secrets, tool_call};
 use tidemill_common::objects;
@@ -11,7 +11,7 @@ use tidemill_common::objects;
 /// Converts a message of the list for the model. Files no model accepts are left out.
 pub(super) fn sent(message: &objects::Message) -> Message {
     let file = |file: &Json| files::part(file.as_object().cloned()?, DETAIL_DEFAULT).ok();
-    let mut parts = vec![Part::Text(message.words())];
+    let mut parts = vec![MessagePart::Text(message.words())];
     parts.extend(message.files().iter().filter_map(file));
     let text = |value: &Json, key: &str| value.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
     let call = |call: &Json| {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::queue::Place;
+use super::queue::JobSource;
 use super::shard::Shard;
 use super::{Inner, MemoryStore, announce, calls, journal, look};
 use crate::store::{
@@ -40,9 +40,9 @@ impl JobReader for MemoryJobReader {
             let mut space = inner.lock();
             let mut taken = Vec::new();
             for (shard, queue) in streams {
-                let place = Place { shard: *shard, queue };
+                let source = JobSource { shard: *shard, queue };
                 let keys = space.shard(*shard).queues.entry(queue.clone()).or_default();
-                taken.extend(keys.read(&place, consumer, count, now));
+                taken.extend(keys.read(&source, consumer, count, now));
             }
             taken
         };
@@ -111,9 +111,9 @@ impl Jobs for MemoryStore {
 
     async fn held(&self, shard: ShardId, queue: &str, consumer: &str) -> Result<Vec<Delivered>, StoreError> {
         let name: Arc<str> = queue.into();
-        let place = Place { shard, queue: &name };
+        let source = JobSource { shard, queue: &name };
         let mut space = self.inner.lock();
-        Ok(space.shard(shard).queues.get(queue).map_or_else(Vec::new, |queue| queue.held(&place, consumer)))
+        Ok(space.shard(shard).queues.get(queue).map_or_else(Vec::new, |queue| queue.held(&source, consumer)))
     }
 
     async fn report(
@@ -176,10 +176,10 @@ impl Jobs for MemoryStore {
     ) -> Result<Vec<Delivered>, StoreError> {
         let now = self.inner.now();
         let name: Arc<str> = queue.into();
-        let place = Place { shard, queue: &name };
+        let source = JobSource { shard, queue: &name };
         let mut space = self.inner.lock();
         let queue = space.shard(shard).queues.get_mut(queue);
-        Ok(queue.map_or_else(Vec::new, |queue| queue.take_over(&place, consumer, idle, count, now)))
+        Ok(queue.map_or_else(Vec::new, |queue| queue.take_over(&source, consumer, idle, count, now)))
     }
 
     async fn hand_back(

@@ -69,12 +69,12 @@ struct Namespace {
     apps: BTreeMap<String, App>,
     keys: app_keys::AppKeys,
     budgets: BTreeMap<String, String>,
-    triggers: BTreeMap<String, triggers::Kept>,
+    triggers: BTreeMap<String, triggers::StoredTrigger>,
     reserved: BTreeMap<String, Reservation>,
     form_secret: Option<String>,
     seal_salt: Option<String>,
     limits: limit::Limits,
-    catalog: catalog::Shelf,
+    catalog: catalog::MemoryCatalog,
     knowledge: knowledge::Knowledge,
 }
 

@@ -13,7 +13,7 @@ use super::line::{Line, Replies, Request, entries};
 use super::replies::{text, unexpected};
 use crate::store::{Claim, FactReader, Memory, Owner, RawFact, Shards, StoreError};
 use tidemill_base::clock::Timestamp;
-use tidemill_base::crash::{self, Place};
+use tidemill_base::crash::{self, CrashPoint};
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_engine::run::RunStatus;
 use tidemill_wire::objects::{OBJECTS_FIELD, parts};
@@ -217,11 +217,11 @@ impl Shards for RedisStore {
         for id in &due {
             match id.parse() {
                 Ok(run) => {
-                    crash::pass(Place::SweepBegun);
+                    crash::pass(CrashPoint::SweepBegun);
                     if !self.sweep_run(run, epoch).await? {
                         break;
                     }
-                    crash::pass(Place::SweepDone);
+                    crash::pass(CrashPoint::SweepDone);
                     swept += 1;
                 }
                 Err(_) => tracing::warn!(%shard, id, "the index of ended runs holds an invalid run id"),

@@ -1,7 +1,7 @@
 //! The log of an agent: its rounds, shown to a reader of the run while they happen (Dify's agent logs).
 //!
-//! Events and metadata are part of every fact and state of the node, so [`Room`] bounds them. The output `json` has the
-//! whole log; it becomes a blob when it is large.
+//! Events and metadata are part of every fact and state of the node, so [`TextBudget`] bounds them. The output `json` has
+//! the whole log; it becomes a blob when it is large.
 
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
@@ -94,7 +94,7 @@ impl AgentLog {
 
     /// The line as an event; long values are cut.
     pub fn event(&self, execution: &ExecutionId, node: &str) -> JsonMap {
-        let mut room = Room::of_a_line();
+        let mut room = TextBudget::of_a_line();
         let error = self.error.as_deref().map(|error| room.text(error));
         let event = json!({
             "message_id": self.id,
@@ -116,7 +116,7 @@ impl AgentLog {
     }
 
     /// The line in the metadata, cut to the remaining room.
-    fn shown(&self, node: &str, all: &mut Room) -> Json {
+    fn shown(&self, node: &str, all: &mut TextBudget) -> Json {
         let mut room = all.part(AGENT_LOG_LINE_BYTES_MAX);
         let before = room.left;
         let error = self.error.as_deref().map(|error| room.text(error));
@@ -159,7 +159,7 @@ impl Logs {
 
     /// The lines for the metadata: long values are cut, and lines beyond the room are left out.
     pub fn shown(&self, node: &str) -> Vec<Json> {
-        let mut room = Room { left: AGENT_LOG_BYTES_MAX };
+        let mut room = TextBudget { left: AGENT_LOG_BYTES_MAX };
         let mut shown = Vec::with_capacity(self.0.len());
         for log in &self.0 {
             if room.left == 0 {
@@ -178,11 +178,11 @@ const VALUE_BYTES: usize = 8;
 
 /// The remaining bytes for shown texts.
 #[derive(Debug)]
-pub struct Room {
+pub struct TextBudget {
     left: usize,
 }
 
-impl Room {
+impl TextBudget {
     /// Room for one line of the log.
     pub fn of_a_line() -> Self {
         Self { left: AGENT_LOG_LINE_BYTES_MAX }

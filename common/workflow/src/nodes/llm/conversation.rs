@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::Role;
 use super::blocks::INVALID;
-use super::message::{FilePart, MediaKind, Message, Part, ToolCall};
+use super::message::{FilePart, MediaKind, Message, MessagePart, ToolCall};
 use super::prompt::Prompt;
 use crate::dsl::Problems;
 use crate::dsl::fields::Fields;
@@ -79,13 +79,13 @@ fn sent(message: &objects::Message) -> Message {
     let file = |file: &Json| {
         let map = file.as_object()?;
         let kind = MediaKind::from_name(map.get("type")?.as_str()?)?;
-        Some(Part::File(FilePart { kind, file: map.clone(), detail: "high".into() }))
+        Some(MessagePart::File(FilePart { kind, file: map.clone(), detail: "high".into() }))
     };
-    let mut parts: Vec<Part> = message.files().iter().filter_map(file).collect();
+    let mut parts: Vec<MessagePart> = message.files().iter().filter_map(file).collect();
     let words = message.words();
     let calls = message.tool_calls.as_ref().and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
     if !words.is_empty() || (parts.is_empty() && calls.is_empty()) {
-        parts.push(Part::Text(words));
+        parts.push(MessagePart::Text(words));
     }
     let call = |call: &Json| {
         let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);

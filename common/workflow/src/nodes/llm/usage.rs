@@ -39,8 +39,8 @@ pub struct Timing {
 
 /// The usage of one call. The total of tokens is always the sum of both counts, whatever the provider reports.
 pub fn bill(tokens: Tokens, pricing: Option<&Pricing>, timing: Timing) -> Usage {
-    let prompt = Part::of(tokens.prompt, pricing.map(|p| (p.input, p.unit)));
-    let completion = Part::of(tokens.completion, pricing.and_then(|p| Some((p.output?, p.unit))));
+    let prompt = CostPart::of(tokens.prompt, pricing.map(|p| (p.input, p.unit)));
+    let completion = CostPart::of(tokens.completion, pricing.and_then(|p| Some((p.output?, p.unit))));
     let total_tokens = tokens.prompt.saturating_add(tokens.completion);
     let total_price = prompt.amount.plus(completion.amount);
     let currency = pricing.map_or("USD", |p| &p.currency);
@@ -141,14 +141,14 @@ pub fn metadata(usage: &Usage) -> JsonMap {
 }
 
 /// The prompt's or the completion's part of a usage.
-struct Part {
+struct CostPart {
     tokens: u64,
     unit_price: Decimal,
     unit: Decimal,
     amount: Decimal,
 }
 
-impl Part {
+impl CostPart {
     fn of(tokens: u64, price: Option<(Decimal, Decimal)>) -> Self {
         let none = Decimal::UNPRICED;
         match price {

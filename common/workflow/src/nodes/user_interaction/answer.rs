@@ -24,7 +24,7 @@ pub const CANCELLED: &str = "User interaction cancelled";
 
 /// A question to the user, and the time it was open.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct OpenQuestion<'a> {
     /// The question's id.
     pub id: &'a str,
     pub request: &'a PauseRequest,
@@ -42,7 +42,7 @@ impl UserInteractionData {
     }
 
     /// The node's result for a valid answer.
-    pub fn answered(&self, asked: Asked<'_>, answer: &Json, effects: Effects) -> NodeResult {
+    pub fn answered(&self, asked: OpenQuestion<'_>, answer: &Json, effects: Effects) -> NodeResult {
         let input = self.input(answer);
         let results = results(&effects);
         let mut outputs = vec![
@@ -81,7 +81,7 @@ impl UserInteractionData {
     }
 
     /// The node's result when the run continues without an answer.
-    pub fn unanswered(&self, asked: Asked<'_>) -> NodeResult {
+    pub fn unanswered(&self, asked: OpenQuestion<'_>) -> NodeResult {
         let outputs = vec![
             ("interaction_id".to_string(), Segment::string(asked.id)),
             ("interaction_type".into(), Segment::string(self.interaction.name())),
