@@ -9,8 +9,8 @@ use super::run::NodeStatus;
 use super::{Step, drive, objects, settle, timeouts};
 use tidemill_base::ids::FramePath;
 use tidemill_workflow::graph::NodeIx;
+use tidemill_workflow::messages::{Effects, MessageError, Target};
 use tidemill_workflow::nodes::{NodeData, NodeKind};
-use tidemill_workflow::objects::{Effects, ObjectError, Target};
 
 /// The reason of the wait. It is stored and compared, so it must not change.
 const WAITS: &str = "a list of messages of the run that has called this one";
@@ -32,11 +32,11 @@ pub(super) fn ask(
     frame: &FramePath,
     node: NodeIx,
     effects: &Effects,
-) -> Result<(), ObjectError> {
+) -> Result<(), MessageError> {
     let is_simple = cx.run.graph.node(node).kind == NodeKind::ContextProcessor;
     let ([change], true, Some(caller)) = (&effects.messages[..], is_simple, cx.run.head.caller.as_deref())
     else {
-        return Err(ObjectError::ParentConversationNotFound);
+        return Err(MessageError::ParentConversationNotFound);
     };
     let (caller, change) = (caller.clone(), change.clone());
     let attempt = cx.run.node(frame, node).map_or(1, |state| state.attempt);

@@ -9,8 +9,8 @@ use super::run::json_size;
 use tidemill_base::ids::{BlobId, FramePath};
 use tidemill_base::value::{BlobRef, JsonMap, Segment, SegmentType, Stored};
 use tidemill_workflow::graph::NodeIx;
+use tidemill_workflow::messages::Effects;
 use tidemill_workflow::nodes::{NodeResult, PauseRequest, Usage, Wasted};
-use tidemill_workflow::objects::Effects;
 
 /// The result of an execution: everything that its end leaves.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -9,8 +9,8 @@ use tidemill_base::ids::{ExecutionId, FramePath, NodeId, RunId};
 use tidemill_base::limits;
 use tidemill_base::value::Stored;
 use tidemill_workflow::graph::{Graph, GraphHash, NodeIx};
+use tidemill_workflow::messages::{GivenMessages, MessageLimits, MessageState};
 use tidemill_workflow::nodes::evaluate::UndefinedNames;
-use tidemill_workflow::objects::{GivenMessages, ObjectLimits, Objects};
 
 use super::body::{OpenContainer, Spent, Sums};
 use super::breakpoint::Breakpoint;
@@ -116,7 +116,7 @@ pub struct RunOptions {
     /// Choices that few runs make; `None` for a run that makes none of them.
     pub choices: Option<Box<Choices>>,
     /// Limits of messages, `rt` and history; `None` for the defaults.
-    pub objects: Option<Box<ObjectLimits>>,
+    pub objects: Option<Box<MessageLimits>>,
     /// Lists of messages that the run begins with, by name; `None` once it has begun.
     pub messages: Option<Box<GivenMessages>>,
 }
@@ -127,7 +127,7 @@ impl RunOptions {
         self.choices.as_deref().map_or_else(|| Cow::Owned(Choices::default()), Cow::Borrowed)
     }
     /// Returns the limits of messages, `rt` and history.
-    pub fn object_limits(&self) -> ObjectLimits {
+    pub fn object_limits(&self) -> MessageLimits {
         self.objects.as_deref().copied().unwrap_or_default()
     }
 }
@@ -234,7 +234,7 @@ pub struct RunState {
     /// Commands in effect.
     pub control: Control,
     /// Messages, `rt` and history. `None` for nearly all runs.
-    pub objects: Option<Box<Objects>>,
+    pub objects: Option<Box<MessageState>>,
     /// Counters over all frames. Not stored, because they follow from the nodes.
     pub sums: Sums,
     /// A cache of execution ids. Not stored, because ids follow from the nodes.

@@ -101,7 +101,7 @@ impl ApiState {
 /// Creates the router with all routes.
 pub fn router(state: ApiState) -> Router {
     metrics::describe();
-    let own = Router::new()
+    let native = Router::new()
         .route("/apps", post(native::apps::register).get(native::apps::list))
         .route("/apps/{id}", get(native::apps::show))
         .route("/apps/{id}/keys", post(native::keys::add).get(native::keys::of_app))
@@ -170,7 +170,7 @@ pub fn router(state: ApiState) -> Router {
         _elsewhere => Router::new(),
     };
     router
-        .nest("/api/v1", own)
+        .nest("/api/v1", native)
         .nest("/v1", dify)
         .route(&hooks::path("{id}"), any(hooks::receive))
         .route("/livez", get(health::live))

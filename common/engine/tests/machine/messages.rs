@@ -8,7 +8,7 @@ use tidemill_base::ids::{FramePath, RunId};
 use tidemill_base::value::{Segment, Stored};
 use tidemill_engine::run::{Caller, NodeStatus, RunStatus};
 use tidemill_wire::fact::parse;
-use tidemill_workflow::objects::{MESSAGES, given_messages};
+use tidemill_workflow::messages::{MESSAGES, given_messages};
 
 fn conversation() -> Json {
     json!({"main": [

@@ -7,8 +7,8 @@ use tidemill_engine::budget::{self, Budget, SetBy};
 use tidemill_engine::choices::Choices;
 use tidemill_engine::compat::{ConversationWrites, NestedAnswers};
 use tidemill_engine::run::RunOptions;
+use tidemill_workflow::messages::{Message, MessageLimits, given_messages};
 use tidemill_workflow::nodes::evaluate::UndefinedNames;
-use tidemill_workflow::objects::{Message, ObjectLimits, given_messages};
 
 /// Writes the options that differ from their defaults.
 pub fn options_to_json(options: &RunOptions) -> JsonMap {
@@ -63,8 +63,8 @@ pub fn options_to_json(options: &RunOptions) -> JsonMap {
         map.insert("messages".into(), Json::Object(lists.collect()));
     }
     if let Some(limits) = &options.objects {
-        let (mut limits, mut default) = (**limits, ObjectLimits::default());
-        for key in ObjectLimits::KEYS {
+        let (mut limits, mut default) = (**limits, MessageLimits::default());
+        for key in MessageLimits::KEYS {
             if let (Some(limit), Some(default)) = (limits.of(key), default.of(key))
                 && limit != default
             {
@@ -104,14 +104,14 @@ fn read_choices(map: &JsonMap) -> Option<Box<Choices>> {
     (choices != Choices::default()).then(|| Box::new(choices))
 }
 
-fn read_limits(map: &JsonMap) -> Option<Box<ObjectLimits>> {
-    let mut limits = ObjectLimits::default();
-    for key in ObjectLimits::KEYS {
+fn read_limits(map: &JsonMap) -> Option<Box<MessageLimits>> {
+    let mut limits = MessageLimits::default();
+    for key in MessageLimits::KEYS {
         if let (Some(limit), Some(given)) = (limits.of(key), map.get(key).and_then(Json::as_u64)) {
             *limit = given;
         }
     }
-    (limits != ObjectLimits::default()).then(|| Box::new(limits))
+    (limits != MessageLimits::default()).then(|| Box::new(limits))
 }
 
 /// Reads options; absent or invalid ones get their defaults.

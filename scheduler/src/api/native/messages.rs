@@ -5,10 +5,10 @@ use axum::extract::{Path, State};
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::run::RunState;
-use tidemill_common::objects::{Index, View, view};
+use tidemill_common::messages::{Index, View, view};
 use tidemill_common::store::Page;
 use tidemill_common::value::JsonMap;
-use tidemill_common::wire::objects::{read_index, read_message};
+use tidemill_common::wire::messages::{read_index, read_message};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
@@ -123,7 +123,7 @@ fn shown(mut record: JsonMap, wanted: View, errors: bool) -> Option<Json> {
 /// The lists of a run, for its summary; `None` when it has none.
 pub(super) fn lists(run: &RunState) -> Option<Json> {
     let lists = &run.objects.as_ref()?.lists;
-    let one = |(name, list): (&String, &tidemill_common::objects::MessageList)| {
+    let one = |(name, list): (&String, &tidemill_common::messages::MessageList)| {
         (name.clone(), Json::Object(summary(name, &list.index)))
     };
     (!lists.is_empty()).then(|| Json::Object(lists.iter().map(one).collect()))

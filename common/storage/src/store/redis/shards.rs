@@ -16,7 +16,7 @@ use tidemill_base::clock::Timestamp;
 use tidemill_base::crash::{self, CrashPoint};
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_engine::run::RunStatus;
-use tidemill_wire::objects::{OBJECTS_FIELD, parts};
+use tidemill_wire::messages::{OBJECTS_FIELD, parts};
 use tidemill_wire::state::AtRest;
 
 /// The most blobs that one call of the sweep removes.
@@ -366,12 +366,12 @@ impl RedisStore {
         let (k, shard) = (&self.keys, run.shard());
         let mut head = redis::cmd("HMGET");
         head.arg(k.run(run)).arg("version").arg("status").arg(OBJECTS_FIELD);
-        let (version, status, objects): (Option<String>, Option<String>, Option<String>) =
+        let (version, status, messages): (Option<String>, Option<String>, Option<String>) =
             self.connector.ask("reading a run to remove", &head).await?;
         let hash = version.unwrap_or_default();
         let mut cursor = "0".to_string();
-        let objects = objects.unwrap_or_default();
-        let objects: Vec<String> = parts(&objects).map(|part| k.object(run, part)).collect();
+        let messages = messages.unwrap_or_default();
+        let messages: Vec<String> = parts(&messages).map(|part| k.object(run, part)).collect();
         let status = status.and_then(|s| RunStatus::from_name(&s)).unwrap_or(RunStatus::Succeeded);
         loop {
             let mut names = redis::cmd("HSCAN");
@@ -393,7 +393,7 @@ impl RedisStore {
             keys.extend(k.all_of(run));
             keys.extend([k.journal(run), k.ledger(run), k.calls(run)]);
             keys.extend([k.files(shard), k.files_left(shard)]);
-            keys.extend(if last { &objects[..] } else { &[] }.iter().cloned());
+            keys.extend(if last { &messages[..] } else { &[] }.iter().cloned());
             keys.extend(names.iter().map(|name| k.blob(shard, name)));
             let mut list =
                 Vec::from(args![epoch, run.to_string(), &hash, if last { "last" } else { "more" }]);

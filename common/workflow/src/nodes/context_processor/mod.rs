@@ -10,10 +10,10 @@ mod tests;
 use serde_json::{Value as Json, json};
 
 use super::NodeResult;
-use crate::nodes::llm::Role;
-use crate::objects::{
+use crate::messages::{
     Effects, Filter, ListChange, Message, MessageChange, Outcome, Target, Truncate, context_of,
 };
+use crate::nodes::llm::Role;
 use tidemill_base::failure::NodeFailure;
 use tidemill_base::limits::PROMPT_LEVELS_MAX;
 use tidemill_base::value::names::{NameError, NamedText, Names};

@@ -28,7 +28,7 @@ use crate::dsl::Problems;
 use tidemill_base::value::template::{Template, TemplatePiece, mention};
 use tidemill_base::value::{JsonMap, Selector};
 
-pub use crate::objects::Role;
+pub use crate::messages::Role;
 pub use tidemill_base::value::reasoning;
 
 /// Configuration of `llm`.

@@ -4,11 +4,11 @@ use serde_json::{Value as Json, json};
 
 use super::on_answer::{Effects, as_text};
 use super::{InteractionType, TIMEOUT_HANDLE, UserInteractionData};
+use crate::messages::{self, Message};
 use crate::nodes::llm::Role;
 use crate::nodes::pause::as_form::{APPROVE, REJECT};
 use crate::nodes::pause::input::is_approved;
 use crate::nodes::{NodeResult, PauseRequest};
-use crate::objects::{self, Message};
 use tidemill_base::value::{JsonMap, Segment};
 
 /// The detail with an answer set in the workflow; then the user is not asked.
@@ -70,7 +70,7 @@ impl UserInteractionData {
         outputs.push(("execution_time".into(), Segment::infer(asked.waited_ms.into())));
         let message = effects.message.map(|(list, role, text)| {
             let role = Role::from_name(&role).unwrap_or(Role::User);
-            Box::new(objects::Effects::appending(&list, vec![Message::text(role, text)]))
+            Box::new(messages::Effects::appending(&list, vec![Message::text(role, text)]))
         });
         let mut result =
             NodeResult { updates: effects.updates, effects: message, ..NodeResult::outputs(outputs) };

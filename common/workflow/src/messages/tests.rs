@@ -23,8 +23,8 @@ fn conversation() -> MessageList {
     ])
 }
 
-fn apply(list: &mut MessageList, change: ListChange) -> Result<Outcome, ObjectError> {
-    list.apply("main", &change, ("/cp", &execution("cp")), &ObjectLimits::default())
+fn apply(list: &mut MessageList, change: ListChange) -> Result<Outcome, MessageError> {
+    list.apply("main", &change, ("/cp", &execution("cp")), &MessageLimits::default())
 }
 
 fn texts(list: &MessageList) -> Vec<String> {
@@ -114,7 +114,7 @@ fn cx_a07_an_insertion_after_the_end_changes_nothing() {
     let before = list.clone();
     let insert = |position| ListChange::Insert { position, messages: vec![user("X")], visible_only: true };
     let error = apply(&mut list, insert(9)).unwrap_err();
-    assert_eq!(error, ObjectError::InsertPositionOutOfRange { position: 9, visible_count: 5 });
+    assert_eq!(error, MessageError::InsertPositionOutOfRange { position: 9, visible_count: 5 });
     assert_eq!(error.name(), "InsertPositionOutOfRange");
     assert_eq!(list, before);
     assert_eq!(apply(&mut list, insert(5)).unwrap().message_count, 6);
@@ -219,7 +219,7 @@ fn a_batch_begins_at_a_boundary_that_is_there() {
 
 #[test]
 fn a_list_has_bounds_and_each_error_names_its_setting() {
-    let limits = ObjectLimits { messages_max: 6, messages_bytes_max: 1000, ..ObjectLimits::default() };
+    let limits = MessageLimits { messages_max: 6, messages_bytes_max: 1000, ..MessageLimits::default() };
     let by = ("/cp", &execution("cp"));
     let mut list = conversation();
     let two = ListChange::Append(vec![user("a"), user("b")]);
@@ -236,7 +236,7 @@ fn a_list_has_bounds_and_each_error_names_its_setting() {
 
 #[test]
 fn xc_11_indexes_in_batches_count_towards_the_bytes_of_a_list() {
-    let limits = ObjectLimits { messages_bytes_max: 4000, ..ObjectLimits::default() };
+    let limits = MessageLimits { messages_bytes_max: 4000, ..MessageLimits::default() };
     let by = ("/cp", &execution("cp"));
     let mut list = conversation();
     let visible = list.index.visible.len();

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use serde_json::{Value as Json, json};
 
 use super::change::ListChange;
-use super::{Message, ObjectError, ObjectLimits, StoredMessage, select};
+use super::{Message, MessageError, MessageLimits, StoredMessage, select};
 use crate::usage::Usage;
 use tidemill_base::ids::ExecutionId;
 
@@ -227,8 +227,8 @@ impl MessageList {
         name: &str,
         change: &ListChange,
         by: (&str, &ExecutionId),
-        limits: &ObjectLimits,
-    ) -> Result<Outcome, ObjectError> {
+        limits: &MessageLimits,
+    ) -> Result<Outcome, MessageError> {
         let (first, boundary) = (self.end(), self.end());
         let next = self.next_visible(change)?;
         let added: &[Message] = match change {
@@ -284,7 +284,7 @@ impl MessageList {
 
     /// Returns the visible messages after a change; indexes from [`Self::end`] on are those of added
     /// messages.
-    fn next_visible(&self, change: &ListChange) -> Result<Next, ObjectError> {
+    fn next_visible(&self, change: &ListChange) -> Result<Next, MessageError> {
         let base = |visible_only: bool| -> Vec<u32> {
             if visible_only { self.index.visible.clone() } else { (0..self.end()).collect() }
         };
@@ -303,7 +303,7 @@ impl MessageList {
                 let mut visible = base(*visible_only);
                 let visible_count = visible.len();
                 let at = usize::try_from(*position).ok().filter(|at| *at <= visible_count);
-                let out = ObjectError::InsertPositionOutOfRange { position: *position, visible_count };
+                let out = MessageError::InsertPositionOutOfRange { position: *position, visible_count };
                 let at = at.ok_or(out)?;
                 let end = self.end().saturating_add(u32::try_from(messages.len()).unwrap_or(u32::MAX));
                 visible.splice(at..at, self.end()..end);
@@ -313,7 +313,7 @@ impl MessageList {
                 let mut visible = base(*visible_only);
                 let visible_count = visible.len();
                 let place = usize::try_from(*index).ok().and_then(|at| visible.get_mut(at));
-                let out = ObjectError::VisibleIndexOutOfBounds { index: *index, visible_count };
+                let out = MessageError::VisibleIndexOutOfBounds { index: *index, visible_count };
                 *place.ok_or(out)? = self.end();
                 Next::NewBatch(visible)
             }
@@ -321,7 +321,7 @@ impl MessageList {
                 let count = self.messages.len();
                 let is_there = usize::try_from(*boundary).is_ok_and(|at| at <= count);
                 if !is_there {
-                    return Err(ObjectError::InvalidBoundaryIndex { boundary: *boundary, count });
+                    return Err(MessageError::InvalidBoundaryIndex { boundary: *boundary, count });
                 }
                 let mut visible = base(*visible_only);
                 visible.retain(|idx| u64::from(*idx) >= *boundary);
@@ -332,7 +332,7 @@ impl MessageList {
                 let target = usize::try_from(*target_batch).ok().filter(|target| *target < count);
                 Next::Back(target.ok_or_else(|| {
                     let available: Vec<String> = (0..count).map(|batch| batch.to_string()).collect();
-                    ObjectError::TargetBatchNotFound {
+                    MessageError::TargetBatchNotFound {
                         target: *target_batch,
                         available: available.join(", "),
                     }
@@ -346,12 +346,12 @@ impl MessageList {
         name: &str,
         added: &[Message],
         next: &Next,
-        limits: &ObjectLimits,
-    ) -> Result<(), ObjectError> {
+        limits: &MessageLimits,
+    ) -> Result<(), MessageError> {
         let list = || name.to_string();
         let count = self.messages.len() + added.len();
         if !added.is_empty() && count as u64 > limits.messages_max {
-            return Err(ObjectError::ConversationTooLong { list: list(), count, max: limits.messages_max });
+            return Err(MessageError::ConversationTooLong { list: list(), count, max: limits.messages_max });
         }
         let kept = match next {
             Next::NewBatch(visible) => visible.len() + self.index.visible.len() + self.index.seen(),
@@ -359,7 +359,7 @@ impl MessageList {
         };
         let bytes = self.index.bytes + added.iter().map(Message::size).sum::<usize>() + kept * INDEX_BYTES;
         if (!added.is_empty() || kept > 0) && bytes as u64 > limits.messages_bytes_max {
-            return Err(ObjectError::ConversationTooLarge {
+            return Err(MessageError::ConversationTooLarge {
                 list: list(),
                 bytes,
                 max: limits.messages_bytes_max,
@@ -367,7 +367,7 @@ impl MessageList {
         }
         let count = self.index.batches.len() + 1;
         if matches!(next, Next::NewBatch(_)) && count as u64 > limits.messages_max {
-            return Err(ObjectError::TooManyBatches { list: list(), count, max: limits.messages_max });
+            return Err(MessageError::TooManyBatches { list: list(), count, max: limits.messages_max });
         }
         Ok(())
     }
