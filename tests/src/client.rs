@@ -210,7 +210,7 @@ impl Follower {
         loop {
             let message = self.messages.next().await?;
             if let Some(event) = Event::of(&message) {
-                self.transcript.tell(event);
+                self.transcript.add(event);
                 return self.transcript.events.last();
             }
         }

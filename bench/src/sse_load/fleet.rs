@@ -132,7 +132,7 @@ impl Shares {
     }
 
     /// Formats each value with its name.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let others = (self.machine - self.product() - self.model - self.load).max(0.0);
         format!(
             "redis {:.2}, scheduler {:.2}, worker {:.2}; beside them model {:.2}, load {:.2}, others and kernel {others:.2}",

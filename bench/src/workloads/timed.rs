@@ -38,7 +38,7 @@ impl Timed {
         let plan = Plan::of(&server, 1, 1);
         let mut engine = lab.engine(&server, &plan, self.job()).await?;
         let row = self.row(lab, &mut engine, floor).await?;
-        lab.tell(row);
+        lab.add_row(row);
         Ok(())
     }
 

@@ -50,11 +50,11 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
         let about = format!(
             "bytes to and from Redis per node, divided by the size of the value of {name} that it passes on"
         );
-        lab.tell(Row {
+        lab.add_row(Row {
             targets: &[Target::AtMost(3.0)],
             ..Row::bare(format!("W6/{name}"), all, "x", &about)
         });
-        lab.tell(Row::bare(format!("W6/{name}/sched"), of_scheduler, "x", "the part of the scheduler"));
+        lab.add_row(Row::bare(format!("W6/{name}/sched"), of_scheduler, "x", "the part of the scheduler"));
     }
     Ok(())
 }

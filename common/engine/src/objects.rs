@@ -172,7 +172,7 @@ fn tell(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, change: &MessageChan
         ("operation".to_string(), outcome.operation.into()),
         ("batch".to_string(), outcome.batch.into()),
         ("message_count".to_string(), outcome.message_count.into()),
-        ("stats".to_string(), outcome.stats.shown()),
+        ("stats".to_string(), outcome.stats.to_json()),
         ("tokens_after".to_string(), outcome.tokens.into()),
     ]);
     let about = cx.about(frame, node);

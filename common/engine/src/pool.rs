@@ -66,7 +66,7 @@ fn object_value(run: &RunState, node: &str, name: &str) -> Option<Cow<'static, S
     let segment = match node {
         messages::MESSAGES => {
             let found = objects.and_then(|objects| objects.lists.get(name));
-            list(found.map_or_else(|| Json::Array(Vec::new()), messages::MessageList::shown))
+            list(found.map_or_else(|| Json::Array(Vec::new()), messages::MessageList::to_json))
         }
         messages::RUNTIME if name == messages::RUNTIME_NAME => {
             let runtime = objects.into_iter().flat_map(|objects| &objects.runtime);

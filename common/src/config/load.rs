@@ -72,7 +72,7 @@ impl Config {
         }
         let of = |keys: &str| keys.split(", ").find_map(|key| origins.get(key).copied()).unwrap_or(&file);
         let config: Self = table.try_into().map_err(|error: toml::de::Error| {
-            let key = mistakes::place(&error);
+            let key = mistakes::key_of(&error);
             // The wrong value may be deeper than the setting.
             let setting: Vec<&str> = key.splitn(3, '.').take(2).collect();
             let origin = of(&setting.join(".")).to_owned();

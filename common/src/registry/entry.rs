@@ -70,7 +70,7 @@ pub fn opened(
 }
 
 /// The public form: masked secrets, with id and version, times in seconds.
-pub fn shown(kind: CatalogKind, entry: &CatalogEntry) -> JsonMap {
+pub fn public_form(kind: CatalogKind, entry: &CatalogEntry) -> JsonMap {
     let mut object = object(kind, &entry.fields);
     EntryRef { kind, id: &entry.id }.mask(&mut object);
     let mut shown = JsonMap::new();

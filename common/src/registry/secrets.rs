@@ -117,7 +117,7 @@ impl EntryRef<'_> {
         object: &mut JsonMap,
         mut change: impl FnMut(&[&str], &str) -> Result<String, SecretError>,
     ) -> Result<(), SecretError> {
-        for parts in places(self.kind) {
+        for parts in secret_paths(self.kind) {
             visit_object(object, parts, &mut Vec::new(), &mut change)?;
         }
         Ok(())
@@ -136,7 +136,7 @@ enum PathPart {
 }
 
 /// The paths to the secrets of a kind.
-const fn places(kind: CatalogKind) -> &'static [&'static [PathPart]] {
+const fn secret_paths(kind: CatalogKind) -> &'static [&'static [PathPart]] {
     use PathPart::{Each, Item, Of};
     match kind {
         CatalogKind::Provider => &[&[Of("api_key")], &[Of("headers"), Each]],

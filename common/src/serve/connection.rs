@@ -58,7 +58,7 @@ pub(super) async fn run(
         tokio::select! {
             biased;
             end = until_the_end => break end,
-            () = seat.told_to_close() => if seat.phase().is_idle() { break Some(Cut::Room) },
+            () = seat.close_requested() => if seat.phase().is_idle() { break Some(Cut::Room) },
             // The listener ended without a stop signal: treat it as a stop.
             _ = stopped.wait_for(|stopped| *stopped), if !is_stopping => {
                 is_stopping = true;
@@ -96,7 +96,7 @@ async fn answer(
     seat: Arc<Seat>,
     mut router: Router,
 ) -> Result<Response, Infallible> {
-    seat.tell(Happening::Request);
+    seat.record(Happening::Request);
     let tells = Tells(seat.clone());
     let is_refused = seat.for_probes && !PROBES.contains(&request.uri().path());
     let mut response = if is_refused {
@@ -126,7 +126,7 @@ struct Tells(Arc<Seat>);
 
 impl Drop for Tells {
     fn drop(&mut self) {
-        self.0.tell(Happening::Answered);
+        self.0.record(Happening::Answered);
     }
 }
 
@@ -165,7 +165,7 @@ impl RequestBody {
     fn awaited(&mut self, is_awaited: bool) {
         if self.is_awaited != is_awaited {
             self.is_awaited = is_awaited;
-            self.seat.tell(if is_awaited { Happening::BodyAwaited } else { Happening::BodyCame });
+            self.seat.record(if is_awaited { Happening::BodyAwaited } else { Happening::BodyCame });
         }
     }
 }
@@ -211,7 +211,7 @@ impl AsyncRead for Watched {
         let before = into.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, into);
         if into.filled().len() > before {
-            self.seat.tell(Happening::Read);
+            self.seat.record(Happening::Read);
         }
         polled
     }
@@ -224,7 +224,7 @@ impl AsyncWrite for Watched {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let wrote = ready!(Pin::new(&mut self.stream).poll_write(context, bytes));
-        self.seat.tell(Happening::Wrote);
+        self.seat.record(Happening::Wrote);
         Poll::Ready(wrote)
     }
     fn poll_write_vectored(
@@ -233,7 +233,7 @@ impl AsyncWrite for Watched {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let wrote = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, bytes));
-        self.seat.tell(Happening::Wrote);
+        self.seat.record(Happening::Wrote);
         Poll::Ready(wrote)
     }
     fn is_write_vectored(&self) -> bool {
@@ -242,7 +242,7 @@ impl AsyncWrite for Watched {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         // The library flushes when all its bytes have been written.
         let flushed = ready!(Pin::new(&mut self.stream).poll_flush(context));
-        self.seat.tell(Happening::Flushed);
+        self.seat.record(Happening::Flushed);
         Poll::Ready(flushed)
     }
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

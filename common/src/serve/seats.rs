@@ -141,7 +141,7 @@ struct Doing {
 
 impl Seat {
     /// Records an event on the connection.
-    pub(super) fn tell(&self, what: Happening) {
+    pub(super) fn record(&self, what: Happening) {
         let mut doing = self.doing();
         doing.phase = doing.phase.after(what, Instant::now());
         match (doing.phase.is_idle(), doing.number) {
@@ -165,7 +165,7 @@ impl Seat {
     }
 
     /// Waits until the connection is asked to close.
-    pub(super) async fn told_to_close(&self) {
+    pub(super) async fn close_requested(&self) {
         self.close.notified().await;
     }
 
@@ -202,7 +202,7 @@ mod tests {
         let seats = Arc::new(Seats::new(ListenerSettings { name: "test", setting: "s", limits }));
         let take = || seats.take(seats.admission() == Admission::Probes, Instant::now());
         let (busy, idle) = (take(), take());
-        busy.tell(Happening::Request);
+        busy.record(Happening::Request);
         let mut probes = vec![take()];
         assert!(seats.close_longest_idle(), "the one that is no probe goes first");
         assert!(!seats.close_longest_idle() && idle.phase().is_idle());

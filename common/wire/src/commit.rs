@@ -287,8 +287,9 @@ impl RunWrite {
         let pauses: usize =
             self.pauses.iter().chain(&self.ledger).chain(kept).map(|(k, v)| k.len() + v.len()).sum();
         let orders = self.calls.iter().flat_map(|calls| &calls.ordered);
-        let told = self.calls.iter().flat_map(|calls| &calls.told).map(|(_, _, body)| body.len() + 128);
-        let orders = orders.map(|(_, order)| order.len() + 128).sum::<usize>() + told.sum::<usize>();
+        let facts =
+            self.calls.iter().flat_map(|calls| &calls.parent_facts).map(|(_, _, body)| body.len() + 128);
+        let orders = orders.map(|(_, order)| order.len() + 128).sum::<usize>() + facts.sum::<usize>();
         let messages = self.messages.as_ref().map_or(0, |messages| messages.size());
         let pairs = self.state.bytes() + self.collected.bytes() + self.entries.bytes();
         messages + pairs + pauses + jobs + blobs + orders + 128

@@ -25,7 +25,7 @@ use crate::stores::ShardStore;
 use crate::workflows::Workflows;
 
 /// The number of looks for shards without an owner, per lease time.
-const LOOKS_A_LEASE: u64 = 10;
+const POLLS_PER_LEASE: u64 = 10;
 /// The shortest and the longest pause between tries while the store is down.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 
@@ -94,7 +94,7 @@ impl ShardKeeper {
     /// The pause between two looks. It is short, because a free shard has no owner until this look; its lease has run
     /// out before.
     fn look_every(&self) -> Duration {
-        Duration::from_millis((self.config.shard_lease_ms / LOOKS_A_LEASE).min(self.config.shard_renew_ms))
+        Duration::from_millis((self.config.shard_lease_ms / POLLS_PER_LEASE).min(self.config.shard_renew_ms))
     }
 
     /// Announces that this process lives, and takes or gives up shards so that all schedulers have about the same

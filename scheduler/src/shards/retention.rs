@@ -76,7 +76,7 @@ impl Retention {
     ///
     /// # Errors
     /// Errors of the store. A later look removes what is left.
-    pub async fn look(
+    pub async fn sweep(
         &self,
         store: &dyn Shards,
         files: &dyn Files,

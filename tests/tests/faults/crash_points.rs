@@ -111,7 +111,7 @@ async fn fire(place: CrashPoint, name: &str, program: Program) -> Result<(), Str
     if let Some(first) = &mut first {
         // Only the first worker runs when the job is delivered.
         armed.process.kill();
-        first.says("worker started").await;
+        first.wait_for_log("worker started").await;
     }
 
     let patient = Patient::new(vec![scheduler_at]);
@@ -135,7 +135,7 @@ async fn fire(place: CrashPoint, name: &str, program: Program) -> Result<(), Str
         if at_a_stop(place) {
             armed
                 .process
-                .says(if program == Program::Worker { "worker started" } else { "scheduler started" })
+                .wait_for_log(if program == Program::Worker { "worker started" } else { "scheduler started" })
                 .await;
             tokio::time::sleep(Duration::from_millis(700)).await;
             armed.process.terminate();
@@ -144,11 +144,11 @@ async fn fire(place: CrashPoint, name: &str, program: Program) -> Result<(), Str
     };
     let (acted, died) = tokio::join!(acting, dying);
     died?;
-    let (run, Followed { told, .. }) = acted?;
+    let (run, Followed { transcript, .. }) = acted?;
     let result = if sweeps(place) {
         swept(&cluster, &run, name).await
     } else {
-        ended(&patient, &run, name, &told).await
+        ended(&patient, &run, name, &transcript).await
     };
     other.kill();
     result
@@ -196,7 +196,7 @@ async fn send_again(patient: &Patient, run: &str) -> std::convert::Infallible {
     }
 }
 
-async fn ended(patient: &Patient, run: &str, name: &str, told: &Transcript) -> Result<(), String> {
+async fn ended(patient: &Patient, run: &str, name: &str, transcript: &Transcript) -> Result<(), String> {
     let shown = patient.run(run).await.map_err(|trouble: Trouble| format!("{name}: {trouble:?}"))?;
     let expected = json!({"text": "one two three", "size": "20000", "word": "deep"});
     // The refusal that a retry overcame counts as an exception, as on Dify, unless the worker died before it was
@@ -205,10 +205,10 @@ async fn ended(patient: &Patient, run: &str, name: &str, told: &Transcript) -> R
     if !is_well || shown["outputs"] != expected {
         return Err(format!("{name}: {shown:#}"));
     }
-    let updates = told.of_kind("graph_run_variables_updated").count();
-    let numbers: Vec<u64> = told.events.iter().map(|event| event.seq).collect();
+    let updates = transcript.of_kind("graph_run_variables_updated").count();
+    let numbers: Vec<u64> = transcript.events.iter().map(|event| event.seq).collect();
     let whole = numbers.iter().copied().eq(1..=numbers.len() as u64);
-    let ends = told.count("node_run_succeeded", "llm") + told.count("node_run_succeeded", "big");
+    let ends = transcript.count("node_run_succeeded", "llm") + transcript.count("node_run_succeeded", "big");
     if !whole || ends != 2 || updates > 1 {
         return Err(format!("{name}: {updates} updates, {ends} ends, {numbers:?}"));
     }

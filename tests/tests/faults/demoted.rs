@@ -28,9 +28,10 @@ async fn a_run_continues_on_the_new_master_although_the_old_one_keeps_its_connec
         cluster.spawn(program, command)
     };
     let mut scheduler = start("tidemill-scheduler");
-    let address = scheduler.says("scheduler started").await["address"].as_str().unwrap_or("").to_string();
+    let address =
+        scheduler.wait_for_log("scheduler started").await["address"].as_str().unwrap_or("").to_string();
     let mut worker = start("tidemill-worker");
-    worker.says("worker started").await;
+    worker.wait_for_log("worker started").await;
     let client = tidemill_tests::client::Client::new(&address, Some(tidemill_tests::cluster::ADMIN_KEY));
 
     let run = client.start(&chat(), &[]).await;

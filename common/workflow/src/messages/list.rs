@@ -88,7 +88,7 @@ impl TokenSum {
         self.total += usage.total_tokens;
     }
     /// Returns the form that is shown.
-    pub fn shown(&self) -> Json {
+    pub fn to_json(&self) -> Json {
         json!({"prompt_tokens": self.prompt, "completion_tokens": self.completion, "total_tokens": self.total})
     }
 }
@@ -104,7 +104,7 @@ pub struct Stats {
 
 impl Stats {
     /// Returns the form that is shown.
-    pub fn shown(&self) -> Json {
+    pub fn to_json(&self) -> Json {
         json!({
             "original_message_count": self.original,
             "visible_message_count": self.visible,
@@ -142,7 +142,7 @@ pub struct MarkMap {
 
 impl MarkMap {
     /// Returns the form that is shown.
-    pub fn shown(&self) -> Json {
+    pub fn to_json(&self) -> Json {
         json!({
             "originalIndices": self.original_indices,
             "batchBoundaries": self.batch_boundaries,
@@ -175,8 +175,8 @@ impl MessageList {
     }
 
     /// Returns the visible messages in the form that nodes read.
-    pub fn shown(&self) -> Json {
-        self.visible().map(|(idx, kept)| kept.shown(idx)).collect()
+    pub fn to_json(&self) -> Json {
+        self.visible().map(|(idx, kept)| kept.to_json(idx)).collect()
     }
 
     /// Estimates the number of tokens in visible messages.

@@ -129,7 +129,7 @@ impl Message {
 
 impl StoredMessage {
     /// Returns the message in the form that nodes read.
-    pub fn shown(&self, idx: u32) -> Json {
+    pub fn to_json(&self, idx: u32) -> Json {
         let mut map = JsonMap::from_iter([("idx".to_string(), json!(idx))]);
         map.extend(self.message.to_map());
         Json::Object(map)

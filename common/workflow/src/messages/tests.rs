@@ -43,7 +43,7 @@ fn user(text: &str) -> Message {
 
 #[test]
 fn initial_messages_are_the_first_batch() {
-    let map = conversation().mark_map().shown();
+    let map = conversation().mark_map().to_json();
     let begins = json!({
         "originalIndices": [0, 1, 2, 3, 4], "batchBoundaries": [0], "boundaryToBatch": [0], "currentBatch": 0,
     });
@@ -57,7 +57,7 @@ fn cx_a01_keeping_the_last_two_opens_a_batch() {
     assert_eq!((outcome.message_count, outcome.batch), (2, 1));
     let stats =
         json!({"original_message_count": 5, "visible_message_count": 2, "invisible_message_count": 3});
-    assert_eq!(outcome.stats.shown(), stats);
+    assert_eq!(outcome.stats.to_json(), stats);
     let map = list.mark_map();
     assert_eq!((map.batch_boundaries, map.boundary_to_batch, map.current_batch), (vec![0, 5], vec![0, 1], 1));
     assert_eq!((list.messages.len(), list.index.version), (5, 1));
@@ -261,8 +261,8 @@ fn xc_11_indexes_in_batches_count_towards_the_bytes_of_a_list() {
 #[test]
 fn nodes_read_messages_with_indexes_and_without_absent_fields() {
     let (list, _) = truncated(Truncate { keep_last: Some(1), ..Truncate::default() });
-    assert_eq!(list.shown(), json!([{"idx": 4, "role": "assistant", "content": "A2"}]));
-    let message = Message::from_json(&list.shown()[0]).unwrap();
+    assert_eq!(list.to_json(), json!([{"idx": 4, "role": "assistant", "content": "A2"}]));
+    let message = Message::from_json(&list.to_json()[0]).unwrap();
     assert_eq!(message, Message::text(Role::Assistant, "A2"));
 }
 

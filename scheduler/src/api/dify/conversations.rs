@@ -56,7 +56,7 @@ pub async fn list(
     let mut found = state.store.conversations(&query).await?.ok_or_else(no_last)?;
     let has_more = found.len() > limit;
     found.truncate(limit);
-    let data: Vec<Json> = found.iter().map(|it| shown(&it.id, &it.fields)).collect();
+    let data: Vec<Json> = found.iter().map(|it| to_json(&it.id, &it.fields)).collect();
     Ok(JsonBody(json!({"limit": limit, "has_more": has_more, "data": data})))
 }
 
@@ -120,7 +120,7 @@ pub async fn rename(
     if !state.store.change_conversation(&change).await? {
         return Err(gone());
     }
-    Ok(JsonBody(shown(&user_conversation.of.id, &user_conversation.fields)))
+    Ok(JsonBody(to_json(&user_conversation.of.id, &user_conversation.fields)))
 }
 
 /// The first question that is still known.
@@ -140,7 +140,7 @@ async fn first_query(
     Ok(query(&turns::turn(&*state.store, &render, first).await?))
 }
 
-fn shown(id: &str, fields: &HashMap<String, String>) -> Json {
+fn to_json(id: &str, fields: &HashMap<String, String>) -> Json {
     let text = |name: &str| fields.get(name).map(String::as_str);
     let seconds = |name: &str| text(name).and_then(|at| at.parse::<i64>().ok()).map(|ms| ms / 1000);
     let inputs = text("inputs").and_then(|text| serde_json::from_str(text).ok());

@@ -52,12 +52,12 @@ pub async fn list(
     let data: Vec<Json> = page
         .iter()
         .zip(ratings)
-        .map(|(turn, rating)| shown(&user_conversation.of.id, turn, rating))
+        .map(|(turn, rating)| to_json(&user_conversation.of.id, turn, rating))
         .collect();
     Ok(JsonBody(json!({"limit": limit, "has_more": begin > 0, "data": data})))
 }
 
-fn shown(conversation: &str, turn: &Json, rating: Option<Json>) -> Json {
+fn to_json(conversation: &str, turn: &Json, rating: Option<Json>) -> Json {
     let or = |key: &str, default: Json| turn.get(key).cloned().unwrap_or(default);
     let error = turn.get("error").map(|error| format!("Run failed: {}", error.as_str().unwrap_or_default()));
     let status = match turn["status"].as_str() {

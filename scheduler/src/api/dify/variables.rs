@@ -58,7 +58,7 @@ pub async fn list(
         let kept = kept_value(&*state.store, of.shard, &of.id, variable, &user_conversation.fields).await?;
         let (value, hidden) =
             (kept.as_ref().unwrap_or(&variable.value), &user_conversation.workflow.graph.hidden);
-        data.push(shown(variable, value, hidden, &user_conversation.fields));
+        data.push(to_json(variable, value, hidden, &user_conversation.fields));
     }
     let has_more = defined.len() > begin + limit;
     Ok(JsonBody(json!({"limit": limit, "has_more": has_more, "data": data})))
@@ -103,7 +103,7 @@ pub async fn set(
     if !state.store.change_conversation(&change).await? {
         return Err(gone());
     }
-    Ok(JsonBody(shown(variable, &segment, &workflow.graph.hidden, &user_conversation.fields)))
+    Ok(JsonBody(to_json(variable, &segment, &workflow.graph.hidden, &user_conversation.fields)))
 }
 
 /// The field with the time (ms) when a client set the variable.
@@ -120,7 +120,7 @@ fn id_of(variable: &DocumentVariable) -> String {
     uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, name.as_bytes()).to_string()
 }
 
-fn shown(
+fn to_json(
     variable: &DocumentVariable,
     value: &Segment,
     hidden: &Secrets,

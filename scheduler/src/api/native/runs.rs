@@ -101,7 +101,7 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     shown.insert("inputs".into(), record.inputs.into());
     shown.insert("outputs".into(), record.outputs.into());
     shown.insert("conversation".into(), conversation(&run, &render).await?.into());
-    shown.insert("pauses".into(), pauses::shown(&state, id).await?.into());
+    shown.insert("pauses".into(), pauses::list_json(&state, id).await?.into());
     shown.insert("nodes".into(), nodes(&run).into());
     if let Some(lists) = messages::lists(&run) {
         shown.insert("lists".into(), lists);

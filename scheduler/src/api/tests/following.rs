@@ -113,7 +113,7 @@ async fn lost_writes_are_noticed_even_when_new_events_get_smaller_ids() {
 fn share(server: &Server, run: RunId, after: EntryId) {
     let events = server.store.lock().events.get(&run).cloned().unwrap_or_default();
     let entries = events.into_iter().filter(|entry| entry.id > after).map(Arc::new).collect();
-    server.store.followed.tell(Some(Arc::new(Page { after, entries, is_whole: true })));
+    server.store.followed.publish(Some(Arc::new(Page { after, entries, is_whole: true })));
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use tidemill_common::ids::RunId;
 use super::fixtures::{Server, config, frames, request, resume};
 
 /// Adds the events of a complete run of the greeter: four entries.
-fn tell_all(server: &Server, run: RunId) {
+fn add_all_events(server: &Server, run: RunId) {
     let store = &server.store;
     let about = |id: &str, node: &str| json!({"id": id, "node_id": node});
     store.add_events(run, "1-0", 1, &[("graph_run_started", json!({}))]);
@@ -58,7 +58,7 @@ async fn a_blocking_request_returns_the_outputs_of_its_run() {
     let (_, key) = server.app().await;
     let body = json!({"inputs": {"name": "Ada"}, "user": "u"});
     let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
-        tell_all(&server, submitted(&server).await);
+        add_all_events(&server, submitted(&server).await);
     });
     assert_eq!(answer.status, 200, "{}", answer.text);
     let said = answer.json();
@@ -89,7 +89,7 @@ async fn a_stream_starts_with_a_ping_and_the_last_event_of_each_entry_has_an_id(
     let (_, key) = server.app().await;
     let body = json!({"inputs": {"name": "Ada"}, "user": "u", "response_mode": "streaming"});
     let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
-        tell_all(&server, submitted(&server).await);
+        add_all_events(&server, submitted(&server).await);
     });
     assert_eq!(answer.headers["content-type"], "text/event-stream");
     assert!(
@@ -144,7 +144,7 @@ async fn a_stream_can_be_resumed_after_any_id_without_gap_or_repeat() {
     assert_eq!(app.status, 200);
     let body = json!({"inputs": {"name": "Ada"}, "user": "u"});
     tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
-        tell_all(&server, submitted(&server).await);
+        add_all_events(&server, submitted(&server).await);
     });
     let run = submitted(&server).await;
     let path = format!("/v1/workflow/{run}/events?user=u");

@@ -27,7 +27,7 @@ use crate::shards::lease::Lease;
 use crate::workflows::{GraphError, Workflows};
 
 /// The pause between two looks for unsettled turns.
-const LOOK: Duration = Duration::from_secs(5);
+const POLL_PAUSE: Duration = Duration::from_secs(5);
 
 /// The reason why a turn could not be settled.
 #[derive(Debug, thiserror::Error)]
@@ -62,18 +62,18 @@ impl TurnSettler {
         while !*stop.borrow() {
             let shards = lease.shards();
             if !shards.is_empty()
-                && let Err(error) = self.look(&shards).await
+                && let Err(error) = self.settle_waiting(&shards).await
             {
                 tracing::warn!(%error, "turns of conversations cannot be stored yet");
             }
             tokio::select! {
                 _ = stop.changed() => {}
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(POLL_PAUSE) => {}
             }
         }
     }
 
-    async fn look(&self, shards: &[tidemill_common::ids::ShardId]) -> Result<(), StoreError> {
+    async fn settle_waiting(&self, shards: &[tidemill_common::ids::ShardId]) -> Result<(), StoreError> {
         for run in self.store.unsettled(shards).await? {
             match self.settle(run).await {
                 Ok(()) => {}

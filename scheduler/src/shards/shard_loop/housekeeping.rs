@@ -45,14 +45,14 @@ impl ShardLoop<'_> {
             self.sweep_at = Instant::now() + Swept::default().pause;
             let files = self.context.files.clone();
             self.housekeeping =
-                Some(Box::pin(async move { retention.look(&*store, &*files, shard, epoch, now).await }));
-        } else if let Some(look) =
+                Some(Box::pin(async move { retention.sweep(&*store, &*files, shard, epoch, now).await }));
+        } else if let Some(pass) =
             self.repair.due(&self.cache, || uncommitted(self.committing.as_ref(), self.next.as_ref()))
         {
             let workflows = self.context.workflows.clone();
             let found = self.repair.found();
             self.housekeeping = Some(Box::pin(async move {
-                look.run(&*store, &workflows, shard, found).await?;
+                pass.run(&*store, &workflows, shard, found).await?;
                 Ok(Swept::default())
             }));
         }

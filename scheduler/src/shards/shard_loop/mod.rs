@@ -25,7 +25,7 @@ use crate::metrics::Counts;
 use crate::shards::batch;
 use crate::shards::batch::{Batch, Input};
 use crate::shards::liveness::Liveness;
-use crate::shards::repair::{Found, Repair};
+use crate::shards::repair::{Repair, ShardFindings};
 use crate::shards::retention::{Retention, Swept};
 use crate::shards::run_cache::RunCache;
 use crate::shards::step_buffers::StepBuffers;
@@ -56,7 +56,7 @@ pub struct LoopContext {
     /// The pause between two searches for lost jobs.
     pub repair_every: Duration,
     /// The findings about lost jobs so far.
-    pub found: Arc<Mutex<Found>>,
+    pub found: Arc<Mutex<ShardFindings>>,
     /// Says when ended runs are removed.
     pub retention: Retention,
     /// Holds the files of the runs.

@@ -215,7 +215,7 @@ async fn no_secret_is_shown_whichever_node_fails_with_it() {
     command.args(["--listen", "127.0.0.1:0"]).args(config);
     command.envs(["PROVIDER", "SERVICE", "CALL"].map(|name| (format!("CANARY_{name}"), secret(name))));
     let mut worker = cluster.spawn("worker", command);
-    worker.says("worker started").await;
+    worker.wait_for_log("worker started").await;
     let client = scheduler.client();
     let mut shown = VisibleTexts::default();
     for (kind, id, entry) in entries(&mirror, &cluster.logs().join("shout.py").display().to_string()) {
@@ -247,7 +247,7 @@ async fn no_secret_is_shown_whichever_node_fails_with_it() {
         shown.command(&cluster, &url, arguments).await;
     }
     shown.logs(&cluster);
-    assert!(worker.said().contains("\"TRACE\""), "it logs at trace");
+    assert!(worker.log_text().contains("\"TRACE\""), "it logs at trace");
     let (direct, derived, fleet) =
         (Canary::of(DIRECT_PART), Canary::of(DERIVED_PART), Canary::of(FLEET_PART));
     shown.redis(&cluster.redis, may_hold_values).await;

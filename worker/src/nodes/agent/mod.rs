@@ -140,7 +140,7 @@ fn tell_context(given: &AgentParameters, means: Means<'_>, node: &Node) {
 fn metadata(data: &AgentData, rounds: &Rounds<'_>, node: &Node) -> JsonMap {
     let mut metadata = usage::metadata(&rounds.usage());
     metadata.insert("tool_info".into(), json!({"icon": null, "agent_strategy": data.strategy.name()}));
-    metadata.insert("agent_log".into(), Json::Array(rounds.logs.shown(node.id.as_str())));
+    metadata.insert("agent_log".into(), Json::Array(rounds.logs.to_json(node.id.as_str())));
     metadata
 }
 

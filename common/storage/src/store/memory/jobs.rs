@@ -9,7 +9,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::queue::JobSource;
 use super::shard::Shard;
-use super::{Inner, MemoryStore, announce, calls, journal, look};
+use super::{Inner, MemoryStore, announce, calls, journal, wait_for_items};
 use crate::store::{
     Accepted, App, Called, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs,
     JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, StepBegin, StepKept, StoreError, TakeLimit,
@@ -46,7 +46,7 @@ impl JobReader for MemoryJobReader {
             }
             taken
         };
-        look(&inner.jobs_came, block, take).await
+        wait_for_items(&inner.jobs_came, block, take).await
     }
 }
 

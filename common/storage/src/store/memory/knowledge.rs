@@ -27,8 +27,8 @@ struct DatasetContent {
 }
 
 impl MemoryStore {
-    fn of_dataset<T>(&self, dataset: &str, look: impl FnOnce(&mut DatasetContent) -> T) -> T {
-        look(self.inner.lock().knowledge.contents.entry(dataset.to_owned()).or_default())
+    fn of_dataset<T>(&self, dataset: &str, change: impl FnOnce(&mut DatasetContent) -> T) -> T {
+        change(self.inner.lock().knowledge.contents.entry(dataset.to_owned()).or_default())
     }
 }
 

@@ -137,7 +137,7 @@ impl Inner {
 
 /// Calls `found` after each notification of `came` until it returns something, for at most `at_most` of real
 /// time (a test's clock may stand still).
-async fn look<T, F>(came: &Notify, at_most: Duration, mut found: F) -> Result<Vec<T>, StoreError>
+async fn wait_for_items<T, F>(came: &Notify, at_most: Duration, mut found: F) -> Result<Vec<T>, StoreError>
 where
     F: FnMut() -> Vec<T>,
 {

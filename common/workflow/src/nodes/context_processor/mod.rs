@@ -194,7 +194,7 @@ pub fn outputs<'a>(
     vec![
         ("operation".into(), Segment::string(outcome.operation)),
         ("message_count".into(), Segment::infer(json!(outcome.message_count))),
-        ("stats".into(), Segment::infer(outcome.stats.shown())),
+        ("stats".into(), Segment::infer(outcome.stats.to_json())),
         ("batch".into(), Segment::infer(json!(outcome.batch))),
         ("conversation_id".into(), Segment::string(list)),
         ("context".into(), Segment::new(SegmentType::ArrayAny, context_of(visible))),

@@ -95,7 +95,7 @@ pub fn sum(older: &Usage, newer: &Usage) -> Usage {
 
 /// Reads the cost that a tool, for example, reports for its call. Counts must be whole numbers; texts and booleans are
 /// ignored. A missing total is the sum of both counts.
-pub fn told(said: &JsonMap) -> Usage {
+pub fn reported(said: &JsonMap) -> Usage {
     let count = |key: &str| said.get(key).and_then(Json::as_u64).unwrap_or(0);
     let price = |key: &str| {
         let text = match said.get(key) {
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn only_whole_numbers_count_in_a_tools_cost() {
         let of = |said: Json| {
-            let usage = super::told(said.as_object().unwrap());
+            let usage = super::reported(said.as_object().unwrap());
             (
                 usage.prompt_tokens,
                 usage.completion_tokens,

@@ -76,7 +76,7 @@ impl World {
 
 /// Looks until nothing is due.
 async fn settle(schedules: &mut Schedules) {
-    while schedules.look(&[ShardId(0), ShardId(1)]).await.unwrap() == Looked::Moved {}
+    while schedules.poll(&[ShardId(0), ShardId(1)]).await.unwrap() == PollOutcome::Moved {}
 }
 
 #[tokio::test]
