@@ -6,7 +6,7 @@ use tidemill_common::config::Config;
 use tidemill_common::dsl::{Diagnostic, Document, ParseLimits, SealError, SealingKey, hash_of, moderation};
 use tidemill_common::graph::{self, Graph, GraphHash};
 use tidemill_common::ids::ShardId;
-use tidemill_common::machine::choices::Choices;
+use tidemill_common::machine::state::options::choices::Choices;
 use tidemill_common::store::{Runs, StoreError};
 use tidemill_common::workflows::{self, WorkflowError};
 

@@ -3,8 +3,8 @@
 use std::hint::black_box;
 
 use tidemill_common::ids::EntryId;
-use tidemill_common::machine::changes::Changes;
-use tidemill_common::machine::events::EventKind;
+use tidemill_common::machine::order::changes::Changes;
+use tidemill_common::machine::order::events::EventKind;
 use tidemill_common::machine::{Fact, step, step_into};
 use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::{event, fact, job, state};

@@ -2,7 +2,7 @@
 //! store it, which is two times its size per node; everything more is the cost of the engine.
 
 use futures_util::FutureExt as _;
-use tidemill_common::machine::run::RunOptions;
+use tidemill_common::machine::state::options::RunOptions;
 
 use super::Workload;
 use super::workflow::{self, Executor};

@@ -1,7 +1,7 @@
 //! The workflow files of the workloads: a start node, templates that pass a text on, an end node.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::run::RunOptions;
+use tidemill_common::machine::state::options::RunOptions;
 
 use crate::engine::Job;
 use crate::floor::{PAYLOAD, Shape};

@@ -29,7 +29,7 @@ pub(super) struct Arguments {
 
 /// Checks the name of a status.
 pub(super) fn status(text: &str) -> Result<String, String> {
-    use tidemill_common::machine::run::RunStatus;
+    use tidemill_common::machine::state::run::RunStatus;
     let names = RunStatus::ALL.map(RunStatus::name);
     if names.contains(&text) {
         Ok(text.into())

@@ -10,9 +10,10 @@ use tidemill_base::value::{JsonMap, Selector, Stored};
 use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::messages::MessageChange;
 
-use super::events::StepEvent;
-use super::records::Record;
-use super::run::{RunHead, RunState};
+use crate::state::NamedValues;
+use crate::state::record::Record;
+use crate::state::run::{RunHead, RunState};
+use crate::state::step_event::StepEvent;
 use tidemill_workflow::nodes::{PauseRequest, Usage};
 
 /// An event that has happened, as an entry of a shard's inbox.
@@ -213,7 +214,7 @@ pub struct JobParked {
 /// A question that a job asks a person in one of its journal entries.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
-    /// The id of the pause, derived from the execution and the journal entry ([`super::pause::id_in_job`]).
+    /// The id of the pause, derived from the execution and the journal entry ([`crate::state::pause::id_in_job`]).
     pub pause: Arc<str>,
     /// The key of the journal entry.
     pub step: Arc<str>,
@@ -368,6 +369,3 @@ pub enum Said {
     /// The pause is cancelled: no answer will come.
     Cancel,
 }
-
-/// Stored values with their names.
-pub type NamedValues = Vec<(String, Stored)>;

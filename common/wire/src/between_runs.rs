@@ -12,7 +12,7 @@ use super::value::named_from_field;
 use tidemill_base::ids::{FramePath, NodeId, RunId};
 use tidemill_engine::Fact;
 use tidemill_engine::fact::{CallEnded, ParentAnswered, ParentAsked};
-use tidemill_engine::run::Caller;
+use tidemill_engine::state::run::Caller;
 use tidemill_workflow::graph::Graph;
 
 /// The body of a `call_ended` fact: tells the caller's node which sub-workflow run has ended.

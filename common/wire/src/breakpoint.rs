@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::WireError;
 use super::value::{StoredJson, stored_from_json};
 use tidemill_base::value::{JsonMap, Stored};
-use tidemill_engine::breakpoint::{Breakpoint, BreakpointCommand};
+use tidemill_engine::state::options::breakpoint::{Breakpoint, BreakpointCommand};
 
 const WHAT: &str = "a breakpoint";
 
@@ -118,8 +118,9 @@ mod tests {
     use crate::state::{head_fields, head_from_fields, head_from_json, head_to_json};
     use tidemill_base::clock::Timestamp;
     use tidemill_base::value::Segment;
-    use tidemill_engine::compat::{ConversationWrites, NestedAnswers};
-    use tidemill_engine::run::{RunHead, RunOptions};
+    use tidemill_engine::state::options::RunOptions;
+    use tidemill_engine::state::options::compat::{ConversationWrites, NestedAnswers};
+    use tidemill_engine::state::run::RunHead;
 
     #[test]
     fn breakpoints_are_read_as_they_were_written() {

@@ -7,8 +7,8 @@ use super::text::ObjectText;
 use super::value::StoredJson;
 use super::{between_runs, fact};
 use tidemill_base::ids::RunId;
-use tidemill_engine::changes::{CallOrder, Changes, Told};
-use tidemill_engine::run::{Caller, RunState};
+use tidemill_engine::order::changes::{CallOrder, Changes, Told};
+use tidemill_engine::state::run::{Caller, RunState};
 
 /// Changes to sub-workflow runs and facts for other runs, written by a run's commit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -25,11 +25,11 @@ use super::value::OutputsJson;
 use super::{ENDS_ARE_KEPT, WireError};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
-use tidemill_engine::changes::{CancelledJob, Changes, JobOrder, Spending};
-use tidemill_engine::entries::Entries;
-use tidemill_engine::events::EventKind;
-use tidemill_engine::pause::Pause;
-use tidemill_engine::run::{RunState, RunStatus};
+use tidemill_engine::order::changes::{CancelledJob, Changes, JobOrder, Spending};
+use tidemill_engine::order::entries::Entries;
+use tidemill_engine::order::events::EventKind;
+use tidemill_engine::state::pause::Pause;
+use tidemill_engine::state::run::{RunState, RunStatus};
 use tidemill_workflow::graph::{DEFAULT_QUEUE, Graph, GraphHash};
 
 pub use super::calls::CallsWrite;

@@ -4,8 +4,8 @@ use super::messages;
 use super::text::stored_text;
 use tidemill_base::ids::{BlobId, RunId};
 use tidemill_base::value::{BlobRef, Segment, Stored, blob_text};
-use tidemill_engine::changes::Changes;
-use tidemill_engine::run::{RunState, RunStatus};
+use tidemill_engine::order::changes::Changes;
+use tidemill_engine::state::run::{RunState, RunStatus};
 use tidemill_workflow::graph::Graph;
 use tidemill_workflow::messages::{MAIN, MessageList};
 

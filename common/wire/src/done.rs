@@ -14,7 +14,7 @@ use super::value::Named;
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::FramePath;
 use tidemill_engine::fact::{JobDone, JobRef};
-use tidemill_engine::records::Record;
+use tidemill_engine::state::record::Record;
 use tidemill_workflow::graph::Graph;
 
 /// Reads the body of a `done` or `failed` fact.

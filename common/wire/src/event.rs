@@ -12,8 +12,8 @@ use super::text::ObjectText;
 use super::value::{OutputsJson, StoredJson};
 use tidemill_base::ids::EntryId;
 use tidemill_base::value::{JsonMap, Stored};
-use tidemill_engine::events::{About, ChunkText, Event, EventKind, NodeEnd};
-use tidemill_engine::pause::Pause;
+use tidemill_engine::order::events::{About, ChunkText, Event, EventKind, NodeEnd};
+use tidemill_engine::state::pause::Pause;
 use tidemill_workflow::graph::Graph;
 use tidemill_workflow::nodes::NodeKind;
 

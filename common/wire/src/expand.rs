@@ -10,7 +10,7 @@ use super::event::{EventRecord, kind};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{EntryId, FramePath, RunId};
 use tidemill_base::value::JsonMap;
-use tidemill_engine::events::StepEvent;
+use tidemill_engine::state::step_event::StepEvent;
 use tidemill_workflow::graph::{Child, ChildKind, Graph};
 use tidemill_workflow::nodes::NodeKind;
 

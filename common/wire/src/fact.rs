@@ -37,12 +37,12 @@ use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::FramePath;
 use tidemill_base::value::{JsonMap, Selector};
 use tidemill_engine::Fact;
-use tidemill_engine::events::StepEvent;
 use tidemill_engine::fact::{
     Answer, Asked, Call, Charge, JobChunk, JobParked, JobRef, JobStarted, JobStepped, PauseCommand, Said,
     Stop, UpdateVariables,
 };
-use tidemill_engine::run::RunHead;
+use tidemill_engine::state::run::RunHead;
+use tidemill_engine::state::step_event::StepEvent;
 use tidemill_workflow::graph::{Graph, NodeIx};
 use tidemill_workflow::nodes::Usage;
 

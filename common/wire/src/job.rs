@@ -12,9 +12,10 @@ use super::value::{named_from_field, stored_from_field};
 use super::{ENDS_ARE_KEPT, WireError};
 use tidemill_base::ids::{ExecutionId, FramePath, NodeId, RunId};
 use tidemill_base::value::Stored;
-use tidemill_engine::changes::JobOrder;
-use tidemill_engine::fact::NamedValues;
-use tidemill_engine::run::{Ended, RunOptions};
+use tidemill_engine::order::changes::JobOrder;
+use tidemill_engine::state::NamedValues;
+use tidemill_engine::state::options::RunOptions;
+use tidemill_engine::state::run::Ended;
 use tidemill_workflow::graph::{Graph, GraphHash};
 use tidemill_workflow::nodes::Phase;
 

@@ -16,8 +16,8 @@ use super::WireError;
 use super::pairs::Pairs;
 use tidemill_base::ids::ExecutionId;
 use tidemill_base::value::JsonMap;
-use tidemill_engine::changes::Changes;
-use tidemill_engine::run::RunState;
+use tidemill_engine::order::changes::Changes;
+use tidemill_engine::state::run::RunState;
 use tidemill_workflow::messages::{
     Batch, Effects, Filter, HISTORY_HELD, Index, ListChange, Message, MessageChange, MessageList,
     StoredMessage, Target, TokenSum, Truncate, read_ranges, write_ranges,

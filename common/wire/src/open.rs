@@ -21,10 +21,12 @@ use super::value::{named_from_json, stored_from_json};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{FramePath, NodeId};
 use tidemill_base::value::{JsonMap, Stored};
-use tidemill_engine::body::{BodyState, Collected, OpenContainer, Page, Price, Spent, Tally};
-use tidemill_engine::control::Control;
-use tidemill_engine::pause::{Pause, PauseStatus};
-use tidemill_engine::run::{Frame, Responder};
+use tidemill_engine::state::container::{BodyState, Collected, OpenContainer, Page};
+use tidemill_engine::state::control::Control;
+use tidemill_engine::state::cost::{Cost, Price};
+use tidemill_engine::state::pause::{Pause, PauseStatus};
+use tidemill_engine::state::run::{Frame, Responder};
+use tidemill_engine::state::totals::Tally;
 use tidemill_workflow::graph::{Graph, NodeIx};
 use tidemill_workflow::nodes::Phase;
 
@@ -131,7 +133,7 @@ pub(super) fn read_body(value: Option<&Json>) -> Result<Option<Box<BodyState>>, 
 }
 
 /// Writes the cost among other fields.
-pub(super) fn write_spent(object: &mut ObjectText, spent: &Spent) {
+pub(super) fn write_spent(object: &mut ObjectText, spent: &Cost) {
     if spent.tokens > 0 {
         object.number("tokens", spent.tokens);
     }
@@ -142,10 +144,10 @@ pub(super) fn write_spent(object: &mut ObjectText, spent: &Spent) {
 }
 
 /// Reads the cost.
-pub(super) fn read_spent(map: &JsonMap) -> Spent {
+pub(super) fn read_spent(map: &JsonMap) -> Cost {
     let amount = map.get("price").and_then(Json::as_str).and_then(|text| text.parse().ok());
     let currency = map.get("currency").and_then(Json::as_str).unwrap_or("USD");
-    Spent {
+    Cost {
         tokens: map.get("tokens").and_then(Json::as_u64).unwrap_or(0),
         price: amount.map(|amount| Box::new(Price { amount, currency: currency.into() })),
     }

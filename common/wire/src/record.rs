@@ -9,8 +9,8 @@ use super::messages::{effects_json, read_effects};
 use super::text::ObjectText;
 use super::value::{NamedJson, named_from_field};
 use tidemill_base::value::JsonMap;
-use tidemill_engine::fact::NamedValues;
-use tidemill_engine::records::Record;
+use tidemill_engine::state::NamedValues;
+use tidemill_engine::state::record::Record;
 use tidemill_workflow::nodes::{SOURCE_HANDLE, Usage, Wasted};
 
 /// Writes the fields of a record into an object.

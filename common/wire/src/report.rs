@@ -10,9 +10,9 @@ use super::value::StoredJson;
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{Delivery, EntryId, FramePath, NodeId};
 use tidemill_base::value::{JsonMap, Selector};
-use tidemill_engine::events::StepEvent;
 use tidemill_engine::fact::{Asked, Call, Charge, ChildEvent};
-use tidemill_engine::records::Record;
+use tidemill_engine::state::record::Record;
+use tidemill_engine::state::step_event::StepEvent;
 
 /// Identifies a job in its worker's reports.
 #[derive(Debug, Clone, PartialEq)]

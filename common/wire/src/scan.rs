@@ -6,7 +6,7 @@ use super::fields::Field;
 use super::text::plain_length;
 use super::value::stored_from_field;
 use tidemill_base::value::{Segment, Stored};
-use tidemill_engine::fact::NamedValues;
+use tidemill_engine::state::NamedValues;
 
 /// With more opening brackets in a value, serde_json checks the nesting depth.
 const OPENINGS_MAX: usize = 100;

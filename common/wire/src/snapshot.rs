@@ -33,7 +33,7 @@ use tidemill_base::value::secrets::Secrets;
 use tidemill_base::value::{JsonMap, Segment, SegmentType, Stored, Variables};
 use tidemill_engine::Fact;
 use tidemill_engine::rewind::rewind;
-use tidemill_engine::run::{RunHead, RunState, RunStatus};
+use tidemill_engine::state::run::{RunHead, RunState, RunStatus};
 use tidemill_workflow::graph::Graph;
 
 const WHAT: &str = "a snapshot";

@@ -11,7 +11,7 @@ use super::value::{StoredJson, is_plain};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{EntryId, ExecutionId};
 use tidemill_base::value::Stored;
-use tidemill_engine::fact::NamedValues;
+use tidemill_engine::state::NamedValues;
 
 const MICROS: i64 = 1_000_000;
 /// The range in which a float of seconds prints all digits of its microseconds. Above, doubles are too

@@ -2,9 +2,9 @@
 
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{FramePath, RunId};
-use tidemill_engine::changes::TimerChange;
 use tidemill_engine::fact::Timer;
-use tidemill_engine::run::RunState;
+use tidemill_engine::order::changes::TimerChange;
+use tidemill_engine::state::run::RunState;
 use tidemill_workflow::graph::NodeIx;
 
 /// Timers to set and members to clear. Of several changes of one timer in a commit the last counts.

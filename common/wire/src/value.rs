@@ -20,8 +20,8 @@ use super::WireError;
 use super::fields::{Field, Name};
 use tidemill_base::ids::BlobId;
 use tidemill_base::value::{BlobRef, JsonMap, Segment, Stored, infer_type};
-use tidemill_engine::events::Output;
-use tidemill_engine::fact::NamedValues;
+use tidemill_engine::order::events::Output;
+use tidemill_engine::state::NamedValues;
 
 /// The key that marks an object that is not plain JSON.
 pub const MARK: &str = "$tm";

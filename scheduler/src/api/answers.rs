@@ -5,7 +5,7 @@ use tidemill_common::clock::Timestamp;
 use tidemill_common::crash;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::fact::Said;
-use tidemill_common::machine::run::RunStatus;
+use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::nodes::human_input::{AnswerError, check_answer};
 use tidemill_common::nodes::pause::as_form::input_of;
 use tidemill_common::nodes::pause::input::check_input;

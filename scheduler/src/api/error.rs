@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
 use tidemill_common::dsl::Diagnostic;
-use tidemill_common::machine::run::RunStatus;
+use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::StoreError;
 use tidemill_common::wire::WireError;
 use tidemill_common::workflows::WorkflowError;

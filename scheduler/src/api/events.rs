@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use tidemill_common::ids::{EntryId, RunId};
-use tidemill_common::machine::run::RunStatus;
+use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::{Following, Runs, StoreError};
 use tidemill_common::wire::entry::EventEntry;
 use tokio::sync::watch::Receiver;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
-use tidemill_common::machine::run::{Caller, RunStatus};
+use tidemill_common::machine::state::run::{Caller, RunStatus};
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::{self, WireError};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidemill_common::graph::{Graph, GraphHash};
 use tidemill_common::ids::{EntryId, RunId};
 use tidemill_common::machine::RunState;
-use tidemill_common::machine::run::Hashing;
+use tidemill_common::machine::state::run::Hashing;
 use tidemill_common::store::StoreError;
 use tidemill_common::wire::{WireError, state};
 

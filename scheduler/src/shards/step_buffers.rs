@@ -2,7 +2,7 @@
 //! busy shard fills about the same.
 
 use tidemill_common::ids::RunId;
-use tidemill_common::machine::changes::Changes;
+use tidemill_common::machine::order::changes::Changes;
 
 /// A buffer is freed when its run has written more bytes than this.
 const KEPT_BYTES: usize = 16 * 1024;

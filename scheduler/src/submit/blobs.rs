@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidemill_common::ids::{BlobId, ShardId};
-use tidemill_common::machine::fact::NamedValues;
+use tidemill_common::machine::state::NamedValues;
 use tidemill_common::store::Runs;
 use tidemill_common::value::{BlobRef, Segment, Stored, blob_text};
 

@@ -6,7 +6,7 @@ use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::graph::{AppMode, Graph};
 use tidemill_common::ids::RunId;
 use tidemill_common::limits::HISTORY_TURNS_MAX;
-use tidemill_common::machine::run::RunHead;
+use tidemill_common::machine::state::run::RunHead;
 use tidemill_common::store::{ConversationRef, Entered, Entering};
 use tidemill_common::value::{JsonMap, Segment, Stored};
 use tidemill_common::wire::conversation::conversation_copies;

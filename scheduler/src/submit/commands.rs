@@ -3,7 +3,7 @@
 
 use serde_json::Value as Json;
 use tidemill_common::graph::Graph;
-use tidemill_common::machine::breakpoint::{Breakpoint, BreakpointCommand};
+use tidemill_common::machine::state::options::breakpoint::{Breakpoint, BreakpointCommand};
 use tidemill_common::value::{JsonMap, Segment, Stored};
 use tidemill_common::wire::breakpoint::command;
 

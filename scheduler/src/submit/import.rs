@@ -2,7 +2,7 @@
 
 use tidemill_common::dsl;
 use tidemill_common::ids::{FramePath, NodeId, RunId};
-use tidemill_common::machine::run::{RunHead, RunStatus};
+use tidemill_common::machine::state::run::{RunHead, RunStatus};
 use tidemill_common::store::NewRun;
 use tidemill_common::value::{Segment, Stored};
 use tidemill_common::wire;

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use tidemill_common::config::Config;
 use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::ids::{RunId, ShardId};
-use tidemill_common::machine::run::{RunHead, RunStatus};
+use tidemill_common::machine::state::run::{RunHead, RunStatus};
 use tidemill_common::store::{Created, Meta, NewRun, Reserved, Runs, StoreError, scheduled_run};
 use tidemill_common::wire;
 use tokio::sync::OnceCell;

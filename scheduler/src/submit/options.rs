@@ -3,10 +3,11 @@
 use serde_json::Value as Json;
 use tidemill_common::config::{self, Config, Undefined};
 use tidemill_common::limits::LISTS_MAX;
-use tidemill_common::machine::budget::{self, Budget, SetBy};
-use tidemill_common::machine::choices::{Choices, WrongChoice};
-use tidemill_common::machine::compat::{ConversationWrites, NestedAnswers};
-use tidemill_common::machine::run::RunOptions;
+use tidemill_common::machine::state::options::RunOptions;
+use tidemill_common::machine::state::options::budget;
+use tidemill_common::machine::state::options::budget::{Budget, SetBy};
+use tidemill_common::machine::state::options::choices::{Choices, WrongChoice};
+use tidemill_common::machine::state::options::compat::{ConversationWrites, NestedAnswers};
 use tidemill_common::messages::{Message, MessageLimits, given_messages};
 use tidemill_common::nodes::evaluate::UndefinedNames;
 use tidemill_common::value::JsonMap;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 use tidemill_common::dsl::Diagnostic;
 use tidemill_common::graph::{Graph, NodeIx};
-use tidemill_common::machine::run::RunOptions;
+use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::nodes::ExecutionType;
 use tidemill_common::value::Segment;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 use tidemill_common::dsl::Diagnostic;
 use tidemill_common::ids::RunId;
-use tidemill_common::machine::budget::Budget;
-use tidemill_common::machine::run::{Caller, RunStatus};
+use tidemill_common::machine::state::options::budget::Budget;
+use tidemill_common::machine::state::run::{Caller, RunStatus};
 use tidemill_common::store::{App, FromSchedule, WaitingCall};
 use tidemill_common::value::JsonMap;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tidemill_common::graph::Node;
 use tidemill_common::ids::EntryId;
-use tidemill_common::machine::invariants;
-use tidemill_common::machine::run::RunState;
+use tidemill_common::machine::state::invariants;
+use tidemill_common::machine::state::run::RunState;
 use tidemill_common::nodes::ExecutionType;
 use tidemill_common::wire::event::EventRecord;
 

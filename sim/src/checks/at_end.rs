@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 use tidemill_common::graph::Graph;
-use tidemill_common::machine::run::{RunState, RunStatus};
+use tidemill_common::machine::state::run::{RunState, RunStatus};
 use tidemill_common::nodes::ExecutionType;
 use tidemill_common::wire::event::{EventRecord, kind};
 

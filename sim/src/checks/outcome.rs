@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
-use tidemill_common::machine::run::{NodeStatus, RunStatus};
+use tidemill_common::machine::state::run::{NodeStatus, RunStatus};
 use tidemill_common::wire::event::kind;
 
 use super::at_end::{EndedRun, Where, is_node_end, place};

@@ -11,7 +11,7 @@ mod node;
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::run::{NodeStatus, RunStatus};
+use tidemill_common::machine::state::run::{NodeStatus, RunStatus};
 
 use crate::script::Script;
 

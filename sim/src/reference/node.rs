@@ -1,7 +1,7 @@
 //! The effect of each node type and of its failures.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::run::NodeStatus;
+use tidemill_common::machine::state::run::NodeStatus;
 
 use super::{Decided, Engine, Made, Pool, is_falsy, items, left_by, made, read, write};
 use crate::script::{Ending, FormFate, marked};

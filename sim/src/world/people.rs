@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::RunId;
-use tidemill_common::machine::run::RunStatus;
+use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::{Answered, PauseAnswer, RunCommand, Runs, Sent};
 use tidemill_common::wire::fact::{kind, stop_body};
 

@@ -3,7 +3,7 @@
 
 use serde_json::Value as Json;
 use tidemill_common::ids::FramePath;
-use tidemill_common::machine::run::NodeState;
+use tidemill_common::machine::state::run::NodeState;
 use tidemill_scheduler::shards::batch::Input;
 use tidemill_scheduler::shards::run_cache::RunCache;
 

@@ -285,7 +285,7 @@ impl ShardLoop {
 /// Returns the jobs that a run waits for.
 fn open_jobs(run: &RunState) -> Vec<JobLost> {
     let of_frame =
-        |(path, frame): (&tidemill_common::ids::FramePath, &tidemill_common::machine::run::Frame)| {
+        |(path, frame): (&tidemill_common::ids::FramePath, &tidemill_common::machine::state::run::Frame)| {
             let lost = |(at, entry)| JobLost { frame: path.clone(), node: NodeIx(at), entry };
             let jobs = (0..).zip(&frame.nodes).filter_map(|(at, node)| Some((at, node.job?)));
             jobs.map(lost).collect::<Vec<_>>()

@@ -3,7 +3,7 @@
 use super::fixtures::{QUEUE, SHARD, created_at, event, job, moved, run_id, write};
 use super::{Broken, Outcome, Subject, holds, same};
 use tidemill_common::ids::{BlobId, EntryId};
-use tidemill_common::machine::run::RunStatus;
+use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::{Commit, CommitError, Dead};
 use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::fact::kind;

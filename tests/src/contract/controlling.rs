@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::fixtures::{SHARD, conversation_write, created_at, ended, moved, run_id, write};
 use super::{Broken, Outcome, Subject, same};
 use tidemill_common::ids::BlobId;
-use tidemill_common::machine::run::RunStatus;
+use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::{Answered, CommandKey, PauseAnswer, Paused, RunCommand, Sent};
 use tidemill_common::wire::commit::{ConversationWrite, RunWrite};
 use tidemill_common::wire::fact::kind;

@@ -2,7 +2,7 @@
 
 use super::fixtures::{QUEUE, SHARD, created_at, ended, run_id};
 use super::{Broken, Outcome, Subject, holds, same};
-use tidemill_common::machine::run::RunStatus;
+use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::{Commit, Completion, Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack};
 use tidemill_common::wire::fact::kind;
 

@@ -7,7 +7,7 @@ use super::{Broken, Outcome, Subject, same};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::graph::GraphHash;
 use tidemill_common::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId, ShardId};
-use tidemill_common::machine::run::RunStatus;
+use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::{Commit, CommitError, Created, Delivered, NewRun, Owner, RawFact, Store};
 use tidemill_common::wire::commit::{ConversationWrite, JobEntry, RunWrite, TakeBack};
 use tidemill_common::wire::fact::kind;

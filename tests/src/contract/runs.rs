@@ -6,7 +6,7 @@ use super::fixtures::{GRAPH, SHARD, created_at, event, new_run, run_id, take_bac
 use super::{Outcome, Subject, holds, same};
 use tidemill_common::ids::{BlobId, EntryId, ShardId};
 use tidemill_common::limits;
-use tidemill_common::machine::run::RunStatus;
+use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::{App, Created, ListRuns, NewRun, Reserved, TriggerChanges};
 use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::fact::kind;

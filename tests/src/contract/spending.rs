@@ -2,8 +2,8 @@
 
 use super::fixtures::{created_at, run_id, write};
 use super::{Outcome, Subject, same};
-use tidemill_common::machine::body::Price;
-use tidemill_common::machine::changes::Spending;
+use tidemill_common::machine::order::changes::Spending;
+use tidemill_common::machine::state::cost::Price;
 use tidemill_common::store::day_of;
 use tidemill_common::wire::commit::{RunWrite, SpentWrite};
 

@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::graph::{Graph, Node, NodeIx};
 use tidemill_common::limits;
-use tidemill_common::machine::run::RunOptions;
+use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::nodes::{Deferred, EvaluationLimits, NodeResult, Phase, evaluate, evaluate_phase};
 use tidemill_common::telemetry;
 use tidemill_common::value::{Selector, Stored};

@@ -3,7 +3,7 @@
 use tidemill_common::files::Files;
 use tidemill_common::graph::{Graph, Node};
 use tidemill_common::ids::{ExecutionId, RunId};
-use tidemill_common::machine::run::RunOptions;
+use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::nodes::{NodeKind, NodeResult};
 use tidemill_common::value::Variables;
 

@@ -4,8 +4,8 @@
 use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::ids::{BlobId, ShardId};
-use tidemill_common::machine::records::Record;
-use tidemill_common::machine::run::json_size;
+use tidemill_common::machine::state::record::Record;
+use tidemill_common::machine::state::run::json_size;
 use tidemill_common::messages::Effects;
 use tidemill_common::nodes::{NodeResult, VariableUpdate};
 use tidemill_common::store::{Jobs, StoreError};

@@ -3,8 +3,8 @@
 
 use serde_json::json;
 use tidemill_common::graph::Node;
-use tidemill_common::machine::events::StepEvent;
-use tidemill_common::machine::run::RunOptions;
+use tidemill_common::machine::state::options::RunOptions;
+use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::pause::CALLED_OFF;
 use tidemill_common::nodes::step::texts::{EXPLAIN_PROMPT, Text};

@@ -30,7 +30,7 @@ use serde_json::Value as Json;
 use tidemill_common::files::Files;
 use tidemill_common::graph::{Graph, Node};
 use tidemill_common::language::Language;
-use tidemill_common::machine::run::RunOptions;
+use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::llm::usage;
 use tidemill_common::nodes::step::background::Background;

@@ -2,7 +2,7 @@
 //! run without people, and after the last round, the step fails and lists the missing input.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::events::StepEvent;
+use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::nodes::pause::CALLED_OFF;
 use tidemill_common::nodes::step::background::Background;
 use tidemill_common::nodes::step::texts::{PARAMETERS_MISSING, PARAMETERS_NOT_FOUND};

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::files::Files;
 use tidemill_common::graph::{Graph, Node};
 use tidemill_common::language::Language;
-use tidemill_common::machine::run::RunOptions;
+use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::nodes::step::background::{self, Background};
 use tidemill_common::nodes::step::{CallError, Secrets, StepData, merged, params};
 use tidemill_common::slots::with_overrides;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
-use tidemill_common::machine::events::StepEvent;
+use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::value::{JsonMap, json_size};
 
 use crate::attempt::journal::Steps;

@@ -6,7 +6,7 @@ use tidemill_common::clock::Timestamp;
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::ids::{BlobId, Delivery, RunId};
 use tidemill_common::machine::fact::{Asked, Call};
-use tidemill_common::machine::records::Record;
+use tidemill_common::machine::state::record::Record;
 use tidemill_common::store::{Completion, Dead};
 use tidemill_common::value::Selector;
 use tidemill_common::wire::job::Job;

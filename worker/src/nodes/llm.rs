@@ -5,7 +5,7 @@
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
-use tidemill_common::machine::events::StepEvent;
+use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::nodes::evaluate::UndefinedNames;
 use tidemill_common::nodes::llm::context::Context;
 use tidemill_common::nodes::llm::prompt::{self, Prompt};

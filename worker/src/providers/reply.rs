@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 use tidemill_common::limits::VALUE_BYTES_MAX;
-use tidemill_common::machine::run::json_size;
+use tidemill_common::machine::state::run::json_size;
 use tidemill_common::nodes::llm::message::ToolCall;
 use tidemill_common::nodes::llm::usage::Tokens;
 

@@ -8,7 +8,8 @@ use super::play::Play;
 use tidemill_base::limits;
 use tidemill_base::value::{Segment, SegmentType, Stored};
 use tidemill_engine::Fact;
-use tidemill_engine::run::{RunOptions, RunStatus};
+use tidemill_engine::state::options::RunOptions;
+use tidemill_engine::state::run::RunStatus;
 use tidemill_wire::fact::parse;
 
 fn fan(kind: &str, wide: usize) -> String {

@@ -5,8 +5,8 @@ use serde_json::json;
 use super::play::Play;
 use super::sheet::sheet;
 use tidemill_base::value::{Segment, Stored};
-use tidemill_engine::breakpoint::{Breakpoint, BreakpointCommand};
-use tidemill_engine::run::RunStatus;
+use tidemill_engine::state::options::breakpoint::{Breakpoint, BreakpointCommand};
+use tidemill_engine::state::run::RunStatus;
 
 fn after(node: &str, command: BreakpointCommand) -> Breakpoint {
     Breakpoint { after: node.into(), command }

@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::draw::draw;
 use super::play::Play;
-use tidemill_engine::budget::{Budget, SetBy, price};
 use tidemill_engine::fact::Charge;
-use tidemill_engine::records::Record;
-use tidemill_engine::run::{NodeStatus, RunStatus};
+use tidemill_engine::state::options::budget::{Budget, SetBy, price};
+use tidemill_engine::state::record::Record;
+use tidemill_engine::state::run::{NodeStatus, RunStatus};
 use tidemill_wire::fact::{parse, stop_body};
 use tidemill_wire::report::Report;
 use tidemill_workflow::nodes::{Usage, Wasted};

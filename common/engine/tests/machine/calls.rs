@@ -10,7 +10,7 @@ use super::sheet::sheet;
 use tidemill_base::ids::{FramePath, RunId, ShardId};
 use tidemill_base::value::{Segment, Stored};
 use tidemill_engine::fact::{Call, Charge};
-use tidemill_engine::run::{Caller, NodeStatus, RunStatus};
+use tidemill_engine::state::run::{Caller, NodeStatus, RunStatus};
 use tidemill_wire::between_runs::call_ended_body;
 use tidemill_wire::fact::parse;
 use tidemill_wire::report::Report;

@@ -4,10 +4,10 @@ use serde_json::json;
 
 use super::play::Play;
 use tidemill_base::value::JsonMap;
-use tidemill_engine::events::StepEvent;
 use tidemill_engine::fact::{Charge, ChildEnd, ChildEvent};
-use tidemill_engine::records::Record;
-use tidemill_engine::run::{NodeStatus, RunStatus};
+use tidemill_engine::state::record::Record;
+use tidemill_engine::state::run::{NodeStatus, RunStatus};
+use tidemill_engine::state::step_event::StepEvent;
 use tidemill_wire::fact::{parse, stop_body};
 use tidemill_wire::report::Report;
 use tidemill_workflow::nodes::Usage;

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use tidemill_base::ids::NodeId;
 use tidemill_base::value::Stored;
 use tidemill_engine::RunState;
-use tidemill_engine::run::{Frame, RunHead};
+use tidemill_engine::state::run::{Frame, RunHead};
 use tidemill_wire::commit::RunWrite;
 use tidemill_wire::event;
 use tidemill_wire::messages::{MessagesAtRest, list_of_part, parts};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::play::Play;
-use tidemill_engine::run::{NodeStatus, RunStatus};
+use tidemill_engine::state::run::{NodeStatus, RunStatus};
 
 const SECOND: Duration = Duration::from_secs(1);
 

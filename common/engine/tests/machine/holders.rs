@@ -3,7 +3,7 @@
 use super::play::Play;
 use tidemill_engine::Fact;
 use tidemill_engine::fact::PauseCommand;
-use tidemill_engine::run::NodeStatus;
+use tidemill_engine::state::run::NodeStatus;
 
 const LINE: &str = "start s\njob a\njob b\ns > a > b";
 

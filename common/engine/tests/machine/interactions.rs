@@ -7,9 +7,9 @@ use serde_json::{Value as Json, json};
 
 use super::play::Play;
 use super::sheet::sheet;
-use tidemill_engine::choices::Choices;
-use tidemill_engine::events::EventKind;
-use tidemill_engine::run::{NodeStatus, RunStatus};
+use tidemill_engine::order::events::EventKind;
+use tidemill_engine::state::options::choices::Choices;
+use tidemill_engine::state::run::{NodeStatus, RunStatus};
 
 const APPROVAL: &str = "q user-interaction interaction_type: ask_for_approval, show_message: 'Ship it?'\na job\nb job\n\
                         s > q\nq:approved > a\nq:rejected > b";
@@ -21,7 +21,7 @@ fn asking(settings: &str) -> String {
 
 /// The data of the events of this kind, in order.
 fn events_of(play: &Play, name: &str) -> Vec<Json> {
-    let data = |event: &tidemill_engine::events::Event| match &event.kind {
+    let data = |event: &tidemill_engine::order::events::Event| match &event.kind {
         EventKind::NodeStep { what, data, .. } if what.name() == name => Some(Json::Object(data.clone())),
         _ => None,
     };
@@ -276,7 +276,7 @@ fn a_run_variable_that_an_item_sets_is_visible_in_the_item_and_after_it() {
 
 #[test]
 fn without_interaction_a_question_fails_and_a_message_does_not() {
-    let quiet = |head: &mut tidemill_engine::run::RunHead| {
+    let quiet = |head: &mut tidemill_engine::state::run::RunHead| {
         head.options.choices = Some(Box::new(Choices { interactive: false, ..Choices::default() }));
     };
     let mut play = Play::headed(&sheet(APPROVAL), json!({}), quiet);

@@ -5,8 +5,8 @@ use serde_json::json;
 use super::play::Play;
 use tidemill_base::ids::FramePath;
 use tidemill_engine::RunState;
-use tidemill_engine::invariants::{INVARIANTS, broken};
-use tidemill_engine::run::{EdgeState, NodeStatus, RunStatus};
+use tidemill_engine::state::invariants::{INVARIANTS, broken};
+use tidemill_engine::state::run::{EdgeState, NodeStatus, RunStatus};
 
 /// A run with an open item, a waiting form, a job and a node that waits for its retry.
 fn busy() -> Play {
@@ -26,9 +26,10 @@ fn each_invariant_notices_a_state_that_breaks_it() {
     let play = busy();
     let ix = |id: &str| play.run.graph.find(id).unwrap();
     let (root, item) = (FramePath::root(), FramePath::from("it#0"));
-    let node = |run: &mut RunState, id: &str, change: &dyn Fn(&mut tidemill_engine::run::NodeState)| {
-        change(&mut run.frames.get_mut(&root).unwrap().nodes[ix(id).at()]);
-    };
+    let node =
+        |run: &mut RunState, id: &str, change: &dyn Fn(&mut tidemill_engine::state::run::NodeState)| {
+            change(&mut run.frames.get_mut(&root).unwrap().nodes[ix(id).at()]);
+        };
     type Break<'a> = Box<dyn Fn(&mut RunState) + 'a>;
     let cases: Vec<(&str, Break<'_>)> = vec![
         ("INV-1", Box::new(|run| node(run, "a", &|a| a.job = None))),

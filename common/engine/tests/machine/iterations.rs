@@ -5,9 +5,9 @@ use serde_json::{Value as Json, json};
 use super::play::Play;
 use super::sheet::sheet;
 use tidemill_base::value::{Segment, Stored};
-use tidemill_engine::compat::ConversationWrites;
-use tidemill_engine::records::Record;
-use tidemill_engine::run::RunStatus;
+use tidemill_engine::state::options::compat::ConversationWrites;
+use tidemill_engine::state::record::Record;
+use tidemill_engine::state::run::RunStatus;
 use tidemill_workflow::nodes::{Phase, Usage};
 
 /// An iteration over `s.l` with a node `a` in it that runs on a worker.

@@ -6,8 +6,9 @@ use super::draw;
 use super::play::Play;
 use tidemill_base::value::{JsonMap, Segment, Stored};
 use tidemill_engine::fact::Fact;
-use tidemill_engine::records::Record;
-use tidemill_engine::run::{NodeStatus, RunOptions, RunStatus};
+use tidemill_engine::state::options::RunOptions;
+use tidemill_engine::state::record::Record;
+use tidemill_engine::state::run::{NodeStatus, RunStatus};
 use tidemill_workflow::messages::{
     Effects, HISTORY, ListChange, MESSAGES, Message, MessageChange, MessageLimits, RUNTIME, Target, Truncate,
 };

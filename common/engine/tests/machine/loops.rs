@@ -5,7 +5,8 @@ use serde_json::{Value as Json, json};
 use super::draw;
 use super::play::Play;
 use tidemill_base::value::{Lookup, Variables};
-use tidemill_engine::run::{RunOptions, RunStatus};
+use tidemill_engine::state::options::RunOptions;
+use tidemill_engine::state::run::RunStatus;
 
 /// A loop over `inner`, with an end node after it.
 fn looping(data: &Json, inner: &str) -> Play {

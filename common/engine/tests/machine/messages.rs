@@ -6,7 +6,7 @@ use super::play::Play;
 use super::sheet::sheet;
 use tidemill_base::ids::{FramePath, RunId};
 use tidemill_base::value::{Segment, Stored};
-use tidemill_engine::run::{Caller, NodeStatus, RunStatus};
+use tidemill_engine::state::run::{Caller, NodeStatus, RunStatus};
 use tidemill_wire::fact::parse;
 use tidemill_workflow::messages::{MESSAGES, given_messages};
 

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::play::Play;
 use super::sheet::sheet;
-use tidemill_engine::compat::NestedAnswers;
+use tidemill_engine::state::options::compat::NestedAnswers;
 
 const LOOP: &str = "lp loop loop_count: 2, logical_operator: and, break_conditions: []\n\
     lp/m llm\nlp/z answer answer: 'A {{#m.text#}}.'\ny answer answer: end\ns > lp > y\nlps > m > z";

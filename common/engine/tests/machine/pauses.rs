@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::play::Play;
 use super::sheet::sheet;
-use tidemill_engine::run::{NodeStatus, RunStatus};
+use tidemill_engine::state::run::{NodeStatus, RunStatus};
 use tidemill_engine::{Fact, fact};
 
 const SECOND: Duration = Duration::from_secs(1);

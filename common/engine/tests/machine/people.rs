@@ -6,7 +6,7 @@ use super::play::Play;
 use super::tell;
 use tidemill_base::value::{Segment, Stored};
 use tidemill_engine::Fact;
-use tidemill_engine::pause::Pause;
+use tidemill_engine::state::pause::Pause;
 use tidemill_wire::breakpoint::updates_json;
 use tidemill_wire::fact::parse;
 

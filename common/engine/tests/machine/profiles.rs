@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::play::Play;
-use tidemill_engine::records::Record;
-use tidemill_engine::run::{NodeStatus, RunStatus};
+use tidemill_engine::state::record::Record;
+use tidemill_engine::state::run::{NodeStatus, RunStatus};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -12,10 +12,10 @@ use serde_json::{Value as Json, json};
 use super::draw::{build, data, edge, option};
 use super::play::Play;
 use tidemill_base::ids::{EntryId, ExecutionId, FramePath};
-use tidemill_engine::changes::JobOrder;
-use tidemill_engine::events::EventKind;
 use tidemill_engine::fact::JobLost;
-use tidemill_engine::run::RunOptions;
+use tidemill_engine::order::changes::JobOrder;
+use tidemill_engine::order::events::EventKind;
+use tidemill_engine::state::options::RunOptions;
 use tidemill_engine::{Fact, RunStatus};
 use tidemill_workflow::graph::{Graph, NodeIx};
 

@@ -6,7 +6,8 @@ use super::draw;
 use super::play::Play;
 use tidemill_base::ids::{FramePath, NodeId};
 use tidemill_engine::rewind::{RewindError, rewind};
-use tidemill_engine::run::{NodeStatus, RunOptions, RunStatus};
+use tidemill_engine::state::options::RunOptions;
+use tidemill_engine::state::run::{NodeStatus, RunStatus};
 use tidemill_engine::{Fact, RunState};
 
 /// Lists the nodes with their statuses, with the path of their frame before them. Nodes in status `unknown` are left

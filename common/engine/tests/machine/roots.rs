@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::play::Play;
-use tidemill_engine::run::{NodeStatus, RunHead, RunStatus};
+use tidemill_engine::state::run::{NodeStatus, RunHead, RunStatus};
 
 /// Two triggers with a branch each, and a branch after both.
 const TWO: &str = r#"

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::play::Play;
 use super::sheet::sheet;
 use super::tc_l::counting;
-use tidemill_engine::run::NodeStatus;
+use tidemill_engine::state::run::NodeStatus;
 use tidemill_workflow::nodes::Phase;
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::play::Play;
 use super::sheet::sheet;
 use tidemill_base::value::Stored;
-use tidemill_engine::run::RunStatus;
+use tidemill_engine::state::run::RunStatus;
 
 #[test]
 fn tc_b_001_a_single_node_is_a_workflow() {

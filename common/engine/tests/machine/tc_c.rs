@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::draw::draw;
 use super::play::Play;
-use tidemill_engine::run::{NodeStatus, RunOptions, RunStatus};
+use tidemill_engine::state::options::RunOptions;
+use tidemill_engine::state::run::{NodeStatus, RunStatus};
 
 /// The jobs that workers hold are taken back (0.8). Dify lets them run, and then ignores their results.
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::play::Play;
-use tidemill_engine::run::{NodeStatus, RunStatus};
+use tidemill_engine::state::run::{NodeStatus, RunStatus};
 
 #[test]
 fn tc_e_001_a_failure_without_a_strategy_ends_the_run() {

@@ -1,7 +1,7 @@
 //! TC-G: graphs. The nodes that run, and their order.
 
 use super::play::Play;
-use tidemill_engine::run::{NodeStatus, RunStatus};
+use tidemill_engine::state::run::{NodeStatus, RunStatus};
 
 #[test]
 fn tc_g_001_a_linear_graph_runs_in_order() {

@@ -8,7 +8,7 @@ use super::play::Play;
 use super::sheet::sheet;
 use tidemill_base::ids::FramePath;
 use tidemill_base::value::{SegmentType, Stored};
-use tidemill_engine::run::{RunHead, RunStatus};
+use tidemill_engine::state::run::{RunHead, RunStatus};
 use tidemill_wire::expand::envelope;
 
 /// A workflow, its inputs, and the attempts that fail.

@@ -2,7 +2,7 @@
 
 use tidemill_base::ids::FramePath;
 use tidemill_base::value::Stored;
-use tidemill_engine::events::{About, ChunkText, Event, EventKind, Output};
+use tidemill_engine::order::events::{About, ChunkText, Event, EventKind, Output};
 use tidemill_workflow::graph::{Graph, NodeIx};
 
 pub(super) fn words(graph: &Graph, event: &Event) -> String {

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::play::Play;
 use super::sheet::sheet;
-use tidemill_engine::run::RunStatus;
+use tidemill_engine::state::run::RunStatus;
 
 const SECOND: Duration = Duration::from_secs(1);
 

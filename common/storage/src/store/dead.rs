@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use tidemill_base::ids::{EntryId, FramePath, NodeId, RunId, ShardId};
 use tidemill_base::limits;
 use tidemill_base::value::JsonMap;
-use tidemill_engine::run::RunStatus;
+use tidemill_engine::state::run::RunStatus;
 
 /// A dead letter to write.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,8 @@ use crate::{WireError, check_version};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{FramePath, NodeId};
 use tidemill_base::value::JsonMap;
-use tidemill_engine::run::{Caller, RunHead, RunOptions, RunStatus};
+use tidemill_engine::state::options::RunOptions;
+use tidemill_engine::state::run::{Caller, RunHead, RunStatus};
 use tidemill_workflow::graph::{Graph, GraphHash};
 
 /// Writes the head of a run for a `start` fact.

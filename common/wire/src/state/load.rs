@@ -12,7 +12,7 @@ use crate::messages::{self, MessagesAtRest};
 use crate::value::{named_from_json, stored_from_json};
 use crate::{WireError, open};
 use tidemill_base::ids::{FramePath, RunId};
-use tidemill_engine::run::{Frame, NodeState, NodeStatus, RunState, RunStatus};
+use tidemill_engine::state::run::{Frame, NodeState, NodeStatus, RunState, RunStatus};
 use tidemill_workflow::graph::{Graph, NodeIx};
 
 /// The stored parts of a run.

@@ -12,8 +12,8 @@ use crate::{WireError, open};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{FramePath, NodeId};
 use tidemill_base::value::{JsonMap, Stored};
-use tidemill_engine::body::Spent;
-use tidemill_engine::run::{Ended, NodeState, NodeStatus, OpenCall, RunState};
+use tidemill_engine::state::cost::Cost;
+use tidemill_engine::state::run::{Ended, NodeState, NodeStatus, OpenCall, RunState};
 use tidemill_workflow::graph::DEFAULT_QUEUE;
 
 /// Marks a variable of an outer frame that an item must not see.
@@ -65,7 +65,7 @@ pub(crate) fn write_node(object: &mut ObjectText, node: &NodeState, queue: &str)
         object.close();
     }
     open::write_spent(object, &node.spent);
-    if node.charged != Spent::default() {
+    if node.charged != Cost::default() {
         object.open("charged");
         open::write_spent(object, &node.charged);
         object.close();

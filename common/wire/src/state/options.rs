@@ -3,10 +3,11 @@
 use serde_json::Value as Json;
 
 use tidemill_base::value::JsonMap;
-use tidemill_engine::budget::{self, Budget, SetBy};
-use tidemill_engine::choices::Choices;
-use tidemill_engine::compat::{ConversationWrites, NestedAnswers};
-use tidemill_engine::run::RunOptions;
+use tidemill_engine::state::options::RunOptions;
+use tidemill_engine::state::options::budget;
+use tidemill_engine::state::options::budget::{Budget, SetBy};
+use tidemill_engine::state::options::choices::Choices;
+use tidemill_engine::state::options::compat::{ConversationWrites, NestedAnswers};
 use tidemill_workflow::messages::{Message, MessageLimits, given_messages};
 use tidemill_workflow::nodes::evaluate::UndefinedNames;
 

@@ -6,9 +6,9 @@ use super::WHAT;
 use crate::text::ObjectText;
 use crate::{WireError, open};
 use tidemill_base::value::JsonMap;
-use tidemill_engine::changes::Held;
-use tidemill_engine::response::{ResponseState, Stream};
-use tidemill_engine::run::{Responder, RunState};
+use tidemill_engine::order::changes::Held;
+use tidemill_engine::state::response::{ResponseState, Stream};
+use tidemill_engine::state::run::{Responder, RunState};
 use tidemill_workflow::graph::NodeIx;
 
 /// The field of the response cursor.

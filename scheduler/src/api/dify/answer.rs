@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::ids::RunId;
-use tidemill_common::machine::run::RunStatus;
+use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::App;
 use tidemill_common::wire::event::{EventRecord, kind};
 use tokio::time::Instant;

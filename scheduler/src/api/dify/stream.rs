@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde_json::Value as Json;
 use tidemill_common::graph::Graph;
 use tidemill_common::ids::EntryId;
-use tidemill_common::machine::run::RunStatus;
+use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::wire::event::{EventRecord, kind};
 
 use super::snapshot::Snapshot;

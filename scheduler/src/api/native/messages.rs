@@ -4,7 +4,7 @@ use axum::Json as JsonBody;
 use axum::extract::{Path, State};
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::RunId;
-use tidemill_common::machine::run::RunState;
+use tidemill_common::machine::state::run::RunState;
 use tidemill_common::messages::{Index, View, view};
 use tidemill_common::store::Page;
 use tidemill_common::value::JsonMap;

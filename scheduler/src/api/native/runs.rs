@@ -6,8 +6,8 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::graph::GraphHash;
 use tidemill_common::ids::{Delivery, FramePath, RunId};
-use tidemill_common::machine::body::Spent;
-use tidemill_common::machine::run::{NodeState, NodeStatus, RunState, RunStatus};
+use tidemill_common::machine::state::cost::Cost;
+use tidemill_common::machine::state::run::{NodeState, NodeStatus, RunState, RunStatus};
 use tidemill_common::store::ListRuns;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire;
@@ -198,7 +198,7 @@ fn nodes(run: &RunState) -> Vec<Json> {
 }
 
 /// A price in plain notation and its currency; null when no price is known.
-fn price(spent: &Spent) -> (Json, Json) {
+fn price(spent: &Cost) -> (Json, Json) {
     match &spent.price {
         Some(price) => (price.amount.fixed().into(), (*price.currency).into()),
         None => (Json::Null, Json::Null),

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use serde_json::Value as Json;
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::ids::{BlobId, EntryId, RunId, ShardId};
-use tidemill_common::machine::run::RunStatus;
+use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::following::Followed;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{

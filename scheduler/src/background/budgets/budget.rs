@@ -1,8 +1,8 @@
 //! The budget of an API key: limits on tokens and on money, in total and per day.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::body::Price;
-use tidemill_common::machine::budget;
+use tidemill_common::machine::state::cost::Price;
+use tidemill_common::machine::state::options::budget;
 use tidemill_common::store::KeySpent;
 use tidemill_common::value::JsonMap;
 

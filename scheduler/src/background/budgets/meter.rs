@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use tidemill_common::machine::changes::Spending;
+use tidemill_common::machine::order::changes::Spending;
 use tidemill_common::wire::commit::SpentWrite;
 
 use crate::metrics as names;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::{RunId, ShardId};
-use tidemill_common::machine::run::RunStatus;
+use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::{CommandKey, ListRuns, RunCommand, Runs, StoreError, day_of};
 use tidemill_common::wire::fact;
 use tokio::sync::watch::Receiver;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::{FramePath, RunId, ShardId};
-use tidemill_common::machine::budget::Budget;
-use tidemill_common::machine::run::Caller;
+use tidemill_common::machine::state::options::budget::Budget;
+use tidemill_common::machine::state::run::Caller;
 use tidemill_common::store::{Runs, StoreError};
 use tidemill_common::value::{JsonMap, Stored};
 use tidemill_common::wire::state::read_budget;

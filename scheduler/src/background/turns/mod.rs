@@ -15,7 +15,7 @@ use tidemill_common::config::Config;
 use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::graph::GraphHash;
 use tidemill_common::ids::RunId;
-use tidemill_common::machine::run::RunStatus;
+use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::{ConversationRef, Runs, Settling, StoreError};
 use tidemill_common::wire::conversation::conversation_copies;
 use tokio::sync::watch::Receiver;

@@ -1,7 +1,7 @@
 //! `workflow_started` and `workflow_finished`.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::run::{RunState, RunStatus};
+use tidemill_common::machine::state::run::{RunState, RunStatus};
 use tidemill_common::wire::event::{EventRecord, kind};
 
 use crate::runs::projection::{Projection, field, files};

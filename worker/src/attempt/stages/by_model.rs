@@ -3,8 +3,8 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
-use tidemill_common::machine::events::StepEvent;
-use tidemill_common::machine::pause::id_in_job;
+use tidemill_common::machine::state::pause::id_in_job;
+use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::nodes::user_interaction::{ByModel, UserInteractionData};
 use tidemill_common::nodes::{NodeData, NodeResult};
 use tidemill_common::value::{JsonMap, Segment};

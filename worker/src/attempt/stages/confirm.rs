@@ -3,8 +3,9 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_common::graph::{Confirm, Node};
-use tidemill_common::machine::events::StepEvent;
-use tidemill_common::machine::run::{RunOptions, json_size};
+use tidemill_common::machine::state::options::RunOptions;
+use tidemill_common::machine::state::run::json_size;
+use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::nodes::pause::input::{approval_schema, is_approved};
 use tidemill_common::nodes::pause::{called_off, not_interactive};
 use tidemill_common::nodes::tool::{KnownParameters, parameters};

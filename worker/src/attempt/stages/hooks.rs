@@ -2,7 +2,7 @@
 //! journal entry, so a job that is delivered again sends none twice.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::events::StepEvent;
+use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::hooks::{Came, HookType};
 use tidemill_common::value::JsonMap;

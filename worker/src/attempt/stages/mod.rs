@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use tidemill_common::graph::{Graph, Node, NodeIx};
 use tidemill_common::ids::FramePath;
-use tidemill_common::machine::run::RunOptions;
+use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::job::Job;

@@ -10,7 +10,7 @@ mod typed;
 use std::time::Instant;
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::events::StepEvent;
+use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::messages::Effects;
 use tidemill_common::nodes::llm::usage;
 use tidemill_common::nodes::pause::CALLED_OFF;

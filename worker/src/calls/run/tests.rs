@@ -7,7 +7,7 @@ use tidemill_common::clock::Timestamp;
 use tidemill_common::graph::{Graph, build};
 use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
 use tidemill_common::language::Language;
-use tidemill_common::machine::run::RunOptions;
+use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::nodes::pause::CALLED_OFF;
 use tidemill_common::nodes::step::{CallError, Chunk, StepData};
 use tidemill_common::nodes::{NodeData, NodeResult};

@@ -15,7 +15,7 @@ use tidemill_common::failure::NodeFailure;
 use tidemill_common::files::Files;
 use tidemill_common::graph::Node;
 use tidemill_common::ids::{ExecutionId, RunId};
-use tidemill_common::machine::events::StepEvent;
+use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::agent::parameters::{self, AgentParameters};
 use tidemill_common::nodes::agent::{AgentData, Strategy, prompt};

@@ -1,7 +1,7 @@
 //! The result of a tool call, in its forms for the journal, the model and the outputs.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::events::StepEvent;
+use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::nodes::llm::message::{Message, ToolCall};
 use tidemill_common::value::JsonMap;
 

@@ -10,7 +10,7 @@ use tidemill_common::failure::NodeFailure;
 use tidemill_common::files::Files;
 use tidemill_common::graph::Node;
 use tidemill_common::ids::RunId;
-use tidemill_common::machine::events::StepEvent;
+use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::nodes::agent::parameters::AgentTool;
 use tidemill_common::nodes::agent::prompt;
 use tidemill_common::nodes::llm::message::{ToolCall, ToolSpec};

@@ -4,7 +4,7 @@
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
-use tidemill_common::machine::events::StepEvent;
+use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::messages::{self, Effects};
 use tidemill_common::nodes::llm::message::{Message, ToolCall, ToolSpec};
 use tidemill_common::nodes::llm::params::Params;

@@ -6,7 +6,7 @@ use super::shard::{Run, Shard};
 use crate::store::{Answered, PauseAnswer, RunCommand, Sent, StoreError};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::RunId;
-use tidemill_engine::run::RunStatus;
+use tidemill_engine::state::run::RunStatus;
 use tidemill_wire::fact::kind;
 
 /// `send_command`

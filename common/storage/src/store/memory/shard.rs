@@ -9,7 +9,7 @@ use crate::store::{Dead, KeySpent, RawFact, StoreError, unreadable_events};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId};
 use tidemill_base::limits;
-use tidemill_engine::run::RunStatus;
+use tidemill_engine::state::run::RunStatus;
 use tidemill_wire::entry::EventEntry;
 use tidemill_wire::event;
 use tidemill_wire::messages::{HISTORY_PART, MessagesAtRest, OBJECTS_FIELD, list_of_part, parts};

@@ -17,7 +17,7 @@ use super::line::{Line, Replies, Reply, Request, Word, error_of};
 use crate::store::{Claim, Commit, CommitError, Owner, StoreError};
 use tidemill_base::ids::{EntryId, RunId};
 use tidemill_base::limits;
-use tidemill_engine::run::RunStatus;
+use tidemill_engine::state::run::RunStatus;
 use tidemill_wire::commit::{ConversationWrite, RunWrite};
 
 /// The owner's connection to a shard.

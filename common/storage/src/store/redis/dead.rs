@@ -7,7 +7,7 @@ use super::connection::args;
 use super::replies::{array, entry, unexpected};
 use crate::store::{DeadFact, DeadId, DeadLetter, ListDead, PutBack, Runs, StoreError};
 use tidemill_base::ids::ShardId;
-use tidemill_engine::run::RunStatus;
+use tidemill_engine::state::run::RunStatus;
 
 impl RedisStore {
     /// See [`Runs::dead_letters`].

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::store::CatalogKind;
 use crate::store::ConversationsBy;
 use tidemill_base::ids::{BlobId, RunId, ShardId};
-use tidemill_engine::run::RunStatus;
+use tidemill_engine::state::run::RunStatus;
 
 /// The consumer group of every jobs stream.
 pub const GROUP: &str = "workers";

@@ -5,7 +5,7 @@ use super::connection::{Arg, args};
 use super::replies::unexpected;
 use crate::store::{Answered, PauseAnswer, Paused, RunCommand, Sent, StoreError};
 use tidemill_base::ids::RunId;
-use tidemill_engine::run::RunStatus;
+use tidemill_engine::state::run::RunStatus;
 use tidemill_wire::fact::kind;
 
 impl RedisStore {

@@ -19,7 +19,7 @@ use crate::store::{
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_base::limits;
-use tidemill_engine::run::RunStatus;
+use tidemill_engine::state::run::RunStatus;
 use tidemill_wire::entry::EventEntry;
 use tidemill_wire::event::last_seq;
 use tidemill_wire::messages::{HISTORY_PART, MessagesAtRest, OBJECTS_FIELD, RUNTIME_PART};

@@ -15,7 +15,7 @@ use crate::store::{Claim, FactReader, Memory, Owner, RawFact, Shards, StoreError
 use tidemill_base::clock::Timestamp;
 use tidemill_base::crash::{self, CrashPoint};
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
-use tidemill_engine::run::RunStatus;
+use tidemill_engine::state::run::RunStatus;
 use tidemill_wire::messages::{OBJECTS_FIELD, parts};
 use tidemill_wire::state::AtRest;
 

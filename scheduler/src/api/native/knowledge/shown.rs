@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
-use tidemill_common::machine::run::RunStatus;
+use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRecord, IndexingState};
 
 use crate::api::ApiState;

@@ -1,0 +1,115 @@
+//! Decides edges: takes or skips them, passes skips on, and makes nodes ready whose edges are all decided.
+
+use crate::flow::{ready, response};
+use crate::state::run::{EdgeState, NodeStatus};
+use crate::step::Step;
+use tidemill_base::ids::FramePath;
+use tidemill_workflow::graph::{EdgeIx, NodeIx};
+use tidemill_workflow::nodes::ExecutionType;
+
+use crate::order::events::EventKind;
+
+/// Decides the edges that leave a node. For a branch, the edges that are not selected are skipped first, then the
+/// selected ones are taken, as on Dify.
+pub(crate) fn decide(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, handle: &str) {
+    let graph = cx.run.graph.clone();
+    let spec = graph.node(node);
+    let branch = spec.is_branch();
+    let selected = |edge: &&EdgeIx| !branch || &*graph.edge(**edge).handle == handle;
+    for edge in spec.outs.iter().filter(|e| !selected(e)) {
+        skip(cx, frame, *edge);
+    }
+    for edge in spec.outs.iter().filter(selected) {
+        take(cx, frame, *edge);
+    }
+}
+
+fn take(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx) {
+    set(cx, frame, edge, EdgeState::Taken);
+    if frame.is_root() {
+        response::edge_taken(cx, edge);
+    }
+    let target = cx.run.graph.edge(edge).target;
+    if join(cx, frame, target) == Join::Ready {
+        ready::make_ready(cx, frame, target);
+    }
+}
+
+/// Skips all start nodes but the one that begins the run, with all nodes that only they lead to. No event is emitted,
+/// because Dify does this while it builds the graph.
+pub(crate) fn skip_other_roots(cx: &mut Step<'_>, root: NodeIx) {
+    let graph = cx.run.graph.clone();
+    let frame = FramePath::root();
+    for (at, node) in graph.nodes.iter().enumerate() {
+        let is_root = node.kind.spec().execution == ExecutionType::Root && node.parent.is_none();
+        if is_root && at != root.at() {
+            let other = NodeIx(u32::try_from(at).unwrap_or(u32::MAX));
+            cx.update(&frame, other, |state| state.status = NodeStatus::Skipped);
+            skip_all(cx, &frame, node.outs.iter().rev().copied().collect(), Emit::Nothing);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Emit {
+    EachEdge,
+    Nothing,
+}
+
+/// Skips an edge and everything that only it leads to.
+fn skip(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx) {
+    skip_all(cx, frame, vec![edge], Emit::EachEdge);
+}
+
+/// Skips edges and everything that only they lead to. Without recursion, because a long chain would use up the stack.
+fn skip_all(cx: &mut Step<'_>, frame: &FramePath, mut open: Vec<EdgeIx>, emit: Emit) {
+    let graph = cx.run.graph.clone();
+    while let Some(edge) = open.pop() {
+        set(cx, frame, edge, EdgeState::Skipped);
+        if emit == Emit::EachEdge {
+            cx.tell(EventKind::GraphEdgeSkipped(edge));
+        }
+        let target = graph.edge(edge).target;
+        match join(cx, frame, target) {
+            Join::Waits => {}
+            Join::Ready => ready::make_ready(cx, frame, target),
+            Join::Skipped => {
+                cx.update(frame, target, |state| state.status = NodeStatus::Skipped);
+                // Depth first and in file order, as on Dify: the first outgoing edge is popped next.
+                open.extend(graph.node(target).outs.iter().rev());
+            }
+        }
+    }
+}
+
+fn set(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx, state: EdgeState) {
+    if let Some(frame) = cx.run.frames.get_mut(frame) {
+        frame.edges[edge.at()] = state;
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Join {
+    /// An edge to it is not decided, or the node is not `unknown` any more.
+    Waits,
+    /// Every edge is decided and at least one is taken.
+    Ready,
+    /// Every edge is skipped.
+    Skipped,
+}
+
+fn join(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> Join {
+    let Some(frame) = cx.run.frames.get(frame) else { return Join::Waits };
+    if frame.nodes[node.at()].status != NodeStatus::Unknown {
+        return Join::Waits;
+    }
+    let mut any_taken = false;
+    for edge in &cx.run.graph.node(node).ins {
+        match frame.edges[edge.at()] {
+            EdgeState::Unknown => return Join::Waits,
+            EdgeState::Taken => any_taken = true,
+            EdgeState::Skipped => {}
+        }
+    }
+    if any_taken { Join::Ready } else { Join::Skipped }
+}

@@ -1,0 +1,341 @@
+//! Ends a run (nothing is left, a failure, a stop, a limit), pauses it, and continues it.
+
+use crate::flow::pauses;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fact::Timer;
+use crate::flow::{subruns, timeouts};
+use crate::order::changes::TimerChange;
+use crate::order::events::{EventKind, Output};
+use crate::state::pause::PauseStatus;
+use crate::state::run::{Frame, NodeStatus, Responder, RunState, RunStatus};
+use crate::state::step_event::StepEvent;
+use crate::step::Step;
+use tidemill_base::clock::Timestamp;
+use tidemill_base::failure::EngineErrorType;
+use tidemill_base::ids::FramePath;
+use tidemill_base::value::{JsonMap, Stored};
+use tidemill_workflow::graph::NodeIx;
+use tidemill_workflow::nodes::NodeData;
+
+/// Ends the run when nothing is left to do. Pauses it when everything that is left waits for a person or a command.
+pub(crate) fn check(cx: &mut Step<'_>) {
+    if cx.run.status != RunStatus::Running || cx.run.sums.jobs > 0 {
+        return;
+    }
+    let held = !cx.run.control.pausing.is_empty();
+    if cx.run.is_busy() {
+        let can_continue = !held && (!cx.run.ready.is_empty() || cx.run.sums.retrying > 0);
+        if !can_continue {
+            pause(cx);
+        }
+        return;
+    }
+    if held {
+        return pause(cx);
+    }
+    let exceptions = cx.run.exceptions();
+    let outputs = outputs(cx.run);
+    if exceptions > 0 {
+        end(cx, RunStatus::PartialSucceeded, None);
+        cx.tell(EventKind::GraphRunPartialSucceeded { exceptions, outputs });
+    } else {
+        end(cx, RunStatus::Succeeded, None);
+        cx.tell(EventKind::GraphRunSucceeded { outputs });
+    }
+    cx.close_entry();
+}
+
+/// Pauses the run, because only an answer or a command can continue it.
+fn pause(cx: &mut Step<'_>) {
+    if let Some(pause) = cx.run.pauses.values().next()
+        && cx.run.head.caller.is_some()
+    {
+        // A sub-workflow run is called as a tool, and a tool has to return a result.
+        let node = cx.run.graph.node(pause.node).id.clone();
+        let error = format!(
+            "node {node} waits for an answer, and a workflow that is called as a tool cannot wait for one"
+        );
+        return fail(cx, &error);
+    }
+    cx.close_entry();
+    cx.out.status_from.get_or_insert(cx.run.status);
+    cx.run.status = RunStatus::Paused;
+    set_deadline(cx);
+    cx.out.go_on = false;
+    tell_paused(cx);
+}
+
+/// Emits what the run waits for.
+pub(crate) fn tell_paused(cx: &mut Step<'_>) {
+    let commands = cx.run.control.pausing.clone();
+    let pauses = cx.run.pauses.values().cloned().collect();
+    let outputs = outputs(cx.run);
+    cx.tell(EventKind::GraphRunPaused { commands, pauses, outputs });
+    cx.close_entry();
+}
+
+/// Continues a paused run, unless a pause command holds it. Time and steps are counted from zero, as on Dify.
+pub(crate) fn go_on(cx: &mut Step<'_>) {
+    if cx.run.status != RunStatus::Paused || !cx.run.control.pausing.is_empty() {
+        return;
+    }
+    cx.out.status_from.get_or_insert(RunStatus::Paused);
+    cx.run.status = RunStatus::Running;
+    cx.run.control.resumed_at = Some(cx.at.now);
+    cx.run.control.steps_before = cx.run.steps();
+    cx.out.control = true;
+    set_deadline(cx);
+    cx.tell(EventKind::GraphRunStarted { resumed: true, caller: None });
+    cx.close_entry();
+}
+
+/// Fails the run at once, and takes its jobs back.
+pub(crate) fn fail(cx: &mut Step<'_>, error: &str) {
+    if cx.run.status.is_over() {
+        return;
+    }
+    let exceptions = cx.run.exceptions();
+    end(cx, RunStatus::Failed, Some(error.into()));
+    cx.tell(EventKind::GraphRunFailed { error: error.to_string(), exceptions });
+    cx.close_entry();
+}
+
+/// Fails the run like [`fail`], also when it has not begun.
+pub(crate) fn fail_anywhere(cx: &mut Step<'_>, error: &str) {
+    if cx.run.status == RunStatus::Scheduled {
+        cx.out.status_from = Some(RunStatus::Scheduled);
+        cx.run.started_at = Some(cx.at.now);
+        cx.tell(EventKind::GraphRunStarted { resumed: false, caller: None });
+    }
+    fail(cx, error);
+}
+
+/// Fails the run because one of its steps panicked or brought its owner down.
+pub(crate) fn defect(cx: &mut Step<'_>, reason: &str) {
+    fail_anywhere(cx, &format!("{}: {reason}", EngineErrorType::Engine));
+}
+
+/// Stops the run at once, and takes its jobs back.
+pub(crate) fn abort(cx: &mut Step<'_>, reason: &str) {
+    stop(cx, reason, None);
+}
+
+/// Stops the run because a person refused this node. The node's job has emitted its cancellation already.
+pub(crate) fn called_off(cx: &mut Step<'_>, reason: &str, frame: &FramePath, node: NodeIx) {
+    stop(cx, reason, Some((frame, node)));
+}
+
+fn stop(cx: &mut Step<'_>, reason: &str, emitted: Option<(&FramePath, NodeIx)>) {
+    if cx.run.status.is_over() {
+        return;
+    }
+    if cx.run.status == RunStatus::Scheduled {
+        cx.out.status_from = Some(RunStatus::Scheduled);
+        cx.run.started_at = Some(cx.at.now);
+        cx.tell(EventKind::GraphRunStarted { resumed: false, caller: None });
+    }
+    cancel_steps(cx, emitted);
+    // Dify puts this word in front of every reason.
+    let reason = format!("Aborted: {reason}");
+    let outputs = outputs(cx.run);
+    cut_off(cx, &reason);
+    end(cx, RunStatus::Stopped, Some(reason.as_str().into()));
+    cx.tell(EventKind::GraphRunAborted { reason, outputs });
+    cx.close_entry();
+}
+
+/// Emits an event for each reply of a model that is streaming and will not be completed.
+fn cut_off(cx: &mut Step<'_>, reason: &str) {
+    let graph = cx.run.graph.clone();
+    let streams = |at: usize| matches!(&graph.nodes[at].data, NodeData::ProfileLlm(data) if data.stream);
+    let places = (0..graph.nodes.len()).filter(|at| streams(*at));
+    let replies: Vec<(FramePath, NodeIx)> = places
+        .filter_map(|at| Some((at, u32::try_from(at).ok().map(NodeIx)?)))
+        .flat_map(|(at, node)| {
+            let running =
+                |frame: &Frame| frame.nodes.get(at).is_some_and(|n| n.status == NodeStatus::Running);
+            let frames = cx.run.frames.iter().filter(move |(_, frame)| running(frame));
+            frames.map(|(path, _)| (path.clone(), node)).collect::<Vec<_>>()
+        })
+        .collect();
+    for (frame, node) in replies {
+        let about = cx.about(&frame, node);
+        let id = graph.node(node).id.as_str();
+        let data =
+            JsonMap::from_iter([("node_id".to_owned(), id.into()), ("reason".to_owned(), reason.into())]);
+        cx.tell(EventKind::NodeStep { about, what: StepEvent::LlmStreamAborted, data });
+    }
+}
+
+/// Emits the cancellation of each workflow step in progress, except for the one whose job has emitted it.
+fn cancel_steps(cx: &mut Step<'_>, emitted: Option<(&FramePath, NodeIx)>) {
+    let graph = cx.run.graph.clone();
+    let is_step =
+        |at: usize| matches!(graph.nodes[at].data, NodeData::Step(_)) && graph.nodes[at].child.is_none();
+    let frames = cx.run.frames.iter();
+    let open = frames
+        .flat_map(|(path, frame)| frame.nodes.iter().enumerate().map(move |(at, node)| (path, at, node)));
+    let open =
+        open.filter(|(_, at, node)| node.started_at.is_some() && node.status.is_open() && is_step(*at));
+    let open: Vec<(FramePath, NodeIx)> =
+        open.map(|(path, at, _)| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX)))).collect();
+    for (frame, node) in open {
+        if emitted == Some((&frame, node)) {
+            continue;
+        }
+        let spec = graph.node(node);
+        let NodeData::Step(data) = &spec.data else { continue };
+        let fields = [
+            ("step_id", spec.id.as_str()),
+            ("step_name", spec.title.as_str()),
+            ("step_type", data.id()),
+            ("step_status", "cancelled"),
+        ];
+        let data = fields.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
+        let about = cx.about(&frame, node);
+        cx.tell(EventKind::NodeStep { about, what: StepEvent::StepCancel, data });
+    }
+}
+
+/// Dify's message for a run that took too long.
+pub(crate) fn time_exceeded(ran_seconds: f64, max: u64) -> String {
+    format!("Maximum execution time exceeded: {ran_seconds:.2}s > {max}s")
+}
+
+/// Sets the timer for the end of the run's time, which is the earlier of two: the limit of its work, which does not run
+/// while the run is paused, and its deadline, which does.
+pub(crate) fn set_deadline(cx: &mut Step<'_>) {
+    let of_work = (cx.run.status != RunStatus::Paused).then(|| {
+        let since = cx.run.control.resumed_at.or(cx.run.started_at).unwrap_or(cx.at.now);
+        since.plus(Duration::from_secs(cx.run.head.options.seconds_max))
+    });
+    let due = of_work.into_iter().chain(deadline(cx)).min();
+    cx.out.timers.push(match due {
+        Some(due) => TimerChange::Set(due, Timer::RunDeadline),
+        None => TimerChange::Clear(Timer::RunDeadline),
+    });
+}
+
+/// The time by which the run has to end, if it was submitted with a deadline.
+fn deadline(cx: &Step<'_>) -> Option<Timestamp> {
+    let ms = cx.run.head.options.deadline_ms?;
+    Some(cx.run.head.created_at.plus(Duration::from_millis(ms)))
+}
+
+/// Returns true while the run is within its deadline. Otherwise stops the run and returns false.
+pub(crate) fn meets_deadline(cx: &mut Step<'_>) -> bool {
+    let Some(due) = deadline(cx).filter(|due| *due <= cx.at.now) else { return true };
+    let ms = cx.run.head.options.deadline_ms.unwrap_or_default();
+    let over_ms = (cx.at.now.micros() - due.micros()) / 1000;
+    let took_ms = ms.saturating_add(over_ms.unsigned_abs());
+    let class = EngineErrorType::DeadlineExceeded;
+    abort(cx, &format!("{class}: {took_ms} ms since it was submitted, and it may take {ms} (deadline_ms)"));
+    false
+}
+
+/// The seconds since the run began, or since its last pause ended.
+pub(crate) fn ran_seconds(cx: &Step<'_>) -> f64 {
+    let since = cx.run.control.resumed_at.or(cx.run.started_at);
+    since.map_or(0.0, |since| cx.at.now.seconds_since(since))
+}
+
+/// Stops the run if it exceeds a limit that Dify checks when a node has ended.
+pub(crate) fn check_limits(cx: &mut Step<'_>) {
+    // While the run is paused, its clock does not run.
+    if cx.run.status == RunStatus::Paused {
+        return;
+    }
+    if !meets_deadline(cx) {
+        return;
+    }
+    let options = &cx.run.head.options;
+    let (steps_max, seconds_max) = (options.steps_max, options.seconds_max);
+    let steps = cx.run.steps().saturating_sub(cx.run.control.steps_before);
+    let ran = ran_seconds(cx);
+    if steps > steps_max {
+        abort(cx, &format!("Maximum execution steps exceeded: {steps} > {steps_max}"));
+    } else if ran > seconds_max as f64 {
+        abort(cx, &time_exceeded(ran, seconds_max));
+    }
+}
+
+fn end(cx: &mut Step<'_>, status: RunStatus, error: Option<Arc<str>>) {
+    cx.close_entry();
+    take_back_all(cx);
+    cx.out.status_from.get_or_insert(cx.run.status);
+    cx.run.status = status;
+    cx.run.finished_at = Some(cx.at.now);
+    cx.run.error = error;
+    cx.out.timers.push(TimerChange::Clear(Timer::RunDeadline));
+    cx.out.go_on = false;
+}
+
+/// Stops everything that is open: jobs are taken back, timers are cleared, pauses are cancelled.
+fn take_back_all(cx: &mut Step<'_>) {
+    cx.run.ready.clear();
+    let waits: Vec<Arc<str>> = cx.run.pauses.keys().cloned().collect();
+    for id in waits {
+        pauses::close(cx, &id, PauseStatus::Cancelled);
+    }
+    let open: Vec<(FramePath, NodeIx)> = cx
+        .run
+        .frames
+        .iter()
+        .flat_map(|(path, frame)| frame.nodes.iter().enumerate().map(move |(at, n)| (path, at, n)))
+        .filter(|(_, _, node)| node.status.is_open())
+        .map(|(path, at, _)| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX))))
+        .collect();
+    for (frame, node) in open {
+        let Some(state) = cx.run.node(&frame, node) else { continue };
+        let (was, attempt, due) = (state.status, state.attempt, state.attempt_due());
+        timeouts::take_back(cx, &frame, node);
+        timeouts::over(cx, &frame, node, attempt);
+        subruns::over(cx, &frame, node);
+        let now = cx.at.now;
+        cx.update(&frame, node, |state| {
+            state.status = NodeStatus::Stopped;
+            state.finished_at = Some(now);
+            state.job = None;
+            state.parked = None;
+            state.ended = None;
+        });
+        if was == NodeStatus::Retrying {
+            let timer = Timer::Retry { frame, node, attempt: due };
+            cx.out.timers.push(TimerChange::Clear(timer));
+        }
+    }
+}
+
+/// Returns the outputs of the run so far, from its response nodes in the order of their ends. Outputs named `answer`
+/// are joined; for any other name the last value counts, as on Dify.
+pub fn outputs(run: &RunState) -> Vec<(String, Output)> {
+    let mut merged: Vec<(String, Output)> = Vec::new();
+    let root = run.frames.root();
+    for responder in &root.responded {
+        let values = match responder {
+            Responder::Root(node) => root.variables.get(run.graph.node(*node).id.as_str()),
+            Responder::Nested(key) => run.nested.get(key),
+        };
+        for (name, value) in values.into_iter().flatten() {
+            match merged.iter_mut().find(|(known, _)| known == name) {
+                Some((_, old)) if name == "answer" => join(old, value.clone()),
+                Some((_, old)) => *old = Output::One(value.clone()),
+                None => merged.push((name.clone(), Output::One(value.clone()))),
+            }
+        }
+    }
+    merged
+}
+
+fn join(old: &mut Output, more: Stored) {
+    let parts = match std::mem::replace(old, Output::Joined(Vec::new())) {
+        Output::One(first) => vec![first, more],
+        Output::Joined(mut parts) => {
+            parts.push(more);
+            parts
+        }
+    };
+    *old = Output::Joined(parts);
+}

@@ -1,0 +1,5 @@
+//! What a node leaves in its run: its [`records`], [`variables`], and [`messages`].
+
+pub(crate) mod messages;
+pub(crate) mod records;
+pub(crate) mod variables;

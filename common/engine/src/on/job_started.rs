@@ -1,0 +1,69 @@
+//! Applies the first report of a worker on a job: when the attempt began, and which delivery holds it.
+
+use crate::fact::{JobRef, JobStarted};
+use crate::flow::timeouts;
+use crate::order::events::EventKind;
+use crate::state::run::NodeStatus;
+use crate::step::Step;
+use tidemill_base::clock::Timestamp;
+
+#[inline(never)]
+pub(crate) fn step(cx: &mut Step<'_>, it: &JobStarted) {
+    if is_current(cx, &it.job) {
+        tell_started(cx, &it.job, it.at);
+    }
+}
+
+/// True when the node waits for this job, and this delivery is not older than the newest one known. Delivery numbers
+/// only compare within one entry, so a report on another entry never counts.
+pub(crate) fn is_current(cx: &Step<'_>, job: &JobRef) -> bool {
+    cx.run.node(&job.frame, job.node).is_some_and(|node| {
+        node.status.has_job()
+            && node.attempt == job.attempt
+            && node.job == Some(job.entry)
+            && node.delivery <= job.delivery
+    })
+}
+
+/// Notes which delivery holds the job, and emits the start of the node, once.
+pub(crate) fn tell_started(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
+    let Some(node) = cx.run.node(&job.frame, job.node) else { return };
+    let first = node.started_at.is_none();
+    if node.status == NodeStatus::Running && node.delivery == job.delivery && !first {
+        return;
+    }
+    hold(cx, job, Some(at));
+    // Later attempts and deliveries begin silently, as on Dify.
+    if first {
+        let about = cx.about(&job.frame, job.node);
+        cx.tell(EventKind::NodeRunStarted(about));
+    }
+}
+
+/// Notes which delivery holds the job of a parent. Its children run before it, so the parent has not begun and no event
+/// is emitted.
+pub(crate) fn heard(cx: &mut Step<'_>, job: &JobRef) {
+    let is_known = |node: &crate::state::run::NodeState| {
+        node.status == NodeStatus::Running && node.delivery == job.delivery
+    };
+    if !cx.run.node(&job.frame, job.node).is_some_and(is_known) {
+        hold(cx, job, None);
+    }
+}
+
+fn hold(cx: &mut Step<'_>, job: &JobRef, began: Option<Timestamp>) {
+    let (now, number) = (cx.at.now, job.delivery);
+    let mut was_queued = false;
+    cx.update(&job.frame, job.node, |node| {
+        was_queued = node.status == NodeStatus::Queued;
+        node.status = NodeStatus::Running;
+        node.delivery = number;
+        if let Some(at) = began {
+            // A worker's clock may run ahead, but a start is never after the report of it.
+            node.started_at.get_or_insert(at.min(now));
+        }
+    });
+    if was_queued {
+        timeouts::started(cx, &job.frame, job.node);
+    }
+}

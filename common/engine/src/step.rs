@@ -1,0 +1,106 @@
+//! A step in progress. It is what every handler of a fact gets: the run, the time, and the changes so far.
+
+use tidemill_base::clock::Timestamp;
+use tidemill_base::ids::{ExecutionId, FramePath};
+use tidemill_base::limits;
+use tidemill_workflow::graph::NodeIx;
+use tidemill_workflow::nodes::EvaluationLimits;
+
+use crate::order::changes::Changes;
+use crate::order::events::{About, Event, EventKind};
+use crate::state::options::RunOptions;
+use crate::state::run;
+use crate::state::run::RunState;
+use crate::state::totals::Sums;
+
+/// The time of a step, and its place in a commit.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    pub now: Timestamp,
+    /// The number of the commit that will write the step.
+    pub commit: u64,
+    /// The number of jobs that the commit holds already: the entry of the next one is `<commit>-<jobs>`.
+    pub jobs: u64,
+}
+
+/// Limits for a pure node that is evaluated in a step. A node that exceeds them gets a job instead.
+pub const fn step_limits(options: &RunOptions) -> EvaluationLimits {
+    EvaluationLimits {
+        undefined: options.template_undefined,
+        template_chars_max: options.template_chars_max,
+        fuel: Some(limits::PURE_FUEL),
+        output_bytes: Some(limits::PURE_OUTPUT_BYTES_MAX),
+    }
+}
+
+/// A step in progress: the state, the moment, and the changes so far.
+pub(crate) struct Step<'a> {
+    pub(crate) run: &'a mut RunState,
+    pub(crate) at: Moment,
+    pub(crate) out: &'a mut Changes,
+}
+
+impl Step<'_> {
+    /// Emits an event.
+    pub(crate) fn tell(&mut self, kind: EventKind) {
+        self.run.seq += 1;
+        self.out.entries.tell(Event { seq: self.run.seq, at: self.at.now, kind });
+    }
+
+    /// Makes one entry from the events since the last call.
+    pub(crate) fn close_entry(&mut self) {
+        self.out.entries.close();
+    }
+
+    pub(crate) fn about(&mut self, frame: &FramePath, node: NodeIx) -> About {
+        About { execution: self.execution(frame, node), frame: frame.clone(), node }
+    }
+
+    /// The id of a node's execution.
+    pub(crate) fn execution(&mut self, frame: &FramePath, node: NodeIx) -> ExecutionId {
+        if let Some(known) = self.run.recent.find(frame, node) {
+            return known;
+        }
+        let execution = self.run.execution(frame, node);
+        self.run.recent.keep(frame, node, execution);
+        execution
+    }
+
+    /// Changes the state of a node, notes that it has to be written, and adjusts the counters.
+    pub(crate) fn update(
+        &mut self,
+        frame: &FramePath,
+        node: NodeIx,
+        change: impl FnOnce(&mut run::NodeState),
+    ) {
+        let mut change = Some(change);
+        self.update_by(frame, node, &mut |state| change.take().into_iter().for_each(|change| change(state)));
+    }
+
+    /// The part of [`Self::update`] that is not generic, so that it is compiled only once.
+    pub(crate) fn update_by(
+        &mut self,
+        frame: &FramePath,
+        node: NodeIx,
+        change: &mut dyn FnMut(&mut run::NodeState),
+    ) {
+        let counts = self.run.failures_count(frame);
+        let Some(open) = self.run.frames.get_mut(frame) else { return };
+        let Some(state) = open.nodes.get_mut(node.at()) else { return };
+        let (was_open, before) = (state.status.is_open(), Sums::of_node(state, counts));
+        change(state);
+        open.open = open.open + usize::from(state.status.is_open()) - usize::from(was_open);
+        self.run.sums = self.run.sums.plus(Sums::of_node(state, counts)).minus(before);
+        let order = |known: &(FramePath, NodeIx)| (&known.0, known.1).cmp(&(frame, node));
+        self.out.nodes.insert_with(order, || (frame.clone(), node));
+    }
+
+    /// Returns an open frame for a change. A frame below the root is noted as to be written.
+    pub(crate) fn frame_mut(&mut self, path: &FramePath) -> Option<&mut run::Frame> {
+        let frame = self.run.frames.get_mut(path)?;
+        if !path.is_root() {
+            self.out.frames.insert_with(|known| known.cmp(path), || path.clone());
+        }
+        Some(frame)
+    }
+}
