@@ -94,7 +94,7 @@ async fn keep(
     let expected = earlier.map_or(Expected::Absent, |entry| Expected::Version(entry.version));
     let put = PutEntry { kind, id, fields: &draft.fields, expected, make_default };
     match state.store.put_entry(put).await? {
-        EntryPut::Kept(version) => {
+        EntryPut::Stored(version) => {
             tracing::info!(kind = kind.name(), id, version, "entry stored for all workers")
         }
         EntryPut::Differs => return Err(changed(kind, id)),

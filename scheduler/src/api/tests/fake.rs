@@ -388,7 +388,7 @@ impl Runs for FakeStore {
         Ok(Catalog::default())
     }
     async fn put_entry(&self, _: PutEntry<'_>) -> Result<EntryPut, StoreError> {
-        Ok(EntryPut::Kept(1))
+        Ok(EntryPut::Stored(1))
     }
     async fn remove_entry(&self, _: CatalogKind, _: &str, _: &str) -> Result<bool, StoreError> {
         Ok(false)

@@ -2,7 +2,7 @@
 //! its handle for refusals, or the run is stopped.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::graph::{Confirm, Node};
+use tidemill_common::graph::{Approval, Node};
 use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::machine::state::run::json_size;
 use tidemill_common::machine::state::step_event::StepEvent;
@@ -55,7 +55,7 @@ impl Stage for Confirming {
 /// secrets masked.
 pub(crate) async fn leave(
     node: &Node,
-    confirm: &Confirm,
+    confirm: &Approval,
     input: JsonMap,
     options: &RunOptions,
     steps: &Steps,

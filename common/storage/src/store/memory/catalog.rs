@@ -44,7 +44,7 @@ impl MemoryCatalog {
         {
             self.default_profile = Some(put.id.into());
         }
-        EntryPut::Kept(self.version)
+        EntryPut::Stored(self.version)
     }
 
     pub(super) fn remove(&mut self, kind: CatalogKind, id: &str, heir: &str, now: Timestamp) -> bool {

@@ -11,8 +11,8 @@ use super::queue::JobSource;
 use super::shard::Shard;
 use super::{Inner, MemoryStore, announce, calls, journal, wait_for_items};
 use crate::store::{
-    Accepted, App, Called, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs,
-    JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, StepBegin, StepKept, StoreError, TakeLimit,
+    Accepted, App, Called, Catalog, Completion, Delivered, EntryBegin, EntryStored, GiveLimit, Hint, Hints,
+    JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, StoreError, TakeLimit,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -216,13 +216,13 @@ impl Jobs for MemoryStore {
         Ok(Box::new(MemoryHints(self.inner.hints.subscribe())))
     }
 
-    async fn begin_step(&self, of: &JournalOf, step: &str, another: bool) -> Result<StepBegin, StoreError> {
+    async fn begin_step(&self, of: &JournalKey, step: &str, another: bool) -> Result<EntryBegin, StoreError> {
         let now = self.inner.now();
         let mut space = self.inner.lock();
         Ok(journal::begin(space.shard(of.shard), of, step, another, now))
     }
 
-    async fn park_step(&self, of: &JournalOf, step: &str) -> Result<(), StoreError> {
+    async fn park_step(&self, of: &JournalKey, step: &str) -> Result<(), StoreError> {
         let mut space = self.inner.lock();
         journal::park(space.shard(of.shard), of, step);
         Ok(())
@@ -230,12 +230,12 @@ impl Jobs for MemoryStore {
 
     async fn record_step(
         &self,
-        of: &JournalOf,
+        of: &JournalKey,
         step: &str,
         result: &str,
         fact: (&'static str, &str),
         blobs: &[(BlobId, u64)],
-    ) -> Result<StepKept, StoreError> {
+    ) -> Result<EntryStored, StoreError> {
         let now = self.inner.now();
         let mut space = self.inner.lock();
         let kept = journal::record(space.shard(of.shard), of, step, (result, fact, blobs), now);
