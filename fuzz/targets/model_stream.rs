@@ -16,7 +16,6 @@ mod providers {
     pub mod reading;
     pub mod reply;
     pub mod source;
-    pub mod sse;
     pub mod tool_calls;
 
     pub mod anthropic {

@@ -5,6 +5,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
+use tidemill_common::limits::VALUE_BYTES_MAX;
+use tidemill_common::sse::{Line, Lines};
 
 /// The longest wait for the next message; servers ping every ten seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -23,31 +25,28 @@ pub struct Message {
 }
 
 impl Message {
-    fn read(block: &str) -> Self {
-        let mut message = Self::default();
-        for line in block.lines() {
-            let (field, value) = line.split_once(':').unwrap_or((line, ""));
-            let value = value.strip_prefix(' ').unwrap_or(value);
-            let slot = match field {
-                "id" => &mut message.id,
-                "event" => &mut message.event,
-                "data" => &mut message.data,
-                "" => &mut message.comment,
-                other => panic!("a stream has no field {other:?}: {block:?}"),
-            };
-            match slot {
-                Some(before) => *before = format!("{before}\n{value}"),
-                None => *slot = Some(value.into()),
-            }
+    /// Adds a field; a comment has no name.
+    fn add(&mut self, name: &str, value: &str) {
+        let slot = match name {
+            "id" => &mut self.id,
+            "event" => &mut self.event,
+            "data" => &mut self.data,
+            "" => &mut self.comment,
+            other => panic!("a stream has no field {other:?}"),
+        };
+        match slot {
+            Some(before) => *before = format!("{before}\n{value}"),
+            None => *slot = Some(value.into()),
         }
-        message
     }
 }
 
 /// An open stream.
 pub struct Messages {
     bytes: Pin<Box<dyn Stream<Item = reqwest::Result<Vec<u8>>> + Send>>,
-    buffer: Vec<u8>,
+    lines: Lines,
+    /// The message whose lines are coming.
+    begun: Message,
     ready: VecDeque<Message>,
 }
 
@@ -55,7 +54,8 @@ impl Messages {
     /// Reads the stream of a response.
     pub fn of(response: reqwest::Response) -> Self {
         let bytes = response.bytes_stream().map(|piece| piece.map(|bytes| bytes.to_vec()));
-        Self { bytes: Box::pin(bytes), buffer: Vec::new(), ready: VecDeque::new() }
+        let lines = Lines::new(VALUE_BYTES_MAX);
+        Self { bytes: Box::pin(bytes), lines, begun: Message::default(), ready: VecDeque::new() }
     }
 
     /// Returns the next message; `None` when the stream has ended, also when it broke.
@@ -75,12 +75,13 @@ impl Messages {
         }
     }
 
-    fn take(&mut self, bytes: &[u8]) {
-        self.buffer.extend_from_slice(bytes);
-        while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
-            let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
-            let block = String::from_utf8(block).expect("event streams are UTF-8");
-            self.ready.push_back(Message::read(block.trim_end_matches('\n')));
+    fn take(&mut self, mut bytes: &[u8]) {
+        while let Some(line) = self.lines.next(&mut bytes).expect("a stream of the scheduler can be read") {
+            match line {
+                Line::Empty => self.ready.push_back(std::mem::take(&mut self.begun)),
+                Line::Comment(value) => self.begun.add("", value),
+                Line::Field(name, value) => self.begun.add(name, value),
+            }
         }
     }
 }
@@ -91,7 +92,11 @@ mod tests {
 
     #[test]
     fn fields_are_read_with_and_without_a_space() {
-        let message = Message::read("id: 1-0\nevent:x\ndata: {\"a\": 1}\n: ping");
+        let bytes = Box::pin(futures_util::stream::empty());
+        let (lines, ready) = (Lines::new(VALUE_BYTES_MAX), VecDeque::new());
+        let mut messages = Messages { bytes, lines, begun: Message::default(), ready };
+        messages.take(b"id: 1-0\nevent:x\ndata: {\"a\": 1}\n: ping\n\n");
+        let message = messages.ready.pop_front().unwrap();
         assert_eq!(message.id.as_deref(), Some("1-0"));
         assert_eq!(message.event.as_deref(), Some("x"));
         assert_eq!(message.data.as_deref(), Some("{\"a\": 1}"));

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use reqwest::Response;
 use serde_json::Value as Json;
+use tidemill_common::limits::VALUE_BYTES_MAX;
+use tidemill_common::sse::{Decoder, SseError};
 use tidemill_common::wire::event::kind;
 
-use super::sse::{SseEvent, SseReader};
 use super::{Client, ClientError, view};
 
 /// Wait before the first reconnect; it doubles with each further try.
@@ -20,6 +21,9 @@ const TRIES_MAX: u32 = 10;
 
 /// A connection that lived this long counts as good even without an event: a run may wait for a person for days.
 const HELD_LONG: Duration = Duration::from_secs(60);
+
+/// Largest event in bytes. It may hold a few of the largest values; the limit is for servers that never end a line.
+const EVENT_BYTES_MAX: usize = 4 * VALUE_BYTES_MAX;
 
 /// The wait before the n-th further try; n begins at 1.
 pub(super) fn back_off(tries: u32) -> Duration {
@@ -59,18 +63,33 @@ pub(crate) struct Follow<'a> {
     after: Option<String>,
     seq: u64,
     connection: Option<Connection>,
-    read: VecDeque<SseEvent>,
+    read: VecDeque<Received>,
     tries: u32,
     connected_once: bool,
     ended: bool,
 }
 
+/// An event as it came.
+#[derive(Debug)]
+struct Received {
+    id: Option<String>,
+    data: String,
+}
+
 #[derive(Debug)]
 struct Connection {
     response: Response,
-    reader: SseReader,
+    decoder: Decoder,
     has_events: bool,
     opened: Instant,
+}
+
+/// Adds the events that the bytes complete.
+fn decode(decoder: &mut Decoder, mut bytes: &[u8], read: &mut VecDeque<Received>) -> Result<(), SseError> {
+    while let Some(event) = decoder.next(&mut bytes)? {
+        read.push_back(Received { id: event.id.map(Into::into), data: event.data });
+    }
+    Ok(())
 }
 
 impl<'a> Follow<'a> {
@@ -111,7 +130,7 @@ impl<'a> Follow<'a> {
         }
     }
 
-    fn take(&mut self, received: SseEvent) -> Option<Event> {
+    fn take(&mut self, received: Received) -> Option<Event> {
         let event = Event::read(&received.data).filter(|event| event.seq > self.seq);
         // Only the last event of an entry has an id, so reconnecting with it skips nothing.
         if received.id.is_some() {
@@ -133,7 +152,7 @@ impl<'a> Follow<'a> {
                 self.connected_once = true;
                 self.connection.insert(Connection {
                     response,
-                    reader: SseReader::default(),
+                    decoder: Decoder::new(EVENT_BYTES_MAX),
                     has_events: false,
                     opened: Instant::now(),
                 })
@@ -142,9 +161,12 @@ impl<'a> Follow<'a> {
         let held_long = connection.opened.elapsed() >= HELD_LONG;
         match connection.response.chunk().await {
             Ok(Some(bytes)) => {
-                self.read.extend(connection.reader.push(&bytes));
+                let decoded = decode(&mut connection.decoder, &bytes, &mut self.read);
                 connection.has_events |= !self.read.is_empty();
-                Ok(())
+                decoded.map_err(|error| {
+                    self.connection = None;
+                    broken(&self.client.base, error.to_string())
+                })
             }
             Ok(None) => {
                 let has_events = connection.has_events;

@@ -1,10 +1,9 @@
 //! Client for those parts of the scheduler's HTTP API that the command needs. [`Client`] sends requests, [`follow`]
-//! reads the events of a run across reconnects, [`sse`] parses event streams, [`view`] has the types of a run.
+//! reads the events of a run across reconnects, [`view`] has the types of a run.
 
 mod catalog;
 mod error;
 pub(crate) mod follow;
-mod sse;
 pub(crate) mod view;
 
 use std::time::Duration;

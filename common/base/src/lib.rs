@@ -8,4 +8,5 @@ pub mod hidden;
 pub mod ids;
 pub mod language;
 pub mod limits;
+pub mod sse;
 pub mod value;

@@ -14,6 +14,7 @@ use crate::state::NamedValues;
 use crate::state::record::Record;
 use crate::state::run::{RunHead, RunState};
 use crate::state::step_event::StepEvent;
+use crate::state::transitions::FactKind;
 use tidemill_workflow::nodes::{PauseRequest, Usage};
 
 /// An event that has happened, as an entry of a shard's inbox.
@@ -65,6 +66,41 @@ pub enum Fact {
     ParentAnswered(Box<ParentAnswered>),
     /// The run begins with the state of an exported run.
     Import(Box<RunState>),
+}
+
+impl Fact {
+    /// Returns the kind of the fact, as the table of statuses names it.
+    pub const fn kind(&self) -> FactKind {
+        match self {
+            Self::Start(_) | Self::Begin => FactKind::Start,
+            Self::Import(_) => FactKind::Import,
+            Self::JobStarted(_) => FactKind::JobStarted,
+            Self::JobChunk(_) => FactKind::JobChunk,
+            Self::JobStepped(_) => FactKind::JobStepped,
+            Self::Child(_) => FactKind::Child,
+            Self::JobParked(_) => FactKind::JobParked,
+            Self::CallEnded(_) => FactKind::CallEnded,
+            Self::ParentAsked(_) => FactKind::ParentAsked,
+            Self::ParentAnswered(_) => FactKind::ParentAnswered,
+            Self::JobSucceeded(_) => FactKind::JobSucceeded,
+            Self::JobFailed(_) => FactKind::JobFailed,
+            Self::JobLost(_) => FactKind::JobLost,
+            Self::Continue => FactKind::Continue,
+            Self::TimerFired(Timer::Retry { .. }) => FactKind::RetryDue,
+            Self::TimerFired(Timer::Queue { .. }) => FactKind::QueueTimeout,
+            Self::TimerFired(Timer::Execution { .. }) => FactKind::ExecutionTimeout,
+            Self::TimerFired(Timer::PauseExpires { .. }) => FactKind::PauseExpires,
+            Self::TimerFired(Timer::PauseLimit { .. }) => FactKind::PauseLimit,
+            Self::TimerFired(Timer::RunDeadline) => FactKind::RunDeadline,
+            Self::Answer(_) => FactKind::Answer,
+            Self::Pause(_) => FactKind::Pause,
+            Self::Resume => FactKind::Resume,
+            Self::Update(_) => FactKind::Update,
+            Self::OverBudget(_) => FactKind::OverBudget,
+            Self::Stop(_) => FactKind::Stop,
+            Self::Defect(_) => FactKind::Defect,
+        }
+    }
 }
 
 /// Names the attempt that a worker reports on, and the delivery by which the worker holds the job.

@@ -42,7 +42,7 @@ pub fn step(run: &mut RunState, fact: Fact, at: Moment) -> Changes {
 /// Applies one fact like [`step`], but reuses the buffers in `changes`, which must be [cleared](Changes::clear).
 pub fn step_into(run: &mut RunState, fact: Fact, at: Moment, changes: &mut Changes) {
     debug_assert!(changes.is_cleared(), "the changes are not cleared");
-    let mut cx = Step { run, at, out: changes };
+    let mut cx = Step { run, at, cause: fact.kind(), out: changes };
     if cx.run.status.is_over() {
         return on::after_end::step(&mut cx, fact);
     }

@@ -11,7 +11,9 @@ use crate::order::events::{About, Event, EventKind};
 use crate::state::options::RunOptions;
 use crate::state::run;
 use crate::state::run::RunState;
+use crate::state::run::RunStatus;
 use crate::state::totals::Sums;
+use crate::state::transitions::{self, FactKind};
 
 /// The time of a step, and its place in a commit.
 #[derive(Debug, Clone, Copy)]
@@ -37,10 +39,20 @@ pub const fn step_limits(options: &RunOptions) -> EvaluationLimits {
 pub(crate) struct Step<'a> {
     pub(crate) run: &'a mut RunState,
     pub(crate) at: Moment,
+    /// The kind of fact that this step applies.
+    pub(crate) cause: FactKind,
     pub(crate) out: &'a mut Changes,
 }
 
 impl Step<'_> {
+    /// Changes the status of the run. It will be written.
+    pub(crate) fn set_run_status(&mut self, to: RunStatus) {
+        let from = self.run.status;
+        transitions::check_run(from, self.cause, to);
+        self.out.status_from.get_or_insert(from);
+        self.run.status = to;
+    }
+
     /// Emits an event.
     pub(crate) fn tell(&mut self, kind: EventKind) {
         self.run.seq += 1;
@@ -88,7 +100,9 @@ impl Step<'_> {
         let Some(open) = self.run.frames.get_mut(frame) else { return };
         let Some(state) = open.nodes.get_mut(node.at()) else { return };
         let (was_open, before) = (state.status.is_open(), Sums::of_node(state, counts));
+        let from = state.status;
         change(state);
+        transitions::check_node(from, self.cause, state.status);
         open.open = open.open + usize::from(state.status.is_open()) - usize::from(was_open);
         self.run.sums = self.run.sums.plus(Sums::of_node(state, counts)).minus(before);
         let order = |known: &(FramePath, NodeIx)| (&known.0, known.1).cmp(&(frame, node));

@@ -99,6 +99,7 @@ pub fn simulate(seed: u64, settings: Settings) -> Verdict {
     world.come_to_rest();
     let Shared { watch, mut tally, story, .. } = world.shared;
     tally.insert("commits".into(), watch.commits);
+    tally.extend(changes_of_status());
     let story = story.unwrap_or_default().into();
     Verdict { seed, violation: watch.violation, digest: watch.digest, tally, story }
 }
@@ -356,4 +357,13 @@ impl Shared {
         }
         left
     }
+}
+
+/// The changes of statuses that this thread's engine has made since the last call. Release builds do not note them.
+fn changes_of_status() -> Vec<(String, u64)> {
+    #[cfg(debug_assertions)]
+    let taken = tidemill_common::machine::state::transitions::taken::drain();
+    #[cfg(not(debug_assertions))]
+    let taken = std::collections::BTreeSet::<(&str, &str, &str)>::new();
+    taken.into_iter().map(|(of, from, to)| (format!("{of} {from} → {to}"), 1)).collect()
 }

@@ -1,5 +1,6 @@
 //! A thousand stories that must all end as expected, and the same story twice.
 
+use tidemill_common::machine::state::transitions::{NODES, RUNS};
 use tidemill_sim::play::play;
 use tidemill_sim::{Settings, simulate};
 
@@ -47,6 +48,12 @@ fn every_run_ends_as_expected_in_spite_of_all_faults() {
     for what in MUST_HAPPEN {
         assert!(played.tally.contains_key(what), "{what}: never, in {SEEDS} stories");
     }
+    let nodes = NODES.iter().map(|row| format!("node {} → {}", row.from.name(), row.to.name()));
+    let runs = RUNS.iter().map(|row| format!("run {} → {}", row.from.name(), row.to.name()));
+    let mut not_taken: Vec<String> =
+        nodes.chain(runs).filter(|row| !played.tally.contains_key(row)).collect();
+    not_taken.sort();
+    assert_eq!(not_taken, NOT_IN_STORIES);
 }
 
 #[test]
@@ -56,3 +63,24 @@ fn a_seed_gives_the_same_story_every_time() {
         assert_eq!((once.digest, once.tally), (again.digest, again.tally), "seed {seed}");
     }
 }
+
+/// Changes of statuses that these stories do not make. Tests of the engine make each of them
+/// (`common/engine/tests/machine/transitions.rs`).
+const NOT_IN_STORIES: &[&str] = &[
+    "node queued → body",
+    "node queued → exception",
+    "node queued → succeeded",
+    "node retrying → failed",
+    "node retrying → succeeded",
+    "node retrying → waiting",
+    "node running → ready",
+    "node running → retrying",
+    "node unknown → running",
+    "node unknown → stopped",
+    "node waiting → exception",
+    "node waiting → failed",
+    "node waiting → ready",
+    "run paused → failed",
+    "run scheduled → failed",
+    "run scheduled → stopped",
+];

@@ -14,12 +14,54 @@ struct Rule {
     because: &'static str,
 }
 
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 15] = [
     Rule {
         folder: "common/engine/src",
         but: &[],
         never: &["tokio::", "std::time::SystemTime", "std::time::Instant"],
         because: "the engine only decides: storage and the current time are passed in",
+    },
+    Rule {
+        folder: "common/engine/src/state",
+        but: &[],
+        never: &["crate::fact", "crate::order", "crate::step", "crate::cost", "crate::flow", "crate::on"],
+        because: "the state of a run is data, below everything that changes it",
+    },
+    Rule {
+        folder: "common/engine/src/fact.rs",
+        but: &[],
+        never: &["crate::order", "crate::step", "crate::cost", "crate::flow", "crate::on"],
+        because: "a fact is data",
+    },
+    Rule {
+        folder: "common/engine/src/order",
+        but: &[],
+        never: &["crate::step", "crate::cost", "crate::flow", "crate::on"],
+        because: "what a step orders is data",
+    },
+    Rule {
+        folder: "common/engine/src/step.rs",
+        but: &[],
+        never: &["crate::cost", "crate::flow", "crate::on"],
+        because: "every handler uses a step, so a step uses no handler",
+    },
+    Rule {
+        folder: "common/engine/src/cost",
+        but: &[],
+        never: &["crate::flow", "crate::on"],
+        because: "costs are counted, whatever follows",
+    },
+    Rule {
+        folder: "common/engine/src/flow",
+        but: &[],
+        never: &["crate::on"],
+        because: "the handlers of facts use the flow, not the other way round",
+    },
+    Rule {
+        folder: "common/engine/src",
+        but: &["common/engine/src/step.rs", "common/engine/src/flow/rewind.rs"],
+        never: &["run.status = ", "].status = ", "nodes.get_mut", "nodes.iter_mut"],
+        because: "a status changes through `Step`, which looks the change up in state/transitions.rs",
     },
     Rule {
         folder: "common/workflow/src/dsl",

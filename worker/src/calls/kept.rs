@@ -15,11 +15,11 @@ use tidemill_common::registry::calls::{
 };
 use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, Jobs, StoreError};
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
 use super::api::{Document, Token};
 use super::custom::Custom;
 use super::{Call, LibraryNode, Shelf};
+use crate::catalog::CatalogCopy;
 use crate::http::HttpSettingError;
 use crate::tools::door::Door;
 
@@ -30,14 +30,10 @@ type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// The cache, with the clients and limits of calls.
 pub struct Calls {
-    jobs: Option<Arc<dyn Jobs>>,
+    /// `None` without a store.
+    catalog: Option<CatalogCopy<Catalog>>,
     key: Option<SealingKey>,
     environment: Environment,
-    /// The longest age of the cached state.
-    refresh: Duration,
-    known: Mutex<Option<Known>>,
-    /// Held while checking for changes, so that one task checks for all.
-    looking: tokio::sync::Mutex<()>,
     pub(super) config: CallsConfig,
     /// The client for the operator's servers.
     door: Option<Door>,
@@ -47,12 +43,6 @@ pub struct Calls {
     tokens: Mutex<HashMap<String, Token>>,
     /// Cached OpenAPI documents, by service.
     documents: Mutex<HashMap<String, Document>>,
-}
-
-#[derive(Clone)]
-struct Known {
-    catalog: Arc<Catalog>,
-    looked_at: Instant,
 }
 
 /// An entry with its version, ready for use.
@@ -74,7 +64,8 @@ impl Calls {
         refresh: Duration,
     ) -> Self {
         let set = move |name: &str| environment(name).filter(|value| !value.trim().is_empty());
-        Self { jobs: Some(jobs), key, environment: Arc::new(set), refresh, ..Self::empty() }
+        let catalog = Some(CatalogCopy::new(jobs, "calls", refresh));
+        Self { catalog, key, environment: Arc::new(set), ..Self::empty() }
     }
 
     /// Adds limits and a client for the operator's servers.
@@ -87,22 +78,15 @@ impl Calls {
 
     /// Creates an empty cache without a store.
     pub fn empty() -> Self {
-        let (known, looking) = (Mutex::default(), tokio::sync::Mutex::default());
-        let (environment, refresh) = (Arc::new(|_: &str| None), Duration::ZERO);
-        let (config, rooms, tokens) = (CallsConfig::default(), Mutex::default(), Mutex::default());
-        let documents = Mutex::default();
         Self {
-            jobs: None,
+            catalog: None,
             key: None,
-            environment,
-            refresh,
-            known,
-            looking,
-            config,
+            environment: Arc::new(|_: &str| None),
+            config: CallsConfig::default(),
             door: None,
-            rooms,
-            tokens,
-            documents,
+            rooms: Mutex::default(),
+            tokens: Mutex::default(),
+            documents: Mutex::default(),
         }
     }
 
@@ -192,53 +176,15 @@ impl Calls {
         })
     }
 
-    /// Returns the cached state. When it is too old, asks Redis for changes. If Redis does not answer, the cached state
-    /// stays.
     async fn read(&self, newest: bool) -> Result<Arc<Catalog>, StoreError> {
-        let Some(jobs) = &self.jobs else { return Ok(Arc::default()) };
-        if let Some(fresh) = self.fresh().filter(|_| !newest) {
-            return Ok(fresh);
-        }
-        let started = Instant::now();
-        let _looking = self.looking.lock().await;
-        // Another task may have checked while this one waited.
-        if let Some(known) = self.known().filter(|known| known.looked_at > started) {
-            return Ok(known.catalog);
-        }
-        let (began, before) = (Instant::now(), self.known().map(|known| known.catalog));
-        let (catalog, looked_at) = match (look(jobs, before.as_ref()).await, before) {
-            (Ok(catalog), _) => (catalog, began),
-            (Err(error), Some(before)) => {
-                tracing::warn!(%error, "calls in Redis cannot be read, the cached ones are used");
-                (before, Instant::now())
-            }
-            (Err(error), None) => return Err(error),
+        let Some(catalog) = &self.catalog else { return Ok(Arc::default()) };
+        let make = |catalog: Catalog, _: Option<&Catalog>| {
+            let (library, calls) = (catalog.library.len(), catalog.calls.len());
+            tracing::info!(version = catalog.version, library, calls, "the registered calls were read");
+            catalog
         };
-        let known = Known { catalog: catalog.clone(), looked_at };
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
-        Ok(catalog)
+        catalog.get(newest, make).await
     }
-
-    fn known(&self) -> Option<Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn fresh(&self) -> Option<Arc<Catalog>> {
-        let known = self.known()?;
-        (known.looked_at.elapsed() < self.refresh).then_some(known.catalog)
-    }
-}
-
-async fn look(jobs: &Arc<dyn Jobs>, before: Option<&Arc<Catalog>>) -> Result<Arc<Catalog>, StoreError> {
-    if let Some(before) = before
-        && jobs.catalog_version().await? == before.version
-    {
-        return Ok(before.clone());
-    }
-    let catalog = jobs.load_catalog().await?;
-    let (library, calls) = (catalog.library.len(), catalog.calls.len());
-    tracing::info!(version = catalog.version, library, calls, "the registered calls were read");
-    Ok(Arc::new(catalog))
 }
 
 #[async_trait::async_trait]
@@ -270,6 +216,6 @@ impl Shelf for Calls {
 
 impl fmt::Debug for Calls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Calls").field("refresh", &self.refresh).finish_non_exhaustive()
+        f.debug_struct("Calls").field("catalog", &self.catalog).finish_non_exhaustive()
     }
 }

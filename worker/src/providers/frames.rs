@@ -1,7 +1,8 @@
 //! Splits a stream into the texts of its objects.
 
-use super::sse::StreamError;
-use super::{ndjson, sse};
+use tidemill_common::sse::{self, SseError};
+
+use super::ndjson;
 
 /// The format of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,10 +42,10 @@ impl Decoder {
     /// Takes the next bytes, or `None` at the end, and adds every complete text to `texts`.
     ///
     /// # Errors
-    /// [`StreamError`]; the stream cannot be continued.
-    pub fn take(&mut self, bytes: Option<&[u8]>, texts: &mut Vec<String>) -> Result<(), StreamError> {
+    /// [`SseError`]; the stream cannot be continued.
+    pub fn take(&mut self, bytes: Option<&[u8]>, texts: &mut Vec<String>) -> Result<(), SseError> {
         match (self, bytes) {
-            (Self::Sse(decoder), Some(bytes)) => decoder.feed(bytes, texts),
+            (Self::Sse(decoder), Some(bytes)) => decoder.push(bytes, texts),
             (Self::Sse(decoder), None) => decoder.finish(texts),
             (Self::Ndjson(decoder), Some(bytes)) => decoder.feed(bytes, texts),
             (Self::Ndjson(decoder), None) => decoder.finish(texts),

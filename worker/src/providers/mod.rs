@@ -24,7 +24,6 @@ pub mod reading;
 pub mod reply;
 pub mod retry;
 pub mod source;
-pub mod sse;
 pub mod tool_calls;
 
 use std::fmt;

@@ -1,9 +1,9 @@
 //! Decodes lines of JSON from network pieces of any size.
 
-use super::sse::StreamError;
+use tidemill_common::sse::{EVENT_BYTES_MAX, SseError};
 
 /// Largest line in bytes, the same as for an event.
-const LINE_BYTES_MAX: usize = super::sse::EVENT_BYTES_MAX;
+const LINE_BYTES_MAX: usize = EVENT_BYTES_MAX;
 
 /// Turns bytes into lines.
 #[derive(Debug, Default)]
@@ -16,8 +16,8 @@ impl Decoder {
     /// Takes the next bytes and adds every completed non-empty line to `lines`.
     ///
     /// # Errors
-    /// [`StreamError`]; the stream cannot be continued.
-    pub fn feed(&mut self, bytes: &[u8], lines: &mut Vec<String>) -> Result<(), StreamError> {
+    /// [`SseError`]; the stream cannot be continued.
+    pub fn feed(&mut self, bytes: &[u8], lines: &mut Vec<String>) -> Result<(), SseError> {
         let mut rest = bytes;
         while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
             self.push(&rest[..at])?;
@@ -30,21 +30,21 @@ impl Decoder {
     /// Ends the stream. The last line counts even without its line end.
     ///
     /// # Errors
-    /// [`StreamError`] for an invalid last line.
-    pub fn finish(&mut self, lines: &mut Vec<String>) -> Result<(), StreamError> {
+    /// [`SseError`] for an invalid last line.
+    pub fn finish(&mut self, lines: &mut Vec<String>) -> Result<(), SseError> {
         self.end_line(lines)
     }
 
-    fn push(&mut self, bytes: &[u8]) -> Result<(), StreamError> {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), SseError> {
         if self.line.len() + bytes.len() > LINE_BYTES_MAX {
-            return Err(StreamError::TooLarge);
+            return Err(SseError::TooLarge { max: LINE_BYTES_MAX });
         }
         self.line.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn end_line(&mut self, lines: &mut Vec<String>) -> Result<(), StreamError> {
-        let line = String::from_utf8(std::mem::take(&mut self.line)).map_err(|_| StreamError::NotUtf8)?;
+    fn end_line(&mut self, lines: &mut Vec<String>) -> Result<(), SseError> {
+        let line = String::from_utf8(std::mem::take(&mut self.line)).map_err(|_| SseError::NotUtf8)?;
         if !line.trim().is_empty() {
             lines.push(line);
         }
@@ -78,8 +78,11 @@ mod tests {
     #[test]
     fn what_is_no_text_and_what_never_ends_is_refused() {
         let mut lines = Vec::new();
-        assert_eq!(Decoder::default().feed(b"\xff\n", &mut lines), Err(StreamError::NotUtf8));
+        assert_eq!(Decoder::default().feed(b"\xff\n", &mut lines), Err(SseError::NotUtf8));
         let long = vec![b'x'; LINE_BYTES_MAX + 1];
-        assert_eq!(Decoder::default().feed(&long, &mut lines), Err(StreamError::TooLarge));
+        assert_eq!(
+            Decoder::default().feed(&long, &mut lines),
+            Err(SseError::TooLarge { max: LINE_BYTES_MAX })
+        );
     }
 }

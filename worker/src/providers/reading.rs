@@ -1,11 +1,11 @@
 //! Readers of an answer's JSON objects: one builds a growing reply, the other keeps a single object.
 
 use serde_json::Value as Json;
+use tidemill_common::sse::SseError;
 
 use super::errors::{Detail, ErrorClass, ModelError};
 use super::frames::{Decoder, Framing};
 use super::reply::{DeltaSink, Growing, ModelReply, RateFacts};
-use super::sse::StreamError;
 
 /// Receives the objects of an answer, over all tries of a call.
 pub trait Reader: Send {
@@ -138,8 +138,8 @@ impl<'a> Intake<'a> {
             reader.take(&object(self.label, &text)?)?;
         }
         decoded.map_err(|error| match error {
-            StreamError::NotUtf8 if is_over => ModelError::broke_off(self.label),
-            StreamError::NotUtf8 | StreamError::TooLarge => {
+            SseError::NotUtf8 if is_over => ModelError::broke_off(self.label),
+            SseError::NotUtf8 | SseError::TooLarge { .. } => {
                 ModelError::new(self.label, ErrorClass::Connection, &error.to_string())
             }
         })?;

@@ -13,13 +13,13 @@ use serde_json::{Value as Json, json};
 use tidemill_common::config::{ToolsConfig, masked_url};
 use tidemill_common::nodes::llm::usage::reported;
 use tidemill_common::nodes::tool::{Declaration, Message, Parameter};
+use tidemill_common::sse::Decoder;
 
 use super::door::{Door, Request, address, bearer, content_type, excerpt, headers, whole};
 use super::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime, ToolSettingError};
 use crate::hide::Hide;
 use crate::http::{Answer, CallError};
 use crate::providers::retry::Hints;
-use crate::providers::sse::Decoder;
 
 /// Longest wait for the description of a tool.
 const DESCRIBE: Duration = Duration::from_secs(10);
@@ -197,7 +197,7 @@ impl Bridge {
         loop {
             let piece = answer.piece().await.map_err(|error| read(error.to_string()).passing())?;
             match &piece {
-                Some(bytes) => decoder.feed(bytes, &mut events),
+                Some(bytes) => decoder.push(bytes, &mut events),
                 None => decoder.finish(&mut events),
             }
             .map_err(|error| read(error.to_string()))?;

@@ -90,7 +90,7 @@ Chat  (examples/chat.yml)
   key  app-2
   curl http://127.0.0.1:8700/api/v1/runs -H 'Authorization: Bearer admin-1' -H 'Content-Type: application/json' -d '{"app":"a2","inputs":{},"sys":{"query":"Hello","files":[]},"user":"me"}'
 
-Ctrl-C stops it; `tidemill ps` beside it lists runs
+Ctrl-C stops it; `tidemill ps` in another terminal lists runs
 "#;
         assert_eq!(printed, expected);
     }

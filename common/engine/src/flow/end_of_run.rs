@@ -60,8 +60,7 @@ fn pause(cx: &mut Step<'_>) {
         return fail(cx, &error);
     }
     cx.close_entry();
-    cx.out.status_from.get_or_insert(cx.run.status);
-    cx.run.status = RunStatus::Paused;
+    cx.set_run_status(RunStatus::Paused);
     set_deadline(cx);
     cx.out.go_on = false;
     tell_paused(cx);
@@ -81,8 +80,7 @@ pub(crate) fn go_on(cx: &mut Step<'_>) {
     if cx.run.status != RunStatus::Paused || !cx.run.control.pausing.is_empty() {
         return;
     }
-    cx.out.status_from.get_or_insert(RunStatus::Paused);
-    cx.run.status = RunStatus::Running;
+    cx.set_run_status(RunStatus::Running);
     cx.run.control.resumed_at = Some(cx.at.now);
     cx.run.control.steps_before = cx.run.steps();
     cx.out.control = true;
@@ -264,8 +262,7 @@ pub(crate) fn check_limits(cx: &mut Step<'_>) {
 fn end(cx: &mut Step<'_>, status: RunStatus, error: Option<Arc<str>>) {
     cx.close_entry();
     take_back_all(cx);
-    cx.out.status_from.get_or_insert(cx.run.status);
-    cx.run.status = status;
+    cx.set_run_status(status);
     cx.run.finished_at = Some(cx.at.now);
     cx.run.error = error;
     cx.out.timers.push(TimerChange::Clear(Timer::RunDeadline));

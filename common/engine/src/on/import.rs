@@ -49,9 +49,8 @@ pub(crate) fn step(cx: &mut Step<'_>, other: RunState) {
 /// Moves the state of the other run into this one. Time and steps are counted from zero, as after a pause.
 fn take(cx: &mut Step<'_>, other: RunState) {
     let now = cx.at.now;
+    cx.set_run_status(RunStatus::Running);
     let run = &mut *cx.run;
-    cx.out.status_from = Some(RunStatus::Scheduled);
-    run.status = RunStatus::Running;
     run.started_at = Some(other.started_at.unwrap_or(now));
     run.frames = other.frames;
     run.ready = other.ready;

@@ -16,8 +16,7 @@ pub(crate) fn step(cx: &mut Step<'_>, head: Option<RunHead>) {
     if let Some(head) = head {
         cx.run.head = head;
     }
-    cx.out.status_from = Some(RunStatus::Scheduled);
-    cx.run.status = RunStatus::Running;
+    cx.set_run_status(RunStatus::Running);
     cx.run.started_at = Some(cx.at.now);
     end_of_run::set_deadline(cx);
     messages::begin(cx);

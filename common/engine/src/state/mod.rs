@@ -19,6 +19,7 @@ pub mod response;
 pub mod run;
 pub mod step_event;
 pub mod totals;
+pub mod transitions;
 
 use tidemill_base::value::Stored;
 

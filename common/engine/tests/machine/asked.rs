@@ -53,7 +53,7 @@ fn says(play: &mut Play, pause: &str, said: Json) {
 }
 
 #[test]
-fn an_answer_brings_the_job_back_as_the_same_attempt() {
+pub(super) fn an_answer_brings_the_job_back_as_the_same_attempt() {
     let mut play = Play::of(ONE);
     play.restless = true;
     play.start().skim();
@@ -160,7 +160,7 @@ fn a_run_that_is_not_interactive_asks_no_questions() {
 }
 
 #[test]
-fn the_size_of_a_question_is_limited() {
+pub(super) fn the_size_of_a_question_is_limited() {
     let options = RunOptions { template_chars_max: 100, ..RunOptions::default() };
     let mut play = Play::with(draw(ONE), &[], options);
     play.start();

@@ -153,7 +153,7 @@ fn a_result_after_the_deadline_counts_and_nothing_follows_from_it() {
 }
 
 #[test]
-fn a_run_can_be_stopped_before_it_begins() {
+pub(super) fn a_run_can_be_stopped_before_it_begins() {
     let mut play = Play::of("start s\njob a\ns > a");
     play.stop("never mind").tells(&["begin", "Aborted: never mind []"]);
     play.start().tells(&[]);

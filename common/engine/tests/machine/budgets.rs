@@ -205,7 +205,7 @@ fn money_counts_only_against_a_budget_of_the_same_currency() {
 }
 
 #[test]
-fn a_run_whose_key_has_spent_its_budget_ends_in_any_state() {
+pub(super) fn a_run_whose_key_has_spent_its_budget_ends_in_any_state() {
     let over =
         |play: &Play| parse("over_budget", &stop_body("key k has spent all"), &play.run.graph).unwrap();
     let mut scheduled = Play::of(TWO);

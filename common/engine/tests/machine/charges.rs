@@ -78,7 +78,7 @@ fn ve_a27_an_attempt_that_ended_before_a_stop_and_is_read_after_it_is_charged_on
 }
 
 #[test]
-fn ve_a27_the_cost_of_a_child_is_charged_after_a_stop() {
+pub(super) fn ve_a27_the_cost_of_a_child_is_charged_after_a_stop() {
     let sheet = "t job virtual_nodes: [{id: ext_1, type: llm, data: {prompt_template: [{role: user, text: hi}], \
         context: {enabled: false}, model: {provider: p, name: m, mode: chat, completion_params: {}}}}]\n\
         e answer answer: '{{#t_ext_1.text#}}'\ns > t > e";

@@ -243,7 +243,7 @@ fn ve_a27_a_stop_ends_child_and_parent() {
 }
 
 #[test]
-fn a_child_that_is_running_when_its_parent_fails_has_failed() {
+pub(super) fn a_child_that_is_running_when_its_parent_fails_has_failed() {
     let mut play = play();
     play.child("t", 1, 1, ChildEvent::Started).skim().failed("t", "too late");
     let found: Vec<String> = play.words().into_iter().filter(|words| words.starts_with('t')).collect();

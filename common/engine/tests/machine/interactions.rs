@@ -173,7 +173,7 @@ fn loop_variables_can_be_set_only_inside_a_loop() {
 }
 
 #[test]
-fn cx_a23_a_question_that_is_not_answered_in_time() {
+pub(super) fn cx_a23_a_question_that_is_not_answered_in_time() {
     let timed = |rest: &str| format!("interaction_type: ask_for_input, timeout: 200, {rest}");
     let mut play = Play::sheet(&asking(&timed("on_timeout: fail")), json!({}));
     play.start().after(Duration::from_millis(199)).fire();

@@ -149,7 +149,7 @@ fn hooks_run_after_a_failure_too_and_do_not_replace_it() {
 }
 
 #[test]
-fn an_answer_counts_also_when_its_hooks_cannot_run() {
+pub(super) fn an_answer_counts_also_when_its_hooks_cannot_run() {
     for class in [EngineErrorType::WorkerLost, EngineErrorType::BlobMissing, EngineErrorType::Engine] {
         let mut play = asked(&input(""));
         play.say("q", json!("red"));
@@ -190,7 +190,7 @@ fn hooks_after_an_answer_get_only_the_variables_that_they_mention() {
 }
 
 #[test]
-fn hooks_run_without_interaction_and_with_a_preset_answer() {
+pub(super) fn hooks_run_without_interaction_and_with_a_preset_answer() {
     let mut play = Play::headed(&sheet(&input("")), json!({}), |head| {
         head.options.choices = Some(Box::new(Choices { interactive: false, ..Choices::default() }));
     });

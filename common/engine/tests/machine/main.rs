@@ -53,4 +53,6 @@ mod tc_s;
 mod tc_ser;
 mod tc_v;
 mod timeouts;
+#[cfg(debug_assertions)]
+mod transitions;
 mod traversal;

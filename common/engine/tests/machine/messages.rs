@@ -187,7 +187,7 @@ fn receives(play: &mut Play, (_, kind, body): &(RunId, &'static str, String)) {
 }
 
 #[test]
-fn a_sub_workflow_run_changes_a_list_of_its_caller_and_gets_the_result() {
+pub(super) fn a_sub_workflow_run_changes_a_list_of_its_caller_and_gets_the_result() {
     let (mut parent, mut child) = family("operation: truncate, truncate: {keepLast: 2}");
     assert_eq!(child.node("c").status, NodeStatus::Retrying);
     assert_eq!(child.run.status, RunStatus::Running);

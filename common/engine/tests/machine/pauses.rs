@@ -264,7 +264,7 @@ fn a_run_that_waits_for_a_form_still_waits_after_a_resume() {
 }
 
 #[test]
-fn a_form_answered_in_redis_with_a_wrong_action_fails_its_node() {
+pub(super) fn a_form_answered_in_redis_with_a_wrong_action_fails_its_node() {
     let mut play = Play::sheet(&form(), json!({}));
     play.start().skim().answer("f", "maybe", json!({"name": ""}));
     assert!(play.last().starts_with("run failed 1"), "{}", play.last());

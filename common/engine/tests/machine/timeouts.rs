@@ -25,7 +25,7 @@ fn play(text: &str) -> Play {
 }
 
 #[test]
-fn a_job_that_no_worker_takes_is_taken_back_fails_and_is_retried() {
+pub(super) fn a_job_that_no_worker_takes_is_taken_back_fails_and_is_retried() {
     let mut play = play(NODE);
     play.start().skim();
     let first = play.job_of("m").entry;
@@ -98,7 +98,7 @@ fn parts() -> Play {
 }
 
 #[test]
-fn a_phase_that_no_worker_takes_fails_the_container() {
+pub(super) fn a_phase_that_no_worker_takes_fails_the_container() {
     let mut play = parts();
     play.skim().after(SECOND).fire().tells(&["lp broken 5 error []", &format!("lp exception: {NO_WORKER}")]);
     assert_eq!((play.waiting(), play.run.containers.len()), (vec!["k".to_string()], 0));

@@ -13,8 +13,8 @@ use tidemill_common::registry::calls::ServiceConfig;
 
 use super::SERVICE_METADATA;
 use crate::calls::{Calls, Version};
+use crate::openapi::document;
 use crate::tools::door::{Request, whole};
-use crate::tools::openapi::document;
 
 /// Longest wait for a document.
 const WAIT: Duration = Duration::from_secs(30);

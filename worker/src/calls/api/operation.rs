@@ -8,8 +8,10 @@ use tidemill_common::nodes::step::CallError;
 use tidemill_common::value::JsonMap;
 
 use super::SERVICE_METADATA;
-use super::request::CONTENT_TYPES;
-use crate::tools::openapi::document::{METHODS, resolved};
+use super::request::content_types;
+use crate::openapi::document::resolved;
+use crate::openapi::operation::{Described, Parameter, Place, operations};
+use crate::openapi::request::MediaType;
 
 /// Deepest level of a schema that is read.
 const LEVELS_MAX: usize = 64;
@@ -38,17 +40,13 @@ pub(super) struct Operation {
 pub(super) fn find(document: &Json, service: &str, name: &str) -> Result<Operation, CallError> {
     let wrong = |reason: String| CallError::of(SERVICE_METADATA, format!("service {service}: {reason}"));
     let mut known = Vec::new();
-    for (path, item) in document.get("paths").and_then(Json::as_object).into_iter().flatten() {
-        let item = resolved(document, item);
-        for method in METHODS {
-            let Some(given) = item.get(method).filter(|given| given.is_object()) else { continue };
-            let plain = format!("{method} {path}");
-            let id = given.get("operationId").and_then(Json::as_str).filter(|id| !id.is_empty());
-            if id == Some(name) || is_same(&plain, name) {
-                return read(document, (method, path), item, given).map_err(wrong);
-            }
-            known.push(id.map_or(plain, str::to_owned));
+    for described in operations(document) {
+        let plain = format!("{} {}", described.method, described.path);
+        let id = described.id();
+        if id == Some(name) || is_same(&plain, name) {
+            return read(document, &described).map_err(wrong);
         }
+        known.push(id.map_or(plain, str::to_owned));
     }
     let more = if known.len() > NAMED_MAX { ", …" } else { "" };
     known.truncate(NAMED_MAX);
@@ -61,46 +59,33 @@ fn is_same(known: &str, name: &str) -> bool {
     known.split_once(' ') == Some((&*method.to_ascii_lowercase(), path.trim()))
 }
 
-fn read<'a>(
-    document: &'a Json,
-    (method, path): (&str, &str),
-    item: &'a Json,
-    given: &'a Json,
-) -> Result<Operation, String> {
-    let listed = |of: &'a Json| of.get("parameters").and_then(Json::as_array).into_iter().flatten();
-    let mut parameters: Vec<(&str, &str, &Json)> = Vec::new();
-    for one in listed(item).chain(listed(given)) {
-        let one = resolved(document, one);
-        let Some(name) = one.get("name").and_then(Json::as_str) else { continue };
-        let is_required = one.get("required").and_then(Json::as_bool) == Some(true);
-        let place = match one.get("in").and_then(Json::as_str) {
-            Some("path") => "path",
-            Some("query") => "query",
-            Some("header") => "headers",
-            Some("cookie") if is_required => {
+fn read(document: &Json, described: &Described<'_>) -> Result<Operation, String> {
+    let (method, path) = (described.method, described.path);
+    let (mut places, mut required) = (JsonMap::new(), Vec::new());
+    let mut whole = Whole { document, within: Vec::new(), parts: 0 };
+    for Parameter { place, name, is_required, fields } in described.parameters() {
+        let place = match place {
+            Place::Path => "path",
+            Place::Query => "query",
+            Place::Header => "headers",
+            // Cookies belong to the service's credentials; a call has no input for them.
+            Place::Cookie if is_required => {
                 return Err(format!(
                     "{method} {path} needs the cookie {name}: keep it with the service (auth.cookie)"
                 ));
             }
-            _ => continue,
+            Place::Cookie => continue,
         };
-        // The operation's parameter replaces the one of its path.
-        parameters.retain(|(other, known, _)| (*other, *known) != (place, name));
-        parameters.push((place, name, one));
-    }
-    let (mut places, mut required) = (JsonMap::new(), Vec::new());
-    let mut whole = Whole { document, within: Vec::new(), parts: 0 };
-    for (place, name, one) in parameters {
-        let schema = one.get("schema").map(|schema| whole.of(schema, 0)).transpose()?;
+        let schema = fields.get("schema").map(|schema| whole.of(schema, 0)).transpose()?;
         let mut schema = schema.unwrap_or_else(|| json!({}));
-        if let (Some(description), Some(schema)) = (one.get("description"), schema.as_object_mut()) {
+        if let (Some(description), Some(schema)) = (fields.get("description"), schema.as_object_mut()) {
             schema.entry("description").or_insert_with(|| description.clone());
         }
         let of = places
             .entry(place)
             .or_insert_with(|| json!({"type": "object", "properties": {}, "required": []}));
         of["properties"][name] = schema;
-        if place == "path" || one.get("required").and_then(Json::as_bool) == Some(true) {
+        if place == "path" || is_required {
             if let Some(names) = of["required"].as_array_mut() {
                 names.push(name.into());
             }
@@ -112,13 +97,12 @@ fn read<'a>(
     let mut content_type = None;
     // Other methods have no body.
     let takes_body = matches!(method, "post" | "put" | "patch");
-    if let Some(body) = given.get("requestBody").filter(|_| takes_body).map(|body| resolved(document, body)) {
-        let content = body.get("content").and_then(Json::as_object);
-        let found = content.into_iter().flatten().find(|(name, _)| is_sent(name));
+    if let Some(body) = described.body().filter(|_| takes_body) {
+        let found = Described::contents(body).find(|(name, _)| MediaType::of(name).is_some());
         let Some((name, of)) = found else {
-            return Err(format!("{method} {path} accepts none of {}", CONTENT_TYPES.join(", ")));
+            return Err(format!("{method} {path} accepts none of {}", content_types()));
         };
-        content_type = Some(name.clone());
+        content_type = Some(name.to_owned());
         let schema = of.get("schema").map(|schema| whole.of(schema, 0)).transpose()?;
         places.insert("body".into(), schema.unwrap_or_else(|| json!({})));
         if body.get("required").and_then(Json::as_bool) == Some(true) {
@@ -126,11 +110,6 @@ fn read<'a>(
         }
     }
     Ok(Operation { method: method.into(), path: path.into(), content_type, places, required })
-}
-
-fn is_sent(content_type: &str) -> bool {
-    let name = content_type.split(';').next().unwrap_or_default().trim();
-    CONTENT_TYPES.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Resolves references in schemas.
@@ -288,6 +267,18 @@ mod tests {
             let error = find(&document(), "svc", name).unwrap_err();
             assert!(error.message.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn a_cookie_of_the_path_is_not_needed_where_the_operation_makes_it_optional() {
+        let document = json!({"openapi": "3.0.0", "paths": {"/x": {
+            "parameters": [{"name": "sid", "in": "cookie", "required": true}],
+            "get": {"parameters": [{"name": "sid", "in": "cookie", "required": false}]},
+            "delete": {},
+        }}});
+        assert_eq!(find(&document, "svc", "get /x").unwrap().places, JsonMap::new());
+        let error = find(&document, "svc", "delete /x").unwrap_err();
+        assert!(error.message.contains("cookie sid"), "{error}");
     }
 
     #[test]

@@ -3,19 +3,20 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use serde_json::Value as Json;
 use tidemill_common::nodes::step::CallError;
 use tidemill_common::nodes::step::api::{TIMEOUT_OVER_SECONDS, is_timeout};
 use tidemill_common::value::JsonMap;
-use url::form_urlencoded::{Serializer, byte_serialize};
-use uuid::Uuid;
 
 use super::SERVICE_METADATA;
 use super::credentials::Credentials;
 use crate::http::Call;
 use crate::http::watch::Waits;
+use crate::nodes::http_request::files::Form;
+use crate::openapi::operation::Place;
+use crate::openapi::request::{Head, Lists, MediaType, Rules, Unsendable};
 
 /// Default time limit for an answer, in seconds.
 pub(super) const TIMEOUT_SECONDS: u64 = 300;
@@ -27,34 +28,29 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 #[derive(Debug)]
 pub(super) struct Draft {
     method: Method,
-    url: String,
-    content_type: Option<ContentType>,
-    query: JsonMap,
-    headers: JsonMap,
+    /// All but the body; its address may be a path.
+    head: Head,
+    content_type: Option<MediaType>,
     body: Option<Json>,
     pub(super) timeout: Duration,
     pub(super) accept_text: bool,
     idempotent: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ContentType {
-    Json,
-    Form,
-    Multipart,
-}
+/// An input without a value is left out, so that an optional parameter may stay empty. An empty text in the path is
+/// refused, because it would call another path.
+const RULES: Rules = Rules {
+    skips_null: true,
+    fills_empty: false,
+    sends_empty: true,
+    query: Lists::AllItems,
+    form: Lists::AllItems,
+};
 
-impl ContentType {
-    const ALL: [(&str, Self); 3] = [
-        ("application/json", Self::Json),
-        ("application/x-www-form-urlencoded", Self::Form),
-        ("multipart/form-data", Self::Multipart),
-    ];
+/// The names of the content types, for errors.
+pub(super) fn content_types() -> String {
+    MediaType::ALL.map(MediaType::name).join(", ")
 }
-
-/// The names of the content types.
-pub(super) const CONTENT_TYPES: [&str; 3] =
-    [ContentType::ALL[0].0, ContentType::ALL[1].0, ContentType::ALL[2].0];
 
 /// Checks an input before its missing values are filled.
 ///
@@ -87,13 +83,9 @@ fn method_of(value: &Json) -> Result<Method, CallError> {
     }
 }
 
-fn type_of(value: &Json) -> Result<ContentType, CallError> {
-    let text = value.as_str().unwrap_or_default();
-    let name = text.split(';').next().unwrap_or_default().trim();
-    let found = ContentType::ALL.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-    found.map(|(_, of)| of).ok_or_else(|| {
-        let names = ContentType::ALL.map(|(name, _)| name).join(", ");
-        let message = format!("the content type {value} is not supported: there are {names}");
+fn type_of(value: &Json) -> Result<MediaType, CallError> {
+    MediaType::of(value.as_str().unwrap_or_default()).ok_or_else(|| {
+        let message = format!("the content type {value} is not supported: there are {}", content_types());
         CallError::of("ApiContentTypeUnsupported", message)
     })
 }
@@ -103,19 +95,15 @@ impl Draft {
         check(input)?;
         let given = |key: &str| input.get(key).filter(|value| !value.is_null());
         let flag = |key: &str| given(key).and_then(Json::as_bool).unwrap_or(false);
-        let object = |key: &str| match given(key) {
-            None => Ok(JsonMap::new()),
-            Some(Json::Object(map)) => Ok(map.clone()),
-            Some(other) => Err(CallError::new(format!("{key} must be an object, and is {other}"))),
-        };
         let url = given("url").and_then(Json::as_str).unwrap_or_default().trim();
-        let url = with_path(url, &object("path")?)?;
+        let mut head = Head::new(url, &RULES);
+        put(&mut head, Place::Path, "path", given("path"))?;
         let is_described = given("operation").is_some() || given("path").is_some();
-        if let Some((_, name)) = url.split_once('{').filter(|_| is_described) {
+        if let Some((_, name)) = head.address.split_once('{').filter(|_| is_described) {
             let name = name.split('}').next().unwrap_or_default();
             return Err(CallError::new(format!("path.{name} is required: the url has a place for it")));
         }
-        if url.is_empty() {
+        if head.address.is_empty() {
             return Err(CallError::new("url is required: of the node, or of a library node (knownParams)"));
         }
         let method = given("method").map_or(Ok(Method::GET), method_of)?;
@@ -125,14 +113,14 @@ impl Draft {
             let message = format!("{method} needs a content_type");
             return Err(CallError::of("ApiContentTypeMissing", message));
         }
+        put(&mut head, Place::Query, "query", given("query"))?;
+        put(&mut head, Place::Header, "headers", given("headers"))?;
         let timeout = given("timeout").and_then(Json::as_f64);
         let timeout = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         Ok(Self {
             method,
-            url,
+            head,
             content_type: content_type.filter(|_| has_body),
-            query: object("query")?,
-            headers: object("headers")?,
             body: given("body").filter(|_| has_body).cloned(),
             timeout: timeout.unwrap_or(Duration::from_secs(TIMEOUT_SECONDS)),
             accept_text: flag("accept_text"),
@@ -146,38 +134,38 @@ impl Draft {
     }
 }
 
-/// Replaces the path parameters in braces with their values.
-fn with_path(url: &str, path: &JsonMap) -> Result<String, CallError> {
-    let mut url = url.to_owned();
-    for (name, value) in path {
-        let text = match value {
-            Json::Null => continue,
-            Json::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        // A URL treats dots as steps in the path, even when escaped; an empty text would give another path.
-        if matches!(text.as_str(), "" | "." | "..") {
-            return Err(CallError::new(format!("path.{name} cannot be {text:?}")));
-        }
-        let escaped = byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
-        url = url.replace(&format!("{{{name}}}"), &escaped);
+/// Puts the values of a place into the request; `key` names their object in the input.
+fn put(head: &mut Head, place: Place, key: &str, values: Option<&Json>) -> Result<(), CallError> {
+    match values {
+        None => Ok(()),
+        Some(Json::Object(values)) => values.iter().try_for_each(|(name, value)| {
+            head.put(place, name, value).map_err(|why| unsendable(key, name, why))
+        }),
+        Some(other) => Err(CallError::new(format!("{key} must be an object, and is {other}"))),
     }
-    Ok(url)
+}
+
+/// Converts the reason a value of `key` cannot be sent.
+fn unsendable(key: &str, name: &str, why: Unsendable) -> CallError {
+    CallError::new(match why {
+        Unsendable::Path(text) => format!("{key}.{name} cannot be {text:?}"),
+        Unsendable::HeaderName | Unsendable::HeaderValue => format!("the header {name} cannot be sent"),
+    })
 }
 
 /// Returns the URL of the request. A path belongs to the service's server. A full URL must be on that server too, so
 /// that no other server gets the credentials.
 pub(super) fn address(draft: &Draft, service: Option<(&str, &str)>) -> Result<Url, CallError> {
-    let is_whole = draft.url.contains("://");
+    let is_whole = draft.head.address.contains("://");
     let text = match (service, is_whole) {
         (Some((_, server)), false) => {
-            format!("{}/{}", server.trim_end_matches('/'), draft.url.trim_start_matches('/'))
+            format!("{}/{}", server.trim_end_matches('/'), draft.head.address.trim_start_matches('/'))
         }
-        (_, true) => draft.url.clone(),
+        (_, true) => draft.head.address.clone(),
         (None, false) => {
             let message = format!(
                 "the url {:?} is a path, and there is no service whose server it belongs to",
-                draft.url
+                draft.head.address
             );
             return Err(CallError::of(SERVICE_METADATA, message));
         }
@@ -201,26 +189,9 @@ pub(super) fn address(draft: &Draft, service: Option<(&str, &str)>) -> Result<Ur
             return Err(CallError::of(SERVICE_METADATA, message));
         }
     }
-    if !draft.query.is_empty() {
-        let mut pairs = url.query_pairs_mut();
-        for (name, value) in &draft.query {
-            each_text(value, &mut |text| {
-                pairs.append_pair(name, text);
-            });
-        }
-    }
+    draft.head.add_query(&mut url);
     url.set_fragment(None);
     Ok(url)
-}
-
-/// Calls `take` for the texts of a value: each item of a list, none for null.
-fn each_text(value: &Json, take: &mut dyn FnMut(&str)) {
-    match value {
-        Json::Null => {}
-        Json::String(text) => take(text),
-        Json::Array(items) => items.iter().for_each(|item| each_text(item, take)),
-        other => take(&other.to_string()),
-    }
 }
 
 /// Builds the request.
@@ -232,14 +203,9 @@ pub(super) fn call(
     waits: Waits,
     verify: bool,
 ) -> Result<Call, CallError> {
-    let mut headers = HeaderMap::new();
-    headers.insert(ACCEPT_ENCODING, PACKINGS);
-    let unsendable = |name: &str| CallError::new(format!("the header {name} cannot be sent"));
-    for (name, value) in &draft.headers {
-        let parsed: HeaderName = name.parse().map_err(|_| unsendable(name))?;
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        headers.insert(parsed, HeaderValue::from_str(&text).map_err(|_| unsendable(name))?);
-    }
+    let unsendable = |name: &str| unsendable("headers", name, Unsendable::HeaderValue);
+    let mut headers = draft.head.headers().map_err(|_| unsendable("cookie"))?;
+    headers.entry(ACCEPT_ENCODING).or_insert(PACKINGS);
     let (content_type, body) = body(draft)?;
     if let Some(content_type) = content_type {
         let value = HeaderValue::from_str(&content_type).map_err(|_| unsendable("content-type"))?;
@@ -256,10 +222,10 @@ pub(super) fn call(
 
 fn body(draft: &Draft) -> Result<(Option<String>, Bytes), CallError> {
     let Some(of) = draft.content_type else { return Ok((None, Bytes::new())) };
-    let name = ContentType::ALL.into_iter().find(|(_, known)| *known == of).map_or("", |(name, _)| name);
+    let name = of.name();
     let none = JsonMap::new();
     let fields = match (&draft.body, of) {
-        (_, ContentType::Json) => {
+        (_, MediaType::Json) => {
             let body = draft.body.as_ref().map(Json::to_string).unwrap_or_default();
             return Ok((Some(name.to_owned()), Bytes::from(body)));
         }
@@ -269,27 +235,15 @@ fn body(draft: &Draft) -> Result<(Option<String>, Bytes), CallError> {
             return Err(CallError::new(format!("body must be an object for {name}, and is {other}")));
         }
     };
-    if of == ContentType::Form {
-        let mut form = Serializer::new(String::new());
-        for (field, value) in fields {
-            each_text(value, &mut |text| {
-                form.append_pair(field, text);
-            });
-        }
-        return Ok((Some(name.to_owned()), Bytes::from(form.finish())));
+    if of == MediaType::Form {
+        return Ok((Some(name.to_owned()), Bytes::from(RULES.form(fields))));
     }
-    let boundary = Uuid::new_v4().simple().to_string();
-    let mut whole = String::new();
+    let mut form = Form::new();
     for (field, value) in fields {
-        let field = field.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
-        each_text(value, &mut |text| {
-            whole.push_str(&format!(
-                "--{boundary}\r\nContent-Disposition: form-data; name=\"{field}\"\r\n\r\n{text}\r\n"
-            ));
-        });
+        RULES.fields(field, value, &mut |field, text| form.field(field, text));
     }
-    whole.push_str(&format!("--{boundary}--\r\n"));
-    Ok((Some(format!("{name}; boundary={boundary}")), Bytes::from(whole)))
+    let (content_type, text) = form.end();
+    Ok((Some(content_type), Bytes::from(text)))
 }
 
 #[cfg(test)]
@@ -343,6 +297,19 @@ mod tests {
         let with_password = draft(json!({"url": "http://u:secret@h/"})).unwrap();
         let error = address(&with_password, None).unwrap_err();
         assert!(!error.message.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn a_header_without_a_value_is_left_out() {
+        let draft = draft(json!({"url": "http://h", "headers": {"X-A": null, "X-B": 7, "X-C": ""}})).unwrap();
+        let headers = draft.head.headers().unwrap();
+        let mut sent: Vec<_> =
+            headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        sent.sort_unstable();
+        assert_eq!(sent, [("x-b", &b"7"[..]), ("x-c", b"")]);
+        let input = json!({"url": "http://h", "headers": {"X-A": "a\nb"}});
+        let error = Draft::read(&input.as_object().cloned().unwrap()).unwrap_err();
+        assert_eq!(error.message, "the header X-A cannot be sent");
     }
 
     #[test]

@@ -44,38 +44,61 @@ pub(crate) async fn assemble(content: Content, means: Means<'_>) -> Result<Assem
     }
 }
 
+/// The text of a multipart form.
+pub(crate) struct Form {
+    boundary: String,
+    text: String,
+}
+
+impl Form {
+    pub(crate) fn new() -> Self {
+        Self { boundary: Uuid::new_v4().simple().to_string(), text: String::new() }
+    }
+
+    fn begin(&mut self, key: &str) {
+        let (boundary, key) = (&self.boundary, quoted(key));
+        self.text.push_str(&format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{key}\""));
+    }
+
+    pub(crate) fn field(&mut self, key: &str, value: &str) {
+        self.begin(key);
+        self.text.push_str(&format!("\r\n\r\n{value}\r\n"));
+    }
+
+    /// Returns the content type, and the text that was not taken before.
+    pub(crate) fn end(mut self) -> (String, String) {
+        self.text.push_str(&format!("--{}--\r\n", self.boundary));
+        (format!("multipart/form-data; boundary={}", self.boundary), self.text)
+    }
+}
+
 fn form(fields: &[(String, String)], files: Vec<(ShownFile, Bytes)>) -> Assembled {
-    let boundary = Uuid::new_v4().simple().to_string();
+    let mut form = Form::new();
     let mut parts: Vec<Bytes> = Vec::new();
-    let mut head = String::new();
-    let begin = |head: &mut String, key: &str| {
-        head.push_str(&format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{}\"", quoted(key)));
-    };
     for (key, value) in fields {
-        begin(&mut head, key);
-        head.push_str(&format!("\r\n\r\n{value}\r\n"));
+        form.field(key, value);
     }
     if files.is_empty() {
-        begin(&mut head, PLACEHOLDER);
-        head.push_str("; filename=\"\"\r\nContent-Type: application/octet-stream\r\n\r\n\r\n");
+        form.begin(PLACEHOLDER);
+        form.text.push_str("; filename=\"\"\r\nContent-Type: application/octet-stream\r\n\r\n\r\n");
     }
     let mut shown = Vec::with_capacity(files.len());
     for (file, bytes) in files {
-        begin(&mut head, &file.key);
+        form.begin(&file.key);
         if let Some(filename) = &file.filename {
-            head.push_str(&format!("; filename=\"{}\"", quoted(filename)));
+            form.text.push_str(&format!("; filename=\"{}\"", quoted(filename)));
         }
         // A media type with a line break could add a header.
         let mime_type = file.mime_type.replace(['\r', '\n'], "");
-        head.push_str(&format!("\r\nContent-Type: {mime_type}\r\n\r\n"));
-        parts.push(std::mem::take(&mut head).into());
+        form.text.push_str(&format!("\r\nContent-Type: {mime_type}\r\n\r\n"));
+        parts.push(std::mem::take(&mut form.text).into());
         parts.push(bytes);
-        head.push_str("\r\n");
+        form.text.push_str("\r\n");
         shown.push(file);
     }
-    head.push_str(&format!("--{boundary}--\r\n"));
-    parts.push(head.into());
-    Assembled { parts, content_type: Some(format!("multipart/form-data; boundary={boundary}")), shown }
+    let (content_type, rest) = form.end();
+    parts.push(rest.into());
+    Assembled { parts, content_type: Some(content_type), shown }
 }
 
 /// A quoted name, escaped as browsers do it.

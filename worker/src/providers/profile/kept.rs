@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_common::dsl::SealingKey;
@@ -11,38 +11,26 @@ use tidemill_common::registry::{
     Over, ProfileConfig, ProfilesConfig, ProviderConfig, opened, profile_of, provider_of,
 };
 use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, Jobs, StoreError};
-use tokio::time::Instant;
 
 use super::Connection;
 use super::lookup::{self, Found};
+use crate::catalog::CatalogCopy;
 
 type Tables = BTreeMap<String, Arc<Connection>>;
 type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// The cache of providers and profiles.
 pub struct Kept {
-    jobs: Arc<dyn Jobs>,
+    catalog: CatalogCopy<Shelf>,
     key: Option<SealingKey>,
     environment: Environment,
     /// Profiles of the settings; they come before those in Redis.
     settings: ProfilesConfig,
-    /// The longest age of the cached state.
-    refresh: Duration,
-    known: Mutex<Option<Known>>,
-    /// Held while checking for changes, so that one task checks for all.
-    looking: tokio::sync::Mutex<()>,
-}
-
-#[derive(Clone)]
-struct Known {
-    shelf: Arc<Shelf>,
-    looked_at: Instant,
 }
 
 /// The entries of one version.
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
-    version: u64,
     /// By id, with the version of each.
     pub(super) providers: BTreeMap<String, (u64, Arc<Connection>)>,
     pub(super) profiles: BTreeMap<String, KeptProfile>,
@@ -88,9 +76,8 @@ impl Kept {
         refresh: Duration,
     ) -> Self {
         let set = move |name: &str| environment(name).filter(|value| !value.trim().is_empty());
-        let (known, looking) = (Mutex::default(), tokio::sync::Mutex::default());
-        let settings = ProfilesConfig::default();
-        Self { jobs, key, environment: Arc::new(set), settings, refresh, known, looking }
+        let catalog = CatalogCopy::new(jobs, "providers", refresh);
+        Self { catalog, key, environment: Arc::new(set), settings: ProfilesConfig::default() }
     }
 
     /// Adds the profiles of the worker's settings, which come first.
@@ -99,60 +86,18 @@ impl Kept {
         Self { settings, ..self }
     }
 
-    /// Returns the cached state. When it is too old, or with `newest`, asks Redis for changes. If Redis does not
-    /// answer, the cached state stays.
+    /// Returns the entries, at most `refresh` old; with `newest`, as they are in Redis now. If Redis does not answer,
+    /// the known ones stay.
     ///
     /// # Errors
     /// Nothing is cached and Redis does not answer.
     pub(super) async fn shelf(&self, tables: &Tables, newest: bool) -> Result<Arc<Shelf>, StoreError> {
-        let started = Instant::now();
-        if let Some(fresh) = self.fresh().filter(|_| !newest) {
-            return Ok(fresh);
-        }
-        let _looking = self.looking.lock().await;
-        // Another task may have checked while this one waited.
-        if let Some(Known { shelf, .. }) = self.known().filter(|known| known.looked_at > started) {
-            return Ok(shelf);
-        }
-        if let Some(fresh) = self.fresh().filter(|_| !newest) {
-            return Ok(fresh);
-        }
-        let began = Instant::now();
-        let before = self.known().map(|known| known.shelf);
-        let (shelf, looked_at) = match (self.look(before.as_ref(), tables).await, before) {
-            (Ok(shelf), _) => (shelf, began),
-            (Err(error), Some(before)) => {
-                tracing::warn!(%error, "providers in Redis cannot be read, those that are known are used");
-                // Count from now, so that not every caller waits for the same timeout.
-                (before, Instant::now())
-            }
-            (Err(error), None) => return Err(error),
+        let make = |catalog: Catalog, before: Option<&Shelf>| {
+            let (providers, profiles) = (catalog.providers.len(), catalog.profiles.len());
+            tracing::info!(version = catalog.version, providers, profiles, "providers in Redis were read");
+            self.made_of(catalog, before.unwrap_or(&Shelf::default()), tables)
         };
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Known { shelf: shelf.clone(), looked_at });
-        Ok(shelf)
-    }
-
-    fn known(&self) -> Option<Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn fresh(&self) -> Option<Arc<Shelf>> {
-        let known = self.known()?;
-        (known.looked_at.elapsed() < self.refresh).then_some(known.shelf)
-    }
-
-    async fn look(&self, before: Option<&Arc<Shelf>>, tables: &Tables) -> Result<Arc<Shelf>, StoreError> {
-        if let Some(before) = before
-            && self.jobs.catalog_version().await? == before.version
-        {
-            return Ok(before.clone());
-        }
-        let catalog = self.jobs.load_catalog().await?;
-        let (providers, profiles) = (catalog.providers.len(), catalog.profiles.len());
-        tracing::info!(version = catalog.version, providers, profiles, "providers in Redis were read");
-        let empty = Shelf::default();
-        Ok(Arc::new(self.made_of(catalog, before.map_or(&empty, |before| before), tables)))
+        self.catalog.get(newest, make).await
     }
 
     fn made_of(&self, catalog: Catalog, before: &Shelf, tables: &Tables) -> Shelf {
@@ -175,7 +120,7 @@ impl Kept {
             profiles.insert(id.clone(), KeptProfile { version: 0, profile: Ok(profile.clone()), under });
         }
         let default_profile = self.settings.default.clone().or(catalog.default_profile);
-        Shelf { version: catalog.version, providers, profiles, default_profile }
+        Shelf { providers, profiles, default_profile }
     }
 
     fn provider(&self, entry: &CatalogEntry) -> Result<ProviderConfig, String> {
@@ -257,6 +202,6 @@ impl Kept {
 
 impl fmt::Debug for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept").field("refresh", &self.refresh).finish_non_exhaustive()
+        f.debug_struct("Kept").field("catalog", &self.catalog).finish_non_exhaustive()
     }
 }

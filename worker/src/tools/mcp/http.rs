@@ -13,13 +13,13 @@ use tidemill_common::config::HttpConfig;
 use tidemill_common::hidden::Hidden;
 use tidemill_common::mistakes::variable_shown;
 use tidemill_common::nodes::tool::config::McpConfig;
+use tidemill_common::sse::Decoder;
 use tokio::sync::Mutex;
 
 use super::Transport;
 use super::protocol::{Incoming, McpError, chosen_version, incoming, introduction, notification, request};
 use crate::hide::Hide;
 use crate::http::{Answer, CallError};
-use crate::providers::sse::Decoder;
 use crate::tools::ToolSettingError;
 use crate::tools::door::{Door, Request, address, content_type, excerpt, headers, whole};
 
@@ -246,7 +246,7 @@ impl StreamableHttp {
                 Err(error) => return Ok(Read::Over(error.to_string())),
             };
             match &piece {
-                Some(bytes) => decoder.feed(bytes, &mut events),
+                Some(bytes) => decoder.push(bytes, &mut events),
                 None => decoder.finish(&mut events),
             }
             .map_err(|error| broken(error.to_string()))?;

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
 use serde_json::Value as Json;
+use tidemill_common::sse::Decoder;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
@@ -16,7 +17,6 @@ use super::http::Address;
 use super::protocol::{McpError, chosen_version, introduction, notification};
 use super::waiting::Waiting;
 use crate::http::Answer;
-use crate::providers::sse::Decoder;
 use crate::tools::door::Request;
 
 /// The message when the stream has ended.
@@ -79,7 +79,7 @@ impl TwoUrls {
             while events.is_empty() {
                 let piece = answer.piece().await.map_err(|error| McpError::Unreachable(error.to_string()))?;
                 let piece = piece.ok_or_else(|| McpError::Unreachable(ENDED.into()))?;
-                decoder.feed(&piece, &mut events).map_err(|error| McpError::Broken(error.to_string()))?;
+                decoder.push(&piece, &mut events).map_err(|error| McpError::Broken(error.to_string()))?;
             }
             Ok(events.remove(0))
         };
@@ -124,7 +124,7 @@ async fn listen(
             }
         }
         let piece = answer.piece().await.ok().flatten();
-        let is_read = piece.is_some_and(|piece| decoder.feed(&piece, &mut events).is_ok());
+        let is_read = piece.is_some_and(|piece| decoder.push(&piece, &mut events).is_ok());
         if !is_read {
             return waiting.close();
         }

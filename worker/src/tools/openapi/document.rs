@@ -2,28 +2,13 @@
 
 use reqwest::Method;
 use serde_json::{Value as Json, json};
-use tidemill_common::dsl::read_plain;
 use tidemill_common::nodes::tool::cast::cast;
 use tidemill_common::nodes::tool::{Declaration, Form, Parameter, ParameterType};
 use tidemill_common::value::JsonMap;
 use url::Url;
 
-use super::swagger;
-
-/// The supported methods, in order.
-pub(crate) const METHODS: [&str; 8] = ["get", "post", "put", "patch", "delete", "head", "options", "trace"];
-
-/// Dify's message for any other document.
-pub(super) const ONLY_OPENAPI: &str = "Only openapi is supported now.";
-
-/// The place of a parameter in a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    Path,
-    Query,
-    Header,
-    Cookie,
-}
+use crate::openapi::document::{parsed, resolved};
+use crate::openapi::operation::{Described, Parameter as Listed, Place, operations};
 
 /// A parameter outside of the body.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,25 +43,6 @@ pub struct Operation {
     pub body: Option<Body>,
 }
 
-/// Parses a YAML or JSON document as OpenAPI 3.
-///
-/// # Errors
-/// The reason it is not such a document, in Dify's words if Dify has some.
-pub(crate) fn parsed(text: &[u8]) -> Result<Json, String> {
-    let mut document = read_plain(text).map_err(|problem| problem.message)?;
-    if swagger::is_one(&document) {
-        document = swagger::converted(document);
-    }
-    // A version without quotes may be read as a number.
-    if !matches!(document.get("openapi"), Some(Json::String(_) | Json::Number(_))) {
-        return Err(match document.pointer("/api/url").and_then(Json::as_str) {
-            Some(url) => format!("{ONLY_OPENAPI} This is a plugin's manifest: give the document of {url}"),
-            None => ONLY_OPENAPI.into(),
-        });
-    }
-    Ok(document)
-}
-
 /// Reads the operations of a document. `server` overrides the document's servers.
 ///
 /// # Errors
@@ -87,45 +53,25 @@ pub fn read(text: &[u8], server: Option<&str>) -> Result<Vec<Operation>, String>
     let server = server.or(listed).ok_or("No server found in the openapi yaml.")?.trim_end_matches('/');
     Url::parse(server)
         .map_err(|error| format!("the server {server:?} is not a URL: {error}; set `server`"))?;
-    let paths =
-        document.get("paths").and_then(Json::as_object).ok_or("No paths found in the openapi yaml.")?;
-    let mut operations = Vec::new();
-    for (path, item) in paths {
-        let item = resolved(&document, item);
-        for method in METHODS {
-            if let Some(given) = item.get(method).and_then(Json::as_object) {
-                let shared = item.get("parameters").and_then(Json::as_array);
-                operations.push(operation(&document, server, path, method, given, shared));
-            }
-        }
+    if document.get("paths").and_then(Json::as_object).is_none() {
+        return Err("No paths found in the openapi yaml.".into());
     }
-    Ok(operations)
+    Ok(operations(&document).map(|described| operation(&document, server, &described)).collect())
 }
 
-fn operation(
-    document: &Json,
-    server: &str,
-    path: &str,
-    method: &str,
-    given: &JsonMap,
-    shared: Option<&Vec<Json>>,
-) -> Operation {
-    let own = given.get("parameters").and_then(Json::as_array);
-    let listed = shared.into_iter().chain(own).flatten().map(|one| resolved(document, one));
+fn operation(document: &Json, server: &str, described: &Described<'_>) -> Operation {
     let mut outer: Vec<Outer> = Vec::new();
     let mut parameters: Vec<Parameter> = Vec::new();
-    for one in listed {
-        let Some((place, name)) = place_of(one) else { continue };
-        let schema = resolved(document, one.get("schema").unwrap_or(&Json::Null));
-        let required = one.get("required").and_then(Json::as_bool).unwrap_or(false);
-        let described = text(one, "description").or_else(|| text(schema, "description"));
-        // The operation's parameter replaces the one of its path.
-        outer.retain(|known| (known.place, known.name.as_str()) != (place, name));
+    for one in described.parameters() {
+        let Listed { place, name, is_required: required, fields } = one;
+        let schema = resolved(document, fields.get("schema").unwrap_or(&Json::Null));
+        let described = text(fields, "description").or_else(|| text(schema, "description"));
+        // Dify's tools have one argument for all parameters of a name.
         parameters.retain(|known| known.name != name);
         outer.push(Outer { name: name.into(), place, required, default: schema.get("default").cloned() });
         parameters.push(parameter(name, schema, required, described));
     }
-    let body = given.get("requestBody").and_then(|body| body_of(document, resolved(document, body)));
+    let body = described.body().and_then(|body| body_of(document, body));
     for (name, schema) in body.iter().flat_map(|body| &body.properties) {
         let required = body.as_ref().is_some_and(|body| body.required.contains(name));
         let schema = resolved(document, schema);
@@ -133,13 +79,11 @@ fn operation(
             parameters.push(parameter(name, schema, required, text(schema, "description")));
         }
     }
-    let described = ["description", "summary"]
-        .into_iter()
-        .find_map(|key| given.get(key).and_then(Json::as_str).filter(|text| !text.is_empty()));
-    let id = given.get("operationId").and_then(Json::as_str).filter(|id| !id.is_empty());
+    let text = |key: &str| described.fields.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
+    let (path, method) = (described.path, described.method);
     let declaration = Declaration {
-        name: id.map_or_else(|| name_of(path, method), str::to_owned),
-        description: described.unwrap_or_default().to_owned(),
+        name: described.id().map_or_else(|| name_of(path, method), str::to_owned),
+        description: text("description").or_else(|| text("summary")).unwrap_or_default().to_owned(),
         parameters,
         takes_more: false,
         has_output_schema: false,
@@ -154,40 +98,15 @@ fn name_of(path: &str, method: &str) -> String {
     format!("{}_{method}", if kept.is_empty() { "<root>" } else { &kept })
 }
 
-fn place_of(one: &Json) -> Option<(Place, &str)> {
-    let place = match one.get("in").and_then(Json::as_str)? {
-        "path" => Place::Path,
-        "query" => Place::Query,
-        "header" => Place::Header,
-        "cookie" => Place::Cookie,
-        _ => return None,
-    };
-    Some((place, one.get("name").and_then(Json::as_str)?))
-}
-
 fn body_of(document: &Json, body: &Json) -> Option<Body> {
-    let (media_type, content) = body.get("content")?.as_object()?.iter().next()?;
+    let (media_type, content) = Described::contents(body).next()?;
     let schema = resolved(document, content.get("schema").unwrap_or(&Json::Null));
     let properties = schema.get("properties").and_then(Json::as_object).cloned().unwrap_or_default();
     let properties =
         properties.into_iter().map(|(name, one)| (name, resolved(document, &one).clone())).collect();
     let required = schema.get("required").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
     let required = required.iter().filter_map(Json::as_str).map(str::to_owned).collect();
-    Some(Body { media_type: media_type.clone(), properties, required })
-}
-
-/// Follows a `$ref` inside the document. A broken reference is returned as it is.
-pub(crate) fn resolved<'a>(document: &'a Json, value: &'a Json) -> &'a Json {
-    let mut at = value;
-    // Real chains of references are short; a long one is a cycle.
-    for _ in 0..16 {
-        let Some(reference) = at.get("$ref").and_then(Json::as_str) else { return at };
-        let Some(next) = reference.strip_prefix('#').and_then(|path| document.pointer(path)) else {
-            return at;
-        };
-        at = next;
-    }
-    at
+    Some(Body { media_type: media_type.to_owned(), properties, required })
 }
 
 fn text<'a>(value: &'a Json, key: &str) -> Option<&'a str> {

@@ -11,9 +11,10 @@ use tidemill_common::config::HttpConfig;
 use tidemill_common::dsl::read_plain;
 use tokio::sync::OnceCell;
 
-use super::document::{self, ONLY_OPENAPI, Operation};
+use super::document::{self, Operation};
 use crate::http::watch::Waits;
 use crate::http::{Call, Http};
+use crate::openapi::document::ONLY_OPENAPI;
 use crate::tools::ToolError;
 use crate::tools::door::whole;
 

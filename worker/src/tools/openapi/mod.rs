@@ -1,14 +1,13 @@
 //! Custom API tools: the operations of an OpenAPI document are tools.
 //!
-//! The modules in the order of a call: [`document`] reads the document once (`swagger` converts older documents,
-//! `manifest` fetches the document of a plugin's manifest), [`request`] builds the request, and [`answer`] converts the
-//! answer to messages. Calls pass the guard, because the document chose the address.
+//! The modules in the order of a call: [`document`] reads the document once (`manifest` fetches the document of a
+//! plugin's manifest), [`request`] builds the request, and [`answer`] converts the answer to messages. What is not
+//! Dify's alone is in `crate::openapi`. Calls pass the guard, because the document chose the address.
 
 pub mod answer;
 pub mod document;
 mod manifest;
 pub mod request;
-mod swagger;
 
 use std::time::Duration;
 

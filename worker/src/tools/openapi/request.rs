@@ -2,18 +2,28 @@
 
 use bytes::Bytes;
 use reqwest::Url;
-use reqwest::header::{CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::http_request::body::Content;
 use tidemill_common::value::coerce::{parse_python_float, parse_python_int};
 use tidemill_common::value::pyrepr::str_of;
 use tidemill_common::value::{JsonMap, Segment};
-use url::form_urlencoded;
 
-use super::document::{Body, Operation, Place, is_file};
+use super::document::{Body, Operation, is_file};
 use crate::nodes::http_request::Means;
 use crate::nodes::http_request::files;
+use crate::openapi::request::{Head, Lists, MediaType, Rules, Unsendable};
 use crate::tools::ToolCall;
+
+/// Dify's rules: an argument without a value is its default or an empty text, empty parameters of the query are left
+/// out, and a form has one field for each property.
+const RULES: Rules = Rules {
+    skips_null: false,
+    fills_empty: true,
+    sends_empty: false,
+    query: Lists::Items,
+    form: Lists::Json,
+};
 
 /// A request without credentials.
 #[derive(Debug)]
@@ -47,8 +57,7 @@ pub async fn assemble(operation: &Operation, call: ToolCall<'_>) -> Result<Assem
 
 /// Builds path, query, headers and cookies.
 fn head(operation: &Operation, arguments: &JsonMap) -> Result<(Url, HeaderMap), String> {
-    let mut path = operation.url.clone();
-    let (mut query, mut headers, mut cookies) = (Vec::new(), HeaderMap::new(), Vec::new());
+    let mut head = Head::new(&operation.url, &RULES);
     for one in &operation.outer {
         let given = arguments.get(&one.name).filter(|value| !value.is_null());
         let value = match given.or(one.default.as_ref()) {
@@ -56,51 +65,17 @@ fn head(operation: &Operation, arguments: &JsonMap) -> Result<(Url, HeaderMap), 
             None if one.required => return Err(format!("Missing required parameter {}", one.name)),
             None => continue,
         };
-        let text = plain(value);
-        match one.place {
-            // A URL treats these as steps in the path, even when escaped.
-            Place::Path if matches!(text.as_str(), "." | "..") => {
-                return Err(format!("parameter {} of the path cannot be {text:?}", one.name));
-            }
-            Place::Path => path = path.replace(&format!("{{{}}}", one.name), &escaped(&text)),
-            Place::Query => match value {
-                Json::Array(items) => query.extend(items.iter().map(|item| (&one.name, plain(item)))),
-                _ if text.is_empty() => {}
-                _ => query.push((&one.name, text)),
-            },
-            Place::Header => {
-                let name: HeaderName =
-                    one.name.parse().map_err(|_| format!("{:?} is not a valid header name", one.name))?;
-                let value =
-                    HeaderValue::from_str(&text).map_err(|_| format!("header {name} cannot be sent"))?;
-                headers.insert(name, value);
-            }
-            Place::Cookie => cookies.push(format!("{}={}", one.name, escaped(&text))),
-        }
+        head.put(one.place, &one.name, value).map_err(|why| match why {
+            Unsendable::Path(text) => format!("parameter {} of the path cannot be {text:?}", one.name),
+            Unsendable::HeaderName => format!("{:?} is not a valid header name", one.name),
+            Unsendable::HeaderValue => format!("header {} cannot be sent", one.name.to_ascii_lowercase()),
+        })?;
     }
-    let mut url = Url::parse(&path).map_err(|error| format!("{path:?} is not a URL: {error}"))?;
-    if !query.is_empty() {
-        url.query_pairs_mut().extend_pairs(query);
-    }
-    if !cookies.is_empty() {
-        let value = HeaderValue::from_str(&cookies.join("; ")).map_err(|_| "a cookie cannot be sent")?;
-        headers.insert(COOKIE, value);
-    }
+    let address = &head.address;
+    let mut url = Url::parse(address).map_err(|error| format!("{address:?} is not a URL: {error}"))?;
+    head.add_query(&mut url);
+    let headers = head.headers().map_err(|_| "a cookie cannot be sent")?;
     Ok((url, headers))
-}
-
-/// Converts a value to text. Booleans use JSON's words, because servers do not know Python's.
-fn plain(value: &Json) -> String {
-    match value {
-        Json::String(text) => text.clone(),
-        Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => value.to_string(),
-        Json::Null => String::new(),
-    }
-}
-
-/// Escapes a text as one segment of a path.
-fn escaped(text: &str) -> String {
-    form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
 }
 
 /// Collects the properties of the body.
@@ -172,16 +147,9 @@ fn strictly(schema: &Json, value: &Json) -> Option<Json> {
 /// The body with its content type, unless the sender creates that.
 fn content(body: &Body, values: JsonMap) -> (Option<String>, Content) {
     let media_type = body.media_type.clone();
-    let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    match essence.as_str() {
-        "application/x-www-form-urlencoded" => {
-            let mut form = form_urlencoded::Serializer::new(String::new());
-            for (name, value) in &values {
-                form.append_pair(name, &plain(value));
-            }
-            (Some(media_type), Content::Text(form.finish()))
-        }
-        "multipart/form-data" => {
+    match MediaType::of(&media_type) {
+        Some(MediaType::Form) => (Some(media_type), Content::Text(RULES.form(&values))),
+        Some(MediaType::Multipart) => {
             let (mut fields, mut files) = (Vec::new(), Vec::new());
             for (name, value) in values {
                 let schema = body.properties.get(&name).unwrap_or(&Json::Null);
@@ -191,11 +159,14 @@ fn content(body: &Body, values: JsonMap) -> (Option<String>, Content) {
                         files.extend(items.into_iter().map(|file| (name.clone(), file)))
                     }
                     file @ Json::Object(_) if is_file(schema) || is_list => files.push((name, file)),
-                    other => fields.push((name, plain(&other))),
+                    other => RULES.fields(&name, &other, &mut |name, text| {
+                        fields.push((name.to_owned(), text.to_owned()));
+                    }),
                 }
             }
             (None, Content::Multipart { fields, files })
         }
-        _ => (Some(media_type), Content::Text(Json::Object(values).to_string())),
+        // As in Dify, which writes JSON whatever the media type is.
+        Some(MediaType::Json) | None => (Some(media_type), Content::Text(Json::Object(values).to_string())),
     }
 }

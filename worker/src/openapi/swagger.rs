@@ -4,14 +4,16 @@
 use serde_json::{Value as Json, json};
 use tidemill_common::value::JsonMap;
 
-use super::document::{METHODS, resolved};
+use super::document::resolved;
+use super::operation::METHODS;
+use super::request::MediaType;
 
 /// Fields of a parameter that belong to its schema in OpenAPI 3.
 const OF_SCHEMA: [&str; 6] = ["type", "format", "items", "enum", "default", "description"];
 // Media types: a form with files, a form without, and the default body.
-const MULTIPART: &str = "multipart/form-data";
-const FORM: &str = "application/x-www-form-urlencoded";
-const JSON: &str = "application/json";
+const MULTIPART: &str = MediaType::Multipart.name();
+const FORM: &str = MediaType::Form.name();
+const JSON: &str = MediaType::Json.name();
 
 /// Returns true for a Swagger 2 document.
 pub(super) fn is_one(document: &Json) -> bool {
@@ -120,7 +122,8 @@ fn body(document: &Json, operation: &Json, parameters: &[Json]) -> Option<Json> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::openapi::document::{Place, read};
+    use crate::openapi::operation::Place;
+    use crate::tools::openapi::document::read;
     use tidemill_common::nodes::tool::ParameterType;
 
     const PETS: &str = r##"
