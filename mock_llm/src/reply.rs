@@ -1,4 +1,4 @@
-//! Builds the answer to a request from a rule: a failure, one object, or the pieces of a stream. [`super::speech`] has
+//! Builds the answer to a request from a rule: a failure, one object, or the pieces of a stream. [`super::protocols`] has
 //! the
 //! formats of the protocols.
 
@@ -10,8 +10,8 @@ use serde_json::{Map, Value as Json, json};
 use tidemill_base::value::pyrepr::float_repr;
 
 use super::matching;
+use super::protocols::{GARBAGE, Protocol};
 use super::rules::{BreakPoint, Echo, Rule, Says};
-use super::speech::{GARBAGE, Protocol};
 
 /// Token counts of a reply whose rule sets none.
 const USAGE: [(&str, u64); 2] = [("prompt_tokens", 5), ("completion_tokens", 7)];

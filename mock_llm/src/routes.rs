@@ -12,11 +12,11 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use serde_json::{Value as Json, json};
 
+use super::protocols::{Protocol, vectors};
 use super::reply::{self, MockResponse};
 use super::rules::Rules;
 use super::server::{MockLlm, Served};
 use super::socket::Resets;
-use super::speech::{Protocol, vectors};
 
 /// Largest accepted request, in bytes; tests send prompts of megabytes.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;

@@ -12,12 +12,12 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::log::Log;
+use super::protocols::Protocol;
 use super::reply::{self, MockResponse};
 use super::routes::routes;
 use super::rules::{Rule, Rules};
 use super::socket::{MockListener, Resets};
-use super::speech::Protocol;
-use super::{matching, speech};
+use super::{matching, protocols};
 
 /// Longest wait for answers in flight when the server stops.
 const STOP_WAIT: Duration = Duration::from_secs(1);
@@ -90,7 +90,7 @@ impl MockLlm {
     pub(super) fn compute(&self, protocol: Protocol, body: &Json, answer: Json) -> Served {
         let texts = match body.get("query") {
             Some(query) => vec![query.as_str().unwrap_or_default().to_owned()],
-            None => speech::vectors::inputs(body),
+            None => protocols::vectors::inputs(body),
         };
         let message = serde_json::json!({"role": "user", "content": texts.join("\n")});
         let heard = serde_json::json!({"model": body["model"], "messages": [message]});

@@ -1,8 +1,8 @@
 use serde_json::{Value as Json, json};
 
+use super::protocols::{Protocol, vectors};
 use super::reply::{self, MockResponse};
 use super::rules::{self, Match, Rule, Rules, Says};
-use super::speech::{Protocol, vectors};
 use super::{matching, rules::Echo};
 
 fn list(document: Json) -> Vec<Rule> {

@@ -97,11 +97,11 @@ pub async fn serve(
     let seats = Arc::new(Seats::new(settings));
     let (stopping, stopped) = watch::channel(false);
     let mut stop = pin!(stop);
-    let mut says = Says::default();
+    let mut limit_log = LimitLog::default();
     loop {
         let accepted = tokio::select! {
             () = &mut stop => break,
-            accepted = next(&listener, &seats, &mut says) => accepted,
+            accepted = next(&listener, &seats, &mut limit_log) => accepted,
         };
         let Some((stream, peer, admission)) = accepted else { continue };
         let seat = Arc::new(seats.take(admission == Admission::Probes, Instant::now()));
@@ -116,16 +116,16 @@ pub async fn serve(
 async fn next(
     listener: &TcpListener,
     seats: &Seats,
-    says: &mut Says,
+    limit_log: &mut LimitLog,
 ) -> Option<(TcpStream, SocketAddr, Admission)> {
     let (stream, peer) = match listener.accept().await {
         Ok(accepted) => accepted,
         Err(error) => {
-            refused(&error, seats, says).await;
+            refused(&error, seats, limit_log).await;
             return None;
         }
     };
-    let admission = make_room(seats, says).await;
+    let admission = make_room(seats, limit_log).await;
     if admission == Admission::None {
         seats.refuse();
         return None;
@@ -137,13 +137,13 @@ async fn next(
 }
 
 /// Closes idle connections until there is room for one more, or none is idle.
-async fn make_room(seats: &Seats, says: &mut Says) -> Admission {
+async fn make_room(seats: &Seats, limit_log: &mut LimitLog) -> Admission {
     loop {
         let admission = seats.admission();
         if admission == Admission::Free {
             return admission;
         }
-        says.full(seats.settings());
+        limit_log.full(seats.settings());
         if !seats.close_longest_idle() {
             return admission;
         }
@@ -153,14 +153,14 @@ async fn make_room(seats: &Seats, says: &mut Says) -> Admission {
 }
 
 /// Handles a failed accept.
-async fn refused(error: &Error, seats: &Seats, says: &mut Says) {
+async fn refused(error: &Error, seats: &Seats, limit_log: &mut LimitLog) {
     let by_the_client =
         [ErrorKind::ConnectionRefused, ErrorKind::ConnectionAborted, ErrorKind::ConnectionReset];
     if by_the_client.contains(&error.kind()) {
         return;
     }
     // Usually the process is out of file descriptors.
-    says.refused(seats.settings(), error);
+    limit_log.refused(seats.settings(), error);
     if seats.close_longest_idle() {
         let _ = timeout(CLOSE_WITHIN, seats.one_left()).await;
     } else {
@@ -170,12 +170,12 @@ async fn refused(error: &Error, seats: &Seats, says: &mut Says) {
 
 /// Limits each log line to one a minute.
 #[derive(Default)]
-struct Says {
+struct LimitLog {
     full: Option<Instant>,
     refused: Option<Instant>,
 }
 
-impl Says {
+impl LimitLog {
     fn full(&mut self, settings: &ListenerSettings) {
         if is_due(&mut self.full) {
             tracing::warn!(
