@@ -22,8 +22,8 @@ for target in ${ONLY:-$("$cargo" fuzz list)}; do
         cp fuzz/seeds/"$target"/* "$corpus/"
     fi
     if [ "$target" = model_stream ]; then
-        for file in worker/src/providers/fixtures/*/*.*; do
-            cp "$file" "$corpus/seed-$(echo "${file#worker/src/providers/fixtures/}" | tr '/' '-')"
+        for file in worker/src/outside/providers/fixtures/*/*.*; do
+            cp "$file" "$corpus/seed-$(echo "${file#worker/src/outside/providers/fixtures/}" | tr '/' '-')"
         done
     fi
     echo "fuzz: $target for $seconds s"

@@ -1,41 +1,43 @@
 //! Parses the bytes of a model's stream, in pieces of any size, with every supported API. The last byte is the size of
-//! a piece, so that the recorded streams (`worker/src/providers/fixtures`) can be seeds without changes.
+//! a piece, so that the recorded streams (`worker/src/outside/providers/fixtures`) can be seeds without changes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
 // The files are included by path: the whole worker would take minutes to build, and these files do not need it.
-#[path = "../../worker/src/providers"]
+#[path = "../../worker/src/outside"]
 #[allow(dead_code, unused_imports)]
-mod providers {
-    pub mod errors;
-    pub mod frames;
-    pub mod ndjson;
-    pub mod params;
-    pub mod produced;
-    pub mod reading;
-    pub mod reply;
-    pub mod source;
-    pub mod tool_calls;
+mod outside {
+    pub mod providers {
+        pub mod errors;
+        pub mod frames;
+        pub mod ndjson;
+        pub mod params;
+        pub mod produced;
+        pub mod reading;
+        pub mod reply;
+        pub mod source;
+        pub mod tool_calls;
 
-    pub mod anthropic {
-        pub mod events;
-        mod kept;
-    }
-    pub mod ollama {
-        pub mod lines;
-    }
-    pub mod openai {
-        pub mod chunks;
+        pub mod anthropic {
+            pub mod events;
+            mod kept;
+        }
+        pub mod ollama {
+            pub mod lines;
+        }
+        pub mod openai {
+            pub mod chunks;
+        }
     }
 }
 
-use providers::anthropic::events::Events;
-use providers::frames::Framing;
-use providers::ollama::lines::Lines;
-use providers::openai::chunks::Chunks;
-use providers::reading::{Dialect, Intake, Reader, ReplyReader};
-use providers::reply::RateFacts;
+use outside::providers::anthropic::events::Events;
+use outside::providers::frames::Framing;
+use outside::providers::ollama::lines::Lines;
+use outside::providers::openai::chunks::Chunks;
+use outside::providers::reading::{Dialect, Intake, Reader, ReplyReader};
+use outside::providers::reply::RateFacts;
 
 /// The text pieces of a stream, and the reply or the error.
 type Outcome = (Vec<String>, Result<String, String>);

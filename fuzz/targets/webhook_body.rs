@@ -16,7 +16,15 @@ const TYPES: [&str; 5] = [
 ];
 
 const PARAMETERS: [&str; 9] = [
-    "string", "number", "boolean", "object", "array[string]", "array[number]", "array[boolean]", "array[object]", "file",
+    "string",
+    "number",
+    "boolean",
+    "object",
+    "array[string]",
+    "array[number]",
+    "array[boolean]",
+    "array[object]",
+    "file",
 ];
 
 fn pairs(text: &str) -> Vec<(String, String)> {
@@ -33,7 +41,8 @@ fuzz_target!(|bytes: &[u8]| {
     let (query, content) = text.split_once('\n').unwrap_or(("", text));
     let ty = TYPES[usize::from(*ty) % TYPES.len()];
     // Names of one letter, which a fuzzer finds quickly.
-    let named = PARAMETERS.iter().zip('a'..).map(|(ty, name)| json!({"name": name, "type": ty, "required": false}));
+    let named =
+        PARAMETERS.iter().zip('a'..).map(|(ty, name)| json!({"name": name, "type": ty, "required": false}));
     let named: Vec<_> = named.take(usize::from(*declared) % (PARAMETERS.len() + 1)).collect();
     let params: Vec<_> = named.iter().take(3).cloned().collect();
     let data = json!({"method": "POST", "content_type": ty, "params": params, "headers": [], "body": named});

@@ -122,6 +122,7 @@ impl Redis {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    /// Its port on the loopback interface.
     pub const fn port(&self) -> u16 {
         self.port
     }

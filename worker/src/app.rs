@@ -20,18 +20,19 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::attempt::noted_files::NotedFiles;
-use crate::calls::Calls;
 use crate::health::Health;
-use crate::http::{Http, HttpSettingError};
 use crate::jobs::heartbeat::{Heartbeat, OwnStore};
-use crate::jobs::shared::{Core, Outside, Settings};
+use crate::jobs::shared::{Core, Settings};
 use crate::jobs::{cancel, consume, heartbeat};
-use crate::knowledge::{Datasets, KnowledgeSettingError};
-use crate::providers::limiter::Turns;
-use crate::providers::media::Reach;
-use crate::providers::profile::{Kept, TableError};
-use crate::providers::{Providers, ProvidersConfig};
-use crate::tools::{ToolSettingError, Tools};
+use crate::outside::Outside;
+use crate::outside::calls::Calls;
+use crate::outside::http::{Http, HttpSettingError};
+use crate::outside::knowledge::{Datasets, KnowledgeSettingError};
+use crate::outside::providers::limiter::Turns;
+use crate::outside::providers::media::Reach;
+use crate::outside::providers::profile::{Kept, TableError};
+use crate::outside::providers::{Providers, ProvidersConfig};
+use crate::outside::tools::{ToolSettingError, Tools};
 use crate::{health, metrics};
 
 /// Longest time to deliver finished results when the worker stops.

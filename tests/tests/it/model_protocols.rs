@@ -13,7 +13,9 @@ use tidemill_common::nodes::llm::message::{Message, ToolSpec};
 use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::{ModelMode, Role};
 use tidemill_mock_llm::{MockLlm, Running, rules};
-use tidemill_worker::providers::{Model, ModelError, ModelReply, Providers, ProvidersConfig, Question};
+use tidemill_worker::outside::providers::{
+    Model, ModelError, ModelReply, Providers, ProvidersConfig, Question,
+};
 
 async fn mock(document: Json) -> Running {
     let rules = rules::parse(&document).unwrap();

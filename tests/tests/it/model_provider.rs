@@ -21,11 +21,11 @@ use tidemill_common::nodes::question_classifier::QuestionClassifierData;
 use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
 use tidemill_common::value::{Lookup, Segment, Variables};
 use tidemill_mock_llm::{MockLlm, Rules, Running, rules};
-use tidemill_worker::http::Http;
 use tidemill_worker::nodes::produced::Keeping;
 use tidemill_worker::nodes::{llm, question_classifier};
-use tidemill_worker::providers::limiter::Pace;
-use tidemill_worker::providers::{Providers, ProvidersConfig};
+use tidemill_worker::outside::http::Http;
+use tidemill_worker::outside::providers::limiter::Pace;
+use tidemill_worker::outside::providers::{Providers, ProvidersConfig};
 
 async fn start(rules: Rules) -> Running {
     MockLlm::start(rules, SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap()

@@ -26,8 +26,9 @@ use crate::attempt::spill::{Sizes, Spilled, spill, store};
 use crate::attempt::stages;
 use crate::attempt::variables::JobVariables;
 use crate::jobs::handle::JobHandle;
-use crate::jobs::shared::{Outside, now};
+use crate::jobs::shared::now;
 use crate::metrics;
+use crate::outside::Outside;
 
 /// Largest job body, in bytes, that the read loop evaluates directly. Larger ones would block the loop.
 const ON_THE_SPOT_BYTES_MAX: usize = 16 * 1024;

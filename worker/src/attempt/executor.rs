@@ -8,14 +8,14 @@ use tidemill_common::nodes::{NodeKind, NodeResult};
 use tidemill_common::value::Variables;
 
 use crate::attempt::journal::Steps;
-use crate::calls::Calls;
-use crate::http::Http;
-use crate::knowledge::Datasets;
 use crate::nodes::EXECUTORS;
 use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
-use crate::providers::{DeltaSink, Providers};
-use crate::tools::Tools;
+use crate::outside::calls::Calls;
+use crate::outside::http::Http;
+use crate::outside::knowledge::Datasets;
+use crate::outside::providers::{DeltaSink, Providers};
+use crate::outside::tools::Tools;
 
 /// Everything an execution may use.
 pub struct Attempt<'a> {

@@ -326,7 +326,7 @@ async fn tell(progress: &SharedProgress) -> Infallible {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::{FakeJobs, core, run_id, until};
+    use crate::tests::fake::{FakeJobs, core, run_id, until};
     use serde_json::Value as Json;
     use std::sync::Arc;
     use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};

@@ -6,13 +6,10 @@ use std::time::Duration;
 use tidemill_common::clock::{Clock, SystemClock, Timestamp};
 use tidemill_common::config::Config;
 use tidemill_common::dsl::SealingKey;
-use tidemill_common::files::Files;
 use tidemill_common::store::Jobs;
 use tokio::sync::{Semaphore, watch};
 
 use crate::attempt::list_cache::Lists;
-use crate::calls::Calls;
-use crate::http::Http;
 use crate::jobs::backoff::Condition;
 use crate::jobs::cancel::Remembered;
 use crate::jobs::in_flight::InFlight;
@@ -20,11 +17,9 @@ use crate::jobs::liveness::Liveness;
 use crate::jobs::reporter::Reporter;
 use crate::jobs::takeover::HandedBack;
 use crate::jobs::workflows::WorkflowLoader;
-use crate::knowledge::Datasets;
 use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
-use crate::providers::Providers;
-use crate::tools::Tools;
+use crate::outside::Outside;
 
 /// The worker's settings, converted to the types the code uses.
 #[derive(Debug, Clone)]
@@ -62,17 +57,7 @@ impl Settings {
     }
 }
 
-/// Everything outside the worker that nodes reach.
-pub(crate) struct Outside {
-    pub(crate) providers: Providers,
-    pub(crate) http: Arc<Http>,
-    pub(crate) files: Arc<dyn Files>,
-    pub(crate) tools: Tools,
-    pub(crate) knowledge: Datasets,
-    pub(crate) calls: Calls,
-}
-
-/// The shared state of one worker; see the module.
+/// The shared state of one worker.
 pub(crate) struct Core {
     pub(crate) jobs: Arc<dyn Jobs>,
     /// The name under which this worker holds jobs.

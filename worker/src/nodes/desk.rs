@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::value::{Lookup, Segment, Variables};
 use tokio::net::TcpListener;
 
-use crate::providers::{Providers, ProvidersConfig};
+use crate::outside::providers::{Providers, ProvidersConfig};
 
 /// Tokens per reply.
 pub(super) const TOKENS: u64 = 12;

@@ -19,8 +19,8 @@ use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 
 use super::produced::{Keeping, Placed, keep_files};
 use crate::attempt::executor::ThoughtSink;
-use crate::providers::profile::OfProfile;
-use crate::providers::{DeltaSink, Model, ModelError, ModelReply, Pace, Providers, Question};
+use crate::outside::providers::profile::OfProfile;
+use crate::outside::providers::{DeltaSink, Model, ModelError, ModelReply, Pace, Providers, Question};
 
 /// Larger contexts are reported only by their sources, in bytes; the text is in the node's inputs.
 const RESOURCES_BYTES_MAX: usize = 256 * 1024;

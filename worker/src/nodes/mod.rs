@@ -24,9 +24,9 @@ use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
 
 use self::produced::Keeping;
 use crate::attempt::executor::{Attempt, AttemptName, Executor, NodeExecutor};
-use crate::calls::prepare::Around;
-use crate::calls::run;
-use crate::knowledge::models::Models;
+use crate::outside::calls::prepare::Around;
+use crate::outside::calls::run;
+use crate::outside::knowledge::models::Models;
 
 /// One row per node type that can run.
 pub static EXECUTORS: &[(NodeKind, Executor)] = &[

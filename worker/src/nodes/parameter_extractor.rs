@@ -15,7 +15,7 @@ use tidemill_common::nodes::parameter_extractor::{ParameterExtractorData, prompt
 use tidemill_common::value::{JsonMap, Segment, Variables};
 
 use super::llm::{bill, in_vain, lost, masked, note_asking, usage_segment};
-use crate::providers::{Model, ModelReply, Pace, Providers, Question};
+use crate::outside::providers::{Model, ModelReply, Pace, Providers, Question};
 
 /// Runs the node. A failure is part of the result; a failure before the call leaves no record (Dify).
 pub async fn run(

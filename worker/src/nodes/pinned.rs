@@ -9,9 +9,9 @@ use tidemill_common::nodes::{NodeData, NodeResult};
 
 use super::desk::{Desk, Reply, Values, desk, says};
 use super::{llm, parameter_extractor, question_classifier};
-use crate::fake::{FakeJobs, run_id, steps};
-use crate::http::Http;
 use crate::nodes::produced::Keeping;
+use crate::outside::http::Http;
+use crate::tests::fake::{FakeJobs, run_id, steps};
 
 /// Runs a node with this data after a start node. Also returns the streamed text.
 async fn run(desk: &Desk, data: Json) -> (NodeResult, String) {

@@ -10,11 +10,11 @@ use tidemill_common::nodes::tool::outputs::file_object;
 use tidemill_common::value::mime;
 
 use super::http_request::send;
-use crate::http::Http;
-use crate::http::read::{Largest, kind_of, read};
-use crate::providers::ModelReply;
-use crate::providers::media::Source;
-use crate::providers::produced::Produced;
+use crate::outside::http::Http;
+use crate::outside::http::read::{Largest, kind_of, read};
+use crate::outside::providers::ModelReply;
+use crate::outside::providers::media::Source;
+use crate::outside::providers::produced::Produced;
 
 /// The default media type of a file, and its extension.
 const UNKNOWN: (&str, &str) = ("application/octet-stream", "bin");

@@ -12,7 +12,7 @@ use tidemill_common::value::template::Template;
 use tidemill_common::value::{JsonMap, Segment, Variables};
 
 use super::llm::{bill, in_vain, lost, masked, no_bill, note_asking, usage_segment};
-use crate::providers::{ModelReply, Pace, Providers, Question};
+use crate::outside::providers::{ModelReply, Pace, Providers, Question};
 
 /// Runs the node. A failure is part of the result; a failure before the call leaves no record (Dify).
 pub async fn run(

@@ -10,10 +10,10 @@ use tidemill_common::nodes::evaluate::UndefinedNames;
 use tidemill_common::value::{Lookup, Segment, Variables};
 
 use super::*;
-use crate::fake::{FakeJobs, run_id, steps};
-use crate::http::Http;
-use crate::knowledge::tests::Service;
-use crate::providers::Providers;
+use crate::outside::http::Http;
+use crate::outside::knowledge::tests::Service;
+use crate::outside::providers::Providers;
+use crate::tests::fake::{FakeJobs, run_id, steps};
 
 struct Values;
 

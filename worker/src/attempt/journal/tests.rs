@@ -16,9 +16,9 @@ use tidemill_common::value::JsonMap;
 use tidemill_common::wire::report::JobName;
 
 use crate::attempt::journal::{Begun, PauseEnd, Steps, Told};
-use crate::fake::{FakeJobs, core, execution, run_id};
 use crate::jobs::handle::JobHandle;
 use crate::jobs::in_flight::JobPlace;
+use crate::tests::fake::{FakeJobs, core, execution, run_id};
 
 fn request() -> PauseRequest {
     PauseRequest::asking(PauseKind::ToolApproval, "Call it?", approval_schema())

@@ -17,7 +17,7 @@ use tidemill_common::value::{BlobRef, Segment, Stored, blob_text};
 use crate::attempt::journal::Steps;
 use crate::attempt::spill;
 use crate::metrics;
-use crate::providers::Pace;
+use crate::outside::providers::Pace;
 
 /// Largest input of a sub-workflow run that is stored inline, in bytes of JSON; larger input becomes a blob.
 const GIVEN_INLINE_BYTES_MAX: usize = limits::INLINE_BYTES_MAX;

@@ -11,8 +11,8 @@ use tidemill_common::value::{JsonMap, Segment};
 
 use crate::attempt::journal::{Begun, Told};
 use crate::attempt::stages::{Flow, Stage, WorkContext};
-use crate::calls::ask;
 use crate::jobs::shared::now;
+use crate::outside::calls::ask;
 
 /// The journal key of the call to the model.
 const STEP: &str = "llm:1";

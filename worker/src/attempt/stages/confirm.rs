@@ -15,10 +15,10 @@ use tidemill_common::value::{JsonMap, Lookup, Segment, Stored, Variables};
 use crate::attempt::journal::{Begun, PauseEnd, Steps, Told};
 use crate::attempt::stages::slot::{around, cannot_begin, name_of};
 use crate::attempt::stages::{Flow, Stage, WorkContext};
-use crate::calls::prepare::{drafted, made};
-use crate::calls::resolve;
-use crate::calls::run::{INPUT, STEP_NODE, refused};
-use crate::calls::tell::Status;
+use crate::outside::calls::prepare::{drafted, made};
+use crate::outside::calls::resolve;
+use crate::outside::calls::run::{INPUT, STEP_NODE, refused};
+use crate::outside::calls::tell::Status;
 
 /// The journal key of the question and its answer.
 const STEP: &str = "confirm";

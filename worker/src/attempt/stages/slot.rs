@@ -27,15 +27,15 @@ use crate::attempt::execute::sizes;
 use crate::attempt::journal::{Begun, Inside, Try};
 use crate::attempt::spill::spill;
 use crate::attempt::stages::{Flow, Stage, WorkContext};
-use crate::calls::explain::Explaining;
-use crate::calls::params::{Asking, sources};
-use crate::calls::prepare::{Around, Prepared, drafted};
-use crate::calls::resolve;
-use crate::calls::run::{INPUT, STEP_NODE, begun, failed, refused};
-use crate::calls::search::{Search, Searched};
-use crate::calls::tell::{Status, Teller, Took, tell};
 use crate::jobs::shared::now;
-use crate::tools::ToolName;
+use crate::outside::calls::explain::Explaining;
+use crate::outside::calls::params::{Asking, sources};
+use crate::outside::calls::prepare::{Around, Prepared, drafted};
+use crate::outside::calls::resolve;
+use crate::outside::calls::run::{INPUT, STEP_NODE, begun, failed, refused};
+use crate::outside::calls::search::{Search, Searched};
+use crate::outside::calls::tell::{Status, Teller, Took, tell};
+use crate::outside::tools::ToolName;
 
 /// The stage that fills missing input.
 pub(super) struct Slot;

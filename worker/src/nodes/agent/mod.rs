@@ -27,9 +27,9 @@ use tidemill_common::value::{JsonMap, Segment, Variables};
 
 use crate::attempt::executor::{PieceSink, ThoughtSink};
 use crate::attempt::journal::Steps;
-use crate::http::Http;
-use crate::providers::Providers;
-use crate::tools::Tools;
+use crate::outside::http::Http;
+use crate::outside::providers::Providers;
+use crate::outside::tools::Tools;
 use rounds::Rounds;
 
 /// Most tokens of history in the prompt (Dify's default if the model states no limit).

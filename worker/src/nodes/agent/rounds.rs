@@ -32,8 +32,8 @@ use crate::nodes::approval::{Asks, Leave};
 use crate::nodes::llm::{bill, lost};
 use crate::nodes::produced::{Keeping, Placed, keep_files};
 use crate::nodes::tool::files;
-use crate::providers::{Model, Question};
-use crate::tools::{Tool, ToolCall as Call, ToolName};
+use crate::outside::providers::{Model, Question};
+use crate::outside::tools::{Tool, ToolCall as Call, ToolName};
 
 /// A tool that the model may call.
 struct Ready<'a> {

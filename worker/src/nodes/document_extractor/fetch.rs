@@ -3,9 +3,9 @@
 use serde_json::Value as Json;
 use tidemill_common::files::Files;
 
-use crate::http::Http;
-use crate::http::read::{Largest, ReadError, read};
 use crate::nodes::http_request::send;
+use crate::outside::http::Http;
+use crate::outside::http::read::{Largest, ReadError, read};
 
 /// Returns the content of a file of at most `max` bytes. The error is the failure of the node.
 pub(super) async fn fetch(file: &Json, max: u64, http: &Http, files: &dyn Files) -> Result<Vec<u8>, String> {

@@ -14,7 +14,7 @@ use tidemill_common::value::Variables;
 use tidemill_sandbox::documents::DocumentReader;
 use tidemill_sandbox::helper::Host;
 
-use crate::http::Http;
+use crate::outside::http::Http;
 use unstructured::Unstructured;
 
 /// The document readers of a worker.

@@ -8,7 +8,7 @@ use tidemill_common::nodes::http_request::log::ShownFile;
 use uuid::Uuid;
 
 use super::{Means, send};
-use crate::http::read::{Largest, ReadError, read};
+use crate::outside::http::read::{Largest, ReadError, read};
 
 /// A body, ready to be sent.
 pub(crate) struct Assembled {

@@ -1,4 +1,4 @@
-//! The `http-request` node: request, call, answer. `tidemill-common` builds the request and the record; [`crate::http`]
+//! The `http-request` node: request, call, answer. `tidemill-common` builds the request and the record; [`crate::outside::http`]
 //! makes the call.
 
 mod address;
@@ -18,9 +18,10 @@ use tidemill_common::nodes::http_request::{ErrorType, HttpRequestData, body, dra
 use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, Variables};
 use uuid::Uuid;
 
-use crate::http::read::{self, Largest, ReadError, header_text};
-use crate::http::{Answer, Http};
-use crate::providers::retry::Hints;
+use crate::outside::http::read;
+use crate::outside::http::read::{Largest, ReadError, header_text};
+use crate::outside::http::{Answer, Http};
+use crate::outside::providers::retry::Hints;
 
 /// The node's access to the worker.
 #[derive(Clone, Copy)]

@@ -12,8 +12,8 @@ use tidemill_common::nodes::http_request::{Authorization, ErrorType, HttpRequest
 use super::address;
 use super::headers::{headers, sendable};
 use super::{Means, Prepared};
-use crate::http::watch::Waits;
-use crate::http::{Answer, Call, CallError, Http};
+use crate::outside::http::watch::Waits;
+use crate::outside::http::{Answer, Call, CallError, Http};
 
 /// The default `Accept-Encoding`: the encodings that can be unpacked.
 const PACKINGS: HeaderValue = HeaderValue::from_static("gzip, deflate");

@@ -23,8 +23,8 @@ use super::llm::no_bill;
 use crate::attempt::journal::{Begun, Spender, Steps, Told};
 use crate::jobs::backoff::Backoff;
 use crate::jobs::shared::now;
-use crate::knowledge::Datasets;
-use crate::providers::{Model, Providers};
+use crate::outside::knowledge::Datasets;
+use crate::outside::providers::{Model, Providers};
 
 /// Segments per embedding request and journal entry.
 const BATCH: usize = 64;

@@ -17,9 +17,9 @@ use tidemill_common::nodes::llm::{ModelConfig, ModelMode, params, usage};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 use tidemill_common::wire::knowledge::ModelName;
 
-use crate::knowledge::models::Models;
-use crate::knowledge::{Asked, Dataset, Datasets};
-use crate::providers::Question;
+use crate::outside::knowledge::models::Models;
+use crate::outside::knowledge::{Asked, Dataset, Datasets};
+use crate::outside::providers::Question;
 
 /// Runs the node. A failure is part of the result. All variables the node mentions must be loaded. Dropping the future
 /// stops the searches.

@@ -14,10 +14,10 @@ use tidemill_common::store::{Generation, KnowledgeBases, Published};
 use tidemill_common::wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRecord};
 
 use super::*;
-use crate::fake::{FakeJobs, charges, steps};
-use crate::knowledge::tests::{Service, datasets};
 use crate::nodes::desk::Values;
-use crate::providers::Providers;
+use crate::outside::knowledge::tests::{Service, datasets};
+use crate::outside::providers::Providers;
+use crate::tests::fake::{FakeJobs, charges, steps};
 
 const A: &str = r#"{"records": [{"content": "apes", "score": 0.2, "title": "A1"}, {"content": "both", "score": 0.3, "title": "A2"}]}"#;
 const B: &str = r#"{"records": [{"content": "bees", "score": 0.9, "title": "B1"}, {"content": "both", "score": 0.7, "title": "B2"}]}"#;

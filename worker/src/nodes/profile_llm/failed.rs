@@ -4,8 +4,8 @@ use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::nodes::llm::profile::{CallErrorType, LLM_ERROR, NOT_FOUND, VALIDATION};
 
-use crate::providers::profile::ProfileError;
-use crate::providers::{Detail, ErrorClass, ModelError};
+use crate::outside::providers::profile::ProfileError;
+use crate::outside::providers::{Detail, ErrorClass, ModelError};
 
 /// A failure with additional data.
 #[derive(Debug, Clone)]

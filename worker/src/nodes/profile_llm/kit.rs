@@ -22,10 +22,10 @@ use tidemill_common::value::JsonMap;
 use super::called::Called;
 use super::failed::Failed;
 use crate::attempt::journal::{Begun, Spender, Steps, Told, Try};
-use crate::http::Http;
 use crate::nodes::approval::{Asks, Leave};
 use crate::nodes::tool::files;
-use crate::tools::{Tool, ToolCall as Call, ToolName, Tools};
+use crate::outside::http::Http;
+use crate::outside::tools::{Tool, ToolCall as Call, ToolName, Tools};
 
 /// The environment of tools.
 #[derive(Clone, Copy)]

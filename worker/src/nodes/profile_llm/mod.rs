@@ -25,8 +25,8 @@ use tidemill_common::nodes::llm::record::Secrets;
 use tidemill_common::value::{Segment, Variables};
 
 use crate::attempt::executor::ThoughtSink;
-use crate::providers::profile::{NamedModel, Stands};
-use crate::providers::{DeltaSink, Providers};
+use crate::outside::providers::profile::{NamedModel, Stands};
+use crate::outside::providers::{DeltaSink, Providers};
 use failed::Failed;
 use talk::Talk;
 

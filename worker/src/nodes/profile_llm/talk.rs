@@ -26,7 +26,7 @@ use super::{Means, list, outcome};
 use crate::attempt::journal::{Begun, Spender, Told, ToolSteps};
 use crate::nodes::llm::{bill, lost};
 use crate::nodes::produced::{Keeping, Placed, keep_files};
-use crate::providers::{Model, ModelReply, Question};
+use crate::outside::providers::{Model, ModelReply, Question};
 
 /// The rounds of one execution.
 pub(super) struct Talk<'a> {

@@ -7,7 +7,7 @@ use tidemill_common::ids::RunId;
 use tidemill_common::nodes::tool::ErrorType;
 use tidemill_common::nodes::tool::outputs::{Pending, file_object};
 
-use crate::http::Http;
+use crate::outside::http::Http;
 
 pub(in crate::nodes) async fn kept(
     pending: Vec<Pending>,

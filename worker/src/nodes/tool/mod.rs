@@ -1,5 +1,5 @@
 //! The `tool` node: finds the tool, builds its arguments, calls it once, and reads its messages. `tidemill-common`
-//! builds arguments and outputs; [`crate::tools`] finds and calls tools.
+//! builds arguments and outputs; [`crate::outside::tools`] finds and calls tools.
 //!
 //! The call has a journal entry, so a job that is delivered again does not repeat it.
 
@@ -19,9 +19,9 @@ use tidemill_common::value::{JsonMap, Lookup, Segment, Variables};
 
 use crate::attempt::executor::PieceSink;
 use crate::attempt::journal::{Begun, Spender, Steps, Told, Try};
-use crate::calls::run::{INPUT, STEP_NODE};
-use crate::http::Http;
-use crate::tools::{Stage, Tool, ToolCall, ToolError, ToolName, Tools};
+use crate::outside::calls::run::{INPUT, STEP_NODE};
+use crate::outside::http::Http;
+use crate::outside::tools::{Stage, Tool, ToolCall, ToolError, ToolName, Tools};
 use record::Recorded;
 
 /// The journal key of the call.

@@ -23,10 +23,10 @@ use tidemill_common::wire::report::JobName;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::fake::{FakeJobs, core, execution, run_id};
 use crate::jobs::handle::JobHandle;
 use crate::jobs::in_flight::JobPlace;
 use crate::nodes::desk::Values;
+use crate::tests::fake::{FakeJobs, core, execution, run_id};
 
 /// A received request.
 #[derive(Clone)]

@@ -1,7 +1,7 @@
 //! Tests of further inputs and outputs of an agent, and of a model that fails at times.
 
 use super::*;
-use crate::fake::{charges, until};
+use crate::tests::fake::{charges, until};
 
 const QUERY: &str = r#"{"q": "key"}"#;
 

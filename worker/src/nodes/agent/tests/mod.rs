@@ -12,8 +12,8 @@ use tidemill_common::graph::build::import;
 use tidemill_common::nodes::NodeData;
 
 use super::*;
-use crate::fake::{FakeJobs, execution, run_id, steps};
 use crate::nodes::desk::{Desk, Reply, TOKENS, Values, desk, says};
+use crate::tests::fake::{FakeJobs, execution, run_id, steps};
 
 const STRATEGIES: [Strategy; 2] = [Strategy::FunctionCalling, Strategy::ReAct];
 /// A model reply that calls a tool with this argument text, in the form of a strategy.

@@ -1,0 +1,54 @@
+//! `SUMMARY`: summarizes the conversation and results in a few sentences, which the run keeps (`rt.summary`).
+
+use serde_json::{Value as Json, json};
+use tidemill_common::language::Language;
+use tidemill_common::nodes::step::texts::{SUMMARY_PROMPT, Text};
+use tidemill_common::nodes::step::{CallError, Chunk};
+use tidemill_common::value::JsonMap;
+
+use crate::outside::calls::ask;
+use crate::outside::calls::ask::messages;
+use crate::outside::calls::{Call, CallContext, CallInfo, ChunkSink, info};
+
+pub(super) struct Summary;
+
+#[async_trait::async_trait]
+impl Call for Summary {
+    fn info(&self, language: Language) -> CallInfo {
+        let name = Text { zh: "理解上下文", en: "Summary" };
+        info(
+            language,
+            name,
+            Text { zh: "使用大模型理解对话上下文", en: "Sums up the conversation with a model" },
+        )
+    }
+    fn input_schema(&self) -> Json {
+        json!({"type": "object", "properties": {"profile_id": {"type": "string"}}})
+    }
+    fn output_schema(&self) -> Option<Json> {
+        let text = json!({"type": "string"});
+        Some(
+            json!({"type": "object", "properties": {"summary": text, "text": text}, "required": ["summary"]}),
+        )
+    }
+    fn is_kept(&self) -> bool {
+        false
+    }
+    async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
+        let model = ask::model(cx.providers, cx.profile(&input)).await?;
+        let facts = cx.background.facts.join("\n");
+        let asked = format!(
+            "<conversation>\n{}\n</conversation>\n\n<facts>\n{facts}\n</facts>",
+            cx.background.conversation()
+        );
+        let steps = cx.background.steps();
+        let asked = if steps.is_empty() { asked } else { format!("{asked}\n\n{steps}") };
+        let asked = messages(SUMMARY_PROMPT.of(cx.language), &asked);
+        let mut on_delta = |piece: &str| out(Chunk::Text(piece.to_owned()));
+        let reply = model.ask(cx.steps, "llm:1", asked, JsonMap::new(), &mut on_delta).await?;
+        cx.spend(reply.usage);
+        cx.keep("summary", reply.text.trim().into());
+        cx.output("summary", reply.text.trim().into());
+        Ok(())
+    }
+}

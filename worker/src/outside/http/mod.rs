@@ -1,0 +1,213 @@
+//! HTTP calls for workflows. The author of a workflow chooses the address, so every address is checked.
+//!
+//! The modules in the order of a call: [`guard`] decides which addresses are allowed, [`resolve`] checks every
+//! looked-up name with it, [`call`] sends and follows redirects, [`quarantine`] avoids tainted connections, [`watch`]
+//! enforces the time limits, and [`read`] reads the answer within its size limits.
+
+pub mod call;
+pub mod guard;
+pub mod quarantine;
+pub mod read;
+pub mod resolve;
+pub mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::{Certificate, Client, ClientBuilder, Proxy, Url};
+use tidemill_common::config::{HttpConfig, masked_url};
+
+use crate::outside::http::guard::Guard;
+use crate::outside::http::quarantine::Quarantine;
+use crate::outside::http::resolve::{Checked, Lookup, SystemLookup};
+use crate::outside::http::watch::WatchLayer;
+
+pub use crate::outside::http::call::{Answer, Call, CallError};
+
+/// Lifetime of an idle connection.
+const IDLE: Duration = Duration::from_secs(60);
+/// Most idle connections per host.
+const IDLE_MAX: usize = 32;
+
+/// A setting of `[http]` that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("setting http.{key}: {reason}")]
+pub struct HttpSettingError {
+    pub key: &'static str,
+    pub reason: String,
+}
+
+/// Limits of calls, from the settings.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Longest wait for the connection.
+    pub connect: Duration,
+    /// Longest wait for the next piece of an answer.
+    pub read: Duration,
+    /// Longest wait until the next piece of a request is sent.
+    pub write: Duration,
+    /// Largest text answer, in bytes.
+    pub text_bytes_max: u64,
+    /// Largest file answer, in bytes.
+    pub file_bytes_max: u64,
+    /// Largest total size of a request's files, in bytes.
+    pub upload_bytes_max: u64,
+    pub redirects_max: u32,
+    /// True when certificates are checked.
+    pub ssl_verify: bool,
+}
+
+/// Two clients with the same settings.
+#[derive(Debug)]
+struct Clients {
+    /// Keeps connections for later calls.
+    shared: Client,
+    /// Opens a connection for every call.
+    apart: Client,
+}
+
+/// The HTTP client of all workflows. It keeps idle connections for later calls.
+#[derive(Debug)]
+pub struct Http {
+    checking: Clients,
+    trusting: Clients,
+    quarantine: Quarantine,
+    guard: Arc<Guard>,
+    proxies: Proxies,
+    pub bounds: Bounds,
+}
+
+impl Http {
+    /// Builds the client from the settings.
+    ///
+    /// # Errors
+    /// A setting that cannot be used.
+    pub fn new(config: &HttpConfig) -> Result<Self, HttpSettingError> {
+        Self::with_lookup(config, Arc::new(SystemLookup))
+    }
+
+    /// As [`Http::new`], with another resolver.
+    pub(crate) fn with_lookup(
+        config: &HttpConfig,
+        lookup: Arc<dyn Lookup>,
+    ) -> Result<Self, HttpSettingError> {
+        // The first call sets the default for the process. Later calls fail, which is harmless.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let guard = Guard::new(config.guard, &config.allow);
+        let guard = Arc::new(guard.map_err(|reason| HttpSettingError { key: "allow", reason })?);
+        let proxies = Proxies::of(config)?;
+        let resolver = Checked::new(guard.clone(), lookup, proxies.hosts());
+        let authorities = match config.ca_file.as_str() {
+            "" => Vec::new(),
+            file => certificates(file)?,
+        };
+        let builder = |verify: bool, idle_max: usize| {
+            let plain = Client::builder()
+                .user_agent(concat!("tidemill/", env!("CARGO_PKG_VERSION")))
+                .redirect(reqwest::redirect::Policy::none())
+                .no_proxy()
+                .http1_only()
+                .pool_idle_timeout(IDLE)
+                .pool_max_idle_per_host(idle_max)
+                .tls_danger_accept_invalid_certs(!verify)
+                .dns_resolver(Arc::new(resolver.clone()))
+                .connector_layer(WatchLayer);
+            proxies.0.iter().fold(plain, |builder, proxy| builder.proxy(proxy.proxy.clone()))
+        };
+        let clients = |verify: bool| -> Result<Clients, HttpSettingError> {
+            let of = |idle_max: usize| client(&|| builder(verify, idle_max), &authorities);
+            Ok(Clients { shared: of(IDLE_MAX)?, apart: of(0)? })
+        };
+        let bounds = Bounds {
+            connect: Duration::from_secs(config.connect_seconds),
+            read: Duration::from_secs(config.read_seconds),
+            write: Duration::from_secs(config.write_seconds),
+            text_bytes_max: config.text_bytes_max,
+            file_bytes_max: config.file_bytes_max,
+            upload_bytes_max: config.upload_bytes_max,
+            redirects_max: config.redirects_max,
+            ssl_verify: config.ssl_verify,
+        };
+        let (checking, trusting) = (clients(true)?, clients(false)?);
+        Ok(Self { checking, trusting, quarantine: Quarantine::default(), guard, proxies, bounds })
+    }
+
+    fn client(&self, verify: bool, apart: bool) -> &Client {
+        let clients = if verify { &self.checking } else { &self.trusting };
+        if apart { &clients.apart } else { &clients.shared }
+    }
+}
+
+/// Builds a client that trusts the system's certificates and `own`; without system certificates it trusts only `own`.
+fn client(builder: &dyn Fn() -> ClientBuilder, own: &[Certificate]) -> Result<Client, HttpSettingError> {
+    let merged = builder().tls_certs_merge(own.iter().cloned()).build();
+    merged.or_else(|error| {
+        tracing::warn!(
+            ?error,
+            "the machine's certificates cannot be used; https calls trust http.ca_file alone"
+        );
+        let alone = builder().tls_certs_only(own.iter().cloned()).build();
+        alone.map_err(|error| HttpSettingError { key: "ca_file", reason: format!("{error:?}") })
+    })
+}
+
+fn certificates(file: &str) -> Result<Vec<Certificate>, HttpSettingError> {
+    let wrong = |reason: String| HttpSettingError { key: "ca_file", reason: format!("{file}: {reason}") };
+    let text = std::fs::read(file).map_err(|error| wrong(error.to_string()))?;
+    Certificate::from_pem_bundle(&text).map_err(|error| wrong(error.to_string()))
+}
+
+/// The proxies by URL scheme.
+#[derive(Debug)]
+struct Proxies(Vec<SchemeProxy>);
+
+#[derive(Debug)]
+struct SchemeProxy {
+    /// `None` for every scheme.
+    scheme: Option<&'static str>,
+    host: String,
+    proxy: Proxy,
+}
+
+impl Proxies {
+    fn of(config: &HttpConfig) -> Result<Self, HttpSettingError> {
+        let all = [
+            ("proxy_http", Some("http"), &config.proxy_http),
+            ("proxy_https", Some("https"), &config.proxy_https),
+            ("proxy", None, &config.proxy),
+        ];
+        let given = all.into_iter().filter(|(_, _, url)| !url.is_empty());
+        given.map(|(key, scheme, url)| proxy(key, scheme, url)).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn hosts(&self) -> Vec<String> {
+        self.0.iter().map(|proxy| proxy.host.clone()).collect()
+    }
+
+    /// Returns true if calls to this URL use a proxy.
+    fn serves(&self, url: &Url) -> bool {
+        self.0.iter().any(|proxy| proxy.scheme.is_none_or(|scheme| scheme == url.scheme()))
+    }
+}
+
+fn proxy(
+    key: &'static str,
+    scheme: Option<&'static str>,
+    url: &str,
+) -> Result<SchemeProxy, HttpSettingError> {
+    let wrong = |reason: String| HttpSettingError { key, reason: format!("{}: {reason}", masked_url(url)) };
+    let parsed = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
+    let Some(host) = parsed.host_str().filter(|_| matches!(parsed.scheme(), "http" | "https")) else {
+        return Err(wrong("it looks like http://[user:password@]host:port".into()));
+    };
+    let host = host.to_owned();
+    let proxy = match scheme {
+        Some("http") => Proxy::http(parsed),
+        Some(_) => Proxy::https(parsed),
+        None => Proxy::all(parsed),
+    };
+    Ok(SchemeProxy { scheme, host, proxy: proxy.map_err(|error| wrong(error.to_string()))? })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,394 @@
+//! Enforces model limits across all workers. A call to a model with limits needs a turn: a permit from the store.
+//! Without a turn it waits. The limits that a provider reports apply to all workers.
+//!
+//! For a model without limits the store only counts failures, because the job may be parked between tries and continue
+//! in another worker.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidemill_common::nodes::llm::usage::Tokens;
+use tidemill_common::store::{
+    GiveLimit, Jobs, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, StoreError, TakeLimit,
+};
+
+use crate::jobs::backoff::Backoff;
+use crate::metrics;
+use crate::outside::providers::profile::LimitsConfig;
+use crate::outside::providers::{Detail, ErrorClass, ModelError, RateFacts, RateWindow, retry};
+
+mod resting;
+
+pub use crate::outside::providers::limiter::resting::Resting;
+
+/// The lease of a turn. It is renewed three times as often.
+const LEASE: Duration = Duration::from_secs(60);
+/// Rest of a model whose refusal names no time.
+const REST_UNSAID: Duration = Duration::from_secs(5);
+/// Most tries when the store returns unusable answers; then the call runs without a turn.
+const NONSENSE_MAX: u32 = 3;
+
+/// Waits on behalf of a call.
+#[async_trait::async_trait]
+pub trait Pace: Send + Sync {
+    /// The name of the attempt; the same when its job is delivered again.
+    fn attempt(&self) -> String;
+    /// Waits and records the reason. It may never return; the call may then be made again later.
+    async fn wait(&self, wait: Duration, reason: &str);
+}
+
+/// The store of turns.
+#[derive(Clone)]
+pub struct Turns(pub Arc<dyn Jobs>);
+
+impl Turns {
+    /// Counts a failure of a call to something other than a model, and returns the count across all workers.
+    pub async fn failed(&self, account: &str, call: &str) -> u32 {
+        let buckets = [LimitBucket { account: account.into(), model: None, bounds: LimitBounds::default() }];
+        let (lasted, left) = (None, LimitLeft::NOTHING_SAID);
+        let failed = GiveLimit {
+            buckets: &buckets,
+            call,
+            tokens: 0,
+            lasted,
+            rest: Duration::ZERO,
+            refused: true,
+            left,
+        };
+        self.0.give_limit(failed).await.unwrap_or_else(not_given)
+    }
+}
+
+impl fmt::Debug for Turns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Turns")
+    }
+}
+
+/// The limits of a model.
+#[derive(Debug, Clone)]
+pub struct Limited {
+    turns: Turns,
+    /// The model's own limit, then the limit shared by all models of the profile, if any.
+    buckets: Arc<[LimitBucket]>,
+    /// Most refusals of a call because of limits.
+    refusals_max: u32,
+    /// Most retries of a call after other failures.
+    retries_max: u32,
+    /// True if it has a limits table. Without one a call needs a turn only while the model rests.
+    bounded: bool,
+    resting: Arc<Resting>,
+}
+
+/// A job's call to a model, over all its turns in one worker.
+pub struct Trying<'a> {
+    limited: &'a Limited,
+    pace: &'a dyn Pace,
+    call: String,
+    tokens: u64,
+    /// The number of timeouts. They are worth one retry, not several.
+    silences: u32,
+}
+
+/// The turn of a call. It is given back when dropped.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    limited: &'a Limited,
+    call: String,
+    /// Estimated tokens of the call.
+    tokens: u64,
+    began: Instant,
+    /// True when there is nothing to give back.
+    over: bool,
+}
+
+/// The result of a call with a turn.
+#[derive(Debug)]
+pub enum Ended<T> {
+    /// The call has ended.
+    Over(Result<T, ModelError>),
+    /// The call failed and must be repeated after this wait, with a new turn.
+    Again(Duration, ModelError),
+}
+
+/// Facts from an answer that adjust the limits.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Spent {
+    /// The counted tokens; zero if the server does not count.
+    pub tokens: Tokens,
+    /// The remaining limits of the provider.
+    pub rate: RateFacts,
+}
+
+impl Limited {
+    /// Creates the limits of a model of an account. Without a table only the tries of a call are limited: `retries_max`
+    /// after the first.
+    pub fn new(
+        turns: &Turns,
+        account: &str,
+        model: &str,
+        (of_model, of_all): (Option<&LimitsConfig>, Option<&LimitsConfig>),
+        (retries_max, resting): (u32, &Arc<Resting>),
+    ) -> Self {
+        let account: Arc<str> = account.into();
+        let bucket = |model: Option<&str>, limits: Option<&LimitsConfig>| LimitBucket {
+            account: account.clone(),
+            model: model.map(Into::into),
+            bounds: limits.map_or_else(LimitBounds::default, LimitsConfig::bounds),
+        };
+        let first = of_model.or(of_all);
+        // The model's own bucket always exists, because it holds the rest.
+        let mut buckets = vec![bucket(Some(model), of_model)];
+        if of_all.is_some_and(|limits| limits.bounds() != LimitBounds::default()) {
+            buckets.push(bucket(None, of_all));
+        }
+        let refusals_max = first.map_or(retries_max, LimitsConfig::refusals_max);
+        let (turns, resting) = (turns.clone(), resting.clone());
+        Self { turns, buckets: buckets.into(), refusals_max, retries_max, bounded: first.is_some(), resting }
+    }
+
+    /// Prepares a call with an estimate of its tokens. It waits as the job does.
+    pub fn trying<'a>(&'a self, pace: &'a dyn Pace, call: &str, tokens: u64) -> Trying<'a> {
+        Trying { limited: self, pace, call: format!("{}/{call}", pace.attempt()), tokens, silences: 0 }
+    }
+
+    fn model(&self) -> &str {
+        self.buckets.first().and_then(|bucket| bucket.model.as_deref()).unwrap_or_default()
+    }
+
+    fn model_label(&self, bucket: usize) -> String {
+        let bucket = &self.buckets[bucket.min(self.buckets.len() - 1)];
+        let profile = bucket.account.split('/').next().unwrap_or_default();
+        match &bucket.model {
+            Some(model) => format!("the model {model} of {profile}"),
+            None => format!("{profile}, all its models together"),
+        }
+    }
+
+    fn reason(&self, bound: LimitBound, bucket: usize) -> String {
+        let model_label = self.model_label(bucket);
+        let bucket = &self.buckets[bucket.min(self.buckets.len() - 1)];
+        match bound {
+            LimitBound::Requests => {
+                format!("{model_label}: no more than {} requests a minute", bucket.bounds.requests_per_minute)
+            }
+            LimitBound::Tokens => {
+                format!("{model_label}: no more than {} tokens a minute", bucket.bounds.tokens_per_minute)
+            }
+            LimitBound::Concurrency => {
+                format!("{model_label}: no more than {} calls at the same time", bucket.bounds.concurrency)
+            }
+            LimitBound::Rest => format!("{model_label}: its provider asks to wait"),
+        }
+    }
+
+    /// Takes a turn and repeats until the store answers. After unusable answers the call runs without a turn.
+    async fn take(&self, call: &str, tokens: u64) -> LimitTaken {
+        let (mut backoff, mut nonsense) = (Backoff::default(), 0);
+        let take = TakeLimit { buckets: &self.buckets, call, tokens, lease: LEASE };
+        loop {
+            match self.turns.0.take_limit(take).await {
+                Ok(taken) => return taken,
+                Err(error) => {
+                    nonsense += u32::from(!error.is_passing());
+                    tracing::warn!(model = self.model(), %error, "cannot get a turn at the model");
+                    if nonsense >= NONSENSE_MAX {
+                        return LimitTaken::Taken;
+                    }
+                    backoff.wait().await;
+                }
+            }
+        }
+    }
+}
+
+impl Trying<'_> {
+    /// Waits for the call's turn.
+    pub async fn turn(&self) -> Turn<'_> {
+        let Self { limited, call, tokens, .. } = self;
+        let turn = |over| Turn { limited, call: call.clone(), tokens: *tokens, began: Instant::now(), over };
+        if !limited.bounded && !limited.resting.has(limited.model()) {
+            return turn(true);
+        }
+        loop {
+            let LimitTaken::Wait { wait, bound, bucket } = limited.take(call, *tokens).await else {
+                return turn(false);
+            };
+            metrics::MODEL_WAITS.count_of(limited.model());
+            self.pace.wait(wait, &limited.reason(bound, bucket)).await;
+        }
+    }
+
+    /// Returns the result of the call, or `None` after waiting when it must be repeated.
+    pub async fn over<T>(&mut self, ended: Ended<T>) -> Option<Result<T, ModelError>> {
+        let (wait, error) = match ended {
+            Ended::Over(answer) => return Some(answer),
+            Ended::Again(wait, error) => (wait, error),
+        };
+        self.silences += u32::from(error.detail == Detail::Late);
+        if self.silences > 1 {
+            return Some(Err(error));
+        }
+        let (model, why) = (self.limited.model_label(0), error.brief());
+        tracing::warn!(model, error = why, wait_ms = wait.as_millis(), "model call failed, trying again");
+        if !wait.is_zero() {
+            let reason = format!("{}: a call failed and is repeated", self.limited.model_label(0));
+            self.pace.wait(wait, &reason).await;
+        }
+        None
+    }
+}
+
+impl Turn<'_> {
+    /// Waits for the answer and renews the turn meanwhile.
+    pub async fn during<T>(&self, answer: impl Future<Output = T>) -> T {
+        if self.over {
+            return answer.await;
+        }
+        tokio::select! {
+            answer = answer => answer,
+            never = self.renewed() => match never {},
+        }
+    }
+
+    async fn renewed(&self) -> Infallible {
+        loop {
+            tokio::time::sleep(LEASE / 3).await;
+            self.limited.take(&self.call, self.tokens).await;
+        }
+    }
+
+    /// Reports the result to the limits. `partly` means that a piece of the answer was passed on, so the call cannot be
+    /// repeated.
+    pub async fn end<T>(
+        mut self,
+        answer: Result<T, ModelError>,
+        spent: impl FnOnce(&T) -> Spent,
+        partly: bool,
+    ) -> Ended<T> {
+        let held = !std::mem::replace(&mut self.over, true);
+        let error = match answer {
+            Ok(answer) if held => {
+                let Spent { tokens, rate } = spent(&answer);
+                let counted = tokens.prompt.saturating_add(tokens.completion);
+                let beyond = if counted == 0 { 0 } else { difference(counted, self.tokens) };
+                let lasted = Some(self.began.elapsed());
+                let rest = rest(rate, self.tokens);
+                let left = LimitLeft { requests: rate.requests.remaining, tokens: rate.tokens.remaining };
+                self.tell(GiveLimit { tokens: beyond, lasted, rest, left, ..self.gift() });
+                return Ended::Over(Ok(answer));
+            }
+            Ok(answer) => return Ended::Over(Ok(answer)),
+            Err(error) => error,
+        };
+        let limited = self.limited;
+        let may_again = error.may_be_tried_again();
+        let rests = rest_after(&error, limited.bounded).filter(|_| may_again);
+        if !may_again || (partly && rests.is_none()) {
+            if held {
+                self.tell(self.gift());
+            }
+            return Ended::Over(Err(error));
+        }
+        let limit = error.class == ErrorClass::RateLimit;
+        let rest = rests.unwrap_or_default();
+        let tokens = if partly || !limit { 0 } else { difference(0, self.tokens) };
+        let failed = GiveLimit { tokens, rest, refused: limit && !partly, ..self.gift() };
+        let mut so_far = 0;
+        if held || limit || !rest.is_zero() {
+            so_far = limited.turns.0.give_limit(failed).await.unwrap_or_else(not_given);
+        }
+        if !limit && !partly {
+            // Refusals have a separate limit.
+            let account = limited.buckets.first().map_or("", |bucket| &*bucket.account);
+            so_far = limited.turns.failed(account, &format!("{}/failed", self.call)).await;
+        }
+        if !rest.is_zero() {
+            limited.resting.note(limited.model(), rest);
+            metrics::MODEL_RESTS.count_of(limited.model());
+            let why = error.brief();
+            tracing::info!(
+                model = limited.model(),
+                rest_ms = rest.as_millis(),
+                so_far,
+                error = why,
+                "calls to the model pause"
+            );
+        }
+        let tries_max = if limit { limited.refusals_max } else { limited.retries_max };
+        if partly || so_far > tries_max {
+            return Ended::Over(Err(error));
+        }
+        // A resting model is waited for at the next turn, after calls that already wait.
+        let wait = if rests.is_some() { Duration::ZERO } else { retry::pause(so_far) };
+        Ended::Again(wait, error)
+    }
+
+    fn gift(&self) -> GiveLimit<'_> {
+        let (buckets, call) = (&*self.limited.buckets, &*self.call);
+        GiveLimit {
+            buckets,
+            call,
+            tokens: 0,
+            lasted: None,
+            rest: Duration::ZERO,
+            refused: false,
+            left: LimitLeft::NOTHING_SAID,
+        }
+    }
+
+    /// Runs in the background: no call waits for it, and an expiring lease has the same effect.
+    fn tell(&self, gift: GiveLimit<'_>) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (limited, call) = (self.limited.clone(), self.call.clone());
+        let GiveLimit { tokens, lasted, rest, refused, left, .. } = gift;
+        runtime.spawn(async move {
+            let (buckets, call) = (&*limited.buckets, &*call);
+            let give = GiveLimit { buckets, call, tokens, lasted, rest, refused, left };
+            limited.turns.0.give_limit(give).await.unwrap_or_else(not_given);
+        });
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.tell(self.gift());
+        }
+    }
+}
+
+/// The rest after a retryable failure: the time the provider asks for. A model with limits also rests when it is
+/// refused because of them without a time.
+fn rest_after(error: &ModelError, bounded: bool) -> Option<Duration> {
+    let requested = error.retry_after_ms.filter(|ms| *ms > 0).map(Duration::from_millis);
+    requested.or_else(|| (bounded && error.class == ErrorClass::RateLimit).then_some(REST_UNSAID))
+}
+
+/// A refusal that cannot be counted ends the call; otherwise it could repeat forever.
+fn not_given(error: StoreError) -> u32 {
+    tracing::warn!(%error, "a turn at a model cannot be given back; its lease expires");
+    u32::MAX
+}
+
+fn difference(a: u64, b: u64) -> i64 {
+    i64::try_from(i128::from(a) - i128::from(b)).unwrap_or(i64::MAX)
+}
+
+/// The rest after an answer that reports nothing left: until the next call would be allowed, assuming the limit refills
+/// steadily, as with OpenAI and Anthropic.
+fn rest(rate: RateFacts, tokens: u64) -> Duration {
+    let until = |window: RateWindow, need: u64| match (window.remaining, window.reset_ms) {
+        (Some(0), Some(reset_ms)) => {
+            let limit = window.limit.unwrap_or(1).max(1);
+            reset_ms.saturating_mul(need.clamp(1, limit)).div_ceil(limit)
+        }
+        _ => 0,
+    };
+    Duration::from_millis(until(rate.requests, 1).max(until(rate.tokens, tokens)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,338 @@
+//! Tests of turns at models with the in-memory store, whose clock the tests move, and servers that refuse.
+
+use std::sync::Mutex;
+
+use futures_util::FutureExt as _;
+use serde_json::{Value as Json, json};
+use tidemill_common::clock::{ManualClock, Timestamp};
+use tidemill_common::nodes::llm::message::Message;
+use tidemill_common::nodes::llm::params::Params;
+use tidemill_common::nodes::llm::{ModelMode, Role};
+use tidemill_common::store::memory::MemoryStore;
+use tidemill_common::value::JsonMap;
+
+use crate::outside::providers::limiter::*;
+use crate::outside::providers::tests::serve;
+use crate::outside::providers::{Model, ModelReply, Providers, Question};
+
+/// Records the reason of each wait and moves the clock by its length.
+struct Moving<'a> {
+    name: &'static str,
+    clock: &'a ManualClock,
+    waits: Mutex<Vec<(u64, String)>>,
+}
+
+impl<'a> Moving<'a> {
+    fn new(name: &'static str, clock: &'a ManualClock) -> Self {
+        Self { name, clock, waits: Mutex::default() }
+    }
+    fn waits(&self) -> Vec<(u64, String)> {
+        self.waits.lock().unwrap().clone()
+    }
+}
+
+#[async_trait::async_trait]
+impl Pace for Moving<'_> {
+    fn attempt(&self) -> String {
+        self.name.into()
+    }
+    async fn wait(&self, wait: Duration, reason: &str) {
+        self.waits.lock().unwrap().push((wait.as_millis() as u64, reason.into()));
+        self.clock.advance(wait);
+    }
+}
+
+/// Records the reason of each wait and never returns, like a parked job.
+#[derive(Default)]
+struct Parked(Mutex<Vec<(u64, String)>>);
+
+#[async_trait::async_trait]
+impl Pace for Parked {
+    fn attempt(&self) -> String {
+        "parked".into()
+    }
+    async fn wait(&self, wait: Duration, reason: &str) {
+        self.0.lock().unwrap().push((wait.as_millis() as u64, reason.into()));
+        std::future::pending().await
+    }
+}
+
+fn shared() -> (Arc<ManualClock>, Arc<MemoryStore>) {
+    let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_754_339_718_000)));
+    (clock.clone(), Arc::new(MemoryStore::new(clock)))
+}
+
+/// The model `m` as a separate worker sees it.
+fn model(store: &Arc<MemoryStore>, base_url: &str, settings: Json) -> Model {
+    let tables = json!({"p": {"base_url": base_url, "api_key": "k", "models": {"m": settings}}});
+    let providers = Providers::new(&serde_json::from_value(tables).unwrap(), &|_| None).unwrap();
+    providers.taking_turns(Turns(store.clone())).model("p", "m").now_or_never().unwrap().unwrap()
+}
+
+fn question() -> Question {
+    Question {
+        messages: vec![Message::text(Role::User, "hi")],
+        params: Params { values: JsonMap::new(), stop: Vec::new() },
+        tools: Vec::new(),
+        mode: ModelMode::Chat,
+        stream: false,
+    }
+}
+
+async fn ask(model: &Model, pace: &dyn Pace) -> Result<ModelReply, ModelError> {
+    model.within(pace, "llm").ask(question(), &mut |_| {}).await
+}
+
+fn refusal(retry_after: &str) -> Vec<Vec<u8>> {
+    let head = format!("HTTP/1.1 429 Too Many\r\nretry-after: {retry_after}\r\nconnection: close\r\n");
+    vec![format!("{head}content-length: 2\r\n\r\n{{}}").into_bytes()]
+}
+
+fn reply(headers: &str) -> Vec<Vec<u8>> {
+    let body = json!({
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 30, "completion_tokens": 10},
+    });
+    let body = body.to_string();
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n{headers}");
+    vec![format!("{head}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()]
+}
+
+#[tokio::test]
+async fn a_model_that_refuses_is_left_alone_by_all_workers_until_it_is_due() {
+    let (clock, store) = shared();
+    let url = serve(vec![refusal("30"), reply(""), reply("")]).await;
+    let (one, other) =
+        (model(&store, &url, json!({"limits": {}})), model(&store, &url, json!({"limits": {}})));
+    let parked = Parked::default();
+    tokio::select! {
+        reply = ask(&one, &parked) => panic!("it should wait: {reply:?}"),
+        () = until_waiting(&parked) => {}
+    }
+    let why = "the model m of p: its provider asks to wait".to_owned();
+    assert_eq!(*parked.0.lock().unwrap(), [(30_000, why.clone())]);
+    // A request now would consume the server's next answer, and the clock would not move.
+    let second = Moving::new("second", &clock);
+    assert_eq!(ask(&other, &second).await.unwrap().text, "ok");
+    assert_eq!(second.waits(), [(30_000, why)]);
+    assert_eq!(ask(&one, &parked).await.unwrap().text, "ok", "the parked job goes on when it is due");
+}
+
+async fn until_waiting(parked: &Parked) {
+    while parked.0.lock().unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_refused_too_often_fails_as_without_limits() {
+    let (clock, store) = shared();
+    let url = serve(vec![refusal("2"), refusal("3"), refusal("4")]).await;
+    let model = model(&store, &url, json!({"limits": {"refusals_max": 2}}));
+    let pace = Moving::new("a", &clock);
+    let error = ask(&model, &pace).await.unwrap_err();
+    assert_eq!((error.class, error.retry_after_ms), (ErrorClass::RateLimit, Some(4000)));
+    assert_eq!(pace.waits().iter().map(|(ms, _)| *ms).collect::<Vec<_>>(), [2000, 3000]);
+}
+
+#[tokio::test]
+async fn a_used_up_quota_is_not_waited_for() {
+    let (clock, store) = shared();
+    let body = r#"{"error":{"code":"insufficient_quota"}}"#;
+    let head = "HTTP/1.1 429 Too Many\r\nconnection: close\r\ncontent-length: ";
+    let url = serve(vec![vec![format!("{head}{}\r\n\r\n{body}", body.len()).into_bytes()]]).await;
+    let pace = Moving::new("a", &clock);
+    let error = ask(&model(&store, &url, json!({"limits": {}})), &pace).await.unwrap_err();
+    assert_eq!((error.class, pace.waits()), (ErrorClass::RateLimit, Vec::new()));
+}
+
+#[tokio::test]
+async fn calls_wait_for_their_turn_and_tokens_are_counted_as_they_were() {
+    let (clock, store) = shared();
+    let url = serve(vec![reply(""), reply("")]).await;
+    // Four tokens fewer than two replies need.
+    let settings =
+        json!({"max_tokens_default": 1, "limits": {"tokens_per_minute": 60, "requests_per_minute": 600}});
+    let model = model(&store, &url, settings);
+    let pace = Moving::new("a", &clock);
+    ask(&model, &pace).await.unwrap();
+    let second = Moving::new("b", &clock);
+    until_given(&store).await;
+    // 20 of 60 are left, so this call may run and leaves a debt.
+    ask(&model, &second).await.unwrap();
+    until_given(&store).await;
+    let third = Moving::new("c", &clock);
+    let trying = model.limited_for_tests().trying(&third, "llm", 1);
+    let turn = trying.turn().await;
+    let why = "the model m of p: no more than 60 tokens a minute".to_owned();
+    assert_eq!(third.waits(), [(21_000, why)], "20 of debt, and one");
+    drop(turn);
+}
+
+#[tokio::test]
+async fn what_a_provider_says_is_left_is_all_that_any_worker_has() {
+    let (clock, store) = shared();
+    let url = serve(vec![reply("x-ratelimit-remaining-requests: 0\r\n")]).await;
+    let model = model(&store, &url, json!({"limits": {"requests_per_minute": 600}}));
+    ask(&model, &Moving::new("a", &clock)).await.unwrap();
+    until_given(&store).await;
+    let second = Moving::new("b", &clock);
+    drop(model.limited_for_tests().trying(&second, "llm", 1).turn().await);
+    assert_eq!(second.waits(), [(100, "the model m of p: no more than 600 requests a minute".to_owned())]);
+}
+
+/// Waits until the background task has reported a call's cost.
+async fn until_given(_: &Arc<MemoryStore>) {
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn the_turn_of_a_call_that_is_dropped_is_free_for_others() {
+    let (clock, store) = shared();
+    let limited = model(&store, "http://127.0.0.1:1/v1", json!({"limits": {"concurrency": 1}}));
+    let limited = limited.limited_for_tests();
+    let (first, second) = (Moving::new("a", &clock), Moving::new("b", &clock));
+    let trying = limited.trying(&first, "llm", 1);
+    let turn = trying.turn().await;
+    let parked = Parked::default();
+    let waiting = limited.trying(&parked, "llm", 1);
+    tokio::select! {
+        _ = waiting.turn() => panic!("there is one place"),
+        () = until_waiting(&parked) => {}
+    }
+    assert_eq!(parked.0.lock().unwrap()[0].1, "the model m of p: no more than 1 calls at the same time");
+    drop(turn);
+    until_given(&store).await;
+    drop(limited.trying(&second, "llm", 1).turn().await);
+    assert_eq!(second.waits(), Vec::new());
+}
+
+#[test]
+fn only_what_has_limits_in_its_profile_is_limited() {
+    let (_, store) = shared();
+    let limits = json!({"requests_per_minute": 5});
+    for (of_model, of_all, bounded, buckets) in [
+        (None, None, false, vec![(true, 0)]),
+        (Some(json!({})), None, true, vec![(true, 0)]),
+        (Some(limits.clone()), None, true, vec![(true, 5)]),
+        (None, Some(limits.clone()), true, vec![(true, 0), (false, 5)]),
+        (Some(limits.clone()), Some(limits), true, vec![(true, 5), (false, 5)]),
+    ] {
+        let config = |limits: &Option<Json>| -> Option<LimitsConfig> {
+            limits.clone().map(|limits| serde_json::from_value(limits).unwrap())
+        };
+        let (one, all) = (config(&of_model), config(&of_all));
+        let tables = (one.as_ref(), all.as_ref());
+        let limited = Limited::new(&Turns(store.clone()), "p/1", "m", tables, (2, &Arc::default()));
+        let found: Vec<_> =
+            limited.buckets.iter().map(|b| (b.model.is_some(), b.bounds.requests_per_minute)).collect();
+        assert_eq!((limited.bounded, found), (bounded, buckets), "{of_model:?} {of_all:?}");
+    }
+}
+
+fn failure(status: u16, headers: &str) -> Vec<Vec<u8>> {
+    let head = format!("HTTP/1.1 {status} Oh\r\n{headers}connection: close\r\ncontent-length: 2\r\n\r\n{{}}");
+    vec![head.into_bytes()]
+}
+
+#[tokio::test]
+async fn a_model_without_limits_is_waited_for_as_a_job_waits() {
+    for status in [429, 503, 529] {
+        let (clock, store) = shared();
+        let url = serve(vec![failure(status, "retry-after: 30\r\n"), reply("")]).await;
+        let model = model(&store, &url, json!({}));
+        let parked = Parked::default();
+        tokio::select! {
+            reply = ask(&model, &parked) => panic!("it should wait: {reply:?}"),
+            () = until_waiting(&parked) => {}
+        }
+        let why = "the model m of p: its provider asks to wait".to_owned();
+        assert_eq!(*parked.0.lock().unwrap(), [(30_000, why.clone())], "{status}");
+        // Other calls of this worker learn of the wait and send no request.
+        let second = Moving::new("second", &clock);
+        assert_eq!(ask(&model, &second).await.unwrap().text, "ok");
+        assert_eq!(second.waits(), [(30_000, why)], "{status}");
+    }
+}
+
+#[tokio::test]
+async fn tries_of_a_model_without_limits_are_counted_over_all_workers() {
+    let (clock, store) = shared();
+    let long = || failure(503, "retry-after: 7\r\n");
+    let url = serve(vec![failure(500, ""), long(), long(), reply("")]).await;
+    // Each delivery of the job goes to a new worker, which does not know the earlier one.
+    for waits in [vec![7000], vec![7000]] {
+        let parked = Parked::default();
+        let elsewhere = model(&store, &url, json!({}));
+        let pace = Patient { parked: &parked, clock: &clock };
+        tokio::select! {
+            reply = ask(&elsewhere, &pace) => {
+                let error = reply.unwrap_err();
+                assert_eq!((error.class, error.retry_after_ms), (ErrorClass::ServerUnavailable, Some(7000)));
+                return;
+            }
+            () = until_waiting(&parked) => {}
+        }
+        let said: Vec<u64> = parked.0.lock().unwrap().iter().map(|(ms, _)| *ms).collect();
+        assert_eq!(said, waits);
+        clock.advance(Duration::from_secs(7));
+    }
+    panic!("the third failure is one too many (max_retries)");
+}
+
+/// Passes short waits by moving the clock, and parks for long ones.
+struct Patient<'a> {
+    parked: &'a Parked,
+    clock: &'a ManualClock,
+}
+
+#[async_trait::async_trait]
+impl Pace for Patient<'_> {
+    fn attempt(&self) -> String {
+        "parked".into()
+    }
+    async fn wait(&self, wait: Duration, reason: &str) {
+        if wait > Duration::from_secs(1) {
+            return self.parked.wait(wait, reason).await;
+        }
+        self.clock.advance(wait);
+    }
+}
+
+#[tokio::test]
+async fn a_model_without_limits_that_never_fails_costs_no_request_to_the_store() {
+    let (_, store) = shared();
+    let url = serve(vec![reply("")]).await;
+    let model = model(&store, &url, json!({}));
+    let parked = Parked::default();
+    let trying = model.limited_for_tests().trying(&parked, "llm", 1);
+    assert!(trying.turn().await.over, "nothing was taken, so nothing is given back");
+    assert_eq!(ask(&model, &parked).await.unwrap().text, "ok");
+}
+
+#[test]
+fn a_limit_of_nothing_is_a_mistake() {
+    for text in [r#"{"requests_per_minute": 0}"#, r#"{"concurrency": -1}"#, r#"{"rpm": 1}"#] {
+        assert!(serde_json::from_str::<LimitsConfig>(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn an_answer_that_leaves_nothing_makes_the_model_rest_until_the_next_call_can_go() {
+    let window = |limit, remaining, reset_ms| RateWindow { limit, remaining, reset_ms };
+    let nothing = RateWindow::default();
+    for (requests, tokens, ms) in [
+        (nothing, nothing, 0),
+        (window(Some(60), Some(1), Some(60_000)), nothing, 0),
+        (window(Some(60), Some(0), Some(60_000)), nothing, 1000),
+        (window(None, Some(0), Some(60_000)), nothing, 60_000),
+        (nothing, window(Some(1000), Some(0), Some(60_000)), 6000),
+        (nothing, window(Some(50), Some(0), Some(60_000)), 60_000),
+        (window(Some(60), Some(0), None), nothing, 0),
+    ] {
+        let rests = rest(RateFacts { requests, tokens }, 100);
+        assert_eq!(rests, Duration::from_millis(ms), "{requests:?} {tokens:?}");
+    }
+}

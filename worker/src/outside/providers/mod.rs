@@ -1,0 +1,118 @@
+//! Calls models through their APIs. A workflow names a provider and a model; a profile has the address and the key.
+//!
+//! The modules in the order of a call: [`profile`] finds the profile, and [`media`] fetches the files of the messages.
+//! [`openai`] (with [`azure`], which has other addresses), [`anthropic`] or [`ollama`] writes the request. [`api`]
+//! sends it, [`frames`] splits the answer into objects, and the provider builds a [`reply`] from them. [`errors`] gives
+//! every failure the class that workflows branch on, and [`retry`] decides which are retried within one call. [`rate`]
+//! reads the provider's limits, and [`limiter`] enforces them across all workers.
+
+pub mod anthropic;
+pub mod api;
+pub mod azure;
+pub mod errors;
+pub mod frames;
+pub mod limiter;
+pub mod media;
+pub mod ndjson;
+pub mod ollama;
+pub mod openai;
+mod params;
+pub mod produced;
+pub mod profile;
+pub mod rate;
+pub mod reading;
+pub mod reply;
+pub mod retry;
+pub mod source;
+pub mod tool_calls;
+
+use std::fmt;
+
+use tidemill_common::nodes::llm::ModelMode;
+use tidemill_common::nodes::llm::message::{MediaKind, ToolSpec};
+use tidemill_common::nodes::llm::usage::Tokens;
+use tidemill_common::value::JsonMap;
+
+pub use crate::outside::providers::errors::{Detail, ErrorClass, ModelError};
+pub use crate::outside::providers::limiter::Pace;
+pub use crate::outside::providers::media::SentMessage;
+pub use crate::outside::providers::profile::{Model, Providers, ProvidersConfig, Question};
+pub use crate::outside::providers::reply::{DeltaSink, ModelReply, RateFacts, RateWindow};
+
+/// A request to a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatRequest {
+    /// The provider's name in errors, such as `openai`.
+    pub label: String,
+    /// The model's name in the API.
+    pub model: String,
+    /// The conversation; at least one message. Files are loaded.
+    pub messages: Vec<SentMessage>,
+    /// More fields of the request. They cannot replace those the provider sets itself.
+    pub params: JsonMap,
+    /// Stop sequences; not sent if empty.
+    pub stop: Vec<String>,
+    /// Tools that the model may call; not sent if empty.
+    pub tools: Vec<ToolSpec>,
+    /// Chat with messages, or completion of the only message's text.
+    pub mode: ModelMode,
+    /// True when the reply should be streamed.
+    pub stream: bool,
+    /// True for OpenAI's reasoning models, which take other parameters. `None`: the name decides.
+    pub reasoning: Option<bool>,
+    /// Tokens of prompt and reply together, for a server that must be told.
+    pub context_size: Option<u64>,
+}
+
+/// Vectors in the order of the texts, and the counted tokens.
+pub type Embeddings = (Vec<Vec<f32>>, Tokens);
+/// Indices of documents with their relevance from 0 to 1, best first, and the counted tokens.
+pub type Ranking = (Vec<(usize, f64)>, Tokens);
+
+/// An API that serves models.
+#[async_trait::async_trait]
+pub trait ModelProvider: fmt::Debug + Send + Sync {
+    /// Returns true if a file of this kind can be sent as a URL.
+    fn takes_url(&self, kind: MediaKind) -> bool;
+
+    /// Calls the model and streams the reply: each piece of text goes to `on_delta` as it arrives. Retries as far as
+    /// [`retry`] allows, but never after a piece was passed on. Dropping the future ends the request.
+    ///
+    /// # Errors
+    /// A [`ModelError`] whose class and text a workflow may see; it contains no secret.
+    async fn stream_chat(
+        &self,
+        request: &ChatRequest,
+        on_delta: DeltaSink<'_>,
+    ) -> Result<ModelReply, ModelError>;
+
+    /// Returns the vectors of texts with one request.
+    ///
+    /// # Errors
+    /// As [`ModelProvider::stream_chat`], and for an API without embeddings.
+    async fn embed(&self, label: &str, model: &str, texts: &[String]) -> Result<Embeddings, ModelError> {
+        let _ = texts;
+        Err(ModelError::lacking(label, model, "embeddings"))
+    }
+
+    /// Ranks documents and returns the `top_n` most relevant to a query.
+    ///
+    /// # Errors
+    /// As [`ModelProvider::stream_chat`], and for an API without rerank.
+    async fn rerank(
+        &self,
+        label: &str,
+        model: &str,
+        query: &str,
+        documents: &[String],
+        top_n: usize,
+    ) -> Result<Ranking, ModelError> {
+        let _ = (query, documents, top_n);
+        Err(ModelError::lacking(label, model, "rerank"))
+    }
+}
+
+#[cfg(test)]
+mod recorded;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Finds the provider for a name in a workflow.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::outside::providers::profile::kept::Shelf;
+use crate::outside::providers::profile::{Connection, DEFAULT_PROVIDER, Providers};
+
+/// The place where a provider is configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The worker's settings or environment.
+    Settings,
+    /// Redis.
+    Kept,
+    /// A profile in Redis with its own connection.
+    Profile,
+    /// A profile in the worker's settings with its own connection.
+    SettingsProfile,
+}
+
+/// The provider found for a name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found<'a> {
+    pub(super) name: &'a str,
+    pub(super) place: Place,
+    pub(super) connection: &'a Arc<Connection>,
+}
+
+impl Providers {
+    /// Returns the first match. In each step a provider of the settings wins over one in Redis.
+    pub(super) fn find<'a>(&'a self, shelf: &'a Shelf, provider: &str, model: &str) -> Option<Found<'a>> {
+        let serving = |wanted: Option<&str>| {
+            first(self, shelf, &|_, connection| {
+                let serves = |s: &crate::outside::providers::profile::Serves| {
+                    same_provider(&s.provider, provider) && s.model.as_deref() == wanted
+                };
+                connection.table.serves.iter().any(serves)
+            })
+        };
+        let named = |test: &dyn Fn(&str) -> bool| first(self, shelf, &|name, _| test(name));
+        serving(Some(model))
+            .or_else(|| serving(None))
+            .or_else(|| named(&|name| name == provider))
+            .or_else(|| named(&|name| same_provider(name, provider)))
+            .or_else(|| named(&|name| name == last_part(provider)))
+            .or_else(|| named(&|name| name == DEFAULT_PROVIDER))
+    }
+}
+
+fn first<'a>(
+    providers: &'a Providers,
+    shelf: &'a Shelf,
+    test: &dyn Fn(&str, &Connection) -> bool,
+) -> Option<Found<'a>> {
+    let found = |place, name: &'a String, connection| Found { name, place, connection };
+    let of_settings = providers.tables.iter().find(|(name, connection)| test(name, connection));
+    let of_settings = of_settings.map(|(name, connection)| found(Place::Settings, name, connection));
+    of_settings.or_else(|| {
+        let of_redis = shelf.providers.iter().find(|(name, (_, connection))| test(name, connection));
+        of_redis.map(|(name, (_, connection))| found(Place::Kept, name, connection))
+    })
+}
+
+/// Finds a profile's provider by its exact name, ignoring case. The settings win here too; there is no default.
+pub(super) fn exactly<'a>(
+    tables: &'a BTreeMap<String, Arc<Connection>>,
+    kept: &'a BTreeMap<String, (u64, Arc<Connection>)>,
+    id: &str,
+) -> Option<Found<'a>> {
+    let settings = tables.iter().map(|(name, connection)| Found { name, place: Place::Settings, connection });
+    let kept = kept.iter().map(|(name, (_, connection))| Found { name, place: Place::Kept, connection });
+    let all: Vec<Found<'_>> = settings.chain(kept).collect();
+    let same = |found: &&Found<'_>| same_provider(found.name, id);
+    all.iter().find(|found| found.name == id).or_else(|| all.iter().find(same)).copied()
+}
+
+/// Compares provider names: Dify writes `openai` for `langgenius/openai/openai` (and `google` for
+/// `langgenius/gemini/google`).
+pub(super) fn same_provider(a: &str, b: &str) -> bool {
+    let full = |id: &str| match id {
+        "google" => "langgenius/gemini/google".to_owned(),
+        id if id.contains('/') => id.to_owned(),
+        id => format!("langgenius/{id}/{id}"),
+    };
+    full(a) == full(b)
+}
+
+pub(super) fn last_part(provider: &str) -> &str {
+    provider.rsplit('/').next().unwrap_or(provider)
+}

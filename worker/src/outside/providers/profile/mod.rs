@@ -1,0 +1,261 @@
+//! Finds the API of a provider that a workflow names, and the facts about its models.
+//!
+//! A workflow says only `langgenius/openai/openai` and `gpt-4o`. The connection comes from one of three places: tables
+//! `[providers.NAME]` of the worker's settings, providers in Redis, or `OPENAI_BASE_URL` and `OPENAI_API_KEY` in the
+//! worker's environment. Keys do not leave this module.
+//!
+//! `build` creates clients, `lookup` finds the right one, `kept` caches the providers in Redis, `named` finds profiles,
+//! and `model` is what nodes call.
+
+mod build;
+mod kept;
+mod lookup;
+mod model;
+mod named;
+mod vector;
+mod within;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidemill_common::nodes::llm::ModelConfig;
+use tidemill_common::nodes::llm::usage::Pricing;
+use tidemill_common::registry::RETRIES_MAX;
+use tidemill_common::value::JsonMap;
+
+use crate::outside::providers::limiter::{Limited, Resting, Turns};
+use crate::outside::providers::media::Reach;
+use crate::outside::providers::profile::kept::Shelf;
+use crate::outside::providers::profile::lookup::{Found, Place, last_part};
+use crate::outside::providers::{ErrorClass, ModelError, ModelProvider};
+
+pub use crate::outside::providers::profile::kept::Kept;
+pub use crate::outside::providers::profile::model::{Model, OfProfile, Question};
+pub use crate::outside::providers::profile::named::{NamedModel, ProfileError, Stands};
+pub use crate::outside::providers::profile::within::Within;
+pub use tidemill_common::registry::{
+    AskedWith, LimitsConfig, MediaSend, ModelSettings, PricingConfig, ProviderConfig, ProviderKind,
+    ProvidersConfig, Secret, Serves,
+};
+
+/// The provider for all models no other provider serves.
+pub const DEFAULT_PROVIDER: &str = "default";
+/// OpenAI's own address.
+pub const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
+
+/// A table that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("[providers.{name}] {reason}")]
+pub struct TableError {
+    pub name: String,
+    /// The fault and its fix.
+    pub reason: String,
+}
+
+/// All providers, ready for use.
+#[derive(Debug)]
+pub struct Providers {
+    /// Those of the settings and of the environment.
+    tables: BTreeMap<String, Arc<Connection>>,
+    /// Those in Redis.
+    kept: Option<Kept>,
+    /// Access to the files of prompts.
+    reach: Option<Arc<Reach>>,
+    /// The store that limits and counts calls.
+    turns: Option<Turns>,
+}
+
+/// A provider with its client. The client's connection pool lives as long as this.
+#[derive(Debug)]
+struct Connection {
+    /// The client, or the reason there is none.
+    client: Result<Clients, String>,
+    /// Identifies the key without revealing it; empty without a key.
+    key_mark: String,
+    /// The settings of its models, with parsed prices.
+    models: BTreeMap<String, (ModelSettings, Option<Pricing>)>,
+    files: FilesSending,
+    /// Models that were asked to wait.
+    resting: Arc<Resting>,
+    /// The table as written.
+    table: ProviderConfig,
+    /// False when the table could not be read.
+    is_read: bool,
+}
+
+/// The clients of one API.
+#[derive(Debug, Clone)]
+struct Clients {
+    /// Retries and waits itself.
+    usual: Arc<dyn ModelProvider>,
+    /// Reports every failure at once: the job counts tries and waits, and all workers learn of a refusal.
+    reporting: Arc<dyn ModelProvider>,
+}
+
+/// Settings for sending the files of prompts.
+#[derive(Debug, Clone, Copy)]
+struct FilesSending {
+    send: MediaSend,
+    bytes_max: u64,
+}
+
+impl Providers {
+    /// Builds the providers of a configuration. `environment` reads variables of the process: keys named by
+    /// `api_key_env`, and `OPENAI_BASE_URL` and `OPENAI_API_KEY`. Either of these two creates a default provider if the
+    /// configuration has none.
+    ///
+    /// # Errors
+    /// A table that cannot be used. A missing key is reported only by the call that needs it.
+    pub fn new(
+        config: &ProvidersConfig,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, TableError> {
+        let mut tables = config.0.clone();
+        let set = |name: &str| environment(name).filter(|value| !value.trim().is_empty());
+        let (base_url, api_key) = (set("OPENAI_BASE_URL"), set("OPENAI_API_KEY"));
+        if base_url.is_some() || api_key.is_some() {
+            tables.entry(DEFAULT_PROVIDER.into()).or_insert_with(|| ProviderConfig {
+                base_url,
+                api_key: api_key.map(Secret),
+                ..ProviderConfig::default()
+            });
+        }
+        let connection = |(name, table): (String, ProviderConfig)| match Connection::new(&table, &set) {
+            Ok(connection) => Ok((name, Arc::new(connection))),
+            Err(reason) => Err(TableError { name, reason }),
+        };
+        let tables = tables.into_iter().map(connection).collect::<Result<_, _>>()?;
+        Ok(Self { tables, kept: None, reach: None, turns: None })
+    }
+
+    /// Adds access to the files of prompts. Without it a prompt with files fails.
+    #[must_use]
+    pub fn reaching(self, reach: Reach) -> Self {
+        Self { reach: Some(Arc::new(reach)), ..self }
+    }
+
+    /// Adds the store for turns at models with limits and for counting tries. Without it limits have no effect, and
+    /// calls wait inside the worker.
+    #[must_use]
+    pub fn taking_turns(self, turns: Turns) -> Self {
+        Self { turns: Some(turns), ..self }
+    }
+
+    /// Adds the providers and profiles in Redis.
+    #[must_use]
+    pub fn keeping(self, kept: Kept) -> Self {
+        Self { kept: Some(kept), ..self }
+    }
+
+    /// Returns the model that a workflow names; see [`Providers::model`].
+    ///
+    /// # Errors
+    /// As [`Providers::model`].
+    pub async fn resolve(&self, model: &ModelConfig) -> Result<Model, ModelError> {
+        self.model(&model.provider, &model.name).await
+    }
+
+    /// Returns a model of a provider, both by their workflow names. The first match wins: a provider that serves
+    /// exactly this model, one that serves the provider's name, one with this name, one with its last part, the
+    /// default. In each case the settings win over Redis. `profile/ID` is the profile with this id. Later changes do
+    /// not affect the returned model.
+    ///
+    /// # Errors
+    /// `ProviderTokenNotInitError` with instructions, or an error of Redis if it is needed and does not answer.
+    pub async fn model(&self, provider: &str, name: &str) -> Result<Model, ModelError> {
+        let label = last_part(provider);
+        let mut shelf = self.shelf(label, false).await?;
+        if !self.knows(&shelf, provider, name) {
+            // It may have been added a moment ago.
+            shelf = self.shelf(label, true).await?;
+        }
+        if let Some(id) = named::asked_for(provider)
+            && self.kept.is_some()
+        {
+            return named::model(self, &shelf, id, name);
+        }
+        let found = self.find(&shelf, provider, name).ok_or_else(|| {
+            not_initialized(
+                name,
+                &format!(
+                    "No provider {provider} is known to this worker: add it with `tidemill providers add {label}`, or a \
+                     table [providers.{label}] to the worker's configuration, or set OPENAI_BASE_URL and \
+                     OPENAI_API_KEY in its environment."
+                ),
+            )
+        })?;
+        self.model_at(found, provider, name, Arc::default())
+    }
+
+    fn knows(&self, shelf: &Shelf, provider: &str, model: &str) -> bool {
+        match named::asked_for(provider) {
+            Some(id) if self.kept.is_some() => named::find(shelf, id).is_some(),
+            _ => self.find(shelf, provider, model).is_some(),
+        }
+    }
+
+    /// Returns the cached state of Redis.
+    async fn shelf(&self, label: &str, newest: bool) -> Result<Arc<Shelf>, ModelError> {
+        let Some(kept) = &self.kept else { return Ok(Arc::default()) };
+        kept.shelf(&self.tables, newest).await.map_err(|error| {
+            let what = format!("providers in Redis (redis.url) cannot be read: {error}");
+            ModelError { retryable: true, ..ModelError::new(label, ErrorClass::Connection, &what) }
+        })
+    }
+
+    /// Builds the model of a found provider.
+    fn model_at(
+        &self,
+        found: Found<'_>,
+        provider: &str,
+        name: &str,
+        parameters: Arc<JsonMap>,
+    ) -> Result<Model, ModelError> {
+        let Found { name: found, place, connection } = found;
+        let clients = connection.client.as_ref().map_err(|missing| {
+            not_initialized(
+                name,
+                &match place {
+                    Place::Settings => format!("The provider [providers.{found}] has no key: {missing}."),
+                    Place::Kept => format!("The provider {found} in Redis cannot be used: {missing}."),
+                    Place::Profile => {
+                        let id = named::asked_for(found).unwrap_or(found);
+                        format!("The profile {id} in Redis cannot be used: {missing}.")
+                    }
+                    Place::SettingsProfile => {
+                        let id = named::asked_for(found).unwrap_or(found);
+                        format!("The profile [profiles.{id}] cannot be used: {missing}.")
+                    }
+                },
+            )
+        })?;
+        let (settings, pricing) = connection.models.get(name).cloned().unwrap_or_default();
+        let limits = (settings.limits.as_ref(), connection.table.limits.as_ref());
+        let account = format!("{found}/{}", connection.key_mark);
+        let tries = (connection.table.max_retries.unwrap_or(RETRIES_MAX), &connection.resting);
+        let limited = self.turns.as_ref().map(|turns| Limited::new(turns, &account, name, limits, tries));
+        let client = if limited.is_some() { &clients.reporting } else { &clients.usual }.clone();
+        let label = last_part(provider).into();
+        let (name, files, reach) = (name.into(), connection.files, self.reach.clone());
+        Ok(Model {
+            settings,
+            pricing,
+            client,
+            label,
+            name,
+            files,
+            reach,
+            parameters,
+            limited,
+            of_profile: None,
+        })
+    }
+}
+
+fn not_initialized(model: &str, what: &str) -> ModelError {
+    let message = format!("Model {model} credentials is not initialized. {what}");
+    ModelError { class: ErrorClass::NotInitialized, ..ModelError::value(message) }
+}
+
+#[cfg(test)]
+mod tests;

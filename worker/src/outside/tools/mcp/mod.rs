@@ -1,0 +1,172 @@
+//! Tools of MCP servers.
+//!
+//! [`protocol`] builds and reads messages. [`http`], [`sse`] and [`stdio`] transport them (one URL, two URLs as in the
+//! oldest version, or a program). [`convert`] converts declarations and results. The first call connects to a server,
+//! and again after the server has lost the session.
+
+pub mod convert;
+mod http;
+pub mod protocol;
+mod sse;
+mod stdio;
+mod waiting;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value as Json, json};
+use tidemill_common::config::HttpConfig;
+use tidemill_common::nodes::tool::Declaration;
+use tidemill_common::nodes::tool::config::McpConfig;
+
+use crate::outside::tools::mcp::http::{Address, StreamableHttp};
+use crate::outside::tools::mcp::protocol::McpError;
+use crate::outside::tools::mcp::sse::TwoUrls;
+use crate::outside::tools::mcp::stdio::Program;
+use crate::outside::tools::{
+    MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime, ToolSettingError,
+};
+
+/// Most pages of a tool list, so that an endless list fails.
+const PAGES_MAX: usize = 100;
+
+/// Transports messages.
+#[async_trait::async_trait]
+trait Transport: Send + Sync {
+    /// Sends a request and waits for its answer. `silence` is the longest time without any byte.
+    async fn request(&self, method: &str, params: Json, silence: Duration) -> Result<Json, McpError>;
+}
+
+/// An MCP server; see the module.
+pub struct McpServer {
+    id: String,
+    transport: Box<dyn Transport>,
+    silence: Duration,
+    tool_silence: Duration,
+    believed: Duration,
+    listed: Mutex<Option<(Instant, Vec<Declaration>)>>,
+}
+
+impl McpServer {
+    /// Creates the server of `[tools.mcp.ID]` without connecting.
+    ///
+    /// # Errors
+    /// A setting that cannot be used.
+    pub(super) fn new(
+        id: &str,
+        config: &McpConfig,
+        http: &HttpConfig,
+        answer_bytes_max: u64,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ToolSettingError> {
+        let wrong = |key: &str, reason: &str| ToolSettingError::new(format!("mcp.\"{id}\".{key}"), reason);
+        let silence = Duration::from_secs(config.timeout_seconds);
+        let transport: Box<dyn Transport> = match (config.url.is_empty(), config.command.is_empty()) {
+            (false, true) => {
+                let at = Address::new(id, config, http, answer_bytes_max, variable)?;
+                // Dify distinguishes the two transports this way.
+                match at.url.path().trim_end_matches('/').ends_with("/sse") {
+                    true => Box::new(TwoUrls::new(at, Duration::from_secs(config.read_seconds))),
+                    false => Box::new(StreamableHttp::new(at)),
+                }
+            }
+            (true, false) => Box::new(Program::new(id, config, answer_bytes_max, variable)),
+            (true, true) => {
+                return Err(wrong("url", "give the server's url, or the command that is the server"));
+            }
+            (false, false) => return Err(wrong("url", "give url or command, not both")),
+        };
+        Ok(Self {
+            id: id.to_owned(),
+            transport,
+            silence,
+            tool_silence: Duration::from_secs(config.read_seconds),
+            believed: Duration::from_secs(config.list_seconds),
+            listed: Mutex::default(),
+        })
+    }
+
+    fn listed(&self) -> MutexGuard<'_, Option<(Instant, Vec<Declaration>)>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The cached list of tools, if it is recent enough.
+    fn believed(&self) -> Option<Vec<Declaration>> {
+        let listed = self.listed();
+        listed.as_ref().filter(|(at, _)| at.elapsed() < self.believed).map(|(_, tools)| tools.clone())
+    }
+
+    /// Asks the server for its tools now.
+    async fn tools(&self) -> Result<Vec<Declaration>, ToolError> {
+        let tools = self.ask().await.map_err(|error| {
+            let message = format!("Failed to connect to MCP server: {error} (tools.mcp.\"{}\")", self.id);
+            let unavailable = ToolError::unavailable(message);
+            if error.is_passing() { unavailable.passing() } else { unavailable }
+        })?;
+        *self.listed() = Some((Instant::now(), tools.clone()));
+        Ok(tools)
+    }
+
+    async fn ask(&self) -> Result<Vec<Declaration>, McpError> {
+        let (mut tools, mut cursor) = (Vec::new(), Json::Null);
+        for _ in 0..PAGES_MAX {
+            let params = if cursor.is_null() { json!({}) } else { json!({"cursor": cursor}) };
+            let page = self.transport.request("tools/list", params, self.silence).await?;
+            let listed = page.get("tools").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+            tools.extend(listed.iter().filter_map(convert::declaration));
+            cursor = page.get("nextCursor").cloned().unwrap_or_default();
+            if cursor.is_null() || cursor == "" {
+                return Ok(tools);
+            }
+        }
+        Err(McpError::Broken(format!("the list of tools has more than {PAGES_MAX} pages")))
+    }
+}
+
+#[async_trait::async_trait]
+impl ToolRuntime for McpServer {
+    async fn parameters(&self, tool: &ToolName<'_>) -> Result<Option<Declaration>, ToolError> {
+        let among = |tools: Vec<Declaration>| tools.into_iter().find(|one| one.name == tool.tool);
+        if let Some(known) = self.believed().and_then(among) {
+            return Ok(Some(known));
+        }
+        // The tool may have been added since.
+        let found = among(self.tools().await?);
+        let missing = || ToolError::unavailable(format!("MCP server {} has no tool {}", self.id, tool.tool));
+        found.map(Some).ok_or_else(missing)
+    }
+
+    async fn list(&self, _: &str) -> Result<Vec<Declaration>, ToolError> {
+        match self.believed() {
+            Some(tools) => Ok(tools),
+            None => self.tools().await,
+        }
+    }
+
+    async fn invoke(
+        &self,
+        tool: &ToolName<'_>,
+        call: ToolCall<'_>,
+        sink: MessageSink<'_>,
+    ) -> Result<(), ToolError> {
+        let has_output_schema = self.parameters(tool).await?.is_some_and(|told| told.has_output_schema);
+        let params = json!({"name": tool.tool, "arguments": convert::arguments(call.arguments)});
+        let result = self.transport.request("tools/call", params, self.tool_silence).await;
+        let result = result.map_err(|error| {
+            let message = match &error {
+                McpError::Unreachable(_) => format!("Failed to connect to MCP server: {error}"),
+                McpError::Broken(_) | McpError::Silent(_) | McpError::Refused { .. } | McpError::Expired => {
+                    format!("Failed to invoke tool: {error}")
+                }
+            };
+            let failed = ToolError::new(Stage::Tool, message);
+            if error.is_passing() { failed.passing() } else { failed }
+        })?;
+        let messages = convert::messages(&result, has_output_schema);
+        messages.map_err(|message| ToolError::new(Stage::Tool, message))?.into_iter().for_each(sink);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

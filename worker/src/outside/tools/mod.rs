@@ -1,0 +1,243 @@
+//! Finds and calls tools. Tool nodes and agents look up a tool's name and get a [`Tool`]. Each source of tools has its
+//! own module.
+//!
+//! The lookup order: [`openapi`] and [`mcp`] for the providers in the settings, [`workflow`] for apps of this
+//! namespace, [`builtin`] for built-in tools, [`bridge`] for all others, if a service is set. [`door`] calls servers
+//! that the operator has named.
+
+pub mod bridge;
+pub mod builtin;
+pub(crate) mod door;
+mod error;
+pub mod mcp;
+pub mod openapi;
+pub mod workflow;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidemill_common::config::{HttpConfig, ToolsConfig};
+use tidemill_common::files::Files;
+use tidemill_common::ids::RunId;
+use tidemill_common::nodes::tool::cast::cast;
+use tidemill_common::nodes::tool::{Declaration, KnownParameters, Message, ProviderKind};
+use tidemill_common::store::Jobs;
+use tidemill_common::value::JsonMap;
+
+use crate::attempt::journal::Steps;
+use crate::outside::http::{Http, HttpSettingError};
+use crate::outside::tools::bridge::Bridge;
+use crate::outside::tools::builtin::Builtin;
+use crate::outside::tools::mcp::McpServer;
+use crate::outside::tools::openapi::OpenApi;
+use crate::outside::tools::workflow::Workflows;
+
+pub use crate::outside::tools::error::{Stage, ToolError, ToolSettingError};
+
+/// A tool's name in a workflow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolName<'a> {
+    pub kind: ProviderKind,
+    pub provider_id: &'a str,
+    pub provider_name: &'a str,
+    pub tool: &'a str,
+}
+
+/// The input of a call.
+#[derive(Clone, Copy)]
+pub struct ToolCall<'a> {
+    /// The arguments by name, converted to their declared types.
+    pub arguments: &'a JsonMap,
+    /// The run that owns the call's files.
+    pub run: &'a RunId,
+    /// The guarded client, for addresses that a document chose.
+    pub http: &'a Http,
+    pub files: &'a dyn Files,
+    /// The same for every try of this call.
+    pub idempotency_key: &'a str,
+    /// True if unknown servers get the key too (`tidemill.idempotency_key` of the node).
+    pub sends_key: bool,
+    /// The journal entry of the call and its try; `None` without a journal.
+    pub step: Option<(&'a Steps, &'a str, u32)>,
+    /// The tool's known parameters.
+    pub known: KnownParameters<'a>,
+}
+
+/// Receives messages as they arrive.
+pub type MessageSink<'a> = &'a mut (dyn FnMut(Message) + Send);
+
+/// A source of tools.
+#[async_trait::async_trait]
+pub trait ToolRuntime: Send + Sync {
+    /// Returns the tool's declaration, or `None` if the source has none; then every argument is a parameter.
+    ///
+    /// # Errors
+    /// The tool does not exist, or its source does not answer.
+    async fn parameters(&self, tool: &ToolName<'_>) -> Result<Option<Declaration>, ToolError>;
+
+    /// Lists all tools of the provider, for agents. Empty if the source cannot list them.
+    ///
+    /// # Errors
+    /// As [`ToolRuntime::parameters`].
+    async fn list(&self, provider_id: &str) -> Result<Vec<Declaration>, ToolError>;
+
+    /// Calls the tool. Messages go to `sink` as they arrive. Dropping the future ends the call.
+    ///
+    /// # Errors
+    /// The failure and its stage.
+    async fn invoke(
+        &self,
+        tool: &ToolName<'_>,
+        call: ToolCall<'_>,
+        sink: MessageSink<'_>,
+    ) -> Result<(), ToolError>;
+}
+
+/// The message for a secret in the arguments.
+const NO_SECRETS: &str =
+    "a secret cannot be passed to another workflow; define it as an environment variable of that workflow";
+
+/// A tool that can be called.
+pub struct Tool<'a> {
+    pub name: ToolName<'a>,
+    pub declaration: Option<Declaration>,
+    runtime: &'a dyn ToolRuntime,
+}
+
+impl Tool<'_> {
+    /// Its parameters, if it declares them.
+    pub fn known(&self) -> Option<KnownParameters<'_>> {
+        self.declaration.as_ref().map(Declaration::known)
+    }
+
+    /// Converts arguments to their declared types, for callers whose arguments come from a model.
+    ///
+    /// # Errors
+    /// Dify's message for a value that cannot be converted.
+    pub fn cast(&self, mut arguments: JsonMap) -> Result<JsonMap, String> {
+        let known = self.known().unwrap_or(KnownParameters::NOTHING);
+        for (name, value) in &mut arguments {
+            if let Some(parameter) = known.find(name) {
+                *value = cast(parameter.ty, value)?;
+            }
+        }
+        Ok(arguments)
+    }
+
+    /// Calls the tool; see [`ToolRuntime::invoke`].
+    ///
+    /// # Errors
+    /// As there, and for a secret among the arguments of a workflow, because it would be stored unmasked as another
+    /// run's input.
+    pub async fn invoke(&self, call: ToolCall<'_>, sink: MessageSink<'_>) -> Result<(), ToolError> {
+        let secrets = call.step.map(|(steps, ..)| steps.secrets());
+        if self.name.kind == ProviderKind::Workflow && secrets.is_some_and(|all| all.are_in(call.arguments)) {
+            return Err(ToolError::new(Stage::Invoke, NO_SECRETS));
+        }
+        self.runtime.invoke(&self.name, call, sink).await
+    }
+}
+
+/// All sources of tools.
+pub struct Tools {
+    bridge: Option<Bridge>,
+    builtin: Option<Builtin>,
+    workflows: Option<Workflows>,
+    api: BTreeMap<String, OpenApi>,
+    mcp: BTreeMap<String, McpServer>,
+}
+
+impl Tools {
+    /// Creates the sources from the settings. Documents are read now. Servers, and documents that a manifest names, are
+    /// first contacted when needed.
+    ///
+    /// # Errors
+    /// A setting that cannot be used.
+    pub fn new(config: &ToolsConfig, http: &HttpConfig) -> Result<Self, ToolSettingError> {
+        let variable = |name: &str| tidemill_common::config::variable(name);
+        let own = |error: HttpSettingError| ToolSettingError::new("http", error.to_string());
+        let api = config.api.iter().map(|(id, one)| {
+            let way = OpenApi::new(id, one, &variable, (http, config.answer_bytes_max))?;
+            Ok((id.clone(), way))
+        });
+        let mcp = config.mcp.iter().map(|(id, one)| {
+            let server = McpServer::new(id, one, http, config.answer_bytes_max, &variable)?;
+            Ok((id.clone(), server))
+        });
+        Ok(Self {
+            bridge: match config.endpoint.as_str() {
+                "" => None,
+                _ => Some(Bridge::new(config, door::Door::new(http).map_err(own)?)?),
+            },
+            builtin: config.builtin.then_some(Builtin),
+            workflows: config.workflows.then(|| Workflows::new(Duration::from_secs(config.describe_seconds))),
+            api: api.collect::<Result<_, ToolSettingError>>()?,
+            mcp: mcp.collect::<Result<_, ToolSettingError>>()?,
+        })
+    }
+
+    /// Adds the store with the declarations of apps.
+    #[must_use]
+    pub fn with_apps_in(self, jobs: Arc<dyn Jobs>) -> Self {
+        Self { workflows: self.workflows.map(|workflows| workflows.kept_in(jobs)), ..self }
+    }
+
+    /// Finds a tool with its declaration.
+    ///
+    /// # Errors
+    /// No source has the tool, or its source does not answer.
+    pub async fn find<'a>(&'a self, name: ToolName<'a>) -> Result<Tool<'a>, ToolError> {
+        let runtime = self.runtime(&name)?;
+        let declaration = runtime.parameters(&name).await?;
+        Ok(Tool { name, declaration, runtime })
+    }
+
+    /// Lists all tools of a provider, for agents.
+    ///
+    /// # Errors
+    /// No source has the provider, or its source does not answer.
+    pub async fn list(&self, provider: &ToolName<'_>) -> Result<Vec<Declaration>, ToolError> {
+        self.runtime(provider)?.list(provider.provider_id).await
+    }
+
+    fn runtime(&self, name: &ToolName<'_>) -> Result<&dyn ToolRuntime, ToolError> {
+        let own: Option<&dyn ToolRuntime> = match name.kind {
+            ProviderKind::Api => named(&self.api, name).map(|way| way as &dyn ToolRuntime),
+            ProviderKind::Mcp => named(&self.mcp, name).map(|way| way as &dyn ToolRuntime),
+            ProviderKind::Builtin | ProviderKind::Plugin => {
+                let builtin = self.builtin.as_ref().filter(|builtin| builtin.has(name.provider_id));
+                builtin.map(|way| way as &dyn ToolRuntime)
+            }
+            ProviderKind::Workflow => self.workflows.as_ref().map(|way| way as &dyn ToolRuntime),
+            ProviderKind::App | ProviderKind::DatasetRetrieval => None,
+        };
+        let bridge = self.bridge.as_ref().map(|way| way as &dyn ToolRuntime);
+        own.or(bridge).ok_or_else(|| ToolError::unavailable(nobody_has(name)))
+    }
+}
+
+fn named<'a, T>(all: &'a BTreeMap<String, T>, name: &ToolName<'_>) -> Option<&'a T> {
+    all.get(name.provider_id).or_else(|| all.get(name.provider_name))
+}
+
+fn nobody_has(name: &ToolName<'_>) -> String {
+    let id = name.provider_id;
+    let service = "name a service that runs tools in tools.endpoint";
+    match name.kind {
+        ProviderKind::Api => {
+            format!("no OpenAPI document is set for provider {id}: add [tools.api.\"{id}\"], or {service}")
+        }
+        ProviderKind::Mcp => {
+            format!("no MCP server is set for provider {id}: add [tools.mcp.\"{id}\"], or {service}")
+        }
+        ProviderKind::Workflow => {
+            format!(
+                "workflow {id} cannot be called as a tool by this worker: set tools.workflows, or {service}"
+            )
+        }
+        ProviderKind::Plugin | ProviderKind::Builtin | ProviderKind::App | ProviderKind::DatasetRetrieval => {
+            format!("provider {id} is not part of this program: {service}")
+        }
+    }
+}

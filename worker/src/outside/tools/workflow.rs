@@ -1,0 +1,352 @@
+//! Apps of this namespace as tools: the published workflow runs as a sub-workflow run, and its outputs are the tool's
+//! answer. No worker waits for it: see [`Steps::call`].
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value as Json, json};
+use tidemill_common::dsl::Document;
+use tidemill_common::machine::RunStatus;
+use tidemill_common::nodes::tool::outputs::RESERVED;
+use tidemill_common::nodes::tool::{Declaration, KnownParameters, Message, ParameterType, form};
+use tidemill_common::nodes::{Usage, WASTED};
+use tidemill_common::store::Jobs;
+use tidemill_common::value::pyrepr::json_line;
+use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, Stored};
+use tidemill_common::wire::value::{MARK, stored_from_json};
+
+use crate::attempt::journal::{CallEnd, Steps};
+use crate::jobs::backoff::Backoff;
+use crate::outside::tools::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime};
+
+/// Most cached declarations; beyond that the cache is emptied.
+const REMEMBERED_MAX: usize = 1000;
+
+/// The declarations of apps, and when each was read.
+type Described = HashMap<String, (Instant, Option<Declaration>)>;
+
+/// Workflows as tools; see the module.
+pub struct Workflows {
+    /// The store with the apps; without it apps are called but have no declaration.
+    jobs: Option<Arc<dyn Jobs>>,
+    /// Lifetime of a cached declaration.
+    believed: Duration,
+    described: Mutex<Described>,
+}
+
+impl Workflows {
+    pub(super) fn new(believed: Duration) -> Self {
+        Self { jobs: None, believed, described: Mutex::default() }
+    }
+
+    pub(super) fn kept_in(self, jobs: Arc<dyn Jobs>) -> Self {
+        Self { jobs: Some(jobs), ..self }
+    }
+
+    fn described(&self) -> MutexGuard<'_, Described> {
+        self.described.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the declaration of an app's published version; `None` if the app does not exist, which its call will
+    /// report.
+    async fn ask(jobs: &dyn Jobs, app: &str) -> Result<Option<Declaration>, ToolError> {
+        let mut backoff = Backoff::default();
+        let found = loop {
+            match jobs.app_called(app).await {
+                Ok(found) => break found,
+                Err(error) if error.is_passing() => backoff.wait().await,
+                Err(error) => {
+                    return Err(ToolError::unavailable(format!(
+                        "workflow {app} cannot be looked up: {error}"
+                    )));
+                }
+            }
+        };
+        let Some(found) = found.filter(|found| !found.document.is_empty()) else { return Ok(None) };
+        match Document::from_stored(&found.document) {
+            Ok(document) => Ok(form::declared(&document)),
+            Err(error) => {
+                tracing::warn!(app = found.id, %error, "the start form of a workflow cannot be read");
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Stands for a secret of the called workflow.
+const MASK: &str = "********************";
+
+#[async_trait::async_trait]
+impl ToolRuntime for Workflows {
+    async fn parameters(&self, tool: &ToolName<'_>) -> Result<Option<Declaration>, ToolError> {
+        let Some(jobs) = &self.jobs else { return Ok(None) };
+        let known = self.described().get(tool.provider_id).cloned();
+        if let Some((_, declared)) = known.filter(|(at, _)| at.elapsed() < self.believed) {
+            return Ok(declared);
+        }
+        let declared = Self::ask(&**jobs, tool.provider_id).await?;
+        let mut described = self.described();
+        if described.len() >= REMEMBERED_MAX {
+            described.clear();
+        }
+        // An app that does not exist yet is looked up again next time.
+        if declared.is_some() {
+            described.insert(tool.provider_id.to_owned(), (Instant::now(), declared.clone()));
+        }
+        Ok(declared)
+    }
+
+    async fn list(&self, _: &str) -> Result<Vec<Declaration>, ToolError> {
+        Ok(Vec::new())
+    }
+
+    async fn invoke(
+        &self,
+        tool: &ToolName<'_>,
+        call: ToolCall<'_>,
+        sink: MessageSink<'_>,
+    ) -> Result<(), ToolError> {
+        let Some((steps, step, number)) = call.step else {
+            return Err(ToolError::unavailable("a workflow can be called by a job with a journal only"));
+        };
+        let called = steps.call(step, number, tool.provider_id, given(call.arguments, call.known)).await;
+        let (run, end) = called.map_err(|reason| ToolError::new(Stage::Invoke, reason))?;
+        let fields = match end {
+            CallEnd::Refused(reason) => return Err(ToolError::new(Stage::Read, reason)),
+            CallEnd::Ended(fields) => fields,
+        };
+        sink(Message::Spent { run: Some(run), usage: Box::new(usage(&fields)) });
+        if let Some(error) = error(&fields) {
+            return Err(ToolError::new(Stage::Tool, error));
+        }
+        let mut outputs = opened(&fields, steps).await?;
+        // The sub-workflow run is deleted before its caller, with its files.
+        for value in outputs.values_mut() {
+            match value {
+                Json::Array(items) => {
+                    for item in items {
+                        take_over(item, &call).await?;
+                    }
+                }
+                other => take_over(other, &call).await?,
+            }
+        }
+        answer(outputs, sink);
+        Ok(())
+    }
+}
+
+/// Builds the inputs of the run. Arguments of type `system-files` become its files. So do files under a name outside of
+/// its form, if it accepts files (Dify).
+fn given(arguments: &JsonMap, known: KnownParameters<'_>) -> Json {
+    let (mut inputs, mut files) = (JsonMap::new(), Vec::new());
+    let takes_files = known.parameters.iter().any(|one| one.ty == ParameterType::SystemFiles);
+    for (name, value) in arguments {
+        let is_files = match known.find(name) {
+            Some(one) => one.ty == ParameterType::SystemFiles,
+            None => takes_files && are_files(value),
+        };
+        match value {
+            Json::Array(items) if is_files => files.extend(items.iter().cloned()),
+            Json::Null if is_files => {}
+            other if is_files => files.push(other.clone()),
+            other => {
+                inputs.insert(name.clone(), other.clone());
+            }
+        }
+    }
+    json!({"inputs": inputs, "files": files})
+}
+
+fn are_files(value: &Json) -> bool {
+    match value {
+        Json::Array(items) => !items.is_empty() && items.iter().all(is_file),
+        other => is_file(other),
+    }
+}
+
+fn is_file(value: &Json) -> bool {
+    value.get(FILE_IDENTITY_KEY).and_then(Json::as_str) == Some(FILE_IDENTITY)
+}
+
+/// Returns the reason if the run has no result.
+fn error(fields: &HashMap<String, String>) -> Option<String> {
+    let status = fields.get("status").and_then(|name| RunStatus::from_name(name));
+    match status {
+        Some(RunStatus::Succeeded | RunStatus::PartialSucceeded) => None,
+        other => Some(fields.get("error").cloned().unwrap_or_else(|| {
+            format!("the sub-workflow run ended as {}", other.map_or("unknown", RunStatus::name))
+        })),
+    }
+}
+
+/// The cost of the run. A run reports only the sum of its tokens, which Dify counts as completion tokens.
+fn usage(fields: &HashMap<String, String>) -> Usage {
+    let tokens: u64 = fields.get("tokens").and_then(|text| text.parse().ok()).unwrap_or(0);
+    let text = |key: &str, default: &str| fields.get(key).map_or(default, String::as_str).to_owned();
+    let mut record = json!({
+        "prompt_tokens": 0, "completion_tokens": tokens, "total_tokens": tokens,
+        "total_price": text("price", "0.0"), "currency": text("currency", "USD"),
+    });
+    let wasted = fields.get("wasted_tokens").and_then(|text| text.parse::<u64>().ok());
+    if let Some(tokens) = wasted.filter(|tokens| *tokens > 0) {
+        record[WASTED] = json!({
+            "total_tokens": tokens, "total_price": text("wasted_price", "0.0"),
+            "currency": text("wasted_currency", "USD"),
+        });
+    }
+    Usage::from_record(record.as_object().cloned().unwrap_or_default())
+}
+
+/// Loads the run's outputs, including blobs.
+async fn opened(fields: &HashMap<String, String>, steps: &Steps) -> Result<JsonMap, ToolError> {
+    let unreadable = |reason: String| {
+        ToolError::new(Stage::Read, format!("the outputs of the sub-workflow run cannot be read: {reason}"))
+    };
+    let stored: JsonMap = match fields.get("outputs") {
+        Some(text) => serde_json::from_str(text).map_err(|error| unreadable(error.to_string()))?,
+        None => JsonMap::new(),
+    };
+    let mut outputs = JsonMap::new();
+    for (name, value) in stored {
+        let parts =
+            value.get(MARK).filter(|mark| **mark == "joined").and_then(|_| value.get("parts")?.as_array());
+        let value = match parts {
+            Some(parts) => {
+                let mut text = String::new();
+                for part in parts {
+                    let part = open(part.clone(), steps).await.map_err(unreadable)?;
+                    text.push_str(&tidemill_common::value::pyrepr::str_of(&part));
+                }
+                Json::String(text)
+            }
+            None => open(value, steps).await.map_err(unreadable)?,
+        };
+        outputs.insert(name, value);
+    }
+    Ok(outputs)
+}
+
+async fn open(value: Json, steps: &Steps) -> Result<Json, String> {
+    let (blob, at) = match stored_from_json(value).map_err(|error| error.to_string())? {
+        Stored::Inline(segment) => return Ok(segment.value),
+        Stored::Secret(_) => return Ok(MASK.into()),
+        Stored::Blob(blob) => (blob, None),
+        Stored::Item { list, at } => (list, Some(at)),
+    };
+    let text = steps.blob(&blob.id).await.ok_or_else(|| format!("blob {} is gone", blob.id))?;
+    let value: Json = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    Ok(match at.and_then(|at| usize::try_from(at).ok()) {
+        Some(at) => value.get(at).cloned().unwrap_or_default(),
+        None => value,
+    })
+}
+
+/// Copies a stored file of the sub-workflow run to the caller's run.
+async fn take_over(value: &mut Json, call: &ToolCall<'_>) -> Result<(), ToolError> {
+    let text = |key: &str| value.get(key).and_then(Json::as_str);
+    if text(FILE_IDENTITY_KEY) != Some(FILE_IDENTITY) || text("transfer_method") != Some("tool_file") {
+        return Ok(());
+    }
+    let Some(reference) = text("reference").map(str::to_owned) else { return Ok(()) };
+    let failed = |reason: String| {
+        ToolError::new(Stage::Read, format!("a file of the sub-workflow run cannot be copied: {reason}"))
+    };
+    let bytes = call.files.read(&reference, call.http.bounds.file_bytes_max).await;
+    let kept = call.files.keep(call.run, bytes.map_err(|error| failed(error.to_string()))?).await;
+    value["reference"] = json!(kept.map_err(|error| failed(error.to_string()))?);
+    Ok(())
+}
+
+/// Sends the messages in Dify's order.
+fn answer(outputs: JsonMap, sink: MessageSink<'_>) {
+    for value in outputs.values() {
+        let several = value.as_array().map(Vec::as_slice).unwrap_or_default();
+        for file in several.iter().chain([value]).filter(|value| is_file(value)) {
+            sink(Message::File(Some(json!({"file": file}))));
+        }
+    }
+    for (name, value) in outputs.iter().filter(|(name, _)| !RESERVED.contains(&name.as_str())) {
+        sink(Message::Variable { name: name.clone(), value: value.clone(), stream: false });
+    }
+    let outputs = Json::Object(outputs);
+    sink(Message::Text(json_line(&outputs)));
+    sink(Message::Json(outputs));
+}
+
+#[cfg(test)]
+mod tests {
+    use tidemill_common::nodes::tool::Parameter;
+
+    use super::*;
+
+    fn said(outputs: Json) -> Vec<Message> {
+        let mut said = Vec::new();
+        answer(outputs.as_object().cloned().unwrap(), &mut |message| said.push(message));
+        said
+    }
+
+    #[test]
+    fn outputs_are_told_as_files_variables_a_text_and_an_object() {
+        let file = json!({FILE_IDENTITY_KEY: FILE_IDENTITY, "filename": "a.txt"});
+        let outputs = json!({"name": "Ünal", "text": "hidden", "docs": [file, 1], "n": 2});
+        let variable =
+            |name: &str, value: Json| Message::Variable { name: name.into(), value, stream: false };
+        assert_eq!(
+            said(outputs.clone()),
+            [
+                Message::File(Some(json!({"file": file}))),
+                variable("name", json!("Ünal")),
+                variable("docs", json!([file, 1])),
+                variable("n", json!(2)),
+                Message::Text(json_line(&outputs)),
+                Message::Json(outputs.clone()),
+            ]
+        );
+        assert!(json_line(&outputs).starts_with(r#"{"name": "Ünal", "text": "hidden", "#));
+    }
+
+    #[test]
+    fn files_go_with_a_run_whatever_they_are_called() {
+        let file = json!({FILE_IDENTITY_KEY: FILE_IDENTITY, "filename": "a.txt"});
+        let arguments = json!({"q": "x", "doc": file, "more": [file, file], "none": []});
+        let arguments = arguments.as_object().unwrap();
+        let parameter = |name: &str, ty| Parameter { name: name.into(), ty, ..Parameter::default() };
+        let doc = parameter("doc", ParameterType::File);
+        let form = [doc.clone(), parameter("files", ParameterType::SystemFiles)];
+        assert_eq!(
+            given(arguments, KnownParameters { parameters: &form, takes_more: true }),
+            json!({"inputs": {"q": "x", "doc": file, "none": []}, "files": [file, file]})
+        );
+        assert_eq!(
+            given(arguments, KnownParameters { parameters: &[doc], takes_more: true }),
+            json!({"inputs": arguments, "files": []})
+        );
+        let own = json!({"files": file, "x": null});
+        let known = KnownParameters { parameters: &form, takes_more: true };
+        assert_eq!(given(own.as_object().unwrap(), known), json!({"inputs": {"x": null}, "files": [file]}));
+    }
+
+    #[test]
+    fn a_run_that_did_not_succeed_says_why() {
+        let fields = |status: &str, error: Option<&str>| {
+            let error = error.map(|error| ("error".to_string(), error.to_string()));
+            error.into_iter().chain([("status".to_string(), status.to_string())]).collect::<HashMap<_, _>>()
+        };
+        assert_eq!(error(&fields("succeeded", None)), None);
+        assert_eq!(error(&fields("partial-succeeded", None)), None);
+        assert_eq!(error(&fields("failed", Some("boom"))), Some("boom".into()));
+        assert_eq!(error(&fields("stopped", None)), Some("the sub-workflow run ended as stopped".into()));
+    }
+
+    #[test]
+    fn what_a_run_cost_is_its_sum() {
+        let fields = [("tokens", "12"), ("price", "0.5"), ("currency", "EUR")];
+        let fields = fields.map(|(key, value)| (key.to_string(), value.to_string())).into_iter().collect();
+        let cost = usage(&fields);
+        assert_eq!((cost.total_tokens, cost.completion_tokens, cost.prompt_tokens), (12, 12, 0));
+        assert_eq!((cost.total_price.as_str(), cost.currency.as_str()), ("0.5", "EUR"));
+        assert_eq!(usage(&HashMap::new()).total_tokens, 0);
+    }
+}

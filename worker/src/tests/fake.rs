@@ -1,0 +1,510 @@
+//! A fake store for tests: it keeps queues in memory, records every request, and gives scripted answers and errors.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value as Json, json};
+use tidemill_common::clock::{SystemClock, Timestamp};
+use tidemill_common::config::Config;
+use tidemill_common::dsl::SealingKey;
+use tidemill_common::files::Folder;
+use tidemill_common::ids::{BlobId, Delivery, EntryId, ExecutionId, FramePath, RunId, ShardId};
+use tidemill_common::registry::draft;
+use tidemill_common::store::memory::MemoryStore;
+use tidemill_common::store::{
+    Accepted, App, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, EntryBegin,
+    EntryStored, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta,
+    Paused, StoreError, TakeLimit,
+};
+use tidemill_common::wire::report::JobName;
+use tokio::sync::{Notify, mpsc};
+
+use crate::attempt::journal::Steps;
+use crate::jobs::handle::JobHandle;
+use crate::jobs::in_flight::{JobPlace, Stream};
+use crate::jobs::shared::Core;
+use crate::outside::Outside;
+use crate::outside::calls::Calls;
+use crate::outside::http::Http;
+use crate::outside::knowledge::Datasets;
+use crate::outside::providers::{Providers, ProvidersConfig};
+use crate::outside::tools::Tools;
+
+/// A blob whose content never arrives.
+pub(crate) const NEVER: &str = "never";
+/// A blob that makes the worker panic.
+pub(crate) const BOOM: &str = "boom";
+
+/// The id of the only reader.
+const READER: u64 = 17;
+
+/// The recorded requests and scripted answers.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) shards: u16,
+    pub(crate) queued: VecDeque<Delivered>,
+    pub(crate) abandoned: VecDeque<Delivered>,
+    /// Jobs that other workers returned to the queue.
+    pub(crate) returned: VecDeque<Delivered>,
+    /// Jobs this worker holds according to the store.
+    pub(crate) pending: Vec<Delivered>,
+    /// Streams, count and block time of every read.
+    pub(crate) reads: Vec<(Vec<Stream>, usize, Duration)>,
+    pub(crate) read_errors: usize,
+    pub(crate) looks: usize,
+    pub(crate) facts: Vec<(&'static str, Json)>,
+    pub(crate) batches: Vec<Vec<Completion>>,
+    /// Kinds of the received facts and results, in order.
+    pub(crate) arrived: Vec<&'static str>,
+    /// Answers to the next completions; once empty, every completion is stored.
+    pub(crate) answers: VecDeque<Result<Accepted, StoreError>>,
+    pub(crate) lost: HashSet<EntryId>,
+    pub(crate) asked: Vec<EntryId>,
+    pub(crate) handed_back: Vec<(EntryId, u32)>,
+    pub(crate) stored: Vec<BlobId>,
+    pub(crate) blobs: HashMap<String, String>,
+    pub(crate) dropped_consumers: usize,
+    pub(crate) retired: bool,
+    pub(crate) catalog: Catalog,
+    /// Requests for the catalog's version, and reads of the catalog.
+    pub(crate) catalog_asked: (usize, usize),
+    /// True when the store answers neither of them.
+    pub(crate) catalog_silent: bool,
+    /// Results of journal entries by field.
+    pub(crate) journal: HashMap<String, String>,
+    /// Journal entries that a worker has begun and not ended.
+    pub(crate) begun: Vec<String>,
+    /// States of sub-workflow runs.
+    pub(crate) called: HashMap<RunId, Called>,
+    /// States of pauses.
+    pub(crate) paused: HashMap<String, Paused>,
+}
+
+pub(crate) struct FakeJobs {
+    state: Arc<Mutex<State>>,
+    queued: Arc<Notify>,
+    /// The number of pending loads of blobs that never arrive; it falls when their future is dropped.
+    pub(crate) hanging: Arc<AtomicUsize>,
+    hints: Mutex<Option<mpsc::UnboundedReceiver<Hint>>>,
+    hint: mpsc::UnboundedSender<Hint>,
+    document: Arc<str>,
+    pub(crate) hash: String,
+    knowledge: MemoryStore,
+}
+
+pub(crate) fn unreachable() -> StoreError {
+    StoreError::Unreachable { address: "here".into(), doing: "testing", reason: "as told".into() }
+}
+
+const WORKFLOW: &str = r##"
+graph:
+  nodes:
+    - {id: start, data: {type: start, title: Start, variables: []}}
+    - id: t
+      data:
+        type: template-transform
+        title: T
+        template: "Hello {{ name }}"
+        variables: [{variable: name, value_selector: [start, name]}]
+    - {id: end, data: {type: end, title: End, outputs: [{variable: out, value_selector: [t, output]}]}}
+  edges:
+    - {source: start, target: t}
+    - {source: t, target: end}
+"##;
+
+impl FakeJobs {
+    pub(crate) fn new() -> Arc<Self> {
+        let imported = tidemill_common::graph::build::import(WORKFLOW.as_bytes());
+        assert!(imported.graph.is_some(), "{:?}", imported.diagnostics);
+        let document = imported.document.expect("a document");
+        let (hint, hints) = mpsc::unbounded_channel();
+        Arc::new(Self {
+            state: Arc::new(Mutex::new(State { shards: 1, ..State::default() })),
+            queued: Arc::default(),
+            hanging: Arc::default(),
+            hints: Mutex::new(Some(hints)),
+            hint,
+            document: document.canonical().into(),
+            hash: document.hash().to_string(),
+            knowledge: MemoryStore::new(Arc::new(SystemClock)),
+        })
+    }
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// Adds a job to the queue.
+    pub(crate) fn push(&self, job: Delivered) {
+        self.state().queued.push_back(job);
+        self.queued.notify_one();
+    }
+    pub(crate) fn cancel(&self, execution: ExecutionId) {
+        self.hint.send(Hint::Stop(execution)).expect("a listener exists");
+    }
+    /// Acts as another worker that returns a job to the queue.
+    pub(crate) fn give_back(&self, job: Delivered) {
+        self.state().returned.push_back(job);
+        self.hint.send(Hint::HandedBack(ShardId(0))).expect("a listener exists");
+    }
+    /// A job of node `t` with this input.
+    pub(crate) fn job(&self, entry: u64, name: Json) -> Delivered {
+        let body = json!({
+            "node": "t", "type": "template-transform", "execution": execution(entry), "attempt": 1,
+            "graph": self.hash, "inputs": {"start": {"name": name}},
+        });
+        delivered(entry, body.to_string())
+    }
+    /// A job that runs until it is stopped.
+    pub(crate) fn hanging_job(&self, entry: u64) -> Delivered {
+        self.job(entry, json!({"$tm": "blob", "id": NEVER, "type": "string", "size": 9}))
+    }
+    /// Stores a catalog entry, as a scheduler does; `key` seals its secrets.
+    pub(crate) fn keep(&self, kind: CatalogKind, id: &str, object: Json, key: &SealingKey) {
+        let mut state = self.state();
+        let catalog = &mut state.catalog;
+        let object = object.as_object().cloned().expect("an object");
+        let earlier = catalog.find(kind, id).cloned();
+        let draft =
+            draft(kind, id, object, (earlier.as_ref(), catalog), Some(key)).expect("nothing is wrong");
+        catalog.version += 1;
+        let at = Timestamp::from_millis(0);
+        let (created_at, updated_at, version) = (at, at, catalog.version);
+        let entry = CatalogEntry { id: id.into(), version, created_at, updated_at, fields: draft.fields };
+        let entries = catalog.of_mut(kind);
+        entries.retain(|entry| entry.id != id);
+        entries.push(entry);
+        if kind == CatalogKind::Profile && catalog.default_profile.is_none() {
+            catalog.default_profile = Some(id.into());
+        }
+    }
+    /// All results received so far, including repeated ones.
+    pub(crate) fn results(&self) -> Vec<Completion> {
+        self.state().batches.concat()
+    }
+}
+
+pub(crate) fn run_id() -> RunId {
+    RunId::new(1_754_339_718_571, 7, ShardId(0))
+}
+
+pub(crate) fn execution(entry: u64) -> ExecutionId {
+    ExecutionId::derive(&run_id(), &format!("it#{entry}").as_str().into(), &"t".into())
+}
+
+pub(crate) fn delivered(entry: u64, body: String) -> Delivered {
+    Delivered {
+        shard: ShardId(0),
+        queue: "default".into(),
+        entry: EntryId::new(entry, 0),
+        number: 1,
+        run: run_id().to_string(),
+        body,
+    }
+}
+
+pub(crate) fn config(permits: usize) -> Config {
+    let mut config = Config::default();
+    config.worker.permits = permits;
+    config.worker.listen = String::new();
+    config
+}
+
+pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
+    let providers = Providers::new(&ProvidersConfig::default(), &|_| None).expect("no profiles");
+    let config = config(permits);
+    let http = Arc::new(Http::new(&config.http).expect("the defaults are right"));
+    let files = Arc::new(Folder::at(&config.files.url).expect("the default is right"));
+    let tools = Tools::new(&config.tools, &config.http).expect("the defaults are right");
+    let knowledge = Datasets::new(&config.knowledge, &config.http).expect("the defaults are right");
+    Arc::new(Core::new(
+        &config,
+        jobs.clone(),
+        "w".into(),
+        config.scheduler.sealing_key(),
+        Outside { providers, http, files, tools, knowledge, calls: Calls::empty() },
+    ))
+}
+
+/// The journal of a held job; earlier entries are known to it.
+pub(crate) fn steps(jobs: &Arc<FakeJobs>) -> Steps {
+    let entry = EntryId::new(5, 0);
+    let name = JobName {
+        frame: FramePath::root(),
+        node: "t".into(),
+        attempt: 1,
+        entry,
+        holder: Delivery { consumer: "w".into(), number: 1 },
+    };
+    let place = JobPlace { shard: ShardId(0), queue: "default".into(), entry };
+    let started_at = Timestamp::from_micros(5);
+    let handle = JobHandle { core: core(jobs, 1), place, number: 1, run: run_id(), name, started_at };
+    Steps::new(&handle, execution(5))
+}
+
+/// The charges of journal entries: key, provider and model, and tokens.
+pub(crate) fn charges(jobs: &FakeJobs) -> Vec<(String, String, u64)> {
+    let charge = |(_, fact): &(&str, Json)| {
+        let charge = fact.get("charge")?;
+        let text = |key: &str| charge[key].as_str().unwrap_or_default().to_owned();
+        let who = format!("{}:{}", text("provider"), text("model"));
+        Some((text("key"), who, charge["usage"]["total_tokens"].as_u64().unwrap_or(0)))
+    };
+    jobs.state().facts.iter().filter_map(charge).collect()
+}
+
+/// Waits for a condition; with a paused clock this takes no real time.
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..120_000 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("two minutes later still not: {what}");
+}
+
+struct Hanging(Arc<AtomicUsize>);
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+struct FakeReader {
+    state: Arc<Mutex<State>>,
+    queued: Arc<Notify>,
+}
+
+#[async_trait]
+impl JobReader for FakeReader {
+    fn id(&self) -> u64 {
+        READER
+    }
+    async fn read(
+        &mut self,
+        streams: &[Stream],
+        count: usize,
+        block: Duration,
+    ) -> Result<Vec<Delivered>, StoreError> {
+        let take = || {
+            let mut state = self.state.lock().unwrap();
+            if state.read_errors > 0 {
+                state.read_errors -= 1;
+                return Err(unreachable());
+            }
+            let mut taken: Vec<Delivered> = Vec::new();
+            let waiting = std::mem::take(&mut state.queued);
+            for job in waiting {
+                let of_stream = taken.iter().filter(|t| t.shard == job.shard && t.queue == job.queue).count();
+                let wanted = streams.iter().any(|(shard, queue)| *shard == job.shard && *queue == job.queue);
+                if wanted && of_stream < count { taken.push(job) } else { state.queued.push_back(job) }
+            }
+            state.pending.extend(taken.iter().cloned());
+            Ok(taken)
+        };
+        self.state.lock().unwrap().reads.push((streams.to_vec(), count, block));
+        let at_once = take()?;
+        if !at_once.is_empty() || block.is_zero() {
+            return Ok(at_once);
+        }
+        drop(tokio::time::timeout(block, self.queued.notified()).await);
+        take()
+    }
+}
+
+struct FakeHints(mpsc::UnboundedReceiver<Hint>);
+
+#[async_trait]
+impl Hints for FakeHints {
+    async fn next(&mut self) -> Option<Hint> {
+        self.0.recv().await
+    }
+}
+
+#[async_trait]
+impl Jobs for FakeJobs {
+    fn knowledge(&self) -> &dyn KnowledgeBases {
+        &self.knowledge
+    }
+    async fn namespace(&self) -> Result<Meta, StoreError> {
+        let shards = self.state().shards;
+        Ok(Meta { version: 1, shards, shards_first: shards })
+    }
+    async fn announce_worker(&self, _: &str, _: Duration) -> Result<usize, StoreError> {
+        Ok(1)
+    }
+    async fn retire_worker(&self, _: &str) -> Result<(), StoreError> {
+        self.state().retired = true;
+        Ok(())
+    }
+    async fn job_reader(&self, _: &str) -> Result<Box<dyn JobReader>, StoreError> {
+        Ok(Box::new(FakeReader { state: self.state.clone(), queued: self.queued.clone() }))
+    }
+    async fn held(&self, shard: ShardId, queue: &str, _: &str) -> Result<Vec<Delivered>, StoreError> {
+        let state = self.state();
+        let here = state.pending.iter().filter(|job| job.shard == shard && &*job.queue == queue);
+        Ok(here.cloned().collect())
+    }
+    async fn report(&self, _: ShardId, facts: &[(RunId, &'static str, String)]) -> Result<(), StoreError> {
+        let mut state = self.state();
+        for (_, kind, body) in facts {
+            state.arrived.push(kind);
+            state.facts.push((kind, serde_json::from_str(body).unwrap()));
+        }
+        Ok(())
+    }
+    async fn complete(
+        &self,
+        _: ShardId,
+        _: &str,
+        _: &str,
+        results: &[Completion],
+    ) -> Result<Vec<Accepted>, StoreError> {
+        let mut state = self.state();
+        state.batches.push(results.to_vec());
+        let answer = state.answers.pop_front().unwrap_or(Ok(Accepted::Stored))?;
+        if answer == Accepted::Stored {
+            for it in results {
+                state.pending.retain(|job| job.entry != it.entry);
+                state.arrived.push(it.kind);
+            }
+        }
+        Ok(vec![answer; results.len()])
+    }
+    async fn heartbeat(
+        &self,
+        _: ShardId,
+        _: &str,
+        _: &str,
+        entries: &[EntryId],
+    ) -> Result<Vec<EntryId>, StoreError> {
+        let mut state = self.state();
+        state.asked.extend(entries);
+        Ok(entries.iter().filter(|entry| state.lost.contains(entry)).copied().collect())
+    }
+    async fn are_held(&self, streams: &[Stream]) -> Result<Vec<bool>, StoreError> {
+        Ok(vec![true; streams.len()])
+    }
+    async fn take_over(
+        &self,
+        _: ShardId,
+        _: &str,
+        _: &str,
+        idle: Duration,
+        count: usize,
+    ) -> Result<Vec<Delivered>, StoreError> {
+        let mut state = self.state();
+        // In these tests only returned jobs are idle for that long.
+        let abandoned = if idle < crate::jobs::takeover::HANDED_BACK {
+            state.looks += 1;
+            &mut state.abandoned
+        } else {
+            &mut state.returned
+        };
+        let count = count.min(abandoned.len());
+        Ok(abandoned.drain(..count).collect())
+    }
+    async fn hand_back(
+        &self,
+        _: ShardId,
+        _: &str,
+        _: &str,
+        entries: &[(EntryId, u32)],
+    ) -> Result<(), StoreError> {
+        let mut state = self.state();
+        state.handed_back.extend(entries);
+        state.pending.retain(|job| !entries.iter().any(|(entry, _)| *entry == job.entry));
+        Ok(())
+    }
+    async fn drop_consumers(&self, _: ShardId, _: &str, _: &str, _: Duration) -> Result<(), StoreError> {
+        self.state().dropped_consumers += 1;
+        Ok(())
+    }
+    async fn hints(&self) -> Result<Box<dyn Hints>, StoreError> {
+        let receiver = self.hints.lock().unwrap().take();
+        receiver.map(|it| Box::new(FakeHints(it)) as Box<dyn Hints>).ok_or_else(unreachable)
+    }
+    async fn begin_step(&self, of: &JournalKey, step: &str, _: bool) -> Result<EntryBegin, StoreError> {
+        let state = self.state();
+        if state.lost.contains(&of.entry) {
+            return Ok(EntryBegin::NotYours);
+        }
+        let known = state.journal.get(&of.field(step)).cloned();
+        let possible_duplicate = state.begun.iter().any(|begun| begun == step);
+        let begin = || EntryBegin::Begin { attempt: 1, possible_duplicate, was_begun: possible_duplicate };
+        Ok(known.map_or_else(begin, |result| EntryBegin::Known { result, possible_duplicate }))
+    }
+    async fn park_step(&self, _: &JournalKey, _: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
+    async fn paused(&self, _: RunId, pause: &str) -> Result<Paused, StoreError> {
+        Ok(self.state().paused.get(pause).cloned().unwrap_or(Paused::Unknown))
+    }
+    async fn called(&self, _: RunId, run: RunId) -> Result<Called, StoreError> {
+        Ok(self.state().called.get(&run).cloned().unwrap_or(Called::Unknown))
+    }
+    async fn record_step(
+        &self,
+        of: &JournalKey,
+        step: &str,
+        result: &str,
+        (kind, fact): (&'static str, &str),
+        _: &[(BlobId, u64)],
+    ) -> Result<EntryStored, StoreError> {
+        let mut state = self.state();
+        if state.lost.contains(&of.entry) {
+            return Ok(EntryStored::NotYours);
+        }
+        state.journal.insert(of.field(step), result.into());
+        state.arrived.push(kind);
+        state.facts.push((kind, serde_json::from_str(fact).unwrap()));
+        Ok(EntryStored::Stored)
+    }
+    async fn take_limit(&self, _: TakeLimit<'_>) -> Result<LimitTaken, StoreError> {
+        Ok(LimitTaken::Taken)
+    }
+    async fn give_limit(&self, _: GiveLimit<'_>) -> Result<u32, StoreError> {
+        Ok(0)
+    }
+    async fn catalog_version(&self) -> Result<u64, StoreError> {
+        let mut state = self.state();
+        state.catalog_asked.0 += 1;
+        if state.catalog_silent { Err(unreachable()) } else { Ok(state.catalog.version) }
+    }
+    async fn load_catalog(&self) -> Result<Catalog, StoreError> {
+        let mut state = self.state();
+        state.catalog_asked.1 += 1;
+        if state.catalog_silent { Err(unreachable()) } else { Ok(state.catalog.clone()) }
+    }
+    async fn app_called(&self, _: &str) -> Result<Option<App>, StoreError> {
+        Ok(None)
+    }
+    async fn note_files(&self, _: RunId) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+    async fn wake(&self, reader: u64) -> Result<(), StoreError> {
+        assert_eq!(reader, READER);
+        self.queued.notify_waiters();
+        Ok(())
+    }
+    async fn graph_document(&self, _: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError> {
+        Ok((hash == self.hash).then(|| self.document.clone()))
+    }
+    async fn load_blob(&self, _: ShardId, id: &BlobId) -> Result<Option<String>, StoreError> {
+        if id.as_str() == NEVER {
+            self.hanging.fetch_add(1, Ordering::SeqCst);
+            let _hanging = Hanging(self.hanging.clone());
+            std::future::pending::<()>().await;
+        }
+        assert_ne!(id.as_str(), BOOM, "as told");
+        Ok(self.state().blobs.get(id.as_str()).cloned())
+    }
+    async fn store_blob(&self, _: ShardId, id: &BlobId, text: &str) -> Result<(), StoreError> {
+        let mut state = self.state();
+        state.stored.push(id.clone());
+        state.blobs.insert(id.as_str().into(), text.into());
+        Ok(())
+    }
+}
