@@ -47,7 +47,7 @@ pub(crate) async fn run(
     for repeat in 1..=extent.repeats {
         let lab = Lab::new(redis_server.to_path_buf(), programs.clone(), extent.is_quick);
         let ping = floor::ping(&lab.server().await?, if extent.is_quick { 2_000 } else { 20_000 }).await?;
-        lab.tell(Row::bare("PING", ping, "us", "round trip to redis-server"));
+        lab.add_row(Row::bare("PING", ping, "us", "round trip to redis-server"));
         for workload in WORKLOADS.iter().filter(|workload| extent.wants(workload)) {
             progress(&format!(
                 "repeat {repeat} of {}: {}, {}",

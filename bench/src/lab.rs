@@ -54,7 +54,7 @@ impl Lab {
     }
 
     /// Adds a row to this repeat.
-    pub(crate) fn tell(&self, row: Row) {
+    pub(crate) fn add_row(&self, row: Row) {
         self.rows.borrow_mut().push(row);
     }
 
@@ -76,7 +76,7 @@ impl Lab {
             Floor::start(&server, &self.programs.own).await?.measure(bare.shape, load).await?;
         let value = bare.unit.value(seconds, load.runs * bare.shape.steps());
         let row = Row::bare(bare.name, value, bare.unit.name(), "the bare loop");
-        self.tell(Row { cpu_us_per_step: Some(cpu_us_per_step), ..row });
+        self.add_row(Row { cpu_us_per_step: Some(cpu_us_per_step), ..row });
         Ok(value)
     }
 }

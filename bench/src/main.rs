@@ -2,8 +2,8 @@
 
 mod campaign;
 mod check;
+mod counting_proxy;
 mod counts;
-mod door;
 mod engine;
 mod error;
 mod fleet;

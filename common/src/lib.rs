@@ -20,4 +20,4 @@ pub use tidemill_base::{clock, crash, failure, hidden, ids, language, limits, ss
 pub use tidemill_engine as machine;
 pub use tidemill_storage::{files, store};
 pub use tidemill_wire as wire;
-pub use tidemill_workflow::{dsl, graph, kinds, knowledge, nodes, objects, slots, usage};
+pub use tidemill_workflow::{dsl, graph, kinds, knowledge, messages, nodes, slots, usage};

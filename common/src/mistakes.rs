@@ -18,17 +18,17 @@ pub fn syntax(text: &str, error: &Error) -> String {
 }
 
 /// Returns the key of a value that does not fit, such as `section.key`; empty for the table itself.
-pub fn place(error: &Error) -> String {
+pub fn key_of(error: &Error) -> String {
     let whole = error.to_string();
-    let place = whole.strip_prefix(error.message()).map(str::trim);
-    let place = place.and_then(|place| place.strip_prefix("in `")?.strip_suffix('`'));
-    place.unwrap_or_default().to_owned()
+    let key = whole.strip_prefix(error.message()).map(str::trim);
+    let key = key.and_then(|key| key.strip_prefix("in `")?.strip_suffix('`'));
+    key.unwrap_or_default().to_owned()
 }
 
 /// Describes the field of a table that does not fit.
 pub fn field(error: &Error) -> String {
-    let (place, why) = (place(error), without_value(error.message()));
-    if place.is_empty() { why } else { format!("{place}: {why}") }
+    let (key, why) = (key_of(error), without_value(error.message()));
+    if key.is_empty() { why } else { format!("{key}: {why}") }
 }
 
 /// Removes the value from a message of serde. Names of fields and of enum variants stay: they are not secrets.
@@ -138,7 +138,7 @@ mod tests {
                     told.starts_with("unknown field `hush`") || told.starts_with("unknown variant `hush`");
                 assert!(is_field || !told.contains("hush") && !told.contains("713"), "{text}: {told}");
                 assert!(
-                    name.starts_with(&place(&error)) || place(&error).starts_with(&name),
+                    name.starts_with(&key_of(&error)) || key_of(&error).starts_with(&name),
                     "{text}: {error}"
                 );
             }

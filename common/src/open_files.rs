@@ -22,7 +22,7 @@ pub struct Need {
 /// less than needed.
 pub fn prepare(need: &Need) -> usize {
     let limit = raise();
-    let connections = room(limit, need);
+    let connections = connections_within(limit, need);
     let needed = need.own.saturating_add(need.connections as u64);
     if limit < needed {
         tracing::warn!(
@@ -51,7 +51,7 @@ fn raise() -> u64 {
 
 /// Returns the number of connections that fit into a limit: at least a quarter of it, whatever the process
 /// needs itself.
-fn room(limit: u64, need: &Need) -> usize {
+fn connections_within(limit: u64, need: &Need) -> usize {
     let left = limit.saturating_sub(need.own).max(limit / 4);
     usize::try_from(left).unwrap_or(usize::MAX).min(need.connections).max(1)
 }
@@ -66,9 +66,13 @@ mod tests {
         for (limit, set, room_for) in
             [(20_000, 10_000, 10_000), (u64::MAX, 10_000, 10_000), (1024, 10_000, 768), (1024, 50, 50)]
         {
-            assert_eq!(room(limit, &need(set)), room_for, "{limit} files, {set} connections");
+            assert_eq!(connections_within(limit, &need(set)), room_for, "{limit} files, {set} connections");
         }
-        assert_eq!((room(256, &need(100)), room(0, &need(100))), (64, 1), "some are always taken");
+        assert_eq!(
+            (connections_within(256, &need(100)), connections_within(0, &need(100))),
+            (64, 1),
+            "some are always taken"
+        );
     }
 
     #[test]

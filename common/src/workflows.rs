@@ -53,13 +53,13 @@ pub struct Workflows {
 
 #[derive(Default)]
 struct Cache {
-    slots: HashMap<GraphHash, Slot>,
+    entries: HashMap<GraphHash, CacheEntry>,
     bytes: usize,
     uses: u64,
 }
 
 #[derive(Default)]
-struct Slot {
+struct CacheEntry {
     /// Empty while the first request for it loads it; the others wait for that one.
     workflow: Arc<OnceCell<Arc<Workflow>>>,
     /// What it counts for, in bytes.
@@ -84,9 +84,9 @@ impl Workflows {
         let mut cache = self.lock();
         cache.uses += 1;
         let uses = cache.uses;
-        let slot = cache.slots.get_mut(hash)?;
-        slot.used = uses;
-        slot.workflow.get().cloned()
+        let entry = cache.entries.get_mut(hash)?;
+        entry.used = uses;
+        entry.workflow.get().cloned()
     }
 
     /// The version; `load` reads its document, once for all who ask at the same time.
@@ -98,7 +98,7 @@ impl Workflows {
         hash: &GraphHash,
         load: impl Future<Output = Result<Option<Arc<str>>, E>>,
     ) -> Result<Arc<Workflow>, E> {
-        let cell = self.lock().slot(hash);
+        let cell = self.lock().entry(hash);
         let loaded = cell.get_or_try_init(async || {
             let text = load.await?.ok_or_else(|| WorkflowError::Missing(hash.clone()))?;
             Ok::<_, E>(Arc::new(self.build(hash, text)?))
@@ -147,7 +147,7 @@ impl Workflows {
         let mut cache = self.lock();
         let hash = &workflow.graph.hash;
         // A cell that another request is filling is left to it; both have built the same.
-        let kept = cache.slot(hash).set(workflow.clone());
+        let kept = cache.entry(hash).set(workflow.clone());
         if kept.is_ok() {
             cache.weigh(hash, workflow.document.len());
         }
@@ -162,26 +162,27 @@ impl Workflows {
 
 impl Cache {
     /// The cell of a version, a new one if need be.
-    fn slot(&mut self, hash: &GraphHash) -> Arc<OnceCell<Arc<Workflow>>> {
+    fn entry(&mut self, hash: &GraphHash) -> Arc<OnceCell<Arc<Workflow>>> {
         self.uses += 1;
-        if !self.slots.contains_key(hash) {
-            self.slots.insert(hash.clone(), Slot { used: self.uses, ..Slot::default() });
+        if !self.entries.contains_key(hash) {
+            self.entries.insert(hash.clone(), CacheEntry { used: self.uses, ..CacheEntry::default() });
             self.weigh(hash, 0);
         }
-        let slot = self.slots.entry(hash.clone()).or_default();
-        slot.used = self.uses;
-        slot.workflow.clone()
+        let entry = self.entries.entry(hash.clone()).or_default();
+        entry.used = self.uses;
+        entry.workflow.clone()
     }
 
     /// Notes how much a version counts for, and makes room.
     fn weigh(&mut self, hash: &GraphHash, bytes: usize) {
-        let Some(slot) = self.slots.get_mut(hash) else { return };
+        let Some(entry) = self.entries.get_mut(hash) else { return };
         let bytes = bytes.max(WORKFLOW_BYTES_MIN);
         self.bytes += bytes;
-        self.bytes -= std::mem::replace(&mut slot.bytes, bytes);
-        while self.bytes > WORKFLOWS_BYTES_MAX && self.slots.len() > 1 {
-            let oldest = self.slots.iter().min_by_key(|(_, slot)| slot.used).map(|(hash, _)| hash.clone());
-            let Some(old) = oldest.and_then(|hash| self.slots.remove(&hash)) else { return };
+        self.bytes -= std::mem::replace(&mut entry.bytes, bytes);
+        while self.bytes > WORKFLOWS_BYTES_MAX && self.entries.len() > 1 {
+            let oldest =
+                self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(hash, _)| hash.clone());
+            let Some(old) = oldest.and_then(|hash| self.entries.remove(&hash)) else { return };
             self.bytes -= old.bytes;
         }
     }

@@ -2,18 +2,18 @@
 //! completions, embeddings and rerank, also at Azure's addresses), Anthropic's and Ollama's.
 //!
 //! [`rules`] reads the rules, [`matching`] finds the rule for a request, [`reply`] builds the answer in the format of
-//! [`speech`], `routes` has the HTTP routes, `server` starts and stops, `socket` can break connections, [`log`] keeps
+//! [`protocols`], `routes` has the HTTP routes, `server` starts and stops, `socket` can break connections, [`log`] keeps
 //! the requests. The same rules give the same bytes every time. Without rules the mock repeats the user's message, so
 //! that a workflow can be tried without a key.
 
 pub mod log;
 pub mod matching;
+pub mod protocols;
 pub mod reply;
 mod routes;
 pub mod rules;
 mod server;
 mod socket;
-pub mod speech;
 
 pub use rules::{Rules, RulesError};
 pub use server::{MockLlm, Running};

@@ -1,4 +1,4 @@
-//! Builds the answer to a request from a rule: a failure, one object, or the pieces of a stream. [`super::speech`] has
+//! Builds the answer to a request from a rule: a failure, one object, or the pieces of a stream. [`super::protocols`] has
 //! the
 //! formats of the protocols.
 
@@ -10,15 +10,15 @@ use serde_json::{Map, Value as Json, json};
 use tidemill_base::value::pyrepr::float_repr;
 
 use super::matching;
-use super::rules::{Echo, Place, Rule, Says};
-use super::speech::{GARBAGE, Protocol};
+use super::protocols::{GARBAGE, Protocol};
+use super::rules::{BreakPoint, Echo, Rule, Says};
 
 /// Token counts of a reply whose rule sets none.
 const USAGE: [(&str, u64); 2] = [("prompt_tokens", 5), ("completion_tokens", 7)];
 
 /// An answer as it is sent.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub enum MockResponse {
     /// A status and a JSON object.
     Whole { status: u16, body: Json },
     /// A text with the media type of JSON that is not JSON.
@@ -34,7 +34,7 @@ pub enum Answer {
     },
 }
 
-impl Answer {
+impl MockResponse {
     /// Builds a refusal in the error format of a protocol.
     pub fn refusal(protocol: Protocol, status: u16, message: &str) -> Self {
         Self::Whole { status, body: protocol.refusal(status, message) }
@@ -42,19 +42,21 @@ impl Answer {
 }
 
 /// Returns the failure for call number `call` (from 1) of a rule, if that call is to fail.
-pub fn failure(protocol: Protocol, rule: &Rule, call: u64) -> Option<Answer> {
+pub fn failure(protocol: Protocol, rule: &Rule, call: u64) -> Option<MockResponse> {
     let failing = match rule.fail_times {
         Some(times) => call <= times,
         None => rule.status.is_some(),
     };
     let message = rule.error.as_deref().unwrap_or("mock failure");
-    failing
-        .then(|| Answer::Whole { status: rule.status.unwrap_or(500), body: protocol.failure(rule, message) })
+    failing.then(|| MockResponse::Whole {
+        status: rule.status.unwrap_or(500),
+        body: protocol.failure(rule, message),
+    })
 }
 
 /// Returns the answer to call number `call` (from 1) of a rule. `body` is the request in the form of
 /// [`Protocol::heard`].
-pub fn answer(protocol: Protocol, rule: &Rule, call: u64, body: &Json) -> Answer {
+pub fn answer(protocol: Protocol, rule: &Rule, call: u64, body: &Json) -> MockResponse {
     if let Some(failure) = failure(protocol, rule, call) {
         return failure;
     }
@@ -65,11 +67,11 @@ pub fn answer(protocol: Protocol, rule: &Rule, call: u64, body: &Json) -> Answer
     } else if breaks && rule.reset {
         let mut torn = dump(&protocol.whole(&reply)).into_bytes();
         torn.truncate(torn.len() / 2);
-        Answer::Stream { media_type: "application/json", events: Vec::new(), torn, resets: true }
+        MockResponse::Stream { media_type: "application/json", events: Vec::new(), torn, resets: true }
     } else if rule.invalid_json {
-        Answer::Garbage(GARBAGE)
+        MockResponse::Garbage(GARBAGE)
     } else {
-        Answer::Whole { status: 200, body: protocol.whole(&reply) }
+        MockResponse::Whole { status: 200, body: protocol.whole(&reply) }
     }
 }
 
@@ -154,7 +156,7 @@ pub(super) struct Reply<'a> {
 }
 
 impl Reply<'_> {
-    fn stream(&self, protocol: Protocol) -> Answer {
+    fn stream(&self, protocol: Protocol) -> MockResponse {
         let (first, further) = (self.rule.first_delay_ms, self.rule.chunk_delay_ms);
         let at_once = |object: &Json| (Duration::ZERO, protocol.framed(object));
         let mut events: Vec<_> = protocol.begin(self).iter().map(at_once).collect();
@@ -166,8 +168,8 @@ impl Reply<'_> {
         let ends_well = !self.breaks && !self.rule.invalid_json && self.rule.stream_error.is_none();
         let comes = match self.rule.break_in {
             _ if ends_well => ending.len(),
-            Some(Place::Calls) => ending.len() / 2,
-            Some(Place::Event | Place::Character) | None => 0,
+            Some(BreakPoint::Calls) => ending.len() / 2,
+            Some(BreakPoint::Event | BreakPoint::Character) | None => 0,
         };
         events.extend(ending[..comes].iter().map(at_once));
         let mut torn = Vec::new();
@@ -181,7 +183,7 @@ impl Reply<'_> {
             events.extend(protocol.last().map(|last| (Duration::ZERO, last.to_owned())));
         }
         let resets = self.breaks && self.rule.reset;
-        Answer::Stream { media_type: protocol.media_type(), events, torn, resets }
+        MockResponse::Stream { media_type: protocol.media_type(), events, torn, resets }
     }
 
     /// Returns the beginning of an event that breaks off within the event, or within a character.
@@ -190,13 +192,13 @@ impl Reply<'_> {
         let mut event = protocol.framed(&protocol.piece(self, TEXT));
         let at = event.rfind(TEXT).unwrap_or_default();
         match self.rule.break_in {
-            None | Some(Place::Calls) => Vec::new(),
-            Some(Place::Event) => {
+            None | Some(BreakPoint::Calls) => Vec::new(),
+            Some(BreakPoint::Event) => {
                 event.truncate(at);
                 event.into_bytes()
             }
             // The second letter has two bytes.
-            Some(Place::Character) => event.as_bytes()[..at + 2].to_vec(),
+            Some(BreakPoint::Character) => event.as_bytes()[..at + 2].to_vec(),
         }
     }
 

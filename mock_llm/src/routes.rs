@@ -12,11 +12,11 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use serde_json::{Value as Json, json};
 
-use super::reply::{self, Answer};
+use super::protocols::{Protocol, vectors};
+use super::reply::{self, MockResponse};
 use super::rules::Rules;
 use super::server::{MockLlm, Served};
 use super::socket::Resets;
-use super::speech::{Protocol, vectors};
 
 /// Largest accepted request, in bytes; tests send prompts of megabytes.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -70,7 +70,7 @@ async fn chat(
     };
     mock.log.add("POST", uri.path(), &body);
     if let Some(complaint) = protocol.complaint(&body) {
-        return respond(Answer::refusal(protocol, 400, complaint), resets);
+        return respond(MockResponse::refusal(protocol, 400, complaint), resets);
     }
     serve(mock.chat(protocol, &protocol.heard(&body)), resets).await
 }
@@ -111,10 +111,10 @@ async fn deployed(
     }
 }
 
-fn object(protocol: Protocol, body: &Bytes) -> Result<Json, Answer> {
+fn object(protocol: Protocol, body: &Bytes) -> Result<Json, MockResponse> {
     match serde_json::from_slice::<Json>(body) {
         Ok(body @ Json::Object(_)) => Ok(body),
-        Ok(_) | Err(_) => Err(Answer::refusal(protocol, 400, "the request is not a JSON object")),
+        Ok(_) | Err(_) => Err(MockResponse::refusal(protocol, 400, "the request is not a JSON object")),
     }
 }
 
@@ -147,11 +147,11 @@ async fn models(State(mock): State<Arc<MockLlm>>) -> Response {
     whole(200, &json!({"object": "list", "data": data}))
 }
 
-fn respond(answer: Answer, connection: Resets) -> Response {
+fn respond(answer: MockResponse, connection: Resets) -> Response {
     let (media_type, events, torn, resets) = match answer {
-        Answer::Whole { status, body } => return whole(status, &body),
-        Answer::Garbage(text) => return json_text(200, text.to_owned()),
-        Answer::Stream { media_type, events, torn, resets } => (media_type, events, torn, resets),
+        MockResponse::Whole { status, body } => return whole(status, &body),
+        MockResponse::Garbage(text) => return json_text(200, text.to_owned()),
+        MockResponse::Stream { media_type, events, torn, resets } => (media_type, events, torn, resets),
     };
     let mut pieces: Vec<(Duration, Option<Bytes>)> =
         events.into_iter().map(|(wait, event)| (wait, Some(event.into()))).collect();

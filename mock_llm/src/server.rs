@@ -12,12 +12,12 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::log::Log;
-use super::reply::{self, Answer};
+use super::protocols::Protocol;
+use super::reply::{self, MockResponse};
 use super::routes::routes;
 use super::rules::{Rule, Rules};
-use super::socket::{Door, Resets};
-use super::speech::Protocol;
-use super::{matching, speech};
+use super::socket::{MockListener, Resets};
+use super::{matching, protocols};
 
 /// Longest wait for answers in flight when the server stops.
 const STOP_WAIT: Duration = Duration::from_secs(1);
@@ -35,11 +35,11 @@ pub struct MockLlm {
 pub(super) struct Served {
     pub(super) delay: Duration,
     pub(super) headers: Vec<(String, String)>,
-    pub(super) answer: Answer,
+    pub(super) answer: MockResponse,
 }
 
 impl Served {
-    fn of(rule: &Rule, answer: Answer) -> Self {
+    fn of(rule: &Rule, answer: MockResponse) -> Self {
         Self { delay: Duration::from_millis(rule.delay_ms), headers: rule.headers.clone(), answer }
     }
 }
@@ -65,7 +65,7 @@ impl MockLlm {
                 let _ = stopped.await;
             };
             let app = app.into_make_service_with_connect_info::<Resets>();
-            axum::serve(Door(listener), app).with_graceful_shutdown(end).await
+            axum::serve(MockListener(listener), app).with_graceful_shutdown(end).await
         });
         Ok(Running { addr, mock, stop: Some(stop), server })
     }
@@ -79,7 +79,7 @@ impl MockLlm {
         match self.called(body) {
             Some((rule, call)) => Served::of(rule, reply::answer(protocol, rule, call, body)),
             None => {
-                let answer = Answer::refusal(protocol, 404, "no mock rule matches");
+                let answer = MockResponse::refusal(protocol, 404, "no mock rule matches");
                 Served { delay: Duration::ZERO, headers: Vec::new(), answer }
             }
         }
@@ -90,11 +90,11 @@ impl MockLlm {
     pub(super) fn compute(&self, protocol: Protocol, body: &Json, answer: Json) -> Served {
         let texts = match body.get("query") {
             Some(query) => vec![query.as_str().unwrap_or_default().to_owned()],
-            None => speech::vectors::inputs(body),
+            None => protocols::vectors::inputs(body),
         };
         let message = serde_json::json!({"role": "user", "content": texts.join("\n")});
         let heard = serde_json::json!({"model": body["model"], "messages": [message]});
-        let answer = Answer::Whole { status: 200, body: answer };
+        let answer = MockResponse::Whole { status: 200, body: answer };
         match self.called(&heard) {
             Some((rule, call)) => Served::of(rule, reply::failure(protocol, rule, call).unwrap_or(answer)),
             None => Served { delay: Duration::ZERO, headers: Vec::new(), answer },

@@ -24,16 +24,16 @@ impl Resets {
     }
 }
 
-impl Connected<IncomingStream<'_, Door>> for Resets {
-    fn connect_info(stream: IncomingStream<'_, Door>) -> Self {
+impl Connected<IncomingStream<'_, MockListener>> for Resets {
+    fn connect_info(stream: IncomingStream<'_, MockListener>) -> Self {
         stream.io().resets.clone()
     }
 }
 
 /// Accepts connections.
-pub(super) struct Door(pub(super) TcpListener);
+pub(super) struct MockListener(pub(super) TcpListener);
 
-impl Listener for Door {
+impl Listener for MockListener {
     type Io = Socket;
     type Addr = SocketAddr;
 

@@ -1,8 +1,8 @@
 use serde_json::{Value as Json, json};
 
-use super::reply::{self, Answer};
+use super::protocols::{Protocol, vectors};
+use super::reply::{self, MockResponse};
 use super::rules::{self, Match, Rule, Rules, Says};
-use super::speech::{Protocol, vectors};
 use super::{matching, rules::Echo};
 
 fn list(document: Json) -> Vec<Rule> {
@@ -16,15 +16,15 @@ fn user(text: &str) -> Json {
     json!({"model": "m", "messages": [{"role": "user", "content": text}]})
 }
 
-fn whole(answer: Answer) -> (u16, Json) {
+fn whole(answer: MockResponse) -> (u16, Json) {
     match answer {
-        Answer::Whole { status, body } => (status, body),
-        Answer::Stream { events, .. } => panic!("a stream: {events:?}"),
-        Answer::Garbage(text) => panic!("{text}"),
+        MockResponse::Whole { status, body } => (status, body),
+        MockResponse::Stream { events, .. } => panic!("a stream: {events:?}"),
+        MockResponse::Garbage(text) => panic!("{text}"),
     }
 }
 
-fn text(answer: Answer) -> String {
+fn text(answer: MockResponse) -> String {
     whole(answer).1["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
 }
 
@@ -142,7 +142,7 @@ fn a_stream_has_the_same_bytes_every_time() {
     ]));
     let body = json!({"model": "m", "stream": true, "messages": []});
     let stream = |rule: usize| match reply::answer(Protocol::OpenAi, &rules[rule], 1, &body) {
-        Answer::Stream { events, .. } => events,
+        MockResponse::Stream { events, .. } => events,
         other => panic!("{other:?}"),
     };
     let head =
@@ -195,7 +195,8 @@ fn every_protocol_sends_the_same_reply_in_its_own_format() {
         ),
         (Protocol::Ollama, &["\"content\":\"a\"", "\"arguments\":{\"x\":1}", "\"done\":true"]),
     ] {
-        let Answer::Stream { events, media_type, .. } = reply::answer(protocol, &rules[0], 1, &body) else {
+        let MockResponse::Stream { events, media_type, .. } = reply::answer(protocol, &rules[0], 1, &body)
+        else {
             panic!("a stream was asked for");
         };
         let text: String = events.into_iter().map(|(_, event)| event).collect();
@@ -239,7 +240,7 @@ fn streams_break_in_every_way() {
     let stream = |rule: Json| {
         let rule = list(json!([rule])).remove(0);
         match reply::answer(Protocol::Ollama, &rule, 1, &json!({"model": "m", "stream": true})) {
-            Answer::Stream { events, .. } => events,
+            MockResponse::Stream { events, .. } => events,
             other => panic!("{other:?}"),
         }
     };
@@ -251,7 +252,7 @@ fn streams_break_in_every_way() {
     let calls = json!({"reply": "a", "tool_calls": [{"name": "f", "arguments": {}}], "break_in": "calls"});
     assert!(last(calls).contains("tool_calls"), "it breaks after the calls and before the end");
     let rule = list(json!([{"invalid_json": true}])).remove(0);
-    assert!(matches!(reply::answer(Protocol::OpenAi, &rule, 1, &user("x")), Answer::Garbage(_)));
+    assert!(matches!(reply::answer(Protocol::OpenAi, &rule, 1, &user("x")), MockResponse::Garbage(_)));
 }
 
 #[test]
@@ -261,7 +262,8 @@ fn a_stream_breaks_within_an_event_or_a_character_as_often_as_the_rule_says() {
         for (place, is_text, resets) in [("event", true, false), ("character", false, true)] {
             let document = json!([{"reply": "a", "break_in": place, "reset": resets, "break_times": 1}]);
             let rule = list(document).remove(0);
-            let Answer::Stream { torn, resets: reset, .. } = reply::answer(protocol, &rule, 1, &body) else {
+            let MockResponse::Stream { torn, resets: reset, .. } = reply::answer(protocol, &rule, 1, &body)
+            else {
                 panic!("a stream was asked for");
             };
             assert!(!torn.is_empty() && !torn.ends_with(b"\n"), "{protocol:?}");
@@ -270,7 +272,7 @@ fn a_stream_breaks_within_an_event_or_a_character_as_often_as_the_rule_says() {
                 (is_text, resets),
                 "{protocol:?} {place}"
             );
-            let Answer::Stream { torn, resets, .. } = reply::answer(protocol, &rule, 2, &body) else {
+            let MockResponse::Stream { torn, resets, .. } = reply::answer(protocol, &rule, 2, &body) else {
                 panic!("a stream was asked for");
             };
             assert!(torn.is_empty() && !resets, "the second does not break");
@@ -278,7 +280,10 @@ fn a_stream_breaks_within_an_event_or_a_character_as_often_as_the_rule_says() {
     }
     let rule = list(json!([{"reply": "a", "reset": true}])).remove(0);
     let torn = reply::answer(Protocol::OpenAi, &rule, 1, &user("x"));
-    assert!(matches!(torn, Answer::Stream { media_type: "application/json", resets: true, .. }), "{torn:?}");
+    assert!(
+        matches!(torn, MockResponse::Stream { media_type: "application/json", resets: true, .. }),
+        "{torn:?}"
+    );
 }
 
 #[test]

@@ -19,14 +19,14 @@ use tokio::task::JoinHandle;
 
 use crate::api::ApiState;
 use crate::background::budgets::Meter;
-use crate::background::subruns::Calls;
+use crate::background::subruns::SubrunStarter;
 use crate::background::triggers::schedules::Schedules;
-use crate::background::turns::Turns;
-use crate::listeners::Doors;
+use crate::background::turns::TurnSettler;
+use crate::listeners::Listeners;
 use crate::sealing::Sealing;
 use crate::shards::keeper::ShardKeeper;
 use crate::shards::lease::Lease;
-use crate::shards::liveness::Pulse;
+use crate::shards::liveness::Liveness;
 use crate::shards::repair::Findings;
 use crate::workflows::Workflows;
 
@@ -80,11 +80,11 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     crate::metrics::describe();
     serve::describe();
 
-    let doors = Doors::open(config).await?;
-    let (bound, metrics_address) = (doors.api.1, doors.metrics.as_ref().map(|(_, address)| *address));
+    let listeners = Listeners::open(config).await?;
+    let (bound, metrics_address) = (listeners.api.1, listeners.metrics.as_ref().map(|(_, address)| *address));
 
     let id: Arc<str> = new_id().into();
-    let pulse = Arc::new(Pulse::default());
+    let liveness = Arc::new(Liveness::default());
     let (stop, stopped) = watch::channel(false);
     let lease =
         Arc::new(Lease::new(id.clone(), config.scheduler.shard_lease_ms, config.scheduler.shard_renew_ms));
@@ -99,7 +99,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
         config: config.scheduler.clone(),
         files: files::open(&config.files)?,
         workflows: workflows.clone(),
-        pulse: pulse.clone(),
+        liveness: liveness.clone(),
         lease: lease.clone(),
         ordered: ordered.clone(),
         meter: Arc::new(Meter::new(config.scheduler.spending_series_max)),
@@ -112,7 +112,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     let leases = on_own_thread("leases", async move { leases_of.run(lease_store).await })?;
 
     let state =
-        ApiState::new(store, Arc::new(config.clone()), metrics, pulse, stopped.clone(), workflows, key);
+        ApiState::new(store, Arc::new(config.clone()), metrics, liveness, stopped.clone(), workflows, key);
     let schedules = Schedules::new(
         state.store.clone(),
         state.submitter.clone(),
@@ -122,12 +122,12 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     );
     // Never stopped explicitly: each submission is either complete or absent when the process ends.
     tokio::spawn(schedules.run(stopped.clone()));
-    let calls = Calls::new(state.store.clone(), state.submitter.clone(), ordered);
+    let calls = SubrunStarter::new(state.store.clone(), state.submitter.clone(), ordered);
     tokio::spawn(calls.run(lease.clone(), stopped.clone()));
     tokio::spawn(state.submitter.budgets.clone().run(lease.clone(), stopped.clone()));
-    let turns = Turns::new(state.store.clone(), state.workflows.clone(), state.config.clone());
+    let turns = TurnSettler::new(state.store.clone(), state.workflows.clone(), state.config.clone());
     tokio::spawn(turns.run(lease.clone(), stopped.clone()));
-    let api = doors.serve(config, state, stopped);
+    let api = listeners.serve(config, state, stopped);
     tracing::info!(id = &*id, address = %bound, redis = report.version, "scheduler started");
     if let Some(address) = metrics_address {
         tracing::info!(address = %address, "metrics have a listener of their own");

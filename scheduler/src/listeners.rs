@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use axum::Router;
 use tidemill_common::config::Config;
 use tidemill_common::open_files::{self, Need};
-use tidemill_common::serve::{self, Door, PROBE_CONNECTIONS};
+use tidemill_common::serve::{self, ListenerSettings, PROBE_CONNECTIONS};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -18,12 +18,12 @@ use crate::app::StartError;
 const OWN_FILES: u64 = 256;
 
 /// The bound listeners and their addresses.
-pub(crate) struct Doors {
+pub(crate) struct Listeners {
     pub(crate) api: (TcpListener, SocketAddr),
     pub(crate) metrics: Option<(TcpListener, SocketAddr)>,
 }
 
-impl Doors {
+impl Listeners {
     /// Listens on the addresses in the settings.
     pub(crate) async fn open(config: &Config) -> Result<Self, StartError> {
         let config = &config.scheduler;
@@ -47,13 +47,14 @@ impl Doors {
         let own = OWN_FILES + side as u64 + PROBE_CONNECTIONS as u64;
         let connections =
             open_files::prepare(&Need { own, connections: config.connections_max, settings: setting });
-        let door = Door { name: "api", setting, limits: config.limits(connections) };
-        let api = serve::serve(door, self.api.0, api::router(state.clone()), stop_requested(stopped.clone()));
+        let settings = ListenerSettings { name: "api", setting, limits: config.limits(connections) };
+        let api =
+            serve::serve(settings, self.api.0, api::router(state.clone()), stop_requested(stopped.clone()));
         let metrics = self.metrics.map(|(listener, _)| {
             let setting = "scheduler.metrics_connections_max";
-            let door = Door { name: "metrics", setting, limits: config.limits(side) };
+            let settings = ListenerSettings { name: "metrics", setting, limits: config.limits(side) };
             let router: Router = api::metrics_router().with_state(state);
-            serve::serve(door, listener, router, stop_requested(stopped))
+            serve::serve(settings, listener, router, stop_requested(stopped))
         });
         tokio::spawn(async move {
             match metrics {

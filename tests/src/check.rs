@@ -49,7 +49,7 @@ pub struct Transcript {
 
 impl Transcript {
     /// Adds an event.
-    pub fn tell(&mut self, event: Event) {
+    pub fn add(&mut self, event: Event) {
         self.events.push(event);
     }
 

@@ -25,7 +25,7 @@ pub struct Client {
 
 /// A complete response.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct HttpResponse {
     pub status: u16,
     pub headers: HeaderMap,
     /// Null when the body is not JSON.
@@ -66,20 +66,20 @@ impl Client {
     ///
     /// # Panics
     /// When the scheduler does not answer.
-    pub async fn send(&self, request: RequestBuilder) -> Answer {
+    pub async fn send(&self, request: RequestBuilder) -> HttpResponse {
         let response = request.timeout(LONG).send().await.expect("the scheduler answers");
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.expect("the answer is complete");
-        Answer { status, headers, body: serde_json::from_str(&text).unwrap_or_default(), text }
+        HttpResponse { status, headers, body: serde_json::from_str(&text).unwrap_or_default(), text }
     }
 
     /// Sends a GET request.
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> HttpResponse {
         self.send(self.request(Method::GET, path)).await
     }
 
     /// Sends a POST request with a JSON body.
-    pub async fn post(&self, path: &str, body: &Json) -> Answer {
+    pub async fn post(&self, path: &str, body: &Json) -> HttpResponse {
         let request = self.request(Method::POST, path).header("content-type", "application/json");
         self.send(request.body(body.to_string())).await
     }
@@ -104,7 +104,7 @@ impl Client {
     }
 
     /// Submits a workflow that may be refused.
-    pub async fn submit_answer(&self, flow: &Flow) -> Answer {
+    pub async fn submit_answer(&self, flow: &Flow) -> HttpResponse {
         self.post("/api/v1/runs", &json!({"workflow": flow.text(), "inputs": {}, "user": "tester"})).await
     }
 
@@ -210,7 +210,7 @@ impl Follower {
         loop {
             let message = self.messages.next().await?;
             if let Some(event) = Event::of(&message) {
-                self.transcript.tell(event);
+                self.transcript.add(event);
                 return self.transcript.events.last();
             }
         }

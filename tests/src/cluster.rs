@@ -104,7 +104,7 @@ impl Cluster {
     /// Like [`Self::scheduler`], with a command that ends up as a scheduler.
     pub async fn scheduler_of(&self, command: Command) -> Scheduler {
         let mut process = self.spawn("scheduler", command);
-        let line = process.says("scheduler started").await;
+        let line = process.wait_for_log("scheduler started").await;
         let text = |key: &str| line[key].as_str().unwrap_or_else(|| panic!("no {key} in {line}")).to_string();
         Scheduler { id: text("id"), address: text("address"), process }
     }
@@ -119,7 +119,7 @@ impl Cluster {
         let mut command = self.command("tidemill-worker");
         command.args(["--listen", "127.0.0.1:0"]).args(arguments);
         let mut process = self.spawn("worker", command);
-        let line = process.says("worker started").await;
+        let line = process.wait_for_log("worker started").await;
         let consumer = line["consumer"].as_str().unwrap_or_else(|| panic!("no consumer in {line}"));
         Worker { consumer: consumer.to_string(), process }
     }

@@ -31,7 +31,6 @@ pub mod checker;
 pub mod client;
 pub mod cluster;
 pub mod contract;
-pub mod door;
 pub mod fleet;
 pub mod flow;
 pub mod frozen;
@@ -44,6 +43,7 @@ pub mod redis;
 pub mod refund;
 pub mod sse;
 pub mod story;
+pub mod switching_proxy;
 pub mod wait;
 
 use std::path::{Path, PathBuf};

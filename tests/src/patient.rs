@@ -44,7 +44,7 @@ pub enum Trouble {
 #[derive(Debug, Default)]
 pub struct Followed {
     /// The events that it received since the last reset.
-    pub told: Transcript,
+    pub transcript: Transcript,
     /// The number of resets that it received.
     pub resets: usize,
     /// The number of connections that it used.
@@ -126,11 +126,13 @@ impl Patient {
     pub async fn follow(&self, run: &str, at_most: Duration) -> Result<Followed, (Followed, Trouble)> {
         let mut seen = Followed::default();
         let began = Instant::now();
-        let is_over =
-            |told: &Transcript| told.events.last().is_some_and(|e| TERMINAL.contains(&e.kind.as_str()));
-        while !is_over(&seen.told) {
+        let is_over = |transcript: &Transcript| {
+            transcript.events.last().is_some_and(|e| TERMINAL.contains(&e.kind.as_str()))
+        };
+        while !is_over(&seen.transcript) {
             if began.elapsed() > at_most {
-                let last = seen.told.events.last().map(|event| format!("{} {}", event.kind, event.data));
+                let last =
+                    seen.transcript.events.last().map(|event| format!("{} {}", event.kind, event.data));
                 let shown = self.run(run).await;
                 let what = format!("no end within {at_most:?}; last was {last:?}; the run is {shown:?}");
                 return Err((seen, Trouble::Other(what)));
@@ -146,9 +148,9 @@ impl Patient {
 
     async fn follow_once(&self, run: &str, seen: &mut Followed) -> Result<(), Trouble> {
         let other = |error: &dyn std::fmt::Display| Trouble::Other(error.to_string());
-        seen.told.forget_unfinished();
+        seen.transcript.forget_unfinished();
         let mut request = self.request(Method::GET, &format!("/api/v1/runs/{run}/events"));
-        if let Some(id) = seen.told.last_id() {
+        if let Some(id) = seen.transcript.last_id() {
             request = request.header("last-event-id", id);
         }
         let sent = tokio::time::timeout(ANSWER_MAX, request.send()).await.map_err(|e| other(&e))?;
@@ -166,9 +168,9 @@ impl Patient {
             let Some(event) = Event::of(&message) else { continue };
             if event.kind == "reset" {
                 seen.resets += 1;
-                seen.told = Transcript::default();
+                seen.transcript = Transcript::default();
             } else {
-                seen.told.tell(event);
+                seen.transcript.add(event);
             }
         }
     }

@@ -41,7 +41,7 @@ impl Process {
     }
 
     /// Returns its log so far.
-    pub fn said(&self) -> String {
+    pub fn log_text(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
@@ -93,10 +93,10 @@ impl Process {
     ///
     /// # Panics
     /// When the process ends before, or time is up.
-    pub async fn says(&mut self, message: &str) -> Json {
+    pub async fn wait_for_log(&mut self, message: &str) -> Json {
         let what = format!("{} to say {message:?}", self.name);
         until(&what, LONG, async || {
-            let lines = self.said();
+            let lines = self.log_text();
             let mut lines = lines.lines().filter_map(|line| serde_json::from_str::<Json>(line).ok());
             if let Some(line) = lines.find(|line| line["message"] == message) {
                 return Ok(line);
@@ -122,7 +122,7 @@ impl Process {
 
     /// The last lines of its log.
     pub fn tail(&self) -> String {
-        let said = self.said();
+        let said = self.log_text();
         let lines: Vec<&str> = said.lines().collect();
         lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n")
     }

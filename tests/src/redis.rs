@@ -94,12 +94,12 @@ impl Redis {
         let stopped_if_it_fails = StopsLeftServer(port);
         until("the script's server to answer", LONG, async || {
             let ended = redis.process.end();
-            assert!(ended.is_none(), "the script ended ({ended:?}):\n{}", redis.process.said());
+            assert!(ended.is_none(), "the script ended ({ended:?}):\n{}", redis.process.log_text());
             let asked = Command::new("redis-cli").args(["-p", &port.to_string(), "info", "server"]).output();
             let said =
                 asked.map(|done| String::from_utf8_lossy(&done.stdout).into_owned()).unwrap_or_default();
             let is_it = format!("process_id:{}", redis.process.id());
-            if said.lines().any(|line| line == is_it) { Ok(()) } else { Err(redis.process.said()) }
+            if said.lines().any(|line| line == is_it) { Ok(()) } else { Err(redis.process.log_text()) }
         })
         .await;
         drop(stopped_if_it_fails);
@@ -155,7 +155,7 @@ impl Redis {
     pub async fn restart(&mut self) {
         self.starts += 1;
         self.process = spawn(&self.folder, self.port, self.starts, &[]);
-        assert!(self.answers().await, "redis-server does not come back:\n{}", self.process.said());
+        assert!(self.answers().await, "redis-server does not come back:\n{}", self.process.log_text());
     }
 
     /// Rewrites its append-only file and waits for that, as the documentation asks of operators after a power loss:
@@ -261,7 +261,7 @@ impl Redis {
             let said = pong.map(|done| String::from_utf8_lossy(&done.stdout).into_owned());
             match said {
                 Ok(said) if said.starts_with("PONG") => Ok(true),
-                other => Err(format!("{other:?}\n{}", self.process.said())),
+                other => Err(format!("{other:?}\n{}", self.process.log_text())),
             }
         })
         .await

@@ -20,7 +20,7 @@ pub struct Story {
     /// The time when the client saw its end, or gave up.
     pub ended: Instant,
     /// The events that the follower received since the last reset, over all connections.
-    pub told: Transcript,
+    pub transcript: Transcript,
     /// The number of resets that the follower received.
     pub resets: usize,
     /// The number of connections that the follower used.

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_common::config::{Config, variable};
-use tidemill_common::crash::{self, Place};
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::files::{self, Files, FilesError};
 use tidemill_common::mistakes;
 use tidemill_common::open_files::{self, Need};
 use tidemill_common::registry::{ProfileTableError, ProfilesConfig};
-use tidemill_common::serve::{self, Door, PROBE_CONNECTIONS};
+use tidemill_common::serve::{self, ListenerSettings, PROBE_CONNECTIONS};
 use tidemill_common::store::{Jobs, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -112,7 +112,7 @@ pub async fn start_with(
 ) -> Result<Worker, StartError> {
     metrics::describe();
     serve::describe();
-    let door = door(config);
+    let listener_settings = listener_settings(config);
     let listener = listen(&config.worker.listen).await?;
     let http = Arc::new(Http::new(&config.http)?);
     let files: Arc<dyn Files> = Arc::new(NotedFiles::new(files::open(&config.files)?, jobs.clone()));
@@ -140,7 +140,7 @@ pub async fn start_with(
     let heartbeat = heartbeat::start(core.clone(), heartbeat_store).map_err(StartError::Thread)?;
     let health = match listener {
         Some(listener) => Some(
-            health::serve(listener, core.clone(), door)
+            health::serve(listener, core.clone(), listener_settings)
                 .map_err(|source| StartError::Listen { listen: config.worker.listen.clone(), source })?,
         ),
         None => None,
@@ -193,7 +193,7 @@ impl Worker {
         // The read loop frees its permits and its connection; then the store stops serving that connection.
         self.ended().await;
         if tokio::time::timeout(grace, all_ended(&core)).await.is_err() {
-            crash::pass(Place::HandBackBegun);
+            crash::pass(CrashPoint::HandBackBegun);
             hand_back(&core, core.in_flight.take(false)).await;
             // The remaining jobs have ended; their results are being sent.
             drop(tokio::time::timeout(FLUSH, all_ended(&core)).await);
@@ -207,7 +207,7 @@ impl Worker {
         }
         hand_back(&core, undelivered).await;
         self.heartbeat = None;
-        crash::pass(Place::FarewellBegun);
+        crash::pass(CrashPoint::FarewellBegun);
         if tokio::time::timeout(FAREWELL, farewell(&core)).await.is_err() {
             tracing::warn!("the store does not answer; what this worker held is taken over after its lease");
         }
@@ -277,13 +277,13 @@ async fn farewell(core: &Core) {
 
 /// The limits of the listener. Also raises the limit of open files, even without a listener, because jobs need files
 /// too.
-fn door(config: &Config) -> Door {
+fn listener_settings(config: &Config) -> ListenerSettings {
     let (worker, setting) = (&config.worker, "worker.connections_max");
     let jobs = (worker.permits as u64).saturating_mul(FILES_OF_A_JOB);
     let own = jobs.saturating_add(OWN_FILES + PROBE_CONNECTIONS as u64);
     let settings = "worker.connections_max, worker.permits";
     let connections = open_files::prepare(&Need { own, connections: worker.connections_max, settings });
-    Door { name: "health", setting, limits: worker.limits(connections) }
+    ListenerSettings { name: "health", setting, limits: worker.limits(connections) }
 }
 
 async fn listen(listen: &str) -> Result<Option<TcpListener>, StartError> {

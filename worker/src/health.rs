@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
-use tidemill_common::serve::{self, Door};
+use tidemill_common::serve::{self, ListenerSettings};
 use tidemill_common::telemetry::start_metrics;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -34,7 +34,11 @@ pub(crate) struct Health {
 ///
 /// # Errors
 /// The listener has no address.
-pub(crate) fn serve(listener: TcpListener, core: Arc<Core>, door: Door) -> std::io::Result<Health> {
+pub(crate) fn serve(
+    listener: TcpListener,
+    core: Arc<Core>,
+    settings: ListenerSettings,
+) -> std::io::Result<Health> {
     let addr = listener.local_addr()?;
     let metrics = start_metrics();
     let router = Router::new()
@@ -46,7 +50,7 @@ pub(crate) fn serve(listener: TcpListener, core: Arc<Core>, door: Door) -> std::
         )
         .with_state(core);
     // It serves until the process ends, so that probes also see the stop.
-    let task = tokio::spawn(serve::serve(door, listener, router, std::future::pending()));
+    let task = tokio::spawn(serve::serve(settings, listener, router, std::future::pending()));
     Ok(Health { addr, task })
 }
 

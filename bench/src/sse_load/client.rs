@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::door::{Door, Fault};
+use super::connection_pool::{ConnectionPool, Fault};
 use super::frames::Frames;
 use super::tally::Tally;
 
@@ -17,17 +17,17 @@ use super::tally::Tally;
 pub(super) const RUNS: &str = "/api/v1/runs";
 
 /// Asks for an answer of so many words. All times count from the planned moment.
-pub(super) async fn ask(door: Arc<Watched>, words: usize, planned: Instant, tally: Arc<Mutex<Tally>>) {
+pub(super) async fn ask(pool: Arc<Watched>, words: usize, planned: Instant, tally: Arc<Mutex<Tally>>) {
     let lock = || tally.lock().unwrap_or_else(PoisonError::into_inner);
     lock().note(|tally| &mut tally.load, planned);
-    if let Err(fault) = follow(&door, words, planned, lock).await {
+    if let Err(fault) = follow(&pool, words, planned, lock).await {
         lock().note_error(&fault.to_string());
     }
 }
 
 /// A connection pool and the app behind it.
 pub(crate) struct Watched {
-    pub(super) door: Door,
+    pub(super) pool: ConnectionPool,
     pub(super) app: String,
 }
 
@@ -44,13 +44,13 @@ async fn follow<'a>(
     planned: Instant,
     lock: impl Fn() -> MutexGuard<'a, Tally>,
 ) -> Result<(), Fault> {
-    let door = &watched.door;
-    let mut through = door.enter().await?;
-    let run = door.post(&mut through, RUNS, &watched.submission(words)).await?;
+    let pool = &watched.pool;
+    let mut connection = pool.connect().await?;
+    let run = pool.post(&mut connection, RUNS, &watched.submission(words)).await?;
     lock().note(|tally| &mut tally.accepted, planned);
     let path = format!("{RUNS}/{}/events", run["id"].as_str().unwrap_or("?"));
-    through.ready().await?;
-    let mut answer = door.ask(&mut through, Method::GET, &path, String::new()).await?.into_body();
+    connection.ready().await?;
+    let mut answer = pool.ask(&mut connection, Method::GET, &path, String::new()).await?.into_body();
     let (mut frames, mut seen) = (Frames::default(), Seen::default());
     while let Some(piece) = answer.frame().await {
         let Ok(piece) = piece?.into_data() else { continue };
@@ -63,7 +63,7 @@ async fn follow<'a>(
         let (seen, ended) = (seen.words, if seen.has_ended { "an end" } else { "no end" });
         return Err(Fault::Wrong(format!("{seen} words of {words}, and {ended}")));
     }
-    door.leave(through);
+    pool.release(connection);
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use tidemill_common::config::Config;
 use tidemill_common::store::redis::RedisStore;
 
 use super::client::Watched;
-use super::door::Door;
+use super::connection_pool::ConnectionPool;
 use crate::error::Error;
 use crate::process::{Process, cpu_seconds};
 use crate::programs::Programs;
@@ -60,12 +60,13 @@ impl Fleet {
         let model_at = model_at.to_string();
         let model =
             Process::start(&programs.own, &["sse-model", "--listen", &model_at], Some(&log("model.log")?))?;
-        let door = Door::new(listen, ADMIN_KEY);
-        until_answers(&Door::new(model_at.parse().map_err(wrong)?, "none"), "/health", &folder).await?;
-        until_answers(&door, "/readyz", &folder).await?;
-        let app = publish(&door).await?;
+        let pool = ConnectionPool::new(listen, ADMIN_KEY);
+        until_answers(&ConnectionPool::new(model_at.parse().map_err(wrong)?, "none"), "/health", &folder)
+            .await?;
+        until_answers(&pool, "/readyz", &folder).await?;
+        let app = publish(&pool).await?;
         let store = RedisStore::new(&config.redis, config.store_limits())?;
-        Ok(Self { scheduler, worker, model, server, folder, watched: Arc::new(Watched { door, app }), store })
+        Ok(Self { scheduler, worker, model, server, folder, watched: Arc::new(Watched { pool, app }), store })
     }
 
     /// Opens a connection to its server.
@@ -74,7 +75,7 @@ impl Fleet {
     }
 
     /// Returns the connections to the API.
-    pub(super) fn door(&self) -> Arc<Watched> {
+    pub(super) fn watched(&self) -> Arc<Watched> {
         self.watched.clone()
     }
 
@@ -131,7 +132,7 @@ impl Shares {
     }
 
     /// Formats each value with its name.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let others = (self.machine - self.product() - self.model - self.load).max(0.0);
         format!(
             "redis {:.2}, scheduler {:.2}, worker {:.2}; beside them model {:.2}, load {:.2}, others and kernel {others:.2}",
@@ -150,10 +151,10 @@ fn machine_seconds() -> Result<f64, Error> {
     Ok(busy.sum::<f64>() / crate::process::TICKS_PER_SECOND)
 }
 
-async fn until_answers(door: &Door, path: &str, folder: &TempDir) -> Result<(), Error> {
+async fn until_answers(pool: &ConnectionPool, path: &str, folder: &TempDir) -> Result<(), Error> {
     for _ in 0..TRIES_MAX {
-        if let Ok(mut through) = door.enter().await
-            && door.ask(&mut through, Method::GET, path, String::new()).await.is_ok()
+        if let Ok(mut connection) = pool.connect().await
+            && pool.ask(&mut connection, Method::GET, path, String::new()).await.is_ok()
         {
             return Ok(());
         }
@@ -163,9 +164,9 @@ async fn until_answers(door: &Door, path: &str, folder: &TempDir) -> Result<(), 
 }
 
 /// Publishes the chatflow and returns the id of the app.
-async fn publish(door: &Door) -> Result<String, Error> {
-    let mut through = door.enter().await.map_err(wrong)?;
-    let app = door.post(&mut through, "/api/v1/apps", &json!({"workflow": chatflow().to_string()})).await;
+async fn publish(pool: &ConnectionPool) -> Result<String, Error> {
+    let mut connection = pool.connect().await.map_err(wrong)?;
+    let app = pool.post(&mut connection, "/api/v1/apps", &json!({"workflow": chatflow().to_string()})).await;
     let app = app.map_err(wrong)?;
     app["id"].as_str().map(str::to_string).ok_or_else(|| Error::Wrong(format!("no app was created: {app}")))
 }

@@ -1,13 +1,13 @@
 //! Many clients that ask a model through Tidemill and read the answer: over HTTP and server-sent events, at times that
 //! are planned in advance.
 //!
-//! [`plan`] has the times, [`client`] asks and reads through [`door`], [`frames`] splits the stream, [`tally`] counts.
-//! [`fleet`] is the system under load. Its [`model`] writes the current time into every word, so that a client knows
+//! [`plan`] has the times, [`client`] asks and reads through [`connection_pool`], [`frames`] splits the stream,
+//! [`tally`] counts. [`fleet`] is the system under load. Its [`model`] writes the current time into every word, so that a client knows
 //! the word's age. No client waits for another one, and all times count from the planned moment: if Tidemill falls
 //! behind, the clients that come in the meantime are late as well, and the figures show it.
 
 mod client;
-mod door;
+mod connection_pool;
 mod fleet;
 mod frames;
 pub(crate) mod model;
@@ -74,7 +74,7 @@ pub(crate) async fn watch(fleet: &Fleet, crowd: Crowd) -> Result<Outcome, Error>
         let mut clients = JoinSet::new();
         for at in plan::arrivals(crowd.seed, crowd.per_second(), to - began) {
             sleep_until(began + at).await;
-            let asked = client::ask(fleet.door(), crowd.words, began + at, tally.clone());
+            let asked = client::ask(fleet.watched(), crowd.words, began + at, tally.clone());
             clients.spawn(tokio::time::timeout(PATIENCE + crowd.answer(), asked));
         }
         while let Some(ended) = clients.join_next().await {

@@ -10,7 +10,7 @@ use tidemill_common::store::Runs;
 use tokio::time::{Instant, sleep};
 
 use super::client::{RUNS, Watched};
-use super::door::Fault;
+use super::connection_pool::Fault;
 use super::fleet::{Fleet, Shares};
 use crate::error::Error;
 
@@ -33,7 +33,7 @@ pub(crate) async fn starts(fleet: &Fleet, clients: usize, lasts: Duration) -> Re
     let (began, used) = (Instant::now(), fleet.used()?);
     let until = began + lasts;
     let taken = AtomicU64::new(0);
-    let watched = fleet.door();
+    let watched = fleet.watched();
     let submitted = (0..clients).map(|_| submit(&watched, until, &taken));
     let faults = futures_util::future::join_all(submitted).await;
     let (lasted, shares) = (began.elapsed(), fleet.used()?.since(&used));
@@ -56,14 +56,14 @@ pub(crate) async fn starts(fleet: &Fleet, clients: usize, lasts: Duration) -> Re
 }
 
 async fn submit(watched: &Watched, until: Instant, taken: &AtomicU64) -> Result<(), Fault> {
-    let mut through = watched.door.enter().await?;
+    let mut connection = watched.pool.connect().await?;
     let submission = watched.submission(1);
     while Instant::now() < until {
-        through.ready().await?;
-        watched.door.post(&mut through, RUNS, &submission).await?;
+        connection.ready().await?;
+        watched.pool.post(&mut connection, RUNS, &submission).await?;
         taken.fetch_add(1, Ordering::Relaxed);
     }
-    watched.door.leave(through);
+    watched.pool.release(connection);
     Ok(())
 }
 

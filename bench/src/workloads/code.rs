@@ -46,14 +46,14 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
         let mut times = lane(&sandbox, language, code, executions).await?;
         times.sort_unstable();
         let median = times.get(times.len() / 2).copied().unwrap_or_default();
-        lab.tell(Row {
+        lab.add_row(Row {
             targets: &[Target::Below(5.0)],
             ..Row::bare(one, median.as_secs_f64() * 1e3, "ms", "one after the other, median")
         });
         let begun = Instant::now();
         let lanes = (0..AT_ONCE).map(|_| lane(&sandbox, language, code, executions / AT_ONCE));
         let done: usize = try_join_all(lanes).await?.iter().map(Vec::len).sum();
-        lab.tell(Row {
+        lab.add_row(Row {
             targets: &[Target::AtLeast(400.0)],
             ..Row::bare(many, done as f64 / begun.elapsed().as_secs_f64(), "per s", "two at once")
         });

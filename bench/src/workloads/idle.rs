@@ -39,7 +39,7 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
     let [commands] = info(&mut connection, "stats", ["total_commands_processed"]).await?;
 
     let share = cpu.map_with(cpu_before, |after, before| (after - before) * 100.0 / seconds);
-    lab.tell(Row {
+    lab.add_row(Row {
         targets: &[Target::Below(1.0)],
         ..Row::bare(
             "idle",
@@ -53,10 +53,10 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
         ("idle/sched", share.scheduler, "the part of the scheduler"),
         ("idle/work", share.worker, "the part of the 10 workers"),
     ] {
-        lab.tell(Row::bare(name, part, "% core", about));
+        lab.add_row(Row::bare(name, part, "% core", about));
     }
     let commands = (commands - commands_before - OWN_COMMANDS) / seconds;
-    lab.tell(Row {
+    lab.add_row(Row {
         targets: &[Target::Below(100.0)],
         ..Row::bare("idle/cmds", commands, "per s", "commands that redis-server carries out")
     });

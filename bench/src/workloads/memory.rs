@@ -7,7 +7,7 @@ use redis::AsyncCommands;
 use tidemill_common::ids::ShardId;
 
 use super::Workload;
-use super::workflow::{self, Place};
+use super::workflow::{self, Executor};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::fleet::Plan;
@@ -34,16 +34,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 async fn measure(lab: &Lab) -> Result<(), Error> {
     let server = lab.server().await?;
     let plan = Plan::of(&server, 1, 1);
-    let mut engine = lab.engine(&server, &plan, workflow::job(SHAPE, Place::Worker)).await?;
+    let mut engine = lab.engine(&server, &plan, workflow::job(SHAPE, Executor::Worker)).await?;
     let load = Load::at_once(if lab.is_quick { 200 } else { 1000 }).warmed_by(200);
-    tell_processes(lab, &engine, "idle", "without any work so far")?;
+    add_process_rows(lab, &engine, "idle", "without any work so far")?;
     engine.warm_up(&load).await?;
     let before = used(&mut engine).await?;
     engine.measure(&load).await?;
     let after = used(&mut engine).await?;
-    tell_processes(lab, &engine, "later", "after these runs")?;
+    add_process_rows(lab, &engine, "later", "after these runs")?;
     let bytes = (after - before) / (load.runs * load.times) as f64;
-    lab.tell(Row::bare(
+    lab.add_row(Row::bare(
         "memory/run",
         bytes,
         "bytes",
@@ -53,12 +53,12 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
 }
 
 /// Adds the rows for the memory of the processes.
-fn tell_processes(lab: &Lab, engine: &Engine, when: &str, about: &str) -> Result<(), Error> {
+fn add_process_rows(lab: &Lab, engine: &Engine, when: &str, about: &str) -> Result<(), Error> {
     for (kind, name, processes) in
         [("scheduler", "sched", &engine.fleet.schedulers), ("worker", "work", &engine.fleet.workers)]
     {
         for process in processes {
-            lab.tell(Row {
+            lab.add_row(Row {
                 targets: &[Target::AtMost(40.0)],
                 ..Row::bare(
                     format!("memory/{name}/{when}"),

@@ -10,7 +10,7 @@ use crate::measure::Load;
 use crate::report::Row;
 use crate::target::Target;
 
-use super::workflow::{self, Place};
+use super::workflow::{self, Executor};
 
 /// A workload that measures only time.
 pub(super) struct Timed {
@@ -21,7 +21,7 @@ pub(super) struct Timed {
     /// The shape of its runs.
     pub(super) shape: Shape,
     /// Where its steps are executed.
-    pub(super) place: Place,
+    pub(super) executor: Executor,
     /// The load for one figure, in full and for a quick run.
     pub(super) load: fn(is_quick: bool) -> Load,
     /// The bare loop that it is compared with. It also sets the unit.
@@ -38,13 +38,13 @@ impl Timed {
         let plan = Plan::of(&server, 1, 1);
         let mut engine = lab.engine(&server, &plan, self.job()).await?;
         let row = self.row(lab, &mut engine, floor).await?;
-        lab.tell(row);
+        lab.add_row(row);
         Ok(())
     }
 
     /// Returns the workflow and inputs of its runs.
     pub(super) fn job(&self) -> Job {
-        workflow::job(self.shape, self.place)
+        workflow::job(self.shape, self.executor)
     }
 
     /// Measures on a running fleet and returns the row.

@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use super::Unit;
 use super::Workload;
 use super::timed::Timed;
-use super::workflow::Place;
+use super::workflow::Executor;
 use crate::floor::Shape;
 use crate::lab::BareLoop;
 use crate::measure::Load;
@@ -28,7 +28,7 @@ static TIMED: Timed = Timed {
     name: "W1",
     about: "one run of 100 steps on a worker, one after the other",
     shape: SHAPE,
-    place: Place::Worker,
+    executor: Executor::Worker,
     load,
     floor: &FLOOR,
     targets: &[Target::FloorAtMost(1.6)],

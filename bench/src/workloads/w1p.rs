@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use super::Workload;
 use super::timed::Timed;
 use super::w1;
-use super::workflow::Place;
+use super::workflow::Executor;
 use crate::floor::Shape;
 use crate::measure::Load;
 use crate::target::Target;
@@ -21,7 +21,7 @@ static TIMED: Timed = Timed {
     name: "W1p",
     about: "one run of 100 pure steps, one after the other",
     shape: Shape::Chain(100),
-    place: Place::Scheduler,
+    executor: Executor::Scheduler,
     load: |is_quick| Load::one_by_one(if is_quick { 5 } else { 100 }),
     floor: &w1::FLOOR,
     // 20 us on a machine whose floor takes 140.

@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use super::Unit;
 use super::Workload;
 use super::timed::Timed;
-use super::workflow::Place;
+use super::workflow::Executor;
 use crate::floor::Shape;
 use crate::lab::BareLoop;
 use crate::measure::Load;
@@ -39,7 +39,7 @@ pub(super) static TIMED: Timed = Timed {
     name: "W2",
     about: "200 runs of 20 steps on a worker at once",
     shape: SHAPE,
-    place: Place::Worker,
+    executor: Executor::Worker,
     // Enough runs for some seconds.
     load: |is_quick| Load::at_once(if is_quick { 400 } else { 2000 }),
     floor: &FLOOR,

@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use super::Workload;
 use super::timed::Timed;
 use super::w2;
-use super::workflow::Place;
+use super::workflow::Executor;
 use crate::floor::Shape;
 use crate::measure::Load;
 use crate::target::Target;
@@ -21,7 +21,7 @@ static TIMED: Timed = Timed {
     name: "W2p",
     about: "200 runs of 20 pure steps at once",
     shape: Shape::Chain(20),
-    place: Place::Scheduler,
+    executor: Executor::Scheduler,
     load: |is_quick| Load::at_once(if is_quick { 1000 } else { 6000 }),
     floor: &w2::FLOOR,
     // 60 000 on a machine whose floor makes 57 000.

@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use super::Unit;
 use super::Workload;
 use super::timed::Timed;
-use super::workflow::Place;
+use super::workflow::Executor;
 use crate::floor::Shape;
 use crate::lab::BareLoop;
 use crate::measure::Load;
@@ -26,7 +26,7 @@ static TIMED: Timed = Timed {
     name: "W3",
     about: "one run of a step, 100 parallel steps and a step, on a worker",
     shape: SHAPE,
-    place: Place::Worker,
+    executor: Executor::Worker,
     load,
     floor: &FLOOR,
     // 7 ms on a machine whose floor takes 2.8. As a ratio it is the looser one of the two.

@@ -3,7 +3,7 @@
 
 use futures_util::FutureExt as _;
 
-use super::workflow::{self, Place};
+use super::workflow::{self, Executor};
 use super::{Unit, Workload};
 use crate::error::Error;
 use crate::fleet::Plan;
@@ -64,7 +64,7 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
     let in_short = usize::from(lab.is_quick);
     let (floor_server, server) = (lab.server().await?, lab.server().await?);
     let mut floor = Floor::start(&floor_server, &lab.programs.own).await?;
-    let job = |chain: &Chain| workflow::job(Shape::Chain(chain.steps), Place::Worker);
+    let job = |chain: &Chain| workflow::job(Shape::Chain(chain.steps), Executor::Worker);
     let mut engine = lab.engine(&server, &Plan::of(&server, 1, 1), job(&CHAINS[0])).await?;
     let mut figures: [[Figures; 2]; CHAINS.len()] = Default::default();
     for round in 0..ROUNDS[in_short] {
@@ -85,10 +85,10 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
         floors.push((*steps, bare.seconds));
         let value = unit.value(bare.seconds, *steps);
         let row = Row::bare(format!("floor W4/{steps}"), value, unit.name(), "the bare loop");
-        lab.tell(Row { cpu_us_per_step: Some(bare.cpu_us_per_step), ..row });
+        lab.add_row(Row { cpu_us_per_step: Some(bare.cpu_us_per_step), ..row });
         let value = unit.value(ours.seconds, *steps);
         let about = format!("one run of {steps} steps on a worker, including its start and its end");
-        lab.tell(Row {
+        lab.add_row(Row {
             ratio_to_floor: Some(ours.seconds / bare.seconds),
             cpu_us_per_step: Some(ours.cpu_us_per_step),
             ..Row::bare(format!("W4/{steps}"), value, unit.name(), &about)
@@ -97,15 +97,15 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
     let further = further_steps(&seconds);
     for (steps, seconds) in &further {
         let about = format!("a further step, up to the {steps}th, of a run that has begun");
-        lab.tell(Row::bare(format!("W4/to {steps}"), seconds * 1e6, unit.name(), &about));
+        lab.add_row(Row::bare(format!("W4/to {steps}"), seconds * 1e6, unit.name(), &about));
     }
     let by_floor = by_floor(&further, &further_steps(&floors));
-    lab.tell(Row {
+    lab.add_row(Row {
         targets: &[Target::AtMost(20.0)],
         ..Row::bare("W4", spread(&further), "%", "largest difference of these from the first")
     });
     let about = "the same, each divided by a further step of the bare loop";
-    lab.tell(Row::bare("W4/by floor", spread(&by_floor), "%", about));
+    lab.add_row(Row::bare("W4/by floor", spread(&by_floor), "%", about));
     Ok(())
 }
 

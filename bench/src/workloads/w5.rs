@@ -50,7 +50,7 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
 
     let unit = Unit::ItemsPerSecond;
     let value = unit.value(figure.seconds, items);
-    lab.tell(Row {
+    lab.add_row(Row {
         ratio_to_floor: Some(value / floor),
         // 15 000 on a machine whose floor makes 57 000 steps.
         targets: &[Target::AtLeast(15_000.0), Target::FloorAtLeast(15.0 / 57.0)],
@@ -58,14 +58,14 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
         ..Row::bare("W5", value, unit.name(), WORKLOAD.about)
     });
     let row = |name: &str, bytes: f64, about: &str| Row::bare(name, bytes / MIB, "MB", about);
-    lab.tell(row(
+    lab.add_row(row(
         "W5/before",
         before.resident,
         "memory of the scheduler after as many items, in runs of 1 000 each",
     ));
-    lab.tell(row("W5/peak", after.peak, "the highest value during the runs"));
-    lab.tell(row("W5/after", after.resident, "the value after them"));
-    lab.tell(Row {
+    lab.add_row(row("W5/peak", after.peak, "the highest value during the runs"));
+    lab.add_row(row("W5/after", after.resident, "the value after them"));
+    lab.add_row(Row {
         targets: &[Target::AtMost(1.25)],
         ..Row::bare(
             "W5/growth",

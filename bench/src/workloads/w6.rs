@@ -5,8 +5,8 @@ use futures_util::FutureExt as _;
 use tidemill_common::machine::state::options::RunOptions;
 
 use super::Workload;
-use super::workflow::{self, Place};
-use crate::door::Door;
+use super::workflow::{self, Executor};
+use crate::counting_proxy::CountingProxy;
 use crate::engine::{Engine, Job};
 use crate::error::Error;
 use crate::fleet::Plan;
@@ -34,7 +34,7 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
     for (name, bytes, runs, runs_quick) in VALUES {
         let server = lab.server().await?;
         // Proxies for the scheduler and for the load; the other bytes that the server counts are those of the worker.
-        let (scheduler, own) = (Door::open(server.port())?, Door::open(server.port())?);
+        let (scheduler, own) = (CountingProxy::open(server.port())?, CountingProxy::open(server.port())?);
         let plan = Plan { scheduler_url: scheduler.url(), load_url: own.url(), ..Plan::of(&server, 1, 1) };
         let mut engine = lab.engine(&server, &plan, job(bytes)).await?;
         let load = Load::one_by_one(if lab.is_quick { runs_quick } else { runs }).warmed_by(2);
@@ -50,11 +50,11 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
         let about = format!(
             "bytes to and from Redis per node, divided by the size of the value of {name} that it passes on"
         );
-        lab.tell(Row {
+        lab.add_row(Row {
             targets: &[Target::AtMost(3.0)],
             ..Row::bare(format!("W6/{name}"), all, "x", &about)
         });
-        lab.tell(Row::bare(format!("W6/{name}/sched"), of_scheduler, "x", "the part of the scheduler"));
+        lab.add_row(Row::bare(format!("W6/{name}/sched"), of_scheduler, "x", "the part of the scheduler"));
     }
     Ok(())
 }
@@ -62,7 +62,7 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
 /// Builds runs that pass on a text of so many bytes. Each step adds a letter, because an unchanged value is not stored
 /// again. Dify's limit for the output of a template is raised for it.
 fn job(bytes: usize) -> Job {
-    let job = workflow::job(Shape::Chain(NODES), Place::Worker);
+    let job = workflow::job(Shape::Chain(NODES), Executor::Worker);
     let template_chars_max = job.options.template_chars_max.max(bytes + NODES);
     Job {
         workflow: job.workflow.replace("{{ text }}", "{{ text }}x"),
@@ -80,7 +80,11 @@ struct Bytes {
 }
 
 impl Bytes {
-    async fn so_far(engine: &mut Engine, scheduler: &Door, own: &Door) -> Result<Self, Error> {
+    async fn so_far(
+        engine: &mut Engine,
+        scheduler: &CountingProxy,
+        own: &CountingProxy,
+    ) -> Result<Self, Error> {
         let names = ["total_net_input_bytes", "total_net_output_bytes"];
         let [input, output] = info(&mut engine.connection, "stats", names).await?;
         Ok(Self { all: input + output - own.bytes() as f64, scheduler: scheduler.bytes() as f64 })

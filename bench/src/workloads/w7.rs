@@ -49,7 +49,7 @@ pub(crate) async fn rows(
         starts.per_second,
         "runs/s",
         STARTS,
-        format!("accepted; ended {:.0}/s; {}", starts.ended_per_second, starts.shares.told()),
+        format!("accepted; ended {:.0}/s; {}", starts.ended_per_second, starts.shares.describe()),
     ));
     Ok(rows)
 }
@@ -95,7 +95,7 @@ async fn watched(fleet: &Fleet, crowd: Crowd, progress: impl Fn(&str)) -> Result
                 tally.words.len() as f64 / crowd.lasts.as_secs_f64()
             ),
         ),
-        row(format!("{clients} cpu"), done.shares.product(), "cores", &[], done.shares.told()),
+        row(format!("{clients} cpu"), done.shares.product(), "cores", &[], done.shares.describe()),
     ])
 }
 

@@ -25,7 +25,7 @@ async fn measure(lab: &Lab) -> Result<(), Error> {
             let plan = Plan::of(&server, schedulers, workers);
             let mut engine = lab.engine(&server, &plan, w2::TIMED.job()).await?;
             let row = w2::TIMED.row(lab, &mut engine, floor).await?;
-            lab.tell(Row {
+            lab.add_row(Row {
                 name: format!("W8/{schedulers}s{workers}w"),
                 about: format!("W2 with schedulers: {schedulers}, workers: {workers}"),
                 targets: &[],

@@ -11,7 +11,7 @@ const PARALLEL: usize = 100;
 
 /// Where the steps of a workload are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Executor {
     /// Each step as a job of a worker.
     Worker,
     /// In the scheduler, as pure nodes.
@@ -20,13 +20,13 @@ pub(super) enum Place {
 
 /// Builds runs of this shape that pass the payload on. If a run is longer than the default limit, its options raise the
 /// limit, as any request may do.
-pub(super) fn job(shape: Shape, place: Place) -> Job {
+pub(super) fn job(shape: Shape, executor: Executor) -> Job {
     let steps = shape.steps();
     // The start node and the end node also count as steps.
     let counted = steps + 2;
     let default = RunOptions::default();
     Job {
-        workflow: chain_or_fan(shape, place),
+        workflow: chain_or_fan(shape, executor),
         inputs: vec![("text", PAYLOAD.into())],
         options: RunOptions { steps_max: default.steps_max.max(counted as u64), ..default },
         steps,
@@ -52,7 +52,7 @@ pub(super) fn items(count: usize) -> Vec<(&'static str, Json)> {
     vec![("list", json!({ "items": items }))]
 }
 
-fn chain_or_fan(shape: Shape, place: Place) -> String {
+fn chain_or_fan(shape: Shape, executor: Executor) -> String {
     let steps = shape.steps();
     let name = |at: usize| format!("step{at}");
     let text_of =
@@ -61,7 +61,7 @@ fn chain_or_fan(shape: Shape, place: Place) -> String {
     let mut edges = Vec::new();
     for at in 1..=steps {
         let before = before(shape, at);
-        nodes.push(json!({"id": name(at), "data": hand_on(place, &text_of(before[0]))}));
+        nodes.push(json!({"id": name(at), "data": hand_on(executor, &text_of(before[0]))}));
         edges.extend(
             before.iter().map(|b| edge(&if *b == 0 { "start".to_string() } else { name(*b) }, &name(at))),
         );
@@ -72,7 +72,7 @@ fn chain_or_fan(shape: Shape, place: Place) -> String {
 }
 
 fn each_item() -> String {
-    let mut step = hand_on(Place::Worker, &["each".into(), "item".into()]);
+    let mut step = hand_on(Executor::Worker, &["each".into(), "item".into()]);
     step["iteration_id"] = "each".into();
     let nodes = [
         start("list", "json_object"),
@@ -105,12 +105,12 @@ fn start(variable: &str, kind: &str) -> Json {
     ]}})
 }
 
-fn hand_on(place: Place, text: &[String; 2]) -> Json {
+fn hand_on(executor: Executor, text: &[String; 2]) -> Json {
     let mut data = json!({
         "type": "template-transform", "title": "Hand on", "template": "{{ text }}",
         "variables": [{"variable": "text", "value_selector": text}],
     });
-    if place == Place::Worker {
+    if executor == Executor::Worker {
         data["tidemill"] = json!({"runs_on": "worker"});
     }
     data
@@ -141,10 +141,10 @@ mod tests {
     #[test]
     fn every_workflow_can_be_run() {
         let files = [
-            chain_or_fan(Shape::Chain(20), Place::Worker),
-            chain_or_fan(Shape::Chain(20), Place::Scheduler),
-            chain_or_fan(Shape::Chain(10_000), Place::Worker),
-            chain_or_fan(Shape::Fan(100), Place::Worker),
+            chain_or_fan(Shape::Chain(20), Executor::Worker),
+            chain_or_fan(Shape::Chain(20), Executor::Scheduler),
+            chain_or_fan(Shape::Chain(10_000), Executor::Worker),
+            chain_or_fan(Shape::Fan(100), Executor::Worker),
             each_item(),
         ];
         for file in files {

@@ -67,7 +67,7 @@ pub(crate) struct CallView {
 
 impl CallView {
     /// The path of the calling node: its frame and id.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn location(&self) -> String {
         match self.frame.as_deref() {
             None | Some("") => self.node.clone(),
             Some(frame) => format!("{frame}/{}", self.node),

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value as Json, json};
 
-use super::common::Place;
+use super::common::SchedulerArgs;
 use crate::client::Client;
 use crate::console::Console;
 use crate::error::{Error, Exit};
@@ -17,7 +17,7 @@ pub(super) struct Common {
     #[arg(long, value_name = "KEY")]
     once: Option<String>,
     #[command(flatten)]
-    place: Place,
+    scheduler: SchedulerArgs,
 }
 
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub(super) struct Plain {
 
 impl Common {
     pub(super) fn client(&self) -> Result<Client, Error> {
-        self.place.client()
+        self.scheduler.client()
     }
     /// Adds the idempotency key to the body of a request.
     pub(super) fn keyed(&self, mut body: Json) -> Json {

@@ -8,14 +8,14 @@ use crate::target::{FolderArgs, Target, TargetArgs};
 
 /// The scheduler to talk to.
 #[derive(Debug, Args)]
-pub(super) struct Place {
+pub(super) struct SchedulerArgs {
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
     folder: FolderArgs,
 }
 
-impl Place {
+impl SchedulerArgs {
     /// Returns the scheduler that the user named, or that of this folder.
     pub(super) fn target(&self) -> Target {
         self.target.resolve(&self.folder)
@@ -34,12 +34,12 @@ pub(super) struct Common {
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) scheduler: SchedulerArgs,
 }
 
 impl Common {
     /// Creates a client of the scheduler.
     pub(super) fn client(&self) -> Result<Client, Error> {
-        self.place.client()
+        self.scheduler.client()
     }
 }

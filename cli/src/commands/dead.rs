@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
-use super::common::Place;
+use super::common::SchedulerArgs;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table, text};
@@ -31,7 +31,7 @@ enum Verb {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        place: Place,
+        scheduler: SchedulerArgs,
     },
     /// Show a dead letter with its content
     Show {
@@ -41,7 +41,7 @@ enum Verb {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        place: Place,
+        scheduler: SchedulerArgs,
     },
     /// Try again: a job in a new run that begins at its node, a fact by applying it
     Retry {
@@ -51,21 +51,21 @@ enum Verb {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        place: Place,
+        scheduler: SchedulerArgs,
     },
     /// Remove a dead letter
     Drop {
         /// Id of the dead letter
         id: String,
         #[command(flatten)]
-        place: Place,
+        scheduler: SchedulerArgs,
     },
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     match &arguments.verb {
-        Verb::Ls { limit, before, json, place } => {
-            let letters = place.client()?.dead_letters(*limit, before.as_deref()).await?;
+        Verb::Ls { limit, before, json, scheduler } => {
+            let letters = scheduler.client()?.dead_letters(*limit, before.as_deref()).await?;
             if *json {
                 json::whole(&letters, console)?;
             } else if letters["data"].as_array().is_none_or(Vec::is_empty) {
@@ -74,16 +74,16 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
                 console.text(render_list(&letters))?;
             }
         }
-        Verb::Show { id, json, place } => {
-            let letter = place.client()?.dead_letter(id).await?;
+        Verb::Show { id, json, scheduler } => {
+            let letter = scheduler.client()?.dead_letter(id).await?;
             if *json { json::whole(&letter, console)? } else { console.text(render(&letter))? }
         }
-        Verb::Retry { id, json, place } => {
-            let answer = place.client()?.retry_dead_letter(id).await?;
+        Verb::Retry { id, json, scheduler } => {
+            let answer = scheduler.client()?.retry_dead_letter(id).await?;
             if *json { json::whole(&answer, console)? } else { console.note(retried(&answer)) }
         }
-        Verb::Drop { id, place } => {
-            place.client()?.drop_dead_letter(id).await?;
+        Verb::Drop { id, scheduler } => {
+            scheduler.client()?.drop_dead_letter(id).await?;
             console.note(format_args!("dead letter {id} is removed"));
         }
     }

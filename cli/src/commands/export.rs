@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::common::Place;
+use super::common::SchedulerArgs;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 
@@ -16,11 +16,11 @@ pub(super) struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    place: Place,
+    scheduler: SchedulerArgs,
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
-    let client = arguments.place.client()?;
+    let client = arguments.scheduler.client()?;
     let snapshot = client.snapshot(&arguments.run).await?;
     let Some(path) = &arguments.output else {
         console.line(&snapshot)?;

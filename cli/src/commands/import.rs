@@ -4,7 +4,7 @@ use std::io::Read;
 
 use clap::Args;
 
-use super::common::Place;
+use super::common::SchedulerArgs;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 
@@ -16,12 +16,12 @@ pub(super) struct Arguments {
     /// Snapshot that `tidemill export` has written; `-` for standard input
     file: String,
     #[command(flatten)]
-    place: Place,
+    scheduler: SchedulerArgs,
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     let snapshot = read(&arguments.file)?;
-    let client = arguments.place.client()?;
+    let client = arguments.scheduler.client()?;
     console.line(client.import(snapshot).await?)?;
     Ok(Exit::Succeeded)
 }

@@ -12,7 +12,6 @@ mod dev;
 mod doctor;
 mod export;
 mod import;
-mod kept;
 mod keys;
 mod knowledge;
 mod mock_llm;
@@ -20,10 +19,11 @@ mod pairs;
 mod profiles;
 mod providers;
 mod ps;
+mod registry;
 mod run;
 mod set;
 mod show;
-mod show_kept;
+mod show_records;
 mod trial;
 mod triggers;
 mod watch;
@@ -92,13 +92,13 @@ enum Verb {
     /// Store, list and test profiles: models with parameters, under an id
     Profiles(profiles::Arguments),
     /// Store and list library nodes: Calls with fixed parameters
-    Library(kept::Arguments),
+    Library(registry::Arguments),
     /// Store and list your own Calls
-    Calls(kept::Arguments),
+    Calls(registry::Arguments),
     /// Store and list services: servers that `api` nodes call, with their credentials
-    Services(kept::Arguments),
+    Services(registry::Arguments),
     /// Store and list datasources: databases that `sql` nodes query
-    Datasources(kept::Arguments),
+    Datasources(registry::Arguments),
     /// Add, list, show, search and remove documents that workflows search
     Knowledge(knowledge::Arguments),
     /// Serve a mock model with an OpenAI-compatible API
@@ -153,10 +153,10 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Triggers(arguments) => triggers::perform(&arguments, console).await,
         Verb::Providers(arguments) => providers::perform(&arguments, console).await,
         Verb::Profiles(arguments) => profiles::perform(&arguments, console).await,
-        Verb::Library(arguments) => kept::perform(catalog::LIBRARY, &arguments, console).await,
-        Verb::Calls(arguments) => kept::perform(catalog::CALL, &arguments, console).await,
-        Verb::Services(arguments) => kept::perform(catalog::SERVICE, &arguments, console).await,
-        Verb::Datasources(arguments) => kept::perform(catalog::DATASOURCE, &arguments, console).await,
+        Verb::Library(arguments) => registry::perform(catalog::LIBRARY, &arguments, console).await,
+        Verb::Calls(arguments) => registry::perform(catalog::CALL, &arguments, console).await,
+        Verb::Services(arguments) => registry::perform(catalog::SERVICE, &arguments, console).await,
+        Verb::Datasources(arguments) => registry::perform(catalog::DATASOURCE, &arguments, console).await,
         Verb::Knowledge(arguments) => knowledge::perform(&arguments, console).await,
         Verb::MockLlm(arguments) => mock_llm::perform(&arguments, console).await,
     }

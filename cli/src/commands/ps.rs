@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::Value as Json;
 
-use super::common::Place;
+use super::common::SchedulerArgs;
 use crate::client::view::RunView;
 use crate::console::Console;
 use crate::error::{Error, Exit};
@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    scheduler: SchedulerArgs,
 }
 
 /// Checks the name of a status.
@@ -39,7 +39,7 @@ pub(super) fn status(text: &str) -> Result<String, String> {
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
-    let client = arguments.place.client()?;
+    let client = arguments.scheduler.client()?;
     let runs = client.runs(arguments.status.as_deref(), arguments.limit).await?;
     if arguments.json {
         json::whole(&runs, console)?;

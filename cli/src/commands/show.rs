@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::Value as Json;
 
-use super::common::Place;
-use super::show_kept;
+use super::common::SchedulerArgs;
+use super::show_records;
 use crate::client::view::{CallView, NodeView, PauseView, RunView, SpentView};
 use crate::console::Console;
 use crate::error::{Error, Exit};
@@ -20,15 +20,15 @@ pub(super) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    kept: show_kept::Part,
+    records: show_records::RecordArgs,
     #[command(flatten)]
-    place: Place,
+    scheduler: SchedulerArgs,
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
-    let client = arguments.place.client()?;
-    if let Some(part) = arguments.kept.wanted() {
-        return show_kept::perform(&client, &arguments.run, part, arguments.json, console).await;
+    let client = arguments.scheduler.client()?;
+    if let Some(part) = arguments.records.wanted() {
+        return show_records::perform(&client, &arguments.run, part, arguments.json, console).await;
     }
     let run = client.run(&arguments.run).await?;
     if arguments.json {
@@ -75,7 +75,7 @@ fn render(run: &Json) -> String {
         ("user", named(&run.user)),
         (
             "called by",
-            run.caller.as_ref().map(|by| format!("{} of run {}", by.place(), by.run)).unwrap_or_default(),
+            run.caller.as_ref().map(|by| format!("{} of run {}", by.location(), by.run)).unwrap_or_default(),
         ),
         ("created", run.created_at.map(text::moment).unwrap_or_default()),
         ("time", run.elapsed_time.map(text::duration).unwrap_or_default()),
@@ -102,11 +102,11 @@ fn render(run: &Json) -> String {
         shown.push('\n');
         shown.push_str(&table::render(&["SPENT BY", "CALLS", "IN", "OUT", "TOKENS", "COST"], &rows));
     }
-    shown.push_str(&show_kept::table(&run));
+    shown.push_str(&show_records::table(&run));
     if !run.calls.is_empty() {
         let named = |value: &Option<String>| value.clone().unwrap_or_default();
         let row =
-            |call: &CallView| vec![call.place(), named(&call.app), call.run.clone(), named(&call.error)];
+            |call: &CallView| vec![call.location(), named(&call.app), call.run.clone(), named(&call.error)];
         shown.push('\n');
         shown.push_str(&table::render(
             &["CALLS", "APP", "RUN", "ERROR"],

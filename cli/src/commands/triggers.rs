@@ -28,7 +28,7 @@ enum Verb {
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     let Verb::Ls { common } = &arguments.verb;
-    let target = common.place.target();
+    let target = common.scheduler.target();
     let triggers = common.client()?.triggers().await?;
     if common.json {
         json::whole(&triggers, console)?;

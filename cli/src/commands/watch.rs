@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::common::Place;
+use super::common::SchedulerArgs;
 use crate::client::Follow;
 use crate::console::Console;
 use crate::error::{Error, Exit};
@@ -22,11 +22,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ID")]
     after: Option<String>,
     #[command(flatten)]
-    place: Place,
+    scheduler: SchedulerArgs,
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
-    let client = arguments.place.client()?;
+    let client = arguments.scheduler.client()?;
     let mut report = Report::new(arguments.json, arguments.events, console);
     let mut follow = Follow::new(&client, &arguments.run, arguments.after.clone());
     while let Some(event) = follow.next().await? {

@@ -1,8 +1,8 @@
 //! The output of commands that show runs: [`progress`] on a terminal, [`plain`] lines elsewhere, [`json`] for programs,
 //! [`table`] for lists. Events of a run go to standard error, results to standard output.
 
+mod container_titles;
 pub(crate) mod json;
-mod places;
 pub(crate) mod plain;
 mod progress;
 pub(crate) mod table;
@@ -14,7 +14,7 @@ use crate::client::Event;
 use crate::client::view::{self, RunView};
 use crate::console::Console;
 use crate::error::{Error, Exit};
-use places::Places;
+use container_titles::ContainerTitles;
 use progress::Progress;
 
 /// The way in which the progress of a run is shown.
@@ -22,7 +22,7 @@ pub(crate) enum Report {
     /// A live line per running node, with streamed text.
     Live(Progress),
     /// A line per node that started or ended, on standard error.
-    Plain(Places),
+    Plain(ContainerTitles),
     /// A line per event, on standard output.
     Events,
     /// A JSON object per event and then the run, on standard output.
@@ -36,7 +36,7 @@ impl Report {
             (true, _) => Self::Json,
             (false, true) => Self::Events,
             (false, false) if console.is_terminal => Self::Live(Progress::new()),
-            (false, false) => Self::Plain(Places::default()),
+            (false, false) => Self::Plain(ContainerTitles::default()),
         }
     }
 
@@ -44,8 +44,8 @@ impl Report {
     pub(crate) fn event(&mut self, event: &Event, console: &mut Console) -> Result<(), Error> {
         match self {
             Self::Live(progress) => progress.event(event),
-            Self::Plain(places) => {
-                if let Some(line) = plain::node_line(&places.named(event)) {
+            Self::Plain(container_titles) => {
+                if let Some(line) = plain::node_line(&container_titles.named(event)) {
                     console.note(line);
                 }
             }

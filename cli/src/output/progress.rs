@@ -8,7 +8,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::Value as Json;
 use tidemill_common::wire::event::kind;
 
-use super::places::Places;
+use super::container_titles::ContainerTitles;
 use super::plain;
 use super::text::one_line;
 use crate::client::Event;
@@ -27,7 +27,7 @@ pub(crate) struct Progress {
     lengths: HashMap<String, u64>,
     /// Executions of nodes that run inside other nodes.
     inside: HashSet<String>,
-    places: Places,
+    container_titles: ContainerTitles,
     text: Tail,
     text_line: Option<ProgressBar>,
 }
@@ -39,14 +39,14 @@ impl Progress {
             at_work: HashMap::new(),
             lengths: HashMap::new(),
             inside: HashSet::new(),
-            places: Places::default(),
+            container_titles: ContainerTitles::default(),
             text: Tail::default(),
             text_line: None,
         }
     }
 
     pub(super) fn event(&mut self, event: &Event) {
-        let event = self.places.named(event);
+        let event = self.container_titles.named(event);
         let event = event.as_ref();
         let id = event.text("id").to_string();
         match event.kind.as_str() {

@@ -24,10 +24,10 @@ macro_rules! places {
     ($($place:ident $name:literal $program:ident $what:literal,)*) => {
         /// A place at which a test can make the process die.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Place { $(#[doc = $what] $place,)* }
+        pub enum CrashPoint { $(#[doc = $what] $place,)* }
         /// Every place: the place, its name, the program that passes it, the state of affairs when it is
         /// passed.
-        pub const PLACES: &[(Place, &str, Program, &str)] = &[$((Place::$place, $name, Program::$program, $what),)*];
+        pub const CRASH_POINTS: &[(CrashPoint, &str, Program, &str)] = &[$((CrashPoint::$place, $name, Program::$program, $what),)*];
     };
 }
 
@@ -77,7 +77,7 @@ static LEFT: AtomicUsize = AtomicUsize::new(0);
 /// Arms the place that the environment names, if any. A program calls this once, at its start.
 ///
 /// # Errors
-/// The variable is not `<name>` or `<name>:<n>` with a name from [`PLACES`].
+/// The variable is not `<name>` or `<name>:<n>` with a name from [`CRASH_POINTS`].
 pub fn arm_by_environment() -> Result<(), UnknownPlace> {
     let Ok(text) = std::env::var(VARIABLE) else { return Ok(()) };
     let (at, times) = read(&text).ok_or(UnknownPlace(text))?;
@@ -95,14 +95,14 @@ pub struct UnknownPlace(String);
 
 /// Marks that the process passes a place. Aborts if it is the armed one.
 #[inline]
-pub fn pass(place: Place) {
+pub fn pass(place: CrashPoint) {
     if ARMED.load(Ordering::Relaxed) == place as usize + 1 {
         count_down(place);
     }
 }
 
 #[cold]
-fn count_down(place: Place) {
+fn count_down(place: CrashPoint) {
     if LEFT.fetch_sub(1, Ordering::Relaxed) == 1 {
         tracing::error!(?place, "aborting at the crash point that the environment names");
         std::process::abort();
@@ -112,7 +112,7 @@ fn count_down(place: Place) {
 /// Reads the index of a place and the pass at which it aborts.
 fn read(text: &str) -> Option<(usize, usize)> {
     let (name, times) = text.split_once(':').unwrap_or((text, "1"));
-    let at = PLACES.iter().position(|(_, known, ..)| *known == name)?;
+    let at = CRASH_POINTS.iter().position(|(_, known, ..)| *known == name)?;
     let times = times.parse().ok().filter(|times| *times > 0)?;
     Some((at, times))
 }
@@ -123,10 +123,13 @@ mod tests {
 
     #[test]
     fn a_place_is_named_with_or_without_a_number() {
-        assert_eq!(read("worker.job_taken").map(|(at, n)| (PLACES[at].0, n)), Some((Place::JobTaken, 1)));
         assert_eq!(
-            read("scheduler.facts_read:3").map(|(at, n)| (PLACES[at].0, n)),
-            Some((Place::FactsRead, 3))
+            read("worker.job_taken").map(|(at, n)| (CRASH_POINTS[at].0, n)),
+            Some((CrashPoint::JobTaken, 1))
+        );
+        assert_eq!(
+            read("scheduler.facts_read:3").map(|(at, n)| (CRASH_POINTS[at].0, n)),
+            Some((CrashPoint::FactsRead, 3))
         );
         for wrong in ["", "worker", "worker.job_taken:0", "worker.job_taken:x"] {
             assert_eq!(read(wrong), None, "{wrong}");
@@ -135,7 +138,7 @@ mod tests {
 
     #[test]
     fn places_are_in_order_and_named_after_their_program() {
-        for (at, (place, name, program, _)) in PLACES.iter().enumerate() {
+        for (at, (place, name, program, _)) in CRASH_POINTS.iter().enumerate() {
             assert_eq!(*place as usize, at, "{name}");
             let prefix = match program {
                 Program::Scheduler => "scheduler.",
@@ -147,6 +150,6 @@ mod tests {
 
     #[test]
     fn nothing_is_armed_by_default() {
-        PLACES.iter().for_each(|(place, ..)| pass(*place));
+        CRASH_POINTS.iter().for_each(|(place, ..)| pass(*place));
     }
 }

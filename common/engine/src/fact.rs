@@ -8,7 +8,7 @@ use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{EntryId, ExecutionId, FramePath, NodeId, RunId};
 use tidemill_base::value::{JsonMap, Selector, Stored};
 use tidemill_workflow::graph::NodeIx;
-use tidemill_workflow::objects::MessageChange;
+use tidemill_workflow::messages::MessageChange;
 
 use crate::state::NamedValues;
 use crate::state::record::Record;

@@ -63,7 +63,7 @@ const ENVIRONMENT_OTHER: [&str; 5] = [
 ];
 
 /// A setting from the environment.
-pub(super) struct Given<'a> {
+pub(super) struct EnvironmentSetting<'a> {
     /// `section.key`.
     pub(super) key: String,
     /// Its text, not converted yet.
@@ -80,11 +80,11 @@ pub(super) struct Given<'a> {
 pub(super) fn settings<'a>(
     environment: &'a [(String, String)],
     known: &Table,
-) -> Result<Vec<Given<'a>>, ConfigError> {
+) -> Result<Vec<EnvironmentSetting<'a>>, ConfigError> {
     let mut found = Vec::new();
     for (variable, text) in environment {
         if let Some(key) = key_of(variable, known) {
-            found.push(Given { key, text: text.clone(), variable });
+            found.push(EnvironmentSetting { key, text: text.clone(), variable });
         } else if let Some(key) = of_file(variable).and_then(|name| key_of(name, known)) {
             let wrong =
                 |reason: String| ConfigError::Value { key: key.clone(), origin: variable.clone(), reason };
@@ -92,7 +92,7 @@ pub(super) fn settings<'a>(
                 return Err(wrong(format!("{other} is set as well; set one of them")));
             }
             let text = read(text).map_err(wrong)?;
-            found.push(Given { key, text, variable });
+            found.push(EnvironmentSetting { key, text, variable });
         } else if variable.starts_with(PREFIX) && !is_other(variable) && !is_service_link(variable, text) {
             let names = names(known);
             let name = of_file(variable).unwrap_or(variable);

@@ -62,9 +62,9 @@ impl Config {
         check_keys(&table, &known, &file)?;
         // Keys that were not set by the file, and their source.
         let mut origins = HashMap::new();
-        for given in environment::settings(&sources.environment, &known)? {
-            set(&mut table, &known, &given.key, &given.text, given.variable)?;
-            origins.insert(given.key, given.variable);
+        for setting in environment::settings(&sources.environment, &known)? {
+            set(&mut table, &known, &setting.key, &setting.text, setting.variable)?;
+            origins.insert(setting.key, setting.variable);
         }
         for (key, text) in &sources.flags {
             set(&mut table, &known, key, text, "a flag")?;
@@ -72,7 +72,7 @@ impl Config {
         }
         let of = |keys: &str| keys.split(", ").find_map(|key| origins.get(key).copied()).unwrap_or(&file);
         let config: Self = table.try_into().map_err(|error: toml::de::Error| {
-            let key = mistakes::place(&error);
+            let key = mistakes::key_of(&error);
             // The wrong value may be deeper than the setting.
             let setting: Vec<&str> = key.splitn(3, '.').take(2).collect();
             let origin = of(&setting.join(".")).to_owned();
@@ -112,7 +112,7 @@ impl Config {
                 return wrong(key, "at least 64 MiB".into());
             }
         }
-        self.check_doors(&origin)?;
+        self.check_listeners(&origin)?;
         if self.worker.permits == 0 {
             return wrong("worker.permits", "at least 1".into());
         }

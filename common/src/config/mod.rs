@@ -3,8 +3,8 @@
 //! A key `k` of section `[s]` is `TIDEMILL_S_K` in the environment; Dify's environment variables for limits
 //! are read, too. An unknown key or section is an error that names the most similar known one.
 
-mod doors;
 mod environment;
+mod listeners;
 mod load;
 mod run;
 mod scheduler;

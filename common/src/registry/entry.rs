@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-use super::secrets::{SecretError, Whose};
+use super::secrets::{EntryRef, SecretError};
 use tidemill_base::value::JsonMap;
 use tidemill_storage::store::{CatalogEntry, CatalogKind};
 use tidemill_workflow::dsl::SealingKey;
@@ -65,14 +65,14 @@ pub fn opened(
     key: Option<&SealingKey>,
 ) -> Result<JsonMap, SecretError> {
     let mut object = object(kind, &entry.fields);
-    Whose { kind, id: &entry.id }.open(&mut object, key)?;
+    EntryRef { kind, id: &entry.id }.open(&mut object, key)?;
     Ok(object)
 }
 
 /// The public form: masked secrets, with id and version, times in seconds.
-pub fn shown(kind: CatalogKind, entry: &CatalogEntry) -> JsonMap {
+pub fn public_form(kind: CatalogKind, entry: &CatalogEntry) -> JsonMap {
     let mut object = object(kind, &entry.fields);
-    Whose { kind, id: &entry.id }.mask(&mut object);
+    EntryRef { kind, id: &entry.id }.mask(&mut object);
     let mut shown = JsonMap::new();
     shown.insert("id".into(), entry.id.as_str().into());
     shown.extend(object);

@@ -16,7 +16,7 @@ pub mod secrets;
 mod settings;
 
 pub use draft::{Draft, DraftError, draft};
-pub use entry::{opened, shown};
+pub use entry::{opened, public_form};
 pub use providers::{
     AskedWith, CONNECT_TIMEOUT_MS, EMBED_TEXTS_MAX, FILES_BYTES_MAX, LimitsConfig, MediaSend, ModelSettings,
     Over, PROFILE_PREFIX, PROFILE_PROVIDERS, PricingConfig, ProfileConfig, ProviderConfig, ProviderKind,

@@ -56,12 +56,12 @@ pub enum SecretError {
 
 /// The entry that secrets belong to.
 #[derive(Debug, Clone, Copy)]
-pub struct Whose<'a> {
+pub struct EntryRef<'a> {
     pub kind: CatalogKind,
     pub id: &'a str,
 }
 
-impl Whose<'_> {
+impl EntryRef<'_> {
     /// Seals clear secrets, and replaces [`MASK`] by the sealed one from `kept`.
     pub(super) fn seal(
         self,
@@ -117,7 +117,7 @@ impl Whose<'_> {
         object: &mut JsonMap,
         mut change: impl FnMut(&[&str], &str) -> Result<String, SecretError>,
     ) -> Result<(), SecretError> {
-        for parts in places(self.kind) {
+        for parts in secret_paths(self.kind) {
             visit_object(object, parts, &mut Vec::new(), &mut change)?;
         }
         Ok(())
@@ -126,7 +126,7 @@ impl Whose<'_> {
 
 /// A part of the path to a secret.
 #[derive(Clone, Copy)]
-enum Part {
+enum PathPart {
     /// A field.
     Of(&'static str),
     /// Every field.
@@ -136,8 +136,8 @@ enum Part {
 }
 
 /// The paths to the secrets of a kind.
-const fn places(kind: CatalogKind) -> &'static [&'static [Part]] {
-    use Part::{Each, Item, Of};
+const fn secret_paths(kind: CatalogKind) -> &'static [&'static [PathPart]] {
+    use PathPart::{Each, Item, Of};
     match kind {
         CatalogKind::Provider => &[&[Of("api_key")], &[Of("headers"), Each]],
         CatalogKind::Profile => &[&[Of("apiKey")], &[Of("headers"), Each]],
@@ -158,7 +158,7 @@ type Change<'a> = dyn FnMut(&[&str], &str) -> Result<String, SecretError> + 'a;
 
 fn visit(
     value: &mut Json,
-    parts: &[Part],
+    parts: &[PathPart],
     path: &mut Vec<String>,
     change: &mut Change<'_>,
 ) -> Result<(), SecretError> {
@@ -169,7 +169,7 @@ fn visit(
             Ok(())
         }
         (Json::Object(object), [_, ..]) => visit_object(object, parts, path, change),
-        (Json::Array(items), [Part::Item, rest @ ..]) => items.iter_mut().try_for_each(|item| {
+        (Json::Array(items), [PathPart::Item, rest @ ..]) => items.iter_mut().try_for_each(|item| {
             // The reader of the fields refuses an item without a name.
             path.push(item["name"].as_str().unwrap_or_default().to_owned());
             visit(item, rest, path, change)?;
@@ -182,15 +182,15 @@ fn visit(
 
 fn visit_object(
     object: &mut JsonMap,
-    parts: &[Part],
+    parts: &[PathPart],
     path: &mut Vec<String>,
     change: &mut Change<'_>,
 ) -> Result<(), SecretError> {
     let Some((part, rest)) = parts.split_first() else { return Ok(()) };
     let here = |name: &str| match part {
-        Part::Of(of) => *of == name,
-        Part::Each => true,
-        Part::Item => false,
+        PathPart::Of(of) => *of == name,
+        PathPart::Each => true,
+        PathPart::Item => false,
     };
     for (name, value) in object.iter_mut().filter(|(name, _)| here(name)) {
         path.push(name.clone());

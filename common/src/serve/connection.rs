@@ -58,7 +58,7 @@ pub(super) async fn run(
         tokio::select! {
             biased;
             end = until_the_end => break end,
-            () = seat.told_to_close() => if seat.phase().is_idle() { break Some(Cut::Room) },
+            () = seat.close_requested() => if seat.phase().is_idle() { break Some(Cut::Room) },
             // The listener ended without a stop signal: treat it as a stop.
             _ = stopped.wait_for(|stopped| *stopped), if !is_stopping => {
                 is_stopping = true;
@@ -70,7 +70,7 @@ pub(super) async fn run(
         }
     };
     if let Some(why) = cut {
-        metrics::cut(seat.door(), why);
+        metrics::cut(seat.settings(), why);
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) async fn run(
 /// phases end long before; an earlier one is applied at once.
 fn poll_time(seat: &Seat, mut alarm: Pin<&mut Sleep>, context: &mut Context<'_>) -> Poll<Cut> {
     loop {
-        let Some((at, cut)) = seat.phase().deadline(&seat.door().limits) else { return Poll::Pending };
+        let Some((at, cut)) = seat.phase().deadline(&seat.settings().limits) else { return Poll::Pending };
         if alarm.deadline() > at {
             alarm.as_mut().reset(at);
         }
@@ -96,21 +96,21 @@ async fn answer(
     seat: Arc<Seat>,
     mut router: Router,
 ) -> Result<Response, Infallible> {
-    seat.tell(Happening::Request);
+    seat.record(Happening::Request);
     let tells = Tells(seat.clone());
     let is_refused = seat.for_probes && !PROBES.contains(&request.uri().path());
     let mut response = if is_refused {
-        full(seat.door().setting)
+        full(seat.settings().setting)
     } else {
         let seat = seat.clone();
-        let mut request = request.map(|body| Body::new(Asked { body, seat, is_awaited: false }));
+        let mut request = request.map(|body| Body::new(RequestBody { body, seat, is_awaited: false }));
         request.extensions_mut().insert(peer);
         router.call(request).await?
     };
     if seat.for_probes {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    Ok(response.map(|body| Body::new(Given { body, _tells: tells })))
+    Ok(response.map(|body| Body::new(AnswerBody { body, _tells: tells })))
 }
 
 /// The answer to a connection above the limit.
@@ -126,17 +126,17 @@ struct Tells(Arc<Seat>);
 
 impl Drop for Tells {
     fn drop(&mut self) {
-        self.0.tell(Happening::Answered);
+        self.0.record(Happening::Answered);
     }
 }
 
 /// The body of an answer; the HTTP library drops it after the last frame.
-struct Given {
+struct AnswerBody {
     body: Body,
     _tells: Tells,
 }
 
-impl HttpBody for Given {
+impl HttpBody for AnswerBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -155,22 +155,22 @@ impl HttpBody for Given {
 }
 
 /// The body of a request; reports to the seat when the handler waits for it.
-struct Asked {
+struct RequestBody {
     body: Incoming,
     seat: Arc<Seat>,
     is_awaited: bool,
 }
 
-impl Asked {
+impl RequestBody {
     fn awaited(&mut self, is_awaited: bool) {
         if self.is_awaited != is_awaited {
             self.is_awaited = is_awaited;
-            self.seat.tell(if is_awaited { Happening::BodyAwaited } else { Happening::BodyCame });
+            self.seat.record(if is_awaited { Happening::BodyAwaited } else { Happening::BodyCame });
         }
     }
 }
 
-impl HttpBody for Asked {
+impl HttpBody for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -190,7 +190,7 @@ impl HttpBody for Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for RequestBody {
     fn drop(&mut self) {
         self.awaited(false);
     }
@@ -211,7 +211,7 @@ impl AsyncRead for Watched {
         let before = into.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, into);
         if into.filled().len() > before {
-            self.seat.tell(Happening::Read);
+            self.seat.record(Happening::Read);
         }
         polled
     }
@@ -224,7 +224,7 @@ impl AsyncWrite for Watched {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let wrote = ready!(Pin::new(&mut self.stream).poll_write(context, bytes));
-        self.seat.tell(Happening::Wrote);
+        self.seat.record(Happening::Wrote);
         Poll::Ready(wrote)
     }
     fn poll_write_vectored(
@@ -233,7 +233,7 @@ impl AsyncWrite for Watched {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let wrote = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, bytes));
-        self.seat.tell(Happening::Wrote);
+        self.seat.record(Happening::Wrote);
         Poll::Ready(wrote)
     }
     fn is_write_vectored(&self) -> bool {
@@ -242,7 +242,7 @@ impl AsyncWrite for Watched {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         // The library flushes when all its bytes have been written.
         let flushed = ready!(Pin::new(&mut self.stream).poll_flush(context));
-        self.seat.tell(Happening::Flushed);
+        self.seat.record(Happening::Flushed);
         Poll::Ready(flushed)
     }
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

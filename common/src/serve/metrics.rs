@@ -2,7 +2,7 @@
 
 use metrics::{Unit, describe_counter, describe_gauge};
 
-use super::Door;
+use super::ListenerSettings;
 use super::phase::Cut;
 
 /// Open connections, by listener.
@@ -20,10 +20,10 @@ pub fn describe() {
     );
 }
 
-pub(super) fn open(door: &Door, count: usize) {
-    metrics::gauge!(CONNECTIONS, "listener" => door.name).set(count as f64);
+pub(super) fn open(settings: &ListenerSettings, count: usize) {
+    metrics::gauge!(CONNECTIONS, "listener" => settings.name).set(count as f64);
 }
 
-pub(super) fn cut(door: &Door, why: Cut) {
-    metrics::counter!(CUT, "listener" => door.name, "reason" => why.name()).increment(1);
+pub(super) fn cut(settings: &ListenerSettings, why: Cut) {
+    metrics::counter!(CUT, "listener" => settings.name, "reason" => why.name()).increment(1);
 }

@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 pub use self::metrics::describe;
-use self::seats::{Room, Seats};
+use self::seats::{Admission, Seats};
 use tidemill_base::limits::LISTEN_BACKLOG;
 
 /// Connections served above the limit when no other is idle, only for `/livez`, `/readyz` and `/metrics`: a
@@ -51,7 +51,7 @@ pub struct Limits {
 
 /// A listener, as logs, metrics and errors name it.
 #[derive(Debug, Clone, Copy)]
-pub struct Door {
+pub struct ListenerSettings {
     /// The label.
     pub name: &'static str,
     /// The setting with the limit of connections.
@@ -88,18 +88,23 @@ fn listen_at(address: SocketAddr) -> std::io::Result<TcpListener> {
 
 /// Serves until `stop` is ready, then accepts no more connections, and returns when all requests in progress
 /// are answered.
-pub async fn serve(door: Door, listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
-    let seats = Arc::new(Seats::new(door));
+pub async fn serve(
+    settings: ListenerSettings,
+    listener: TcpListener,
+    router: Router,
+    stop: impl Future<Output = ()>,
+) {
+    let seats = Arc::new(Seats::new(settings));
     let (stopping, stopped) = watch::channel(false);
     let mut stop = pin!(stop);
-    let mut says = Says::default();
+    let mut limit_log = LimitLog::default();
     loop {
         let accepted = tokio::select! {
             () = &mut stop => break,
-            accepted = next(&listener, &seats, &mut says) => accepted,
+            accepted = next(&listener, &seats, &mut limit_log) => accepted,
         };
-        let Some((stream, peer, room)) = accepted else { continue };
-        let seat = Arc::new(seats.take(room == Room::Probes, Instant::now()));
+        let Some((stream, peer, admission)) = accepted else { continue };
+        let seat = Arc::new(seats.take(admission == Admission::Probes, Instant::now()));
         tokio::spawn(connection::run(stream, Peer(peer), seat, router.clone(), stopped.clone()));
     }
     drop(listener);
@@ -111,36 +116,36 @@ pub async fn serve(door: Door, listener: TcpListener, router: Router, stop: impl
 async fn next(
     listener: &TcpListener,
     seats: &Seats,
-    says: &mut Says,
-) -> Option<(TcpStream, SocketAddr, Room)> {
+    limit_log: &mut LimitLog,
+) -> Option<(TcpStream, SocketAddr, Admission)> {
     let (stream, peer) = match listener.accept().await {
         Ok(accepted) => accepted,
         Err(error) => {
-            refused(&error, seats, says).await;
+            refused(&error, seats, limit_log).await;
             return None;
         }
     };
-    let room = make_room(seats, says).await;
-    if room == Room::None {
+    let admission = make_room(seats, limit_log).await;
+    if admission == Admission::None {
         seats.refuse();
         return None;
     }
     // Sends events at once. Otherwise an event waits until the client acknowledges the previous one, which
     // clients delay by up to 40 ms. If setting it fails, events only come late.
     let _ = stream.set_nodelay(true);
-    Some((stream, peer, room))
+    Some((stream, peer, admission))
 }
 
 /// Closes idle connections until there is room for one more, or none is idle.
-async fn make_room(seats: &Seats, says: &mut Says) -> Room {
+async fn make_room(seats: &Seats, limit_log: &mut LimitLog) -> Admission {
     loop {
-        let room = seats.room();
-        if room == Room::Free {
-            return room;
+        let admission = seats.admission();
+        if admission == Admission::Free {
+            return admission;
         }
-        says.full(seats.door());
+        limit_log.full(seats.settings());
         if !seats.close_longest_idle() {
-            return room;
+            return admission;
         }
         // A connection that has begun a request in the meantime stays; the next round closes another one.
         let _ = timeout(CLOSE_WITHIN, seats.one_left()).await;
@@ -148,14 +153,14 @@ async fn make_room(seats: &Seats, says: &mut Says) -> Room {
 }
 
 /// Handles a failed accept.
-async fn refused(error: &Error, seats: &Seats, says: &mut Says) {
+async fn refused(error: &Error, seats: &Seats, limit_log: &mut LimitLog) {
     let by_the_client =
         [ErrorKind::ConnectionRefused, ErrorKind::ConnectionAborted, ErrorKind::ConnectionReset];
     if by_the_client.contains(&error.kind()) {
         return;
     }
     // Usually the process is out of file descriptors.
-    says.refused(seats.door(), error);
+    limit_log.refused(seats.settings(), error);
     if seats.close_longest_idle() {
         let _ = timeout(CLOSE_WITHIN, seats.one_left()).await;
     } else {
@@ -165,26 +170,26 @@ async fn refused(error: &Error, seats: &Seats, says: &mut Says) {
 
 /// Limits each log line to one a minute.
 #[derive(Default)]
-struct Says {
+struct LimitLog {
     full: Option<Instant>,
     refused: Option<Instant>,
 }
 
-impl Says {
-    fn full(&mut self, door: &Door) {
+impl LimitLog {
+    fn full(&mut self, settings: &ListenerSettings) {
         if is_due(&mut self.full) {
             tracing::warn!(
-                listener = door.name,
-                connections_max = door.limits.connections_max,
-                setting = door.setting,
+                listener = settings.name,
+                connections_max = settings.limits.connections_max,
+                setting = settings.setting,
                 "at the limit of connections; those that are idle longest are closed for new ones"
             );
         }
     }
-    fn refused(&mut self, door: &Door, error: &Error) {
+    fn refused(&mut self, settings: &ListenerSettings, error: &Error) {
         if is_due(&mut self.refused) {
             tracing::error!(
-                listener = door.name,
+                listener = settings.name,
                 %error,
                 "cannot take a connection; raise the limit of open files (ulimit -n, LimitNOFILE)"
             );

@@ -8,11 +8,11 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::phase::{Cut, Happening, Phase};
-use super::{Door, PROBE_CONNECTIONS, metrics};
+use super::{ListenerSettings, PROBE_CONNECTIONS, metrics};
 
 /// Whether another connection may be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum Admission {
     /// Yes.
     Free,
     /// Only for probes.
@@ -27,7 +27,7 @@ type Number = (bool, u64);
 /// All seats of a listener.
 #[derive(Debug)]
 pub(super) struct Seats {
-    door: Door,
+    settings: ListenerSettings,
     table: Mutex<Table>,
     /// Notified when a connection ends.
     left: Notify,
@@ -42,16 +42,16 @@ struct Table {
 }
 
 impl Seats {
-    pub(super) fn new(door: Door) -> Self {
-        Self { door, table: Mutex::default(), left: Notify::new() }
+    pub(super) fn new(settings: ListenerSettings) -> Self {
+        Self { settings, table: Mutex::default(), left: Notify::new() }
     }
 
-    pub(super) fn door(&self) -> &Door {
-        &self.door
+    pub(super) fn settings(&self) -> &ListenerSettings {
+        &self.settings
     }
 
-    pub(super) fn room(&self) -> Room {
-        self.table().room(self.door.limits.connections_max)
+    pub(super) fn admission(&self) -> Admission {
+        self.table().admission(self.settings.limits.connections_max)
     }
 
     /// A seat for a new connection.
@@ -60,7 +60,7 @@ impl Seats {
         let mut table = self.table();
         table.taken += 1;
         let number = table.sit_idle(for_probes, &close);
-        metrics::open(&self.door, table.taken);
+        metrics::open(&self.settings, table.taken);
         drop(table);
         let doing = Mutex::new(Doing { phase: Phase::New { since: now }, number: Some(number) });
         Seat { seats: self.clone(), close, for_probes, doing }
@@ -70,10 +70,10 @@ impl Seats {
     /// spared until all are taken: these connections are new, and most are about to send a request.
     pub(super) fn close_longest_idle(&self) -> bool {
         let mut table = self.table();
-        let room = table.room(self.door.limits.connections_max);
+        let admission = table.admission(self.settings.limits.connections_max);
         let Some(longest) = table.idle.first_entry() else { return false };
         let (is_for_probes, _) = *longest.key();
-        if is_for_probes && room != Room::None {
+        if is_for_probes && admission != Admission::None {
             return false;
         }
         longest.remove().notify_one();
@@ -82,7 +82,7 @@ impl Seats {
 
     /// Counts a connection that got no seat.
     pub(super) fn refuse(&self) {
-        metrics::cut(&self.door, Cut::Full);
+        metrics::cut(&self.settings, Cut::Full);
     }
 
     /// Waits until a connection has ended; one that ended since the last call counts.
@@ -104,13 +104,13 @@ impl Seats {
 }
 
 impl Table {
-    fn room(&self, max: usize) -> Room {
+    fn admission(&self, max: usize) -> Admission {
         if self.taken < max {
-            Room::Free
+            Admission::Free
         } else if self.taken < max.saturating_add(PROBE_CONNECTIONS) {
-            Room::Probes
+            Admission::Probes
         } else {
-            Room::None
+            Admission::None
         }
     }
 
@@ -141,7 +141,7 @@ struct Doing {
 
 impl Seat {
     /// Records an event on the connection.
-    pub(super) fn tell(&self, what: Happening) {
+    pub(super) fn record(&self, what: Happening) {
         let mut doing = self.doing();
         doing.phase = doing.phase.after(what, Instant::now());
         match (doing.phase.is_idle(), doing.number) {
@@ -160,12 +160,12 @@ impl Seat {
         self.doing().phase
     }
 
-    pub(super) fn door(&self) -> &Door {
-        &self.seats.door
+    pub(super) fn settings(&self) -> &ListenerSettings {
+        &self.seats.settings
     }
 
     /// Waits until the connection is asked to close.
-    pub(super) async fn told_to_close(&self) {
+    pub(super) async fn close_requested(&self) {
         self.close.notified().await;
     }
 
@@ -182,7 +182,7 @@ impl Drop for Seat {
         if let Some(number) = number {
             table.idle.remove(&number);
         }
-        metrics::open(&self.seats.door, table.taken);
+        metrics::open(&self.seats.settings, table.taken);
         drop(table);
         self.seats.left.notify_one();
     }
@@ -199,19 +199,19 @@ mod tests {
     fn those_for_probes_make_room_only_when_all_of_them_are_taken() {
         let long = Duration::from_secs(60);
         let limits = Limits { header_timeout: long, idle: long, connections_max: 2 };
-        let seats = Arc::new(Seats::new(Door { name: "test", setting: "s", limits }));
-        let take = || seats.take(seats.room() == Room::Probes, Instant::now());
+        let seats = Arc::new(Seats::new(ListenerSettings { name: "test", setting: "s", limits }));
+        let take = || seats.take(seats.admission() == Admission::Probes, Instant::now());
         let (busy, idle) = (take(), take());
-        busy.tell(Happening::Request);
+        busy.record(Happening::Request);
         let mut probes = vec![take()];
         assert!(seats.close_longest_idle(), "the one that is no probe goes first");
         assert!(!seats.close_longest_idle() && idle.phase().is_idle());
-        while seats.room() == Room::Probes {
+        while seats.admission() == Admission::Probes {
             probes.push(take());
         }
-        assert_eq!((probes.len(), seats.room()), (PROBE_CONNECTIONS, Room::None));
+        assert_eq!((probes.len(), seats.admission()), (PROBE_CONNECTIONS, Admission::None));
         assert!(seats.close_longest_idle());
         drop((busy, idle, probes));
-        assert_eq!((seats.room(), seats.table().idle.len()), (Room::Free, 0));
+        assert_eq!((seats.admission(), seats.table().idle.len()), (Admission::Free, 0));
     }
 }

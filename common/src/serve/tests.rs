@@ -16,7 +16,7 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{Door, Limits, Peer, listen, serve};
+use super::{Limits, ListenerSettings, Peer, listen, serve};
 use tidemill_base::limits::HEAD_BYTES_MAX;
 
 /// Longer than any expected wait.
@@ -71,8 +71,8 @@ impl Server {
                 .route("/stream", get(follow))
                 .route("/body", post(|_: HeaderMap, body: Bytes| async move { body.len().to_string() }));
         let (stop, stopped) = oneshot::channel::<()>();
-        let door = Door { name: "test", setting: "test.connections_max", limits };
-        let task = tokio::spawn(serve(door, listener, router, async move {
+        let settings = ListenerSettings { name: "test", setting: "test.connections_max", limits };
+        let task = tokio::spawn(serve(settings, listener, router, async move {
             let _ = stopped.await;
         }));
         Self { address, go, began, stop, task }

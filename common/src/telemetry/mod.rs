@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 
 pub use self::config::{LogConfig, LogFormat};
 pub use self::metrics::start_metrics;
-pub use self::panics::{said, start_panics};
+pub use self::panics::{panic_message, start_panics};
 
 /// The levels of log lines.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];

@@ -27,11 +27,11 @@ fn complain(said: &str) {
 fn line(panic: &PanicHookInfo<'_>) -> String {
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
     let thread = std::thread::current();
-    format!("{place} in {}: {}", thread.name().unwrap_or("a thread"), said(panic.payload()))
+    format!("{place} in {}: {}", thread.name().unwrap_or("a thread"), panic_message(panic.payload()))
 }
 
 /// Returns the message of a panic if it is a literal in the source.
-pub fn said(panic: &(dyn Any + Send)) -> &'static str {
+pub fn panic_message(panic: &(dyn Any + Send)) -> &'static str {
     panic.downcast_ref::<&'static str>().copied().unwrap_or(WITHHELD)
 }
 
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn only_a_literal_message_of_a_panic_is_shown() {
         let value = String::from("an ä of a secret");
-        let told = |panic: Box<dyn Any + Send>| said(&*panic);
+        let told = |panic: Box<dyn Any + Send>| panic_message(&*panic);
         assert_eq!(
             catch_unwind(|| panic!("a run has no frame")).map_err(told),
             Err::<(), _>("a run has no frame")

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::WireError;
 use super::fact::{WHAT, read_node};
 use super::fields::Fields;
-use super::objects::{change_json, read_change};
+use super::messages::{change_json, read_change};
 use super::text::ObjectText;
 use super::value::named_from_field;
 use tidemill_base::ids::{FramePath, NodeId, RunId};

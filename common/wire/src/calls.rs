@@ -20,7 +20,7 @@ pub struct CallsWrite {
     /// Set when this run has ended and has a caller: the caller and the body of its `call_ended` fact.
     pub ended: Option<(RunId, String)>,
     /// Facts for other runs of the shard: run, kind, body.
-    pub told: Vec<(RunId, &'static str, String)>,
+    pub parent_facts: Vec<(RunId, &'static str, String)>,
 }
 
 /// Reads the caller of a run from its hash; `None` when absent or unreadable.
@@ -49,12 +49,12 @@ pub(super) fn calls(run: &RunState, changes: &Changes) -> Option<Box<CallsWrite>
         let ordered = calls.ordered.iter().filter(|order| !never_was(&order.run));
         write.ordered = ordered.map(|order| (order.run, order_json(run, order))).collect();
         write.dropped = calls.dropped.iter().filter(|of| !never_was(of)).copied().collect();
-        write.told = calls.told.iter().map(told).collect();
+        write.parent_facts = calls.told.iter().map(parent_fact).collect();
     }
     Some(write)
 }
 
-fn told(told: &Told) -> (RunId, &'static str, String) {
+fn parent_fact(told: &Told) -> (RunId, &'static str, String) {
     match told {
         Told::Asked(run, asked) => (*run, fact::kind::PARENT_ASKED, between_runs::parent_asked_body(asked)),
         Told::Answered(run, answered) => {

@@ -67,7 +67,7 @@ pub(super) fn read(kind: &str, job: JobRef, map: &mut Fields<'_>, graph: &Graph)
             text: map.take_text("text").ok_or_else(|| missing("text"))?,
         },
         kind::CHILD_STEP => ChildEvent::Step {
-            events: fact::told(map.take_json("events"))?,
+            events: fact::step_events(map.take_json("events"))?,
             charge: map.take_map("charge").map(fact::charge).transpose()?.map(Box::new),
         },
         kind::CHILD_RETRY => ChildEvent::Retry { at: at(map)?, record: Box::new(read_record(map)?) },

@@ -11,7 +11,7 @@ use super::conversation;
 use super::event;
 use super::hide;
 use super::job;
-use super::objects::{self, ObjectsWrite};
+use super::messages::{self, MessagesWrite};
 use super::open;
 use super::pairs::{EventTexts, Pairs};
 use super::state::AtRest;
@@ -107,7 +107,7 @@ pub struct RunWrite {
     /// Sub-workflow runs, and the caller.
     pub calls: Option<Box<CallsWrite>>,
     /// Messages, runtime values and history.
-    pub objects: Option<Box<ObjectsWrite>>,
+    pub messages: Option<Box<MessagesWrite>>,
     pub jobs: Vec<JobEntry>,
     pub taken_back: Vec<TakeBack>,
     /// Timers to set: due time, member.
@@ -189,7 +189,7 @@ impl RunWrite {
             status: None,
             ended_at: None,
             calls: None,
-            objects: None,
+            messages: None,
             jobs: Vec::new(),
             taken_back: Vec::new(),
             timers_set: Vec::new(),
@@ -221,7 +221,7 @@ impl RunWrite {
         if has_end {
             self.fields.push(("v", ENDS_ARE_KEPT.to_string()));
         }
-        self.objects = objects::write(run, changes, &mut self.state, &mut self.fields);
+        self.messages = messages::write(run, changes, &mut self.state, &mut self.fields);
         self.conversation = conversation::left(run, changes);
         self.calls = calls(run, changes);
         self.collected_cleared = changes.collected_cleared;
@@ -272,7 +272,7 @@ impl RunWrite {
             status: Some((from, RunStatus::Failed)),
             ended_at: Some(now),
             calls: caller_of(rest).map(|caller| to_caller(run, &caller)),
-            objects: unreadable_objects(rest),
+            messages: unreadable_messages(rest),
             taken_back: jobs_of(run, rest),
             timers_cleared: vec![format!("{run} deadline")],
             ..Self::nothing(run, GraphHash(field("version").into()))
@@ -287,18 +287,19 @@ impl RunWrite {
         let pauses: usize =
             self.pauses.iter().chain(&self.ledger).chain(kept).map(|(k, v)| k.len() + v.len()).sum();
         let orders = self.calls.iter().flat_map(|calls| &calls.ordered);
-        let told = self.calls.iter().flat_map(|calls| &calls.told).map(|(_, _, body)| body.len() + 128);
-        let orders = orders.map(|(_, order)| order.len() + 128).sum::<usize>() + told.sum::<usize>();
-        let objects = self.objects.as_ref().map_or(0, |objects| objects.size());
+        let facts =
+            self.calls.iter().flat_map(|calls| &calls.parent_facts).map(|(_, _, body)| body.len() + 128);
+        let orders = orders.map(|(_, order)| order.len() + 128).sum::<usize>() + facts.sum::<usize>();
+        let messages = self.messages.as_ref().map_or(0, |messages| messages.size());
         let pairs = self.state.bytes() + self.collected.bytes() + self.entries.bytes();
-        objects + pairs + pauses + jobs + blobs + orders + 128
+        messages + pairs + pauses + jobs + blobs + orders + 128
     }
 }
 
 /// Sets the time to live on the messages and other parts of an unreadable run.
-fn unreadable_objects(rest: &AtRest) -> Option<Box<ObjectsWrite>> {
-    let expire = objects::parts(rest.run.get(objects::OBJECTS_FIELD)?).map(str::to_string).collect();
-    Some(Box::new(ObjectsWrite { expire, ..ObjectsWrite::default() }))
+fn unreadable_messages(rest: &AtRest) -> Option<Box<MessagesWrite>> {
+    let expire = messages::parts(rest.run.get(messages::OBJECTS_FIELD)?).map(str::to_string).collect();
+    Some(Box::new(MessagesWrite { expire, ..MessagesWrite::default() }))
 }
 
 fn spent(run: &RunState, calls: Vec<Spending>) -> Option<Box<SpentWrite>> {

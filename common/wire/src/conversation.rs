@@ -1,13 +1,13 @@
 //! A conversation's variables and message list: how one run saves them for the next.
 
-use super::objects;
+use super::messages;
 use super::text::stored_text;
 use tidemill_base::ids::{BlobId, RunId};
 use tidemill_base::value::{BlobRef, Segment, Stored, blob_text};
 use tidemill_engine::order::changes::Changes;
 use tidemill_engine::state::run::{RunState, RunStatus};
 use tidemill_workflow::graph::Graph;
-use tidemill_workflow::objects::{MAIN, MessageList};
+use tidemill_workflow::messages::{MAIN, MessageList};
 
 /// Changes that a run makes to its conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) fn left(run: &RunState, changes: &Changes) -> Option<Box<Conversation
     let id = run.head.conversation_id.clone()?;
     let (mut fields, mut copies, mut dropped) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(main) = main {
-        let mut index = objects::index_json(main);
+        let mut index = messages::index_json(main);
         // The record of applied changes belongs to this run only.
         index.as_object_mut().into_iter().for_each(|index| _ = index.remove("applied"));
         fields.push((CONVERSATION_MESSAGES.to_string(), index.to_string()));

@@ -16,7 +16,7 @@ use tidemill_base::ids::EntryId;
 pub struct EventEntry {
     pub id: EntryId,
     events: Vec<StoredEvent>,
-    told: OnceLock<Arc<[u8]>>,
+    encoded: OnceLock<Arc<[u8]>>,
 }
 
 /// A stored event.
@@ -48,7 +48,7 @@ impl EventEntry {
         if events.is_empty() {
             return Err(WireError::malformed("an entry of events", "it has none"));
         }
-        Ok(Self { id, events, told: OnceLock::new() })
+        Ok(Self { id, events, encoded: OnceLock::new() })
     }
 
     /// Its events; `true` marks the last one, which carries the entry's id.
@@ -88,14 +88,14 @@ impl EventEntry {
     }
 
     /// The cached text that clients receive, if a follower has stored it.
-    pub fn told(&self) -> Option<Arc<[u8]>> {
-        self.told.get().cloned()
+    pub fn encoded(&self) -> Option<Arc<[u8]>> {
+        self.encoded.get().cloned()
     }
 
     /// Caches the text that clients receive, for the other followers. It must be the same for every client.
-    pub fn keep_told(&self, told: &Arc<[u8]>) {
+    pub fn set_encoded(&self, encoded: &Arc<[u8]>) {
         // Another follower may have stored the same text first.
-        let _ = self.told.set(told.clone());
+        let _ = self.encoded.set(encoded.clone());
     }
 }
 
@@ -219,10 +219,10 @@ mod tests {
     #[test]
     fn the_cached_text_is_stored_once() {
         let entry = entry(&[("tick", r#"{"seq":1,"ts":2}"#)]).unwrap();
-        assert!(entry.told().is_none());
-        for told in ["one", "two"] {
-            entry.keep_told(&Arc::from(told.as_bytes()));
+        assert!(entry.encoded().is_none());
+        for encoded in ["one", "two"] {
+            entry.set_encoded(&Arc::from(encoded.as_bytes()));
         }
-        assert_eq!(entry.told().as_deref(), Some("one".as_bytes()));
+        assert_eq!(entry.encoded().as_deref(), Some("one".as_bytes()));
     }
 }

@@ -197,7 +197,7 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
         kind::STEP => Ok(Fact::JobStepped(JobStepped {
             job,
             started_at: time(&map, "started_at")?,
-            events: told(map.take_json("events"))?,
+            events: step_events(map.take_json("events"))?,
             charge: map.take_map("charge").map(charge).transpose()?.map(Box::new),
         })),
         of_child if child::KINDS.contains(&of_child) => child::read(of_child, job, &mut map, graph),
@@ -231,7 +231,7 @@ fn read_asked(map: &JsonMap) -> Result<Asked, WireError> {
 }
 
 /// The content of an `answer` fact. Presence of the key counts: the answer itself may be null.
-fn said(map: &mut Fields<'_>) -> Said {
+fn read_answer(map: &mut Fields<'_>) -> Said {
     if map.get("cancel").and_then(Json::as_bool) == Some(true) {
         return Said::Cancel;
     }
@@ -259,7 +259,7 @@ fn command(kind: &str, map: &mut Fields<'_>) -> Result<Option<Fact>, WireError> 
         }),
         kind::ANSWER => Fact::Answer(Answer {
             pause: text(map, "pause").ok_or_else(|| WireError::malformed(WHAT, "pause is missing"))?.into(),
-            said: said(map),
+            said: read_answer(map),
         }),
         _ => return Ok(None),
     }))
@@ -303,7 +303,7 @@ pub(super) fn charge(mut map: JsonMap) -> Result<Charge, WireError> {
 
 /// The events of a journal entry. Unknown types are skipped: a newer process wrote them, and the run can do
 /// without.
-pub(super) fn told(value: Option<Json>) -> Result<Vec<(StepEvent, JsonMap)>, WireError> {
+pub(super) fn step_events(value: Option<Json>) -> Result<Vec<(StepEvent, JsonMap)>, WireError> {
     let Some(Json::Array(items)) = value else { return Ok(Vec::new()) };
     let one = |item: Json| {
         let Json::Array(pair) = item else {

@@ -18,7 +18,7 @@ pub(crate) mod fields;
 mod hide;
 pub mod job;
 pub mod knowledge;
-pub mod objects;
+pub mod messages;
 pub mod open;
 pub mod pairs;
 pub mod pause;

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use super::WireError;
 use super::breakpoint::{updates_from_json, updates_json};
 use super::fields::{Field, Fields};
-use super::objects::{effects_json, read_effects};
+use super::messages::{effects_json, read_effects};
 use super::text::ObjectText;
 use super::value::{NamedJson, named_from_field};
 use tidemill_base::value::JsonMap;

@@ -12,7 +12,7 @@
 //! | `frames` | those of other frames: `{path: {"variable_dictionary", "hidden"}}` |
 //! | `state` | the other fields of the state hash |
 //! | `collected`, `pauses`, `held` | as in their keys |
-//! | `objects` | `messages`, `rt`, and the last records of `history`, if there are any |
+//! | `messages` | `messages`, `rt`, and the last records of `history`, if there are any |
 //! | `blobs` | blobs that are not in a pool, by name |
 //!
 //! A pool holds every value complete, also large ones, but only the names of secrets.
@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use super::WireError;
 use super::fact::start_body;
-use super::objects::ObjectsAtRest;
+use super::messages::MessagesAtRest;
 use super::state::{AtRest, head_from_json, load};
 use super::value::{MARK, StoredJson};
 use tidemill_base::clock::Timestamp;
@@ -178,8 +178,8 @@ pub fn write(
         "held": rest.held.iter().map(json).collect::<Vec<Json>>(),
         "blobs": blobs.into_iter().collect::<JsonMap>(),
     });
-    if !rest.objects.is_empty() {
-        snapshot["objects"] = objects_json(&rest.objects);
+    if !rest.messages.is_empty() {
+        snapshot["objects"] = messages_json(&rest.messages);
     }
     snapshot
 }
@@ -218,22 +218,23 @@ fn each_part(map: JsonMap, change: impl Fn(Json) -> Json) -> JsonMap {
 }
 
 /// The messages, runtime values and last history records of a run.
-fn objects_json(objects: &ObjectsAtRest) -> Json {
+fn messages_json(messages: &MessagesAtRest) -> Json {
     let json = |text: &String| serde_json::from_str::<Json>(text).unwrap_or(Json::Null);
-    let lists = objects.messages.iter().map(|(name, texts)| (name.clone(), texts.iter().map(json).collect()));
-    let runtime = objects.runtime.iter().map(|(key, text)| (key.clone(), json(text)));
+    let lists =
+        messages.messages.iter().map(|(name, texts)| (name.clone(), texts.iter().map(json).collect()));
+    let runtime = messages.runtime.iter().map(|(key, text)| (key.clone(), json(text)));
     json!({
         "messages": Json::Object(lists.collect()), "rt": Json::Object(runtime.collect()),
-        "history": objects.history.iter().map(json).collect::<Vec<Json>>(),
+        "history": messages.history.iter().map(json).collect::<Vec<Json>>(),
     })
 }
 
-fn read_objects(value: Option<&Json>) -> ObjectsAtRest {
+fn read_messages(value: Option<&Json>) -> MessagesAtRest {
     let part = |key: &str| value.and_then(|value| value.get(key));
     let texts =
         |value: &Json| value.as_array().into_iter().flatten().map(Json::to_string).collect::<Vec<_>>();
     let map = |key: &str| part(key).and_then(Json::as_object).into_iter().flatten();
-    ObjectsAtRest {
+    MessagesAtRest {
         messages: map("messages").map(|(name, list)| (name.clone(), texts(list))).collect(),
         runtime: map("rt").map(|(key, value)| (key.clone(), value.to_string())).collect(),
         history: part("history").map(texts).unwrap_or_default(),
@@ -395,8 +396,8 @@ impl Snapshot {
             "status": part("status"), "started_at": part("started_at"),
             "state": state, "collected": part("collected"), "pauses": part("pauses"), "held": part("held"),
         });
-        if let Some(objects) = self.rest.get("objects") {
-            fact["objects"] = objects.clone();
+        if let Some(messages) = self.rest.get("objects") {
+            fact["objects"] = messages.clone();
         }
         if let Some((frame, node)) = rewind {
             fact["rewind"] = json!({"frame": frame.as_str(), "node": node.as_str()});
@@ -441,7 +442,7 @@ pub fn parse_fact(run: RunId, graph: &std::sync::Arc<Graph>, body: &str) -> Resu
         held: held.iter().map(Json::to_string).collect(),
         collected,
         pauses,
-        objects: read_objects(map.get("objects")),
+        messages: read_messages(map.get("objects")),
         seq: 0,
     };
     let state = load(run, graph.clone(), rest)?;

@@ -7,7 +7,7 @@ pub mod dsl;
 pub mod graph;
 pub mod kinds;
 pub mod knowledge;
+pub mod messages;
 pub mod nodes;
-pub mod objects;
 pub mod slots;
 pub mod usage;

@@ -54,7 +54,7 @@ pub struct Rule {
     /// Resets the connection at that point. An answer without a stream is cut in the middle.
     pub reset: bool,
     /// Another place where a stream breaks. With this set, a stream breaks even without `break_stream`.
-    pub break_in: Option<Place>,
+    pub break_in: Option<BreakPoint>,
     /// Number of calls that break before one does not; by default all.
     pub break_times: Option<u64>,
     /// Wait before the first piece of text, in milliseconds. The answer has begun before it.
@@ -111,7 +111,7 @@ impl Default for Says {
 
 /// The place where a stream breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum BreakPoint {
     /// In the middle of the part after the text, which has the tool calls.
     Calls,
     /// Within an event.

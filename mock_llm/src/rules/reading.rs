@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::{Echo, Match, Place, Rule, Says};
+use super::{BreakPoint, Echo, Match, Rule, Says};
 
 /// A mistake in a rule.
 pub(super) struct Wrong {
@@ -118,11 +118,11 @@ fn echo(value: &Json) -> Result<Echo, Wrong> {
     }
 }
 
-fn place(value: &Json) -> Result<Place, Wrong> {
+fn place(value: &Json) -> Result<BreakPoint, Wrong> {
     match value.as_str() {
-        Some("calls") => Ok(Place::Calls),
-        Some("event") => Ok(Place::Event),
-        Some("character") => Ok(Place::Character),
+        Some("calls") => Ok(BreakPoint::Calls),
+        Some("event") => Ok(BreakPoint::Event),
+        Some("character") => Ok(BreakPoint::Character),
         _ => Err(wrong("one of calls, event, character", value)),
     }
 }

@@ -85,7 +85,7 @@ pub async fn answer(
         key: answer.key,
     };
     let answered = state.store.answer_pause(run, &pause.id, &given).await?;
-    crash::pass(crash::Place::AnswerKept);
+    crash::pass(crash::CrashPoint::AnswerKept);
     tracing::info!(%run, pause = pause.id, ?answered, "pause answered");
     match answered {
         Answered::Accepted | Answered::Repeated => Ok(()),
@@ -115,7 +115,7 @@ fn checked(pause: &Pause, said: Said) -> Result<Said, Refused> {
     })
 }
 
-fn said_json(said: &Said) -> Json {
+fn answer_json(said: &Said) -> Json {
     match said {
         Said::Form { action, inputs } => json!({"action": action, "inputs": inputs}),
         Said::Input(input) => json!({ "input": input }),
@@ -125,14 +125,14 @@ fn said_json(said: &Said) -> Json {
 
 fn fact(pause: &str, what: &Said) -> Json {
     let mut fact = json!({ "pause": pause });
-    if let (Some(fact), Json::Object(what)) = (fact.as_object_mut(), said_json(what)) {
+    if let (Some(fact), Json::Object(what)) = (fact.as_object_mut(), answer_json(what)) {
         fact.extend(what);
     }
     fact
 }
 
 fn record(answer: &Answer, now: Timestamp) -> String {
-    let mut record = said_json(&answer.said);
+    let mut record = answer_json(&answer.said);
     record["answered_at"] = now.micros().to_string().into();
     for (name, value) in [("key", &answer.key), ("answered_by", &answer.answered_by)] {
         if let Some(text) = value {

@@ -26,7 +26,7 @@ use super::metrics::{OpenStream, RESETS};
 /// Entries read at once.
 const PAGE: usize = 256;
 /// The longest wait between two looks, because hints may get lost.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_EVERY: Duration = Duration::from_secs(1);
 /// Time without events after which a ping is due, as on Dify.
 pub const PING_EVERY: Duration = Duration::from_secs(10);
 /// The pause after the store has failed.
@@ -111,13 +111,13 @@ pub struct Follower {
     forgives_gaps: bool,
     ready: VecDeque<Arc<EventEntry>>,
     /// The result of the look that [`Self::begin`] took.
-    first: Option<Look>,
+    first: Option<PollResult>,
     /// True when the last look has read the stream to its end.
     has_seen_end: bool,
     is_caught_up: bool,
     is_ended: bool,
     /// The time of the last read, or of the last entry.
-    looked_at: Instant,
+    polled_at: Instant,
     returned_at: Instant,
     pinged_at: Instant,
     /// Looks at a run that has ended while its last event is missing.
@@ -126,7 +126,7 @@ pub struct Follower {
 }
 
 /// The result of a look.
-enum Look {
+enum PollResult {
     Some,
     Nothing,
     LastIsGone,
@@ -160,7 +160,7 @@ impl Follower {
             has_seen_end: false,
             is_caught_up: false,
             is_ended: false,
-            looked_at: now,
+            polled_at: now,
             returned_at: now,
             pinged_at: now,
             looks_after_end: 0,
@@ -190,16 +190,16 @@ impl Follower {
             if self.is_ended || *self.shutdown.borrow() {
                 return None;
             }
-            let look = match self.first.take() {
-                Some(look) => look,
-                None => self.look().await,
+            let poll = match self.first.take() {
+                Some(poll) => poll,
+                None => self.poll().await,
             };
-            match look {
-                Look::Some => continue,
-                Look::LastIsGone => return Some(self.restart()),
-                Look::Nothing if !self.is_caught_up => return Some(self.catch_up()),
-                Look::Nothing => self.wait().await,
-                Look::Failed => tokio::time::sleep(FAILURE_PAUSE).await,
+            match poll {
+                PollResult::Some => continue,
+                PollResult::LastIsGone => return Some(self.restart()),
+                PollResult::Nothing if !self.is_caught_up => return Some(self.catch_up()),
+                PollResult::Nothing => self.wait().await,
+                PollResult::Failed => tokio::time::sleep(FAILURE_PAUSE).await,
             }
             if self.idle_max.is_some_and(|max| self.returned_at.elapsed() >= max) {
                 return None;
@@ -229,7 +229,7 @@ impl Follower {
         self.next_seq = Some(events.last_seq() + 1);
         self.is_ended |= events.is_terminal();
         self.returned_at = Instant::now();
-        (self.pinged_at, self.looked_at) = (self.returned_at, self.returned_at);
+        (self.pinged_at, self.polled_at) = (self.returned_at, self.returned_at);
         News::Entry(Entry { events, is_old })
     }
 
@@ -262,20 +262,20 @@ impl Follower {
     }
 
     /// Looks for entries after the last one, in the shared page if that has them.
-    async fn look(&mut self) -> Look {
+    async fn poll(&mut self) -> PollResult {
         // Without a hint a read would find nothing: each write since then has sent one, or is found after the wait,
         // like every lost hint. So the read is left out; it would double the cost of a follower.
         if !self.has_seen_end {
             return self.read().await;
         }
         if !self.is_caught_up {
-            return Look::Nothing;
+            return PollResult::Nothing;
         }
-        if self.looked_at.elapsed() >= LOOK_EVERY {
+        if self.polled_at.elapsed() >= POLL_EVERY {
             return self.read().await;
         }
         let page = match self.following.take() {
-            None => return Look::Nothing,
+            None => return PollResult::Nothing,
             Some(None) => return self.read().await,
             Some(Some(page)) => page,
         };
@@ -283,19 +283,19 @@ impl Follower {
         let Some(entries) = page.behind(reached) else { return self.read().await };
         self.ready.extend(entries.iter().cloned());
         self.has_seen_end = page.is_whole;
-        if self.ready.is_empty() { Look::Nothing } else { Look::Some }
+        if self.ready.is_empty() { PollResult::Nothing } else { PollResult::Some }
     }
 
-    async fn read(&mut self) -> Look {
+    async fn read(&mut self) -> PollResult {
         // Clears the hint, because the read covers it.
         self.following.take();
-        self.looked_at = Instant::now();
+        self.polled_at = Instant::now();
         let from = self.last.map_or(EntryId::ZERO, |(entry, _)| before(entry));
         let entries = match self.store.entries(self.run, from, PAGE).await {
             Ok(entries) => entries,
             Err(error) => {
                 self.note_failure(&error);
-                return Look::Failed;
+                return PollResult::Failed;
             }
         };
         self.has_seen_end = entries.len() < PAGE;
@@ -303,14 +303,14 @@ impl Follower {
         if let Some(last) = self.last
             && entries.next().map(|entry| (entry.id, entry.last_seq())) != Some(last)
         {
-            return Look::LastIsGone;
+            return PollResult::LastIsGone;
         }
         self.ready = entries.map(Arc::new).collect();
         if self.has_seen_end {
             let last = self.last.map_or(EntryId::ZERO, |(entry, _)| entry);
             self.following.has_reached(self.ready.back().map_or(last, |entry| entry.id));
         }
-        if self.ready.is_empty() { Look::Nothing } else { Look::Some }
+        if self.ready.is_empty() { PollResult::Nothing } else { PollResult::Some }
     }
 
     fn note_failure(&mut self, error: &StoreError) {
@@ -320,7 +320,7 @@ impl Follower {
     }
 
     async fn wait(&mut self) {
-        let due = (self.looked_at + LOOK_EVERY).min(self.pinged_at + PING_EVERY);
+        let due = (self.polled_at + POLL_EVERY).min(self.pinged_at + PING_EVERY);
         // A timer that fires too early is set again then, and not with every event.
         if self.timer.is_elapsed() || self.timer.deadline() > due {
             self.timer.as_mut().reset(due);

@@ -11,7 +11,7 @@ use super::ApiState;
 
 /// `GET /livez`: 503 when the loop that takes shards has hung for too long, so that a supervisor restarts the process.
 pub async fn live(State(state): State<ApiState>) -> Response {
-    answer(state.pulse.is_alive(), "the loop that takes shards hangs")
+    answer(state.liveness.is_alive(), "the loop that takes shards hangs")
 }
 
 /// `GET /readyz`: 503 while the store accepts no writes or the process is about to stop.

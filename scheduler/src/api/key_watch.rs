@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// The pause between two looks. A revoked key is noticed within a second, also when Redis is slow.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const CHECK_EVERY: Duration = Duration::from_millis(250);
 /// Keys in one command.
 const KEYS_AT_ONCE: usize = 256;
 
@@ -27,7 +27,7 @@ pub struct KeyWatch {
 struct Inner {
     used: HashMap<String, Used>,
     /// The task that looks while keys are in use.
-    look: Option<JoinHandle<()>>,
+    check_revoked: Option<JoinHandle<()>>,
 }
 
 /// A key in use.
@@ -50,8 +50,8 @@ impl KeyWatch {
         let used = inner.used.entry(key.into()).or_insert_with(fresh);
         used.by += 1;
         let is_revoked = used.is_revoked.subscribe();
-        if inner.look.as_ref().is_none_or(JoinHandle::is_finished) {
-            inner.look = Some(tokio::spawn(self.clone().look_while_used()));
+        if inner.check_revoked.as_ref().is_none_or(JoinHandle::is_finished) {
+            inner.check_revoked = Some(tokio::spawn(self.clone().look_while_used()));
         }
         KeyInUse { watch: self.clone(), key: key.into(), is_revoked }
     }
@@ -59,25 +59,25 @@ impl KeyWatch {
     async fn look_while_used(self: Arc<Self>) {
         let mut is_failing = false;
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(CHECK_EVERY).await;
             let keys: Vec<String> = {
                 let mut inner = self.lock();
                 if inner.used.is_empty() {
                     // Under the lock, so that the next use starts a new task.
-                    inner.look = None;
+                    inner.check_revoked = None;
                     return;
                 }
                 inner.used.keys().cloned().collect()
             };
-            let looked = self.look(&keys).await;
-            if let (Err(error), false) = (&looked, is_failing) {
+            let checked = self.check_revoked(&keys).await;
+            if let (Err(error), false) = (&checked, is_failing) {
                 tracing::warn!(%error, "cannot check whether API keys were revoked");
             }
-            is_failing = looked.is_err();
+            is_failing = checked.is_err();
         }
     }
 
-    async fn look(&self, keys: &[String]) -> Result<(), StoreError> {
+    async fn check_revoked(&self, keys: &[String]) -> Result<(), StoreError> {
         for some in keys.chunks(KEYS_AT_ONCE) {
             for key in self.store.revoked_of(some).await? {
                 if let Some(used) = self.lock().used.get(&key) {
@@ -168,12 +168,12 @@ mod tests {
         let watch = Arc::new(KeyWatch::new(Arc::new(store_with(&[]).await)));
         for _ in 0..2 {
             let used = watch.uses("k");
-            assert!(watch.lock().look.is_some(), "a task looks");
+            assert!(watch.lock().check_revoked.is_some(), "a task looks");
             drop(used);
             assert!(watch.lock().used.is_empty());
             let ended = async {
-                while watch.lock().look.is_some() {
-                    tokio::time::sleep(LOOK_EVERY).await;
+                while watch.lock().check_revoked.is_some() {
+                    tokio::time::sleep(CHECK_EVERY).await;
                 }
             };
             tokio::time::timeout(LONG, ended).await.unwrap();

@@ -38,7 +38,7 @@ use self::callers::Callers;
 use self::error::ApiError;
 use self::key_watch::KeyWatch;
 use crate::runs::forms::FormSecret;
-use crate::shards::liveness::Pulse;
+use crate::shards::liveness::Liveness;
 use crate::submit::Submitter;
 use crate::workflows::Workflows;
 
@@ -50,7 +50,7 @@ pub struct ApiState {
     /// Renders the metrics.
     pub metrics: PrometheusHandle,
     /// Shows whether the loop that takes shards moves.
-    pub pulse: Arc<Pulse>,
+    pub liveness: Arc<Liveness>,
     /// True when the process is about to stop: open event streams end, and clients continue elsewhere by event id.
     pub shutdown: Receiver<bool>,
     /// The workflow versions of the process.
@@ -75,7 +75,7 @@ impl ApiState {
         store: Arc<dyn Runs>,
         config: Arc<Config>,
         metrics: PrometheusHandle,
-        pulse: Arc<Pulse>,
+        liveness: Arc<Liveness>,
         shutdown: Receiver<bool>,
         workflows: Arc<Workflows>,
         sealing_key: Option<SealingKey>,
@@ -89,7 +89,7 @@ impl ApiState {
             store,
             config,
             metrics,
-            pulse,
+            liveness,
             shutdown,
             workflows,
             forms: Arc::default(),
@@ -101,7 +101,7 @@ impl ApiState {
 /// Creates the router with all routes.
 pub fn router(state: ApiState) -> Router {
     metrics::describe();
-    let own = Router::new()
+    let native = Router::new()
         .route("/apps", post(native::apps::register).get(native::apps::list))
         .route("/apps/{id}", get(native::apps::show))
         .route("/apps/{id}/keys", post(native::keys::add).get(native::keys::of_app))
@@ -137,9 +137,9 @@ pub fn router(state: ApiState) -> Router {
         .route("/runs", post(native::submit::submit).get(native::runs::list))
         .route("/runs/import", post(native::snapshot::import))
         .route("/runs/{id}", get(native::runs::show))
-        .route("/runs/{id}/messages/{list}", get(native::kept::messages))
-        .route("/runs/{id}/rt", get(native::kept::runtime))
-        .route("/runs/{id}/history", get(native::kept::history))
+        .route("/runs/{id}/messages/{list}", get(native::messages::messages))
+        .route("/runs/{id}/rt", get(native::messages::runtime))
+        .route("/runs/{id}/history", get(native::messages::history))
         .route("/runs/{id}/snapshot", get(native::snapshot::export))
         .route("/runs/{id}/events", get(native::events::follow))
         .route("/runs/{id}/commands", post(native::commands::send))
@@ -170,7 +170,7 @@ pub fn router(state: ApiState) -> Router {
         _elsewhere => Router::new(),
     };
     router
-        .nest("/api/v1", own)
+        .nest("/api/v1", native)
         .nest("/v1", dify)
         .route(&hooks::path("{id}"), any(hooks::receive))
         .route("/livez", get(health::live))

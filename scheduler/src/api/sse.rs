@@ -17,7 +17,7 @@ pub fn dify(id: Option<EntryId>, payload: &Json) -> Bytes {
 }
 
 /// A frame for our own API, with the event's type.
-pub fn own(id: Option<EntryId>, kind: &str, payload: &Json) -> Bytes {
+pub fn native(id: Option<EntryId>, kind: &str, payload: &Json) -> Bytes {
     frame(id, Some(kind), payload)
 }
 
@@ -26,7 +26,7 @@ pub const CONTENT_TYPE: &str = "text/event-stream";
 /// Dify's ping.
 pub const DIFY_PING: Bytes = Bytes::from_static(b"event: ping\n\n");
 /// Our ping: a comment, which clients ignore.
-pub const OWN_PING: Bytes = Bytes::from_static(b": ping\n\n");
+pub const NATIVE_PING: Bytes = Bytes::from_static(b": ping\n\n");
 
 fn frame(id: Option<EntryId>, kind: Option<&str>, payload: &Json) -> Bytes {
     let mut text = Vec::new();

@@ -125,7 +125,7 @@ impl Pause {
     }
 
     /// The form for our own API: times in seconds, and the answer beside the request.
-    pub fn shown(&self, now: Timestamp, form_token: String) -> Json {
+    pub fn to_json(&self, now: Timestamp, form_token: String) -> Json {
         let mut map = self.map.clone();
         for key in ["opened_at", "expires_at"] {
             map.insert(key.into(), seconds(self.time(key)));
@@ -202,7 +202,7 @@ mod tests {
         let stand = |now| pauses.iter().map(|p| (p.id.as_str(), p.status(now).name())).collect::<Vec<_>>();
         assert_eq!(stand(at(8)), [("a", "answered"), ("b", "pending"), ("c", "cancelled")]);
         assert_eq!(stand(at(9))[1], ("b", "expired"));
-        let shown = pauses[0].shown(at(8), "token".to_string());
+        let shown = pauses[0].to_json(at(8), "token".to_string());
         assert_eq!((&shown["opened_at"], &shown["answer"]["answered_at"]), (&json!(1.0), &json!(3.0)));
         assert_eq!((&shown["expires_at"], &shown["form_token"]), (&Json::Null, &json!("token")));
     }

@@ -130,7 +130,7 @@ impl Renderer {
     /// # Errors
     /// Errors of the store.
     pub async fn stored(&self, value: &Stored) -> Result<Json, StoreError> {
-        Ok(self.shown(match value {
+        Ok(self.to_json(match value {
             Stored::Inline(segment) => segment.clone(),
             Stored::Blob(blob) => self.blob(&blob.id, blob.ty).await?,
             Stored::Item { list, at } => self.item(list, *at).await?,
@@ -152,7 +152,7 @@ impl Renderer {
     }
 
     async fn value(&self, value: Json) -> Result<Json, StoreError> {
-        let Some(parts) = joined_parts(&value) else { return Ok(self.shown(self.segment(value).await?)) };
+        let Some(parts) = joined_parts(&value) else { return Ok(self.to_json(self.segment(value).await?)) };
         Ok(Json::String(self.hidden.masked(self.joined(parts, false).await?)))
     }
 
@@ -197,7 +197,7 @@ impl Renderer {
         }
     }
 
-    fn shown(&self, segment: Segment) -> Json {
+    fn to_json(&self, segment: Segment) -> Json {
         if segment.ty == SegmentType::Secret {
             return Json::String(segment.log().into_owned());
         }

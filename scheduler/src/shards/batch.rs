@@ -23,7 +23,7 @@ use tidemill_common::wire::state::AtRest;
 use tidemill_common::wire::timers::{TimerRead, timer_from_member, timer_run};
 
 use crate::shards::run_cache::RunCache;
-use crate::shards::step_buffers::Changed;
+use crate::shards::step_buffers::StepBuffers;
 
 /// One input of a batch.
 #[derive(Debug, Clone)]
@@ -104,7 +104,7 @@ pub struct Panicked {
 }
 
 /// Applies inputs to the runs in the cache. The caller has loaded the run of each input, or has put it into `gone` with
-/// the reason why it cannot be loaded. `changed` is a buffer that is reused from batch to batch.
+/// the reason why it cannot be loaded. `reused` has the buffers that are reused from batch to batch.
 ///
 /// Changes are encoded after all steps: so each run is encoded once, and the encoder's code stays in the processor's
 /// cache.
@@ -114,14 +114,14 @@ pub struct Panicked {
 pub fn decide(
     inputs: &[Input],
     cache: &mut RunCache,
-    changed: &mut Changed,
+    reused: &mut StepBuffers,
     gone: &HashMap<RunId, Gone>,
     number: u64,
     now: Timestamp,
 ) -> Result<Batch, Panicked> {
     let mut batch = Batch { commit: Commit { number, ..Commit::default() }, ..Batch::default() };
     // Given back only on success: after a panic the half-done changes are dropped with the buffer.
-    let mut buffers = std::mem::take(changed);
+    let mut buffers = std::mem::take(reused);
     let mut jobs = 0;
     let read = read_ahead(inputs, cache);
     for (input, read) in inputs.iter().zip(read) {
@@ -156,7 +156,7 @@ pub fn decide(
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| step_into(run, fact, moment, changes))) {
             return Err(Panicked {
                 touched: buffers.runs().chain([id]).collect(),
-                reason: telemetry::said(&*panic).into(),
+                reason: telemetry::panic_message(&*panic).into(),
             });
         }
         jobs += changes.jobs.len() as u64;
@@ -182,7 +182,7 @@ pub fn decide(
             reason: format!("run {id} has moved, and its state is gone"),
         });
     }
-    *changed = buffers;
+    *reused = buffers;
     Ok(batch)
 }
 
@@ -419,7 +419,7 @@ workflow:
         let batch = decide(
             &[Input::Fact(fact)],
             &mut cache,
-            &mut Changed::default(),
+            &mut StepBuffers::default(),
             &gone,
             1,
             Timestamp::from_millis(0),
@@ -441,7 +441,8 @@ workflow:
         let mut cache = cached("running", [run(1)]);
         let body = json!({"node": 1, "outputs": {"a": "tok sk-0123456789"}}).to_string();
         let fact = RawFact::read(EntryId::new(5, 0), wire::fact::kind::DONE, &run(1).to_string(), body);
-        let batch = decided(&[Input::Fact(fact)], &mut cache, &mut Changed::default(), 1).expect("no panic");
+        let batch =
+            decided(&[Input::Fact(fact)], &mut cache, &mut StepBuffers::default(), 1).expect("no panic");
         let [letter] = &batch.commit.dead[..] else { panic!("one letter: {:?}", batch.commit.dead) };
         assert!(letter.content.contains("tok sk-012************89"), "{letter:?}");
     }
@@ -454,8 +455,8 @@ workflow:
         for gone in [Gone { rest: None, ..gone.clone() }, gone] {
             let (mut cache, gone) = (RunCache::new(1024), HashMap::from([(run(1), gone)]));
             let (fact, now) = ([Input::Fact(fact.clone())], Timestamp::from_millis(0));
-            let batch =
-                decide(&fact, &mut cache, &mut Changed::default(), &gone, 1, now).expect("nothing panics");
+            let batch = decide(&fact, &mut cache, &mut StepBuffers::default(), &gone, 1, now)
+                .expect("nothing panics");
             let [letter] = &batch.commit.dead[..] else { panic!("one letter: {:?}", batch.commit.dead) };
             assert_eq!(letter.content, r#"failed {"node":"n","attempt":1,"error":"(withheld)"}"#);
         }
@@ -479,17 +480,17 @@ workflow:
         RunId::new(number, 2, ShardId(0))
     }
 
-    fn said(entry: u64, kind: &'static str, run: RunId) -> Input {
+    fn fact_input(entry: u64, kind: &'static str, run: RunId) -> Input {
         Input::Fact(RawFact::read(EntryId::new(entry, 0), kind, &run.to_string(), "{}".into()))
     }
 
     fn decided(
         inputs: &[Input],
         cache: &mut RunCache,
-        changed: &mut Changed,
+        buffers: &mut StepBuffers,
         number: u64,
     ) -> Result<Batch, Panicked> {
-        decide(inputs, cache, changed, &HashMap::new(), number, Timestamp::from_millis(0))
+        decide(inputs, cache, buffers, &HashMap::new(), number, Timestamp::from_millis(0))
     }
 
     #[test]
@@ -497,7 +498,7 @@ workflow:
         for (status, ends) in [("running", 1), ("succeeded", 0)] {
             let id = run(1);
             let mut cache = cached(status, [id]);
-            let input = said(1, wire::fact::kind::DONE, id);
+            let input = fact_input(1, wire::fact::kind::DONE, id);
             let batch = end_by_defect(&input, &mut cache, "a test", 1, Timestamp::from_millis(0));
             let Commit { writes, dead, cursor, .. } = batch.commit;
             assert_eq!((writes.len(), batch.ended.len(), dead.len()), (ends, ends, 1), "{status}");
@@ -511,19 +512,19 @@ workflow:
     fn the_run_that_changed_last_in_a_batch_is_written_last() {
         use wire::fact::kind::{DONE, PAUSE, STOP};
         let [a, b, c] = [run(1), run(2), run(3)];
-        let (mut cache, mut changed) = (cached("running", [a, b, c]), Changed::default());
+        let (mut cache, mut buffers) = (cached("running", [a, b, c]), StepBuffers::default());
         let stale = format!("{b} retry 1 gone/e");
         let inputs = [
-            said(1, PAUSE, a),
-            said(2, PAUSE, c),
-            said(3, STOP, b),
-            said(4, DONE, c),
+            fact_input(1, PAUSE, a),
+            fact_input(2, PAUSE, c),
+            fact_input(3, STOP, b),
+            fact_input(4, DONE, c),
             Input::Timer(stale.clone()),
-            said(5, STOP, a),
+            fact_input(5, STOP, a),
             // b has ended: the fact changes nothing, and b keeps its position.
-            said(6, STOP, b),
+            fact_input(6, STOP, b),
         ];
-        let batch = decided(&inputs, &mut cache, &mut changed, 7).expect("nothing panics");
+        let batch = decided(&inputs, &mut cache, &mut buffers, 7).expect("nothing panics");
         let written: Vec<RunId> = batch.commit.writes.iter().map(|write| write.run).collect();
         assert_eq!(written, [c, b, a]);
         assert_eq!((&batch.touched, &batch.ended), (&vec![c, b, a], &vec![b, a]));
@@ -543,8 +544,8 @@ workflow:
         let entry = EntryId::new(5, 0);
         let start =
             || Input::Fact(RawFact::read(entry, wire::fact::kind::START, &run(1).to_string(), body.clone()));
-        let (found, head) =
-            start_of(&[said(4, wire::fact::kind::DONE, run(1)), start()], run(1)).expect("it can be read");
+        let (found, head) = start_of(&[fact_input(4, wire::fact::kind::DONE, run(1)), start()], run(1))
+            .expect("it can be read");
         assert_eq!((found, start_of(&[start()], run(2))), (entry, None));
         let new = |head: RunHead| RunState::new(run(1), graph.clone(), head);
         let mut written = Vec::new();
@@ -557,7 +558,8 @@ workflow:
             }
             let begins = matches!(known_before(&start(), &cache), Some(Fact::Begin));
             assert_eq!(begins, made_of == Some(entry), "{made_of:?}");
-            let batch = decided(&[start()], &mut cache, &mut Changed::default(), 1).expect("nothing panics");
+            let batch =
+                decided(&[start()], &mut cache, &mut StepBuffers::default(), 1).expect("nothing panics");
             assert_eq!(cache.get(&run(1)).map(|run| run.head.user.as_str()), Some("ada"), "{made_of:?}");
             written.push(batch.commit.writes);
         }
@@ -568,17 +570,17 @@ workflow:
     fn a_step_that_panics_drops_all_changes_of_its_batch() {
         use wire::fact::kind::{CONTINUE, PAUSE, STOP};
         let [a, b] = [run(1), run(2)];
-        let (mut cache, mut changed) = (cached("running", [a, b]), Changed::default());
+        let (mut cache, mut buffers) = (cached("running", [a, b]), StepBuffers::default());
         cache
             .get_mut(&b)
             .expect("a run")
             .ready
             .push_back((FramePath::default(), tidemill_common::graph::NodeIx(99)));
-        let inputs = [said(1, PAUSE, a), said(2, CONTINUE, b)];
-        let panicked = decided(&inputs, &mut cache, &mut changed, 1).expect_err("there is no such node");
+        let inputs = [fact_input(1, PAUSE, a), fact_input(2, CONTINUE, b)];
+        let panicked = decided(&inputs, &mut cache, &mut buffers, 1).expect_err("there is no such node");
         assert_eq!(panicked.touched, [a, b]);
         let mut cache = cached("running", [a, b]);
-        let batch = decided(&[said(2, STOP, b)], &mut cache, &mut changed, 1).expect("nothing panics");
+        let batch = decided(&[fact_input(2, STOP, b)], &mut cache, &mut buffers, 1).expect("nothing panics");
         assert_eq!((batch.touched, batch.commit.writes.len()), (vec![b], 1));
     }
 

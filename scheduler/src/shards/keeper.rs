@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tidemill_common::config::SchedulerConfig;
-use tidemill_common::crash::{self, Place};
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::files::Files;
 use tidemill_common::ids::ShardId;
 use tidemill_common::store::StoreError;
@@ -17,15 +17,15 @@ use crate::background::budgets::Meter;
 use crate::metrics as names;
 use crate::sealing::Sealing;
 use crate::shards::lease::Lease;
-use crate::shards::liveness::Pulse;
+use crate::shards::liveness::Liveness;
 use crate::shards::repair::Findings;
 use crate::shards::retention::Retention;
-use crate::shards::shard_loop::{Drive, End};
+use crate::shards::shard_loop::{End, LoopContext};
 use crate::stores::ShardStore;
 use crate::workflows::Workflows;
 
 /// The number of looks for shards without an owner, per lease time.
-const LOOKS_A_LEASE: u64 = 10;
+const POLLS_PER_LEASE: u64 = 10;
 /// The shortest and the longest pause between tries while the store is down.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 
@@ -40,7 +40,7 @@ pub struct ShardKeeper {
     pub files: Arc<dyn Files>,
     /// The workflow versions of the process.
     pub workflows: Arc<Workflows>,
-    pub pulse: Arc<Pulse>,
+    pub liveness: Arc<Liveness>,
     /// The leases, renewed by a separate thread.
     pub lease: Arc<Lease>,
     pub meter: Arc<Meter>,
@@ -64,7 +64,7 @@ impl ShardKeeper {
         let mut owned: HashMap<ShardId, Owned> = HashMap::new();
         let mut pause = PAUSES[0];
         while !*stop.borrow() {
-            self.pulse.beat();
+            self.liveness.beat();
             let wait = match self.look_around(&mut owned, &ended).await {
                 Ok(()) => {
                     pause = PAUSES[0];
@@ -94,7 +94,7 @@ impl ShardKeeper {
     /// The pause between two looks. It is short, because a free shard has no owner until this look; its lease has run
     /// out before.
     fn look_every(&self) -> Duration {
-        Duration::from_millis((self.config.shard_lease_ms / LOOKS_A_LEASE).min(self.config.shard_renew_ms))
+        Duration::from_millis((self.config.shard_lease_ms / POLLS_PER_LEASE).min(self.config.shard_renew_ms))
     }
 
     /// Announces that this process lives, and takes or gives up shards so that all schedulers have about the same
@@ -141,17 +141,17 @@ impl ShardKeeper {
             return Ok(None);
         }
         let Some(owner) = self.store.claim(shard, &self.id, lease).await? else { return Ok(None) };
-        crash::pass(Place::ShardClaimed);
+        crash::pass(CrashPoint::ShardClaimed);
         let claim = owner.claim();
         tracing::info!(%shard, epoch = claim.epoch, cursor = %claim.cursor, "took a shard");
         metrics::counter!(names::TAKEOVERS.name).increment(1);
-        let pulse = Arc::new(Pulse::default());
-        self.lease.keep(shard, pulse.clone());
-        let drive = Drive {
+        let liveness = Arc::new(Liveness::default());
+        self.lease.keep(shard, liveness.clone());
+        let context = LoopContext {
             store: self.store.clone(),
             workflows: self.workflows.clone(),
             cache_bytes: self.config.run_cache_bytes / usize::from(self.store.meta().await?.shards.max(1)),
-            pulse,
+            liveness,
             repair_every: Duration::from_secs(self.config.repair_seconds.max(1)),
             found: self.findings.of(shard),
             files: self.files.clone(),
@@ -165,7 +165,7 @@ impl ShardKeeper {
         let (stop, stopped) = watch::channel(false);
         let (ended, lost) = (ended.clone(), self.lease.lost(shard));
         let task = tokio::spawn(async move {
-            let turning = AssertUnwindSafe(drive.run(owner, stopped)).catch_unwind();
+            let turning = AssertUnwindSafe(context.run(owner, stopped)).catch_unwind();
             let end = tokio::select! {
                 end = turning => end.unwrap_or_else(|_| panicked(shard)),
                 () = lost => End::Lost,
@@ -203,7 +203,7 @@ impl ShardKeeper {
             tracing::error!(%shard, "the loop of a shard panicked");
         }
         self.lease.forget(shard);
-        crash::pass(Place::ReleaseBegun);
+        crash::pass(CrashPoint::ReleaseBegun);
         self.release(shard).await;
     }
 

@@ -9,15 +9,15 @@ use std::time::Duration;
 use tidemill_common::ids::ShardId;
 use tokio::sync::watch;
 
-use crate::shards::liveness::Pulse;
+use crate::shards::liveness::Liveness;
 use crate::stores::LeaseStore;
 
 /// A loop counts as stuck after this many lease times without a turn. One is too few: a commit may wait for a slow
 /// disk.
 const STUCK_LEASES: u32 = 4;
 
-struct Kept {
-    pulse: Arc<Pulse>,
+struct RenewedLease {
+    liveness: Arc<Liveness>,
     lost: watch::Sender<bool>,
 }
 
@@ -26,19 +26,19 @@ pub struct Lease {
     id: Arc<str>,
     lease_ms: u64,
     renew_ms: u64,
-    kept: Mutex<HashMap<ShardId, Kept>>,
+    leases: Mutex<HashMap<ShardId, RenewedLease>>,
     stop: watch::Sender<bool>,
 }
 
 impl Lease {
     /// Creates it without leases.
     pub fn new(id: Arc<str>, lease_ms: u64, renew_ms: u64) -> Self {
-        Self { id, lease_ms, renew_ms, kept: Mutex::default(), stop: watch::channel(false).0 }
+        Self { id, lease_ms, renew_ms, leases: Mutex::default(), stop: watch::channel(false).0 }
     }
 
     /// Renews the lease of a shard from now on, while its loop turns.
-    pub fn keep(&self, shard: ShardId, pulse: Arc<Pulse>) {
-        self.lock().insert(shard, Kept { pulse, lost: watch::channel(false).0 });
+    pub fn keep(&self, shard: ShardId, liveness: Arc<Liveness>) {
+        self.lock().insert(shard, RenewedLease { liveness, lost: watch::channel(false).0 });
     }
 
     /// Stops renewing the lease of a shard.
@@ -55,7 +55,7 @@ impl Lease {
 
     /// Completes when the lease of the shard is lost.
     pub fn lost(&self, shard: ShardId) -> impl Future<Output = ()> + Send + use<> {
-        let receiver = self.lock().get(&shard).map(|kept| kept.lost.subscribe());
+        let receiver = self.lock().get(&shard).map(|lease| lease.lost.subscribe());
         async move {
             let Some(mut receiver) = receiver else { return std::future::pending().await };
             while !*receiver.borrow() {
@@ -93,23 +93,23 @@ impl Lease {
     }
 
     fn moving(&self) -> Vec<ShardId> {
-        let kept = self.lock();
+        let leases = self.lock();
         let silence = Duration::from_millis(self.lease_ms) * STUCK_LEASES;
-        let moves = |kept: &Kept| kept.pulse.moved_within(silence);
-        let mut shards: Vec<ShardId> = kept.iter().filter(|(_, k)| moves(k)).map(|(s, _)| *s).collect();
+        let moves = |lease: &RenewedLease| lease.liveness.moved_within(silence);
+        let mut shards: Vec<ShardId> = leases.iter().filter(|(_, k)| moves(k)).map(|(s, _)| *s).collect();
         shards.sort();
         shards
     }
 
     fn report_lost(&self, shard: ShardId) {
         tracing::warn!(%shard, "the lease of a shard is lost");
-        if let Some(kept) = self.lock().get(&shard) {
-            kept.lost.send_replace(true);
+        if let Some(lease) = self.lock().get(&shard) {
+            lease.lost.send_replace(true);
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ShardId, Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ShardId, RenewedLease>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -120,7 +120,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_stuck_loop_loses_its_lease_and_a_turning_loop_keeps_it() {
         let lease = Lease::new("s-1".into(), 5_000, 1_000);
-        let [stuck, turning] = [Arc::new(Pulse::default()), Arc::new(Pulse::default())];
+        let [stuck, turning] = [Arc::new(Liveness::default()), Arc::new(Liveness::default())];
         lease.keep(ShardId(0), stuck.clone());
         lease.keep(ShardId(1), turning.clone());
         stuck.beat();

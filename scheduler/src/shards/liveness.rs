@@ -16,11 +16,11 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// The time of a loop's last beat.
 #[derive(Debug, Default)]
-pub struct Pulse {
+pub struct Liveness {
     last: Mutex<Option<Instant>>,
 }
 
-impl Pulse {
+impl Liveness {
     /// Records that the loop turned.
     pub fn beat(&self) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
@@ -42,14 +42,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_loop_is_alive_until_it_has_been_silent_for_too_long() {
-        let pulse = Pulse::default();
-        assert!(pulse.is_alive(), "one that has not begun is not dead");
-        pulse.beat();
+        let liveness = Liveness::default();
+        assert!(liveness.is_alive(), "one that has not begun is not dead");
+        liveness.beat();
         tokio::time::advance(SILENCE_MAX).await;
-        assert!(pulse.is_alive());
+        assert!(liveness.is_alive());
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert!(!pulse.is_alive());
-        pulse.beat();
-        assert!(pulse.is_alive());
+        assert!(!liveness.is_alive());
+        liveness.beat();
+        assert!(liveness.is_alive());
     }
 }

@@ -40,18 +40,18 @@ const PIECE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The findings for each shard that this process has owned.
 #[derive(Debug, Default)]
-pub struct Findings(Mutex<HashMap<ShardId, Arc<Mutex<Found>>>>);
+pub struct Findings(Mutex<HashMap<ShardId, Arc<Mutex<ShardFindings>>>>);
 
 impl Findings {
     /// The findings for a shard.
-    pub fn of(&self, shard: ShardId) -> Arc<Mutex<Found>> {
+    pub fn of(&self, shard: ShardId) -> Arc<Mutex<ShardFindings>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(shard).or_default().clone()
     }
 }
 
 /// The findings about one shard, kept from loop to loop.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct ShardFindings {
     /// The time of the last look; at first the time when the process took the shard.
     looked_at: Option<Instant>,
     /// The number of complete rounds.
@@ -69,40 +69,44 @@ pub struct Found {
 /// Decides when to look.
 pub struct Repair {
     every: Duration,
-    found: Arc<Mutex<Found>>,
+    found: Arc<Mutex<ShardFindings>>,
 }
 
 /// One look at a piece of a shard.
-pub struct Look {
+pub struct RepairPass {
     from: usize,
     /// The time after which a suspect is forgotten.
     remember: Duration,
     /// The open jobs of the runs in memory.
-    known: HashMap<RunId, Vec<Open>>,
+    known: HashMap<RunId, Vec<OpenJob>>,
 }
 
 /// A job that a run waits for.
 #[derive(Debug, Clone)]
-pub struct Open {
+pub struct OpenJob {
     queue: Arc<str>,
     lost: JobLost,
 }
 
 impl Repair {
     /// Searches the whole shard about once in `every`, and continues from what earlier loops have `found`.
-    pub fn new(every: Duration, found: Arc<Mutex<Found>>) -> Self {
+    pub fn new(every: Duration, found: Arc<Mutex<ShardFindings>>) -> Self {
         lock(&found).looked_at.get_or_insert_with(Instant::now);
         Self { every, found }
     }
 
     /// The findings so far.
-    pub fn found(&self) -> Arc<Mutex<Found>> {
+    pub fn found(&self) -> Arc<Mutex<ShardFindings>> {
         self.found.clone()
     }
 
     /// Returns a look when one is due. It leaves out `uncommitted` runs, because their jobs may not be stored yet; that
     /// function is called only when a look is due.
-    pub fn due(&mut self, cache: &RunCache, uncommitted: impl FnOnce() -> HashSet<RunId>) -> Option<Look> {
+    pub fn due(
+        &mut self,
+        cache: &RunCache,
+        uncommitted: impl FnOnce() -> HashSet<RunId>,
+    ) -> Option<RepairPass> {
         let under_way = {
             let mut found = lock(&self.found);
             let pause = match found.from {
@@ -117,7 +121,7 @@ impl Repair {
             found.from
         };
         let uncommitted = uncommitted();
-        Some(Look {
+        Some(RepairPass {
             from: under_way.unwrap_or(0),
             remember: self.every.saturating_mul(2) + REMEMBER,
             known: cache
@@ -135,26 +139,26 @@ impl Repair {
     }
 }
 
-fn lock(found: &Mutex<Found>) -> std::sync::MutexGuard<'_, Found> {
+fn lock(found: &Mutex<ShardFindings>) -> std::sync::MutexGuard<'_, ShardFindings> {
     found.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The jobs that a run waits for.
-pub fn open_jobs(run: &RunState) -> Vec<Open> {
+pub fn open_jobs(run: &RunState) -> Vec<OpenJob> {
     let mut open = Vec::new();
     for (path, frame) in &run.frames {
         for (at, node) in frame.nodes.iter().enumerate() {
             if let Some(entry) = node.job {
                 let ix = NodeIx(u32::try_from(at).unwrap_or(u32::MAX));
                 let queue = run.graph.node(ix).settings.queue.clone();
-                open.push(Open { queue, lost: JobLost { frame: path.clone(), node: ix, entry } });
+                open.push(OpenJob { queue, lost: JobLost { frame: path.clone(), node: ix, entry } });
             }
         }
     }
     open
 }
 
-impl Look {
+impl RepairPass {
     /// Looks at one piece.
     ///
     /// # Errors
@@ -164,7 +168,7 @@ impl Look {
         store: &dyn ShardStore,
         workflows: &Workflows,
         shard: ShardId,
-        found: Arc<Mutex<Found>>,
+        found: Arc<Mutex<ShardFindings>>,
     ) -> Result<(), StoreError> {
         let (runs, next) = store.open_runs(shard, self.from, PIECE).await?;
         for run in runs {
@@ -196,8 +200,8 @@ impl Look {
         store: &dyn ShardStore,
         shard: ShardId,
         run: RunId,
-        open: Vec<Open>,
-        found: &Mutex<Found>,
+        open: Vec<OpenJob>,
+        found: &Mutex<ShardFindings>,
     ) -> Result<(), StoreError> {
         let mut queues: HashMap<Arc<str>, Vec<JobLost>> = HashMap::new();
         for job in open {
@@ -246,9 +250,9 @@ mod tests {
             let mut repair = Repair::new(EVERY, findings.of(shard));
             let taken = Instant::now();
             while taken.elapsed() < turn {
-                if let Some(look) = repair.due(&cache, HashSet::new) {
+                if let Some(pass) = repair.due(&cache, HashSet::new) {
                     at.push(began.elapsed().as_secs());
-                    look.run(&store, &workflows, shard, repair.found()).await.unwrap();
+                    pass.run(&store, &workflows, shard, repair.found()).await.unwrap();
                 }
                 tokio::time::advance(Duration::from_millis(500)).await;
             }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use tidemill_common::clock::Timestamp;
-use tidemill_common::crash::{self, Place};
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::files::{Files, FilesError};
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::limits;
@@ -76,7 +76,7 @@ impl Retention {
     ///
     /// # Errors
     /// Errors of the store. A later look removes what is left.
-    pub async fn look(
+    pub async fn sweep(
         &self,
         store: &dyn Shards,
         files: &dyn Files,
@@ -117,7 +117,7 @@ async fn remove_files(store: &dyn Shards, files: &dyn Files, runs: &[RunId]) -> 
             // The store is slow, or there are many files: the next look continues.
             Err(_) => return Ok(removed),
         }
-        crash::pass(Place::FilesRemoved);
+        crash::pass(CrashPoint::FilesRemoved);
         store.files_gone(*run).await?;
     }
     Ok(runs.len())

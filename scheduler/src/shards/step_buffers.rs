@@ -10,14 +10,14 @@ const KEPT_BYTES: usize = 16 * 1024;
 /// The changes of several runs, in the order of their last change. When two runs write the same value (what their
 /// conversation remembers), the later one wins, however facts are split into batches.
 #[derive(Debug, Default)]
-pub struct Changed {
+pub struct StepBuffers {
     /// Each run with the index of its buffer.
     runs: Vec<(RunId, usize)>,
     /// The buffers: those of `runs` first, then empty ones. The first empty one takes the changes of the next step.
     buffers: Vec<Changes>,
 }
 
-impl Changed {
+impl StepBuffers {
     /// The empty buffer for the changes of the next step.
     pub(crate) fn next(&mut self) -> &mut Changes {
         let at = self.runs.len();
@@ -71,17 +71,17 @@ mod tests {
     }
 
     /// Adds a step that spends this many tokens, so that a test can recognise it.
-    fn spend(changed: &mut Changed, run: RunId, tokens: u64) {
-        let next = changed.next();
+    fn spend(buffers: &mut StepBuffers, run: RunId, tokens: u64) {
+        let next = buffers.next();
         assert!(next.is_empty());
         next.go_on = true;
         next.ledger.push((tokens.to_string(), String::new()));
-        changed.keep(run);
+        buffers.keep(run);
     }
 
-    fn handed_over(changed: &mut Changed, bytes: usize) -> Vec<(RunId, Vec<String>)> {
+    fn handed_over(buffers: &mut StepBuffers, bytes: usize) -> Vec<(RunId, Vec<String>)> {
         let mut all = Vec::new();
-        changed.hand_over(|run, changes| {
+        buffers.hand_over(|run, changes| {
             all.push((run, changes.ledger.iter().map(|(tokens, _)| tokens.clone()).collect()));
             bytes
         });
@@ -90,31 +90,31 @@ mod tests {
 
     #[test]
     fn changes_of_a_run_are_joined_at_the_position_of_its_last_change() {
-        let mut changed = Changed::default();
+        let mut buffers = StepBuffers::default();
         for (at, tokens) in [(2, 1), (1, 2), (2, 3), (3, 4), (2, 5), (4, 6)] {
-            spend(&mut changed, run(at), tokens);
+            spend(&mut buffers, run(at), tokens);
         }
         // A step without changes does not count.
-        assert!(changed.next().is_empty());
-        changed.keep(run(1));
-        assert_eq!(changed.runs().collect::<Vec<_>>(), [run(1), run(3), run(2), run(4)]);
+        assert!(buffers.next().is_empty());
+        buffers.keep(run(1));
+        assert_eq!(buffers.runs().collect::<Vec<_>>(), [run(1), run(3), run(2), run(4)]);
         let of = |run, tokens: &[u64]| (run, tokens.iter().map(u64::to_string).collect::<Vec<_>>());
         let all = [of(run(1), &[2]), of(run(3), &[4]), of(run(2), &[1, 3, 5]), of(run(4), &[6])];
-        assert_eq!(handed_over(&mut changed, 0), all);
-        assert!(changed.buffers.iter().all(Changes::is_empty));
+        assert_eq!(handed_over(&mut buffers, 0), all);
+        assert!(buffers.buffers.iter().all(Changes::is_empty));
         // The same buffer is used again.
-        spend(&mut changed, run(1), 6);
-        assert_eq!(handed_over(&mut changed, 0), [of(run(1), &[6])]);
-        assert!(changed.runs().next().is_none() && handed_over(&mut changed, 0).is_empty());
+        spend(&mut buffers, run(1), 6);
+        assert_eq!(handed_over(&mut buffers, 0), [of(run(1), &[6])]);
+        assert!(buffers.runs().next().is_none() && handed_over(&mut buffers, 0).is_empty());
     }
 
     #[test]
     fn a_buffer_is_kept_unless_it_has_grown_large() {
         for (bytes, is_kept) in [(KEPT_BYTES, true), (KEPT_BYTES + 1, false)] {
-            let mut changed = Changed::default();
-            spend(&mut changed, run(1), 1);
-            handed_over(&mut changed, bytes);
-            assert_eq!(changed.next().ledger.capacity() > 0, is_kept, "{bytes}");
+            let mut buffers = StepBuffers::default();
+            spend(&mut buffers, run(1), 1);
+            handed_over(&mut buffers, bytes);
+            assert_eq!(buffers.next().ledger.capacity() > 0, is_kept, "{bytes}");
         }
     }
 }

@@ -10,7 +10,7 @@ use tidemill_common::value::{BlobRef, Segment, Stored, blob_text};
 use crate::submit::SubmitError;
 
 /// Stores the values of one request, and remembers the blobs that it created.
-pub struct Apart {
+pub struct BlobWriter {
     store: Arc<dyn Runs>,
     shard: ShardId,
     inline_bytes_max: usize,
@@ -18,7 +18,7 @@ pub struct Apart {
     blobs: Vec<(BlobId, u64)>,
 }
 
-impl Apart {
+impl BlobWriter {
     /// Creates it for a run on this shard. Values above `inline_bytes_max` become blobs, those above `value_bytes_max`
     /// are refused.
     pub fn new(
@@ -33,7 +33,7 @@ impl Apart {
     /// Stores values and returns their stored form.
     ///
     /// # Errors
-    /// As [`Apart::value`].
+    /// As [`BlobWriter::value`].
     pub async fn named(&mut self, values: Vec<(String, Segment)>) -> Result<NamedValues, SubmitError> {
         let mut stored = NamedValues::with_capacity(values.len());
         for (name, segment) in values {

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
-use tidemill_common::crash::{self, Place};
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::graph::{AppMode, Graph};
 use tidemill_common::ids::RunId;
 use tidemill_common::limits::HISTORY_TURNS_MAX;
@@ -11,12 +11,12 @@ use tidemill_common::store::{ConversationRef, Entered, Entering};
 use tidemill_common::value::{JsonMap, Segment, Stored};
 use tidemill_common::wire::conversation::conversation_copies;
 
-use crate::background::turns::{SettleError, said_before};
+use crate::background::turns::{SettleError, earlier_turns};
 use crate::submit::prepare::Prepared;
 use crate::submit::{Submission, SubmitError, Submitter, SystemValues, conversation, naming};
 
 /// The place of a run in its conversation.
-pub(super) struct Talk {
+pub(super) struct ConversationPosition {
     pub(super) id: String,
     /// The number of the turn, from 1.
     pub(super) dialogue: u64,
@@ -25,10 +25,10 @@ pub(super) struct Talk {
 }
 
 /// The conversation of a run, and its variables.
-pub(super) struct Joined {
+pub(super) struct JoinedConversation {
     pub(super) id: Option<String>,
     /// `None` for runs of workflows, and for callers that keep the conversation themselves.
-    pub(super) talk: Option<Talk>,
+    pub(super) position: Option<ConversationPosition>,
     /// Conversation variables: those of the request, then those that the conversation remembers.
     pub(super) variables: Vec<(String, Segment)>,
     /// The conversation has a list of messages.
@@ -43,23 +43,23 @@ impl Submitter {
         prepared: &Prepared,
         run: RunId,
         at: Timestamp,
-    ) -> Result<Joined, SubmitError> {
+    ) -> Result<JoinedConversation, SubmitError> {
         let graph = &prepared.workflow.graph;
         let new_id = |id: &String| if id.is_empty() { conversation::new_id(run) } else { id.clone() };
         let id = submission.conversation_id.as_ref().map(new_id);
-        let talk = self.talk(graph, submission, run, id.as_deref(), &prepared.inputs, at).await?;
-        let id = talk.as_ref().map(|talk| talk.id.clone()).or(id);
+        let position = self.position(graph, submission, run, id.as_deref(), &prepared.inputs, at).await?;
+        let id = position.as_ref().map(|position| position.id.clone()).or(id);
         let given = &prepared.conversation;
         let (variables, has_messages) = match &id {
             Some(id) => conversation::variables(&*self.store, run.shard(), id, graph, given).await?,
             None => (given.clone(), false),
         };
-        Ok(Joined { id, talk, variables, has_messages })
+        Ok(JoinedConversation { id, position, variables, has_messages })
     }
 
     /// Enters the conversation of a chat's run. Returns `None` for runs of workflows, and for callers that keep the
     /// conversation themselves (they give the system variables).
-    async fn talk(
+    async fn position(
         &self,
         graph: &Graph,
         submission: &Submission,
@@ -67,7 +67,7 @@ impl Submitter {
         id: Option<&str>,
         inputs: &[(String, Segment)],
         at: Timestamp,
-    ) -> Result<Option<Talk>, SubmitError> {
+    ) -> Result<Option<ConversationPosition>, SubmitError> {
         let is_chat = graph.mode == AppMode::Chat && matches!(submission.sys, SystemValues::Standard);
         let Some(id) = id.filter(|_| is_chat) else { return Ok(None) };
         let name = match submission.is_nameless {
@@ -99,7 +99,7 @@ impl Submitter {
             }
             entered @ (Entered::Unknown | Entered::Entered { .. }) => (entering.conversation.id, entered),
         };
-        crash::pass(Place::ConversationEntered);
+        crash::pass(CrashPoint::ConversationEntered);
         let Entered::Entered { dialogue, previous } = entered else {
             return Err(SubmitError::ForeignConversation);
         };
@@ -107,7 +107,7 @@ impl Submitter {
             self.settle(previous).await?;
         }
         let turns = self.store.turns(run.shard(), &id, HISTORY_TURNS_MAX).await?;
-        Ok(Some(Talk { id, dialogue, turns: said_before(&turns) }))
+        Ok(Some(ConversationPosition { id, dialogue, turns: earlier_turns(&turns) }))
     }
 
     /// Enters the conversation of an imported run, so that its turn is stored there.

@@ -8,7 +8,7 @@ use tidemill_common::value::{JsonMap, Segment, Stored};
 use tidemill_common::wire::breakpoint::command;
 
 use super::{SubmitError, inputs};
-use crate::submit::blobs::Apart;
+use crate::submit::blobs::BlobWriter;
 
 /// The command that continues a paused run. It cannot be a breakpoint, because nothing could wait for it.
 pub const RESUME: &str = "resume";
@@ -61,14 +61,14 @@ pub fn take(map: &mut JsonMap, place: &str, graph: &Graph) -> Result<Order, Subm
 /// Stores the values of breakpoints and returns the breakpoints.
 pub(super) async fn stored_breakpoints(
     read: Vec<(String, Order)>,
-    apart: &mut Apart,
+    blobs: &mut BlobWriter,
 ) -> Result<Vec<Breakpoint>, SubmitError> {
     let mut breakpoints = Vec::with_capacity(read.len());
     for (after, order) in read {
         let command = match order {
             Order::Stop { reason } => BreakpointCommand::Stop { reason: reason.into() },
             Order::Pause { reason } => BreakpointCommand::Pause { reason: reason.into() },
-            Order::Update(updates) => BreakpointCommand::Update { updates: stored(updates, apart).await? },
+            Order::Update(updates) => BreakpointCommand::Update { updates: stored(updates, blobs).await? },
             // `read_breakpoints` has refused it.
             Order::Resume => continue,
         };
@@ -108,12 +108,12 @@ pub(super) fn read_breakpoints(items: Vec<Json>, graph: &Graph) -> Result<Vec<(S
 /// A value is too large, or the store failed.
 pub async fn stored(
     updates: Vec<Update>,
-    apart: &mut Apart,
+    blobs: &mut BlobWriter,
 ) -> Result<Vec<(String, String, Stored)>, SubmitError> {
     let mut stored = Vec::with_capacity(updates.len());
     for update in updates {
         let name = format!("{}.{}", update.node, update.name);
-        let value = apart.value(&name, update.value).await?;
+        let value = blobs.value(&name, update.value).await?;
         stored.push((update.node, update.name, value));
     }
     Ok(stored)

@@ -10,7 +10,7 @@ use tidemill_common::wire::snapshot::{PoolValue, PoolVariable, Snapshot};
 
 use super::options::INLINE_BYTES_CEILING;
 use super::{SubmitError, Submitted, Submitter, is_new};
-use crate::submit::blobs::Apart;
+use crate::submit::blobs::BlobWriter;
 
 /// A second try of a run that has ended.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ impl Submitter {
                 "the run in the snapshot has ended; there is nothing to continue".into(),
             ));
         }
-        let shard = self.place(snapshot.head.conversation_id.as_deref()).await?;
+        let shard = self.shard_for(snapshot.head.conversation_id.as_deref()).await?;
         self.take_up(snapshot, text, RunId::generate(shard), None).await
     }
 
@@ -79,16 +79,16 @@ impl Submitter {
         options.steps_max = options.steps_max.max(1);
         options.seconds_max = options.seconds_max.max(1);
         let value_bytes_max = self.config.run.value_bytes_max;
-        let mut apart = Apart::new(self.store.clone(), shard, options.inline_bytes_max, value_bytes_max);
+        let mut blobs = BlobWriter::new(self.store.clone(), shard, options.inline_bytes_max, value_bytes_max);
         let mut kept = Vec::with_capacity(snapshot.variables.len());
         for variable in snapshot.variables.iter().filter(|variable| is_written(&snapshot, root, variable)) {
             let stored = match &variable.value {
                 PoolValue::Secret(name) => Stored::Secret(name.as_str().into()),
-                PoolValue::Whole(segment) => apart.value(&variable.name, segment.clone()).await?,
+                PoolValue::Whole(segment) => blobs.value(&variable.name, segment.clone()).await?,
             };
             kept.push((variable.clone(), stored));
         }
-        let mut blobs = apart.into_blobs();
+        let mut blobs = blobs.into_blobs();
         for (id, text) in &snapshot.blobs {
             self.store.put_blob(shard, id, text).await?;
             blobs.push((id.clone(), text.len() as u64));

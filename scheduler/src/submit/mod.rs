@@ -22,7 +22,7 @@ mod tests;
 use std::sync::Arc;
 
 use tidemill_common::config::Config;
-use tidemill_common::crash::{self, Place};
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
 use tidemill_common::store::{Created, Meta, NewRun, Reserved, Runs, StoreError, scheduled_run};
@@ -33,8 +33,8 @@ use self::clock::StoreClock;
 use self::error::unknown_option;
 use self::prepare::Prepared;
 use crate::background::budgets::Budgets;
-use crate::background::turns::{SettleError, Turns};
-use crate::submit::blobs::Apart;
+use crate::background::turns::{SettleError, TurnSettler};
+use crate::submit::blobs::BlobWriter;
 use crate::workflows::Workflows;
 
 pub use crate::submit::system_values::SystemValues;
@@ -50,7 +50,7 @@ pub struct Submitter {
     // Read once: the number of shards can change only when the schedulers restart.
     meta: OnceCell<Meta>,
     clock: StoreClock,
-    turns: Turns,
+    turns: TurnSettler,
     /// Knows which API keys have spent their budget.
     pub budgets: Budgets,
 }
@@ -58,7 +58,7 @@ pub struct Submitter {
 impl Submitter {
     /// Creates it for this store and these settings.
     pub fn new(store: Arc<dyn Runs>, config: Arc<Config>, workflows: Arc<Workflows>) -> Self {
-        let turns = Turns::new(store.clone(), workflows.clone(), config.clone());
+        let turns = TurnSettler::new(store.clone(), workflows.clone(), config.clone());
         let budgets = Budgets::new(store.clone());
         Self { budgets, store, config, workflows, meta: OnceCell::new(), clock: StoreClock::default(), turns }
     }
@@ -87,12 +87,12 @@ impl Submitter {
         let run = match (&submission.schedule, given) {
             (Some(from), _) => scheduled_run(&from.trigger, from.at, *self.meta().await?),
             (None, Some(run)) => run,
-            (None, None) => RunId::generate(self.place(submission.conversation_id.as_deref()).await?),
+            (None, None) => RunId::generate(self.shard_for(submission.conversation_id.as_deref()).await?),
         };
         let Some(key) = &submission.idempotency else { return Ok(Reservation::New(run)) };
         match self.store.reserve(&key.key_hash, &key.request_hash, run).await? {
             Reserved::Ours => {
-                crash::pass(Place::KeyReserved);
+                crash::pass(CrashPoint::KeyReserved);
                 Ok(Reservation::New(run))
             }
             Reserved::Other => Err(SubmitError::KeyTaken),
@@ -113,8 +113,8 @@ impl Submitter {
         let (workflow, warnings) = (prepared.workflow.clone(), prepared.warnings.clone());
         let (inline_bytes_max, value_bytes_max) =
             (prepared.options.inline_bytes_max, self.config.run.value_bytes_max);
-        let mut apart = Apart::new(self.store.clone(), run.shard(), inline_bytes_max, value_bytes_max);
-        let head = self.head(&submission, prepared, run, &mut apart).await?;
+        let mut blobs = BlobWriter::new(self.store.clone(), run.shard(), inline_bytes_max, value_bytes_max);
+        let head = self.head(&submission, prepared, run, &mut blobs).await?;
         let graph = &workflow.graph;
         let new = NewRun {
             id: run,
@@ -123,7 +123,7 @@ impl Submitter {
             kind: wire::fact::kind::START,
             start: wire::fact::start_body(&head),
             queues: graph.queues(),
-            blobs: apart.into_blobs(),
+            blobs: blobs.into_blobs(),
             created_at: head.created_at,
             schedule: submission.schedule,
             called: submission.called.map(|by| by.call),
@@ -131,7 +131,7 @@ impl Submitter {
             takes_messages: head.conversation_id.clone().filter(|_| head.takes_messages),
         };
         let is_new = is_new(self.store.create_run(&new).await?)?;
-        crash::pass(Place::RunCreated);
+        crash::pass(CrashPoint::RunCreated);
         tracing::info!(run = %run, app = head.app.as_deref().unwrap_or(""), is_new, "run submitted");
         let conversation_id = head.conversation_id;
         Ok(Submitted { run, is_new, status: RunStatus::Scheduled, workflow, conversation_id, warnings })
@@ -143,7 +143,7 @@ impl Submitter {
         submission: &Submission,
         prepared: Prepared,
         run: RunId,
-        apart: &mut Apart,
+        blobs: &mut BlobWriter,
     ) -> Result<RunHead, SubmitError> {
         let created_at = self.clock.now(&*self.store).await?;
         let graph = &prepared.workflow.graph;
@@ -157,32 +157,32 @@ impl Submitter {
             files: prepared.files,
             conversation_id: joined.id.as_deref(),
             query: &submission.query,
-            dialogue: joined.talk.as_ref().map_or(1, |talk| talk.dialogue),
+            dialogue: joined.position.as_ref().map_or(1, |position| position.dialogue),
         };
         let sys = system_values::values(graph, submission.sys.clone(), about);
-        let history = match (prepared.history, &joined.talk) {
+        let history = match (prepared.history, &joined.position) {
             (Some(given), _) => Some(given),
-            (None, Some(talk)) => history::history(&talk.turns)?,
+            (None, Some(position)) => history::history(&position.turns)?,
             (None, None) => None,
         };
         Ok(RunHead {
             graph: graph.hash.clone(),
             app: submission.workflow.app_id(),
             root: (prepared.root != graph.root).then(|| graph.node(prepared.root).id.clone()),
-            inputs: apart.named(prepared.inputs).await?,
-            sys: apart.named(sys).await?,
-            conversation: apart.named(joined.variables).await?,
-            leaves_turn: joined.talk.is_some(),
-            takes_messages: joined.has_messages && joined.talk.is_some(),
+            inputs: blobs.named(prepared.inputs).await?,
+            sys: blobs.named(sys).await?,
+            conversation: blobs.named(joined.variables).await?,
+            leaves_turn: joined.position.is_some(),
+            takes_messages: joined.has_messages && joined.position.is_some(),
             history: match history {
-                Some(turns) => Some(apart.value(history::NAME, turns).await?),
+                Some(turns) => Some(blobs.value(history::NAME, turns).await?),
                 None => None,
             },
             conversation_id: joined.id,
             caller: submission.called.as_ref().map(|by| Box::new(by.caller.clone())),
             call_depth: submission.call_depth,
             key: submission.key.clone(),
-            commands: commands::stored_breakpoints(prepared.breakpoints, apart).await?,
+            commands: commands::stored_breakpoints(prepared.breakpoints, blobs).await?,
             user: prepared.user,
             options: prepared.options,
             created_at,
@@ -190,7 +190,7 @@ impl Submitter {
     }
 
     /// The shard for a run of this conversation. An empty id stands for a new conversation.
-    async fn place(&self, conversation: Option<&str>) -> Result<ShardId, SubmitError> {
+    async fn shard_for(&self, conversation: Option<&str>) -> Result<ShardId, SubmitError> {
         match conversation {
             None | Some("") => Ok(self.some_shard().await?),
             Some(id) => {
@@ -205,13 +205,13 @@ impl Submitter {
     /// # Errors
     /// The id is invalid, or the store failed.
     pub async fn shard_of_conversation(&self, id: &str) -> Result<ShardId, SubmitError> {
-        self.place(Some(id)).await
+        self.shard_for(Some(id)).await
     }
 
     /// Adds the turn of an ended run to its conversation, unless this was done before.
     ///
     /// # Errors
-    /// As [`Turns::settle`].
+    /// As [`TurnSettler::settle`].
     pub async fn settle_turn(&self, run: RunId) -> Result<(), SettleError> {
         self.turns.settle(run).await
     }

@@ -8,8 +8,8 @@ use tidemill_common::machine::state::options::budget;
 use tidemill_common::machine::state::options::budget::{Budget, SetBy};
 use tidemill_common::machine::state::options::choices::{Choices, WrongChoice};
 use tidemill_common::machine::state::options::compat::{ConversationWrites, NestedAnswers};
+use tidemill_common::messages::{Message, MessageLimits, given_messages};
 use tidemill_common::nodes::evaluate::UndefinedNames;
-use tidemill_common::objects::{Message, ObjectLimits, given_messages};
 use tidemill_common::value::JsonMap;
 
 use super::{SubmitError, unknown_option};
@@ -198,13 +198,13 @@ fn apply(options: &mut RunOptions, given: &JsonMap, origin: &'static str) -> Res
     choices.take(given).map_err(|WrongChoice { key, expected }| wrong(key, expected.to_string()))?;
     options.choices = (*choices != Choices::default()).then_some(choices);
     let mut limits = options.object_limits();
-    for key in ObjectLimits::KEYS {
+    for key in MessageLimits::KEYS {
         let min = u64::from(!key.starts_with("messages_tokens"));
         if let (Some(limit), Some(given)) = (limits.of(key), from(key, min, u64::MAX)?) {
             *limit = given;
         }
     }
-    options.objects = (limits != ObjectLimits::default()).then(|| Box::new(limits));
+    options.objects = (limits != MessageLimits::default()).then(|| Box::new(limits));
     if let Some(given) = given.get("messages").filter(|given| !given.is_null()) {
         let expected =
             "lists of messages by their names, {\"main\": [{\"role\": \"user\", \"content\": \"…\"}]}";
@@ -228,9 +228,9 @@ fn apply(options: &mut RunOptions, given: &JsonMap, origin: &'static str) -> Res
 }
 
 /// The limits of stored objects, or `None` when the settings are the defaults.
-fn of_settings(config: &Config) -> Option<Box<ObjectLimits>> {
+fn of_settings(config: &Config) -> Option<Box<MessageLimits>> {
     let run = &config.run;
-    let limits = ObjectLimits {
+    let limits = MessageLimits {
         messages_max: run.messages_max,
         messages_bytes_max: run.messages_bytes_max,
         runtime_bytes_max: run.runtime_bytes_max,
@@ -239,7 +239,7 @@ fn of_settings(config: &Config) -> Option<Box<ObjectLimits>> {
         tokens_limit: run.messages_tokens_limit,
         tokens_warning: run.messages_tokens_warning,
     };
-    (limits != ObjectLimits::default()).then(|| Box::new(limits))
+    (limits != MessageLimits::default()).then(|| Box::new(limits))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tidemill_common::wire::event::{EventRecord, kind};
 use crate::reference::Expected;
 
 /// A run that has ended, with all its events.
-pub(super) struct Told<'a> {
+pub(super) struct EndedRun<'a> {
     /// The state as it is stored.
     pub(super) rest: &'a RunState,
     /// The fields of the run's hash.
@@ -25,9 +25,9 @@ pub(super) struct Told<'a> {
 }
 
 /// A node in a frame.
-pub(super) type Where = (String, String);
+pub(super) type NodePath = (String, String);
 
-pub(super) fn place(event: &EventRecord) -> Where {
+pub(super) fn node_path(event: &EventRecord) -> NodePath {
     let text = |key: &str| event.data.get(key).and_then(Json::as_str).unwrap_or_default().to_string();
     (text("frame"), text("node_id"))
 }
@@ -37,18 +37,18 @@ pub(super) fn is_node_end(event: &EventRecord) -> bool {
     [kind::NODE_RUN_SUCCEEDED, kind::NODE_RUN_FAILED, kind::NODE_RUN_EXCEPTION].contains(&event.kind.as_str())
 }
 
-pub(super) fn each_execution_has_one_end(it: &Told<'_>) -> Option<String> {
-    let mut starts: BTreeMap<Where, u32> = BTreeMap::new();
-    let mut ends: BTreeMap<Where, u32> = BTreeMap::new();
+pub(super) fn each_execution_has_one_end(it: &EndedRun<'_>) -> Option<String> {
+    let mut starts: BTreeMap<NodePath, u32> = BTreeMap::new();
+    let mut ends: BTreeMap<NodePath, u32> = BTreeMap::new();
     for (at, event) in it.events.iter().enumerate() {
-        let place = place(event);
+        let node_path = node_path(event);
         if event.kind == kind::NODE_RUN_STARTED {
-            *starts.entry(place).or_default() += 1;
+            *starts.entry(node_path).or_default() += 1;
         } else if is_node_end(event) {
-            if !starts.contains_key(&place) {
-                return Some(format!("{place:?} ended before it started"));
+            if !starts.contains_key(&node_path) {
+                return Some(format!("{node_path:?} ended before it started"));
             }
-            *ends.entry(place).or_default() += 1;
+            *ends.entry(node_path).or_default() += 1;
         } else if event.is_terminal() && at + 1 != it.events.len() {
             return Some(format!("{} follows the end", it.events[at + 1].kind));
         }
@@ -57,21 +57,21 @@ pub(super) fn each_execution_has_one_end(it: &Told<'_>) -> Option<String> {
     // A node that waits for a person starts again when the person has answered.
     let waits = |id: &str| graph.find(id).is_some_and(|ix| graph.node(ix).kind.wire() == "human-input");
     let often = starts.iter().filter(|((_, id), _)| !waits(id)).chain(&ends).find(|(_, count)| **count > 1);
-    often.map(|(place, count)| format!("{place:?} started or ended {count} times"))
+    often.map(|(node_path, count)| format!("{node_path:?} started or ended {count} times"))
 }
 
-pub(super) fn downstream_follows_upstream(it: &Told<'_>) -> Option<String> {
+pub(super) fn downstream_follows_upstream(it: &EndedRun<'_>) -> Option<String> {
     let graph = &it.rest.graph;
-    let mut ended: BTreeSet<Where> = BTreeSet::new();
+    let mut ended: BTreeSet<NodePath> = BTreeSet::new();
     // Events of skipped edges have no frame.
     let mut skipped: BTreeSet<&str> = BTreeSet::new();
     for event in it.events {
         if event.kind == kind::GRAPH_EDGE_SKIPPED {
             skipped.extend(event.data.get("edge_id").and_then(Json::as_str));
         } else if is_node_end(event) {
-            ended.insert(place(event));
+            ended.insert(node_path(event));
         } else if event.kind == kind::NODE_RUN_STARTED {
-            let (frame, id) = place(event);
+            let (frame, id) = node_path(event);
             if let Some(wrong) = starts_too_early(graph, &frame, &id, &ended, &skipped) {
                 return Some(wrong);
             }
@@ -84,7 +84,7 @@ fn starts_too_early(
     graph: &Graph,
     frame: &str,
     id: &str,
-    ended: &BTreeSet<Where>,
+    ended: &BTreeSet<NodePath>,
     skipped: &BTreeSet<&str>,
 ) -> Option<String> {
     let node = graph.node(graph.find(id)?);
@@ -103,7 +103,7 @@ fn starts_too_early(
     (!is_taken).then(|| format!("{id} in {frame:?} started although no edge to it was taken"))
 }
 
-pub(super) fn counters_are_the_events(it: &Told<'_>) -> Option<String> {
+pub(super) fn counters_are_the_events(it: &EndedRun<'_>) -> Option<String> {
     let count = |kinds: &[&str]| {
         it.events.iter().filter(|event| kinds.contains(&event.kind.as_str())).count().to_string()
     };
@@ -115,10 +115,10 @@ pub(super) fn counters_are_the_events(it: &Told<'_>) -> Option<String> {
     // A run that was cut short may have counted an attempt without emitting its start event.
     let is_whole = matches!(it.rest.status, RunStatus::Succeeded | RunStatus::PartialSucceeded);
     let in_root = |event: &&EventRecord| !event.data.contains_key("frame");
-    let events_of = |name: &str| -> Vec<Where> {
-        it.events.iter().filter(in_root).filter(|event| event.kind == name).map(place).collect()
+    let events_of = |name: &str| -> Vec<NodePath> {
+        it.events.iter().filter(in_root).filter(|event| event.kind == name).map(node_path).collect()
     };
-    let (retries, starts): (Vec<Where>, BTreeSet<Where>) =
+    let (retries, starts): (Vec<NodePath>, BTreeSet<NodePath>) =
         (events_of(kind::NODE_RUN_RETRY), events_of(kind::NODE_RUN_STARTED).into_iter().collect());
     // A node that waited for a person emits another start event after the answer; that is not another attempt.
     let steps = (retries.len() + starts.len()).to_string();
@@ -127,7 +127,7 @@ pub(super) fn counters_are_the_events(it: &Told<'_>) -> Option<String> {
         .then(|| format!("{counted} steps are counted, but the events show {steps}"))
 }
 
-pub(super) fn shown_text_is_whole(it: &Told<'_>) -> Option<String> {
+pub(super) fn shown_text_is_whole(it: &EndedRun<'_>) -> Option<String> {
     if !matches!(it.rest.status, RunStatus::Succeeded | RunStatus::PartialSucceeded) {
         return None;
     }

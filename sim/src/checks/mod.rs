@@ -15,7 +15,7 @@ mod watch;
 pub use watch::{Violation, Watch};
 
 use at_commit::Touched;
-use at_end::Told;
+use at_end::EndedRun;
 
 /// An invariant.
 pub struct Check {
@@ -31,7 +31,7 @@ enum Test {
     /// After each commit, for each run that it wrote.
     Commit(fn(&Touched<'_>) -> Option<String>),
     /// When a run has ended, over all its events.
-    End(fn(&Told<'_>) -> Option<String>),
+    End(fn(&EndedRun<'_>) -> Option<String>),
     /// In the watch and the world, at the place where it would break.
     OnTheWay,
 }
@@ -116,7 +116,7 @@ fn after_commit(it: &Touched<'_>) -> Option<(&'static str, String)> {
 }
 
 /// Checks a run that has ended.
-fn after_end(it: &Told<'_>) -> Option<(&'static str, String)> {
+fn after_end(it: &EndedRun<'_>) -> Option<(&'static str, String)> {
     CHECKS.iter().find_map(|check| match check.test {
         Test::End(test) => test(it).map(|wrong| (check.id, wrong)),
         Test::Commit(_) | Test::OnTheWay => None,

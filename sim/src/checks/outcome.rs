@@ -10,10 +10,10 @@ use serde_json::Value as Json;
 use tidemill_common::machine::state::run::{NodeStatus, RunStatus};
 use tidemill_common::wire::event::kind;
 
-use super::at_end::{Told, Where, is_node_end, place};
+use super::at_end::{EndedRun, NodePath, is_node_end, node_path};
 use crate::script::plain;
 
-pub(super) fn is_the_references(it: &Told<'_>) -> Option<String> {
+pub(super) fn is_the_references(it: &EndedRun<'_>) -> Option<String> {
     let (status, expected) = (it.rest.status, it.expected);
     if let Some(wrong) = nodes_differ(it) {
         return Some(wrong);
@@ -37,37 +37,37 @@ pub(super) fn is_the_references(it: &Told<'_>) -> Option<String> {
     (outputs != wanted).then(|| format!("its outputs are {outputs}, but should be {wanted}"))
 }
 
-fn nodes_differ(it: &Told<'_>) -> Option<String> {
-    let mut attempts: BTreeMap<Where, u32> = BTreeMap::new();
-    let mut ended: BTreeMap<Where, (NodeStatus, u32)> = BTreeMap::new();
+fn nodes_differ(it: &EndedRun<'_>) -> Option<String> {
+    let mut attempts: BTreeMap<NodePath, u32> = BTreeMap::new();
+    let mut ended: BTreeMap<NodePath, (NodeStatus, u32)> = BTreeMap::new();
     for event in it.events {
-        let place = place(event);
+        let node_path = node_path(event);
         if event.kind == kind::NODE_RUN_RETRY {
-            *attempts.entry(place).or_default() += 1;
+            *attempts.entry(node_path).or_default() += 1;
         } else if is_node_end(event) {
             let status = match event.kind.as_str() {
                 kind::NODE_RUN_SUCCEEDED => NodeStatus::Succeeded,
                 kind::NODE_RUN_FAILED => NodeStatus::Failed,
                 _ => NodeStatus::Exception,
             };
-            let tries = attempts.get(&place).copied().unwrap_or(0) + 1;
-            ended.insert(place, (status, tries));
+            let tries = attempts.get(&node_path).copied().unwrap_or(0) + 1;
+            ended.insert(node_path, (status, tries));
         }
     }
     if it.expected.is_loose {
         return None;
     }
-    let wrong = ended.iter().find(|(place, end)| it.expected.nodes.get(*place) != Some(end));
-    if let Some((place, (status, tries))) = wrong {
-        let wanted = it.expected.nodes.get(place);
+    let wrong = ended.iter().find(|(node_path, end)| it.expected.nodes.get(*node_path) != Some(end));
+    if let Some((node_path, (status, tries))) = wrong {
+        let wanted = it.expected.nodes.get(node_path);
         return Some(format!(
-            "{place:?} is {} after {tries} attempts, but should be {wanted:?}",
+            "{node_path:?} is {} after {tries} attempts, but should be {wanted:?}",
             status.name()
         ));
     }
     let is_whole = matches!(it.rest.status, RunStatus::Succeeded | RunStatus::PartialSucceeded);
-    let missing = it.expected.nodes.keys().find(|place| is_whole && !ended.contains_key(*place));
-    missing.map(|place| format!("{place:?} never ended"))
+    let missing = it.expected.nodes.keys().find(|node_path| is_whole && !ended.contains_key(*node_path));
+    missing.map(|node_path| format!("{node_path:?} never ended"))
 }
 
 /// Removes from all texts the mark of the holder that made them.

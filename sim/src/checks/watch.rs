@@ -15,10 +15,10 @@ use tidemill_common::wire::timers::timer_run;
 use tidemill_scheduler::shards::run_cache;
 
 use super::at_commit::Touched;
-use super::at_end::Told;
+use super::at_end::EndedRun;
 use super::{after_commit, after_end};
 use crate::reference;
-use crate::world::{Ground, at_once};
+use crate::world::{Shared, at_once};
 
 /// An invariant that was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Watch {
     }
 }
 
-impl Ground {
+impl Shared {
     /// Checks everything that a commit wrote.
     pub(crate) fn committed(&mut self, shard: ShardId, commit: &Commit, facts: &[EntryId]) {
         self.watch.numbered(shard, commit, facts);
@@ -156,7 +156,7 @@ impl Ground {
             event
         };
         let events: Vec<EventRecord> = seen.events.iter().map(whole).collect();
-        let told = Told {
+        let told = EndedRun {
             rest,
             fields: &fields,
             events: &events,
@@ -167,7 +167,7 @@ impl Ground {
         for event in &events {
             self.count(&format!("event {}", event.kind));
         }
-        self.tell(|| format!("{run} is {}", rest.status.name()));
+        self.log(|| format!("{run} is {}", rest.status.name()));
         if let Some((id, wrong)) = found {
             self.watch.found(id, format!("{run}: {wrong}"));
         }

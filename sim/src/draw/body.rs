@@ -2,12 +2,12 @@
 
 use serde_json::{Value as Json, json};
 
-use super::data::{self, Place};
+use super::data::{self, VariableName};
 use super::root::place;
 use super::{Container, Sketch};
 
 /// Handles, texts and other values of a drawn node.
-type Drawn = (Vec<&'static str>, Vec<Place>, Vec<Place>);
+type Drawn = (Vec<&'static str>, Vec<VariableName>, Vec<VariableName>);
 
 /// Deepest nesting of containers.
 const DEPTH_MAX: usize = 1;
@@ -16,7 +16,7 @@ impl Sketch<'_> {
     pub(super) fn iteration(
         &mut self,
         id: &str,
-        texts: &[Place],
+        texts: &[VariableName],
         within: Option<&Container>,
         depth: usize,
     ) -> Drawn {
@@ -38,7 +38,7 @@ impl Sketch<'_> {
     pub(super) fn loop_(
         &mut self,
         id: &str,
-        texts: &[Place],
+        texts: &[VariableName],
         within: Option<&Container>,
         depth: usize,
     ) -> Drawn {
@@ -64,7 +64,12 @@ impl Sketch<'_> {
     }
 
     /// Draws a body after its start node. Returns the texts that each pass makes if nothing fails.
-    fn chain(&mut self, container: &Container, mut seen: Vec<Place>, depth: usize) -> Vec<Place> {
+    fn chain(
+        &mut self,
+        container: &Container,
+        mut seen: Vec<VariableName>,
+        depth: usize,
+    ) -> Vec<VariableName> {
         let mut made = Vec::new();
         let mut open: Vec<(String, &'static str)> = vec![(format!("{}start", container.id), "source")];
         for at in 0..=self.dice.below(3) {

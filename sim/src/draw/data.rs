@@ -3,9 +3,9 @@
 use serde_json::{Value as Json, json};
 
 /// A selector: node and name.
-pub(super) type Place = (String, String);
+pub(super) type VariableName = (String, String);
 
-fn selector((node, name): &Place) -> Json {
+fn selector((node, name): &VariableName) -> Json {
     json!([node, name])
 }
 
@@ -14,7 +14,7 @@ pub(super) fn start() -> Json {
 }
 
 /// A model call. The script decides its answer. Its prompt refers to a value, so that the job carries one.
-pub(super) fn llm(reads: &Place) -> Json {
+pub(super) fn llm(reads: &VariableName) -> Json {
     let (node, name) = reads;
     json!({"type": "llm", "prompt_template": [{"role": "user", "text": format!("{{{{#{node}.{name}#}}}}")}],
         "model": {"provider": "p", "name": "m", "mode": "chat", "completion_params": {}},
@@ -23,7 +23,7 @@ pub(super) fn llm(reads: &Place) -> Json {
 
 /// Joins values; a missing or null one shows as a dash. [`crate::reference`] evaluates exactly the conditional
 /// expressions that this writes around the names.
-pub(super) fn template(reads: &[Place], on_worker: bool) -> Json {
+pub(super) fn template(reads: &[VariableName], on_worker: bool) -> Json {
     let names = ["a", "b", "c"];
     let variables: Vec<Json> = reads
         .iter()
@@ -39,29 +39,29 @@ pub(super) fn template(reads: &[Place], on_worker: bool) -> Json {
     data
 }
 
-pub(super) fn if_else(reads: &Place, operator: &str) -> Json {
+pub(super) fn if_else(reads: &VariableName, operator: &str) -> Json {
     json!({"type": "if-else", "cases": [{"case_id": "true", "logical_operator": "and", "conditions":
         [{"comparison_operator": operator, "variable_selector": selector(reads), "value": "+"}]}]})
 }
 
-pub(super) fn aggregator(reads: &[Place]) -> Json {
+pub(super) fn aggregator(reads: &[VariableName]) -> Json {
     let variables: Vec<Json> = reads.iter().map(selector).collect();
     json!({"type": "variable-aggregator", "output_type": "string", "variables": variables})
 }
 
 /// An End node. Its output names begin with its id, so that no two Ends write the same key and their order does not
 /// matter.
-pub(super) fn end(id: &str, reads: &[Place]) -> Json {
-    let output = |(at, place): (usize, &Place)| json!({"variable": format!("{id}_{at}"), "value_selector": selector(place)});
+pub(super) fn end(id: &str, reads: &[VariableName]) -> Json {
+    let output = |(at, place): (usize, &VariableName)| json!({"variable": format!("{id}_{at}"), "value_selector": selector(place)});
     json!({"type": "end", "outputs": reads.iter().enumerate().map(output).collect::<Vec<_>>()})
 }
 
-pub(super) fn answer(reads: &[Place]) -> Json {
+pub(super) fn answer(reads: &[VariableName]) -> Json {
     let text: String = reads.iter().map(|(node, name)| format!("says {{{{#{node}.{name}#}}}};")).collect();
     json!({"type": "answer", "answer": text, "variables": []})
 }
 
-pub(super) fn iteration(id: &str, output: &Place, window: u64, errors: &str) -> Json {
+pub(super) fn iteration(id: &str, output: &VariableName, window: u64, errors: &str) -> Json {
     json!({"type": "iteration", "start_node_id": format!("{id}start"), "iterator_selector": ["s", "items"],
         "output_selector": selector(output), "is_parallel": window > 1, "parallel_nums": window,
         "error_handle_mode": errors, "flatten_output": true})
@@ -79,7 +79,7 @@ pub(super) fn count_up(of_loop: &str) -> Json {
         "input_type": "constant", "operation": "+=", "value": 1}]})
 }
 
-pub(super) fn form(reads: &Place) -> Json {
+pub(super) fn form(reads: &VariableName) -> Json {
     let (node, name) = reads;
     let input = json!({"type": "paragraph", "output_variable_name": "comment",
         "default": {"type": "constant", "selector": [], "value": ""}});

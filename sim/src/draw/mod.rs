@@ -17,7 +17,7 @@ use serde_json::{Value as Json, json};
 use crate::dice::Dice;
 use crate::features::Features;
 use crate::script::Script;
-use data::Place;
+use data::VariableName;
 
 /// A workflow with its inputs and its script.
 #[derive(Debug, Clone)]
@@ -71,7 +71,7 @@ impl Sketch<'_> {
     }
 
     /// Draws a model call and its error handling. Returns the handles that its edges may have.
-    fn llm(&mut self, reads: &Place) -> (Json, Vec<&'static str>) {
+    fn llm(&mut self, reads: &VariableName) -> (Json, Vec<&'static str>) {
         let mut data = data::llm(reads);
         if self.dice.percent(40) {
             let (retries, pause_ms) = (self.dice.between(1, 2), self.dice.between(100, 3000));
@@ -98,7 +98,7 @@ impl Sketch<'_> {
         }
     }
 
-    fn some(&mut self, of: &[Place], most: usize) -> Vec<Place> {
+    fn some(&mut self, of: &[VariableName], most: usize) -> Vec<VariableName> {
         let count = 1 + self.dice.below(most);
         (0..count).filter_map(|_| self.dice.pick(of).cloned()).collect()
     }

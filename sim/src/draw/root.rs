@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Sketch;
-use super::data::{self, Place};
+use super::data::{self, VariableName};
 
 /// A node that was drawn.
 struct Placed {
@@ -13,9 +13,9 @@ struct Placed {
     /// Handles that its edges may have.
     handles: Vec<&'static str>,
     /// Texts that it makes.
-    texts: Vec<Place>,
+    texts: Vec<VariableName>,
     /// Other values that it makes; only ends read them.
-    others: Vec<Place>,
+    others: Vec<VariableName>,
 }
 
 impl Sketch<'_> {
@@ -59,7 +59,7 @@ impl Sketch<'_> {
             self.edge(&source, handle, &id);
             before.extend(placed[from].before.iter().copied().chain([from]));
         }
-        let texts: Vec<Place> = before.iter().flat_map(|at| placed[*at].texts.clone()).collect();
+        let texts: Vec<VariableName> = before.iter().flat_map(|at| placed[*at].texts.clone()).collect();
         let mut values = texts.clone();
         values.extend(before.iter().flat_map(|at| placed[*at].others.clone()));
         let (handles, texts, others) = self.kind(&id, &texts, &values, last);
@@ -70,10 +70,10 @@ impl Sketch<'_> {
     fn kind(
         &mut self,
         id: &str,
-        texts: &[Place],
-        values: &[Place],
+        texts: &[VariableName],
+        values: &[VariableName],
         last: bool,
-    ) -> (Vec<&'static str>, Vec<Place>, Vec<Place>) {
+    ) -> (Vec<&'static str>, Vec<VariableName>, Vec<VariableName>) {
         let nothing = Vec::new;
         let one = self.some(texts, 1).pop().unwrap_or_else(|| place("s", "x"));
         match if last { 12 } else { self.dice.below(19) } {
@@ -132,6 +132,6 @@ impl Sketch<'_> {
     }
 }
 
-pub(super) fn place(node: &str, name: &str) -> Place {
+pub(super) fn place(node: &str, name: &str) -> VariableName {
     (node.to_string(), name.to_string())
 }

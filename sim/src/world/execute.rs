@@ -19,7 +19,7 @@ use tidemill_common::wire::job::Job;
 use tidemill_common::wire::report::{JobName, Report};
 use tidemill_scheduler::shards::run_cache;
 
-use super::ground::{Ground, at_once};
+use super::shared::{Shared, at_once};
 use crate::script::{AttemptName, Ending, marked};
 
 /// The result of a job.
@@ -35,20 +35,20 @@ pub(crate) struct Result {
 }
 
 /// Runs a job.
-pub(crate) fn run(job: &Job, name: &JobName, shard: ShardId, handing_out: u64, ground: &Ground) -> Result {
+pub(crate) fn run(job: &Job, name: &JobName, shard: ShardId, handing_out: u64, shared: &Shared) -> Result {
     let attempt: AttemptName = (job.frame.to_string(), job.node.to_string(), job.attempt);
     if name.holder.counted() > limits::DELIVERIES_MAX {
         let record = failure("no worker sent a result", EngineErrorType::WorkerLost.name());
         return Result { record, blobs: Vec::new(), streams: None, gives_up: Some(attempt) };
     }
-    let graph = at_once(run_cache::graph_of(&ground.store, &ground.workflows, job.run, &job.graph));
+    let graph = at_once(run_cache::graph_of(&shared.store, &shared.workflows, job.run, &job.graph));
     let Ok(graph) = graph else { return failed("its graph is gone") };
     let Some(node) = graph.find(job.node.as_str()).map(|ix| graph.node(ix)) else {
         return failed("its node is unknown");
     };
     let mut blobs = Vec::new();
     if node.kind == NodeKind::Llm {
-        let Some(plan) = ground.plans.get(&job.run) else { return failed("its run is unknown") };
+        let Some(plan) = shared.plans.get(&job.run) else { return failed("its run is unknown") };
         return match plan.script.ending(&attempt.0, &attempt.1, attempt.2) {
             Ending::Error(error) => failed(&error),
             Ending::Text(text) => {
@@ -61,7 +61,7 @@ pub(crate) fn run(job: &Job, name: &JobName, shard: ShardId, handing_out: u64, g
             }
         };
     }
-    let variables = Loaded::new(job, shard, &graph, ground);
+    let variables = Loaded::new(job, shard, &graph, shared);
     let limits = EvaluationLimits {
         undefined: job.options.template_undefined,
         template_chars_max: job.options.template_chars_max,
@@ -155,10 +155,10 @@ struct Loaded<'a> {
 }
 
 impl<'a> Loaded<'a> {
-    fn new(job: &'a Job, shard: ShardId, graph: &'a Graph, ground: &Ground) -> Self {
+    fn new(job: &'a Job, shard: ShardId, graph: &'a Graph, shared: &Shared) -> Self {
         let (mut blobs, mut items) = (HashMap::new(), HashMap::new());
         let load = |blob: &BlobRef| -> Json {
-            let text = at_once(ground.store.load_blob(shard, &blob.id)).ok().flatten().unwrap_or_default();
+            let text = at_once(shared.store.load_blob(shard, &blob.id)).ok().flatten().unwrap_or_default();
             serde_json::from_str(&text).unwrap_or_default()
         };
         for (_, _, value) in &job.inputs {

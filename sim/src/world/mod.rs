@@ -1,17 +1,17 @@
 //! A simulated fleet in one thread: schedulers, workers, a network and a store. A seed decides each small step. First
 //! faults happen; then they stop, and all runs must end.
 
-mod desk;
 mod execute;
 mod faults;
-mod ground;
 mod network;
 mod people;
 mod sabotage;
 mod scheduler;
+mod shard_loop;
+mod shared;
+mod store_gate;
 #[cfg(test)]
 mod tests;
-mod wheel;
 mod worker;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -32,12 +32,12 @@ use crate::dice::Dice;
 use crate::draw::{Plan, draw};
 use crate::features::Features;
 use crate::guards::Guard;
-use desk::SharedOwner;
 use faults::Faults;
-use ground::{BEGIN, QUEUE};
-pub(crate) use ground::{Ground, at_once};
 use network::Network;
 use scheduler::Scheduler;
+use shared::{BEGIN, QUEUE};
+pub(crate) use shared::{Shared, at_once};
+use store_gate::SharedOwner;
 use worker::Worker;
 
 /// Rounds after the last fault within which every run must end; a round is a third of a second.
@@ -89,15 +89,15 @@ impl Default for Settings {
 pub fn simulate(seed: u64, settings: Settings) -> Verdict {
     let mut world = World::new(seed, settings);
     world.submit();
-    let steps = world.ground.dice.between(50, 1_200);
+    let steps = world.shared.dice.between(50, 1_200);
     for _ in 0..steps {
         world.step();
-        if world.ground.watch.violation.is_some() {
+        if world.shared.watch.violation.is_some() {
             break;
         }
     }
     world.come_to_rest();
-    let Ground { watch, mut tally, story, .. } = world.ground;
+    let Shared { watch, mut tally, story, .. } = world.shared;
     tally.insert("commits".into(), watch.commits);
     tally.extend(changes_of_status());
     let story = story.unwrap_or_default().into();
@@ -105,7 +105,7 @@ pub fn simulate(seed: u64, settings: Settings) -> Verdict {
 }
 
 struct World {
-    ground: Ground,
+    shared: Shared,
     features: Features,
     schedulers: Vec<Scheduler>,
     workers: Vec<Worker>,
@@ -124,10 +124,10 @@ impl World {
         // With this cache, which keeps nothing, every run is loaded again for every batch.
         let cache_bytes = if dice.percent(25) { 1 } else { 1 << 20 };
         let (schedulers, workers, to_come) = (1 + dice.below(3), 1 + dice.below(3), 1 + dice.below(5));
-        let ground = Ground {
+        let shared = Shared {
             clock,
             store,
-            desk: Default::default(),
+            gate: Default::default(),
             workflows: Workflows::new(&tidemill_common::config::Config::default(), None),
             dice,
             faults,
@@ -149,7 +149,7 @@ impl World {
             features: settings.features,
             runs: Vec::new(),
             to_come,
-            ground,
+            shared,
         }
     }
 
@@ -160,27 +160,27 @@ impl World {
         }
         self.to_come -= 1;
         let number = self.runs.len() as u64;
-        let plan = draw(&mut self.ground.dice, self.features);
+        let plan = draw(&mut self.shared.dice, self.features);
         self.create(number, plan);
     }
 
     fn create(&mut self, number: u64, plan: Plan) {
-        let ground = &mut self.ground;
+        let shared = &mut self.shared;
         let mut imported = graph::import(plan.document.to_string().as_bytes());
         let sealed = imported.seal(None).ok().flatten();
         let (Some(document), Some(graph)) = (sealed, imported.graph) else {
             let problems: Vec<String> = imported.diagnostics.iter().map(ToString::to_string).collect();
-            return ground.watch.found("SIM-13", format!("{}: {}", problems.join("; "), plan.document));
+            return shared.watch.found("SIM-13", format!("{}: {}", problems.join("; "), plan.document));
         };
-        let shard = ShardId(u16::try_from(number).unwrap_or(0) % ground.shards);
-        let created_at = ground.now();
+        let shard = ShardId(u16::try_from(number).unwrap_or(0) % shared.shards);
+        let created_at = shared.now();
         let id = RunId::new(created_at.millis().unsigned_abs(), u128::from(number) << 20, shard);
         let head = json!({"graph": &*graph.hash.0, "user": "u", "created_at": created_at.micros(), "inputs": plan.inputs,
             "options": {"max_execution_time_s": 1_000_000, "inline_bytes_max": plan.inline_bytes_max}});
         let head = match wire::fact::parse_start(&head.to_string()) {
             Ok(tidemill_common::machine::Fact::Start(head)) => *head,
             Ok(_) | Err(_) => {
-                return ground.watch.found("SIM-13", "the start of a run cannot be read".into());
+                return shared.watch.found("SIM-13", "the start of a run cannot be read".into());
             }
         };
         let new = NewRun {
@@ -197,66 +197,66 @@ impl World {
             has_files: false,
             takes_messages: None,
         };
-        at_once(ground.store.create_run(&new)).ok();
-        ground.tell(|| format!("run {id} on shard {shard}, given {}, of {}", plan.inputs, plan.document));
-        ground.plans.insert(id, plan);
+        at_once(shared.store.create_run(&new)).ok();
+        shared.log(|| format!("run {id} on shard {shard}, given {}, of {}", plan.inputs, plan.document));
+        shared.plans.insert(id, plan);
         self.runs.push(id);
     }
 
     /// Lets a random process do one small step.
     fn step(&mut self) {
-        self.ground.step += 1;
-        match self.ground.dice.below(100) {
+        self.shared.step += 1;
+        match self.shared.dice.below(100) {
             0..=39 => {
-                let at = self.ground.dice.below(self.schedulers.len());
-                self.schedulers[at].turn(&mut self.ground);
+                let at = self.shared.dice.below(self.schedulers.len());
+                self.schedulers[at].turn(&mut self.shared);
             }
             40..=69 => {
-                let at = self.ground.dice.below(self.workers.len());
-                self.workers[at].turn(&mut self.ground);
+                let at = self.shared.dice.below(self.workers.len());
+                self.workers[at].turn(&mut self.shared);
             }
             70..=84 => self.deliver(),
             85..=92 => self.meddle(),
             93 => self.submit(),
             _ => {}
         }
-        let ms = match self.ground.dice.below(100) {
-            0..=7 => self.ground.dice.between(1, 600),
-            8 | 9 => self.ground.dice.between(1_000, 6_000),
-            _ => self.ground.dice.between(0, 3),
+        let ms = match self.shared.dice.below(100) {
+            0..=7 => self.shared.dice.between(1, 600),
+            8 | 9 => self.shared.dice.between(1_000, 6_000),
+            _ => self.shared.dice.between(0, 3),
         };
         self.pass(Duration::from_millis(ms));
     }
 
     /// Lets a person act, or a fault happen.
     fn meddle(&mut self) {
-        if self.ground.strikes(|f| f.echo) {
-            self.ground.echo();
+        if self.shared.strikes(|f| f.echo) {
+            self.shared.echo();
         }
-        if self.ground.strikes(|f| f.job_lost) {
+        if self.shared.strikes(|f| f.job_lost) {
             self.lose_a_job();
         }
-        self.ground.arrive_late();
-        self.ground.somebody_acts(&self.runs, self.features);
+        self.shared.arrive_late();
+        self.shared.somebody_acts(&self.runs, self.features);
     }
 
     fn lose_a_job(&mut self) {
         let jobs: Vec<(ShardId, EntryId)> = self
-            .ground
+            .shared
             .shards()
             .flat_map(|shard| {
-                self.ground.store.jobs(shard).into_iter().map(move |(_, entry, _)| (shard, entry))
+                self.shared.store.jobs(shard).into_iter().map(move |(_, entry, _)| (shard, entry))
             })
             .collect();
-        if let Some((shard, entry)) = self.ground.dice.pick(&jobs).copied() {
-            self.ground.tell(|| format!("job {entry} of shard {shard} is deleted"));
-            self.ground.count("jobs deleted");
-            self.ground.store.lose_job(shard, QUEUE, entry);
+        if let Some((shard, entry)) = self.shared.dice.pick(&jobs).copied() {
+            self.shared.log(|| format!("job {entry} of shard {shard} is deleted"));
+            self.shared.count("jobs deleted");
+            self.shared.store.lose_job(shard, QUEUE, entry);
         }
     }
 
     fn deliver(&mut self) {
-        if let Some(((worker, life, slot), accepted)) = self.ground.deliver() {
+        if let Some(((worker, life, slot), accepted)) = self.shared.deliver() {
             self.workers[worker].answered(life, slot, accepted);
         }
     }
@@ -266,64 +266,64 @@ impl World {
         let mut left = time;
         while !left.is_zero() {
             let now = left.min(TICK);
-            self.ground.clock.advance(now);
+            self.shared.clock.advance(now);
             left -= now;
-            self.schedulers.iter_mut().for_each(|scheduler| scheduler.tick(&mut self.ground));
-            self.workers.iter_mut().for_each(|worker| worker.tick(&mut self.ground));
+            self.schedulers.iter_mut().for_each(|scheduler| scheduler.tick(&mut self.shared));
+            self.workers.iter_mut().for_each(|worker| worker.tick(&mut self.shared));
         }
     }
 
     /// Ends all faults. Every run must now end within a limited number of rounds.
     fn come_to_rest(&mut self) {
-        self.ground.faults = Faults::default();
+        self.shared.faults = Faults::default();
         while self.to_come > 0 {
             self.submit();
         }
-        self.ground.tell(|| "no more faults from now on".to_string());
+        self.shared.log(|| "no more faults from now on".to_string());
         for round in 0..QUIET_ROUNDS {
-            if self.ground.watch.violation.is_some() {
+            if self.shared.watch.violation.is_some() {
                 return;
             }
             if self.is_at_rest() {
                 return self.look_around();
             }
-            self.ground.step += 1;
-            self.schedulers.iter_mut().for_each(|scheduler| scheduler.settle(&mut self.ground));
-            self.workers.iter_mut().for_each(|worker| worker.settle(&mut self.ground));
+            self.shared.step += 1;
+            self.schedulers.iter_mut().for_each(|scheduler| scheduler.settle(&mut self.shared));
+            self.workers.iter_mut().for_each(|worker| worker.settle(&mut self.shared));
             for _ in 0..16 {
                 self.deliver();
             }
-            self.ground.arrive_late();
+            self.shared.arrive_late();
             // Forms without an answer expire after an hour.
             let is_long = self.features.forms && round % 50 == 49;
-            self.ground.everybody_acts(&self.runs, is_long);
+            self.shared.everybody_acts(&self.runs, is_long);
             self.pass(if is_long { FORM_WAIT / 2 } else { Duration::from_millis(333) });
         }
-        let waiting: Vec<&RunId> = self.runs.iter().filter(|run| !self.ground.watch.is_over(run)).collect();
-        let found = format!("still under way: {waiting:?}; {}", self.ground.leftovers());
-        self.ground.watch.found("SIM-14", found);
+        let waiting: Vec<&RunId> = self.runs.iter().filter(|run| !self.shared.watch.is_over(run)).collect();
+        let found = format!("still under way: {waiting:?}; {}", self.shared.leftovers());
+        self.shared.watch.found("SIM-14", found);
     }
 
     fn is_at_rest(&self) -> bool {
-        self.runs.iter().all(|run| self.ground.watch.is_over(run))
-            && self.ground.network.is_empty()
-            && self.ground.limbo.is_empty()
-            && self.ground.leftovers().is_empty()
+        self.runs.iter().all(|run| self.shared.watch.is_over(run))
+            && self.shared.network.is_empty()
+            && self.shared.limbo.is_empty()
+            && self.shared.leftovers().is_empty()
     }
 
     /// Checks that everything that was given up is a job, whose run got its failure.
     fn look_around(&mut self) {
-        for shard in self.ground.shards() {
-            for dead in self.ground.store.dead(shard) {
+        for shard in self.shared.shards() {
+            for dead in self.shared.store.dead(shard) {
                 if dead.what != "job" {
-                    self.ground.watch.found("SIM-15", format!("given up: {dead:?}"));
+                    self.shared.watch.found("SIM-15", format!("given up: {dead:?}"));
                 }
             }
         }
     }
 }
 
-impl Ground {
+impl Shared {
     /// Keeps a commit that may still arrive although its sender has given up waiting.
     fn hold_up(&mut self, owner: SharedOwner, commit: Commit, facts: Vec<EntryId>) {
         self.limbo.push((owner, commit, facts));
@@ -337,8 +337,8 @@ impl Ground {
         let at = self.dice.below(self.limbo.len());
         let (owner, mut commit, facts) = self.limbo.swap_remove(at);
         let shard = owner.borrow().claim().shard;
-        let done = self.desk.commit(&owner, &mut commit, self.off);
-        self.tell(|| format!("commit {} arrives late at shard {shard}: {done:?}", commit.number));
+        let done = self.gate.commit(&owner, &mut commit, self.off);
+        self.log(|| format!("commit {} arrives late at shard {shard}: {done:?}", commit.number));
         match done {
             Ok(()) => self.committed(shard, &commit, &facts),
             Err(_) => self.count("late commits refused"),

@@ -8,7 +8,7 @@ use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::store::{Accepted, Completion, Jobs};
 
-use super::ground::{Ground, at_once};
+use super::shared::{Shared, at_once};
 use crate::script::AttemptName;
 
 /// Number of facts that are remembered, to arrive again.
@@ -55,7 +55,7 @@ impl Network {
     }
 }
 
-impl Ground {
+impl Shared {
     /// Sends a message: it may be lost, late or doubled.
     pub(crate) fn send(&mut self, message: Message) {
         if self.strikes(|f| f.message_lost) {
@@ -99,9 +99,9 @@ impl Ground {
     fn take_result(&mut self, it: &HandIn) -> Accepted {
         let off = self.off;
         let accepted =
-            self.desk.complete(&self.store, it.shard, &it.queue, &it.consumer, &it.completion, off);
+            self.gate.complete(&self.store, it.shard, &it.queue, &it.consumer, &it.completion, off);
         let (run, kind, entry) = (it.completion.run, it.completion.kind, it.completion.entry);
-        self.tell(|| format!("result of {entry} from {}: {kind}, {accepted:?}", it.consumer));
+        self.log(|| format!("result of {entry} from {}: {kind}, {accepted:?}", it.consumer));
         match accepted {
             Accepted::Stored => {
                 self.watch.result_taken(it.shard, entry);
@@ -119,7 +119,7 @@ impl Ground {
 
     /// Puts a fact into its inbox.
     fn arrive(&mut self, run: RunId, kind: &'static str, body: String) {
-        self.tell(|| format!("fact {kind} of {run} {body}"));
+        self.log(|| format!("fact {kind} of {run} {body}"));
         at_once(self.store.report(run.shard(), &[(run, kind, body.clone())])).ok();
         self.remember(run, kind, body);
     }

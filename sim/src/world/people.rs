@@ -6,11 +6,11 @@ use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::{Answered, PauseAnswer, RunCommand, Runs, Sent};
 use tidemill_common::wire::fact::{kind, stop_body};
 
-use super::ground::{Ground, at_once};
+use super::shared::{Shared, at_once};
 use crate::features::Features;
 use crate::script::FormFate;
 
-impl Ground {
+impl Shared {
     /// Acts on one of these runs, or does nothing.
     pub(crate) fn somebody_acts(&mut self, runs: &[RunId], features: Features) {
         let Some(run) = self.dice.pick(runs).copied() else { return };
@@ -57,7 +57,7 @@ impl Ground {
         let sent = at_once(self.store.send_command(run, command));
         let is_accepted = matches!(sent, Ok(Sent::Accepted));
         if is_accepted {
-            self.tell(|| format!("a person commands {run}: {} {}", command.kind, command.body));
+            self.log(|| format!("a person commands {run}: {} {}", command.kind, command.body));
         }
         is_accepted
     }
@@ -84,7 +84,7 @@ impl Ground {
             let answer = PauseAnswer { key: None, record, fact: fact.clone() };
             let answered = at_once(self.store.answer_pause(run, &id, &answer));
             if matches!(answered, Ok(Answered::Accepted)) {
-                self.tell(|| format!("a person answers {fact} of {run}"));
+                self.log(|| format!("a person answers {fact} of {run}"));
                 self.count("forms answered");
                 self.remember(run, kind::ANSWER, fact);
             }

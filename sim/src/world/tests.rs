@@ -65,7 +65,7 @@ fn a_form_is_answered_as_scripted_even_if_its_run_works_for_long() {
         let (document, inputs) = (drawn["document"].take(), drawn["inputs"].take());
         world.create(0, Plan { document, inputs, script, inline_bytes_max: 8192 });
         world.come_to_rest();
-        let Ground { watch, tally, .. } = world.ground;
+        let Shared { watch, tally, .. } = world.shared;
         assert_eq!(watch.violation, None, "seed {seed}");
         let happened = |what: &str| tally.contains_key(what);
         assert_eq!(happened("forms answered"), is_answered, "seed {seed}");

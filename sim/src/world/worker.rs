@@ -12,8 +12,8 @@ use tidemill_common::wire::job::{self, Job};
 use tidemill_common::wire::report::{JobName, Report};
 
 use super::execute::{self, Result};
-use super::ground::{Ground, QUEUE, at_once};
 use super::network::{HandIn, Message};
+use super::shared::{QUEUE, Shared, at_once};
 use crate::guards::Guard;
 
 const LEASE: Duration = Duration::from_millis(limits::JOB_LEASE_MS);
@@ -31,10 +31,10 @@ pub(crate) struct Worker {
     awake_since: Timestamp,
     frozen_until: Option<Timestamp>,
     beaten_at: Timestamp,
-    held: BTreeMap<u64, Held>,
+    held: BTreeMap<u64, HeldJob>,
 }
 
-struct Held {
+struct HeldJob {
     delivered: Delivered,
     job: Job,
     name: JobName,
@@ -57,34 +57,34 @@ impl Worker {
         format!("w{}.{}", self.number, self.life)
     }
 
-    fn is_awake(&mut self, ground: &mut Ground) -> bool {
-        if self.frozen_until.is_some_and(|until| until > ground.now()) {
+    fn is_awake(&mut self, shared: &mut Shared) -> bool {
+        if self.frozen_until.is_some_and(|until| until > shared.now()) {
             return false;
         }
         if self.frozen_until.take().is_some() {
             let consumer = self.consumer();
-            ground.tell(|| format!("{consumer} wakes up"));
-            self.awake_since = ground.now();
+            shared.log(|| format!("{consumer} wakes up"));
+            self.awake_since = shared.now();
             // It does not know that it was frozen: it first sends what it has, and then learns which jobs it lost.
-            if ground.dice.percent(60) {
-                self.work(ground);
+            if shared.dice.percent(60) {
+                self.work(shared);
             }
         }
         true
     }
 
     /// Work by the clock: the heartbeat, which also returns the jobs that are lost.
-    pub(crate) fn tick(&mut self, ground: &mut Ground) {
-        if !self.is_awake(ground) || self.beaten_at.plus(LEASE / 3) > ground.now() {
+    pub(crate) fn tick(&mut self, shared: &mut Shared) {
+        if !self.is_awake(shared) || self.beaten_at.plus(LEASE / 3) > shared.now() {
             return;
         }
-        self.beaten_at = ground.now();
-        for shard in ground.shards() {
-            let of_shard = |held: &&Held| held.delivered.shard == shard;
+        self.beaten_at = shared.now();
+        for shard in shared.shards() {
+            let of_shard = |held: &&HeldJob| held.delivered.shard == shard;
             let entries: Vec<EntryId> =
                 self.held.values().filter(of_shard).map(|it| it.delivered.entry).collect();
             let lost =
-                at_once(ground.store.heartbeat(shard, QUEUE, &self.consumer(), &entries)).unwrap_or_default();
+                at_once(shared.store.heartbeat(shard, QUEUE, &self.consumer(), &entries)).unwrap_or_default();
             // A result that is on its way cannot be taken back.
             self.held.retain(|_, it| {
                 it.sent_at.is_some() || it.delivered.shard != shard || !lost.contains(&it.delivered.entry)
@@ -93,41 +93,41 @@ impl Worker {
     }
 
     /// Does one thing, or has a fault.
-    pub(crate) fn turn(&mut self, ground: &mut Ground) {
-        if !self.is_awake(ground) {
+    pub(crate) fn turn(&mut self, shared: &mut Shared) {
+        if !self.is_awake(shared) {
             return;
         }
         let consumer = self.consumer();
-        if ground.strikes(|f| f.worker_dies) {
-            ground.tell(|| format!("{consumer} dies, holding {} jobs", self.held.len()));
-            ground.count("workers killed");
-            *self = Self { life: self.life + 1, ..Self::new(self.number, ground.now()) };
+        if shared.strikes(|f| f.worker_dies) {
+            shared.log(|| format!("{consumer} dies, holding {} jobs", self.held.len()));
+            shared.count("workers killed");
+            *self = Self { life: self.life + 1, ..Self::new(self.number, shared.now()) };
             return;
         }
-        if ground.strikes(|f| f.worker_freezes) {
-            let ms = ground.dice.between(100, 30_000);
-            ground.tell(|| format!("{consumer} freezes for {ms} ms"));
-            ground.count("workers frozen");
-            self.frozen_until = Some(ground.now().plus(Duration::from_millis(ms)));
+        if shared.strikes(|f| f.worker_freezes) {
+            let ms = shared.dice.between(100, 30_000);
+            shared.log(|| format!("{consumer} freezes for {ms} ms"));
+            shared.count("workers frozen");
+            self.frozen_until = Some(shared.now().plus(Duration::from_millis(ms)));
             return;
         }
-        if ground.strikes(|f| f.hands_back) {
-            return self.hand_back(ground);
+        if shared.strikes(|f| f.hands_back) {
+            return self.hand_back(shared);
         }
-        match ground.dice.below(10) {
-            0..=2 => self.take(ground),
-            3 => self.take_over(ground),
-            _ => self.work(ground),
+        match shared.dice.below(10) {
+            0..=2 => self.take(shared),
+            3 => self.take_over(shared),
+            _ => self.work(shared),
         }
     }
 
     /// Does all pending work, without faults.
-    pub(crate) fn settle(&mut self, ground: &mut Ground) {
+    pub(crate) fn settle(&mut self, shared: &mut Shared) {
         self.frozen_until = None;
-        self.take_over(ground);
-        self.take(ground);
+        self.take_over(shared);
+        self.take(shared);
         for slot in self.held.keys().copied().collect::<Vec<_>>() {
-            self.hand_in(slot, ground);
+            self.hand_in(slot, shared);
         }
     }
 
@@ -146,43 +146,43 @@ impl Worker {
         }
     }
 
-    fn take(&mut self, ground: &mut Ground) {
+    fn take(&mut self, shared: &mut Shared) {
         let free = PERMITS.saturating_sub(self.held.len());
-        let Ok(mut reader) = at_once(ground.store.job_reader(&self.consumer())) else { return };
-        for shard in ground.shards() {
+        let Ok(mut reader) = at_once(shared.store.job_reader(&self.consumer())) else { return };
+        for shard in shared.shards() {
             if free == 0 {
                 return;
             }
             let jobs = at_once(reader.read(&[(shard, QUEUE.into())], 1, Duration::ZERO));
-            jobs.into_iter().flatten().for_each(|job| self.begin(job, ground));
+            jobs.into_iter().flatten().for_each(|job| self.begin(job, shared));
         }
     }
 
-    fn take_over(&mut self, ground: &mut Ground) {
-        if ground.off == Some(Guard::TakeOver) || self.held.len() >= PERMITS {
+    fn take_over(&mut self, shared: &mut Shared) {
+        if shared.off == Some(Guard::TakeOver) || self.held.len() >= PERMITS {
             return;
         }
         // During one lease after its start all jobs may look abandoned, because it could not see heartbeats before.
-        let idle = if self.awake_since.plus(LEASE) <= ground.now() { LEASE } else { HANDED_BACK };
-        for shard in ground.shards() {
-            let taken = at_once(ground.store.take_over(shard, QUEUE, &self.consumer(), idle, 1));
+        let idle = if self.awake_since.plus(LEASE) <= shared.now() { LEASE } else { HANDED_BACK };
+        for shard in shared.shards() {
+            let taken = at_once(shared.store.take_over(shard, QUEUE, &self.consumer(), idle, 1));
             for job in taken.into_iter().flatten() {
-                ground.count("jobs taken over");
-                self.begin(job, ground);
+                shared.count("jobs taken over");
+                self.begin(job, shared);
             }
         }
     }
 
-    fn begin(&mut self, delivered: Delivered, ground: &mut Ground) {
+    fn begin(&mut self, delivered: Delivered, shared: &mut Shared) {
         let consumer = self.consumer();
-        ground.tell(|| {
+        shared.log(|| {
             format!("{consumer} holds {} ({}): {}", delivered.entry, delivered.number, delivered.body)
         });
         let read = delivered.run.parse().ok().and_then(|run| job::parse(run, &delivered.body).ok());
         let Some(job) = read else {
-            return ground.watch.found("SIM-13", format!("a job cannot be read: {}", delivered.body));
+            return shared.watch.found("SIM-13", format!("a job cannot be read: {}", delivered.body));
         };
-        ground.handed_out += 1;
+        shared.handed_out += 1;
         let name = JobName {
             frame: job.frame.clone(),
             node: job.node.clone(),
@@ -193,38 +193,38 @@ impl Worker {
                 number: job.delivered.saturating_add(delivered.number),
             },
         };
-        let started_at = ground.now();
-        let held = Held { delivered, job, name, started_at, result: None, sent: 0, sent_at: None };
-        self.held.insert(ground.handed_out, held);
+        let started_at = shared.now();
+        let held = HeldJob { delivered, job, name, started_at, result: None, sent: 0, sent_at: None };
+        self.held.insert(shared.handed_out, held);
     }
 
     /// Continues one of its jobs.
-    fn work(&mut self, ground: &mut Ground) {
+    fn work(&mut self, shared: &mut Shared) {
         let slots: Vec<u64> = self.held.keys().copied().collect();
-        let Some(&slot) = ground.dice.pick(&slots) else { return };
-        match ground.dice.below(8) {
-            0 => self.report_started(slot, ground),
-            1..=5 => self.report_piece(slot, ground),
+        let Some(&slot) = shared.dice.pick(&slots) else { return };
+        match shared.dice.below(8) {
+            0 => self.report_started(slot, shared),
+            1..=5 => self.report_piece(slot, shared),
             6 => {}
-            _ => self.hand_in(slot, ground),
+            _ => self.hand_in(slot, shared),
         }
     }
 
-    fn report_started(&mut self, slot: u64, ground: &mut Ground) {
+    fn report_started(&mut self, slot: u64, shared: &mut Shared) {
         let Some(held) = self.held.get(&slot).filter(|held| held.sent_at.is_none()) else { return };
         let report = Report::Started { at: held.started_at };
-        ground.send(Message::Report(held.job.run, report.kind(), report.to_json(&held.name)));
+        shared.send(Message::Report(held.job.run, report.kind(), report.to_json(&held.name)));
     }
 
     /// Sends a piece of its text, of random length.
-    fn report_piece(&mut self, slot: u64, ground: &mut Ground) {
+    fn report_piece(&mut self, slot: u64, shared: &mut Shared) {
         let Some(held) = self.held.get_mut(&slot).filter(|held| held.sent_at.is_none()) else { return };
         let result = held
             .result
-            .get_or_insert_with(|| execute::run(&held.job, &held.name, held.delivered.shard, slot, ground));
+            .get_or_insert_with(|| execute::run(&held.job, &held.name, held.delivered.shard, slot, shared));
         let Some((selector, text)) = &result.streams else { return };
         let left = text.get(held.sent..).unwrap_or_default();
-        let letters = 1 + ground.dice.below(12);
+        let letters = 1 + shared.dice.below(12);
         let piece: String = left.chars().take(letters).collect();
         if piece.is_empty() {
             return;
@@ -232,22 +232,22 @@ impl Worker {
         let (started_at, offset) = (held.started_at, held.sent as u64);
         let report = Report::Chunk { started_at, selector: selector.clone(), offset, text: piece.clone() };
         held.sent += piece.len();
-        ground.send(Message::Report(held.job.run, report.kind(), report.to_json(&held.name)));
+        shared.send(Message::Report(held.job.run, report.kind(), report.to_json(&held.name)));
     }
 
     /// Sends the result, or sends it again.
-    fn hand_in(&mut self, slot: u64, ground: &mut Ground) {
+    fn hand_in(&mut self, slot: u64, shared: &mut Shared) {
         let consumer = self.consumer();
         let Some(held) = self.held.get_mut(&slot) else { return };
-        if held.sent_at.is_some_and(|sent| sent.plus(AGAIN) > ground.now()) {
+        if held.sent_at.is_some_and(|sent| sent.plus(AGAIN) > shared.now()) {
             return;
         }
-        held.sent_at = Some(ground.now());
+        held.sent_at = Some(shared.now());
         let shard = held.delivered.shard;
         let result =
-            held.result.get_or_insert_with(|| execute::run(&held.job, &held.name, shard, slot, ground));
+            held.result.get_or_insert_with(|| execute::run(&held.job, &held.name, shard, slot, shared));
         for (id, text) in &result.blobs {
-            at_once(ground.store.store_blob(shard, id, text)).ok();
+            at_once(shared.store.store_blob(shard, id, text)).ok();
         }
         let it = HandIn {
             shard,
@@ -257,17 +257,17 @@ impl Worker {
             completion: result.completion(&held.delivered, &held.job, &held.name, held.started_at),
             gives_up: result.gives_up.clone(),
         };
-        ground.send(Message::Result(Box::new(it)));
+        shared.send(Message::Result(Box::new(it)));
     }
 
-    fn hand_back(&mut self, ground: &mut Ground) {
+    fn hand_back(&mut self, shared: &mut Shared) {
         let slots: Vec<u64> =
             self.held.iter().filter(|(_, it)| it.sent_at.is_none()).map(|(slot, _)| *slot).collect();
-        let Some(held) = ground.dice.pick(&slots).and_then(|slot| self.held.remove(slot)) else { return };
+        let Some(held) = shared.dice.pick(&slots).and_then(|slot| self.held.remove(slot)) else { return };
         let Delivered { shard, entry, number, .. } = held.delivered;
         let consumer = self.consumer();
-        ground.tell(|| format!("{consumer} hands {entry} back"));
-        ground.count("jobs handed back");
-        at_once(ground.store.hand_back(shard, QUEUE, &consumer, &[(entry, number)])).ok();
+        shared.log(|| format!("{consumer} hands {entry} back"));
+        shared.count("jobs handed back");
+        at_once(shared.store.hand_back(shard, QUEUE, &consumer, &[(entry, number)])).ok();
     }
 }

@@ -142,15 +142,15 @@ pub(super) fn attempts_keep_their_key(evidence: &Evidence) -> Vec<String> {
 }
 
 /// Returns the first fault in a sequence that should have every event once, in order, from 1 to the end of the run.
-fn gap(told: &Transcript) -> Option<String> {
-    let out_of_place = told.events.iter().zip(1..).find(|(event, expected)| event.seq != *expected);
+fn gap(transcript: &Transcript) -> Option<String> {
+    let out_of_place = transcript.events.iter().zip(1..).find(|(event, expected)| event.seq != *expected);
     if let Some((event, expected)) = out_of_place {
         return Some(format!("event {expected} is number {} ({})", event.seq, event.kind));
     }
     let is_end = |kind: &str| TERMINAL.contains(&kind);
-    match told.events.iter().position(|event| is_end(&event.kind)) {
-        Some(at) if at + 1 == told.events.len() => None,
-        Some(at) => Some(format!("{} events come after the end", told.events.len() - at - 1)),
+    match transcript.events.iter().position(|event| is_end(&event.kind)) {
+        Some(at) if at + 1 == transcript.events.len() => None,
+        Some(at) => Some(format!("{} events come after the end", transcript.events.len() - at - 1)),
         None => Some("there is no end".into()),
     }
 }
@@ -158,7 +158,7 @@ fn gap(told: &Transcript) -> Option<String> {
 pub(super) fn events_are_whole(evidence: &Evidence) -> Vec<String> {
     let mut wrong = Vec::new();
     for story in present(evidence).filter(|story| story.trouble.is_none()) {
-        wrong.extend(gap(&story.told).map(|what| named(story, format!("the follower: {what}"))));
+        wrong.extend(gap(&story.transcript).map(|what| named(story, format!("the follower: {what}"))));
         wrong.extend(gap(&story.record).map(|what| named(story, format!("the record: {what}"))));
         if story.resets > 0 && !evidence.lost_writes() {
             wrong.push(named(story, "its follower got a reset although nothing was lost"));
@@ -173,13 +173,13 @@ pub(super) fn followers_agree(evidence: &Evidence) -> Vec<String> {
     let ended = present(evidence).filter(|story| story.trouble.is_none());
     let ended = ended.filter(|story| last_loss.is_none_or(|loss| story.ended > loss));
     let differing = ended.filter_map(|story| {
-        let pairs = story.told.events.iter().zip(&story.record.events);
-        let (told, record) = pairs.into_iter().find(|(told, record)| told != record)?;
+        let pairs = story.transcript.events.iter().zip(&story.record.events);
+        let (transcript, record) = pairs.into_iter().find(|(transcript, record)| transcript != record)?;
         let what = format!(
             "event {} was {} {} for the follower and is {} {} in the record",
-            told.seq,
-            told.kind,
-            short(&told.data),
+            transcript.seq,
+            transcript.kind,
+            short(&transcript.data),
             record.kind,
             short(&record.data)
         );
@@ -192,8 +192,8 @@ pub(super) fn text_is_final(evidence: &Evidence) -> Vec<String> {
     let ended = present(evidence).filter(|story| story.trouble.is_none());
     let differing = ended.filter_map(|story| {
         let answer = story.shown["outputs"]["answer"].as_str()?;
-        let text = story.told.text();
-        let is_streamed = story.told.of_kind("node_run_stream_chunk").next().is_some();
+        let text = story.transcript.text();
+        let is_streamed = story.transcript.of_kind("node_run_stream_chunk").next().is_some();
         (is_streamed && text != answer)
             .then(|| named(story, format!("streamed {text:?}, answered {answer:?}")))
     });

@@ -32,7 +32,7 @@ fn evidence() -> Evidence {
         run: "a".into(),
         began: now,
         ended: now,
-        told: transcript(),
+        transcript: transcript(),
         resets: 0,
         connections: 1,
         record: transcript(),
@@ -100,7 +100,7 @@ fn each_check_finds_its_own_violation() {
     breaks(&["calls-are-bounded"], |e| e.calls.push("ask r1".into()));
     breaks(&["calls-are-bounded"], |e| e.calls.push("something else r1".into()));
     breaks(&["events-are-whole", "followers-agree"], |e| {
-        e.stories[0].told.events.remove(2);
+        e.stories[0].transcript.events.remove(2);
     });
     breaks(&["events-are-whole"], |e| e.stories[0].resets = 1);
     breaks(&["nothing-is-pending"], |e| {

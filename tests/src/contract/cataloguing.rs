@@ -20,7 +20,7 @@ impl Subject {
     }
     async fn keep_if(&self, put: PutEntry<'_>) -> Result<u64, Broken> {
         match self.store.put_entry(put).await? {
-            EntryPut::Kept(version) => Ok(version),
+            EntryPut::Stored(version) => Ok(version),
             other => Err(Broken::Promise(format!("{} should be kept, is {other:?}", put.id))),
         }
     }

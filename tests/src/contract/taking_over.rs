@@ -6,7 +6,7 @@ use super::fixtures::{QUEUE, SHARD};
 use super::jobs::{deliveries, result};
 use super::{Outcome, Subject, holds, same, steps};
 use tidemill_common::ids::{Delivery, EntryId};
-use tidemill_common::store::{Accepted, StepBegin, StepKept};
+use tidemill_common::store::{Accepted, EntryBegin, EntryStored};
 use tidemill_common::wire::fact::kind;
 
 pub(super) async fn a_silent_job_is_taken_over_with_a_higher_number(s: Subject) -> Outcome {
@@ -133,9 +133,9 @@ pub(super) async fn xc_02_a_worker_that_lost_a_job_records_nothing_of_it(s: Subj
     same("and loses the job", deliveries(&taken), vec![(entries[0], 2)])?;
     let before = s.facts().await?.len();
     let kept = store.record_step(&old, "call", "\"late\"", (kind::STEP, "{}"), &[]).await?;
-    same("its result is refused", kept, StepKept::NotYours)?;
+    same("its result is refused", kept, EntryStored::NotYours)?;
     let again = store.begin_step(&old, "call", false).await?;
-    same("and another try of the entry", again, StepBegin::NotYours)?;
+    same("and another try of the entry", again, EntryBegin::NotYours)?;
     let end = store.complete(SHARD, QUEUE, "w1", &[result(entries[0], 1)]).await?;
     same("and the end of the job", end, vec![Accepted::NotYours])?;
     same("nothing is reported", s.facts().await?.len(), before)?;
@@ -143,5 +143,5 @@ pub(super) async fn xc_02_a_worker_that_lost_a_job_records_nothing_of_it(s: Subj
     let begun = store.begin_step(&new, "call", false).await?;
     same("the try is known", begun, steps::begins(1, true))?;
     let kept = store.record_step(&new, "call", "\"new\"", (kind::STEP, "{}"), &[]).await?;
-    same("the new holder records", kept, StepKept::Kept)
+    same("the new holder records", kept, EntryStored::Stored)
 }

@@ -74,7 +74,7 @@ async fn live(patient: &Patient, workflow: &Workflow, at: usize, tag: String, se
         run: String::new(),
         began,
         ended: began,
-        told: Transcript::default(),
+        transcript: Transcript::default(),
         resets: 0,
         connections: 0,
         record: Transcript::default(),
@@ -87,7 +87,8 @@ async fn live(patient: &Patient, workflow: &Workflow, at: usize, tag: String, se
         Ok(run) => {
             story.run = run;
             let (seen, trouble) = follow(patient, workflow, &story).await;
-            (story.told, story.resets, story.connections) = (seen.told, seen.resets, seen.connections);
+            (story.transcript, story.resets, story.connections) =
+                (seen.transcript, seen.resets, seen.connections);
             note_trouble(&mut story, trouble);
         }
         Err(trouble) => note_trouble(&mut story, Some(trouble)),
@@ -125,7 +126,7 @@ fn note_trouble(story: &mut Story, trouble: Option<Trouble>) {
 pub(crate) async fn look_back(patient: &Patient, workflows: &[Workflow], stories: &mut [Story]) {
     for story in stories.iter_mut().filter(|story| story.trouble.is_none() && !story.run.is_empty()) {
         let (record, trouble) = follow(patient, &workflows[story.workflow], story).await;
-        story.record = record.told;
+        story.record = record.transcript;
         story.is_gone = false;
         note_trouble(story, trouble);
         match patient.run(&story.run).await {
@@ -151,12 +152,13 @@ pub(crate) async fn references(workflows: &[Workflow]) -> Vec<Reference> {
             stories.push(live(&patient, workflow, at, tag, 0).await);
         }
         look_back(&patient, workflows, &mut stories).await;
-        let told = |story: &Story| {
+        let transcript = |story: &Story| {
             assert!(story.trouble.is_none() && !story.is_gone, "{} without faults: {story:?}", workflow.name);
             without_tag(&story.shown["outputs"], &story.tag)
         };
         let first = &stories[0];
-        let outputs = Some(told(first)).filter(|outputs| stories.iter().all(|story| told(story) == *outputs));
+        let outputs = Some(transcript(first))
+            .filter(|outputs| stories.iter().all(|story| transcript(story) == *outputs));
         let status = first.shown["status"].as_str().unwrap_or_default().to_string();
         let mut calls = BTreeMap::new();
         for call in model.calls().iter().filter(|call| call.contains(&first.tag)) {

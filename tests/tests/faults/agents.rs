@@ -190,7 +190,7 @@ async fn goes_on(kind: Kind, place: &str, nth: usize) -> Result<(), String> {
     };
     let (acted, died) = tokio::join!(acting, armed.until_dead(&at));
     died?;
-    let (run, Followed { told, .. }) = acted?;
+    let (run, Followed { transcript, .. }) = acted?;
     let shown = patient.run(&run).await.map_err(|trouble| format!("{at}: {trouble:?}"))?;
     let text = &shown["outputs"]["text"];
     let (rounds, said) = (kind.rounds(), kind.said());
@@ -214,13 +214,13 @@ async fn goes_on(kind: Kind, place: &str, nth: usize) -> Result<(), String> {
     if shown["total_tokens"] != rounds as u64 * TOKENS {
         return Err(format!("{at}: {} tokens were counted", shown["total_tokens"]));
     }
-    let first = |kind: &str| told.events.iter().position(|event| event.kind == kind);
+    let first = |kind: &str| transcript.events.iter().position(|event| event.kind == kind);
     // A call that is known from the journal emits no second start event.
     if first("tool_call_started") > first("tool_call_completed") {
         return Err(format!("{at}: the event for the end of a call comes before the one for its start"));
     }
     let mut over: BTreeSet<&str> = BTreeSet::new();
-    for line in told.of_kind("node_run_agent_log") {
+    for line in transcript.of_kind("node_run_agent_log") {
         let id = line.data["message_id"].as_str().unwrap_or_default();
         match line.data["status"].as_str() {
             Some("start") if over.contains(id) => return Err(format!("{at}: {} begins again", line.data)),
@@ -236,11 +236,11 @@ async fn goes_on(kind: Kind, place: &str, nth: usize) -> Result<(), String> {
     // A possible duplicate is marked in the events, in the log and in the node's record.
     let is_unsure = place != "worker.step_kept";
     let says = |data: &Json| data["possible_duplicate"] == true;
-    let told_so = told.of_kind("tool_call_completed").filter(|event| says(&event.data)).count();
+    let told_so = transcript.of_kind("tool_call_completed").filter(|event| says(&event.data)).count();
     let of_log =
         shown["outputs"]["json"].as_array().into_iter().flatten().filter(|line| says(&line["metadata"]));
     let of_log: Vec<&str> = of_log.filter_map(|line| line["label"].as_str()).collect();
-    let ended = told.of_kind("node_run_succeeded").find(|event| event.node() == Some("agent"));
+    let ended = transcript.of_kind("node_run_succeeded").find(|event| event.node() == Some("agent"));
     let record =
         ended.map(|event| event.data["node_run_result"]["process_data"]["possible_duplicates"].clone());
     let steps = record.as_ref().and_then(Json::as_array).map_or(0, Vec::len);
@@ -251,7 +251,7 @@ async fn goes_on(kind: Kind, place: &str, nth: usize) -> Result<(), String> {
             "{at}: possible duplicates: {told_so} events, log {of_log:?}, record {record:?}: {shown:#}"
         ));
     }
-    let completed = told.count("tool_call_completed", "agent");
+    let completed = transcript.count("tool_call_completed", "agent");
     let lines = shown["outputs"]["json"]
         .as_array()
         .map_or(0, |lines| lines.iter().filter(|line| line["status"] == "success").count());
@@ -287,18 +287,19 @@ async fn thoughts_of_an_agent_are_streamed_and_replaced_when_its_worker_dies() {
         let followed = patient.follow(&run, END_MAX).await.map_err(|(_, trouble)| trouble);
         (followed.expect("it ends"), run)
     };
-    let ((Followed { told, .. }, run), died) = tokio::join!(acting, armed.until_dead(at));
+    let ((Followed { transcript, .. }, run), died) = tokio::join!(acting, armed.until_dead(at));
     died.expect("the worker dies");
     let shown = patient.run(&run).await.expect("it exists");
     let said = "I should look.\nNow I know.\nIt is 42.";
     assert_eq!(shown["outputs"]["text"], said, "{shown:#}");
     assert!(
-        told.text().starts_with(said),
+        transcript.text().starts_with(said),
         "the text from before the worker died is replaced: {}",
-        told.text()
+        transcript.text()
     );
     // The agent's log comes after its text; it has the model's pieces as they came.
-    let texts = told.of_kind("node_run_stream_chunk").filter(|event| event.data["selector"][1] == "text");
+    let texts =
+        transcript.of_kind("node_run_stream_chunk").filter(|event| event.data["selector"][1] == "text");
     let chunks: Vec<&str> = texts.filter_map(|event| event.data["chunk"].as_str()).collect();
     assert!(chunks.contains(&"I sh"), "it is sent before the end of the round: {chunks:?}");
     assert!(chunks.iter().all(|chunk| !chunk.contains("FinalAnswer")), "{chunks:?}");

@@ -114,13 +114,16 @@ async fn goes_on(program: Program, at: &str) -> Result<(), String> {
     };
     let (acted, died) = tokio::join!(acting, armed.until_dead(at));
     died?;
-    let (run, Followed { told, .. }) = acted?;
+    let (run, Followed { transcript, .. }) = acted?;
     let shown = patient.run(&run).await.map_err(|trouble| format!("{at}: {trouble:?}"))?;
     if shown["status"] != "succeeded" || shown["outputs"]["said"] != "deep" || shown["calls_count"] != 1 {
         return Err(format!("{at}: {shown:#}"));
     }
-    if told.count("workflow_called", "m") != 1 {
-        return Err(format!("{at}: there are {} events about the call", told.count("workflow_called", "m")));
+    if transcript.count("workflow_called", "m") != 1 {
+        return Err(format!(
+            "{at}: there are {} events about the call",
+            transcript.count("workflow_called", "m")
+        ));
     }
     // The run of the first workflow, and one sub-workflow run for each of the two calls.
     let client = Client::new(&scheduler_at, Some(ADMIN_KEY));

@@ -54,7 +54,7 @@ async fn turns_are_kept(place: &str) {
     let process = start(&cluster, Program::Scheduler, &address, Some(place));
     let mut armed =
         Armed { cluster: &cluster, program: Program::Scheduler, address: address.clone(), process };
-    armed.process.says("scheduler started").await;
+    armed.process.wait_for_log("scheduler started").await;
     let admin = Client::new(&address, Some(ADMIN_KEY));
     let flow = chat().prompt("llm", "{{#sys.query#}}").answer("answer", "{{#llm.text#}}");
     let (_, app) = admin.register(&flow).await;

@@ -57,7 +57,7 @@ fn asked(model: &Running) -> usize {
 /// A run whose worker died at a crash point, and the calls that were made.
 struct Survived {
     run: Json,
-    told: tidemill_tests::check::Transcript,
+    transcript: tidemill_tests::check::Transcript,
     called: Vec<String>,
     ledger: String,
 }
@@ -80,24 +80,25 @@ async fn survives(at: &str, model: &Running, tool: Json) -> Survived {
         let followed = patient.follow(&run, END_MAX).await.map_err(|(_, trouble)| trouble);
         (run, followed.expect("it ends"))
     };
-    let ((run, Followed { told, .. }), died) = tokio::join!(acting, armed.until_dead(at));
+    let ((run, Followed { transcript, .. }), died) = tokio::join!(acting, armed.until_dead(at));
     died.expect("the worker dies");
     let shown = patient.run(&run).await.expect("it exists");
     let called = outside.take().into_iter().map(|call| call.body).collect();
     let ledger = cluster.redis.cli(&["HGETALL", &format!("tm:{{0}}:run:{run}:ledger")]);
-    Survived { run: shown, told, called, ledger }
+    Survived { run: shown, transcript, called, ledger }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ve_a23_a_child_that_has_ended_is_not_repeated_when_its_worker_dies() {
     let model = model(json!({"chunks": ["Raft", ", consensus"]})).await;
-    let Survived { run, told, called, ledger } = survives("worker.step_kept:1", &model, json!({})).await;
+    let Survived { run, transcript, called, ledger } =
+        survives("worker.step_kept:1", &model, json!({})).await;
     assert_eq!(
         (&run["status"], &run["outputs"]["keywords"]),
         (&json!("succeeded"), &json!("Raft, consensus")),
         "{run:#}"
     );
-    assert_eq!((asked(&model), told.count("node_run_succeeded", "tool1_ext_1")), (1, 1));
+    assert_eq!((asked(&model), transcript.count("node_run_succeeded", "tool1_ext_1")), (1, 1));
     assert_eq!(called, [r#"{"parameters":{"query":"Raft, consensus"}}"#]);
     assert_eq!(ledger.matches("\"total_tokens\":120").count(), 1, "{ledger}");
 }
@@ -116,7 +117,7 @@ async fn ve_a24_a_child_whose_worker_dies_while_it_streams_starts_again() {
     follower.until_text("Raft").await;
     first.process.kill();
     let _second = cluster.worker().await;
-    let told = follower.to_the_end().await;
+    let transcript = follower.to_the_end().await;
     let ended = client.ended(&run).await;
     assert_eq!(
         (&ended["status"], &ended["outputs"]["keywords"]),
@@ -124,10 +125,13 @@ async fn ve_a24_a_child_whose_worker_dies_while_it_streams_starts_again() {
         "{ended:#}"
     );
     let replaced: Vec<&Json> =
-        told.of_kind("node_run_stream_replaced").map(|event| &event.data["selector"]).collect();
+        transcript.of_kind("node_run_stream_replaced").map(|event| &event.data["selector"]).collect();
     assert_eq!(replaced, [&json!(["tool1_ext_1", "text"])]);
-    assert_eq!((told.text(), asked(&model), outside.take().len()), ("Raft, consensus".to_owned(), 2, 1));
-    assert_eq!(told.count("node_run_started", "tool1_ext_1"), 1);
+    assert_eq!(
+        (transcript.text(), asked(&model), outside.take().len()),
+        ("Raft, consensus".to_owned(), 2, 1)
+    );
+    assert_eq!(transcript.count("node_run_started", "tool1_ext_1"), 1);
     let ledger = cluster.redis.cli(&["HGETALL", &format!("tm:{{0}}:run:{run}:ledger")]);
     assert_eq!(ledger.matches("\"total_tokens\":120").count(), 1, "{ledger}");
 }
@@ -137,11 +141,11 @@ async fn ve_a25_tries_before_a_worker_died_still_count() {
     let refused = json!({"status": 500, "error": "down", "fail_times": 2, "headers": {"x-should-retry": "false"}, "reply": "Raft"});
     let model = model(refused).await;
     let retry = json!({"retry_config": {"max_retries": 2, "retry_interval": 800, "retry_enabled": true}});
-    let Survived { run, told, called, .. } = survives("worker.step_kept:2", &model, retry).await;
+    let Survived { run, transcript, called, .. } = survives("worker.step_kept:2", &model, retry).await;
     assert_eq!(run["status"], "succeeded", "{run:#}");
     assert_eq!((asked(&model), called.len()), (3, 1));
     let indexes: Vec<&Json> =
-        told.of_kind("node_run_retry").map(|event| &event.data["retry_index"]).collect();
+        transcript.of_kind("node_run_retry").map(|event| &event.data["retry_index"]).collect();
     assert_eq!(indexes, [1, 2]);
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
 use serde_json::json;
-use tidemill_common::crash::{PLACES, Place, Program, VARIABLE};
+use tidemill_common::crash::{CRASH_POINTS, CrashPoint, Program, VARIABLE};
 use tidemill_mock_llm::Running;
 use tidemill_tests::check::Transcript;
 use tidemill_tests::cluster::Cluster;
@@ -34,7 +34,7 @@ const WORKFLOW: &str = include_str!("workflows/every_place.yml");
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_ends_correctly_wherever_a_process_dies() {
     let only = std::env::var("PLACE").unwrap_or_default();
-    let wanted = PLACES.iter().filter(|(place, name, ..)| name.contains(&only) && !elsewhere(*place));
+    let wanted = CRASH_POINTS.iter().filter(|(place, name, ..)| name.contains(&only) && !elsewhere(*place));
     // A crash point that is never reached must not hide the others.
     let fired = stream::iter(wanted).map(async |(place, name, program, _)| {
         let fired = AssertUnwindSafe(fire(*place, name, *program)).catch_unwind().await;
@@ -80,7 +80,7 @@ pub(super) fn start(cluster: &Cluster, program: Program, address: &str, armed: O
     cluster.spawn(name, command)
 }
 
-async fn fire(place: Place, name: &str, program: Program) -> Result<(), String> {
+async fn fire(place: CrashPoint, name: &str, program: Program) -> Result<(), String> {
     let model = llm::rules(json!([
         {"match": {"equals": "refuse once"}, "reply": "well", "status": 400, "fail_times": 1},
         {"match": {}, "chunks": ["one ", "two ", "three"], "chunk_delay_ms": 400},
@@ -104,14 +104,14 @@ async fn fire(place: Place, name: &str, program: Program) -> Result<(), String> 
     };
     // Before a job can be taken over, another worker must hold it.
     let mut first =
-        (place == Place::JobTakenOver).then(|| start(&cluster, Program::Worker, "127.0.0.1:0", None));
+        (place == CrashPoint::JobTakenOver).then(|| start(&cluster, Program::Worker, "127.0.0.1:0", None));
     let address = if program == Program::Scheduler { scheduler_at.clone() } else { worker_at };
     let begin = || start(&cluster, program, &address, Some(name));
     let mut armed = Armed { cluster: &cluster, program, address: address.clone(), process: begin() };
     if let Some(first) = &mut first {
         // Only the first worker runs when the job is delivered.
         armed.process.kill();
-        first.says("worker started").await;
+        first.wait_for_log("worker started").await;
     }
 
     let patient = Patient::new(vec![scheduler_at]);
@@ -135,7 +135,7 @@ async fn fire(place: Place, name: &str, program: Program) -> Result<(), String> 
         if at_a_stop(place) {
             armed
                 .process
-                .says(if program == Program::Worker { "worker started" } else { "scheduler started" })
+                .wait_for_log(if program == Program::Worker { "worker started" } else { "scheduler started" })
                 .await;
             tokio::time::sleep(Duration::from_millis(700)).await;
             armed.process.terminate();
@@ -144,40 +144,40 @@ async fn fire(place: Place, name: &str, program: Program) -> Result<(), String> 
     };
     let (acted, died) = tokio::join!(acting, dying);
     died?;
-    let (run, Followed { told, .. }) = acted?;
+    let (run, Followed { transcript, .. }) = acted?;
     let result = if sweeps(place) {
         swept(&cluster, &run, name).await
     } else {
-        ended(&patient, &run, name, &told).await
+        ended(&patient, &run, name, &transcript).await
     };
     other.kill();
     result
 }
 
 /// Crash points that a process reaches only when it is stopped.
-fn at_a_stop(place: Place) -> bool {
-    matches!(place, Place::ReleaseBegun | Place::HandBackBegun | Place::FarewellBegun)
+fn at_a_stop(place: CrashPoint) -> bool {
+    matches!(place, CrashPoint::ReleaseBegun | CrashPoint::HandBackBegun | CrashPoint::FarewellBegun)
 }
 
 /// Crash points that only some runs reach: runs with files (files.rs), with journals (agents.rs), of chats
 /// (chats.rs).
-fn elsewhere(place: Place) -> bool {
+fn elsewhere(place: CrashPoint) -> bool {
     matches!(
         place,
-        Place::FilesNoted
-            | Place::FileKept
-            | Place::FilesRemoved
-            | Place::StepBegun
-            | Place::StepMade
-            | Place::StepKept
-            | Place::ConversationEntered
-            | Place::TurnMade
-            | Place::TurnKept
+        CrashPoint::FilesNoted
+            | CrashPoint::FileKept
+            | CrashPoint::FilesRemoved
+            | CrashPoint::StepBegun
+            | CrashPoint::StepMade
+            | CrashPoint::StepKept
+            | CrashPoint::ConversationEntered
+            | CrashPoint::TurnMade
+            | CrashPoint::TurnKept
     )
 }
 
-fn sweeps(place: Place) -> bool {
-    matches!(place, Place::SweepBegun | Place::SweepDone)
+fn sweeps(place: CrashPoint) -> bool {
+    matches!(place, CrashPoint::SweepBegun | CrashPoint::SweepDone)
 }
 
 async fn until_asked(model: &Running, name: &str) {
@@ -196,7 +196,7 @@ async fn send_again(patient: &Patient, run: &str) -> std::convert::Infallible {
     }
 }
 
-async fn ended(patient: &Patient, run: &str, name: &str, told: &Transcript) -> Result<(), String> {
+async fn ended(patient: &Patient, run: &str, name: &str, transcript: &Transcript) -> Result<(), String> {
     let shown = patient.run(run).await.map_err(|trouble: Trouble| format!("{name}: {trouble:?}"))?;
     let expected = json!({"text": "one two three", "size": "20000", "word": "deep"});
     // The refusal that a retry overcame counts as an exception, as on Dify, unless the worker died before it was
@@ -205,10 +205,10 @@ async fn ended(patient: &Patient, run: &str, name: &str, told: &Transcript) -> R
     if !is_well || shown["outputs"] != expected {
         return Err(format!("{name}: {shown:#}"));
     }
-    let updates = told.of_kind("graph_run_variables_updated").count();
-    let numbers: Vec<u64> = told.events.iter().map(|event| event.seq).collect();
+    let updates = transcript.of_kind("graph_run_variables_updated").count();
+    let numbers: Vec<u64> = transcript.events.iter().map(|event| event.seq).collect();
     let whole = numbers.iter().copied().eq(1..=numbers.len() as u64);
-    let ends = told.count("node_run_succeeded", "llm") + told.count("node_run_succeeded", "big");
+    let ends = transcript.count("node_run_succeeded", "llm") + transcript.count("node_run_succeeded", "big");
     if !whole || ends != 2 || updates > 1 {
         return Err(format!("{name}: {updates} updates, {ends} ends, {numbers:?}"));
     }

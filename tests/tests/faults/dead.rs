@@ -15,7 +15,7 @@ async fn worker_of(cluster: &Cluster, model: &tidemill_mock_llm::Running) -> Wor
     let mut command = cluster.command("tidemill-worker");
     command.args(["--listen", "127.0.0.1:0"]).env("OPENAI_BASE_URL", model.base_url());
     let mut process = cluster.spawn("worker", command);
-    let line = process.says("worker started").await;
+    let line = process.wait_for_log("worker started").await;
     Worker { consumer: line["consumer"].to_string(), process }
 }
 
@@ -45,7 +45,7 @@ async fn a_job_that_killed_three_workers_goes_on_in_a_new_run_from_where_it_died
         let mut worker = cluster.worker().await;
         until("the model to be called", LONG, async || match poison.requests().len() {
             times if times >= asked => Ok(()),
-            times => Err(format!("{times} times; {}", worker.process.said())),
+            times => Err(format!("{times} times; {}", worker.process.log_text())),
         })
         .await;
         worker.process.kill();

@@ -2,9 +2,9 @@
 
 use tidemill_tests::check::answered;
 use tidemill_tests::cluster::Cluster;
-use tidemill_tests::door::Door;
 use tidemill_tests::llm;
 use tidemill_tests::redis::Redis;
+use tidemill_tests::switching_proxy::SwitchingProxy;
 use tidemill_tests::wait::{LONG, until};
 
 use super::{QUICK, chat};
@@ -21,21 +21,22 @@ async fn a_run_continues_on_the_new_master_although_the_old_one_keeps_its_connec
         if info.contains("master_link_status:up") { Ok(()) } else { Err(info) }
     })
     .await;
-    let door = Door::start(old.port()).await;
+    let proxy = SwitchingProxy::start(old.port()).await;
     let start = |program: &str| {
         let mut command = cluster.command(program);
-        command.args(["--listen", "127.0.0.1:0"]).env("TIDEMILL_REDIS_URL", door.url());
+        command.args(["--listen", "127.0.0.1:0"]).env("TIDEMILL_REDIS_URL", proxy.url());
         cluster.spawn(program, command)
     };
     let mut scheduler = start("tidemill-scheduler");
-    let address = scheduler.says("scheduler started").await["address"].as_str().unwrap_or("").to_string();
+    let address =
+        scheduler.wait_for_log("scheduler started").await["address"].as_str().unwrap_or("").to_string();
     let mut worker = start("tidemill-worker");
-    worker.says("worker started").await;
+    worker.wait_for_log("worker started").await;
     let client = tidemill_tests::client::Client::new(&address, Some(tidemill_tests::cluster::ADMIN_KEY));
 
     let run = client.start(&chat(), &[]).await;
     client.follow(&run, None).await.until_text("<3>").await;
-    door.lead_to(new.port());
+    proxy.switch_to(new.port());
     new.cli(&["REPLICAOF", "NO", "ONE"]);
     old.cli(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]);
 

@@ -2,7 +2,7 @@
 //! storing the result that refers to it, and when a scheduler dies while it removes them.
 
 use serde_json::json;
-use tidemill_common::crash::{PLACES, Place, Program};
+use tidemill_common::crash::{CRASH_POINTS, CrashPoint, Program};
 use tidemill_tests::cluster::Cluster;
 use tidemill_tests::outside::Outside;
 use tidemill_tests::patient::Patient;
@@ -31,12 +31,14 @@ fn workflow(outside: &Outside) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_are_removed_with_their_run_wherever_a_process_dies() {
-    for place in [None, Some(Place::FilesNoted), Some(Place::FileKept), Some(Place::FilesRemoved)] {
+    for place in
+        [None, Some(CrashPoint::FilesNoted), Some(CrashPoint::FileKept), Some(CrashPoint::FilesRemoved)]
+    {
         goes_with_its_run(place).await;
     }
 }
 
-async fn goes_with_its_run(place: Option<Place>) {
+async fn goes_with_its_run(place: Option<CrashPoint>) {
     let outside = Outside::start().await;
     let mut settings = QUICK.to_vec();
     settings.extend([
@@ -48,7 +50,7 @@ async fn goes_with_its_run(place: Option<Place>) {
     let cluster = Cluster::start(&settings, None).await;
     let folder = cluster.logs().join("tidemill-files/runs");
     let [scheduler_at, worker_at] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
-    let row = PLACES.iter().find(|(it, ..)| Some(*it) == place);
+    let row = CRASH_POINTS.iter().find(|(it, ..)| Some(*it) == place);
     let armed = |of: Program| row.filter(|(_, _, program, _)| *program == of).map(|(_, name, ..)| *name);
     let mut processes =
         [(Program::Scheduler, &scheduler_at), (Program::Worker, &worker_at)].map(|(program, address)| {

@@ -63,7 +63,7 @@ async fn a_shard_is_taken_over_and_released_even_while_redis_is_full() {
         if owner == second.id { Ok(()) } else { Err(owner) }
     })
     .await;
-    second.process.says("a commit was refused and is tried again").await;
+    second.process.wait_for_log("a commit was refused and is tried again").await;
     second.process.terminate();
     second.process.ended(LONG).await;
     assert_eq!(cluster.redis.cli(&["EXISTS", "tm:{0}:owner"]), "0", "given up");

@@ -60,15 +60,15 @@ async fn dies(name: String, program: Program) -> Result<(), String> {
     };
     let (acted, died) = tokio::join!(acting, armed.until_dead(&name));
     died?;
-    let (run, Followed { told, .. }) = acted?;
+    let (run, Followed { transcript, .. }) = acted?;
     let ended = patient.run(&run).await.map_err(|trouble| format!("{name}: {trouble:?}"))?;
     other.kill();
-    let ends = told.count("node_run_succeeded", "q");
-    let found = json!([ended["status"], said(&told), ends]);
+    let ends = transcript.count("node_run_succeeded", "q");
+    let found = json!([ended["status"], said(&transcript), ends]);
     let expected: Json = json!(["succeeded", ["running", "succeeded red"], 1]);
     if found == expected { Ok(()) } else { Err(format!("{name}: {found} instead of {expected}")) }
 }
 
-fn said(told: &Transcript) -> Vec<Json> {
-    told.of_kind("node_custom_event").map(|event| event.data["event_data"].clone()).collect()
+fn said(transcript: &Transcript) -> Vec<Json> {
+    transcript.of_kind("node_custom_event").map(|event| event.data["event_data"].clone()).collect()
 }

@@ -50,12 +50,12 @@ async fn dies(place: &str, nth: usize) -> Result<(), String> {
     };
     let (acted, died) = tokio::join!(acting, armed.until_dead(&name));
     died?;
-    let (run, Followed { told, .. }) = acted?;
+    let (run, Followed { transcript, .. }) = acted?;
     let client = Client::new(&address, Some(ADMIN_KEY));
     let ended = patient.run(&run).await.map_err(|trouble| format!("{name}: {trouble:?}"))?;
     let list = client.get(&format!("/api/v1/runs/{run}/messages/main")).await.body;
     worker.kill();
-    let updates = told.of_kind("conversation_updated").count();
+    let updates = transcript.of_kind("conversation_updated").count();
     let found = json!([
         ended["status"],
         list["visible"],

@@ -53,8 +53,9 @@ async fn goes_on(at: &str) -> (usize, usize, Vec<String>, Vec<String>, serde_jso
     let body = json!({"workflow": workflow(), "inputs": {}, "user": "tester"});
     let acting = async {
         let run = patient.submit(&body, "once").await.expect("it is accepted");
-        let told = patient.follow(&run, END_MAX).await.map_err(|(_, trouble)| trouble).expect("it ends");
-        let mut ends = told.told.of_kind("node_run_succeeded").filter(|event| event.data["node_id"] == "llm");
+        let followed = patient.follow(&run, END_MAX).await.map_err(|(_, trouble)| trouble).expect("it ends");
+        let mut ends =
+            followed.transcript.of_kind("node_run_succeeded").filter(|event| event.data["node_id"] == "llm");
         let did = ends.next().expect("it ran").data["node_run_result"]["process_data"].clone();
         (run, did)
     };

@@ -77,7 +77,7 @@ async fn survives(at: &str, program: Program, dies: Option<bool>) -> Result<(), 
         Program::Scheduler => start(&cluster, Program::Worker, &worker_at, None),
     };
     let serving = if program == Program::Worker { &mut other } else { &mut process };
-    serving.says("scheduler started").await;
+    serving.wait_for_log("scheduler started").await;
     refund.keep(&Client::new(&scheduler_at, Some(ADMIN_KEY))).await;
 
     let mut armed = Armed { cluster: &cluster, program, address, process };
@@ -89,14 +89,14 @@ async fn survives(at: &str, program: Program, dies: Option<bool>) -> Result<(), 
             followed = patient.follow(&run, END_MAX) => followed,
             never = patient.answer_pauses(&run, "no") => match never {},
         };
-        followed.map(|seen| (run, seen.told)).map_err(|(_, trouble)| format!("{at}: {trouble:?}"))
+        followed.map(|seen| (run, seen.transcript)).map_err(|(_, trouble)| format!("{at}: {trouble:?}"))
     };
     // It may die before it has answered the submission, and must be started again for that.
     let acted = tokio::select! {
         acted = acting => acted,
         died = dying(&mut armed, at, &mut has_died) => Err(died),
     };
-    let (run, told) = acted?;
+    let (run, transcript) = acted?;
     if dies == Some(true) && !has_died {
         // After the last boundary, the run may end before the process dies.
         armed.until_dead(at).await?;
@@ -114,8 +114,8 @@ async fn survives(at: &str, program: Program, dies: Option<bool>) -> Result<(), 
     if pauses.len() != 3 || pauses.iter().any(|pause| pause["status"] != "answered") {
         return wrong("pauses", &pauses);
     }
-    told.is_whole();
-    let ends: Vec<usize> = NODES.iter().map(|node| told.count("node_run_succeeded", node)).collect();
+    transcript.is_whole();
+    let ends: Vec<usize> = NODES.iter().map(|node| transcript.count("node_run_succeeded", node)).collect();
     if ends.iter().any(|count| *count != 1) {
         return wrong("ends", &ends);
     }

@@ -23,7 +23,7 @@ async fn asked(places: &[&str]) -> (Vec<(String, String)>, Json) {
     let cluster = Cluster::start(&settings, Some(&model)).await;
     let [scheduler_at, worker_at] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
     let mut scheduler = start(&cluster, Program::Scheduler, &scheduler_at, None);
-    scheduler.says("scheduler started").await;
+    scheduler.wait_for_log("scheduler started").await;
     let client = Client::new(&scheduler_at, Some(ADMIN_KEY));
     let manifest = json!({
         "id": "greet", "info": {"en": {"name": "Greet", "description": "Says hello"}}, "streaming": true,
@@ -46,8 +46,9 @@ async fn asked(places: &[&str]) -> (Vec<(String, String)>, Json) {
     let body = json!({"workflow": workflow.to_string(), "inputs": {}, "user": "tester"});
     let acting = async {
         let run = patient.submit(&body, "once").await.expect("it is accepted");
-        let told = patient.follow(&run, END_MAX).await.map_err(|(_, trouble)| trouble).expect("it ends");
-        let mut ends = told.told.of_kind("node_run_succeeded").filter(|event| event.data["node_id"] == "g");
+        let followed = patient.follow(&run, END_MAX).await.map_err(|(_, trouble)| trouble).expect("it ends");
+        let mut ends =
+            followed.transcript.of_kind("node_run_succeeded").filter(|event| event.data["node_id"] == "g");
         let did = ends.next().expect("it ran").data["node_run_result"]["process_data"].clone();
         let shown = patient.run(&run).await.expect("it exists");
         assert_eq!(shown["outputs"], json!({"said": "noted"}), "{shown:#}");

@@ -9,7 +9,7 @@ use tidemill_tests::wait::LONG;
 async fn ends_with(cluster: &Cluster, command: Command, code: i32, parts: &[&str]) {
     let mut process = cluster.spawn("refused", command);
     let end = process.ended(LONG).await;
-    let said = process.said();
+    let said = process.log_text();
     assert_eq!(end.code(), Some(code), "{said}");
     let last = said.lines().last().unwrap_or_default();
     for part in parts {

@@ -13,7 +13,7 @@ use super::QUICK;
 use super::crash_points::{Armed, END_MAX, start};
 
 /// The results of a run whose worker died once.
-struct Left {
+struct Aftermath {
     /// The number of calls to the model.
     asked: usize,
     /// The key of each call.
@@ -25,7 +25,7 @@ struct Left {
 
 /// Runs a step whose worker dies at this crash point. The step posts a city; when `city` is `None`, a model must find
 /// it first.
-async fn goes_on(at: &str, city: Option<&str>) -> Left {
+async fn goes_on(at: &str, city: Option<&str>) -> Aftermath {
     let usage = json!({"prompt_tokens": 10, "completion_tokens": 2});
     let found = json!({"query": {"city": "Paris"}}).to_string();
     let model = llm::rules(json!([{"match": {}, "reply": found, "usage": usage}])).await;
@@ -59,8 +59,9 @@ async fn goes_on(at: &str, city: Option<&str>) -> Left {
     let body = json!({"workflow": workflow.to_string(), "inputs": {}, "user": "tester"});
     let acting = async {
         let run = patient.submit(&body, "once").await.expect("it is accepted");
-        let told = patient.follow(&run, END_MAX).await.map_err(|(_, trouble)| trouble).expect("it ends");
-        let mut ends = told.told.of_kind("node_run_succeeded").filter(|event| event.data["node_id"] == "w");
+        let followed = patient.follow(&run, END_MAX).await.map_err(|(_, trouble)| trouble).expect("it ends");
+        let mut ends =
+            followed.transcript.of_kind("node_run_succeeded").filter(|event| event.data["node_id"] == "w");
         let did = ends.next().expect("it ran").data["node_run_result"]["process_data"].clone();
         (run, did)
     };
@@ -68,7 +69,7 @@ async fn goes_on(at: &str, city: Option<&str>) -> Left {
     died.expect("the worker dies");
     let run = patient.run(&run).await.expect("it exists");
     let keys = outside.take().into_iter().map(|call| call.key).collect();
-    Left { asked: model.take_requests().len(), keys, run, did }
+    Aftermath { asked: model.take_requests().len(), keys, run, did }
 }
 
 #[tokio::test(flavor = "multi_thread")]

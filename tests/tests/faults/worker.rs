@@ -167,7 +167,7 @@ async fn a_job_that_kills_three_workers_fails_its_node_and_spares_the_other_work
 async fn until_asked(model: &tidemill_mock_llm::Running, times: usize, worker: &Worker) {
     until("the model to be called", LONG, async || match model.requests().len() {
         asked if asked >= times => Ok(()),
-        asked => Err(format!("{asked} times; the worker says {}", worker.process.said())),
+        asked => Err(format!("{asked} times; the worker says {}", worker.process.log_text())),
     })
     .await;
 }

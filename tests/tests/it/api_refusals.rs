@@ -2,13 +2,13 @@
 
 use reqwest::Method;
 use serde_json::{Value as Json, json};
-use tidemill_tests::client::{Answer, Client};
+use tidemill_tests::client::{Client, HttpResponse};
 use tidemill_tests::flow::Flow;
 use tidemill_tests::llm;
 
 use super::system;
 
-fn refused(what: &str, answer: &Answer, status: u16, code: &str, parts: &[&str]) {
+fn refused(what: &str, answer: &HttpResponse, status: u16, code: &str, parts: &[&str]) {
     assert_eq!(
         (answer.status, answer.body["code"].as_str()),
         (status, Some(code)),

@@ -162,12 +162,12 @@ async fn dev<const N: usize>(cluster: &Cluster, words: [&str; N]) -> (Process, [
     command.args(["dev", "flow.json", "--listen", "127.0.0.1:0", "--data", "dev", "--redis", &url]);
     let mut process = cluster.spawn("dev", command);
     until("the greeting", LONG, async || {
-        let said = process.said();
+        let said = process.log_text();
         assert_eq!(process.end(), None, "{said}");
         if said.contains("Ctrl-C stops it") { Ok(()) } else { Err(said) }
     })
     .await;
-    let said = process.said();
+    let said = process.log_text();
     let behind = |word: &str| {
         said.lines().find_map(|line| line.trim().strip_prefix(word).map(|rest| rest.trim().to_owned()))
     };
@@ -191,5 +191,5 @@ async fn dev_prints_no_key_that_was_revoked() {
     let (second, [again, shown]) = dev(&cluster, ["app", "key"]).await;
     assert_eq!((again, shown), (app.clone(), format!("revoked; `tidemill keys add {app}` makes another")));
     let kept = std::fs::read_to_string(cluster.logs().join("dev/apps.json")).expect("it was written");
-    assert!(!second.said().contains(&key) && !kept.contains(&key), "{}", second.said());
+    assert!(!second.log_text().contains(&key) && !kept.contains(&key), "{}", second.log_text());
 }

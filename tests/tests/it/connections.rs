@@ -72,7 +72,7 @@ async fn idle_connections_do_not_block_the_api_while_there_are_enough_files() {
 async fn idle_connections_do_not_block_the_api_when_there_are_few_files() {
     let cluster = Cluster::start(&PATIENT, None).await;
     let mut scheduler = scheduler_under(&cluster, "-n 1024").await;
-    let said = scheduler.process.said();
+    let said = scheduler.process.log_text();
     assert!(
         said.contains("the limit of open files is too low") && said.contains("scheduler.connections_max"),
         "{said}"
@@ -81,7 +81,7 @@ async fn idle_connections_do_not_block_the_api_when_there_are_few_files() {
     serves(&scheduler.client()).await;
     scheduler
         .process
-        .says("at the limit of connections; those that are idle longest are closed for new ones")
+        .wait_for_log("at the limit of connections; those that are idle longest are closed for new ones")
         .await;
     let _more = held(&scheduler.address, 3_900).await;
     serves(&scheduler.client()).await;
@@ -155,7 +155,7 @@ async fn metrics_may_have_their_own_listener() {
     let cluster = Cluster::start(&[("scheduler.metrics_listen", "127.0.0.1:0")], None).await;
     let mut scheduler = cluster.scheduler().await;
     assert_eq!(scheduler.client().get("/metrics").await.status, 404);
-    let line = scheduler.process.says("metrics have a listener of their own").await;
+    let line = scheduler.process.wait_for_log("metrics have a listener of their own").await;
     let apart = Client::new(line["address"].as_str().expect("an address"), Some(ADMIN_KEY));
     let metrics = apart.get("/metrics").await;
     assert_eq!(metrics.status, 200);
@@ -176,7 +176,7 @@ async fn a_worker_answers_its_probes_despite_idle_connections() {
     let mut command = cluster.command("tidemill-worker");
     command.args(["--listen", &address]);
     let mut worker = cluster.spawn("worker", command);
-    worker.says("worker started").await;
+    worker.wait_for_log("worker started").await;
     let _held = held(&address, 50).await;
     let client = Client::new(&address, None);
     for path in ["/livez", "/readyz", "/metrics"] {

@@ -3,14 +3,14 @@
 
 use reqwest::Method;
 use serde_json::{Value as Json, json};
-use tidemill_tests::client::{Answer, Client};
+use tidemill_tests::client::{Client, HttpResponse};
 use tidemill_tests::flow::Flow;
 use tidemill_tests::llm;
 use tidemill_tests::wait::{LONG, until};
 
 use super::{System, system};
 
-async fn call(app: &Client, method: Method, path: &str, body: &Json) -> Answer {
+async fn call(app: &Client, method: Method, path: &str, body: &Json) -> HttpResponse {
     let request = app.request(method, path).header("content-type", "application/json");
     app.send(request.body(body.to_string())).await
 }
@@ -58,7 +58,7 @@ async fn register(system: &System, document: &Json) -> Client {
     system.client.with_key(Some(&text(&answer.body["key"])))
 }
 
-fn names(answer: &Answer) -> Vec<String> {
+fn names(answer: &HttpResponse) -> Vec<String> {
     let data = answer.body["data"].as_array().unwrap_or_else(|| panic!("no list: {}", answer.text));
     data.iter().map(|it| text(&it["name"])).collect()
 }
@@ -164,7 +164,7 @@ async fn conversation_variables_are_shown_and_set() {
     let id = text(&say(&app, "u1", "one", "").await["conversation_id"]);
     let path = format!("/v1/conversations/{id}/variables");
     let shown = async |query: &str| app.get(&format!("{path}?user=u1{query}")).await;
-    let values = |answer: &Answer| -> Vec<(String, String)> {
+    let values = |answer: &HttpResponse| -> Vec<(String, String)> {
         let data = answer.body["data"].as_array().expect("a list");
         data.iter().map(|it| (text(&it["name"]), text(&it["value"]))).collect()
     };

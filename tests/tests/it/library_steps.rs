@@ -220,11 +220,11 @@ async fn se_a22_a_step_waits_for_approval_before_it_calls() {
     let fleet = Fleet::start(&finder("{}").await).await;
     let client = fleet.client();
     let text = weather(json!({"params": {"query": {"city": "Rome"}}, "require_confirm": true}));
-    for (leave, status, calls) in [(true, "succeeded", 1), (false, "stopped", 0)] {
+    for (approved, status, calls) in [(true, "succeeded", 1), (false, "stopped", 0)] {
         let run = submit(client, &text, json!({})).await;
         let pause = pending(&paused(client, &run).await);
         assert_eq!((&pause["kind"], fleet.asked().len()), (&json!("confirm"), 0), "{pause:#}");
-        answer(client, &run, &pause, json!(leave)).await;
+        answer(client, &run, &pause, json!(approved)).await;
         let ended = client.ended(&run).await;
         assert_eq!((&ended["status"], fleet.asked().len()), (&json!(status), calls), "{ended:#}");
         let told = client.follow(&run, None).await.to_the_end().await;

@@ -82,7 +82,7 @@ async fn a_file_with_moderation_runs_only_while_the_setting_leaves_moderation_ou
     let mut command = cluster.command("tidemill-scheduler");
     command.args(["--listen", "127.0.0.1:0"]).env("TIDEMILL_COMPAT_MODERATION_LEFT_OUT", "false");
     let mut strict = cluster.spawn("strict", command);
-    let started = strict.says("scheduler started").await;
+    let started = strict.wait_for_log("scheduler started").await;
     let address = started["address"].as_str().expect("it logs its address");
     let refused = Client::new(address, app["key"].as_str()).post("/v1/workflows/run", &body).await;
     assert_eq!(

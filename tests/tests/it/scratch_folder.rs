@@ -13,7 +13,7 @@ use super::called::file;
 /// The status and the text of the worker's `/readyz`, at the address from its log.
 async fn ready(worker: &Worker) -> (u16, String) {
     let address = until("the worker to listen", LONG, async || {
-        let said = worker.process.said();
+        let said = worker.process.log_text();
         let lines = said.lines().filter_map(|line| serde_json::from_str::<Json>(line).ok());
         let mut addresses = lines.filter_map(|line| line["health"].as_str().map(str::to_owned));
         addresses.next().ok_or(said.clone())
@@ -33,7 +33,7 @@ async fn failed_in(cluster: &Cluster, folder: &str, reason: &str, worker: &Worke
     let (status, text) = ready(worker).await;
     assert_eq!(status, 503, "{text}");
     // The worker also logged a warning when it started.
-    let said = worker.process.said();
+    let said = worker.process.log_text();
     assert!(said.contains(&format!("in {folder} fails: {reason}")), "{said}");
     assert!(!said.contains("code nodes run in"), "{said}");
     let scheduler = cluster.scheduler().await;
@@ -105,7 +105,7 @@ async fn a_worker_with_its_own_scratch_folder_is_ready_although_tmp_is_read_only
     }
     let start = async |scratch: Option<&str>| {
         let mut process = cluster.spawn("worker", in_namespace(scratch));
-        let line = process.says("worker started").await;
+        let line = process.wait_for_log("worker started").await;
         Worker { consumer: line["consumer"].as_str().unwrap_or_default().to_owned(), process }
     };
     let worker = start(None).await;

@@ -24,7 +24,7 @@ async fn refusal(cluster: &Cluster, program: &str, settings: &str) -> String {
     }
     let mut process = cluster.spawn(program, command);
     until("it to give up", LONG, async || process.end().ok_or_else(|| process.tail())).await;
-    process.said()
+    process.log_text()
 }
 
 /// Checks that each program refuses the settings with these words, and without a secret.
@@ -119,7 +119,7 @@ knowledge_id = "k"
     let file = cluster.logs().join("paths.toml");
     std::fs::write(&file, settings).expect("it can be written");
     let scheduler = cluster.scheduler_with(&["--config", file.to_str().expect("paths are text")]).await;
-    let said = scheduler.process.said();
+    let said = scheduler.process.log_text();
     assert!(!said.contains(SECRET), "{said}");
     assert!(said.contains("http://127.0.0.1:1/***") && said.contains("s3://bucket/prefix"), "{said}");
 }

@@ -518,7 +518,7 @@ async fn se_a23_a_value_that_was_found_survives_the_death_of_the_worker() {
     let mut command = cluster.command("tidemill-worker");
     command.args(["--listen", "127.0.0.1:0"]).env("TIDEMILL_CRASH_AT", "worker.step_kept:2");
     let mut dying = cluster.spawn("dying", command);
-    dying.says("worker started").await;
+    dying.wait_for_log("worker started").await;
     let run = submit(&client, &weather(&outside), json!({})).await;
     until("the model to be called", LONG, async || {
         if model.requests().is_empty() { Err("no call yet".to_string()) } else { Ok(()) }

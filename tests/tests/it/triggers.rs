@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value as Json, json};
-use tidemill_tests::client::{Answer, Client};
+use tidemill_tests::client::{Client, HttpResponse};
 use tidemill_tests::cluster::Cluster;
 use tidemill_tests::llm;
 use tidemill_tests::wait::{LONG, until};
@@ -52,7 +52,7 @@ fn path_of(triggers: &[Json]) -> String {
     triggers[0]["path"].as_str().expect("a webhook has a path").to_string()
 }
 
-async fn call(client: &Client, method: Method, path: &str, kind: &str, body: Vec<u8>) -> Answer {
+async fn call(client: &Client, method: Method, path: &str, kind: &str, body: Vec<u8>) -> HttpResponse {
     let request = client.with_key(None).request(method, path).header("content-type", kind);
     client.send(request.header("X-Sig", "abc").body(body)).await
 }

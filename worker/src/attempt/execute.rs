@@ -407,7 +407,7 @@ fn failed(failure: NodeFailure) -> Spilled {
 
 fn panicked(handle: &JobHandle, panic: &(dyn Any + Send)) -> Spilled {
     metrics::PANICS.count();
-    let (node, said) = (&handle.name.node, telemetry::said(panic));
+    let (node, said) = (&handle.name.node, telemetry::panic_message(panic));
     tracing::error!(run = %handle.run, %node, said, "the worker panicked while running a node");
     let message =
         format!("the worker panicked while running node {node}, which is a bug; its log has details");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tidemill_common::crash::{self, Place};
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::files::{Files, FilesError};
 use tidemill_common::ids::RunId;
 use tidemill_common::store::Jobs;
@@ -52,9 +52,9 @@ impl Files for NotedFiles {
         if !self.note(run).await? {
             return Err(FilesError::RunGone(*run));
         }
-        crash::pass(Place::FilesNoted);
+        crash::pass(CrashPoint::FilesNoted);
         let reference = self.files.keep(run, bytes).await?;
-        crash::pass(Place::FileKept);
+        crash::pass(CrashPoint::FileKept);
         Ok(reference)
     }
 

@@ -1,13 +1,13 @@
 //! Converts a node's result to a record: large values become blobs, secrets become references or masks, and a value
 //! over the hard limit fails the node.
 
-use tidemill_common::crash::{self, Place};
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::ids::{BlobId, ShardId};
 use tidemill_common::machine::state::record::Record;
 use tidemill_common::machine::state::run::json_size;
+use tidemill_common::messages::Effects;
 use tidemill_common::nodes::{NodeResult, VariableUpdate};
-use tidemill_common::objects::Effects;
 use tidemill_common::store::{Jobs, StoreError};
 use tidemill_common::value::secrets::Secrets;
 use tidemill_common::value::{BlobRef, Segment, SegmentType, Stored, blob_text};
@@ -96,7 +96,7 @@ pub(crate) async fn store(
     blobs: &[(BlobId, String)],
 ) -> Result<(), StoreError> {
     if !blobs.is_empty() {
-        crash::pass(Place::BlobsBegun);
+        crash::pass(CrashPoint::BlobsBegun);
     }
     for (id, text) in blobs {
         let mut backoff = Backoff::default();
@@ -106,7 +106,7 @@ pub(crate) async fn store(
             }
             backoff.wait().await;
         }
-        crash::pass(Place::BlobsDone);
+        crash::pass(CrashPoint::BlobsDone);
     }
     Ok(())
 }

@@ -40,7 +40,7 @@ pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemapho
         Err(reason) => return refuse(core, place, number, &run, body, permit, &reason),
     };
     core.in_flight.insert(place.clone(), number, Some(job.execution), permit);
-    crash::pass(crash::Place::JobTaken);
+    crash::pass(crash::CrashPoint::JobTaken);
     let handle = JobHandle::new(core.clone(), place, number, &job, started_at);
     if takeover::is_worn_out(&handle) {
         tokio::spawn(takeover::give_up(handle, job, body));

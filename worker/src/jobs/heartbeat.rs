@@ -94,7 +94,7 @@ async fn renew(
 ) -> Result<(), StoreError> {
     let ids: Vec<_> = entries.iter().map(|(entry, _)| *entry).collect();
     let lost = jobs.heartbeat(*shard, queue, &core.consumer, &ids).await?;
-    crash::pass(crash::Place::BeatDone);
+    crash::pass(crash::CrashPoint::BeatDone);
     for (entry, number) in entries.iter().filter(|(entry, _)| lost.contains(entry)) {
         let place = JobPlace { shard: *shard, queue: queue.clone(), entry: *entry };
         // A result that was accepted meanwhile has already left the map.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidemill_common::crash::{self, Place as Crash};
+use tidemill_common::crash::{self, CrashPoint as Crash};
 use tidemill_common::ids::{BlobId, RunId, ShardId};
 use tidemill_common::store::{Accepted, Completion, Jobs, StoreError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidemill_common::crash::{self, Place};
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::ids::ShardId;
 use tidemill_common::store::{StoreError, withheld};
@@ -120,7 +120,7 @@ impl TakeOver {
             for job in taken {
                 let Some(permit) = permits.split(1) else { break };
                 metrics::JOBS_TAKEN.count();
-                crash::pass(Place::JobTakenOver);
+                crash::pass(CrashPoint::JobTakenOver);
                 tracing::info!(run = job.run, queue = %job.queue, entry = %job.entry, number = job.number, "job taken over");
                 begin(core, job, permit);
             }

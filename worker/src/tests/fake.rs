@@ -15,9 +15,9 @@ use tidemill_common::ids::{BlobId, Delivery, EntryId, ExecutionId, FramePath, Ru
 use tidemill_common::registry::draft;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
-    Accepted, App, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, GiveLimit, Hint, Hints,
-    JobReader, Jobs, JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, StepBegin, StepKept, StoreError,
-    TakeLimit,
+    Accepted, App, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, EntryBegin,
+    EntryStored, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta,
+    Paused, StoreError, TakeLimit,
 };
 use tidemill_common::wire::report::JobName;
 use tokio::sync::{Notify, mpsc};
@@ -426,17 +426,17 @@ impl Jobs for FakeJobs {
         let receiver = self.hints.lock().unwrap().take();
         receiver.map(|it| Box::new(FakeHints(it)) as Box<dyn Hints>).ok_or_else(unreachable)
     }
-    async fn begin_step(&self, of: &JournalOf, step: &str, _: bool) -> Result<StepBegin, StoreError> {
+    async fn begin_step(&self, of: &JournalKey, step: &str, _: bool) -> Result<EntryBegin, StoreError> {
         let state = self.state();
         if state.lost.contains(&of.entry) {
-            return Ok(StepBegin::NotYours);
+            return Ok(EntryBegin::NotYours);
         }
         let known = state.journal.get(&of.field(step)).cloned();
         let possible_duplicate = state.begun.iter().any(|begun| begun == step);
-        let begin = || StepBegin::Begin { attempt: 1, possible_duplicate, was_begun: possible_duplicate };
-        Ok(known.map_or_else(begin, |result| StepBegin::Known { result, possible_duplicate }))
+        let begin = || EntryBegin::Begin { attempt: 1, possible_duplicate, was_begun: possible_duplicate };
+        Ok(known.map_or_else(begin, |result| EntryBegin::Known { result, possible_duplicate }))
     }
-    async fn park_step(&self, _: &JournalOf, _: &str) -> Result<(), StoreError> {
+    async fn park_step(&self, _: &JournalKey, _: &str) -> Result<(), StoreError> {
         Ok(())
     }
     async fn paused(&self, _: RunId, pause: &str) -> Result<Paused, StoreError> {
@@ -447,20 +447,20 @@ impl Jobs for FakeJobs {
     }
     async fn record_step(
         &self,
-        of: &JournalOf,
+        of: &JournalKey,
         step: &str,
         result: &str,
         (kind, fact): (&'static str, &str),
         _: &[(BlobId, u64)],
-    ) -> Result<StepKept, StoreError> {
+    ) -> Result<EntryStored, StoreError> {
         let mut state = self.state();
         if state.lost.contains(&of.entry) {
-            return Ok(StepKept::NotYours);
+            return Ok(EntryStored::NotYours);
         }
         state.journal.insert(of.field(step), result.into());
         state.arrived.push(kind);
         state.facts.push((kind, serde_json::from_str(fact).unwrap()));
-        Ok(StepKept::Kept)
+        Ok(EntryStored::Stored)
     }
     async fn take_limit(&self, _: TakeLimit<'_>) -> Result<LimitTaken, StoreError> {
         Ok(LimitTaken::Taken)

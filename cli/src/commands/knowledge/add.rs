@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 
 use super::files::{self, Reader};
-use super::{Kind, Place};
+use super::{Kind, SchedulerArgs};
 use crate::client::{Client, ClientError};
 use crate::commands::pairs::{json_or_text, pair};
 use crate::console::Console;
@@ -53,7 +53,7 @@ pub(super) struct Add {
     #[arg(long)]
     no_wait: bool,
     #[command(flatten)]
-    place: Place,
+    scheduler: SchedulerArgs,
 }
 
 /// A document that the scheduler has accepted.
@@ -71,7 +71,7 @@ pub(super) async fn perform(add: &Add, console: &mut Console) -> Result<Exit, Er
     if documents.len() != 1 && (add.name.is_some() || add.id.is_some()) {
         return Err(Error::Usage("--name and --id are for one document".into()));
     }
-    let client = add.place.client()?;
+    let client = add.scheduler.client()?;
     if add.create {
         match client.make_dataset(&add.kind.request(&add.dataset)).await {
             Ok(_) => console.note(format_args!("dataset {} is created", add.dataset)),

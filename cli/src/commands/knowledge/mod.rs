@@ -9,7 +9,7 @@ mod shown;
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 
-use super::common::Place;
+use super::common::SchedulerArgs;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::json as programs;
@@ -34,7 +34,7 @@ enum Verb {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        place: Place,
+        scheduler: SchedulerArgs,
     },
     /// Show a document and its segments
     Show {
@@ -49,7 +49,7 @@ enum Verb {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        place: Place,
+        scheduler: SchedulerArgs,
     },
     /// Search a dataset, as a knowledge-retrieval node does
     Search {
@@ -64,7 +64,7 @@ enum Verb {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        place: Place,
+        scheduler: SchedulerArgs,
     },
     /// Remove a document, or a whole dataset
     Rm {
@@ -76,7 +76,7 @@ enum Verb {
         #[arg(long, conflicts_with = "document")]
         all: bool,
         #[command(flatten)]
-        place: Place,
+        scheduler: SchedulerArgs,
     },
 }
 
@@ -87,7 +87,7 @@ struct Create {
     #[command(flatten)]
     kind: Kind,
     #[command(flatten)]
-    place: Place,
+    scheduler: SchedulerArgs,
 }
 
 /// How a dataset is indexed and searched.
@@ -158,13 +158,13 @@ fn method(text: &str) -> Result<String, String> {
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     match &arguments.verb {
         Verb::Create(create) => {
-            let Create { dataset, kind, place } = &**create;
-            let made = place.client()?.make_dataset(&kind.request(dataset)).await?;
+            let Create { dataset, kind, scheduler } = &**create;
+            let made = scheduler.client()?.make_dataset(&kind.request(dataset)).await?;
             console.text(shown::dataset(&made))?;
         }
         Verb::Add(add) => return add::perform(add, console).await,
-        Verb::Ls { dataset, json, place } => {
-            let client = place.client()?;
+        Verb::Ls { dataset, json, scheduler } => {
+            let client = scheduler.client()?;
             let (answer, text) = match dataset {
                 None => {
                     let all = client.knowledge().await?;
@@ -179,12 +179,12 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
             };
             if *json { programs::whole(&answer, console)? } else { console.text(text)? }
         }
-        Verb::Show { dataset, document, segments, json, place } => {
-            let found = place.client()?.document(dataset, document, *segments).await?;
+        Verb::Show { dataset, document, segments, json, scheduler } => {
+            let found = scheduler.client()?.document(dataset, document, *segments).await?;
             if *json { programs::whole(&found, console)? } else { console.text(shown::document(&found))? }
         }
-        Verb::Search { dataset, query, top_k, json, place } => {
-            let found = search::ask(&place.client()?, dataset, query, *top_k).await?;
+        Verb::Search { dataset, query, top_k, json, scheduler } => {
+            let found = search::ask(&scheduler.client()?, dataset, query, *top_k).await?;
             if *json {
                 programs::whole(&found, console)?;
             } else if found.as_array().is_none_or(Vec::is_empty) {
@@ -193,12 +193,12 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
                 console.text(shown::passages(&found))?;
             }
         }
-        Verb::Rm { dataset, document, all, place } => {
+        Verb::Rm { dataset, document, all, scheduler } => {
             if document.is_none() && !all {
                 let text = format!("name a document, or remove the whole dataset {dataset} with --all");
                 return Err(Error::Usage(text));
             }
-            place.client()?.remove_knowledge(dataset, document.as_deref()).await?;
+            scheduler.client()?.remove_knowledge(dataset, document.as_deref()).await?;
             let what = document.as_ref().map_or("dataset", |_| "document");
             console.note(format_args!("{what} {} is removed", document.as_ref().unwrap_or(dataset)));
         }

@@ -34,7 +34,7 @@ pub enum TemplatePart {
 
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum TemplatePiece {
     Text(String),
     /// Fixed text that may be the path of a variable. If the variable exists, its value replaces the text.
     PerhapsVariable(Selector),
@@ -45,7 +45,7 @@ pub enum Part {
 /// A parsed text with references.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Template {
-    parts: Vec<Part>,
+    parts: Vec<TemplatePiece>,
 }
 
 impl Template {
@@ -56,7 +56,7 @@ impl Template {
         for found in REFERENCE.captures_iter(source) {
             let (Some(whole), Some(path)) = (found.get(0), found.get(1)) else { continue };
             parts.extend(fixed(&source[end..whole.start()]));
-            parts.push(Part::Variable(split(path.as_str())));
+            parts.push(TemplatePiece::Variable(split(path.as_str())));
             end = whole.end();
         }
         parts.extend(fixed(&source[end..]));
@@ -64,7 +64,7 @@ impl Template {
     }
 
     /// Returns the pieces in order; no text piece is empty.
-    pub fn parts(&self) -> &[Part] {
+    pub fn parts(&self) -> &[TemplatePiece] {
         &self.parts
     }
 
@@ -86,7 +86,7 @@ impl Template {
     /// Adds the `(node, name)` of every variable that rendering may read.
     pub fn mentions(&self, into: &mut Vec<(String, String)>) {
         for part in &self.parts {
-            if let Part::PerhapsVariable(selector) | Part::Variable(selector) = part {
+            if let TemplatePiece::PerhapsVariable(selector) | TemplatePiece::Variable(selector) = part {
                 mention(selector, into);
             }
         }
@@ -96,11 +96,13 @@ impl Template {
         let mut out = String::new();
         for part in &self.parts {
             match part {
-                Part::Text(text) => out.push_str(text),
-                Part::PerhapsVariable(selector) | Part::Variable(selector) => match variables.get(selector) {
-                    Lookup::Found(segment) => out.push_str(&show(&segment)),
-                    Lookup::Missing | Lookup::Blob(_) => out.push_str(&selector.join(".")),
-                },
+                TemplatePiece::Text(text) => out.push_str(text),
+                TemplatePiece::PerhapsVariable(selector) | TemplatePiece::Variable(selector) => {
+                    match variables.get(selector) {
+                        Lookup::Found(segment) => out.push_str(&show(&segment)),
+                        Lookup::Missing | Lookup::Blob(_) => out.push_str(&selector.join(".")),
+                    }
+                }
             }
         }
         out
@@ -126,7 +128,7 @@ pub fn mention(selector: &[String], into: &mut Vec<(String, String)>) {
     }
 }
 
-fn fixed(text: &str) -> Option<Part> {
+fn fixed(text: &str) -> Option<TemplatePiece> {
     if text.is_empty() {
         return None;
     }
@@ -135,7 +137,11 @@ fn fixed(text: &str) -> Option<Part> {
         && text.contains('.')
         && !text.contains('\n')
         && text.split('.').all(|part| !part.is_empty());
-    Some(if path_like { Part::PerhapsVariable(split(text)) } else { Part::Text(text.into()) })
+    Some(if path_like {
+        TemplatePiece::PerhapsVariable(split(text))
+    } else {
+        TemplatePiece::Text(text.into())
+    })
 }
 
 fn split(path: &str) -> Selector {
@@ -196,7 +202,10 @@ mod tests {
     #[test]
     fn lengths_of_ids_and_names_are_bounded() {
         let literal = |source: &str| {
-            matches!(Template::parse(source).parts(), [Part::Text(_) | Part::PerhapsVariable(_)])
+            matches!(
+                Template::parse(source).parts(),
+                [TemplatePiece::Text(_) | TemplatePiece::PerhapsVariable(_)]
+            )
         };
         assert!(!literal(&format!("{{{{#{}.{}#}}}}", "n".repeat(50), "v".repeat(30))));
         assert!(literal(&format!("{{{{#{}.v#}}}}", "n".repeat(51))));

@@ -12,7 +12,7 @@ use crate::step::Step;
 use tidemill_base::failure::EngineErrorType;
 use tidemill_base::ids::FramePath;
 use tidemill_workflow::graph::NodeIx;
-use tidemill_workflow::objects::ObjectError;
+use tidemill_workflow::messages::MessageError;
 
 /// True when another attempt follows a failed one. A failed container, or a node with a failed child, is not retried:
 /// the nodes inside have had their own retries.
@@ -23,7 +23,7 @@ pub(crate) fn is_due(cx: &Step<'_>, frame: &FramePath, node: NodeIx, record: &Re
         && spec.retry.enabled
         && attempt <= spec.retry.retries_max
         && (!spec.settings.passing_only || may_pass(record))
-        && !ObjectError::NAMES.contains(&record.error_type.as_str())
+        && !MessageError::NAMES.contains(&record.error_type.as_str())
         && !spec.settings.not_retryable.contains(&record.error_type)
         && !children::have_failed(cx, frame, node)
 }

@@ -17,9 +17,9 @@ use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::FramePath;
 use tidemill_base::value::{Segment, SegmentType, Stored};
 use tidemill_workflow::graph::{ErrorStrategy, Node, NodeIx};
+use tidemill_workflow::messages::MessageError;
 use tidemill_workflow::nodes::pause::{CALLED_OFF, as_form::REJECT};
 use tidemill_workflow::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NodeKind, SOURCE_HANDLE};
-use tidemill_workflow::objects::ObjectError;
 
 /// Applies the success of a node.
 pub(crate) fn succeeded(
@@ -65,7 +65,7 @@ pub(crate) fn succeeded(
 }
 
 /// Makes a failed record of a node that succeeded, but whose change of messages, `rt` or history was refused.
-fn refused(record: Record, error: &ObjectError) -> Record {
+fn refused(record: Record, error: &MessageError) -> Record {
     Record {
         inputs: record.inputs,
         process_data: record.process_data,

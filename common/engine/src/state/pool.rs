@@ -9,8 +9,8 @@ use crate::state::run::RunState;
 use tidemill_base::ids::{FramePath, NodeId};
 use tidemill_base::value::{Lookup, Segment, SegmentType, Stored, Variables};
 use tidemill_workflow::graph::Graph;
+use tidemill_workflow::messages;
 use tidemill_workflow::nodes::llm::history;
-use tidemill_workflow::objects;
 
 /// The variables that a node in one frame sees.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +52,7 @@ impl<'a> Pool<'a> {
                 Some(Cow::Owned(Stored::Inline(defined.value.clone())))
             }),
             history::NODE if name == history::NAME => run.head.history.as_ref().map(Cow::Borrowed),
-            objects::MESSAGES | objects::RUNTIME | objects::HISTORY => object_value(run, node, name),
+            messages::MESSAGES | messages::RUNTIME | messages::HISTORY => object_value(run, node, name),
             _ if node == run.graph.node(run.root()).id.as_str() => among(&run.head.inputs),
             _ => None,
         }
@@ -64,17 +64,17 @@ fn object_value(run: &RunState, node: &str, name: &str) -> Option<Cow<'static, S
     let objects = run.objects.as_deref();
     let list = |items: Json| Segment::new(SegmentType::ArrayAny, items);
     let segment = match node {
-        objects::MESSAGES => {
+        messages::MESSAGES => {
             let found = objects.and_then(|objects| objects.lists.get(name));
-            list(found.map_or_else(|| Json::Array(Vec::new()), objects::MessageList::shown))
+            list(found.map_or_else(|| Json::Array(Vec::new()), messages::MessageList::to_json))
         }
-        objects::RUNTIME if name == objects::RUNTIME_NAME => {
+        messages::RUNTIME if name == messages::RUNTIME_NAME => {
             let runtime = objects.into_iter().flat_map(|objects| &objects.runtime);
-            let runtime = runtime.filter(|(key, _)| !objects::PARTS.contains(&key.as_str()));
+            let runtime = runtime.filter(|(key, _)| !messages::PARTS.contains(&key.as_str()));
             let runtime = runtime.map(|(key, value)| (key.clone(), value.clone())).collect();
             Segment::new(SegmentType::Object, Json::Object(runtime))
         }
-        objects::HISTORY => {
+        messages::HISTORY => {
             let wanted: usize = name.parse().ok()?;
             let records = objects.map(|objects| &objects.history);
             let skipped = records.map_or(0, |records| records.len().saturating_sub(wanted));

@@ -2,8 +2,8 @@
 
 use crate::state::NamedValues;
 use tidemill_base::value::{JsonMap, Stored};
+use tidemill_workflow::messages::Effects;
 use tidemill_workflow::nodes::{PauseRequest, Usage, Wasted};
-use tidemill_workflow::objects::Effects;
 
 /// The result of an execution: everything that its end leaves.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -7,7 +7,7 @@ use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{ExecutionId, FramePath, NodeId, RunId};
 use tidemill_base::value::Stored;
 use tidemill_workflow::graph::{Graph, GraphHash, NodeIx};
-use tidemill_workflow::objects::Objects;
+use tidemill_workflow::messages::MessageState;
 
 use crate::state::NamedValues;
 use crate::state::container::OpenContainer;
@@ -159,7 +159,7 @@ pub struct RunState {
     /// Commands in effect.
     pub control: Control,
     /// Messages, `rt` and history. `None` for nearly all runs.
-    pub objects: Option<Box<Objects>>,
+    pub objects: Option<Box<MessageState>>,
     /// Counters over all frames. Not stored, because they follow from the nodes.
     pub sums: Sums,
     /// A cache of execution ids. Not stored, because ids follow from the nodes.

@@ -10,7 +10,7 @@ use tidemill_engine::RunState;
 use tidemill_engine::state::run::{Frame, RunHead};
 use tidemill_wire::commit::RunWrite;
 use tidemill_wire::event;
-use tidemill_wire::objects::{ObjectsAtRest, list_of_part, parts};
+use tidemill_wire::messages::{MessagesAtRest, list_of_part, parts};
 use tidemill_wire::state::{self, AtRest};
 
 /// The keys of a run in the store.
@@ -60,7 +60,7 @@ impl Kept {
         self.pauses.extend(write.pauses.iter().cloned());
         self.conversation.extend(write.conversation.iter().flat_map(|kept| kept.fields.iter().cloned()));
         self.ledger.extend(write.ledger.iter().cloned());
-        if let Some(objects) = &write.objects {
+        if let Some(objects) = &write.messages {
             for (list, messages) in &objects.messages {
                 self.lists.entry(format!("messages:{list}")).or_default().extend_from_slice(messages);
             }
@@ -93,13 +93,13 @@ impl Kept {
             held: self.held.clone(),
             collected: self.collected.clone().into_iter().collect(),
             pauses: self.pauses.clone().into_iter().collect(),
-            objects: self.objects(),
+            messages: self.objects(),
             seq: self.seq,
         }
     }
 
-    fn objects(&self) -> ObjectsAtRest {
-        let mut found = ObjectsAtRest::default();
+    fn objects(&self) -> MessagesAtRest {
+        let mut found = MessagesAtRest::default();
         for part in self.run.get("objects").into_iter().flat_map(|field| parts(field)) {
             match (list_of_part(part), part) {
                 (Some(list), _) => {

@@ -9,11 +9,11 @@ use tidemill_engine::fact::Fact;
 use tidemill_engine::state::options::RunOptions;
 use tidemill_engine::state::record::Record;
 use tidemill_engine::state::run::{NodeStatus, RunStatus};
+use tidemill_workflow::messages::{
+    Effects, HISTORY, ListChange, MESSAGES, Message, MessageChange, MessageLimits, RUNTIME, Target, Truncate,
+};
 use tidemill_workflow::nodes::Usage;
 use tidemill_workflow::nodes::llm::Role;
-use tidemill_workflow::objects::{
-    Effects, HISTORY, ListChange, MESSAGES, Message, MessageChange, ObjectLimits, RUNTIME, Target, Truncate,
-};
 
 const TWO: &str = "start s\njob a\njob b\nend e\ns > a > e\ns > b > e";
 const CHAIN: &str = "start s\njob a\njob b\nend e\ns > a > b > e";
@@ -221,7 +221,7 @@ fn history_records_name_their_nodes_and_include_failures() {
 
 #[test]
 fn a_long_list_is_reported_once_until_it_is_shortened() {
-    let limits = ObjectLimits { tokens_limit: 10, tokens_warning: 100, ..ObjectLimits::default() };
+    let limits = MessageLimits { tokens_limit: 10, tokens_warning: 100, ..MessageLimits::default() };
     let options = RunOptions { objects: Some(Box::new(limits)), ..RunOptions::default() };
     let drawing = "start s\njob a\njob b\njob c\njob d\nend e\ns > a > b > c > d > e";
     let mut play = Play::with(draw::draw(drawing), &[], options);

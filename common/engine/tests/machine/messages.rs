@@ -8,7 +8,7 @@ use tidemill_base::ids::{FramePath, RunId};
 use tidemill_base::value::{Segment, Stored};
 use tidemill_engine::state::run::{Caller, NodeStatus, RunStatus};
 use tidemill_wire::fact::parse;
-use tidemill_workflow::objects::{MESSAGES, given_messages};
+use tidemill_workflow::messages::{MESSAGES, given_messages};
 
 fn conversation() -> Json {
     json!({"main": [
@@ -163,7 +163,7 @@ fn a_container_that_begins_again_does_not_see_messages_of_its_first_try() {
 
 /// The facts for other runs since the last call, with the ids of these runs.
 fn facts_for_others(play: &mut Play) -> Vec<(RunId, &'static str, String)> {
-    std::mem::take(&mut play.calls).into_iter().flat_map(|calls| calls.told).collect()
+    std::mem::take(&mut play.calls).into_iter().flat_map(|calls| calls.parent_facts).collect()
 }
 
 /// A caller with a list of messages, and a sub-workflow run of its node `m` that changes this list.

@@ -4,21 +4,21 @@
 //! They are stored in Redis as catalog entries ([`tidemill_storage::store::Catalog`]); [`draft`](super::draft())
 //! builds an entry from a request and seals its secrets. The worker runs Calls.
 
+mod checks;
 mod datasource;
 mod library;
 mod manifest;
 mod names;
 mod service;
 mod settings;
-mod standing;
 
+pub(crate) use checks::{canonical, check};
 pub use datasource::{DatabaseType, DatasourceConfig, Tls};
 pub use library::LibraryConfig;
 pub use manifest::{Manifest, Operation, Transport};
 pub use names::{BUILT_IN, Info, Named, built_in};
 pub use service::{Auth, Credential, Oidc, ServiceConfig};
 pub use settings::CallsConfig;
-pub(crate) use standing::{canonical, check};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;

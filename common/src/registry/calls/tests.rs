@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::registry::{draft, shown};
+use crate::registry::{draft, public_form};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::language::Language;
 use tidemill_storage::store::{Catalog, CatalogKind};
@@ -133,7 +133,7 @@ fn xc_07_no_secret_of_any_kind_is_kept_or_shown_in_clear() {
     for kind in CatalogKind::ALL {
         for entry in catalog.of(kind) {
             assert!(!format!("{entry:?}").contains(MARKER), "{entry:?}");
-            let seen = Json::Object(shown(kind, entry)).to_string();
+            let seen = Json::Object(public_form(kind, entry)).to_string();
             assert!(!seen.contains(MARKER) && !seen.contains("sealed:") && seen.contains("***"), "{seen}");
         }
     }
@@ -149,7 +149,7 @@ fn xc_07_no_secret_of_any_kind_is_kept_or_shown_in_clear() {
 
     // A shown entry can be sent back: masked secrets keep their stored values, matched by the credential's
     // name.
-    let mut shown = shown(SERVICE, &catalog.services[0]);
+    let mut shown = public_form(SERVICE, &catalog.services[0]);
     ["id", "version", "created_at", "updated_at"].iter().for_each(|name| drop(shown.remove(*name)));
     shown["auth"]["header"].as_array_mut().unwrap().insert(0, json!({"name": "Y", "value_env": "E"}));
     keep(&mut catalog, SERVICE, "svc", Json::Object(shown)).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::providers::{self, Over, PROFILE_PREFIX, ProfileConfig, check};
-use super::secrets::{SecretError, Whose};
+use super::secrets::{EntryRef, SecretError};
 use super::{calls, entry, reading};
 use tidemill_base::limits::CATALOG_ENTRY_BYTES_MAX;
 use tidemill_base::value::JsonMap;
@@ -67,7 +67,7 @@ pub fn draft(
         }
     };
     let kept = earlier.map(|entry| entry::object(kind, &entry.fields));
-    Whose { kind, id }.seal(&mut object, kept.as_ref(), key)?;
+    EntryRef { kind, id }.seal(&mut object, kept.as_ref(), key)?;
     Ok(Draft { fields: entry::fields(kind, object), warnings })
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::registry::{opened, provider_of, shown};
+use crate::registry::{opened, provider_of, public_form};
 use serde_json::{Value as Json, json};
 use tidemill_base::clock::Timestamp;
 
@@ -41,7 +41,7 @@ fn a_stored_entry_is_readable_and_shows_no_secret() {
     assert!(!format!("{draft:?}").contains(KEY) && !format!("{draft:?}").contains("secret-team"));
 
     let entry = entry("acme", draft);
-    let seen = Json::Object(shown(PROVIDER, &entry));
+    let seen = Json::Object(public_form(PROVIDER, &entry));
     let expected = json!({
         "id": "acme", "kind": "anthropic", "base_url": "https://gateway/v1", "api_key": "***",
         "headers": {"X-Team": "***"}, "models": {"m": {"context_size": 9}}, "max_retries": 0, "version": 7,

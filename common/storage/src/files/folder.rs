@@ -39,7 +39,7 @@ impl Files for Folder {
     async fn keep(&self, run: &RunId, bytes: Bytes) -> Result<String, FilesError> {
         let reference = new_reference(run);
         let path = self.path.join(&reference);
-        write(&path, &bytes).await.map_err(FilesError::Place)?;
+        write(&path, &bytes).await.map_err(FilesError::Folder)?;
         Ok(reference)
     }
 
@@ -51,7 +51,7 @@ impl Files for Folder {
         let path = self.path.join(reference);
         let of_io = |error: std::io::Error| match error.kind() {
             ErrorKind::NotFound => missing(),
-            _ => FilesError::Place(error),
+            _ => FilesError::Folder(error),
         };
         let bytes = tokio::fs::metadata(&path).await.map_err(of_io)?.len();
         if bytes > max {
@@ -61,7 +61,7 @@ impl Files for Folder {
     }
 
     async fn remove(&self, run: &RunId, most: usize) -> Result<bool, FilesError> {
-        remove(&self.path, run, most).await.map_err(FilesError::Place)
+        remove(&self.path, run, most).await.map_err(FilesError::Folder)
     }
 }
 
@@ -175,6 +175,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let files = Folder::at(folder.path().join("elsewhere").to_str().unwrap()).unwrap();
         let removed = files.remove(&RunId::generate(ShardId(0)), 1).await;
-        assert!(matches!(removed, Err(FilesError::Place(_))), "{removed:?}");
+        assert!(matches!(removed, Err(FilesError::Folder(_))), "{removed:?}");
     }
 }

@@ -49,7 +49,7 @@ pub enum FilesError {
     },
     /// The folder does not answer, or refuses.
     #[error("the storage of files.url failed: {0}")]
-    Place(#[source] std::io::Error),
+    Folder(#[source] std::io::Error),
     /// The service does not answer, or refuses.
     #[error("the storage of files.url failed: {source}; {hint}")]
     Service {
@@ -84,7 +84,7 @@ pub trait Files: fmt::Debug + Send + Sync {
     /// Removes at most `most` files of a run; returns whether none is left. Missing files are not an error.
     ///
     /// # Errors
-    /// [`FilesError::Place`] or [`FilesError::Service`]; a later call can remove the rest.
+    /// [`FilesError::Folder`] or [`FilesError::Service`]; a later call can remove the rest.
     async fn remove(&self, run: &RunId, most: usize) -> Result<bool, FilesError>;
 }
 

@@ -175,7 +175,7 @@ pub struct PutEntry<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryPut {
     /// Written, with this version.
-    Kept(u64),
+    Stored(u64),
     /// The condition did not hold; nothing was written.
     Differs,
     /// The kind has [`tidemill_base::limits::CATALOG_ENTRIES_MAX`] entries; nothing was written.

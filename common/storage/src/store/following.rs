@@ -60,7 +60,7 @@ impl Default for Followed {
 
 impl Followed {
     /// Sends a tick to all followers.
-    pub fn tell(&self, tick: Tick) {
+    pub fn publish(&self, tick: Tick) {
         self.ticks.send_replace(tick);
     }
 
@@ -168,12 +168,12 @@ mod tests {
         let followed = Arc::new(Followed::default());
         let mut following = Following::new(followed.clone(), None);
         assert!(following.take().is_none());
-        followed.tell(Some(Arc::new(page(1, &[2]))));
-        followed.tell(Some(Arc::new(page(2, &[3]))));
+        followed.publish(Some(Arc::new(page(1, &[2]))));
+        followed.publish(Some(Arc::new(page(2, &[3]))));
         following.changed().await;
         assert_eq!(following.take().unwrap().unwrap().after, EntryId::new(2, 0));
         assert!(following.take().is_none());
-        followed.tell(None);
+        followed.publish(None);
         assert!(following.take().unwrap().is_none());
     }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{
-    App, Called, Catalog, Dead, GiveLimit, JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, StepBegin,
-    StepKept, StoreError, TakeLimit,
+    App, Called, Catalog, Dead, EntryBegin, EntryStored, GiveLimit, JournalKey, KnowledgeBases, LimitTaken,
+    Meta, Paused, StoreError, TakeLimit,
 };
 use tidemill_base::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 
@@ -131,20 +131,20 @@ pub trait Jobs: Send + Sync {
     ) -> Result<(), StoreError>;
     /// Reads a journal entry. Without a result, a try begins and is marked. `another`: the try in progress
     /// has failed and the next one begins.
-    async fn begin_step(&self, of: &JournalOf, step: &str, another: bool) -> Result<StepBegin, StoreError>;
+    async fn begin_step(&self, of: &JournalKey, step: &str, another: bool) -> Result<EntryBegin, StoreError>;
     /// Marks that the job is parked while the current try of an entry only waits, so that the next holder
     /// makes no call twice.
-    async fn park_step(&self, of: &JournalOf, step: &str) -> Result<(), StoreError>;
+    async fn park_step(&self, of: &JournalKey, step: &str) -> Result<(), StoreError>;
     /// Stores the result of a journal entry, its fact (kind, body) and its blobs with their sizes, all once
     /// or not at all. May be repeated.
     async fn record_step(
         &self,
-        of: &JournalOf,
+        of: &JournalKey,
         step: &str,
         result: &str,
         fact: (&'static str, &str),
         blobs: &[(BlobId, u64)],
-    ) -> Result<StepKept, StoreError>;
+    ) -> Result<EntryStored, StoreError>;
     /// The state of a pause that the job may have asked for, as written by the shard's owner.
     async fn paused(&self, run: RunId, pause: &str) -> Result<Paused, StoreError>;
     /// The state of a sub-workflow run that `caller` may have ordered.

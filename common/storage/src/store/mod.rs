@@ -12,6 +12,7 @@ mod conversation;
 mod dead;
 pub mod following;
 mod jobs;
+mod journal;
 mod knowledge;
 mod limit;
 pub mod memory;
@@ -20,7 +21,6 @@ pub mod redis;
 mod runs;
 mod shards;
 mod spent;
-mod step;
 mod trigger;
 
 pub use app_keys::{AppKey, KeyNote, Revoked};
@@ -33,6 +33,7 @@ pub use conversation::{
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack, withheld};
 pub use following::Following;
 pub use jobs::{Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs};
+pub use journal::{EntryBegin, EntryStored, JournalKey};
 pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, TakeLimit};
 pub use paused::Paused;
@@ -41,7 +42,6 @@ pub use runs::{
 };
 pub use shards::{Claim, Commit, CommitError, FactReader, Memory, Owner, RawFact, Shards};
 pub use spent::{KeySpent, MONEY_PLACES, day_of, key_id};
-pub use step::{JournalOf, StepBegin, StepKept};
 pub use trigger::{
     DueSchedule, Fired, FromSchedule, Trigger, TriggerChanges, TriggerKind, TriggerState, scheduled_run,
     shard_of,

@@ -8,7 +8,7 @@ use super::head::{head_from_fields, time};
 use super::names::unescape;
 use super::node::{HIDDEN, node_from_json};
 use super::response::{RESPONSE_FIELD, load_held, load_response, stream_from_json};
-use crate::objects::{self, ObjectsAtRest};
+use crate::messages::{self, MessagesAtRest};
 use crate::value::{named_from_json, stored_from_json};
 use crate::{WireError, open};
 use tidemill_base::ids::{FramePath, RunId};
@@ -31,7 +31,7 @@ pub struct AtRest {
     /// Pauses and their answers.
     pub pauses: Vec<(String, String)>,
     /// Messages, runtime values and history.
-    pub objects: ObjectsAtRest,
+    pub messages: MessagesAtRest,
 }
 
 /// Builds a run from its stored parts.
@@ -72,7 +72,7 @@ pub fn load(id: RunId, graph: Arc<Graph>, rest: AtRest) -> Result<RunState, Wire
             run.pauses.insert(pause.id.clone(), pause);
         }
     }
-    objects::load(&mut run, rest.objects)?;
+    messages::load(&mut run, rest.messages)?;
     run.derive();
     let ready = |(path, frame): (&FramePath, &Frame)| {
         let at = |(at, _): (usize, &NodeState)| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX)));
@@ -124,7 +124,7 @@ fn load_field(run: &mut RunState, field: &str, text: &str) -> Result<(), WireErr
             run.nested.insert(key.into(), named_from_json(Some(values))?);
         }
         None if field == open::CONTROL_FIELD => run.control = open::read_control(text)?,
-        Some(("m", name)) => objects::load_index(run, name, text)?,
+        Some(("m", name)) => messages::load_index(run, name, text)?,
         Some(("s", key)) => {
             run.response.streams.insert(key.to_string(), stream_from_json(text)?);
         }

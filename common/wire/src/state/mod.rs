@@ -7,7 +7,7 @@
 //! | run | `turn` | `true` when its messages become a turn of its conversation |
 //! | run | `history` | the earlier turns of its conversation |
 //! | run | `messages` | `true` when it continues its conversation's message list |
-//! | run | `objects` | which other keys of it exist, see [`super::objects`] |
+//! | run | `objects` | which other keys of it exist, see [`super::messages`] |
 //! | run | `conversation_id` | the conversation it belongs to |
 //! | run | `key` | the id of the API key that pays for it |
 //! | run | `caller`, `call_depth` | the node that called it, as JSON, and the number of callers above it |

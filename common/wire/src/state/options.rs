@@ -8,8 +8,8 @@ use tidemill_engine::state::options::budget;
 use tidemill_engine::state::options::budget::{Budget, SetBy};
 use tidemill_engine::state::options::choices::Choices;
 use tidemill_engine::state::options::compat::{ConversationWrites, NestedAnswers};
+use tidemill_workflow::messages::{Message, MessageLimits, given_messages};
 use tidemill_workflow::nodes::evaluate::UndefinedNames;
-use tidemill_workflow::objects::{Message, ObjectLimits, given_messages};
 
 /// Writes the options that differ from their defaults.
 pub fn options_to_json(options: &RunOptions) -> JsonMap {
@@ -64,8 +64,8 @@ pub fn options_to_json(options: &RunOptions) -> JsonMap {
         map.insert("messages".into(), Json::Object(lists.collect()));
     }
     if let Some(limits) = &options.objects {
-        let (mut limits, mut default) = (**limits, ObjectLimits::default());
-        for key in ObjectLimits::KEYS {
+        let (mut limits, mut default) = (**limits, MessageLimits::default());
+        for key in MessageLimits::KEYS {
             if let (Some(limit), Some(default)) = (limits.of(key), default.of(key))
                 && limit != default
             {
@@ -105,14 +105,14 @@ fn read_choices(map: &JsonMap) -> Option<Box<Choices>> {
     (choices != Choices::default()).then(|| Box::new(choices))
 }
 
-fn read_limits(map: &JsonMap) -> Option<Box<ObjectLimits>> {
-    let mut limits = ObjectLimits::default();
-    for key in ObjectLimits::KEYS {
+fn read_limits(map: &JsonMap) -> Option<Box<MessageLimits>> {
+    let mut limits = MessageLimits::default();
+    for key in MessageLimits::KEYS {
         if let (Some(limit), Some(given)) = (limits.of(key), map.get(key).and_then(Json::as_u64)) {
             *limit = given;
         }
     }
-    (limits != ObjectLimits::default()).then(|| Box::new(limits))
+    (limits != MessageLimits::default()).then(|| Box::new(limits))
 }
 
 /// Reads options; absent or invalid ones get their defaults.

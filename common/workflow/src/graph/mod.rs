@@ -28,7 +28,7 @@ pub use crate::dsl::{AppMode, DocumentVariable, GraphHash};
 pub use crate::nodes::node::{
     Backoff, DEFAULT_QUEUE, EdgeIx, ErrorStrategy, Node, NodeIx, NodeSettings, Quoted, RetryConfig,
 };
-pub use crate::nodes::work::{Child, ChildKind, Confirm, Extraction, FedInput, INPUTS, Work};
+pub use crate::nodes::work::{Approval, Child, ChildKind, Extraction, FedInput, INPUTS, Work};
 pub use body::Body;
 pub use build::{Imported, build, import, import_within};
 pub use response::{ResponseNode, stream_key, stream_prefix};

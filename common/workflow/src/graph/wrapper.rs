@@ -3,7 +3,7 @@
 
 use serde_json::Value as Json;
 
-use super::{Confirm, ErrorStrategy, NodeSettings, RetryConfig, children, settings};
+use super::{Approval, ErrorStrategy, NodeSettings, RetryConfig, children, settings};
 use crate::dsl::Problems;
 use crate::dsl::fields::{BUILD_FAILED, Fields};
 use crate::nodes::hooks::Hooks;
@@ -21,7 +21,7 @@ pub(super) struct Wrapper {
     pub(super) child_retry: RetryConfig,
     pub(super) settings: NodeSettings,
     pub(super) hooks: Hooks,
-    pub(super) confirm: Option<Box<Confirm>>,
+    pub(super) confirm: Option<Box<Approval>>,
 }
 
 /// Reads the wrapper from `data`.
@@ -133,7 +133,7 @@ fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> (Re
 }
 
 /// Reads `require_confirm`: true, or a mapping with `risk` and `reason`.
-fn confirm(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Option<Box<Confirm>> {
+fn confirm(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> Option<Box<Approval>> {
     const FIELD: &str = "require_confirm";
     let outer = Fields::new(data, BUILD_FAILED);
     let empty = JsonMap::new();
@@ -157,7 +157,7 @@ fn confirm(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> O
             None => "medium",
         };
         let reason = fields.given("reason").and_then(|_| fields.text("reason", problems));
-        Some(Box::new(Confirm { risk: risk.into(), reason: reason.unwrap_or_default().into() }))
+        Some(Box::new(Approval { risk: risk.into(), reason: reason.unwrap_or_default().into() }))
     })
 }
 

@@ -6,7 +6,7 @@ use super::NodeResult;
 use super::fields::{required, text};
 use crate::dsl::Problems;
 use tidemill_base::value::template::TemplatePart;
-use tidemill_base::value::template::{Part, Template};
+use tidemill_base::value::template::{Template, TemplatePiece};
 use tidemill_base::value::{JsonMap, Segment, SegmentType, Variables};
 
 /// Configuration of `answer`.
@@ -30,10 +30,10 @@ impl AnswerData {
     /// The parts to stream, texts and references in order. A text that could be a variable's path is streamed as text,
     /// as on Dify; only the finished answer looks the variable up.
     pub fn response_template(&self) -> Vec<TemplatePart> {
-        let stream = |part: &Part| match part {
-            Part::Text(text) => TemplatePart::Text(text.clone()),
-            Part::PerhapsVariable(path) => TemplatePart::Text(path.join(".")),
-            Part::Variable(selector) => TemplatePart::Variable(selector.clone()),
+        let stream = |part: &TemplatePiece| match part {
+            TemplatePiece::Text(text) => TemplatePart::Text(text.clone()),
+            TemplatePiece::PerhapsVariable(path) => TemplatePart::Text(path.join(".")),
+            TemplatePiece::Variable(selector) => TemplatePart::Variable(selector.clone()),
         };
         self.answer.parts().iter().map(stream).collect()
     }
@@ -48,7 +48,9 @@ impl AnswerData {
     fn files(&self, variables: &dyn Variables) -> Vec<Json> {
         let mut files = Vec::new();
         for part in self.answer.parts() {
-            let (Part::Variable(selector) | Part::PerhapsVariable(selector)) = part else { continue };
+            let (TemplatePiece::Variable(selector) | TemplatePiece::PerhapsVariable(selector)) = part else {
+                continue;
+            };
             let Some(segment) = variables.found(selector) else { continue };
             match (segment.ty, &segment.value) {
                 (SegmentType::File, file) => files.push(file.clone()),

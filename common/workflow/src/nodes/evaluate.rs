@@ -130,16 +130,16 @@ fn misplaced(message: String) -> NodeResult {
 
 /// True when the JSON of outputs and updates has at most `bytes_max` bytes. Stops counting once it has more.
 fn fits(result: &NodeResult, bytes_max: usize) -> bool {
-    let mut left = Room(bytes_max);
+    let mut left = BoundedWriter(bytes_max);
     let outputs = result.outputs.iter().map(|(_, segment)| segment);
     let updates = result.updates.iter().map(|update| &update.value);
     outputs.chain(updates).all(|segment| serde_json::to_writer(&mut left, &segment.value).is_ok())
 }
 
 /// A writer that discards its input and fails when that exceeds the remaining bytes.
-struct Room(usize);
+struct BoundedWriter(usize);
 
-impl std::io::Write for Room {
+impl std::io::Write for BoundedWriter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::WriteZero)?;
         Ok(bytes.len())

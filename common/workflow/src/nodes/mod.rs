@@ -44,7 +44,7 @@ pub mod user_interaction;
 pub mod variable_aggregator;
 pub mod work;
 
-use crate::objects::Effects;
+use crate::messages::Effects;
 use tidemill_base::failure::NodeFailure;
 use tidemill_base::value::names::Names;
 use tidemill_base::value::{JsonMap, Segment};

@@ -14,7 +14,7 @@ pub struct Work {
     /// tried again.
     pub child_retry: RetryConfig,
     /// Set when a person must approve the node's own call.
-    pub confirm: Option<Box<Confirm>>,
+    pub confirm: Option<Box<Approval>>,
     /// The inputs of the node that have a strategy for null.
     pub inputs: Vec<FedInput>,
     /// Events before and after the node, as its author defines them.
@@ -23,7 +23,7 @@ pub struct Work {
 
 /// The reason for an approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Confirm {
+pub struct Approval {
     /// `low`, `medium` or `high`.
     pub risk: String,
     /// The author's text; may be empty.

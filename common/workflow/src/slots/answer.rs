@@ -51,7 +51,7 @@ pub fn nested(answer: &JsonMap) -> Json {
 
 /// The answer of a person who was asked for missing fields.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Given {
+pub enum UserInput {
     /// Values, perhaps with text that contains more of them.
     Values {
         /// In the shape of the input.
@@ -65,8 +65,8 @@ pub enum Given {
 
 /// Reads the answer: an object, or one with `content` and `description`. An empty object, null and `false`
 /// cancel the step.
-pub fn given(answer: &Json) -> Given {
-    let Json::Object(map) = answer else { return Given::Nothing };
+pub fn given(answer: &Json) -> UserInput {
+    let Json::Object(map) = answer else { return UserInput::Nothing };
     let is_wrapped = map.get("content").is_some_and(|content| content.is_object() || content.is_null())
         && map.keys().all(|key| key == "content" || key == "description");
     let (content, description) = if is_wrapped {
@@ -76,10 +76,10 @@ pub fn given(answer: &Json) -> Given {
         (Some(map), "")
     };
     match content.filter(|content| !content.is_empty()) {
-        Some(content) => Given::Values { content: nested(content), description: description.into() },
+        Some(content) => UserInput::Values { content: nested(content), description: description.into() },
         None if !description.is_empty() => {
-            Given::Values { content: Json::Object(JsonMap::new()), description: description.into() }
+            UserInput::Values { content: Json::Object(JsonMap::new()), description: description.into() }
         }
-        None => Given::Nothing,
+        None => UserInput::Nothing,
     }
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
-use super::answer::{Given, given, in_reply, nested};
+use super::answer::{UserInput, given, in_reply, nested};
 use super::missing::pointer_schema;
 use super::pointer::{merge, put};
 use super::{Filled, Schema, SlotOutput, with_overrides};
@@ -178,7 +178,7 @@ fn the_object_in_a_reply_is_found() {
 #[test]
 fn a_person_answers_in_several_shapes_or_cancels() {
     let values =
-        |content: Json, description: &str| Given::Values { content, description: description.into() };
+        |content: Json, description: &str| UserInput::Values { content, description: description.into() };
     for (answer, expected) in [
         (json!({"query": {"city": "Lyon"}}), values(json!({"query": {"city": "Lyon"}}), "")),
         (json!({"content": {"/query/city": "Lyon"}}), values(json!({"query": {"city": "Lyon"}}), "")),
@@ -188,10 +188,10 @@ fn a_person_answers_in_several_shapes_or_cancels() {
         ),
         (json!({"content": {}, "description": "Lyon"}), values(json!({}), "Lyon")),
         (json!({"content": "text", "city": 1}), values(json!({"content": "text", "city": 1}), "")),
-        (json!({}), Given::Nothing),
-        (json!({"content": {}}), Given::Nothing),
-        (json!(null), Given::Nothing),
-        (json!(false), Given::Nothing),
+        (json!({}), UserInput::Nothing),
+        (json!({"content": {}}), UserInput::Nothing),
+        (json!(null), UserInput::Nothing),
+        (json!(false), UserInput::Nothing),
     ] {
         assert_eq!(given(&answer), expected, "{answer}");
     }

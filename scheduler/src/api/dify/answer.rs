@@ -42,7 +42,7 @@ impl Mode {
 }
 
 /// The result of starting a run.
-pub(super) enum Begun {
+pub(super) enum StartOutcome {
     /// The response is complete.
     Answered(Response),
     /// The run waits for a person, as this event says.
@@ -58,11 +58,11 @@ pub(super) async fn begin(
     app: &Arc<App>,
     mode: Mode,
     submission: Submission,
-) -> Result<Begun, ApiError> {
+) -> Result<StartOutcome, ApiError> {
     let submitted = match state.submitter.submit(submission).await {
         Ok(submitted) => submitted,
         Err(SubmitError::Inputs { message, .. }) if mode == Mode::Streaming => {
-            return Ok(Begun::Answered(refused(state, &message)));
+            return Ok(StartOutcome::Answered(refused(state, &message)));
         }
         Err(error) => return Err(error.into()),
     };
@@ -70,14 +70,14 @@ pub(super) async fn begin(
     let record = find(state, app, submitted.run).await?.ok_or_else(lost)?;
     match mode {
         Mode::Streaming => {
-            Stream::answer(state, record, After::Start, Wanted::default()).await.map(Begun::Answered)
+            Stream::answer(state, record, After::Start, Wanted::default()).await.map(StartOutcome::Answered)
         }
         Mode::Blocking => {
             let pause = wait_for_end(state, submitted.run).await;
             let record = find(state, app, submitted.run).await?.ok_or_else(lost)?;
             Ok(match pause {
-                Some(pause) if record.status == RunStatus::Paused => Begun::Paused(record, pause),
-                Some(_) | None => Begun::Waited(record),
+                Some(pause) if record.status == RunStatus::Paused => StartOutcome::Paused(record, pause),
+                Some(_) | None => StartOutcome::Waited(record),
             })
         }
     }

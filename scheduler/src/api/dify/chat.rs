@@ -10,7 +10,7 @@ use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::event::EventRecord;
 
-use super::answer::{Begun, Mode, begin, pause_data};
+use super::answer::{Mode, StartOutcome, begin, pause_data};
 use super::{check_chat, facts, find, renderer, stop, totals_so_far, truth, user_of};
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
@@ -55,9 +55,9 @@ pub async fn send(
         ..Submission::of(WorkflowSource::App(app.clone()), SystemValues::Standard, inputs)
     };
     match begin(&state, &app, mode, submission).await? {
-        Begun::Answered(response) => Ok(response),
-        Begun::Paused(record, pause) => paused(&state, record, &pause).await,
-        Begun::Waited(record) => result(&state, record).await,
+        StartOutcome::Answered(response) => Ok(response),
+        StartOutcome::Paused(record, pause) => paused(&state, record, &pause).await,
+        StartOutcome::Waited(record) => result(&state, record).await,
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::limits::CONVERSATION_NAME_CHARS_MAX;
 use tidemill_common::store::{App, ConversationChange, ConversationsBy, ListConversations};
 
-use super::theirs::{Theirs, gone, spelled};
+use super::user_conversation::{UserConversation, gone, spelled};
 use super::{check_chat, given, limit_in, renderer, truth, user_in, user_of};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
@@ -56,7 +56,7 @@ pub async fn list(
     let mut found = state.store.conversations(&query).await?.ok_or_else(no_last)?;
     let has_more = found.len() > limit;
     found.truncate(limit);
-    let data: Vec<Json> = found.iter().map(|it| shown(&it.id, &it.fields)).collect();
+    let data: Vec<Json> = found.iter().map(|it| to_json(&it.id, &it.fields)).collect();
     Ok(JsonBody(json!({"limit": limit, "has_more": has_more, "data": data})))
 }
 
@@ -73,11 +73,11 @@ pub async fn remove(
 ) -> Result<StatusCode, ApiError> {
     let user = user_of(&body.dify_object()?)?;
     check_chat(&app)?;
-    let theirs = Theirs::get(&state, &app, &user, &id.0).await?;
-    if !state.store.drop_conversation(&theirs.of).await? {
+    let user_conversation = UserConversation::get(&state, &app, &user, &id.0).await?;
+    if !state.store.drop_conversation(&user_conversation.of).await? {
         return Err(gone());
     }
-    tracing::info!(conversation = theirs.of.id, "conversation removed");
+    tracing::info!(conversation = user_conversation.of.id, "conversation removed");
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -103,30 +103,35 @@ pub async fn rename(
         let message = format!("name must have at most {CONVERSATION_NAME_CHARS_MAX} characters");
         return Err(ApiError::invalid_param(message));
     }
-    let mut theirs = Theirs::get(&state, &app, &user, &id.0).await?;
+    let mut user_conversation = UserConversation::get(&state, &app, &user, &id.0).await?;
     let mut fields = Vec::new();
     let mut used_at = None;
     if is_generated {
-        fields.push(("name".to_string(), name_of(&first_query(&state, &app, &theirs).await?)));
+        fields.push(("name".to_string(), name_of(&first_query(&state, &app, &user_conversation).await?)));
     } else {
         let now = state.store.time().await?;
         fields.push(("name".to_string(), name.replace('\0', "")));
         fields.push(("updated_at".to_string(), now.millis().to_string()));
         used_at = Some(now);
     }
-    theirs.fields.extend(fields.iter().cloned());
-    let change = ConversationChange { conversation: theirs.of.clone(), fields, copy: None, used_at };
+    user_conversation.fields.extend(fields.iter().cloned());
+    let change =
+        ConversationChange { conversation: user_conversation.of.clone(), fields, copy: None, used_at };
     if !state.store.change_conversation(&change).await? {
         return Err(gone());
     }
-    Ok(JsonBody(shown(&theirs.of.id, &theirs.fields)))
+    Ok(JsonBody(to_json(&user_conversation.of.id, &user_conversation.fields)))
 }
 
 /// The first question that is still known.
-async fn first_query(state: &ApiState, app: &App, theirs: &Theirs) -> Result<String, ApiError> {
-    let under_way = theirs.settle(state, app).await?;
+async fn first_query(
+    state: &ApiState,
+    app: &App,
+    user_conversation: &UserConversation,
+) -> Result<String, ApiError> {
+    let under_way = user_conversation.settle(state, app).await?;
     let query = |turn: &Json| turn["query"].as_str().unwrap_or_default().to_owned();
-    if let Some(first) = theirs.turns(state).await?.first() {
+    if let Some(first) = user_conversation.turns(state).await?.first() {
         return Ok(query(first));
     }
     let first = under_way.into_iter().next();
@@ -135,7 +140,7 @@ async fn first_query(state: &ApiState, app: &App, theirs: &Theirs) -> Result<Str
     Ok(query(&turns::turn(&*state.store, &render, first).await?))
 }
 
-fn shown(id: &str, fields: &HashMap<String, String>) -> Json {
+fn to_json(id: &str, fields: &HashMap<String, String>) -> Json {
     let text = |name: &str| fields.get(name).map(String::as_str);
     let seconds = |name: &str| text(name).and_then(|at| at.parse::<i64>().ok()).map(|ms| ms / 1000);
     let inputs = text("inputs").and_then(|text| serde_json::from_str(text).ok());

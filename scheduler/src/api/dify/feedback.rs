@@ -8,7 +8,7 @@ use tidemill_common::ids::RunId;
 use tidemill_common::limits::FEEDBACK_CHARS_MAX;
 use tidemill_common::store::{App, Rated, Rating};
 
-use super::theirs::Theirs;
+use super::user_conversation::UserConversation;
 use super::{check_chat, user_in, user_of};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
@@ -36,10 +36,10 @@ pub async fn rate(
         let message = format!("content must have at most {FEEDBACK_CHARS_MAX} characters");
         return Err(ApiError::invalid_param(message));
     }
-    let (message, theirs) = find(&state, &app, &user, &id).await?;
+    let (message, user_conversation) = find(&state, &app, &user, &id).await?;
     let at = state.store.time().await?.millis();
     let rating = rating.map(|rating| json!({"rating": rating, "content": content, "at": at}).to_string());
-    let rating = Rating { conversation: theirs.of, message, rating };
+    let rating = Rating { conversation: user_conversation.of, message, rating };
     match state.store.rate_message(&rating).await? {
         Rated::Done => Ok(JsonBody(json!({"result": "success"}))),
         Rated::Absent => Err(ApiError::invalid_param("rating cannot be None when feedback not exists")),
@@ -63,10 +63,15 @@ pub async fn suggested(
     Err(ApiError::bad_request("Suggested Questions Is Disabled."))
 }
 
-async fn find(state: &ApiState, app: &App, user: &str, id: &IdInPath) -> Result<(RunId, Theirs), ApiError> {
+async fn find(
+    state: &ApiState,
+    app: &App,
+    user: &str,
+    id: &IdInPath,
+) -> Result<(RunId, UserConversation), ApiError> {
     let message = id.run().map_err(|_| gone())?;
-    let theirs = Theirs::of_message(state, app, user, message).await?;
-    Ok((message, theirs.ok_or_else(gone)?))
+    let user_conversation = UserConversation::of_message(state, app, user, message).await?;
+    Ok((message, user_conversation.ok_or_else(gone)?))
 }
 
 fn gone() -> ApiError {

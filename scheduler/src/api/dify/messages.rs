@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 
-use super::theirs::Theirs;
+use super::user_conversation::UserConversation;
 use super::{check_chat, given, limit_in, renderer, user_in};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
@@ -29,9 +29,9 @@ pub async fn list(
     let id = given(&params, "conversation_id");
     let id = id.ok_or_else(|| ApiError::invalid_param("conversation_id is required"))?;
     let limit = limit_in(&params)?;
-    let theirs = Theirs::get(&state, &app, user, id).await?;
-    let under_way = theirs.settle(&state, &app).await?;
-    let mut turns = theirs.turns(&state).await?;
+    let user_conversation = UserConversation::get(&state, &app, user, id).await?;
+    let under_way = user_conversation.settle(&state, &app).await?;
+    let mut turns = user_conversation.turns(&state).await?;
     for record in under_way {
         let (render, _) = renderer(&state, &record).await?;
         turns.push(turns::turn(&*state.store, &render, record).await?);
@@ -47,14 +47,17 @@ pub async fn list(
     let begin = end.saturating_sub(limit);
     let page = &turns[begin..end];
     let ids: Vec<String> = page.iter().map(|turn| turn["id"].as_str().unwrap_or_default().into()).collect();
-    let ratings = state.store.ratings(theirs.of.shard, &theirs.of.id, &ids).await?;
+    let ratings = state.store.ratings(user_conversation.of.shard, &user_conversation.of.id, &ids).await?;
     let ratings = ratings.into_iter().map(|text| text.and_then(|text| serde_json::from_str(&text).ok()));
-    let data: Vec<Json> =
-        page.iter().zip(ratings).map(|(turn, rating)| shown(&theirs.of.id, turn, rating)).collect();
+    let data: Vec<Json> = page
+        .iter()
+        .zip(ratings)
+        .map(|(turn, rating)| to_json(&user_conversation.of.id, turn, rating))
+        .collect();
     Ok(JsonBody(json!({"limit": limit, "has_more": begin > 0, "data": data})))
 }
 
-fn shown(conversation: &str, turn: &Json, rating: Option<Json>) -> Json {
+fn to_json(conversation: &str, turn: &Json, rating: Option<Json>) -> Json {
     let or = |key: &str, default: Json| turn.get(key).cloned().unwrap_or(default);
     let error = turn.get("error").map(|error| format!("Run failed: {}", error.as_str().unwrap_or_default()));
     let status = match turn["status"].as_str() {

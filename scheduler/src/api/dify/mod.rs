@@ -13,7 +13,7 @@ pub mod run;
 mod snapshot;
 pub mod stop;
 mod stream;
-mod theirs;
+mod user_conversation;
 pub mod variables;
 
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::wire::event::EventRecord;
 
-use super::answer::{Begun, Mode, begin, pause_data};
+use super::answer::{Mode, StartOutcome, begin, pause_data};
 use super::{check_mode, facts, renderer, totals_so_far, user_of};
 use crate::api::ApiState;
 use crate::api::auth::{CallingApp, CallingKey};
@@ -45,9 +45,9 @@ pub async fn run(
         ..Submission::of(WorkflowSource::App(app.clone()), SystemValues::Standard, inputs)
     };
     match begin(&state, &app, mode, submission).await? {
-        Begun::Answered(response) => Ok(response),
-        Begun::Paused(record, pause) => paused(&state, record, &pause).await,
-        Begun::Waited(record) => result(&state, record).await,
+        StartOutcome::Answered(response) => Ok(response),
+        StartOutcome::Paused(record, pause) => paused(&state, record, &pause).await,
+        StartOutcome::Waited(record) => result(&state, record).await,
     }
 }
 

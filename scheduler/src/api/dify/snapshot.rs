@@ -29,13 +29,13 @@ impl Snapshot {
             }
             Some("workflow_paused") => self.paused = Some(payload),
             Some("human_input_required") => self.forms.push(payload),
-            Some("node_started") => match self.begun(&payload) {
+            Some("node_started") => match self.started_index(&payload) {
                 // The node continues after a pause.
                 Some(at) => self.nodes[at].1 = None,
                 None => self.nodes.push((bare(payload), None)),
             },
             Some("node_finished") => {
-                if let Some(at) = self.begun(&payload) {
+                if let Some(at) = self.started_index(&payload) {
                     self.nodes[at].1 = Some(bare(payload));
                 }
             }
@@ -61,7 +61,7 @@ impl Snapshot {
         run.into_iter().chain(text).chain(nodes.flatten()).chain(forms).chain(paused).collect()
     }
 
-    fn begun(&self, payload: &Json) -> Option<usize> {
+    fn started_index(&self, payload: &Json) -> Option<usize> {
         let id = &payload["data"]["id"];
         self.nodes.iter().position(|(started, _)| started["data"]["id"] == *id)
     }

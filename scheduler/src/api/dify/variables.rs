@@ -15,7 +15,7 @@ use tidemill_common::value::secrets::Secrets;
 use tidemill_common::value::{Segment, SegmentType, infer_type, pyrepr};
 use tidemill_common::wire::conversation::{conversation_field, conversation_value};
 
-use super::theirs::{Theirs, gone};
+use super::user_conversation::{UserConversation, gone};
 use super::{check_chat, given, limit_in, user_in, user_of};
 use crate::api::ApiState;
 use crate::api::auth::CallingApp;
@@ -41,8 +41,8 @@ pub async fn list(
     let (user, limit) = (user_in(&params)?, limit_in(&params)?);
     let name = params.get("variable_name");
     name.map_or(Ok(()), check_name)?;
-    let theirs = Theirs::get(&state, &app, user, &id.0).await?;
-    let defined = theirs.workflow.graph.conversation.iter();
+    let user_conversation = UserConversation::get(&state, &app, user, &id.0).await?;
+    let defined = user_conversation.workflow.graph.conversation.iter();
     let defined: Vec<&DocumentVariable> =
         defined.filter(|variable| name.is_none_or(|name| *variable.name == *name)).collect();
     let begin = match given(&params, "last_id") {
@@ -54,10 +54,11 @@ pub async fn list(
     };
     let mut data = Vec::new();
     for variable in defined.iter().skip(begin).take(limit) {
-        let of = &theirs.of;
-        let kept = kept_value(&*state.store, of.shard, &of.id, variable, &theirs.fields).await?;
-        let (value, hidden) = (kept.as_ref().unwrap_or(&variable.value), &theirs.workflow.graph.hidden);
-        data.push(shown(variable, value, hidden, &theirs.fields));
+        let of = &user_conversation.of;
+        let kept = kept_value(&*state.store, of.shard, &of.id, variable, &user_conversation.fields).await?;
+        let (value, hidden) =
+            (kept.as_ref().unwrap_or(&variable.value), &user_conversation.workflow.graph.hidden);
+        data.push(to_json(variable, value, hidden, &user_conversation.fields));
     }
     let has_more = defined.len() > begin + limit;
     Ok(JsonBody(json!({"limit": limit, "has_more": has_more, "data": data})))
@@ -79,8 +80,8 @@ pub async fn set(
     let user = user_of(&map)?;
     check_chat(&app)?;
     let value = map.remove("value").ok_or_else(|| ApiError::invalid_param("value is required"))?;
-    let mut theirs = Theirs::get(&state, &app, &user, &id).await?;
-    let workflow = theirs.workflow.clone();
+    let mut user_conversation = UserConversation::get(&state, &app, &user, &id).await?;
+    let workflow = user_conversation.workflow.clone();
     let mut defined = workflow.graph.conversation.iter();
     let variable = defined.find(|variable| id_of(variable).eq_ignore_ascii_case(&variable_id));
     let variable = variable.ok_or_else(no_variable)?;
@@ -92,16 +93,17 @@ pub async fn set(
     }
     let now = state.store.time().await?;
     let inline_bytes_max = state.config.run.inline_bytes_max;
-    let (text, copy) = conversation_value(&theirs.of.id, &variable.name, segment.clone(), inline_bytes_max);
+    let (text, copy) =
+        conversation_value(&user_conversation.of.id, &variable.name, segment.clone(), inline_bytes_max);
     let fields =
         vec![(conversation_field(&variable.name), text), (set_field(variable), now.millis().to_string())];
-    theirs.fields.extend(fields.iter().cloned());
-    let conversation = theirs.of.clone();
+    user_conversation.fields.extend(fields.iter().cloned());
+    let conversation = user_conversation.of.clone();
     let change = ConversationChange { conversation, fields, copy: Some(copy), used_at: None };
     if !state.store.change_conversation(&change).await? {
         return Err(gone());
     }
-    Ok(JsonBody(shown(variable, &segment, &workflow.graph.hidden, &theirs.fields)))
+    Ok(JsonBody(to_json(variable, &segment, &workflow.graph.hidden, &user_conversation.fields)))
 }
 
 /// The field with the time (ms) when a client set the variable.
@@ -118,7 +120,7 @@ fn id_of(variable: &DocumentVariable) -> String {
     uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, name.as_bytes()).to_string()
 }
 
-fn shown(
+fn to_json(
     variable: &DocumentVariable,
     value: &Segment,
     hidden: &Secrets,

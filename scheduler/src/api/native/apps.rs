@@ -84,7 +84,7 @@ pub async fn list(State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiEr
         apps.extend(state.store.app(&id).await?);
     }
     apps.sort_by_key(|app| (app.created_at_ms, app.id.clone()));
-    Ok(JsonBody(json!({"data": apps.iter().map(shown).collect::<Vec<_>>()})))
+    Ok(JsonBody(json!({"data": apps.iter().map(to_json).collect::<Vec<_>>()})))
 }
 
 /// `GET /api/v1/apps/{id}`.
@@ -92,7 +92,7 @@ pub async fn list(State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiEr
 /// # Errors
 /// 404 for an unknown app.
 pub async fn show(State(state): State<ApiState>, IdInPath(id): IdInPath) -> Result<JsonBody<Json>, ApiError> {
-    Ok(JsonBody(shown(&*find(&state, &id).await?)))
+    Ok(JsonBody(to_json(&*find(&state, &id).await?)))
 }
 
 /// Returns an app by its id.
@@ -104,7 +104,7 @@ pub(super) async fn find(state: &ApiState, id: &str) -> Result<Arc<App>, ApiErro
     app.map(Arc::new).ok_or_else(|| ApiError::not_found(format!("there is no app {id}")))
 }
 
-fn shown(app: &App) -> Json {
+fn to_json(app: &App) -> Json {
     json!({
         "id": app.id, "name": app.name, "mode": app.mode, "version": app.version,
         "created_at": app.created_at_ms as f64 / 1000.0,

@@ -8,7 +8,7 @@ use axum::routing::{MethodRouter, get};
 use serde_json::{Value as Json, json};
 use tidemill_common::limits::CATALOG_ENTRIES_MAX;
 use tidemill_common::registry::secrets::SecretError;
-use tidemill_common::registry::{DraftError, draft, shown};
+use tidemill_common::registry::{DraftError, draft, public_form};
 use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};
 use tidemill_common::value::JsonMap;
 
@@ -94,7 +94,7 @@ async fn keep(
     let expected = earlier.map_or(Expected::Absent, |entry| Expected::Version(entry.version));
     let put = PutEntry { kind, id, fields: &draft.fields, expected, make_default };
     match state.store.put_entry(put).await? {
-        EntryPut::Kept(version) => {
+        EntryPut::Stored(version) => {
             tracing::info!(kind = kind.name(), id, version, "entry stored for all workers")
         }
         EntryPut::Differs => return Err(changed(kind, id)),
@@ -149,7 +149,7 @@ fn users<'a>(kind: CatalogKind, id: &str, catalog: &'a Catalog) -> (&'static str
 }
 
 fn of(kind: CatalogKind, entry: &CatalogEntry, catalog: &Catalog) -> Json {
-    let mut shown = shown(kind, entry);
+    let mut shown = public_form(kind, entry);
     if kind == CatalogKind::Profile {
         let is_default = catalog.default_profile.as_deref() == Some(entry.id.as_str());
         shown.insert("default".into(), is_default.into());

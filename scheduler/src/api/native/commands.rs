@@ -16,7 +16,7 @@ use crate::api::ApiState;
 use crate::api::auth::sha256_hex;
 use crate::api::error::ApiError;
 use crate::api::request::{Body, IdInPath, nothing_left, take_key};
-use crate::submit::blobs::Apart;
+use crate::submit::blobs::BlobWriter;
 use crate::submit::commands::{self, Order};
 
 /// Sends a command. 202: it will take effect, unless the run ends first. Repeating a command under its key changes
@@ -45,7 +45,7 @@ pub async fn send(
     let command = command(&state, run, options.inline_bytes_max, order, key).await?;
     match state.store.send_command(run, &command).await? {
         Sent::Accepted | Sent::Repeated => {
-            crash::pass(crash::Place::CommandKept);
+            crash::pass(crash::CrashPoint::CommandKept);
             tracing::info!(%run, kind = command.kind, "command accepted");
             Ok((StatusCode::ACCEPTED, JsonBody(json!({"accepted": true}))))
         }
@@ -78,18 +78,18 @@ async fn command(
     key: Option<CommandKey>,
 ) -> Result<RunCommand, ApiError> {
     let value_bytes_max = state.config.run.value_bytes_max;
-    let mut apart = Apart::new(state.store.clone(), run.shard(), inline_bytes_max, value_bytes_max);
+    let mut blobs = BlobWriter::new(state.store.clone(), run.shard(), inline_bytes_max, value_bytes_max);
     let (kind, mut body) = match order {
         Order::Stop { reason } => (kind::STOP, json!({"reason": reason})),
         Order::Pause { reason } => (kind::PAUSE, json!({"reason": reason})),
         Order::Resume => (kind::RESUME, json!({})),
         Order::Update(updates) => {
-            let updates = commands::stored(updates, &mut apart).await?;
+            let updates = commands::stored(updates, &mut blobs).await?;
             (kind::UPDATE, json!({"updates": wire::breakpoint::updates_json(&updates)}))
         }
     };
     if let Some(key) = &key {
         body["key"] = key.key.as_str().into();
     }
-    Ok(RunCommand { key, blobs: apart.into_blobs(), ..RunCommand::new(kind, body.to_string()) })
+    Ok(RunCommand { key, blobs: blobs.into_blobs(), ..RunCommand::new(kind, body.to_string()) })
 }

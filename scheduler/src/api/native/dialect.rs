@@ -15,10 +15,10 @@ pub(super) struct Flow<'a> {
 }
 
 /// The name and payload of an event, or `None` when the dialect has no name for it.
-pub(super) fn told(record: &EventRecord, flow: &Flow<'_>) -> Option<(String, Json)> {
+pub(super) fn step_event(record: &EventRecord, flow: &Flow<'_>) -> Option<(String, Json)> {
     // Fields of a step are inside the event's data.
     let of_step = record.data.get("data");
-    let field = |key: &str| of_step.and_then(|told| told.get(key)).or_else(|| record.data.get(key));
+    let field = |key: &str| of_step.and_then(|fields| fields.get(key)).or_else(|| record.data.get(key));
     let data = |key: &str| field(key).cloned().unwrap_or(Json::Null);
     let text = |key: &str| field(key).and_then(Json::as_str).unwrap_or_default().to_owned();
     let event = match record.kind.as_str() {

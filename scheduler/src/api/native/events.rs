@@ -52,7 +52,7 @@ pub async fn follow(
     let fields = fields?.ok_or_else(|| ApiError::not_found("Workflow run not found."))?;
     let hash = GraphHash(fields.get("version").map_or("", String::as_str).into());
     let workflow = state.workflows.of_run(&*state.store, run.shard(), &hash).await?;
-    let telling = Telling {
+    let stream = EventStream {
         follower,
         render: Renderer::new(state.store.clone(), run.shard(), workflow.graph.clone(), &state.config.compat),
         graph: workflow.graph.clone(),
@@ -64,13 +64,13 @@ pub async fn follow(
             conversation: fields.get("conversation_id").cloned().unwrap_or_default(),
         }),
     };
-    Ok(sse::answer(futures_util::stream::unfold(telling, async |mut telling| {
-        let frame = telling.next().await?;
-        Some((frame, telling))
+    Ok(sse::answer(futures_util::stream::unfold(stream, async |mut stream| {
+        let frame = stream.next().await?;
+        Some((frame, stream))
     })))
 }
 
-struct Telling {
+struct EventStream {
     follower: Follower,
     render: Renderer,
     graph: Arc<Graph>,
@@ -87,7 +87,7 @@ struct Dialect {
     conversation: String,
 }
 
-impl Telling {
+impl EventStream {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(frame) = self.frames.pop_front() {
@@ -100,12 +100,12 @@ impl Telling {
                 News::CaughtUp => return None,
                 News::Reset => {
                     let payload = json!({"type": "reset", "run_id": self.run.to_string()});
-                    self.frames.push_back(sse::own(None, "reset", &payload));
+                    self.frames.push_back(sse::native(None, "reset", &payload));
                 }
                 News::Silence if self.dialect.is_some() => {
-                    self.frames.push_back(sse::own(None, "heartbeat", &json!({"event": "heartbeat"})));
+                    self.frames.push_back(sse::native(None, "heartbeat", &json!({"event": "heartbeat"})));
                 }
-                News::Silence => self.frames.push_back(sse::OWN_PING),
+                News::Silence => self.frames.push_back(sse::NATIVE_PING),
             }
         }
     }
@@ -115,14 +115,14 @@ impl Telling {
         if self.dialect.is_some() {
             return self.queue_steps(&entry.events).await;
         }
-        let frames = match entry.events.told() {
+        let frames = match entry.events.encoded() {
             Some(frames) => frames,
             None => {
                 let frames = self.encode(&entry.events).await.inspect_err(|error| {
                     let (run, error) = (self.run, error.message());
                     tracing::warn!(%run, error, "event cannot be shown, the stream ends");
                 })?;
-                entry.events.keep_told(&frames);
+                entry.events.set_encoded(&frames);
                 frames
             }
         };
@@ -139,15 +139,15 @@ impl Telling {
             let mut record = event.record(entry.id, is_last)?;
             self.render.event(&mut record).await?;
             is_over |= record.is_terminal();
-            named.extend(dialect::told(&record, &flow));
+            named.extend(dialect::step_event(&record, &flow));
         }
         let count = named.len();
         for (at, (name, payload)) in named.into_iter().enumerate() {
             let id = (at + 1 == count).then_some(entry.id);
-            self.frames.push_back(sse::own(id, &name, &payload));
+            self.frames.push_back(sse::native(id, &name, &payload));
         }
         if is_over {
-            self.frames.push_back(sse::own(None, "done", &json!({"event": "done"})));
+            self.frames.push_back(sse::native(None, "done", &json!({"event": "done"})));
         }
         Ok(())
     }

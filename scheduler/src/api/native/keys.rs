@@ -93,8 +93,8 @@ async fn listed(state: &ApiState, keys: Vec<AppKey>) -> Result<JsonBody<Json>, A
             "created_at": created_at.map(seconds),
             "first": is_first,
             "revoked_at": revoked_at.map(seconds),
-            "spent": shown(&state.store.key_spent(&id, None).await?),
-            "today": shown(&state.store.key_spent(&id, Some(&today)).await?),
+            "spent": to_json(&state.store.key_spent(&id, None).await?),
+            "today": to_json(&state.store.key_spent(&id, Some(&today)).await?),
             "budget": budget.map(|budget| budget.to_json()),
             "exceeded": state.submitter.budgets.exceeded(&id),
         }));
@@ -116,7 +116,7 @@ pub async fn set_budget(
     IdInPath(id): IdInPath,
     body: Body,
 ) -> Result<JsonBody<Json>, ApiError> {
-    known(&state, &id).await?;
+    check_exists(&state, &id).await?;
     let budget = KeyBudget::of(&body.object()?).map_err(ApiError::invalid_param)?;
     let stored = budget.to_json();
     state.store.put_key_budget(&id, Some(&stored.to_string())).await?;
@@ -132,12 +132,12 @@ pub async fn drop_budget(
     State(state): State<ApiState>,
     IdInPath(id): IdInPath,
 ) -> Result<StatusCode, ApiError> {
-    known(&state, &id).await?;
+    check_exists(&state, &id).await?;
     state.store.put_key_budget(&id, None).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn known(state: &ApiState, id: &str) -> Result<(), ApiError> {
+async fn check_exists(state: &ApiState, id: &str) -> Result<(), ApiError> {
     let is_known = state.store.keys().await?.iter().any(|key| key.id == id);
     if is_known { Ok(()) } else { Err(unknown(id)) }
 }
@@ -153,7 +153,7 @@ fn unknown(id: &str) -> ApiError {
     ApiError::not_found(message)
 }
 
-fn shown(spent: &KeySpent) -> Json {
+fn to_json(spent: &KeySpent) -> Json {
     let prices: JsonMap =
         spent.prices().map(|(currency, price)| (currency.to_string(), price.into())).collect();
     let [calls, prompt, completion, tokens] =

@@ -24,17 +24,17 @@ pub async fn list(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     if state.store.run_fields(run).await?.is_none() {
         return Err(ApiError::not_found("Workflow run not found."));
     }
-    Ok(JsonBody(json!({"data": shown(&state, run).await?})))
+    Ok(JsonBody(json!({"data": list_json(&state, run).await?})))
 }
 
 /// The pauses of a run in the form of the API.
-pub(super) async fn shown(state: &ApiState, run: RunId) -> Result<Vec<Json>, ApiError> {
+pub(super) async fn list_json(state: &ApiState, run: RunId) -> Result<Vec<Json>, ApiError> {
     let pauses = pauses::of_run(&*state.store, run).await?;
     if pauses.is_empty() {
         return Ok(Vec::new());
     }
     let (now, tokens) = (state.store.time().await?, state.forms.tokens(&*state.store).await?);
-    Ok(pauses.iter().map(|pause| pause.shown(now, tokens.token(run, &pause.id))).collect())
+    Ok(pauses.iter().map(|pause| pause.to_json(now, tokens.token(run, &pause.id))).collect())
 }
 
 /// Answers a pause: a form with `action` and `inputs`, other pauses with `input`; `cancel` withdraws the pause. 202:
@@ -51,7 +51,7 @@ pub async fn send(
     let run = IdInPath(run).run()?;
     let mut map = body.object()?;
     let given = Answer {
-        said: said(&mut map)?,
+        said: read_answer(&mut map)?,
         key: take_key(&mut map)?,
         answered_by: take_text(&mut map, "answered_by")?,
     };
@@ -65,7 +65,7 @@ pub async fn send(
 }
 
 /// Reads one kind of answer: `input` with any value, `cancel: true`, or `action` and `inputs` of a form.
-fn said(map: &mut JsonMap) -> Result<Said, ApiError> {
+fn read_answer(map: &mut JsonMap) -> Result<Said, ApiError> {
     let wrong = |message: &str| ApiError::invalid_param(message);
     let form = map.contains_key("action") || map.contains_key("inputs");
     let (input, cancel) = (map.remove("input"), map.remove("cancel"));

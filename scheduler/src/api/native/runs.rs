@@ -14,7 +14,7 @@ use tidemill_common::wire;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::native::{kept, pauses, spending};
+use crate::api::native::{messages, pauses, spending};
 use crate::api::request::{IdInPath, Params};
 use crate::runs::record::{RunRecord, seconds};
 use crate::runs::render::Renderer;
@@ -101,9 +101,9 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     shown.insert("inputs".into(), record.inputs.into());
     shown.insert("outputs".into(), record.outputs.into());
     shown.insert("conversation".into(), conversation(&run, &render).await?.into());
-    shown.insert("pauses".into(), pauses::shown(&state, id).await?.into());
+    shown.insert("pauses".into(), pauses::list_json(&state, id).await?.into());
     shown.insert("nodes".into(), nodes(&run).into());
-    if let Some(lists) = kept::lists(&run) {
+    if let Some(lists) = messages::lists(&run) {
         shown.insert("lists".into(), lists);
     }
     shown.insert("models".into(), spending::by_model(&state.store.ledger(id).await?));

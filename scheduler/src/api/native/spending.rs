@@ -54,10 +54,10 @@ pub(super) fn by_model(ledger: &[(String, String)]) -> Json {
     }
     let (models, others): (Vec<_>, Vec<_>) =
         lines.into_iter().partition(|((_, _, kind, _), _)| *kind == "model");
-    models.into_iter().chain(others).map(|(line, sum)| shown(&line, &sum)).collect()
+    models.into_iter().chain(others).map(|(line, sum)| to_json(&line, &sum)).collect()
 }
 
-fn shown((provider, model, kind, currency): &Line, sum: &Sum) -> Json {
+fn to_json((provider, model, kind, currency): &Line, sum: &Sum) -> Json {
     let named = |text: &str| if *kind == "model" { json!(text) } else { Json::Null };
     json!({
         "kind": kind,

@@ -18,11 +18,11 @@ pub async fn list(State(state): State<ApiState>) -> Result<JsonBody<Json>, ApiEr
     let mut triggers = state.store.triggers().await?;
     let order = |state: &TriggerState| (state.trigger.name.clone(), state.trigger.node.clone());
     triggers.sort_by_cached_key(order);
-    let data: Vec<Json> = triggers.iter().map(shown).collect();
+    let data: Vec<Json> = triggers.iter().map(to_json).collect();
     Ok(JsonBody(json!({"data": data})))
 }
 
-fn shown(state: &TriggerState) -> Json {
+fn to_json(state: &TriggerState) -> Json {
     let seconds = |time: Option<Timestamp>| time.map(Timestamp::seconds_f64);
     let trigger = &state.trigger;
     let mut shown = json!({

@@ -8,8 +8,8 @@ use tidemill_common::config::Config;
 use tidemill_common::store::Runs;
 use tidemill_common::store::memory::MemoryStore;
 
-use super::fake::Fake;
-use super::fixtures::{ADMIN, Answer, Server, config, request};
+use super::fake::FakeStore;
+use super::fixtures::{ADMIN, HttpResponse, Server, config, request};
 
 const PROVIDERS: &str = "/api/v1/providers";
 const PROFILES: &str = "/api/v1/profiles";
@@ -17,14 +17,14 @@ const KEY: &str = "sk-never-to-be-seen";
 
 fn server(config: Config) -> (Server, MemoryStore) {
     let store = MemoryStore::new(Arc::new(SystemClock));
-    (Server::over(config, Arc::new(store.clone()), Arc::new(Fake::default())), store)
+    (Server::over(config, Arc::new(store.clone()), Arc::new(FakeStore::default())), store)
 }
 
 impl Server {
-    async fn put(&self, path: &str, body: &Json) -> Answer {
+    async fn put(&self, path: &str, body: &Json) -> HttpResponse {
         self.ask(request("PUT", ADMIN, path, &body.to_string())).await
     }
-    async fn delete(&self, path: &str) -> Answer {
+    async fn delete(&self, path: &str) -> HttpResponse {
         self.ask(request("DELETE", ADMIN, path, "")).await
     }
 }

@@ -23,7 +23,7 @@ use tidemill_common::wire::state::AtRest;
 use tokio::sync::Notify;
 
 #[derive(Default)]
-pub(crate) struct Fake {
+pub(crate) struct FakeStore {
     knowledge: Knowledge,
     inner: Mutex<Inner>,
     news: Notify,
@@ -72,12 +72,12 @@ pub(crate) struct Inner {
     pub(crate) calls: std::collections::BTreeMap<RunId, Vec<(RunId, String)>>,
 }
 
-impl Fake {
+impl FakeStore {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap()
     }
     /// Adds an entry of events to a run; the number of the first is `seq`.
-    pub(crate) fn tell(&self, run: RunId, entry: &str, seq: u64, events: &[(&str, Json)]) {
+    pub(crate) fn add_events(&self, run: RunId, entry: &str, seq: u64, events: &[(&str, Json)]) {
         let fields = events.iter().enumerate().map(|(at, (kind, data))| {
             let mut data = data.clone();
             data["seq"] = (seq + at as u64).into();
@@ -96,7 +96,7 @@ impl Fake {
 }
 
 #[async_trait]
-impl Runs for Fake {
+impl Runs for FakeStore {
     fn knowledge(&self) -> &dyn KnowledgeBases {
         &self.knowledge.0
     }
@@ -388,7 +388,7 @@ impl Runs for Fake {
         Ok(Catalog::default())
     }
     async fn put_entry(&self, _: PutEntry<'_>) -> Result<EntryPut, StoreError> {
-        Ok(EntryPut::Kept(1))
+        Ok(EntryPut::Stored(1))
     }
     async fn remove_entry(&self, _: CatalogKind, _: &str, _: &str) -> Result<bool, StoreError> {
         Ok(false)

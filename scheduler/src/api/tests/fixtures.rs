@@ -16,9 +16,9 @@ use tidemill_common::telemetry;
 use tokio::sync::watch;
 use tower::ServiceExt;
 
-use super::fake::Fake;
+use super::fake::FakeStore;
 use crate::api::{ApiState, router};
-use crate::shards::liveness::Pulse;
+use crate::shards::liveness::Liveness;
 use crate::workflows::Workflows;
 
 pub(crate) const ADMIN: &str = "admin-key";
@@ -55,19 +55,19 @@ pub(crate) fn config() -> Config {
 }
 
 pub(crate) struct Server {
-    pub(crate) store: Arc<Fake>,
+    pub(crate) store: Arc<FakeStore>,
     pub(crate) state: ApiState,
     pub(crate) shutdown: watch::Sender<bool>,
     router: Router,
 }
 
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: axum::http::HeaderMap,
     pub(crate) text: String,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(crate) fn json(&self) -> Json {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text))
     }
@@ -78,32 +78,32 @@ impl Server {
         Self::with(config())
     }
     pub(crate) fn with(config: Config) -> Self {
-        let store = Arc::new(Fake::default());
+        let store = Arc::new(FakeStore::default());
         Self::over(config, store.clone(), store)
     }
     /// Starts a server over any store. `fake` is only for tests that use it.
-    pub(crate) fn over(config: Config, store: Arc<dyn Runs>, fake: Arc<Fake>) -> Self {
+    pub(crate) fn over(config: Config, store: Arc<dyn Runs>, fake: Arc<FakeStore>) -> Self {
         let (shutdown, is_closing) = watch::channel(false);
         let metrics = telemetry::start_metrics();
-        let (key, pulse) = (config.scheduler.sealing_key(), Arc::new(Pulse::default()));
+        let (key, liveness) = (config.scheduler.sealing_key(), Arc::new(Liveness::default()));
         let workflows = Arc::new(Workflows::new(&config, key.clone()));
-        let state = ApiState::new(store, Arc::new(config), metrics, pulse, is_closing, workflows, key);
+        let state = ApiState::new(store, Arc::new(config), metrics, liveness, is_closing, workflows, key);
         Self { store: fake, router: router(state.clone()), state, shutdown }
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Response {
         self.router.clone().oneshot(request).await.unwrap()
     }
-    pub(crate) async fn ask(&self, request: Request<Body>) -> Answer {
+    pub(crate) async fn ask(&self, request: Request<Body>) -> HttpResponse {
         let response = self.send(request).await;
         let (status, headers) = (response.status(), response.headers().clone());
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        Answer { status, headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
+        HttpResponse { status, headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
     }
-    pub(crate) async fn get(&self, key: &str, path: &str) -> Answer {
+    pub(crate) async fn get(&self, key: &str, path: &str) -> HttpResponse {
         self.ask(request("GET", key, path, "")).await
     }
-    pub(crate) async fn post(&self, key: &str, path: &str, body: &Json) -> Answer {
+    pub(crate) async fn post(&self, key: &str, path: &str, body: &Json) -> HttpResponse {
         self.ask(request("POST", key, path, &body.to_string())).await
     }
     /// Registers the greeter. Returns its id and its key.

@@ -47,12 +47,12 @@ async fn check(follower: &mut Follower, expected: &[&str]) {
 async fn a_follower_returns_earlier_events_then_live_ones_then_the_end() {
     let (server, run) = with_run().await;
     let store = &server.store;
-    store.tell(run, "1-0", 1, &[("graph_run_started", json!({})), chunk("a")]);
+    store.add_events(run, "1-0", 1, &[("graph_run_started", json!({})), chunk("a")]);
     let mut follower = Follower::new(&server.state, run, After::Start);
     check(&mut follower, &["1-0 1,2", "caught up"]).await;
-    store.tell(run, "2-0", 3, &[chunk("b")]);
+    store.add_events(run, "2-0", 3, &[chunk("b")]);
     check(&mut follower, &["2-0 3"]).await;
-    store.tell(run, "2-1", 4, &[("graph_run_succeeded", json!({"outputs": {}}))]);
+    store.add_events(run, "2-1", 4, &[("graph_run_succeeded", json!({"outputs": {}}))]);
     check(&mut follower, &["2-1 4", "end", "end"]).await;
 }
 
@@ -60,21 +60,21 @@ async fn a_follower_returns_earlier_events_then_live_ones_then_the_end() {
 async fn events_before_the_clients_position_are_old() {
     let (server, run) = with_run().await;
     for (at, entry) in ["1-0", "1-1", "2-0"].iter().enumerate() {
-        server.store.tell(run, entry, at as u64 + 1, &[chunk("x")]);
+        server.store.add_events(run, entry, at as u64 + 1, &[chunk("x")]);
     }
     let mut follower = Follower::new(&server.state, run, After::Entry(EntryId::new(1, 1)));
     check(&mut follower, &["(1-0 1)", "(1-1 2)", "2-0 3", "caught up"]).await;
     let mut follower = Follower::new(&server.state, run, After::Now);
     check(&mut follower, &["(1-0 1)", "(1-1 2)", "(2-0 3)", "caught up"]).await;
-    server.store.tell(run, "3-0", 4, &[chunk("x")]);
+    server.store.add_events(run, "3-0", 4, &[chunk("x")]);
     check(&mut follower, &["3-0 4"]).await;
 }
 
 #[tokio::test]
 async fn a_client_whose_event_id_is_missing_gets_a_reset_and_all_events() {
     let (server, run) = with_run().await;
-    server.store.tell(run, "5-0", 9, &[chunk("x")]);
-    server.store.tell(run, "7-0", 10, &[chunk("y")]);
+    server.store.add_events(run, "5-0", 9, &[chunk("x")]);
+    server.store.add_events(run, "7-0", 10, &[chunk("y")]);
     // Trimmed away, lost in the middle, lost at the end.
     for asked in [EntryId::new(2, 0), EntryId::new(6, 0), EntryId::new(9, 0)] {
         let mut follower = Follower::new(&server.state, run, After::Entry(asked));
@@ -90,22 +90,22 @@ async fn a_client_whose_event_id_is_missing_gets_a_reset_and_all_events() {
 #[tokio::test]
 async fn a_gap_in_the_numbers_causes_one_reset() {
     let (server, run) = with_run().await;
-    server.store.tell(run, "1-0", 1, &[chunk("x")]);
+    server.store.add_events(run, "1-0", 1, &[chunk("x")]);
     let mut follower = Follower::new(&server.state, run, After::Start);
     check(&mut follower, &["1-0 1", "caught up"]).await;
-    server.store.tell(run, "2-0", 5, &[chunk("y")]);
+    server.store.add_events(run, "2-0", 5, &[chunk("y")]);
     check(&mut follower, &["reset", "1-0 1", "2-0 5", "caught up"]).await;
 }
 
 #[tokio::test]
 async fn lost_writes_are_noticed_even_when_new_events_get_smaller_ids() {
     let (server, run) = with_run().await;
-    server.store.tell(run, "1-0", 1, &[chunk("x")]);
-    server.store.tell(run, "2-0", 2, &[chunk("lost")]);
+    server.store.add_events(run, "1-0", 1, &[chunk("x")]);
+    server.store.add_events(run, "2-0", 2, &[chunk("lost")]);
     let mut follower = Follower::new(&server.state, run, After::Start);
     check(&mut follower, &["1-0 1", "2-0 2", "caught up"]).await;
     server.store.lock().events.get_mut(&run).unwrap().truncate(1);
-    server.store.tell(run, "1-5", 2, &[chunk("instead")]);
+    server.store.add_events(run, "1-5", 2, &[chunk("instead")]);
     check(&mut follower, &["reset", "1-0 1", "1-5 2", "caught up"]).await;
 }
 
@@ -113,7 +113,7 @@ async fn lost_writes_are_noticed_even_when_new_events_get_smaller_ids() {
 fn share(server: &Server, run: RunId, after: EntryId) {
     let events = server.store.lock().events.get(&run).cloned().unwrap_or_default();
     let entries = events.into_iter().filter(|entry| entry.id > after).map(Arc::new).collect();
-    server.store.followed.tell(Some(Arc::new(Page { after, entries, is_whole: true })));
+    server.store.followed.publish(Some(Arc::new(Page { after, entries, is_whole: true })));
 }
 
 #[tokio::test]
@@ -123,15 +123,15 @@ async fn a_follower_does_not_read_entries_that_were_shared_with_it() {
     check(&mut follower, &["caught up"]).await;
     let reads = || server.store.reads.load(Ordering::Relaxed);
     let before = reads();
-    server.store.tell(run, "1-0", 1, &[chunk("a")]);
+    server.store.add_events(run, "1-0", 1, &[chunk("a")]);
     share(&server, run, EntryId::ZERO);
     check(&mut follower, &["1-0 1"]).await;
-    server.store.tell(run, "2-0", 2, &[chunk("b")]);
-    server.store.tell(run, "2-1", 3, &[chunk("c")]);
+    server.store.add_events(run, "2-0", 2, &[chunk("b")]);
+    server.store.add_events(run, "2-1", 3, &[chunk("c")]);
     // From an earlier entry, because another follower has not come as far.
     share(&server, run, EntryId::ZERO);
     check(&mut follower, &["2-0 2", "2-1 3"]).await;
-    server.store.tell(run, "3-0", 4, &[("graph_run_succeeded", json!({"outputs": {}}))]);
+    server.store.add_events(run, "3-0", 4, &[("graph_run_succeeded", json!({"outputs": {}}))]);
     share(&server, run, EntryId::new(2, 1));
     check(&mut follower, &["3-0 4", "end"]).await;
     assert_eq!(reads(), before);
@@ -140,13 +140,13 @@ async fn a_follower_does_not_read_entries_that_were_shared_with_it() {
 #[tokio::test]
 async fn a_follower_reads_entries_when_it_missed_a_shared_page() {
     let (server, run) = with_run().await;
-    server.store.tell(run, "1-0", 1, &[chunk("a")]);
+    server.store.add_events(run, "1-0", 1, &[chunk("a")]);
     let mut follower = Follower::new(&server.state, run, After::Start);
     check(&mut follower, &["1-0 1", "caught up"]).await;
     assert_eq!(server.store.followed.reached(), Some(EntryId::new(1, 0)));
-    server.store.tell(run, "2-0", 2, &[chunk("b")]);
+    server.store.add_events(run, "2-0", 2, &[chunk("b")]);
     share(&server, run, EntryId::new(1, 0));
-    server.store.tell(run, "3-0", 3, &[chunk("c")]);
+    server.store.add_events(run, "3-0", 3, &[chunk("c")]);
     share(&server, run, EntryId::new(2, 0));
     check(&mut follower, &["2-0 2", "3-0 3"]).await;
     assert_eq!(server.store.followed.reached(), Some(EntryId::new(3, 0)));
@@ -155,12 +155,12 @@ async fn a_follower_reads_entries_when_it_missed_a_shared_page() {
 #[tokio::test]
 async fn a_shared_page_after_lost_writes_causes_a_reset() {
     let (server, run) = with_run().await;
-    server.store.tell(run, "1-0", 1, &[chunk("a")]);
-    server.store.tell(run, "2-0", 2, &[chunk("lost")]);
+    server.store.add_events(run, "1-0", 1, &[chunk("a")]);
+    server.store.add_events(run, "2-0", 2, &[chunk("lost")]);
     let mut follower = Follower::new(&server.state, run, After::Start);
     check(&mut follower, &["1-0 1", "2-0 2", "caught up"]).await;
     server.store.lock().events.get_mut(&run).unwrap().truncate(1);
-    server.store.tell(run, "3-0", 2, &[chunk("instead")]);
+    server.store.add_events(run, "3-0", 2, &[chunk("instead")]);
     share(&server, run, EntryId::new(2, 0));
     check(&mut follower, &["reset", "1-0 1", "3-0 2", "caught up"]).await;
 }
@@ -188,13 +188,13 @@ async fn silence_is_reported_every_ten_seconds_until_the_stream_ends() {
 #[tokio::test]
 async fn our_own_stream_contains_the_engines_events_completely() {
     let (server, run) = with_run().await;
-    server.store.tell(
+    server.store.add_events(
         run,
         "1-0",
         1,
         &[("graph_run_started", json!({})), ("node_run_started", json!({"id": "e", "node_id": "start"}))],
     );
-    server.store.tell(run, "2-0", 3, &[("graph_run_succeeded", json!({"outputs": {"text": "Ada"}}))]);
+    server.store.add_events(run, "2-0", 3, &[("graph_run_succeeded", json!({"outputs": {"text": "Ada"}}))]);
     let path = format!("/api/v1/runs/{run}/events");
     let answer = server.get(ADMIN, &path).await;
     let told = frames(&answer.text);
@@ -229,7 +229,7 @@ async fn our_own_stream_contains_the_engines_events_completely() {
 #[tokio::test]
 async fn stored_events_can_be_read_without_following() {
     let (server, run) = with_run().await;
-    server.store.tell(run, "1-0", 1, &[("graph_run_started", json!({}))]);
+    server.store.add_events(run, "1-0", 1, &[("graph_run_started", json!({}))]);
     let answer = server.get(ADMIN, &format!("/api/v1/runs/{run}/events?follow=false")).await;
     assert_eq!(frames(&answer.text).len(), 1);
     let odd = server.get(ADMIN, &format!("/api/v1/runs/{run}/events?follow=perhaps")).await;

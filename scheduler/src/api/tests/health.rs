@@ -16,11 +16,11 @@ async fn health_and_metrics_need_no_key() {
 #[tokio::test]
 async fn a_hanging_loop_fails_livez_and_a_stopping_process_fails_readyz() {
     let server = Server::start();
-    server.state.pulse.beat();
+    server.state.liveness.beat();
     tokio::time::pause();
     tokio::time::advance(SILENCE_MAX + Duration::from_millis(1)).await;
     assert_eq!(server.get("", "/livez").await.status, 503);
-    server.state.pulse.beat();
+    server.state.liveness.beat();
     assert_eq!(server.get("", "/livez").await.status, 200);
     server.shutdown.send(true).unwrap();
     assert_eq!(server.get("", "/readyz").await.status, 503);

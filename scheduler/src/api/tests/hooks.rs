@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::Request;
 use serde_json::json;
 
-use super::fixtures::{ADMIN, Answer, Server, request};
+use super::fixtures::{ADMIN, HttpResponse, Server, request};
 
 const HOOK: &str = r#"{"kind": "app", "app": {"mode": "workflow", "name": "Hooked"}, "workflow": {
     "environment_variables": [{"name": "KEY", "value_type": "secret", "value": "hunter2-and-more"}],
@@ -18,7 +18,7 @@ async fn hooked(server: &Server) -> String {
     answer.json()["triggers"][0]["path"].as_str().unwrap().to_string()
 }
 
-async fn call(server: &Server, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+async fn call(server: &Server, path: &str, headers: &[(&str, &str)], body: &str) -> HttpResponse {
     let mut request = Request::builder().method("POST").uri(path);
     for (name, value) in headers {
         request = request.header(*name, *value);

@@ -10,12 +10,12 @@ use super::fixtures::{ADMIN, Server, frames};
 const FORM: &str = r#"{"pause_id":"p","kind":"human_input","node_id":"end","node_execution_id":"8b6f3a52-1c1f-5c11-9c2e-0a64d1a6f1e2","node_title":"Finish","content":"Fine? {{#$output.note#}}","inputs":[{"type":"paragraph","output_variable_name":"note"}],"actions":[{"id":"yes","title":"Yes","button_style":"default"}],"defaults":{"note":7},"opened_at":"1700000000000000","expires_at":"9999999999000000","status":"pending"}"#;
 
 /// Adds the events of the greeter's run up to a pause.
-fn tell_pause(server: &Server, run: RunId) {
+fn add_pause_events(server: &Server, run: RunId) {
     let store = &server.store;
     let about = |id: &str, node: &str| json!({"id": id, "node_id": node});
     let form: Json = serde_json::from_str(FORM).unwrap();
-    store.tell(run, "1-0", 1, &[("graph_run_started", json!({}))]);
-    store.tell(
+    store.add_events(run, "1-0", 1, &[("graph_run_started", json!({}))]);
+    store.add_events(
         run,
         "1-1",
         2,
@@ -23,7 +23,7 @@ fn tell_pause(server: &Server, run: RunId) {
     );
     let mut asks = about("e2", "end");
     asks["pause"] = form.clone();
-    store.tell(
+    store.add_events(
         run,
         "1-2",
         4,
@@ -33,7 +33,7 @@ fn tell_pause(server: &Server, run: RunId) {
     store.set(run, &[("status", "paused"), ("started_at", "1700000000000000")]);
     let reason =
         json!({"TYPE": "hitl_required", "session_id": "p", "node_id": "end", "node_title": "Finish"});
-    store.tell(
+    store.add_events(
         run,
         "1-3",
         6,
@@ -41,12 +41,12 @@ fn tell_pause(server: &Server, run: RunId) {
     );
 }
 
-fn tell_rest(server: &Server, run: RunId) {
+fn add_rest_events(server: &Server, run: RunId) {
     let filled = json!({"id": "e2", "node_id": "end", "rendered_content": "Fine? ok", "action_id": "yes",
         "action_text": "Yes", "submitted_data": {"note": "ok"}});
     let store = &server.store;
     store.set(run, &[("status", "running")]);
-    store.tell(
+    store.add_events(
         run,
         "2-0",
         7,
@@ -56,7 +56,7 @@ fn tell_rest(server: &Server, run: RunId) {
         ],
     );
     store.set(run, &[("status", "succeeded")]);
-    store.tell(run, "2-1", 9, &[("graph_run_succeeded", json!({"outputs": {}}))]);
+    store.add_events(run, "2-1", 9, &[("graph_run_succeeded", json!({"outputs": {}}))]);
 }
 
 async fn submitted(server: &Server) -> RunId {
@@ -87,7 +87,7 @@ async fn a_blocking_request_returns_the_form_that_its_run_waits_for() {
     let (_, key) = server.app().await;
     let body = json!({"inputs": {"name": "Ada"}, "user": "u"});
     let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
-        tell_pause(&server, submitted(&server).await);
+        add_pause_events(&server, submitted(&server).await);
     });
     assert_eq!(answer.status, 200, "{}", answer.text);
     let data = answer.json()["data"].clone();
@@ -108,7 +108,7 @@ async fn a_stream_ends_when_the_run_waits() {
     let (_, key) = server.app().await;
     let body = json!({"inputs": {"name": "Ada"}, "user": "u", "response_mode": "streaming"});
     let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
-        tell_pause(&server, submitted(&server).await);
+        add_pause_events(&server, submitted(&server).await);
     });
     assert_eq!(names(&answer.text), TO_THE_PAUSE);
 }
@@ -120,12 +120,12 @@ async fn a_snapshot_of_a_waiting_run_contains_its_form() {
         let server = Server::start();
         let (id, key) = server.app().await;
         let run = server.run(&id).await;
-        tell_pause(&server, run);
+        add_pause_events(&server, run);
         let path = format!("/v1/workflow/{run}/events?{query}");
         let (answer, ()) = tokio::join!(server.get(&key, &path), async {
             tokio::time::sleep(Duration::from_millis(50)).await;
             if goes_on {
-                tell_rest(&server, run);
+                add_rest_events(&server, run);
             }
         });
         let mut expected = vec![
@@ -155,8 +155,8 @@ async fn a_stream_of_a_run_that_continued_goes_beyond_its_pause() {
     let server = Server::start();
     let (id, key) = server.app().await;
     let run = server.run(&id).await;
-    tell_pause(&server, run);
-    tell_rest(&server, run);
+    add_pause_events(&server, run);
+    add_rest_events(&server, run);
     let path = format!("/v1/workflow/{run}/events?user=u");
     let answer = server.ask(super::fixtures::resume(&key, &path, "0")).await;
     assert_eq!(names(&answer.text).last().map(String::as_str), Some("workflow_finished"));
@@ -168,7 +168,7 @@ async fn a_form_is_shown_and_can_be_answered_once() {
     let (id, key) = server.app().await;
     let (_, stranger) = server.app().await;
     let run = server.run(&id).await;
-    tell_pause(&server, run);
+    add_pause_events(&server, run);
     let listed = server.get(ADMIN, &format!("/api/v1/runs/{run}/pauses")).await.json();
     let token = listed["data"][0]["form_token"].as_str().unwrap().to_string();
     let path = format!("/v1/form/human_input/{token}");
@@ -217,7 +217,7 @@ async fn a_waiting_run_can_be_stopped() {
     let server = Server::start();
     let (id, key) = server.app().await;
     let run = server.run(&id).await;
-    tell_pause(&server, run);
+    add_pause_events(&server, run);
     let path = format!("/v1/workflows/tasks/{run}/stop");
     assert_eq!(server.post(&key, &path, &json!({"user": "u"})).await.status, 200);
     let kinds: Vec<String> = server.store.lock().sent.iter().map(|(_, kind, _)| kind.clone()).collect();
@@ -238,7 +238,7 @@ async fn asked(pause: String) -> (Server, RunId, String, String) {
     let server = Server::start();
     let (id, key) = server.app().await;
     let run = server.run(&id).await;
-    tell_pause(&server, run);
+    add_pause_events(&server, run);
     server.store.lock().pauses.entry(run).or_default().insert("p".into(), pause);
     (server, run, format!("/api/v1/runs/{run}/pauses/p/answer"), key)
 }

@@ -5,7 +5,7 @@ use tidemill_common::config::CompatConfig;
 use tidemill_common::ids::ShardId;
 use tidemill_common::wire::event::EventRecord;
 
-use super::fake::Fake;
+use super::fake::FakeStore;
 use super::fixtures;
 use crate::runs::render::Renderer;
 
@@ -14,7 +14,7 @@ async fn opened(value: Json) -> Json {
 }
 
 async fn opened_of(kind: &str, value: Json, compat: &CompatConfig) -> Json {
-    let store = Arc::new(Fake::default());
+    let store = Arc::new(FakeStore::default());
     let blobs = [("t", json!("täxt")), ("l", json!(["a", "b"]))];
     store.lock().blobs.extend(blobs.map(|(id, value)| (id.into(), value.to_string())));
     let render = Renderer::new(store, ShardId(0), fixtures::graph(), compat);

@@ -4,16 +4,21 @@ use tidemill_common::ids::RunId;
 use super::fixtures::{Server, config, frames, request, resume};
 
 /// Adds the events of a complete run of the greeter: four entries.
-fn tell_all(server: &Server, run: RunId) {
+fn add_all_events(server: &Server, run: RunId) {
     let store = &server.store;
     let about = |id: &str, node: &str| json!({"id": id, "node_id": node});
-    store.tell(run, "1-0", 1, &[("graph_run_started", json!({}))]);
+    store.add_events(run, "1-0", 1, &[("graph_run_started", json!({}))]);
     let mut ended = about("e1", "start");
     ended["inputs"] = json!({"name": "Ada"});
     ended["outputs"] = json!({"name": "Ada", "sys.user_id": "u"});
-    store.tell(run, "1-1", 2, &[("node_run_started", about("e1", "start")), ("node_run_succeeded", ended)]);
+    store.add_events(
+        run,
+        "1-1",
+        2,
+        &[("node_run_started", about("e1", "start")), ("node_run_succeeded", ended)],
+    );
     let chunk = json!({"id": "e2", "node_id": "end", "selector": ["start", "name"], "chunk": "Ada"});
-    store.tell(run, "1-2", 4, &[("node_run_stream_chunk", chunk), ("graph_edge_skipped", json!({}))]);
+    store.add_events(run, "1-2", 4, &[("node_run_stream_chunk", chunk), ("graph_edge_skipped", json!({}))]);
     store.set(
         run,
         &[
@@ -25,7 +30,7 @@ fn tell_all(server: &Server, run: RunId) {
             ("outputs", r#"{"text":"Ada"}"#),
         ],
     );
-    store.tell(run, "2-0", 6, &[("graph_run_succeeded", json!({"outputs": {"text": "Ada"}}))]);
+    store.add_events(run, "2-0", 6, &[("graph_run_succeeded", json!({"outputs": {"text": "Ada"}}))]);
 }
 
 async fn submitted(server: &Server) -> RunId {
@@ -53,7 +58,7 @@ async fn a_blocking_request_returns_the_outputs_of_its_run() {
     let (_, key) = server.app().await;
     let body = json!({"inputs": {"name": "Ada"}, "user": "u"});
     let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
-        tell_all(&server, submitted(&server).await);
+        add_all_events(&server, submitted(&server).await);
     });
     assert_eq!(answer.status, 200, "{}", answer.text);
     let said = answer.json();
@@ -84,7 +89,7 @@ async fn a_stream_starts_with_a_ping_and_the_last_event_of_each_entry_has_an_id(
     let (_, key) = server.app().await;
     let body = json!({"inputs": {"name": "Ada"}, "user": "u", "response_mode": "streaming"});
     let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
-        tell_all(&server, submitted(&server).await);
+        add_all_events(&server, submitted(&server).await);
     });
     assert_eq!(answer.headers["content-type"], "text/event-stream");
     assert!(
@@ -139,7 +144,7 @@ async fn a_stream_can_be_resumed_after_any_id_without_gap_or_repeat() {
     assert_eq!(app.status, 200);
     let body = json!({"inputs": {"name": "Ada"}, "user": "u"});
     tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
-        tell_all(&server, submitted(&server).await);
+        add_all_events(&server, submitted(&server).await);
     });
     let run = submitted(&server).await;
     let path = format!("/v1/workflow/{run}/events?user=u");
@@ -181,8 +186,8 @@ async fn a_late_client_gets_a_snapshot_on_request_and_else_only_live_events() {
         let (id, key) = server.app().await;
         let run = server.run(&id).await;
         let about = json!({"id": "e1", "node_id": "start"});
-        server.store.tell(run, "1-0", 1, &[("graph_run_started", json!({}))]);
-        server.store.tell(
+        server.store.add_events(run, "1-0", 1, &[("graph_run_started", json!({}))]);
+        server.store.add_events(
             run,
             "1-1",
             2,
@@ -191,7 +196,7 @@ async fn a_late_client_gets_a_snapshot_on_request_and_else_only_live_events() {
         let path = format!("/v1/workflow/{run}/events?user=u{query}");
         let (answer, ()) = tokio::join!(server.get(&key, &path), async {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            server.store.tell(run, "2-0", 4, &[("graph_run_failed", json!({"error": "boom"}))]);
+            server.store.add_events(run, "2-0", 4, &[("graph_run_failed", json!({"error": "boom"}))]);
         });
         let mut events = vec![("", "ping")];
         events.extend(before);

@@ -23,7 +23,7 @@ pub use crate::background::budgets::meter::Meter;
 use crate::shards::lease::Lease;
 
 /// The pause between two checks of what keys have spent.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_PAUSE: Duration = Duration::from_secs(1);
 /// The pause while no key has a budget. The first budget takes effect after this time at the latest.
 const UNBOUND: Duration = Duration::from_secs(5);
 /// The pause between two searches for runs of a key that has spent too much: some may have begun just before.
@@ -59,12 +59,12 @@ impl Budgets {
     pub async fn run(self, lease: Arc<Lease>, mut stop: Receiver<bool>) {
         let mut looks = Looks::default();
         while !*stop.borrow() {
-            let (is_new, pause) = match self.look().await {
+            let (is_new, pause) = match self.refresh().await {
                 Ok(None) => (false, UNBOUND),
-                Ok(Some(is_new)) => (is_new, LOOK),
+                Ok(Some(is_new)) => (is_new, POLL_PAUSE),
                 Err(error) => {
                     tracing::warn!(%error, "budgets of keys cannot be checked yet");
-                    (false, LOOK)
+                    (false, POLL_PAUSE)
                 }
             };
             if self.is_any()
@@ -87,7 +87,7 @@ impl Budgets {
 
     /// Adds up the spending of the keys that have a budget. Returns whether a key has exceeded its budget since the
     /// last check, or `None` if no key has a budget.
-    async fn look(&self) -> Result<Option<bool>, StoreError> {
+    async fn refresh(&self) -> Result<Option<bool>, StoreError> {
         let budgets = self.store.key_budgets().await?;
         let is_any = !budgets.is_empty();
         let mut exceeded = BTreeMap::new();

@@ -22,50 +22,54 @@ use crate::shards::lease::Lease;
 use crate::submit::{CalledBy, Submission, SubmitError, Submitter, SystemValues, WorkflowSource};
 
 /// The pause between two looks for orders that were not announced.
-const LOOK: Duration = Duration::from_secs(10);
+const POLL_PAUSE: Duration = Duration::from_secs(10);
 /// The pause while an order has to wait, such as when the shard is too busy.
-const BUSY: Duration = Duration::from_millis(200);
+const BUSY_PAUSE: Duration = Duration::from_millis(200);
 /// Runs that are created concurrently.
 const AT_ONCE: usize = 8;
 
 /// The reason why an order has not become a run.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum OrderError {
     /// It may succeed later.
     #[error("{0}")]
-    Passing(String),
+    Temporary(String),
     /// It will never succeed.
     #[error("{0}")]
-    Never(String),
+    Permanent(String),
 }
 
-impl From<StoreError> for Trouble {
+impl From<StoreError> for OrderError {
     fn from(error: StoreError) -> Self {
-        if error.is_passing() { Self::Passing(error.to_string()) } else { Self::Never(error.to_string()) }
+        if error.is_passing() {
+            Self::Temporary(error.to_string())
+        } else {
+            Self::Permanent(error.to_string())
+        }
     }
 }
 
-impl From<SubmitError> for Trouble {
+impl From<SubmitError> for OrderError {
     fn from(error: SubmitError) -> Self {
         match error {
             SubmitError::Store(error) => error.into(),
             SubmitError::Busy | SubmitError::QueueFull | SubmitError::BlobGone => {
-                Self::Passing(error.to_string())
+                Self::Temporary(error.to_string())
             }
-            other => Self::Never(other.to_string()),
+            other => Self::Permanent(other.to_string()),
         }
     }
 }
 
 /// Creates runs from orders.
 #[derive(Clone)]
-pub struct Calls {
+pub struct SubrunStarter {
     store: Arc<dyn Runs>,
     submitter: Arc<Submitter>,
     ordered: Arc<Notify>,
 }
 
-impl Calls {
+impl SubrunStarter {
     /// Creates it. `ordered` is notified when a commit has stored an order.
     pub fn new(store: Arc<dyn Runs>, submitter: Arc<Submitter>, ordered: Arc<Notify>) -> Self {
         Self { store, submitter, ordered }
@@ -75,12 +79,12 @@ impl Calls {
     pub async fn run(self, lease: Arc<Lease>, mut stop: Receiver<bool>) {
         while !*stop.borrow() {
             let shards = lease.shards();
-            let pause = match self.look(&shards).await {
-                Ok(true) => BUSY,
-                Ok(false) => LOOK,
+            let pause = match self.create_waiting(&shards).await {
+                Ok(true) => BUSY_PAUSE,
+                Ok(false) => POLL_PAUSE,
                 Err(error) => {
                     tracing::warn!(%error, "sub-workflow runs cannot be created yet");
-                    BUSY
+                    BUSY_PAUSE
                 }
             };
             tokio::select! {
@@ -92,28 +96,28 @@ impl Calls {
     }
 
     /// Returns true when an order is left for later.
-    async fn look(&self, shards: &[tidemill_common::ids::ShardId]) -> Result<bool, StoreError> {
+    async fn create_waiting(&self, shards: &[tidemill_common::ids::ShardId]) -> Result<bool, StoreError> {
         if shards.is_empty() {
             return Ok(false);
         }
         let waiting = self.store.waiting_calls(shards).await?;
-        let made = stream::iter(waiting).map(|call| self.make(call)).buffer_unordered(AT_ONCE);
-        Ok(made.fold(false, |any, left| async move { any || left }).await)
+        let created = stream::iter(waiting).map(|call| self.create(call)).buffer_unordered(AT_ONCE);
+        Ok(created.fold(false, |any, left| async move { any || left }).await)
     }
 
     /// Creates one run. Returns true when the order is left for later.
-    async fn make(&self, call: WaitingCall) -> bool {
+    async fn create(&self, call: WaitingCall) -> bool {
         let (run, caller) = (call.run, call.caller);
-        let trouble = match self.submit(&call).await {
+        let error = match self.submit(&call).await {
             Ok(()) => return false,
-            Err(trouble) => trouble,
+            Err(error) => error,
         };
-        match trouble {
-            Trouble::Passing(reason) => {
+        match error {
+            OrderError::Temporary(reason) => {
                 tracing::debug!(%run, %caller, reason, "a sub-workflow run cannot be created yet");
                 true
             }
-            Trouble::Never(reason) => match self.refuse(&call, &reason).await {
+            OrderError::Permanent(reason) => match self.refuse(&call, &reason).await {
                 Ok(()) => false,
                 Err(error) => {
                     tracing::warn!(%run, %caller, %error, "an order for a sub-workflow run cannot be refused yet");
@@ -123,20 +127,20 @@ impl Calls {
         }
     }
 
-    async fn submit(&self, call: &WaitingCall) -> Result<(), Trouble> {
+    async fn submit(&self, call: &WaitingCall) -> Result<(), OrderError> {
         let order = self.store.call_order(call.caller, call.run).await?;
-        let order = order.ok_or_else(|| Trouble::Never("the order of the call is gone".into()))?;
-        let mut order = Order::read(&order).map_err(Trouble::Never)?;
-        let given = order.open(&*self.store, call.caller.shard()).await?;
+        let order = order.ok_or_else(|| OrderError::Permanent("the order of the call is gone".into()))?;
+        let mut order = Order::read(&order).map_err(OrderError::Permanent)?;
+        let inputs = order.open(&*self.store, call.caller.shard()).await?;
         let app = self.app(&order.app).await?;
         let caller = order.caller(call.caller);
         let submission = Submission {
-            files: given.files,
+            files: inputs.files,
             call_depth: order.depth,
             user: order.user,
             key: order.key,
             called: Some(CalledBy { call: call.clone(), caller, budget: order.budget }),
-            ..Submission::of(WorkflowSource::App(Arc::new(app)), SystemValues::Standard, given.inputs)
+            ..Submission::of(WorkflowSource::App(Arc::new(app)), SystemValues::Standard, inputs.inputs)
         };
         match self.submitter.submit(submission).await {
             // Another scheduler was faster, or the caller has removed the order.
@@ -146,9 +150,9 @@ impl Calls {
     }
 
     /// Finds an app by its id, or else by its name. The errors have Dify's words.
-    async fn app(&self, wanted: &str) -> Result<App, Trouble> {
+    async fn app(&self, wanted: &str) -> Result<App, OrderError> {
         let published = |app: App| match app.document.is_empty() {
-            true => Err(Trouble::Never("workflow not found or not published".into())),
+            true => Err(OrderError::Permanent("workflow not found or not published".into())),
             false => Ok(app),
         };
         if let Some(app) = self.store.app(wanted).await? {
@@ -159,11 +163,11 @@ impl Calls {
             named.extend(self.store.app(&id).await?.filter(|app| app.name == wanted));
         }
         match named.len() {
-            0 => Err(Trouble::Never("app not found".into())),
+            0 => Err(OrderError::Permanent("app not found".into())),
             1 => published(named.remove(0)),
-            count => {
-                Err(Trouble::Never(format!("{count} apps are called {wanted}; name one by its id instead")))
-            }
+            count => Err(OrderError::Permanent(format!(
+                "{count} apps are called {wanted}; name one by its id instead"
+            ))),
         }
     }
 

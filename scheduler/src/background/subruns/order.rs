@@ -19,7 +19,7 @@ pub(super) struct Order {
     pub(super) user: String,
     frame: FramePath,
     node: String,
-    given: Option<Stored>,
+    stored_inputs: Option<Stored>,
     /// The rest of the caller's budget.
     pub(super) budget: Option<Box<Budget>>,
     /// The id of the API key that pays.
@@ -28,7 +28,7 @@ pub(super) struct Order {
 
 /// The inputs and files of the run.
 #[derive(Default)]
-pub(super) struct Given {
+pub(super) struct RunInputs {
     pub(super) inputs: JsonMap,
     pub(super) files: Vec<Json>,
 }
@@ -37,7 +37,7 @@ impl Order {
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let mut map: JsonMap = serde_json::from_str(text)
             .map_err(|error| format!("the order of the call cannot be read: {error}"))?;
-        let given =
+        let stored_inputs =
             map.remove("given").map(stored_from_json).transpose().map_err(|error| error.to_string())?;
         let words = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or_default();
         Ok(Self {
@@ -48,7 +48,7 @@ impl Order {
             key: map.get("key").and_then(Json::as_str).map(str::to_string),
             frame: FramePath::from(words("frame")),
             node: words("node").to_string(),
-            given,
+            stored_inputs,
         })
     }
 
@@ -58,8 +58,8 @@ impl Order {
     }
 
     /// Reads the inputs and files of the run, from their blob if they are stored as one.
-    pub(super) async fn open(&mut self, store: &dyn Runs, shard: ShardId) -> Result<Given, StoreError> {
-        let value = match self.given.take() {
+    pub(super) async fn open(&mut self, store: &dyn Runs, shard: ShardId) -> Result<RunInputs, StoreError> {
+        let value = match self.stored_inputs.take() {
             Some(Stored::Inline(segment)) => segment.value,
             Some(Stored::Blob(blob)) => {
                 let text = store.blob(shard, &blob.id).await?;
@@ -68,8 +68,8 @@ impl Order {
             // The arguments of a call are an object, never an item of a list.
             Some(Stored::Item { .. } | Stored::Secret(_)) | None => Json::Null,
         };
-        let Json::Object(mut map) = value else { return Ok(Given::default()) };
-        Ok(Given {
+        let Json::Object(mut map) = value else { return Ok(RunInputs::default()) };
+        Ok(RunInputs {
             inputs: map.remove("inputs").and_then(|v| v.as_object().cloned()).unwrap_or_default(),
             files: map.remove("files").and_then(|v| v.as_array().cloned()).unwrap_or_default(),
         })

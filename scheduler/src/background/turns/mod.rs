@@ -5,14 +5,14 @@
 //! every few seconds, whichever comes first. The script that stores the turn removes the mark: so the turn is stored
 //! once, and no crash loses it.
 
-mod said;
+mod output;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::config::Config;
-use tidemill_common::crash::{self, Place};
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::graph::GraphHash;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::state::run::RunStatus;
@@ -20,14 +20,14 @@ use tidemill_common::store::{ConversationRef, Runs, Settling, StoreError};
 use tidemill_common::wire::conversation::conversation_copies;
 use tokio::sync::watch::Receiver;
 
-use crate::background::turns::said::Said;
+use crate::background::turns::output::ShownOutput;
 use crate::runs::record::RunRecord;
 use crate::runs::render::Renderer;
 use crate::shards::lease::Lease;
 use crate::workflows::{GraphError, Workflows};
 
 /// The pause between two looks for unsettled turns.
-const LOOK: Duration = Duration::from_secs(5);
+const POLL_PAUSE: Duration = Duration::from_secs(5);
 
 /// The reason why a turn could not be settled.
 #[derive(Debug, thiserror::Error)]
@@ -45,13 +45,13 @@ pub enum SettleError {
 
 /// Settles turns.
 #[derive(Clone)]
-pub struct Turns {
+pub struct TurnSettler {
     store: Arc<dyn Runs>,
     workflows: Arc<Workflows>,
     config: Arc<Config>,
 }
 
-impl Turns {
+impl TurnSettler {
     /// Creates it, with the workflow versions of the process.
     pub fn new(store: Arc<dyn Runs>, workflows: Arc<Workflows>, config: Arc<Config>) -> Self {
         Self { store, workflows, config }
@@ -62,18 +62,18 @@ impl Turns {
         while !*stop.borrow() {
             let shards = lease.shards();
             if !shards.is_empty()
-                && let Err(error) = self.look(&shards).await
+                && let Err(error) = self.settle_waiting(&shards).await
             {
                 tracing::warn!(%error, "turns of conversations cannot be stored yet");
             }
             tokio::select! {
                 _ = stop.changed() => {}
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(POLL_PAUSE) => {}
             }
         }
     }
 
-    async fn look(&self, shards: &[tidemill_common::ids::ShardId]) -> Result<(), StoreError> {
+    async fn settle_waiting(&self, shards: &[tidemill_common::ids::ShardId]) -> Result<(), StoreError> {
         for run in self.store.unsettled(shards).await? {
             match self.settle(run).await {
                 Ok(()) => {}
@@ -115,9 +115,9 @@ impl Turns {
         };
         let render = Renderer::new(self.store.clone(), shard, workflow.graph.clone(), &self.config.compat);
         let turn = turn(&*self.store, &render, record).await?.to_string();
-        crash::pass(Place::TurnMade);
+        crash::pass(CrashPoint::TurnMade);
         let is_kept = self.store.settle_turn(&Settling { conversation, run, turn }).await?;
-        crash::pass(Place::TurnKept);
+        crash::pass(CrashPoint::TurnKept);
         tracing::debug!(%run, is_kept, "turn settled");
         Ok(())
     }
@@ -130,10 +130,10 @@ pub(crate) async fn turn(
     render: &Renderer,
     mut record: RunRecord,
 ) -> Result<Json, StoreError> {
-    let said = match record.status {
-        RunStatus::Scheduled | RunStatus::Running | RunStatus::Failed => Said::default(),
+    let output = match record.status {
+        RunStatus::Scheduled | RunStatus::Running | RunStatus::Failed => ShownOutput::default(),
         RunStatus::Paused | RunStatus::Succeeded | RunStatus::PartialSucceeded | RunStatus::Stopped => {
-            said::so_far(store, render, record.id).await?
+            output::so_far(store, render, record.id).await?
         }
     };
     let mut sys = std::mem::take(&mut record.sys);
@@ -142,7 +142,7 @@ pub(crate) async fn turn(
     let mut turn = json!({
         "id": record.id.to_string(),
         "query": sys.get("query").cloned().unwrap_or_else(|| "".into()),
-        "answer": said.text(),
+        "answer": output.text(),
         "inputs": record.inputs,
         "status": record.status.name(),
         "created_at": record.created_at.seconds(),
@@ -152,7 +152,7 @@ pub(crate) async fn turn(
     if let Some(files) = files {
         turn["files"] = files.clone().into();
     }
-    let resources = said.resources();
+    let resources = output.resources();
     if !resources.is_empty() {
         turn["resources"] = resources.into();
     }
@@ -177,7 +177,7 @@ pub(crate) fn sort(turns: &mut [Json]) {
 }
 
 /// Parses earlier turns and keeps the fields that a run gets.
-pub(crate) fn said_before(turns: &[String]) -> Vec<Json> {
+pub(crate) fn earlier_turns(turns: &[String]) -> Vec<Json> {
     let mut turns = in_order(turns);
     for turn in turns.iter_mut().filter_map(Json::as_object_mut) {
         turn.retain(|key, _| matches!(key.as_str(), "query" | "answer" | "files"));

@@ -3,11 +3,11 @@
 
 mod chat;
 mod container;
+mod enclosing;
 mod files;
 mod names;
 mod node;
 mod pause;
-mod place;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ use crate::runs::projection::chat::Gathered;
 pub use crate::runs::projection::chat::{ChatFacts, Sources};
 pub use crate::runs::projection::pause::FormsOfRun;
 pub use crate::runs::projection::run::Totals;
-pub use crate::runs::projection::text::Shown;
+pub use crate::runs::projection::text::ShownText;
 
 /// Data about the run for the payloads.
 #[derive(Debug, Clone, Default)]
@@ -55,7 +55,7 @@ pub struct Projection {
     /// Counts and times of the ended run, for its last payload.
     totals: Totals,
     /// The text that a client has received.
-    shown: Shown,
+    shown: ShownText,
     /// Data for the end of a chat's message.
     gathered: Gathered,
     /// The number of each execution, in the order of their start.
@@ -72,7 +72,7 @@ impl Projection {
             run,
             graph,
             totals: Totals::default(),
-            shown: Shown::default(),
+            shown: ShownText::default(),
             gathered: Gathered::default(),
             index: HashMap::new(),
             began_ms: None,
@@ -83,7 +83,7 @@ impl Projection {
     /// Forgets all events, because they come again from the first that is left. Returns the event that tells the client
     /// to clear its text.
     pub fn reset(&mut self) -> Json {
-        self.shown = Shown::default();
+        self.shown = ShownText::default();
         self.gathered = Gathered::default();
         self.index.clear();
         self.text_replace()

@@ -6,7 +6,7 @@ use tidemill_common::nodes::{NodeData, NodeKind};
 use tidemill_common::wire::event::{EventRecord, kind};
 
 use crate::runs::projection::container::{is_container, is_hidden};
-use crate::runs::projection::place::Place;
+use crate::runs::projection::enclosing::EnclosingContainers;
 use crate::runs::projection::{Projection, field, files, text};
 
 impl Projection {
@@ -24,7 +24,7 @@ impl Projection {
 
     pub(super) fn node_started(&mut self, record: &EventRecord) -> Json {
         let index = self.number(text(record, "id"));
-        let (node, place) = (self.node(record), Place::of(record, &self.graph));
+        let (node, containers) = (self.node(record), EnclosingContainers::of(record, &self.graph));
         let data = json!({
             "id": text(record, "id"),
             "node_id": text(record, "node_id"),
@@ -36,8 +36,8 @@ impl Projection {
             "inputs_truncated": false,
             "created_at": record.ts.div_euclid(1000),
             "extras": {},
-            "iteration_id": place.iteration_id(),
-            "loop_id": place.loop_id(),
+            "iteration_id": containers.iteration_id(),
+            "loop_id": containers.loop_id(),
             "agent_strategy": node.and_then(strategy),
         });
         self.envelope("node_started", data)
@@ -77,7 +77,7 @@ impl Projection {
     }
 
     fn node_end(&self, record: &EventRecord, status: &str) -> Json {
-        let (node, place) = (self.node(record), Place::of(record, &self.graph));
+        let (node, containers) = (self.node(record), EnclosingContainers::of(record, &self.graph));
         let at = |key: &str| record.data.get(key).and_then(Json::as_f64);
         let finished_at = at("finished_at").unwrap_or(record.ts as f64 / 1000.0);
         let started_at = at("start_at").unwrap_or(finished_at);
@@ -100,12 +100,12 @@ impl Projection {
             "status": status,
             "error": if is_failure { field(record, "error", "".into()) } else { Json::Null },
             "elapsed_time": (finished_at - started_at).max(0.0),
-            "execution_metadata": place.added_to(field(record, "metadata", Json::Null)),
+            "execution_metadata": containers.added_to(field(record, "metadata", Json::Null)),
             "created_at": started_at.floor() as i64,
             "finished_at": finished_at.floor() as i64,
             "files": files,
-            "iteration_id": place.iteration_id(),
-            "loop_id": place.loop_id(),
+            "iteration_id": containers.iteration_id(),
+            "loop_id": containers.loop_id(),
         })
     }
 

@@ -8,12 +8,12 @@ use crate::runs::projection::{Projection, field, text};
 
 /// The text shown so far.
 #[derive(Debug, Default)]
-pub struct Shown {
+pub struct ShownText {
     /// Stream and text of each piece, in the order in which they were shown.
     pieces: Vec<(Json, String)>,
 }
 
-impl Shown {
+impl ShownText {
     /// Applies an event whose chunk is opened. Events without text change nothing.
     pub fn take(&mut self, record: &EventRecord) {
         let stream = || field(record, "selector", json!([]));

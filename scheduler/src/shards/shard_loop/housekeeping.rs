@@ -4,35 +4,35 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use tidemill_common::crash::{self, Place};
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::ids::RunId;
 use tidemill_common::store::StoreError;
 
 use crate::metrics as names;
 use crate::shards::batch::Batch;
 use crate::shards::retention::Swept;
-use crate::shards::shard_loop::{Committing, Wheel};
+use crate::shards::shard_loop::{Committing, ShardLoop};
 
 /// Applied facts after which the inbox is trimmed.
 const TRIM_EVERY: usize = 1000;
 /// Time after which fewer facts are trimmed too: until then they count towards the limit of the inbox.
 const TRIM_PAUSE: Duration = Duration::from_secs(5);
 
-impl Wheel<'_> {
+impl ShardLoop<'_> {
     /// Starts the next background task if none runs: trimming, sweeping, or looking for lost jobs.
-    pub(super) fn keep_house(&mut self) {
+    pub(super) fn start_housekeeping(&mut self) {
         if self.housekeeping.is_some() {
             return;
         }
-        let (store, shard, epoch) = (self.drive.store.clone(), self.shard, self.epoch);
+        let (store, shard, epoch) = (self.context.store.clone(), self.shard, self.epoch);
         let is_trim_due = self.since_trim > 0 && self.trimmed_at.elapsed() >= TRIM_PAUSE;
         if self.since_trim >= TRIM_EVERY || is_trim_due {
             self.since_trim = 0;
             self.trimmed_at = Instant::now();
             self.housekeeping = Some(Box::pin(async move {
-                crash::pass(Place::TrimBegun);
+                crash::pass(CrashPoint::TrimBegun);
                 store.trim_inbox(shard, epoch).await?;
-                crash::pass(Place::TrimDone);
+                crash::pass(CrashPoint::TrimDone);
                 let left = store.inbox_len(shard).await?;
                 metrics::gauge!(names::INBOX.name, "shard" => shard.to_string()).set(left as f64);
                 Ok(Swept::default())
@@ -41,24 +41,24 @@ impl Wheel<'_> {
             let label = shard.to_string();
             metrics::gauge!(names::CACHE_BYTES.name, "shard" => label.clone()).set(self.cache.bytes() as f64);
             metrics::gauge!(names::CACHE_RUNS.name, "shard" => label).set(self.cache.len() as f64);
-            let (retention, now) = (self.drive.retention, self.now());
+            let (retention, now) = (self.context.retention, self.now());
             self.sweep_at = Instant::now() + Swept::default().pause;
-            let files = self.drive.files.clone();
+            let files = self.context.files.clone();
             self.housekeeping =
-                Some(Box::pin(async move { retention.look(&*store, &*files, shard, epoch, now).await }));
-        } else if let Some(look) =
+                Some(Box::pin(async move { retention.sweep(&*store, &*files, shard, epoch, now).await }));
+        } else if let Some(pass) =
             self.repair.due(&self.cache, || uncommitted(self.committing.as_ref(), self.next.as_ref()))
         {
-            let workflows = self.drive.workflows.clone();
+            let workflows = self.context.workflows.clone();
             let found = self.repair.found();
             self.housekeeping = Some(Box::pin(async move {
-                look.run(&*store, &workflows, shard, found).await?;
+                pass.run(&*store, &workflows, shard, found).await?;
                 Ok(Swept::default())
             }));
         }
     }
 
-    pub(super) fn house_kept(&mut self, done: Result<Swept, StoreError>) {
+    pub(super) fn housekeeping_done(&mut self, done: Result<Swept, StoreError>) {
         match done {
             Ok(swept) => {
                 metrics::counter!(names::SWEPT.name).increment(swept.aged as u64);
@@ -85,7 +85,7 @@ fn uncommitted(committing: Option<&(Instant, Batch, Committing)>, next: Option<&
 }
 
 /// Waits for the running background task; for ever when there is none.
-pub(super) async fn poll_house(
+pub(super) async fn poll_housekeeping(
     housekeeping: &mut Option<BoxFuture<'static, Result<Swept, StoreError>>>,
 ) -> Result<Swept, StoreError> {
     let Some(future) = housekeeping.as_mut() else { return std::future::pending().await };

@@ -11,9 +11,9 @@ use crate::shards::batch;
 use crate::shards::batch::{Gone, Input};
 use crate::shards::run_cache;
 use crate::shards::run_cache::LoadError;
-use crate::shards::shard_loop::{End, Wheel};
+use crate::shards::shard_loop::{End, ShardLoop};
 
-impl Wheel<'_> {
+impl ShardLoop<'_> {
     /// Loads the runs of the inputs. Returns those that can never be loaded, with the reason.
     pub(super) async fn load_missing(&mut self, inputs: &[Input]) -> Result<HashMap<RunId, Gone>, End> {
         let mut gone = HashMap::new();
@@ -23,11 +23,11 @@ impl Wheel<'_> {
             let made_of = start.as_ref().map(|(entry, _)| *entry);
             let loaded = match start {
                 Some((_, head)) => {
-                    let (store, workflows) = (&*self.drive.store, &self.drive.workflows);
+                    let (store, workflows) = (&*self.context.store, &self.context.workflows);
                     let graph = run_cache::graph_of(store, workflows, id, &head.graph).await;
                     graph.map(|graph| RunState::new(id, graph, *head))
                 }
-                None => run_cache::load(&*self.drive.store, &self.drive.workflows, id).await,
+                None => run_cache::load(&*self.context.store, &self.context.workflows, id).await,
             };
             match loaded {
                 Ok(run) if run.status.is_over() && !batch::may_cost(inputs, id) => self.cache.end(id),
@@ -54,7 +54,7 @@ impl Wheel<'_> {
                     gone.insert(id, Gone { reason, rest: None });
                 }
                 Err(error) => {
-                    let rest = match self.drive.store.load_run(id).await {
+                    let rest = match self.context.store.load_run(id).await {
                         Ok(rest) => rest.unwrap_or_default(),
                         // The keys have other types than a run's. This must not stop all the other runs.
                         Err(StoreError::Unexpected { reason, .. }) if reason.contains("WRONGTYPE") => {

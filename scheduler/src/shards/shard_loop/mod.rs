@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use tidemill_common::clock::Timestamp;
-use tidemill_common::crash::{self, Place};
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::files::Files;
 use tidemill_common::ids::{EntryId, RunId, ShardId};
 use tidemill_common::limits;
@@ -24,16 +24,16 @@ use crate::background::budgets::Meter;
 use crate::metrics::Counts;
 use crate::shards::batch;
 use crate::shards::batch::{Batch, Input};
-use crate::shards::liveness::Pulse;
-use crate::shards::repair::{Found, Repair};
+use crate::shards::liveness::Liveness;
+use crate::shards::repair::{Repair, ShardFindings};
 use crate::shards::retention::{Retention, Swept};
 use crate::shards::run_cache::RunCache;
-use crate::shards::step_buffers::Changed;
+use crate::shards::step_buffers::StepBuffers;
 use crate::stores::ShardStore;
 use crate::workflows::Workflows;
 
-use crate::shards::shard_loop::housekeeping::poll_house;
-use crate::shards::shard_loop::poison::{CAREFUL_AFTER, CAREFUL_FACTS};
+use crate::shards::shard_loop::housekeeping::poll_housekeeping;
+use crate::shards::shard_loop::poison::{POISON_CHECK_AFTER, POISON_CHECK_FACTS};
 
 /// The longest wait for facts: the loop turns at least this often.
 const READ_BLOCK: Duration = Duration::from_millis(1000);
@@ -45,18 +45,18 @@ const TIMERS_MAX: usize = 64;
 const TIMERS_PAUSE: Duration = Duration::from_millis(100);
 
 /// The parts that the loop of a shard needs.
-pub struct Drive {
+pub struct LoopContext {
     pub store: Arc<dyn ShardStore>,
     /// The workflow versions of the process.
     pub workflows: Arc<Workflows>,
     /// The limit of run states in memory for this shard, in bytes.
     pub cache_bytes: usize,
     /// Gets a beat at each turn of the loop.
-    pub pulse: Arc<Pulse>,
+    pub liveness: Arc<Liveness>,
     /// The pause between two searches for lost jobs.
     pub repair_every: Duration,
     /// The findings about lost jobs so far.
-    pub found: Arc<Mutex<Found>>,
+    pub found: Arc<Mutex<ShardFindings>>,
     /// Says when ended runs are removed.
     pub retention: Retention,
     /// Holds the files of the runs.
@@ -77,12 +77,12 @@ pub enum End {
     Retake(StoreError),
 }
 
-impl Drive {
+impl LoopContext {
     /// Runs the loop of a shard until `stop` is set or the shard is lost.
     pub async fn run(&self, owner: Box<dyn Owner>, stop: watch::Receiver<bool>) -> End {
         let claim = owner.claim().clone();
-        match Wheel::new(self, owner, &claim, stop.clone()).await {
-            Ok(mut wheel) => wheel.turn(stop).await,
+        match ShardLoop::new(self, owner, &claim, stop.clone()).await {
+            Ok(mut shard_loop) => shard_loop.run(stop).await,
             Err(error) => End::Retake(error),
         }
     }
@@ -91,8 +91,8 @@ impl Drive {
 type Reading = BoxFuture<'static, (Box<dyn FactReader>, Result<Vec<RawFact>, StoreError>)>;
 type Committing = BoxFuture<'static, (Box<dyn Owner>, Commit, Result<(), CommitError>)>;
 
-struct Wheel<'a> {
-    drive: &'a Drive,
+struct ShardLoop<'a> {
+    context: &'a LoopContext,
     shard: ShardId,
     epoch: u64,
     /// The number of the last computed commit.
@@ -103,7 +103,7 @@ struct Wheel<'a> {
     began: (Timestamp, Instant),
     stop: watch::Receiver<bool>,
     cache: RunCache,
-    changed: Changed,
+    buffers: StepBuffers,
     /// Runs in `cache` that had ended when they were loaded.
     over: Vec<RunId>,
     queue: VecDeque<Input>,
@@ -124,7 +124,7 @@ struct Wheel<'a> {
     /// The number of inputs to apply one by one, because their batch has failed.
     singly: usize,
     /// The number of facts to note and apply one by one.
-    careful: usize,
+    poison_checks: usize,
     tried: HashMap<EntryId, usize>,
     repair: Repair,
     housekeeping: Option<BoxFuture<'static, Result<Swept, StoreError>>>,
@@ -133,21 +133,21 @@ struct Wheel<'a> {
     counts: Counts,
 }
 
-impl<'a> Wheel<'a> {
+impl<'a> ShardLoop<'a> {
     async fn new(
-        drive: &'a Drive,
+        context: &'a LoopContext,
         owner: Box<dyn Owner>,
         claim: &Claim,
         stop: watch::Receiver<bool>,
     ) -> Result<Self, StoreError> {
         let began = Instant::now();
-        let began = (drive.store.time().await?, began);
+        let began = (context.store.time().await?, began);
         let mut tried = HashMap::new();
         for fact in &claim.trying {
             *tried.entry(*fact).or_insert(0) += 1;
         }
-        let careful = if claim.takeovers > CAREFUL_AFTER { CAREFUL_FACTS } else { 0 };
-        if careful > 0 {
+        let poison_checks = if claim.takeovers > POISON_CHECK_AFTER { POISON_CHECK_FACTS } else { 0 };
+        if poison_checks > 0 {
             tracing::warn!(shard = %claim.shard, takeovers = claim.takeovers, "the shard was taken several times without progress: facts are applied one by one");
         }
         Ok(Self {
@@ -157,30 +157,30 @@ impl<'a> Wheel<'a> {
             read_to: claim.cursor,
             began,
             stop,
-            cache: RunCache::new(drive.cache_bytes),
-            changed: Changed::default(),
+            cache: RunCache::new(context.cache_bytes),
+            buffers: StepBuffers::default(),
             over: Vec::new(),
             queue: VecDeque::new(),
             owner: Some(owner),
-            reader: Some(drive.store.reader(claim.shard).await?),
+            reader: Some(context.store.reader(claim.shard).await?),
             reading: None,
             read_all_at: Timestamp::default(),
             committing: None,
             next: None,
-            next_timer: drive.store.next_timer(claim.shard).await?,
+            next_timer: context.store.next_timer(claim.shard).await?,
             timers_looked_at: Instant::now(),
             lost: Default::default(),
             // Facts of earlier owners are trimmed too.
             since_trim: 1,
             trimmed_at: Instant::now(),
             singly: 0,
-            careful,
+            poison_checks,
             tried,
-            repair: Repair::new(drive.repair_every, drive.found.clone()),
+            repair: Repair::new(context.repair_every, context.found.clone()),
             housekeeping: None,
             sweep_at: Instant::now(),
             counts: Counts::default(),
-            drive,
+            context,
         })
     }
 
@@ -189,9 +189,9 @@ impl<'a> Wheel<'a> {
         began.plus(since.elapsed())
     }
 
-    async fn turn(&mut self, mut stop: watch::Receiver<bool>) -> End {
+    async fn run(&mut self, mut stop: watch::Receiver<bool>) -> End {
         loop {
-            self.drive.pulse.beat();
+            self.context.liveness.beat();
             if *stop.borrow() && self.committing.is_none() {
                 return End::Stopped;
             }
@@ -202,14 +202,14 @@ impl<'a> Wheel<'a> {
             }
             self.send();
             self.read();
-            self.keep_house();
+            self.start_housekeeping();
             let waits_for_timer = self.timer_wait();
             let happened = tokio::select! {
                 biased;
                 _ = stop.changed() => Ok(()),
                 done = poll(&mut self.committing) => self.committed(done),
                 done = poll_reading(&mut self.reading) => self.facts_came(done),
-                done = poll_house(&mut self.housekeeping) => { self.house_kept(done); Ok(()) }
+                done = poll_housekeeping(&mut self.housekeeping) => { self.housekeeping_done(done); Ok(()) }
                 () = tokio::time::sleep(waits_for_timer) => Ok(()),
             };
             if let Err(end) = happened {
@@ -231,21 +231,21 @@ impl<'a> Wheel<'a> {
         if inputs.is_empty() {
             return Ok(());
         }
-        if self.careful > 0
-            && let Some(batch) = self.try_carefully(&inputs).await?
+        if self.poison_checks > 0
+            && let Some(batch) = self.check_for_poison(&inputs).await?
         {
             self.next = Some(batch);
             return Ok(());
         }
         let gone = self.load_missing(&inputs).await?;
         let (number, now) = (self.number + 1, self.now());
-        match batch::decide(&inputs, &mut self.cache, &mut self.changed, &gone, number, now) {
+        match batch::decide(&inputs, &mut self.cache, &mut self.buffers, &gone, number, now) {
             Ok(batch) => {
                 self.number = number;
                 for id in self.over.drain(..).filter(|id| !batch.touched.contains(id)) {
                     self.cache.end(id);
                 }
-                crash::pass(Place::CommitComputed);
+                crash::pass(CrashPoint::CommitComputed);
                 self.next = (batch.commit.cursor.is_some()
                     || !batch.commit.writes.is_empty()
                     || !batch.commit.timers_cleared.is_empty())
@@ -258,7 +258,7 @@ impl<'a> Wheel<'a> {
 
     /// Takes the inputs of one commit, limited by number and bytes.
     fn take_inputs(&mut self) -> Vec<Input> {
-        let most = if self.singly > 0 || self.careful > 0 { 1 } else { limits::COMMIT_FACTS_MAX };
+        let most = if self.singly > 0 || self.poison_checks > 0 { 1 } else { limits::COMMIT_FACTS_MAX };
         self.singly = self.singly.saturating_sub(1);
         let mut inputs = Vec::with_capacity(most.min(self.queue.len()));
         let mut bytes = 0;
@@ -283,13 +283,13 @@ impl<'a> Wheel<'a> {
             return Ok(());
         }
         self.timers_looked_at = Instant::now();
-        let timers = self.drive.store.due_timers(self.shard, self.read_all_at, TIMERS_MAX).await?;
+        let timers = self.context.store.due_timers(self.shard, self.read_all_at, TIMERS_MAX).await?;
         if !timers.is_empty() {
-            crash::pass(Place::TimersRead);
+            crash::pass(CrashPoint::TimersRead);
         }
         self.queue.extend(timers.into_iter().map(|(_, member)| Input::Timer(member)));
         if is_quiet && self.queue.is_empty() {
-            self.next_timer = self.drive.store.next_timer(self.shard).await?;
+            self.next_timer = self.context.store.next_timer(self.shard).await?;
         }
         Ok(())
     }
@@ -311,9 +311,9 @@ impl<'a> Wheel<'a> {
         let future = Box::pin(async move {
             let mut pause = Duration::from_millis(50);
             loop {
-                crash::pass(Place::CommitSent);
+                crash::pass(CrashPoint::CommitSent);
                 let done = owner.commit(&commit).await;
-                crash::pass(Place::CommitAnswered);
+                crash::pass(CrashPoint::CommitAnswered);
                 let Err(CommitError::NotDone(error)) = &done else { return (owner, commit, done) };
                 if *stop.borrow() {
                     return (owner, commit, done);
@@ -341,10 +341,10 @@ impl<'a> Wheel<'a> {
                 self.next_timer = Some(self.next_timer.map_or(*due, |known| known.min(*due)));
             }
             if let Some(spent) = &write.spent {
-                self.drive.meter.count(spent);
+                self.context.meter.count(spent);
             }
             if write.calls.is_some() {
-                self.drive.ordered.notify_one();
+                self.context.ordered.notify_one();
             }
             if let (Some((_, to)), true) = (write.status, write.ended_at.is_some()) {
                 self.counts.ended(to);
@@ -388,7 +388,7 @@ impl<'a> Wheel<'a> {
         self.reader = Some(reader);
         let facts = facts.map_err(End::Retake)?;
         if let Some(last) = facts.last() {
-            crash::pass(Place::FactsRead);
+            crash::pass(CrashPoint::FactsRead);
             self.read_to = last.entry;
         }
         if facts.len() < limits::COMMIT_FACTS_MAX {

@@ -6,17 +6,17 @@ use tidemill_common::store::StoreError;
 use crate::metrics as names;
 use crate::shards::batch;
 use crate::shards::batch::{Batch, Input};
-use crate::shards::shard_loop::{End, QUEUE_MAX, Wheel, poll};
+use crate::shards::shard_loop::{End, QUEUE_MAX, ShardLoop, poll};
 
 /// Take-overs without progress after which each fact is noted before it is applied.
-pub(super) const CAREFUL_AFTER: u32 = 3;
+pub(super) const POISON_CHECK_AFTER: u32 = 3;
 /// The number of facts that are noted then: all that the last owner may have read ahead. Later facts are applied as
 /// usual.
-pub(super) const CAREFUL_FACTS: usize = QUEUE_MAX + limits::COMMIT_FACTS_MAX;
+pub(super) const POISON_CHECK_FACTS: usize = QUEUE_MAX + limits::COMMIT_FACTS_MAX;
 /// How many owners a fact may bring down.
 const TRIES_MAX: usize = 3;
 
-impl Wheel<'_> {
+impl ShardLoop<'_> {
     /// Handles a panic: the inputs of the batch are done again one by one. The input that panics alone fails its run.
     pub(super) async fn after_panic(
         &mut self,
@@ -47,7 +47,7 @@ impl Wheel<'_> {
     }
 
     /// Notes a fact before it is applied. A fact that has brought down several owners fails its run instead.
-    pub(super) async fn try_carefully(&mut self, inputs: &[Input]) -> Result<Option<Batch>, End> {
+    pub(super) async fn check_for_poison(&mut self, inputs: &[Input]) -> Result<Option<Batch>, End> {
         let [only] = inputs else { return Ok(None) };
         let Some(entry) = only.entry() else { return Ok(None) };
         if self.tried.get(&entry).copied().unwrap_or(0) >= TRIES_MAX {
@@ -57,7 +57,7 @@ impl Wheel<'_> {
             let (number, now) = (self.number, self.now());
             return Ok(Some(batch::end_by_defect(only, &mut self.cache, &reason, number, now)));
         }
-        match self.drive.store.note_trying(self.shard, &[entry]).await {
+        match self.context.store.note_trying(self.shard, &[entry]).await {
             Ok(()) => {}
             // Redis is full. Do not stop here: the commit will wait, and the sweep that makes room must go on.
             Err(error @ StoreError::Refused { .. }) => {
@@ -65,7 +65,7 @@ impl Wheel<'_> {
             }
             Err(error) => return Err(End::Retake(error)),
         }
-        self.careful = self.careful.saturating_sub(1);
+        self.poison_checks = self.poison_checks.saturating_sub(1);
         Ok(None)
     }
 }

@@ -17,7 +17,7 @@ async fn owner(redis: &Redis) -> Option<String> {
 
 async fn until_held_up(worker: &Worker, message: &str) {
     until(message, LONG, async || {
-        let said = worker.process.said();
+        let said = worker.process.log_text();
         if said.contains(message) { Ok(()) } else { Err(said) }
     })
     .await;
@@ -30,7 +30,7 @@ async fn a_namespace_of_a_newer_version_is_refused_with_both_versions() {
     for program in ["tidemill-scheduler", "tidemill-worker"] {
         let mut process = cluster.spawn("refused", cluster.command(program));
         let end = process.ended(LONG).await;
-        let said = process.said();
+        let said = process.log_text();
         assert_eq!(end.code(), Some(3), "{said}");
         let last = said.lines().last().unwrap_or_default();
         for part in ["tm:meta", "version 4", "version 3", "upgrade"] {
@@ -80,11 +80,11 @@ async fn a_run_of_a_newer_version_is_not_changed() {
 
     let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
     until("the shard to be left to a newer scheduler", LONG, async || {
-        let said = scheduler.process.said();
+        let said = scheduler.process.log_text();
         if said.contains("left to a newer scheduler") { Ok(()) } else { Err(said) }
     })
     .await;
-    let said = scheduler.process.said();
+    let said = scheduler.process.log_text();
     assert!(said.contains("is written in version 4") && !said.contains("panicked"), "{said}");
     assert_eq!(cluster.redis.cli(&["HGETALL", &key]), before);
     assert_eq!(cluster.redis.cli(&["XLEN", "tm:{0}:dead"]), "0");

@@ -6,7 +6,7 @@ use tidemill_tests::wait::{LONG, until};
 
 use super::super::called::file;
 use super::workflows::{DERIVED, DERIVED_PART, template};
-use super::{Canary, Shown, may_hold_values, with_secrets};
+use super::{Canary, VisibleTexts, may_hold_values, with_secrets};
 
 /// A template in the scheduler passes a text with the secret to one on a worker.
 fn workflow() -> String {
@@ -68,7 +68,7 @@ async fn dead_letters_of_a_workflow_that_cannot_be_read_show_no_secret() {
     let client = scheduler.client();
     letters(&client, 4).await;
 
-    let mut shown = Shown::default();
+    let mut shown = VisibleTexts::default();
     shown.lists(&client).await;
     shown.get(&client, &format!("/api/v1/runs/{run}")).await;
     shown.command(&cluster, &scheduler.address, &["dead", "ls"]).await;

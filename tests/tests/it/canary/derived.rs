@@ -214,7 +214,7 @@ async fn a_prompt_in_the_error_of_a_model_is_not_logged() {
         assert!(told.contains("fine"), "{told}");
         shows_nothing("the stream of a chat", &told);
         system.client.ended(&run).await;
-        let failed = system._worker.process.says("model call failed, trying again").await;
+        let failed = system._worker.process.wait_for_log("model call failed, trying again").await;
         assert!(
             failed["error"].as_str().is_some_and(|error| error.contains(&status.to_string())),
             "{failed}"

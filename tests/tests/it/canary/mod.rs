@@ -59,9 +59,9 @@ fn in_base64(before: usize, text: &str) -> String {
 
 /// Texts that people can read, with their source.
 #[derive(Debug, Default)]
-struct Shown(Vec<(String, String)>);
+struct VisibleTexts(Vec<(String, String)>);
 
-impl Shown {
+impl VisibleTexts {
     fn add(&mut self, what: impl Into<String>, text: impl Into<String>) {
         self.0.push((what.into(), text.into()));
     }

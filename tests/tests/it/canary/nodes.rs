@@ -13,7 +13,7 @@ use tidemill_tests::wait::{LONG, until};
 
 use super::super::library::keep;
 use super::workflows::{DERIVED_PART, DIRECT_PART, NEVER_FAIL};
-use super::{Canary, Shown, cases, may_hold_values, mirror};
+use super::{Canary, VisibleTexts, cases, may_hold_values, mirror};
 
 /// Part of every secret that does not belong to a workflow.
 const FLEET_PART: &str = "fleet0123456789";
@@ -146,7 +146,7 @@ fn entries(mirror: &str, shout: &str) -> [(&'static str, &'static str, Json); 8]
 }
 
 /// Runs all cases, checks which of them fail, and returns the runs.
-async fn fail(client: &Client, mirror: &str, shown: &mut Shown) -> Vec<String> {
+async fn fail(client: &Client, mirror: &str, shown: &mut VisibleTexts) -> Vec<String> {
     let cases = cases::all(DEAD, mirror);
     let mut runs = Vec::new();
     for case in &cases {
@@ -181,7 +181,7 @@ async fn fail(client: &Client, mirror: &str, shown: &mut Shown) -> Vec<String> {
 }
 
 /// Runs some cases as apps through Dify's API.
-async fn as_dify(client: &Client, mirror: &str, shown: &mut Shown) {
+async fn as_dify(client: &Client, mirror: &str, shown: &mut VisibleTexts) {
     for case in cases::all(DEAD, mirror) {
         if !["llm", "code", "http-request", "http-request/basic", "agent", "iteration", "end"]
             .contains(&case.name)
@@ -215,9 +215,9 @@ async fn no_secret_is_shown_whichever_node_fails_with_it() {
     command.args(["--listen", "127.0.0.1:0"]).args(config);
     command.envs(["PROVIDER", "SERVICE", "CALL"].map(|name| (format!("CANARY_{name}"), secret(name))));
     let mut worker = cluster.spawn("worker", command);
-    worker.says("worker started").await;
+    worker.wait_for_log("worker started").await;
     let client = scheduler.client();
-    let mut shown = Shown::default();
+    let mut shown = VisibleTexts::default();
     for (kind, id, entry) in entries(&mirror, &cluster.logs().join("shout.py").display().to_string()) {
         let kept = keep(&client, kind, id, entry).await;
         shown.add(format!("{kind} {id} when it is stored"), kept.to_string());
@@ -247,13 +247,13 @@ async fn no_secret_is_shown_whichever_node_fails_with_it() {
         shown.command(&cluster, &url, arguments).await;
     }
     shown.logs(&cluster);
-    assert!(worker.said().contains("\"TRACE\""), "it logs at trace");
+    assert!(worker.log_text().contains("\"TRACE\""), "it logs at trace");
     let (direct, derived, fleet) =
         (Canary::of(DIRECT_PART), Canary::of(DERIVED_PART), Canary::of(FLEET_PART));
     shown.redis(&cluster.redis, may_hold_values).await;
     shown.has_none_of(&[&direct, &derived, &fleet]);
     // A secret that a node is given directly is stored only in that node's results. Other secrets are stored nowhere.
-    let (mut given, mut all) = (Shown::default(), Shown::default());
+    let (mut given, mut all) = (VisibleTexts::default(), VisibleTexts::default());
     let of_results = |entry: &Entry| ["v:/n.", "v:/end."].iter().any(|begin| entry.field.starts_with(begin));
     given.redis(&cluster.redis, |entry| entry.key.ends_with(":inbox") || of_results(entry)).await;
     given.has_none_of(&[&direct]);

@@ -7,7 +7,7 @@ use tidemill_tests::cluster::Cluster;
 use tidemill_tests::flow::Flow;
 use tidemill_tests::wait::{LONG, until};
 
-use super::{Canary, Shown};
+use super::{Canary, VisibleTexts};
 
 /// The beginning of every secret below.
 const CANARY: &str = "canary";
@@ -60,7 +60,7 @@ async fn no_secret_of_the_settings_is_logged_or_shown_whichever_part_fails() {
     let (scheduler, worker) = (cluster.scheduler_with(&config).await, cluster.worker_with(&config).await);
     let client = scheduler.client();
 
-    let mut shown = Shown::default();
+    let mut shown = VisibleTexts::default();
     for (kind, mut data) in [
         (
             "llm",
@@ -109,8 +109,8 @@ async fn no_secret_of_the_settings_is_logged_or_shown_whichever_part_fails() {
         .env("TIDEMILL_LOG_LEVEL", "loud");
     let mut wrong = cluster.spawn("wrong", wrong);
     until("it to give up", LONG, async || wrong.end().ok_or_else(|| wrong.tail())).await;
-    assert!(wrong.said().contains("log.level"), "{}", wrong.said());
-    assert!(worker.process.said().contains("\"TRACE\""), "it logs at trace");
+    assert!(wrong.log_text().contains("log.level"), "{}", wrong.log_text());
+    assert!(worker.process.log_text().contains("\"TRACE\""), "it logs at trace");
     shown.logs(&cluster);
     shown.redis(&cluster.redis, |_| false).await;
     shown.has_none_of(&[&Canary::of(CANARY)]);

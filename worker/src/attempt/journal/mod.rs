@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
-use tidemill_common::crash::{self, Place};
+use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::ids::{BlobId, ExecutionId, NodeId, RunId};
 use tidemill_common::limits::STEP_INLINE_BYTES_MAX;
 use tidemill_common::machine::fact::{Charge, ChildEvent};
@@ -21,7 +21,7 @@ use tidemill_common::machine::state::run::json_size;
 use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::nodes::llm::usage;
 use tidemill_common::nodes::{Usage, Wasted};
-use tidemill_common::store::{Jobs, JournalOf, StepBegin, StepKept, StoreError};
+use tidemill_common::store::{EntryBegin, EntryStored, Jobs, JournalKey, StoreError};
 use tidemill_common::value::JsonMap;
 use tidemill_common::value::secrets::Secrets;
 use tidemill_common::wire::report::Report;
@@ -103,12 +103,12 @@ impl Spender {
 /// The journal of one job. A node receives it with its attempt.
 pub struct Steps {
     handle: JobHandle,
-    of: JournalOf,
+    of: JournalKey,
     wait_max: Duration,
     /// Set for a node that runs inside the job.
     inside: Option<Inside>,
     /// Open entries of the job around an inner node; they wait when the inner node waits.
-    around: Vec<(JournalOf, String)>,
+    around: Vec<(JournalKey, String)>,
     /// Secrets to mask in the journal and in events.
     secrets: Secrets,
     begun: Mutex<Tries>,
@@ -142,7 +142,7 @@ impl Inside {
 
 impl Steps {
     pub(crate) fn new(handle: &JobHandle, execution: ExecutionId) -> Self {
-        let of = JournalOf {
+        let of = JournalKey {
             shard: handle.place.shard,
             queue: handle.place.queue.clone(),
             entry: handle.place.entry,
@@ -172,7 +172,7 @@ impl Steps {
     pub(crate) fn inside(&self, execution: ExecutionId, attempt: u32, inside: Inside) -> Self {
         let open = self.tries().open.clone();
         let around = open.into_iter().map(|step| (self.of.clone(), step)).collect();
-        let of = JournalOf { execution, attempt, ..self.of.clone() };
+        let of = JournalKey { execution, attempt, ..self.of.clone() };
         let (handle, secrets, wait_max) = (self.handle.clone(), self.secrets.clone(), self.wait_max);
         let (begun, wasted) = (Mutex::default(), Mutex::default());
         Self { handle, of, wait_max, inside: Some(inside), around, secrets, begun, wasted }
@@ -181,11 +181,11 @@ impl Steps {
     /// Begins a journal entry. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
     pub async fn begin(&self, step: &str) -> Begun {
         match self.ask(step, false).await {
-            StepBegin::Begin { attempt, possible_duplicate, was_begun } => {
+            EntryBegin::Begin { attempt, possible_duplicate, was_begun } => {
                 let the_try = self.the_try(step, attempt, possible_duplicate);
                 Begun::Try(Try { was_begun, ..the_try })
             }
-            StepBegin::Known { result, possible_duplicate } => {
+            EntryBegin::Known { result, possible_duplicate } => {
                 if possible_duplicate {
                     self.note_doubled(step);
                 }
@@ -198,15 +198,15 @@ impl Steps {
                     }
                 }
             }
-            StepBegin::NotYours => self.lost().await,
+            EntryBegin::NotYours => self.lost().await,
         }
     }
 
     /// Begins another try after a failed one.
     pub async fn again(&self, step: &str) -> Begun {
         match self.ask(step, true).await {
-            StepBegin::Begin { attempt, .. } => Begun::Try(self.the_try(step, attempt, false)),
-            StepBegin::Known { .. } | StepBegin::NotYours => self.begin(step).await,
+            EntryBegin::Begin { attempt, .. } => Begun::Try(self.the_try(step, attempt, false)),
+            EntryBegin::Known { .. } | EntryBegin::NotYours => self.begin(step).await,
         }
     }
 
@@ -280,7 +280,7 @@ impl Steps {
             blobs.iter().map(|(id, text)| (id.clone(), text.len() as u64)).collect();
         // The report of an entry's start must come before its end.
         self.handle.core.reporter.of(self.of.shard).passed().await;
-        crash::pass(Place::StepMade);
+        crash::pass(CrashPoint::StepMade);
         let record = || self.jobs().record_step(&self.of, step, &result, (kind, &fact), &sizes);
         loop {
             if let Err(error) = spill::store(self.jobs(), self.of.shard, blobs).await {
@@ -288,14 +288,14 @@ impl Steps {
                 return self.lost().await;
             }
             match self.until_answered(record).await {
-                StepKept::Kept => {
+                EntryStored::Stored => {
                     self.tries().open.retain(|open| open != step);
                     metrics::STEPS.count();
-                    crash::pass(Place::StepKept);
+                    crash::pass(CrashPoint::StepKept);
                     return;
                 }
-                StepKept::BlobGone => {}
-                StepKept::NotYours => return self.lost().await,
+                EntryStored::BlobGone => {}
+                EntryStored::NotYours => return self.lost().await,
             }
         }
     }
@@ -403,9 +403,9 @@ impl Steps {
         }
     }
 
-    async fn ask(&self, step: &str, another: bool) -> StepBegin {
+    async fn ask(&self, step: &str, another: bool) -> EntryBegin {
         let begun = self.until_answered(|| self.jobs().begin_step(&self.of, step, another)).await;
-        crash::pass(Place::StepBegun);
+        crash::pass(CrashPoint::StepBegun);
         begun
     }
 

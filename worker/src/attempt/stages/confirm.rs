@@ -2,13 +2,13 @@
 //! its handle for refusals, or the run is stopped.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::graph::{Confirm, Node};
+use tidemill_common::graph::{Approval, Node};
 use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::machine::state::run::json_size;
 use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::nodes::pause::input::{approval_schema, is_approved};
 use tidemill_common::nodes::pause::{called_off, not_interactive};
-use tidemill_common::nodes::tool::{Known, parameters};
+use tidemill_common::nodes::tool::{KnownParameters, parameters};
 use tidemill_common::nodes::{NodeData, NodeResult, PauseKind, PauseRequest};
 use tidemill_common::value::{JsonMap, Lookup, Segment, Stored, Variables};
 
@@ -55,7 +55,7 @@ impl Stage for Confirming {
 /// secrets masked.
 pub(crate) async fn leave(
     node: &Node,
-    confirm: &Confirm,
+    confirm: &Approval,
     input: JsonMap,
     options: &RunOptions,
     steps: &Steps,
@@ -143,8 +143,8 @@ async fn input_of(cx: &mut WorkContext<'_>) -> Result<JsonMap, Box<NodeResult>> 
             let Ok(tool) = cx.handle.core.outside.tools.find(name_of(data)).await else {
                 return Ok(read(cx));
             };
-            let noted = data.declared.as_deref().map(Known::just);
-            let declared = tool.known().or(noted).unwrap_or(Known::NOTHING);
+            let noted = data.declared.as_deref().map(KnownParameters::just);
+            let declared = tool.known().or(noted).unwrap_or(KnownParameters::NOTHING);
             Ok(parameters::known(data, declared, &cx.variables))
         }
         NodeData::HttpRequest(data) => {

@@ -4,7 +4,7 @@
 use serde_json::{Value as Json, json};
 use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::nodes::NodeResult;
-use tidemill_common::nodes::hooks::{Came, HookType};
+use tidemill_common::nodes::hooks::{HookType, NodeOutcome};
 use tidemill_common::value::JsonMap;
 
 use crate::attempt::journal::{Begun, Told};
@@ -39,8 +39,8 @@ impl Way {
 #[async_trait::async_trait]
 impl Stage for Hooks {
     async fn before(&self, cx: &mut WorkContext<'_>) -> Flow {
-        let came = Came { status: "running", ..Came::default() };
-        match tell(cx, HookType::Before, &came, Way::Own).await {
+        let outcome = NodeOutcome { status: "running", ..NodeOutcome::default() };
+        match tell(cx, HookType::Before, &outcome, Way::Own).await {
             Ok(()) => Flow::On,
             Err(failure) => Flow::End(Box::new(NodeResult::failed(failure))),
         }
@@ -58,12 +58,12 @@ impl Stage for Hooks {
 pub(super) async fn ended(cx: &WorkContext<'_>, result: &mut NodeResult, way: Way) {
     let outputs = result.outputs.iter().map(|(name, value)| (name.clone(), value.value.clone()));
     let failure = result.failure.as_ref();
-    let came = Came {
+    let outcome = NodeOutcome {
         output: outputs.collect(),
         status: if failure.is_some() { "failed" } else { "succeeded" },
         error: failure.map(|failure| failure.message.clone()).unwrap_or_default(),
     };
-    if let Err(failure) = tell(cx, HookType::After, &came, way).await
+    if let Err(failure) = tell(cx, HookType::After, &outcome, way).await
         && result.failure.is_none()
     {
         let inputs = std::mem::take(&mut result.inputs);
@@ -74,7 +74,7 @@ pub(super) async fn ended(cx: &WorkContext<'_>, result: &mut NodeResult, way: Wa
 async fn tell(
     cx: &WorkContext<'_>,
     hook_type: HookType,
-    came: &Came,
+    outcome: &NodeOutcome,
     way: Way,
 ) -> Result<(), tidemill_common::failure::NodeFailure> {
     let Some(work) = cx.node().work.as_deref() else { return Ok(()) };
@@ -89,7 +89,7 @@ async fn tell(
             HookType::Before | HookType::After => format!("hook:{word}:{place}{mark}"),
         };
         let Begun::Try(the_try) = cx.steps.begin(&key).await else { continue };
-        let event = hook.event(&cx.variables, came)?;
+        let event = hook.event(&cx.variables, outcome)?;
         let events: Vec<(StepEvent, JsonMap)> =
             event.into_iter().map(|event| (StepEvent::NodeCustomEvent, event)).collect();
         let kept: Json = json!(!events.is_empty());

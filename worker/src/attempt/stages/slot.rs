@@ -17,7 +17,7 @@ use tidemill_common::nodes::pause::CALLED_OFF;
 use tidemill_common::nodes::step::background::{self, Background};
 use tidemill_common::nodes::step::texts::{FILLING, FILLING_DESCRIPTION};
 use tidemill_common::nodes::step::{CallError, HISTORY_SIZE, Secrets, StepData, params};
-use tidemill_common::nodes::tool::{Known, ToolData, parameters};
+use tidemill_common::nodes::tool::{KnownParameters, ToolData, parameters};
 use tidemill_common::nodes::{NodeData, NodeResult};
 use tidemill_common::slots::{Filled, Schema, SlotOutput};
 use tidemill_common::value::{JsonMap, Segment, Stored};
@@ -182,8 +182,8 @@ async fn of_tool(
     own: &StepData,
 ) -> Result<Option<Wanted>, Box<NodeResult>> {
     let Ok(tool) = cx.handle.core.outside.tools.find(name_of(data)).await else { return Ok(None) };
-    let noted = data.declared.as_deref().map(Known::just);
-    let declared = tool.known().or(noted).unwrap_or(Known::NOTHING);
+    let noted = data.declared.as_deref().map(KnownParameters::just);
+    let declared = tool.known().or(noted).unwrap_or(KnownParameters::NOTHING);
     let (source, declared) = match own.filling.input_schema.clone() {
         Some(schema) => (schema, declared),
         None => (parameters::schema(declared), declared),

@@ -2,7 +2,7 @@
 //! none or its rounds are used up.
 
 use serde_json::json;
-use tidemill_common::nodes::agent::parameters::Given;
+use tidemill_common::nodes::agent::parameters::AgentParameters;
 use tidemill_common::nodes::agent::prompt;
 use tidemill_common::nodes::llm::Role;
 use tidemill_common::nodes::llm::message::Message;
@@ -14,7 +14,11 @@ use super::rounds::Rounds;
 ///
 /// # Errors
 /// An error of the model's API. A failing tool is not an error.
-pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Message>) -> Result<(), String> {
+pub(super) async fn run(
+    rounds: &mut Rounds<'_>,
+    given: &AgentParameters,
+    history: Vec<Message>,
+) -> Result<(), String> {
     let mut messages = prompt::opening(&given.instruction, history, &given.query);
     let (last, sees) = (given.iterations_max, rounds.facts().has("vision"));
     for round in 1..=last {

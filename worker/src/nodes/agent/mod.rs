@@ -17,7 +17,7 @@ use tidemill_common::graph::Node;
 use tidemill_common::ids::{ExecutionId, RunId};
 use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::nodes::NodeResult;
-use tidemill_common::nodes::agent::parameters::{self, Given};
+use tidemill_common::nodes::agent::parameters::{self, AgentParameters};
 use tidemill_common::nodes::agent::{AgentData, Strategy, prompt};
 use tidemill_common::nodes::llm::memory;
 use tidemill_common::nodes::llm::record::Secrets;
@@ -126,7 +126,7 @@ fn history(
     }
 }
 
-fn tell_context(given: &Given, means: Means<'_>, node: &Node) {
+fn tell_context(given: &AgentParameters, means: Means<'_>, node: &Node) {
     if given.context.is_empty() {
         return;
     }
@@ -140,7 +140,7 @@ fn tell_context(given: &Given, means: Means<'_>, node: &Node) {
 fn metadata(data: &AgentData, rounds: &Rounds<'_>, node: &Node) -> JsonMap {
     let mut metadata = usage::metadata(&rounds.usage());
     metadata.insert("tool_info".into(), json!({"icon": null, "agent_strategy": data.strategy.name()}));
-    metadata.insert("agent_log".into(), Json::Array(rounds.logs.shown(node.id.as_str())));
+    metadata.insert("agent_log".into(), Json::Array(rounds.logs.to_json(node.id.as_str())));
     metadata
 }
 

@@ -1,7 +1,7 @@
 //! The strategy `ReAct`: the model names an action as text, the worker runs it and sends back the result.
 
 use serde_json::json;
-use tidemill_common::nodes::agent::parameters::Given;
+use tidemill_common::nodes::agent::parameters::AgentParameters;
 use tidemill_common::nodes::agent::prompt;
 use tidemill_common::nodes::agent::react::{self, STOP};
 use tidemill_common::nodes::agent::thinking::Thinking;
@@ -17,7 +17,11 @@ const WITHOUT_STOP: &str = "wenxin";
 ///
 /// # Errors
 /// An error of the model's API. A failing tool is not an error.
-pub(super) async fn run(rounds: &mut Rounds<'_>, given: &Given, history: Vec<Message>) -> Result<(), String> {
+pub(super) async fn run(
+    rounds: &mut Rounds<'_>,
+    given: &AgentParameters,
+    history: Vec<Message>,
+) -> Result<(), String> {
     let specs = rounds.specs();
     let provider = given.model.provider.rsplit('/').next().unwrap_or_default();
     if provider != WITHOUT_STOP && !rounds.stop().iter().any(|stop| stop == STOP) {

@@ -9,8 +9,8 @@ use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::state::step_event::StepEvent;
-use tidemill_common::nodes::agent::log::{AgentLog, Logs, Room};
-use tidemill_common::nodes::agent::parameters::{AgentTool, Given};
+use tidemill_common::nodes::agent::log::{AgentLog, Logs, TextBudget};
+use tidemill_common::nodes::agent::parameters::{AgentParameters, AgentTool};
 use tidemill_common::nodes::agent::prompt;
 use tidemill_common::nodes::llm::ReasoningFormat;
 use tidemill_common::nodes::llm::message::{Message, ModelFacts, ToolCall, ToolSpec};
@@ -18,7 +18,7 @@ use tidemill_common::nodes::llm::params::{self, Params};
 use tidemill_common::nodes::llm::tokens;
 use tidemill_common::nodes::llm::usage::{self, Timing, Tokens};
 use tidemill_common::nodes::tool::outputs::Collected;
-use tidemill_common::nodes::tool::{Known, ProviderKind};
+use tidemill_common::nodes::tool::{KnownParameters, ProviderKind};
 use tidemill_common::nodes::{Usage, Wasted};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 
@@ -71,7 +71,7 @@ pub(super) struct Rounds<'a> {
 impl<'a> Rounds<'a> {
     /// Finds the model and the tools.
     pub(super) async fn new(
-        given: &'a Given,
+        given: &'a AgentParameters,
         node: &'a Node,
         means: Means<'a>,
         (format, on_thought): (ReasoningFormat, ThoughtSink<'a>),
@@ -177,7 +177,7 @@ impl<'a> Rounds<'a> {
 
     /// A text for an event, masked and bounded.
     fn shown(&self, text: &str) -> String {
-        Room::of_a_line().text(&self.means.steps.secrets().masked(text.to_owned()))
+        TextBudget::of_a_line().text(&self.means.steps.secrets().masked(text.to_owned()))
     }
 
     /// Asks the model, or takes the recorded reply. `tells` converts pieces of the reply's text to the text that is
@@ -371,7 +371,7 @@ impl<'a> Rounds<'a> {
             idempotency_key: &the_try.idempotency_key,
             sends_key: self.node.settings.idempotency_key,
             step: Some((self.means.steps, step, the_try.number)),
-            known: self.tools[at].tool.known().unwrap_or(Known::NOTHING),
+            known: self.tools[at].tool.known().unwrap_or(KnownParameters::NOTHING),
         };
         let invoked = self.tools[at].tool.invoke(call, &mut sink).await;
         let error = invoked.err().map(|error| error.to_string()).or(wrong);
@@ -411,7 +411,7 @@ impl<'a> Rounds<'a> {
             "tool_id": call.name,
             "tool_name": call.name,
             "tool_call_id": call.id,
-            "arguments": Room::of_a_line().map(&arguments),
+            "arguments": TextBudget::of_a_line().map(&arguments),
         });
         report.as_object().cloned().unwrap_or_default()
     }

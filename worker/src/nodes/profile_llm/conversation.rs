@@ -1,17 +1,17 @@
 //! The node's message list: its visible part precedes the prompt, and new messages are added when the node ends.
 
 use serde_json::Value as Json;
+use tidemill_common::messages;
 use tidemill_common::nodes::llm::Role;
 use tidemill_common::nodes::llm::files::{self, DETAIL_DEFAULT};
-use tidemill_common::nodes::llm::message::{Message, Part, ToolCall};
+use tidemill_common::nodes::llm::message::{Message, MessagePart, ToolCall};
 use tidemill_common::nodes::llm::profile::Conversation;
 use tidemill_common::nodes::llm::record::{Secrets, tool_call};
-use tidemill_common::objects;
 
 /// Converts a message of the list for the model. Files no model accepts are left out.
-pub(super) fn sent(message: &objects::Message) -> Message {
+pub(super) fn sent(message: &messages::Message) -> Message {
     let file = |file: &Json| files::part(file.as_object().cloned()?, DETAIL_DEFAULT).ok();
-    let mut parts = vec![Part::Text(message.words())];
+    let mut parts = vec![MessagePart::Text(message.words())];
     parts.extend(message.files().iter().filter_map(file));
     let text = |value: &Json, key: &str| value.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
     let call = |call: &Json| {
@@ -32,12 +32,12 @@ pub(super) fn sent(message: &objects::Message) -> Message {
 }
 
 /// Converts a message for the list, with secrets masked.
-pub(super) fn kept(message: &Message, secrets: &Secrets) -> objects::Message {
+pub(super) fn kept(message: &Message, secrets: &Secrets) -> messages::Message {
     let calls: Vec<Json> = message.tool_calls.iter().map(tool_call).collect();
-    objects::Message {
+    messages::Message {
         tool_calls: (!calls.is_empty()).then_some(Json::Array(calls)),
         tool_call_id: message.tool_call_id.clone(),
-        ..objects::Message::text(message.role, secrets.masked(&message.joined_text()))
+        ..messages::Message::text(message.role, secrets.masked(&message.joined_text()))
     }
 }
 
@@ -46,10 +46,10 @@ pub(super) fn said(
     messages: &[Message],
     secrets: &Secrets,
     conversation: Option<&Conversation>,
-) -> Vec<objects::Message> {
-    let mut kept: Vec<objects::Message> = messages.iter().map(|message| kept(message, secrets)).collect();
+) -> Vec<messages::Message> {
+    let mut kept: Vec<messages::Message> = messages.iter().map(|message| kept(message, secrets)).collect();
     let is_answer =
-        |message: &&mut objects::Message| message.role == Role::Assistant && message.tool_calls.is_none();
+        |message: &&mut messages::Message| message.role == Role::Assistant && message.tool_calls.is_none();
     if let (Some(answer), Some(conversation)) = (kept.iter_mut().rfind(is_answer), conversation) {
         answer.role = conversation.output_as;
     }
@@ -80,7 +80,7 @@ mod tests {
         let picture =
             json!({"type": "image", "extension": ".png", "mime_type": "image/png", "filename": "p"});
         let content = json!({"text": "see", "files": [picture, 5]});
-        let message = objects::Message { content, ..objects::Message::text(Role::User, "") };
+        let message = messages::Message { content, ..messages::Message::text(Role::User, "") };
         let sent = sent(&message);
         assert_eq!((sent.joined_text().as_str(), sent.files().count()), ("see", 1));
     }

@@ -16,7 +16,7 @@ use tidemill_common::nodes::agent::prompt;
 use tidemill_common::nodes::llm::message::{ToolCall, ToolSpec};
 use tidemill_common::nodes::llm::profile::{Calling, TOOL_ERROR};
 use tidemill_common::nodes::tool::outputs::Collected;
-use tidemill_common::nodes::tool::{Known, ProviderKind};
+use tidemill_common::nodes::tool::{KnownParameters, ProviderKind};
 use tidemill_common::value::JsonMap;
 
 use super::called::Called;
@@ -213,7 +213,7 @@ impl<'a> Kit<'a> {
             idempotency_key: &the_try.idempotency_key,
             sends_key: self.node.settings.idempotency_key,
             step: Some((steps, step, the_try.number)),
-            known: tool.tool.known().unwrap_or(Known::NOTHING),
+            known: tool.tool.known().unwrap_or(KnownParameters::NOTHING),
         };
         let invoked = tool.tool.invoke(call, &mut sink).await;
         let spent = collected.spent.take().filter(|(usage, _)| usage.is_any());

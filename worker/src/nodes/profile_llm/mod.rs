@@ -17,11 +17,11 @@ mod talk;
 use serde_json::{Value as Json, json};
 use tidemill_common::graph::Node;
 use tidemill_common::ids::ExecutionId;
+use tidemill_common::messages;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::llm::params;
 use tidemill_common::nodes::llm::profile::ProfileData;
 use tidemill_common::nodes::llm::record::Secrets;
-use tidemill_common::objects;
 use tidemill_common::value::{Segment, Variables};
 
 use crate::attempt::executor::ThoughtSink;
@@ -71,7 +71,7 @@ pub async fn run<'a>(
     let (version, profile_id) = (profile.version, profile.id.clone());
     tracing::debug!(node = %node.id, profile = %profile_id, version, "asking the model of a profile");
     let before = match &data.conversation {
-        Some(conversation) => objects::visible(variables, &conversation.id),
+        Some(conversation) => messages::visible(variables, &conversation.id),
         None => Vec::new(),
     };
     let Stands::Model(model) = profile.stands else {

@@ -8,13 +8,13 @@ use tidemill_common::graph::Node;
 use tidemill_common::ids::ExecutionId;
 use tidemill_common::machine::state::pause::id_in_job;
 use tidemill_common::machine::state::step_event::StepEvent;
+use tidemill_common::messages::{self, Effects};
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::llm::message::Message;
 use tidemill_common::nodes::llm::profile::ProfileData;
 use tidemill_common::nodes::llm::record::{self, Secrets};
 use tidemill_common::nodes::llm::{ModelMode, Role};
 use tidemill_common::nodes::pause::{PauseKind, PauseRequest, called_off};
-use tidemill_common::objects::{self, Effects};
 use tidemill_common::registry::ProfileConfig;
 use tidemill_common::value::{JsonMap, Segment};
 
@@ -38,7 +38,7 @@ pub(super) struct Person<'a> {
     pub(super) secrets: Secrets,
     pub(super) steps: &'a Steps,
     pub(super) execution: ExecutionId,
-    pub(super) before: Vec<objects::Message>,
+    pub(super) before: Vec<messages::Message>,
 }
 
 impl Person<'_> {
@@ -53,7 +53,7 @@ impl Person<'_> {
         let timeout = self.profile.timeout.unwrap_or(TIMEOUT_MS);
         let masked = self.secrets.masked(prompt);
         let mut shown: Vec<Message> =
-            objects::sendable(&self.before).iter().map(conversation::sent).collect();
+            messages::sendable(&self.before).iter().map(conversation::sent).collect();
         shown.push(Message::text(Role::User, prompt));
         let count = shown.len();
         let messages = record::prompts(&shown, ModelMode::Chat, &self.secrets);
@@ -143,7 +143,7 @@ impl Person<'_> {
         let said = [Message::text(Role::User, prompt), reply.message()];
         let said = conversation::said(&said, &self.secrets, self.data.conversation.as_ref());
         let context = (self.data.emits_context || self.node.gives_context)
-            .then(|| objects::context_of(self.before.iter().chain(&said)));
+            .then(|| messages::context_of(self.before.iter().chain(&said)));
         let mut outputs = vec![
             ("content".to_owned(), Segment::string(content.clone())),
             ("text".to_owned(), Segment::string(content)),

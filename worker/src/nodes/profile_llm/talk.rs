@@ -5,6 +5,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
 use tidemill_common::machine::state::step_event::StepEvent;
+use tidemill_common::messages::{self, Effects};
 use tidemill_common::nodes::llm::message::{Message, ToolCall, ToolSpec};
 use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::profile::{ProfileData, TOOL_ERROR, TOOL_ROUNDS_EXCEEDED, text_calls};
@@ -13,7 +14,6 @@ use tidemill_common::nodes::llm::record::{self, Secrets};
 use tidemill_common::nodes::llm::usage;
 use tidemill_common::nodes::llm::{ModelMode, ReasoningFormat, Role};
 use tidemill_common::nodes::{NodeResult, Usage, Wasted};
-use tidemill_common::objects::{self, Effects};
 use tidemill_common::registry::{ProfileConfig, ToolMode};
 use tidemill_common::value::{Segment, SegmentType};
 
@@ -41,7 +41,7 @@ pub(super) struct Talk<'a> {
     params: Params,
     specs: Vec<ToolSpec>,
     /// The visible part of the message list.
-    before: Vec<objects::Message>,
+    before: Vec<messages::Message>,
     /// The new messages, beginning with the prompt.
     said: Vec<Message>,
     /// The first request, for the record.
@@ -67,7 +67,7 @@ impl<'a> Talk<'a> {
         data: &'a ProfileData,
         node: &'a Node,
         (profile, model): (&ProfileConfig, Box<Model>),
-        (params, secrets, before): (Params, Secrets, Vec<objects::Message>),
+        (params, secrets, before): (Params, Secrets, Vec<messages::Message>),
         means: Means<'a>,
     ) -> Self {
         Self {
@@ -98,7 +98,7 @@ impl<'a> Talk<'a> {
         let kit = Kit::new(&self.data.tools, self.node, self.means.reach).await?;
         self.specs = kit.specs();
         let mut messages: Vec<Message> =
-            objects::sendable(&self.before).iter().map(conversation::sent).collect();
+            messages::sendable(&self.before).iter().map(conversation::sent).collect();
         let known = messages.len();
         messages.push(Message::text(Role::User, prompt));
         self.prompts = self.sent(messages.clone());
@@ -331,7 +331,7 @@ impl<'a> Talk<'a> {
         let history = outcome::history(&asked, &ended);
         let said = conversation::said(&self.said, &self.secrets, self.data.conversation.as_ref());
         let context = ((self.data.emits_context || self.node.gives_context) && ended.is_ok())
-            .then(|| objects::context_of(self.before.iter().chain(&said)));
+            .then(|| messages::context_of(self.before.iter().chain(&said)));
         let mut effects = match &self.data.conversation {
             Some(conversation) if ended.is_ok() => Effects::appending(conversation.id.clone(), said),
             Some(_) | None => Effects::default(),

@@ -13,7 +13,7 @@ use tidemill_common::ids::RunId;
 use tidemill_common::nodes::llm::usage;
 use tidemill_common::nodes::step::Secrets;
 use tidemill_common::nodes::tool::outputs::Collected;
-use tidemill_common::nodes::tool::{Known, Message, ProviderKind, ToolData, parameters};
+use tidemill_common::nodes::tool::{KnownParameters, Message, ProviderKind, ToolData, parameters};
 use tidemill_common::nodes::{NodeResult, Usage};
 use tidemill_common::value::{JsonMap, Lookup, Segment, Variables};
 
@@ -63,13 +63,13 @@ pub async fn run(
         Ok(tool) => tool,
         Err(error) => return failed(result, error),
     };
-    let noted = data.declared.as_deref().map(Known::just);
+    let noted = data.declared.as_deref().map(KnownParameters::just);
     let declared = match data.provider_type {
         // The called workflow's start form checks the values itself.
         ProviderKind::Workflow => noted,
         _ => tool.known().or(noted),
     };
-    let declared = declared.unwrap_or(Known::NOTHING);
+    let declared = declared.unwrap_or(KnownParameters::NOTHING);
     let configured = match parameters::configured(data, declared, variables) {
         Ok(configured) => configured,
         Err(message) => return failed(result, ToolError::unavailable(message)),
@@ -140,7 +140,7 @@ enum Broken {
 async fn call(
     tool: &Tool<'_>,
     arguments: &JsonMap,
-    declared: Known<'_>,
+    declared: KnownParameters<'_>,
     node: &Node,
     means: Means<'_>,
 ) -> (Result<Recorded, Broken>, Option<Usage>) {
@@ -155,7 +155,7 @@ type Spent = Option<(Usage, Option<RunId>)>;
 async fn call_or_recall(
     tool: &Tool<'_>,
     arguments: &JsonMap,
-    declared: Known<'_>,
+    declared: KnownParameters<'_>,
     node: &Node,
     means: Means<'_>,
     spent: &mut Spent,
@@ -191,7 +191,7 @@ async fn call_or_recall(
 async fn call_once(
     tool: &Tool<'_>,
     arguments: &JsonMap,
-    declared: Known<'_>,
+    declared: KnownParameters<'_>,
     node: &Node,
     means: Means<'_>,
     the_try: &Try,

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::nodes::Usage;
-use tidemill_common::nodes::llm::message::{Message, Part};
+use tidemill_common::nodes::llm::message::{Message, MessagePart};
 use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::profile::NOT_FOUND;
 use tidemill_common::nodes::llm::{ModelMode, Role};
@@ -55,7 +55,7 @@ pub(crate) async fn model(providers: &Providers, profile: Option<&str>) -> Resul
 pub(crate) fn messages(system: &str, user: &str) -> Vec<Message> {
     let message = |role, text: &str| Message {
         role,
-        parts: vec![Part::Text(text.to_owned())],
+        parts: vec![MessagePart::Text(text.to_owned())],
         tool_calls: Vec::new(),
         tool_call_id: None,
         verbatim: Vec::new(),
@@ -67,8 +67,8 @@ pub(crate) fn messages(system: &str, user: &str) -> Vec<Message> {
 /// The total size of a prompt's texts, in bytes.
 fn bytes_of(messages: &[Message]) -> usize {
     let texts = messages.iter().flat_map(|message| &message.parts).map(|part| match part {
-        Part::Text(text) => text.len(),
-        Part::File(_) => 0,
+        MessagePart::Text(text) => text.len(),
+        MessagePart::File(_) => 0,
     });
     texts.sum()
 }

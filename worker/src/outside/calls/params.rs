@@ -8,7 +8,7 @@ use tidemill_common::nodes::step::background::Background;
 use tidemill_common::nodes::step::texts::{PARAMETERS_MISSING, PARAMETERS_NOT_FOUND};
 use tidemill_common::nodes::step::{CallError, Secrets};
 use tidemill_common::nodes::{PauseKind, PauseRequest};
-use tidemill_common::slots::answer::{Given, given};
+use tidemill_common::slots::answer::{UserInput, given};
 use tidemill_common::slots::prompt::Sources;
 use tidemill_common::slots::{Filled, missing};
 use tidemill_common::value::JsonMap;
@@ -62,8 +62,8 @@ impl Asking<'_> {
                 PauseEnd::Cancelled => return Err(called_off()),
             };
             match given(&answer) {
-                Given::Nothing => return Err(called_off()),
-                Given::Values { content, description } => {
+                UserInput::Nothing => return Err(called_off()),
+                UserInput::Values { content, description } => {
                     let shown = self.secrets.masked_value(&Json::Object(filled.current()));
                     filled.take_all(self.search.schema, without_masks(content, &shown));
                     self.look_again(filled, description, round).await;

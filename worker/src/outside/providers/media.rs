@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde_json::Value as Json;
 use tidemill_common::files::Files;
 use tidemill_common::nodes::llm::Role;
-use tidemill_common::nodes::llm::message::{FilePart, MediaKind, Message, Part, ToolCall};
+use tidemill_common::nodes::llm::message::{FilePart, MediaKind, Message, MessagePart, ToolCall};
 
 use crate::nodes::http_request::send;
 use crate::outside::http::Http;
@@ -124,8 +124,8 @@ pub async fn load(messages: Vec<Message>, sending: Sending<'_>) -> Result<Vec<Se
         let mut loaded = Vec::with_capacity(parts.len());
         for part in parts {
             loaded.push(match part {
-                Part::Text(text) => SentPart::Text(text),
-                Part::File(file) => SentPart::Media(load_file(&file, sending, &mut left).await?),
+                MessagePart::Text(text) => SentPart::Text(text),
+                MessagePart::File(file) => SentPart::Media(load_file(&file, sending, &mut left).await?),
             });
         }
         sent.push(SentMessage { role, parts: loaded, tool_calls, tool_call_id, verbatim });
@@ -272,7 +272,7 @@ pub(super) mod tests {
         let http = Http::new(&HttpConfig::default()).unwrap();
         let reach = Reach { http: Arc::new(http), files: Arc::new(files) };
         let part = FilePart { kind: MediaKind::Image, file, detail: "low".into() };
-        let message = Message { parts: vec![Part::File(part)], ..Message::text(Role::User, "") };
+        let message = Message { parts: vec![MessagePart::File(part)], ..Message::text(Role::User, "") };
         let takes = move |_| as_url;
         let sending = Sending { label: "p", as_url: &takes, bytes_max, reach: Some(&reach) };
         let sent = load(vec![message], sending).await.map_err(|error| error.message)?;

@@ -11,7 +11,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use serde_json::{Value as Json, json};
 use tidemill_common::config::{ToolsConfig, masked_url};
-use tidemill_common::nodes::llm::usage::told;
+use tidemill_common::nodes::llm::usage::reported;
 use tidemill_common::nodes::tool::{Declaration, Message, Parameter};
 use tidemill_common::sse::Decoder;
 
@@ -187,7 +187,7 @@ impl Bridge {
             sink(Message::from_json(message).map_err(read)?);
         }
         if let Some(said) = body.get("usage").and_then(Json::as_object) {
-            sink(Message::Spent { run: None, usage: Box::new(told(said)) });
+            sink(Message::Spent { run: None, usage: Box::new(reported(said)) });
         }
         Ok(())
     }

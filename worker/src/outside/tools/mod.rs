@@ -21,7 +21,7 @@ use tidemill_common::config::{HttpConfig, ToolsConfig};
 use tidemill_common::files::Files;
 use tidemill_common::ids::RunId;
 use tidemill_common::nodes::tool::cast::cast;
-use tidemill_common::nodes::tool::{Declaration, Known, Message, ProviderKind};
+use tidemill_common::nodes::tool::{Declaration, KnownParameters, Message, ProviderKind};
 use tidemill_common::store::Jobs;
 use tidemill_common::value::JsonMap;
 
@@ -61,7 +61,7 @@ pub struct ToolCall<'a> {
     /// The journal entry of the call and its try; `None` without a journal.
     pub step: Option<(&'a Steps, &'a str, u32)>,
     /// The tool's known parameters.
-    pub known: Known<'a>,
+    pub known: KnownParameters<'a>,
 }
 
 /// Receives messages as they arrive.
@@ -107,7 +107,7 @@ pub struct Tool<'a> {
 
 impl Tool<'_> {
     /// Its parameters, if it declares them.
-    pub fn known(&self) -> Option<Known<'_>> {
+    pub fn known(&self) -> Option<KnownParameters<'_>> {
         self.declaration.as_ref().map(Declaration::known)
     }
 
@@ -116,7 +116,7 @@ impl Tool<'_> {
     /// # Errors
     /// Dify's message for a value that cannot be converted.
     pub fn cast(&self, mut arguments: JsonMap) -> Result<JsonMap, String> {
-        let known = self.known().unwrap_or(Known::NOTHING);
+        let known = self.known().unwrap_or(KnownParameters::NOTHING);
         for (name, value) in &mut arguments {
             if let Some(parameter) = known.find(name) {
                 *value = cast(parameter.ty, value)?;

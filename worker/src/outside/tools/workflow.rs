@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::dsl::Document;
 use tidemill_common::machine::RunStatus;
 use tidemill_common::nodes::tool::outputs::RESERVED;
-use tidemill_common::nodes::tool::{Declaration, Known, Message, ParameterType, form};
+use tidemill_common::nodes::tool::{Declaration, KnownParameters, Message, ParameterType, form};
 use tidemill_common::nodes::{Usage, WASTED};
 use tidemill_common::store::Jobs;
 use tidemill_common::value::pyrepr::json_line;
@@ -139,7 +139,7 @@ impl ToolRuntime for Workflows {
 
 /// Builds the inputs of the run. Arguments of type `system-files` become its files. So do files under a name outside of
 /// its form, if it accepts files (Dify).
-fn given(arguments: &JsonMap, known: Known<'_>) -> Json {
+fn given(arguments: &JsonMap, known: KnownParameters<'_>) -> Json {
     let (mut inputs, mut files) = (JsonMap::new(), Vec::new());
     let takes_files = known.parameters.iter().any(|one| one.ty == ParameterType::SystemFiles);
     for (name, value) in arguments {
@@ -316,15 +316,15 @@ mod tests {
         let doc = parameter("doc", ParameterType::File);
         let form = [doc.clone(), parameter("files", ParameterType::SystemFiles)];
         assert_eq!(
-            given(arguments, Known { parameters: &form, takes_more: true }),
+            given(arguments, KnownParameters { parameters: &form, takes_more: true }),
             json!({"inputs": {"q": "x", "doc": file, "none": []}, "files": [file, file]})
         );
         assert_eq!(
-            given(arguments, Known { parameters: &[doc], takes_more: true }),
+            given(arguments, KnownParameters { parameters: &[doc], takes_more: true }),
             json!({"inputs": arguments, "files": []})
         );
         let own = json!({"files": file, "x": null});
-        let known = Known { parameters: &form, takes_more: true };
+        let known = KnownParameters { parameters: &form, takes_more: true };
         assert_eq!(given(own.as_object().unwrap(), known), json!({"inputs": {"x": null}, "files": [file]}));
     }
 

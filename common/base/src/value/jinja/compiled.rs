@@ -13,7 +13,7 @@ const KEPT_MAX: usize = 4;
 
 /// The settings of a render.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct RenderSettings {
     pub(super) fuel: u64,
     pub(super) undefined: UndefinedNames,
 }
@@ -26,31 +26,31 @@ pub(super) struct Compiled {
 struct Plain {
     /// The environment from the compilation, until the first render takes it.
     fresh: Option<Environment<'static>>,
-    ways: Vec<(Way, Arc<Environment<'static>>)>,
+    environments: Vec<(RenderSettings, Arc<Environment<'static>>)>,
 }
 
 impl Compiled {
     /// Wraps an environment that contains the template.
     pub(super) fn new(env: Environment<'static>) -> Self {
-        Self { plain: Mutex::new(Plain { fresh: Some(env), ways: Vec::new() }) }
+        Self { plain: Mutex::new(Plain { fresh: Some(env), environments: Vec::new() }) }
     }
 
     /// Returns the environment for the given settings.
-    pub(super) fn environment(&self, way: Way) -> Arc<Environment<'static>> {
+    pub(super) fn environment(&self, settings: RenderSettings) -> Arc<Environment<'static>> {
         let mut plain = self.plain.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, env)) = plain.ways.iter().find(|(known, _)| *known == way) {
+        if let Some((_, env)) = plain.environments.iter().find(|(known, _)| *known == settings) {
             return env.clone();
         }
-        let known = plain.ways.first().map(|(_, env)| Environment::clone(env));
+        let known = plain.environments.first().map(|(_, env)| Environment::clone(env));
         let mut env = known.or_else(|| plain.fresh.take()).unwrap_or_default();
-        env.set_fuel(Some(way.fuel));
-        env.set_undefined_behavior(match way.undefined {
+        env.set_fuel(Some(settings.fuel));
+        env.set_undefined_behavior(match settings.undefined {
             UndefinedNames::Empty => UndefinedBehavior::Lenient,
             UndefinedNames::Strict => UndefinedBehavior::Strict,
         });
         let env = Arc::new(env);
-        if plain.ways.len() < KEPT_MAX {
-            plain.ways.push((way, env.clone()));
+        if plain.environments.len() < KEPT_MAX {
+            plain.environments.push((settings, env.clone()));
         }
         env
     }

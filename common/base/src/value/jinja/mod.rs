@@ -48,7 +48,7 @@ use std::sync::{Arc, LazyLock};
 
 use minijinja::{AutoEscape, Environment, ErrorKind, Value};
 
-use self::compiled::{Compiled, Way};
+use self::compiled::{Compiled, RenderSettings};
 use super::Segment;
 use crate::limits;
 
@@ -164,7 +164,9 @@ impl JinjaTemplate {
     ) -> Result<Option<String>, JinjaError> {
         let failed = |message: &str| JinjaError::Failed(message.into());
         let env = match self.compiled.as_ref() {
-            Ok(compiled) => compiled.environment(Way { fuel: fuel.unwrap_or(FUEL_MAX), undefined }),
+            Ok(compiled) => {
+                compiled.environment(RenderSettings { fuel: fuel.unwrap_or(FUEL_MAX), undefined })
+            }
             Err(message) => return Err(failed(message)),
         };
         let template = env.get_template(NAME).map_err(|error| failed(&error.to_string()))?;

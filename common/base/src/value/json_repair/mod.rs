@@ -56,7 +56,7 @@ fn without_first_brace(text: &str) -> Option<Json> {
 
 /// The position of a text, which decides what may follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     Key,
     Member,
     Item,
@@ -66,7 +66,7 @@ struct Repair {
     chars: Vec<char>,
     at: usize,
     /// The positions around the current one, outermost first.
-    places: Vec<Place>,
+    positions: Vec<Position>,
     not_finite: bool,
     /// Cache of [`Self::find`]: per character, the start of the last search and its result.
     found: RefCell<BTreeMap<char, (usize, usize)>>,
@@ -77,7 +77,7 @@ impl Repair {
         Self {
             chars: text.chars().collect(),
             at: 0,
-            places: Vec::new(),
+            positions: Vec::new(),
             not_finite: false,
             found: RefCell::default(),
         }
@@ -133,15 +133,15 @@ impl Repair {
         }
     }
 
-    fn within(&self, place: Place) -> bool {
-        self.places.contains(&place)
+    fn within(&self, position: Position) -> bool {
+        self.positions.contains(&position)
     }
 
-    /// Runs `read` with `place` as the innermost position.
-    fn at_place<T>(&mut self, place: Place, read: impl FnOnce(&mut Self) -> T) -> T {
-        self.places.push(place);
+    /// Runs `read` with `position` as the innermost position.
+    fn at_position<T>(&mut self, position: Position, read: impl FnOnce(&mut Self) -> T) -> T {
+        self.positions.push(position);
         let out = read(self);
-        self.places.pop();
+        self.positions.pop();
         out
     }
 
@@ -153,11 +153,11 @@ impl Repair {
     // The recursion is bounded by the number of places.
     fn value(&mut self) -> Json {
         self.skip_filler();
-        if self.places.len() > DEPTH_MAX {
+        if self.positions.len() > DEPTH_MAX {
             self.at = self.chars.len();
             return Json::Null;
         }
-        let place = self.places.last().copied().unwrap_or(Place::Item);
+        let position = self.positions.last().copied().unwrap_or(Position::Item);
         while let Some(c) = self.peek() {
             match c {
                 '{' => return self.object(),
@@ -167,8 +167,8 @@ impl Repair {
                     self.skip_comment();
                     break;
                 }
-                c if c.is_ascii_digit() || matches!(c, '-' | '.') => return self.number(place),
-                c if c.is_alphabetic() || ahead::closer(c).is_some() => return self.text_value(place),
+                c if c.is_ascii_digit() || matches!(c, '-' | '.') => return self.number(position),
+                c if c.is_alphabetic() || ahead::closer(c).is_some() => return self.text_value(position),
                 _ => self.at += 1,
             }
         }
@@ -183,21 +183,21 @@ impl Repair {
         }
     }
 
-    fn text_value(&mut self, place: Place) -> Json {
+    fn text_value(&mut self, position: Position) -> Json {
         let bare = self.peek().is_some_and(char::is_alphabetic);
-        let value = self.text(place);
+        let value = self.text(position);
         self.not_finite |= bare && matches!(value.as_str(), Some("NaN" | "Infinity"));
         value
     }
 
     /// Reads a number, or a text that begins like one.
-    fn number(&mut self, place: Place) -> Json {
+    fn number(&mut self, position: Position) -> Json {
         let from = self.at;
         let mut text = String::new();
         while let Some(c) = self.peek() {
             let is_part = match c {
                 '+' => text.ends_with(['e', 'E']),
-                ',' => place != Place::Item,
+                ',' => position != Position::Item,
                 c => c.is_ascii_digit() || matches!(c, '-' | '.' | 'e' | 'E' | '/' | '_'),
             };
             if !is_part {
@@ -208,7 +208,7 @@ impl Repair {
         }
         if self.peek().is_some_and(char::is_alphabetic) {
             self.at = from;
-            return self.text(place);
+            return self.text(position);
         }
         if text.ends_with(['+', '-', 'e', 'E', '/', ',']) {
             text.pop();

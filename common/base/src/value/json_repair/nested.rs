@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::kinds::{is_empty, is_scalar};
-use super::{JsonMap, Place, Repair, ahead};
+use super::{JsonMap, Position, Repair, ahead};
 
 impl Repair {
     /// Reads a top-level object, and the members that follow its closing brace by mistake.
@@ -45,7 +45,7 @@ impl Repair {
                 Some(_) => {
                     self.member(&mut object);
                     // The bracket closes the list around the object; the object's own brace is missing.
-                    if self.peek() == Some(']') && self.within(Place::Item) {
+                    if self.peek() == Some(']') && self.within(Position::Item) {
                         break;
                     }
                 }
@@ -56,9 +56,9 @@ impl Repair {
         }
         if object.is_empty() && self.is_set(from) {
             self.at = from;
-            return self.at_place(Place::Key, |this| this.items('}'));
+            return self.at_position(Position::Key, |this| this.items('}'));
         }
-        if self.peek() == Some('}') && self.places.last() == Some(&Place::Item) {
+        if self.peek() == Some('}') && self.positions.last() == Some(&Position::Item) {
             self.at += 1;
         }
         Json::Object(object)
@@ -106,10 +106,10 @@ impl Repair {
         if self.peek() == Some('[')
             && let Some((_, Json::Array(items))) = object.iter_mut().next_back()
         {
-            let more = self.at_place(Place::Key, |this| this.list(']'));
+            let more = self.at_position(Position::Key, |this| this.list(']'));
             return continue_list(items, more);
         }
-        let key = self.at_place(Place::Key, |this| match this.text(Place::Key) {
+        let key = self.at_position(Position::Key, |this| match this.text(Position::Key) {
             Json::String(key) => key,
             other => other.to_string(),
         });
@@ -127,7 +127,7 @@ impl Repair {
         self.skip_filler();
         let value = match self.peek() {
             Some(',' | '}') | None => Json::String(String::new()),
-            Some(_) => self.at_place(Place::Member, Self::value),
+            Some(_) => self.at_position(Position::Member, Self::value),
         };
         object.insert(key, value);
         if matches!(self.peek(), Some(',' | '"' | '\'')) {
@@ -142,8 +142,8 @@ impl Repair {
 
     /// Reads the items of a list, including its closing bracket.
     fn items(&mut self, close: char) -> Json {
-        let is_member = self.places.last() == Some(&Place::Member);
-        self.at_place(Place::Item, |this| {
+        let is_member = self.positions.last() == Some(&Position::Member);
+        self.at_position(Position::Item, |this| {
             let mut items: Vec<Json> = Vec::new();
             loop {
                 this.skip_filler();

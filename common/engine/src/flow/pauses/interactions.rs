@@ -18,7 +18,9 @@ use tidemill_base::ids::FramePath;
 use tidemill_base::value::JsonMap;
 use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::nodes::pause::input::check_input;
-use tidemill_workflow::nodes::user_interaction::answer::{Asked, CANCELLED, PRESET, results, timed_out};
+use tidemill_workflow::nodes::user_interaction::answer::{
+    CANCELLED, OpenQuestion, PRESET, results, timed_out,
+};
 use tidemill_workflow::nodes::user_interaction::{InteractionType, UserInteractionData};
 use tidemill_workflow::nodes::{NodeData, NodeResult, OnTimeout, PauseRequest, SOURCE_HANDLE};
 
@@ -40,7 +42,7 @@ pub(crate) fn goes_on(
         let text = JsonMap::from_iter([("text".to_string(), request.content.as_str().into())]);
         tell(cx, frame, node, StepEvent::TextAdd, text);
     }
-    let asked = Asked { id, request: &request, waited_ms: 0 };
+    let asked = OpenQuestion { id, request: &request, waited_ms: 0 };
     match check_input(&request, answer) {
         Ok(answer) => process(cx, frame, node, asked, &answer),
         Err(wrong) => {
@@ -117,7 +119,7 @@ fn respond(cx: &mut Step<'_>, pause: &Pause, answer: &Json, by_timeout: bool) {
 }
 
 /// Processes an answer and ends the node.
-fn process(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, asked: Asked<'_>, answer: &Json) {
+fn process(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, asked: OpenQuestion<'_>, answer: &Json) {
     let graph = cx.run.graph.clone();
     let spec = graph.node(node);
     let Some(data) = data_of(&spec.data) else {
@@ -178,9 +180,9 @@ fn requested(data: &UserInteractionData, id: &str, request: &PauseRequest) -> Js
     fields
 }
 
-fn asked_by<'a>(cx: &Step<'_>, pause: &'a Pause) -> Asked<'a> {
+fn asked_by<'a>(cx: &Step<'_>, pause: &'a Pause) -> OpenQuestion<'a> {
     let waited_ms = (cx.at.now.micros() - pause.opened_at.micros()).max(0).unsigned_abs() / 1000;
-    Asked { id: &pause.id, request: &pause.request, waited_ms }
+    OpenQuestion { id: &pause.id, request: &pause.request, waited_ms }
 }
 
 fn data_of(data: &NodeData) -> Option<&UserInteractionData> {

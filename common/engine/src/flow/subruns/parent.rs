@@ -11,8 +11,8 @@ use crate::state::run::NodeStatus;
 use crate::step::Step;
 use tidemill_base::ids::FramePath;
 use tidemill_workflow::graph::NodeIx;
+use tidemill_workflow::messages::{Effects, MessageError, Target};
 use tidemill_workflow::nodes::{NodeData, NodeKind};
-use tidemill_workflow::objects::{Effects, ObjectError, Target};
 
 /// The reason of the wait. It is stored and compared, so it must not change.
 const WAITS: &str = "a list of messages of the run that has called this one";
@@ -34,11 +34,11 @@ pub(crate) fn ask(
     frame: &FramePath,
     node: NodeIx,
     effects: &Effects,
-) -> Result<(), ObjectError> {
+) -> Result<(), MessageError> {
     let is_simple = cx.run.graph.node(node).kind == NodeKind::ContextProcessor;
     let ([change], true, Some(caller)) = (&effects.messages[..], is_simple, cx.run.head.caller.as_deref())
     else {
-        return Err(ObjectError::ParentConversationNotFound);
+        return Err(MessageError::ParentConversationNotFound);
     };
     let (caller, change) = (caller.clone(), change.clone());
     let attempt = cx.run.node(frame, node).map_or(1, |state| state.attempt);

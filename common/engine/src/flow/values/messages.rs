@@ -11,11 +11,11 @@ use tidemill_base::ids::{ExecutionId, FramePath};
 use tidemill_base::limits;
 use tidemill_base::value::{JsonMap, Stored, json_size};
 use tidemill_workflow::graph::NodeIx;
-use tidemill_workflow::nodes::{NodeKind, Usage, context_processor};
-use tidemill_workflow::objects::{
-    Effects, HISTORY_HELD, Index, MessageChange, MessageList, ObjectError, ObjectLimits, Outcome,
+use tidemill_workflow::messages::{
+    Effects, HISTORY_HELD, Index, MessageChange, MessageError, MessageLimits, MessageList, Outcome,
     TOKENS_WARNING_PERCENT, Target, history_status, runtime,
 };
+use tidemill_workflow::nodes::{NodeKind, Usage, context_processor};
 
 /// Creates the lists of messages that the run begins with. A list that exists already is not changed.
 pub(crate) fn begin(cx: &mut Step<'_>) {
@@ -48,7 +48,7 @@ pub(crate) fn apply(
     node: NodeIx,
     effects: &Effects,
     usage: Option<&Usage>,
-) -> Result<Option<Outcome>, ObjectError> {
+) -> Result<Option<Outcome>, MessageError> {
     let execution = cx.execution(frame, node);
     apply_by(cx, Author { frame, node, execution }, effects, usage)
 }
@@ -62,7 +62,7 @@ pub(crate) fn apply_by(
     author: Author<'_>,
     effects: &Effects,
     usage: Option<&Usage>,
-) -> Result<Option<Outcome>, ObjectError> {
+) -> Result<Option<Outcome>, MessageError> {
     let Author { frame, node, execution } = author;
     let limits = cx.run.head.options.object_limits();
     check_runtime(cx, effects, &limits)?;
@@ -116,14 +116,14 @@ fn apply_one(
     cx: &mut Step<'_>,
     Author { frame, node, execution }: Author<'_>,
     change: &MessageChange,
-    limits: &ObjectLimits,
+    limits: &MessageLimits,
     before: &mut Vec<(String, Option<Index>)>,
-) -> Result<Option<Outcome>, ObjectError> {
-    if !tidemill_workflow::objects::is_list_name(&change.list) {
-        return Err(ObjectError::InvalidConversationId(change.list.clone()));
+) -> Result<Option<Outcome>, MessageError> {
+    if !tidemill_workflow::messages::is_list_name(&change.list) {
+        return Err(MessageError::InvalidConversationId(change.list.clone()));
     }
     if change.target == Target::Parent && frame.is_root() {
-        return Err(ObjectError::ParentConversationNotFound);
+        return Err(MessageError::ParentConversationNotFound);
     }
     let by = format!("{frame}/{}", cx.run.graph.node(node).id);
     let lists = &mut cx.run.objects.get_or_insert_default().lists;
@@ -135,7 +135,7 @@ fn apply_one(
         }
         let count = lists.len() + 1;
         if known.is_none() && count > limits::LISTS_MAX {
-            return Err(ObjectError::TooManyConversations { count, max: limits::LISTS_MAX });
+            return Err(MessageError::TooManyConversations { count, max: limits::LISTS_MAX });
         }
         before.push((change.list.clone(), known.map(|list| list.index.clone())));
     }
@@ -174,7 +174,7 @@ fn tell(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, change: &MessageChan
         ("operation".to_string(), outcome.operation.into()),
         ("batch".to_string(), outcome.batch.into()),
         ("message_count".to_string(), outcome.message_count.into()),
-        ("stats".to_string(), outcome.stats.shown()),
+        ("stats".to_string(), outcome.stats.to_json()),
         ("tokens_after".to_string(), outcome.tokens.into()),
     ]);
     let about = cx.about(frame, node);
@@ -188,7 +188,7 @@ fn tell_tokens(
     node: NodeIx,
     list: &str,
     (before, now): (u64, u64),
-    limits: &ObjectLimits,
+    limits: &MessageLimits,
 ) {
     let mut emit = |limit: u64, what: &[StepEvent]| {
         for what in what {
@@ -233,7 +233,7 @@ pub(crate) fn outputs(
 
 // ---- rt
 
-fn check_runtime(cx: &Step<'_>, effects: &Effects, limits: &ObjectLimits) -> Result<(), ObjectError> {
+fn check_runtime(cx: &Step<'_>, effects: &Effects, limits: &MessageLimits) -> Result<(), MessageError> {
     if effects.runtime.is_empty() {
         return Ok(());
     }
@@ -241,7 +241,7 @@ fn check_runtime(cx: &Step<'_>, effects: &Effects, limits: &ObjectLimits) -> Res
     let runtime = cx.run.objects.as_ref().map_or(&nothing, |objects| &objects.runtime);
     let bytes = runtime::bytes_with(runtime, &effects.runtime);
     let max = limits.runtime_bytes_max;
-    if bytes as u64 > max { Err(ObjectError::RuntimeTooLarge { bytes, max }) } else { Ok(()) }
+    if bytes as u64 > max { Err(MessageError::RuntimeTooLarge { bytes, max }) } else { Ok(()) }
 }
 
 fn apply_runtime(cx: &mut Step<'_>, effects: &Effects) {
@@ -260,19 +260,19 @@ fn apply_runtime(cx: &mut Step<'_>, effects: &Effects) {
 
 // ---- history
 
-fn check_history(cx: &Step<'_>, effects: &Effects, limits: &ObjectLimits) -> Result<(), ObjectError> {
+fn check_history(cx: &Step<'_>, effects: &Effects, limits: &MessageLimits) -> Result<(), MessageError> {
     let max = limits.history_record_bytes_max;
     for record in &effects.history {
         let bytes = record.iter().map(|(key, value)| key.len() + 4 + json_size(value)).sum::<usize>();
         if bytes as u64 > max {
-            return Err(ObjectError::HistoryRecordTooLarge { bytes, max });
+            return Err(MessageError::HistoryRecordTooLarge { bytes, max });
         }
     }
     let recorded = cx.run.objects.as_ref().map_or(0, |objects| objects.recorded);
     let count = recorded + effects.history.len() as u64;
     let max = limits.history_records_max;
     let is_too_long = !effects.history.is_empty() && count > max;
-    if is_too_long { Err(ObjectError::HistoryTooLong { count, max }) } else { Ok(()) }
+    if is_too_long { Err(MessageError::HistoryTooLong { count, max }) } else { Ok(()) }
 }
 
 /// True for kinds of nodes that always leave a record in the history, also without their own effects.

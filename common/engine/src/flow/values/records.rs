@@ -9,8 +9,8 @@ use crate::step::Step;
 use tidemill_base::ids::{BlobId, FramePath};
 use tidemill_base::value::{BlobRef, Segment, SegmentType, Stored};
 use tidemill_workflow::graph::NodeIx;
+use tidemill_workflow::messages::Effects;
 use tidemill_workflow::nodes::NodeResult;
-use tidemill_workflow::objects::Effects;
 
 /// Makes the record of a result, and returns about how many bytes its values have. Secrets are masked where values are
 /// only shown, and large values become blobs.

@@ -8,8 +8,8 @@ pub mod compat;
 use std::borrow::Cow;
 
 use tidemill_base::limits;
+use tidemill_workflow::messages::{GivenMessages, MessageLimits};
 use tidemill_workflow::nodes::evaluate::UndefinedNames;
-use tidemill_workflow::objects::{GivenMessages, ObjectLimits};
 
 use crate::state::options::budget::Budget;
 use crate::state::options::choices::Choices;
@@ -48,7 +48,7 @@ pub struct RunOptions {
     /// Choices that few runs make; `None` for a run that makes none of them.
     pub choices: Option<Box<Choices>>,
     /// Limits of messages, `rt` and history; `None` for the defaults.
-    pub objects: Option<Box<ObjectLimits>>,
+    pub objects: Option<Box<MessageLimits>>,
     /// Lists of messages that the run begins with, by name; `None` once it has begun.
     pub messages: Option<Box<GivenMessages>>,
 }
@@ -59,7 +59,7 @@ impl RunOptions {
         self.choices.as_deref().map_or_else(|| Cow::Owned(Choices::default()), Cow::Borrowed)
     }
     /// Returns the limits of messages, `rt` and history.
-    pub fn object_limits(&self) -> ObjectLimits {
+    pub fn object_limits(&self) -> MessageLimits {
         self.objects.as_deref().copied().unwrap_or_default()
     }
 }

@@ -20,23 +20,23 @@ pub(super) fn write(shard: &mut Shard, caller: RunId, calls: &CallsWrite, number
     if let Some((caller, body)) = &calls.ended {
         shard.add_fact(now, caller.to_string(), kind::CALL_ENDED, body);
     }
-    for (run, kind, body) in &calls.told {
+    for (run, kind, body) in &calls.parent_facts {
         shard.add_fact(now, run.to_string(), kind, body);
     }
 }
 
-fn place(call: &WaitingCall) -> (u64, RunId, RunId) {
+fn sort_key(call: &WaitingCall) -> (u64, RunId, RunId) {
     (call.since, call.run, call.caller)
 }
 
 pub(super) fn waits(shard: &Shard, call: &WaitingCall) -> bool {
-    shard.calling.contains(&place(call))
+    shard.calling.contains(&sort_key(call))
 }
 
 /// Removes a waiting order.
 pub(super) fn taken(shard: &mut Shard, call: Option<&WaitingCall>) {
     if let Some(call) = call {
-        shard.calling.remove(&place(call));
+        shard.calling.remove(&sort_key(call));
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn waiting(shard: &Shard) -> Vec<WaitingCall> {
 }
 
 pub(super) fn refuse(shard: &mut Shard, call: &WaitingCall, why: &Refusal, now: Timestamp) -> bool {
-    if !shard.calling.remove(&place(call)) {
+    if !shard.calling.remove(&sort_key(call)) {
         return false;
     }
     shard.runs.entry(call.caller).or_default().calls.insert(call.run, why.order.clone());

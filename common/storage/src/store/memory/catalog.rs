@@ -8,13 +8,13 @@ use tidemill_base::limits::CATALOG_ENTRIES_MAX;
 
 /// The catalog.
 #[derive(Default)]
-pub(super) struct Shelf {
+pub(super) struct MemoryCatalog {
     version: u64,
     entries: BTreeMap<(CatalogKind, String), CatalogEntry>,
     default_profile: Option<String>,
 }
 
-impl Shelf {
+impl MemoryCatalog {
     pub(super) fn put(&mut self, put: PutEntry<'_>, now: Timestamp) -> EntryPut {
         let key = (put.kind, put.id.to_owned());
         let there = self.entries.get(&key);
@@ -44,7 +44,7 @@ impl Shelf {
         {
             self.default_profile = Some(put.id.into());
         }
-        EntryPut::Kept(self.version)
+        EntryPut::Stored(self.version)
     }
 
     pub(super) fn remove(&mut self, kind: CatalogKind, id: &str, heir: &str, now: Timestamp) -> bool {

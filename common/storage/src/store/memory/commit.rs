@@ -9,7 +9,7 @@ use tidemill_base::ids::{EntryId, ExecutionId};
 use tidemill_base::limits;
 use tidemill_wire::commit::{ConversationWrite, JobEntry, RunWrite};
 use tidemill_wire::fact::kind;
-use tidemill_wire::objects::{HISTORY_PART, ObjectsWrite};
+use tidemill_wire::messages::{HISTORY_PART, MessagesWrite};
 
 /// Refuses a commit that cannot be written completely.
 pub(super) fn check(shard: &Shard, commit: &Commit) -> Result<(), CommitError> {
@@ -92,8 +92,8 @@ fn write_run(shard: &mut Shard, commit: u64, write: &RunWrite) {
     }
     run.pauses.extend(write.pauses.iter().cloned());
     run.ledger.extend(write.ledger.iter().cloned());
-    if let Some(objects) = &write.objects {
-        write_objects(run, objects);
+    if let Some(messages) = &write.messages {
+        write_messages(run, messages);
     }
     if write.held_cleared {
         run.held.clear();
@@ -107,7 +107,7 @@ fn write_run(shard: &mut Shard, commit: u64, write: &RunWrite) {
     run.blobs.extend(write.blobs.iter().map(|(id, text)| (id.clone(), text.len() as u64)));
 }
 
-fn write_objects(run: &mut Run, write: &ObjectsWrite) {
+fn write_messages(run: &mut Run, write: &MessagesWrite) {
     let mut append = |part: String, entries: &[String]| {
         if !entries.is_empty() {
             run.lists.entry(part).or_default().extend_from_slice(entries);

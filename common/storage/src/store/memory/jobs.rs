@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::queue::Place;
+use super::queue::JobSource;
 use super::shard::Shard;
-use super::{Inner, MemoryStore, announce, calls, journal, look};
+use super::{Inner, MemoryStore, announce, calls, journal, wait_for_items};
 use crate::store::{
-    Accepted, App, Called, Catalog, Completion, Delivered, GiveLimit, Hint, Hints, JobReader, Jobs,
-    JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, StepBegin, StepKept, StoreError, TakeLimit,
+    Accepted, App, Called, Catalog, Completion, Delivered, EntryBegin, EntryStored, GiveLimit, Hint, Hints,
+    JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, StoreError, TakeLimit,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -40,13 +40,13 @@ impl JobReader for MemoryJobReader {
             let mut space = inner.lock();
             let mut taken = Vec::new();
             for (shard, queue) in streams {
-                let place = Place { shard: *shard, queue };
+                let source = JobSource { shard: *shard, queue };
                 let keys = space.shard(*shard).queues.entry(queue.clone()).or_default();
-                taken.extend(keys.read(&place, consumer, count, now));
+                taken.extend(keys.read(&source, consumer, count, now));
             }
             taken
         };
-        look(&inner.jobs_came, block, take).await
+        wait_for_items(&inner.jobs_came, block, take).await
     }
 }
 
@@ -111,9 +111,9 @@ impl Jobs for MemoryStore {
 
     async fn held(&self, shard: ShardId, queue: &str, consumer: &str) -> Result<Vec<Delivered>, StoreError> {
         let name: Arc<str> = queue.into();
-        let place = Place { shard, queue: &name };
+        let source = JobSource { shard, queue: &name };
         let mut space = self.inner.lock();
-        Ok(space.shard(shard).queues.get(queue).map_or_else(Vec::new, |queue| queue.held(&place, consumer)))
+        Ok(space.shard(shard).queues.get(queue).map_or_else(Vec::new, |queue| queue.held(&source, consumer)))
     }
 
     async fn report(
@@ -176,10 +176,10 @@ impl Jobs for MemoryStore {
     ) -> Result<Vec<Delivered>, StoreError> {
         let now = self.inner.now();
         let name: Arc<str> = queue.into();
-        let place = Place { shard, queue: &name };
+        let source = JobSource { shard, queue: &name };
         let mut space = self.inner.lock();
         let queue = space.shard(shard).queues.get_mut(queue);
-        Ok(queue.map_or_else(Vec::new, |queue| queue.take_over(&place, consumer, idle, count, now)))
+        Ok(queue.map_or_else(Vec::new, |queue| queue.take_over(&source, consumer, idle, count, now)))
     }
 
     async fn hand_back(
@@ -216,13 +216,13 @@ impl Jobs for MemoryStore {
         Ok(Box::new(MemoryHints(self.inner.hints.subscribe())))
     }
 
-    async fn begin_step(&self, of: &JournalOf, step: &str, another: bool) -> Result<StepBegin, StoreError> {
+    async fn begin_step(&self, of: &JournalKey, step: &str, another: bool) -> Result<EntryBegin, StoreError> {
         let now = self.inner.now();
         let mut space = self.inner.lock();
         Ok(journal::begin(space.shard(of.shard), of, step, another, now))
     }
 
-    async fn park_step(&self, of: &JournalOf, step: &str) -> Result<(), StoreError> {
+    async fn park_step(&self, of: &JournalKey, step: &str) -> Result<(), StoreError> {
         let mut space = self.inner.lock();
         journal::park(space.shard(of.shard), of, step);
         Ok(())
@@ -230,12 +230,12 @@ impl Jobs for MemoryStore {
 
     async fn record_step(
         &self,
-        of: &JournalOf,
+        of: &JournalKey,
         step: &str,
         result: &str,
         fact: (&'static str, &str),
         blobs: &[(BlobId, u64)],
-    ) -> Result<StepKept, StoreError> {
+    ) -> Result<EntryStored, StoreError> {
         let now = self.inner.now();
         let mut space = self.inner.lock();
         let kept = journal::record(space.shard(of.shard), of, step, (result, fact, blobs), now);

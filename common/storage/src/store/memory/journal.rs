@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::shard::Shard;
-use crate::store::{JournalOf, StepBegin, StepKept};
+use crate::store::{EntryBegin, EntryStored, JournalKey};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::BlobId;
 
@@ -14,19 +14,19 @@ const TWICE: &str = " twice";
 
 pub(super) fn begin(
     shard: &mut Shard,
-    of: &JournalOf,
+    of: &JournalKey,
     step: &str,
     another: bool,
     now: Timestamp,
-) -> StepBegin {
+) -> EntryBegin {
     if !is_held(shard, of) {
-        return StepBegin::NotYours;
+        return EntryBegin::NotYours;
     }
     let journal = &mut shard.runs.entry(of.run).or_default().journal;
     let marks = marks(journal, of, step);
     if let Some(known) = journal.get(&of.field(step)) {
         let possible_duplicate = marks.iter().any(|mark| mark.contains(TWICE));
-        return StepBegin::Known { result: known.clone(), possible_duplicate };
+        return EntryBegin::Known { result: known.clone(), possible_duplicate };
     }
     // A try of an earlier attempt has ended; otherwise this attempt would not exist.
     let last = marks.last().filter(|mark| !another && is_of(mark, of));
@@ -36,10 +36,10 @@ pub(super) fn begin(
     let twice = if doubled { TWICE } else { "" };
     let text = format!("{} {}{twice}", of.attempt, now.micros());
     journal.insert(format!("{}{attempt}", of.mark(step)), text);
-    StepBegin::Begin { attempt, possible_duplicate: doubled, was_begun }
+    EntryBegin::Begin { attempt, possible_duplicate: doubled, was_begun }
 }
 
-pub(super) fn park(shard: &mut Shard, of: &JournalOf, step: &str) {
+pub(super) fn park(shard: &mut Shard, of: &JournalKey, step: &str) {
     if !is_held(shard, of) {
         return;
     }
@@ -52,39 +52,39 @@ pub(super) fn park(shard: &mut Shard, of: &JournalOf, step: &str) {
 }
 
 /// The marks of an entry's tries, in order.
-fn marks(journal: &HashMap<String, String>, of: &JournalOf, step: &str) -> Vec<String> {
+fn marks(journal: &HashMap<String, String>, of: &JournalKey, step: &str) -> Vec<String> {
     let mark = of.mark(step);
     (1u32..).map_while(|number| journal.get(&format!("{mark}{number}")).cloned()).collect()
 }
 
 /// Whether the mark belongs to this attempt of the node.
-fn is_of(mark: &str, of: &JournalOf) -> bool {
+fn is_of(mark: &str, of: &JournalKey) -> bool {
     mark.split(' ').next() == Some(&of.attempt.to_string())
 }
 
 pub(super) fn record(
     shard: &mut Shard,
-    of: &JournalOf,
+    of: &JournalKey,
     step: &str,
     (result, (kind, fact), blobs): (&str, (&'static str, &str), &[(BlobId, u64)]),
     now: Timestamp,
-) -> StepKept {
+) -> EntryStored {
     if !is_held(shard, of) {
-        return StepKept::NotYours;
+        return EntryStored::NotYours;
     }
     if !shard.has_blobs(blobs, now) {
-        return StepKept::BlobGone;
+        return EntryStored::BlobGone;
     }
     let journal = &mut shard.runs.entry(of.run).or_default().journal;
     if journal.contains_key(&of.field(step)) {
-        return StepKept::Kept;
+        return EntryStored::Stored;
     }
     journal.insert(of.field(step), result.to_string());
     shard.accept_blobs(of.run, blobs);
     shard.add_fact(now, of.run.to_string(), kind, fact);
-    StepKept::Kept
+    EntryStored::Stored
 }
 
-fn is_held(shard: &Shard, of: &JournalOf) -> bool {
+fn is_held(shard: &Shard, of: &JournalKey) -> bool {
     shard.queues.get(&*of.queue).is_some_and(|queue| queue.is_held(of.entry, &of.consumer, of.number))
 }

@@ -12,12 +12,12 @@ use tidemill_wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRecord, Se
 #[derive(Default)]
 pub(super) struct Knowledge {
     datasets: BTreeMap<String, DatasetRecord>,
-    held: BTreeMap<String, Held>,
+    contents: BTreeMap<String, DatasetContent>,
 }
 
 /// The contents of a dataset.
 #[derive(Default)]
-struct Held {
+struct DatasetContent {
     version: u64,
     documents: BTreeMap<String, DocumentRecord>,
     indexing: BTreeMap<String, IndexingRecord>,
@@ -27,12 +27,12 @@ struct Held {
 }
 
 impl MemoryStore {
-    fn of_dataset<T>(&self, dataset: &str, look: impl FnOnce(&mut Held) -> T) -> T {
-        look(self.inner.lock().knowledge.held.entry(dataset.to_owned()).or_default())
+    fn of_dataset<T>(&self, dataset: &str, change: impl FnOnce(&mut DatasetContent) -> T) -> T {
+        change(self.inner.lock().knowledge.contents.entry(dataset.to_owned()).or_default())
     }
 }
 
-impl Held {
+impl DatasetContent {
     fn is_newest(&self, document: &str, run: &str) -> bool {
         self.indexing.get(document).is_some_and(|record| record.run == run)
     }
@@ -72,23 +72,23 @@ impl KnowledgeBases for MemoryStore {
 
     async fn drop_dataset(&self, dataset: &str) -> Result<bool, StoreError> {
         let knowledge = &mut self.inner.lock().knowledge;
-        knowledge.held.remove(dataset);
+        knowledge.contents.remove(dataset);
         Ok(knowledge.datasets.remove(dataset).is_some())
     }
 
     async fn knowledge_version(&self, dataset: &str) -> Result<u64, StoreError> {
-        Ok(self.of_dataset(dataset, |held| held.version))
+        Ok(self.of_dataset(dataset, |contents| contents.version))
     }
 
     async fn documents(&self, dataset: &str) -> Result<DocumentList, StoreError> {
-        Ok(self.of_dataset(dataset, |held| DocumentList {
-            version: held.version,
-            documents: held.documents.values().cloned().collect(),
+        Ok(self.of_dataset(dataset, |contents| DocumentList {
+            version: contents.version,
+            documents: contents.documents.values().cloned().collect(),
         }))
     }
 
     async fn indexing(&self, dataset: &str) -> Result<Vec<(String, IndexingRecord)>, StoreError> {
-        Ok(self.of_dataset(dataset, |held| held.indexing.clone().into_iter().collect()))
+        Ok(self.of_dataset(dataset, |contents| contents.indexing.clone().into_iter().collect()))
     }
 
     async fn begin_indexing(
@@ -97,7 +97,7 @@ impl KnowledgeBases for MemoryStore {
         document: &str,
         record: &IndexingRecord,
     ) -> Result<(), StoreError> {
-        self.of_dataset(dataset, |held| held.indexing.insert(document.to_owned(), record.clone()));
+        self.of_dataset(dataset, |contents| contents.indexing.insert(document.to_owned(), record.clone()));
         Ok(())
     }
 
@@ -107,10 +107,10 @@ impl KnowledgeBases for MemoryStore {
         document: &str,
         record: &IndexingRecord,
     ) -> Result<bool, StoreError> {
-        Ok(self.of_dataset(dataset, |held| {
-            let is_newest = held.is_newest(document, &record.run);
+        Ok(self.of_dataset(dataset, |contents| {
+            let is_newest = contents.is_newest(document, &record.run);
             if is_newest {
-                held.indexing.insert(document.to_owned(), record.clone());
+                contents.indexing.insert(document.to_owned(), record.clone());
             }
             is_newest
         }))
@@ -118,15 +118,15 @@ impl KnowledgeBases for MemoryStore {
 
     async fn put_segments(&self, of: Generation<'_>, segments: &[SegmentRecord]) -> Result<(), StoreError> {
         let segments = segments.iter().map(|segment| (segment.position, segment.clone()));
-        self.of_dataset(of.dataset, |held| {
-            held.segments.entry(of.name.to_owned()).or_default().extend(segments);
+        self.of_dataset(of.dataset, |contents| {
+            contents.segments.entry(of.name.to_owned()).or_default().extend(segments);
         });
         Ok(())
     }
 
     async fn put_vectors(&self, of: Generation<'_>, vectors: &[(u64, Vec<f32>)]) -> Result<(), StoreError> {
-        self.of_dataset(of.dataset, |held| {
-            held.vectors.entry(of.name.to_owned()).or_default().extend(vectors.iter().cloned());
+        self.of_dataset(of.dataset, |contents| {
+            contents.vectors.entry(of.name.to_owned()).or_default().extend(vectors.iter().cloned());
         });
         Ok(())
     }
@@ -136,8 +136,8 @@ impl KnowledgeBases for MemoryStore {
         of: Generation<'_>,
         positions: &[u64],
     ) -> Result<Vec<SegmentRecord>, StoreError> {
-        Ok(self.of_dataset(of.dataset, |held| {
-            let all = held.segments.get(of.name);
+        Ok(self.of_dataset(of.dataset, |contents| {
+            let all = contents.segments.get(of.name);
             positions.iter().filter_map(|position| all?.get(position).cloned()).collect()
         }))
     }
@@ -147,8 +147,8 @@ impl KnowledgeBases for MemoryStore {
         of: Generation<'_>,
         positions: &[u64],
     ) -> Result<Vec<Option<Vec<f32>>>, StoreError> {
-        Ok(self.of_dataset(of.dataset, |held| {
-            let all = held.vectors.get(of.name);
+        Ok(self.of_dataset(of.dataset, |contents| {
+            let all = contents.vectors.get(of.name);
             positions.iter().map(|position| all?.get(position).cloned()).collect()
         }))
     }
@@ -159,28 +159,28 @@ impl KnowledgeBases for MemoryStore {
         document: &DocumentRecord,
         run: &str,
     ) -> Result<Published, StoreError> {
-        Ok(self.of_dataset(dataset, |held| held.publish(document, run)))
+        Ok(self.of_dataset(dataset, |contents| contents.publish(document, run)))
     }
 
     async fn drop_document(&self, dataset: &str, document: &str) -> Result<bool, StoreError> {
-        Ok(self.of_dataset(dataset, |held| {
-            let was_indexing = held.indexing.remove(document).is_some();
-            let was_there = held.documents.remove(document).is_some();
-            held.version += u64::from(was_there);
+        Ok(self.of_dataset(dataset, |contents| {
+            let was_indexing = contents.indexing.remove(document).is_some();
+            let was_there = contents.documents.remove(document).is_some();
+            contents.version += u64::from(was_there);
             was_indexing || was_there
         }))
     }
 
     async fn count_hits(&self, dataset: &str, hits: &[(String, u64)]) -> Result<(), StoreError> {
-        self.of_dataset(dataset, |held| {
+        self.of_dataset(dataset, |contents| {
             hits.iter().for_each(|(segment, count)| {
-                *held.hits.entry(segment.clone()).or_default() += count;
+                *contents.hits.entry(segment.clone()).or_default() += count;
             });
         });
         Ok(())
     }
 
     async fn hits(&self, dataset: &str) -> Result<HashMap<String, u64>, StoreError> {
-        Ok(self.of_dataset(dataset, |held| held.hits.clone()))
+        Ok(self.of_dataset(dataset, |contents| contents.hits.clone()))
     }
 }

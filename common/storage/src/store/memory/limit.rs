@@ -29,7 +29,7 @@ struct Bucket {
 }
 
 /// The reason for a call to wait.
-struct Held {
+struct WaitReason {
     wait: f64,
     /// The distance between two waiting calls, ms.
     each: f64,
@@ -104,7 +104,7 @@ impl Limits {
     pub(super) fn take(&mut self, take: TakeLimit<'_>, now_ms: i64) -> LimitTaken {
         let now = now_ms as f64;
         let until = now + take.lease.as_millis() as f64;
-        let mut held: Option<Held> = None;
+        let mut held: Option<WaitReason> = None;
         for (number, of) in take.buckets.iter().enumerate() {
             let bucket = self.bucket(of);
             bucket.tidy(now);
@@ -116,7 +116,7 @@ impl Limits {
             }
             for (wait, each, bound) in bucket.held(of, &take, now) {
                 if wait > held.as_ref().map_or(0.0, |held| held.wait) {
-                    held = Some(Held { wait, each, bound, bucket: number });
+                    held = Some(WaitReason { wait, each, bound, bucket: number });
                 }
             }
         }
@@ -135,7 +135,7 @@ impl Limits {
         LimitTaken::Taken
     }
 
-    fn queue_up(&mut self, take: &TakeLimit<'_>, held: &Held, now: f64) -> LimitTaken {
+    fn queue_up(&mut self, take: &TakeLimit<'_>, held: &WaitReason, now: f64) -> LimitTaken {
         let longest = MODEL_REST_MAX_MS as f64;
         let queue = &mut self.bucket(&take.buckets[held.bucket]).queue;
         let mut due = now + held.wait.ceil().max(1.0).min(longest);

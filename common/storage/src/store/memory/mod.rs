@@ -69,12 +69,12 @@ struct Namespace {
     apps: BTreeMap<String, App>,
     keys: app_keys::AppKeys,
     budgets: BTreeMap<String, String>,
-    triggers: BTreeMap<String, triggers::Kept>,
+    triggers: BTreeMap<String, triggers::StoredTrigger>,
     reserved: BTreeMap<String, Reservation>,
     form_secret: Option<String>,
     seal_salt: Option<String>,
     limits: limit::Limits,
-    catalog: catalog::Shelf,
+    catalog: catalog::MemoryCatalog,
     knowledge: knowledge::Knowledge,
 }
 
@@ -137,7 +137,7 @@ impl Inner {
 
 /// Calls `found` after each notification of `came` until it returns something, for at most `at_most` of real
 /// time (a test's clock may stand still).
-async fn look<T, F>(came: &Notify, at_most: Duration, mut found: F) -> Result<Vec<T>, StoreError>
+async fn wait_for_items<T, F>(came: &Notify, at_most: Duration, mut found: F) -> Result<Vec<T>, StoreError>
 where
     F: FnMut() -> Vec<T>,
 {

@@ -43,12 +43,12 @@ pub(super) struct Queue {
 }
 
 /// The origin of a delivery.
-pub(super) struct Place<'a> {
+pub(super) struct JobSource<'a> {
     pub(super) shard: ShardId,
     pub(super) queue: &'a Arc<str>,
 }
 
-impl Place<'_> {
+impl JobSource<'_> {
     fn delivered(&self, entry: EntryId, number: u32, job: &Job) -> Delivered {
         Delivered {
             shard: self.shard,
@@ -84,14 +84,14 @@ impl Queue {
     /// Delivers new jobs (`XREADGROUP >`).
     pub(super) fn read(
         &mut self,
-        place: &Place<'_>,
+        source: &JobSource<'_>,
         consumer: &str,
         count: usize,
         now: Timestamp,
     ) -> Vec<Delivered> {
         self.consumers.insert(consumer.to_string(), now);
         let jobs = self.jobs.after(self.read).take(count);
-        let fresh: Vec<Delivered> = jobs.map(|(entry, job)| place.delivered(entry, 1, job)).collect();
+        let fresh: Vec<Delivered> = jobs.map(|(entry, job)| source.delivered(entry, 1, job)).collect();
         for job in &fresh {
             self.read = job.entry;
             let held = Pending { consumer: Some(consumer.to_string()), number: 1, seen: Some(now) };
@@ -101,13 +101,13 @@ impl Queue {
     }
 
     /// The jobs of a consumer.
-    pub(super) fn held(&self, place: &Place<'_>, consumer: &str) -> Vec<Delivered> {
+    pub(super) fn held(&self, source: &JobSource<'_>, consumer: &str) -> Vec<Delivered> {
         let of_consumer = |pending: &Pending| pending.consumer.as_deref() == Some(consumer);
         self.pending
             .iter()
             .filter(|(_, pending)| of_consumer(pending))
             .filter_map(|(entry, pending)| {
-                Some(place.delivered(*entry, pending.number, self.jobs.get(*entry)?))
+                Some(source.delivered(*entry, pending.number, self.jobs.get(*entry)?))
             })
             .collect()
     }
@@ -140,7 +140,7 @@ impl Queue {
     /// Delivers idle jobs to another consumer (`XAUTOCLAIM`).
     pub(super) fn take_over(
         &mut self,
-        place: &Place<'_>,
+        source: &JobSource<'_>,
         consumer: &str,
         idle: Duration,
         count: usize,
@@ -154,7 +154,7 @@ impl Queue {
             pending.number += 1;
             pending.consumer = Some(consumer.to_string());
             pending.seen = Some(now);
-            taken.push(place.delivered(*entry, pending.number, job));
+            taken.push(source.delivered(*entry, pending.number, job));
         }
         taken
     }

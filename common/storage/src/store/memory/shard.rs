@@ -12,9 +12,9 @@ use tidemill_base::limits;
 use tidemill_engine::state::run::RunStatus;
 use tidemill_wire::entry::EventEntry;
 use tidemill_wire::event;
-use tidemill_wire::objects::{HISTORY_PART, OBJECTS_FIELD, ObjectsAtRest, list_of_part, parts};
+use tidemill_wire::messages::{HISTORY_PART, MessagesAtRest, OBJECTS_FIELD, list_of_part, parts};
 use tidemill_wire::state::AtRest;
-use tidemill_workflow::objects::HISTORY_HELD;
+use tidemill_workflow::messages::HISTORY_HELD;
 
 #[derive(Default)]
 pub(super) struct Shard {
@@ -137,13 +137,13 @@ impl Run {
             collected: fields(&self.collected),
             pauses: fields(&self.pauses),
             held: self.held.clone(),
-            objects: self.objects(),
+            messages: self.messages(),
             seq: self.events.newest().and_then(|fields| event::last_seq(fields)).unwrap_or(0),
         }
     }
 
-    fn objects(&self) -> ObjectsAtRest {
-        let mut found = ObjectsAtRest::default();
+    fn messages(&self) -> MessagesAtRest {
+        let mut found = MessagesAtRest::default();
         for part in self.fields.get(OBJECTS_FIELD).into_iter().flat_map(|field| parts(field)) {
             let entries = self.lists.get(part).map(Vec::as_slice).unwrap_or_default();
             if let Some(list) = list_of_part(part) {

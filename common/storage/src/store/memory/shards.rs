@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Inner, MemoryStore, announce, commit, look};
+use super::{Inner, MemoryStore, announce, commit, wait_for_items};
 use crate::store::{
     Claim, Commit, CommitError, FactReader, Hint, Memory, Owner, RawFact, Shards, StoreError,
 };
@@ -43,7 +43,7 @@ impl Owner for MemoryOwner {
         }
         self.inner.facts_came.notify_waiters();
         self.inner.jobs_came.notify_waiters();
-        self.inner.events_came.tell(None);
+        self.inner.events_came.publish(None);
         Ok(())
     }
 }
@@ -62,7 +62,7 @@ impl FactReader for MemoryFactReader {
         block: Duration,
     ) -> Result<Vec<RawFact>, StoreError> {
         let (inner, shard) = (&self.inner, self.shard);
-        look(&inner.facts_came, block, || inner.lock().shard(shard).facts(after, count)).await
+        wait_for_items(&inner.facts_came, block, || inner.lock().shard(shard).facts(after, count)).await
     }
 }
 

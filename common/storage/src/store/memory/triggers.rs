@@ -8,7 +8,7 @@ use super::Namespace;
 use super::shard::Shard;
 
 /// A trigger and its last result.
-pub(super) struct Kept {
+pub(super) struct StoredTrigger {
     trigger: Trigger,
     fired: Fired,
 }
@@ -17,7 +17,7 @@ impl Namespace {
     pub(super) fn change_triggers(&mut self, changes: &TriggerChanges, meta: Meta) {
         for (trigger, due) in &changes.put {
             let fired = self.triggers.remove(&trigger.id).map(|kept| kept.fired).unwrap_or_default();
-            self.triggers.insert(trigger.id.clone(), Kept { trigger: trigger.clone(), fired });
+            self.triggers.insert(trigger.id.clone(), StoredTrigger { trigger: trigger.clone(), fired });
             let schedules = &mut self.shard(shard_of(&trigger.id, meta)).schedules;
             match due {
                 Some(due) if changes.unchanged.contains(&trigger.id) => {

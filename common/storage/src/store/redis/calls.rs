@@ -36,7 +36,7 @@ pub(super) fn write(request: &mut Request, keys: &Keys, caller: RunId, calls: &C
     if let Some((caller, body)) = &calls.ended {
         tell(kind::CALL_ENDED, *caller, body);
     }
-    for (run, kind, body) in &calls.told {
+    for (run, kind, body) in &calls.parent_facts {
         tell(kind, *run, body);
     }
     for run in &calls.dropped {

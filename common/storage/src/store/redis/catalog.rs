@@ -39,7 +39,7 @@ impl RedisStore {
             ["KEPT", version] => {
                 let version =
                     version.parse().map_err(|_| unexpected(DOING, "a version that is not a number"))?;
-                Ok(EntryPut::Kept(version))
+                Ok(EntryPut::Stored(version))
             }
             ["DIFFERS"] => Ok(EntryPut::Differs),
             ["FULL"] => Ok(EntryPut::Full),

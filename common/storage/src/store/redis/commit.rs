@@ -182,8 +182,8 @@ impl RedisOwner {
         if let Some(spent) = &write.spent {
             super::spent::write(request, &self.keys, self.claim.shard, spent);
         }
-        if let Some(objects) = &write.objects {
-            super::objects::write(request, keys, write.run, objects);
+        if let Some(messages) = &write.messages {
+            super::messages::write(request, keys, write.run, messages);
         }
         if let Some(kept) = &write.conversation {
             self.write_conversation(request, kept);
@@ -254,9 +254,9 @@ impl RedisOwner {
         if let Some(at) = write.ended_at {
             request.command("ZADD", 3).word(keys.ended(shard)).word(at.micros()).word(run);
             let ledger = write.has_ledger.then(|| keys.ledger(run));
-            let objects = write.objects.iter().flat_map(|objects| &objects.expire);
-            let objects = objects.map(|part| keys.object(run, part));
-            for key in keys.all_of(run).into_iter().chain(ledger).chain(objects) {
+            let messages = write.messages.iter().flat_map(|messages| &messages.expire);
+            let messages = messages.map(|part| keys.object(run, part));
+            for key in keys.all_of(run).into_iter().chain(ledger).chain(messages) {
                 request.command("EXPIRE", 2).word(key).word(self.ttl_seconds);
             }
         }

@@ -82,7 +82,7 @@ impl Followers {
 
     fn wake_all(&self) {
         let all: Vec<_> = self.lock().values().map(|(followed, _)| followed.clone()).collect();
-        all.iter().for_each(|followed| followed.tell(None));
+        all.iter().for_each(|followed| followed.publish(None));
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RunId, (Arc<Followed>, usize)>> {
@@ -124,7 +124,7 @@ async fn pass_on(mut messages: PubSubStream, reader: &Reader, followers: &Weak<F
         }
         while let Some((shard, runs)) = due.next() {
             reads.push(async move {
-                reader.tell(runs).await;
+                reader.publish(runs).await;
                 shard
             });
         }
@@ -149,7 +149,7 @@ impl Due {
             self.shards.entry(run.shard()).or_default().runs.insert(run, followed);
         } else {
             // All followers still read older events; their positions are unknown.
-            followed.tell(None);
+            followed.publish(None);
         }
     }
 
@@ -186,7 +186,7 @@ impl Reader {
     }
 
     /// Reads the new events of runs of one shard and informs their followers.
-    async fn tell(&self, runs: Vec<FollowedRun>) {
+    async fn publish(&self, runs: Vec<FollowedRun>) {
         let from = runs.iter().map(|(run, followed)| (*run, followed.reached().unwrap_or(EntryId::ZERO)));
         let from: Vec<(RunId, EntryId)> = from.collect();
         let pages = self.read(&from).await.unwrap_or_else(|error| {
@@ -200,7 +200,7 @@ impl Reader {
             if let Some(page) = &tick {
                 followed.advance(page.end());
             }
-            followed.tell(tick);
+            followed.publish(tick);
         }
     }
 

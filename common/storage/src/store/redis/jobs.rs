@@ -16,8 +16,8 @@ use super::pubsub::HintMessages;
 use super::replies::{array, entry, pairs, take, unexpected};
 use super::shards::word;
 use crate::store::{
-    Accepted, App, Called, Catalog, Completion, Dead, Delivered, GiveLimit, Hints, JobReader, Jobs,
-    JournalOf, KnowledgeBases, LimitTaken, Meta, Paused, Runs, StepBegin, StepKept, StoreError, TakeLimit,
+    Accepted, App, Called, Catalog, Completion, Dead, Delivered, EntryBegin, EntryStored, GiveLimit, Hints,
+    JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, Runs, StoreError, TakeLimit,
 };
 use tidemill_base::clock::{Clock, SystemClock};
 use tidemill_base::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
@@ -269,23 +269,23 @@ impl Jobs for RedisStore {
         Ok(Box::new(HintMessages::open(&self.connector, &self.keys.cancels()).await?))
     }
 
-    async fn begin_step(&self, of: &JournalOf, step: &str, another: bool) -> Result<StepBegin, StoreError> {
+    async fn begin_step(&self, of: &JournalKey, step: &str, another: bool) -> Result<EntryBegin, StoreError> {
         let word = if another { "next" } else { "" };
         self.begin(of, step, word, SystemClock.now().micros()).await
     }
 
-    async fn park_step(&self, of: &JournalOf, step: &str) -> Result<(), StoreError> {
+    async fn park_step(&self, of: &JournalKey, step: &str) -> Result<(), StoreError> {
         self.begin(of, step, "park", SystemClock.now().micros()).await.map(drop)
     }
 
     async fn record_step(
         &self,
-        of: &JournalOf,
+        of: &JournalKey,
         step: &str,
         result: &str,
         fact: (&'static str, &str),
         blobs: &[(BlobId, u64)],
-    ) -> Result<StepKept, StoreError> {
+    ) -> Result<EntryStored, StoreError> {
         self.record(of, step, result, fact, blobs).await
     }
 

@@ -7,17 +7,17 @@ use super::connection::args;
 use super::keys::GROUP;
 use super::replies::unexpected;
 use super::shards::word;
-use crate::store::{JournalOf, StepBegin, StepKept, StoreError};
+use crate::store::{EntryBegin, EntryStored, JournalKey, StoreError};
 use tidemill_base::ids::BlobId;
 
 impl RedisStore {
     pub(super) async fn begin(
         &self,
-        of: &JournalOf,
+        of: &JournalKey,
         step: &str,
         how: &str,
         now_micros: i64,
-    ) -> Result<StepBegin, StoreError> {
+    ) -> Result<EntryBegin, StoreError> {
         const DOING: &str = "beginning a journal entry";
         let keys = [self.keys.jobs(of.shard, &of.queue), self.keys.journal(of.run)];
         let list = args![
@@ -35,17 +35,19 @@ impl RedisStore {
         let mut parts = answer.into_iter().map(word);
         let first = parts.next().unwrap_or_default();
         match first.as_str() {
-            "STALE" => Ok(StepBegin::NotYours),
+            "STALE" => Ok(EntryBegin::NotYours),
             "KNOWN" => {
                 let result = parts.next().unwrap_or_default();
-                Ok(StepBegin::Known { result, possible_duplicate: parts.next().as_deref() == Some("1") })
+                Ok(EntryBegin::Known { result, possible_duplicate: parts.next().as_deref() == Some("1") })
             }
             "BEGIN" => {
                 let mut number = || parts.next().and_then(|text| text.parse::<u32>().ok());
                 match (number(), number()) {
-                    (Some(attempt), Some(again)) => {
-                        Ok(StepBegin::Begin { attempt, possible_duplicate: again == 1, was_begun: again > 0 })
-                    }
+                    (Some(attempt), Some(again)) => Ok(EntryBegin::Begin {
+                        attempt,
+                        possible_duplicate: again == 1,
+                        was_begun: again > 0,
+                    }),
                     _ => Err(unexpected(DOING, "a try has no number")),
                 }
             }
@@ -55,12 +57,12 @@ impl RedisStore {
 
     pub(super) async fn record(
         &self,
-        of: &JournalOf,
+        of: &JournalKey,
         step: &str,
         result: &str,
         fact: (&'static str, &str),
         blobs: &[(BlobId, u64)],
-    ) -> Result<StepKept, StoreError> {
+    ) -> Result<EntryStored, StoreError> {
         const DOING: &str = "storing a journal entry";
         let mut keys =
             vec![self.keys.jobs(of.shard, &of.queue), self.keys.journal(of.run), self.keys.inbox(of.shard)];
@@ -84,9 +86,9 @@ impl RedisStore {
         }
         let answer: String = self.connector.run(DOING, &self.scripts.record_step, &keys, &list).await?;
         match answer.as_str() {
-            "STORED" | "KNOWN" => Ok(StepKept::Kept),
-            "NOBLOB" => Ok(StepKept::BlobGone),
-            "STALE" => Ok(StepKept::NotYours),
+            "STORED" | "KNOWN" => Ok(EntryStored::Stored),
+            "NOBLOB" => Ok(EntryStored::BlobGone),
+            "STALE" => Ok(EntryStored::NotYours),
             other => Err(unexpected(DOING, other)),
         }
     }

@@ -12,7 +12,7 @@ const DOING: &str = "listing conversations";
 const TIED: usize = 8;
 
 /// A position in the list: time (µs), conversation id, shard.
-type Place = (i64, String, ShardId);
+type ListPosition = (i64, String, ShardId);
 
 impl RedisStore {
     pub(super) async fn list_conversations(
@@ -22,8 +22,8 @@ impl RedisStore {
         let shards = Runs::meta(self).await?.shards;
         let mut after = None;
         if let Some((shard, id)) = &query.after {
-            let Some(place) = self.place_of(query, *shard, id).await? else { return Ok(None) };
-            after = Some(place);
+            let Some(position) = self.position_of(query, *shard, id).await? else { return Ok(None) };
+            after = Some(position);
         }
         let mut found = Vec::new();
         loop {
@@ -31,12 +31,12 @@ impl RedisStore {
             let page = self.page(query, after.as_ref(), wanted, shards).await?;
             let is_last = page.len() < wanted;
             after = page.last().cloned();
-            for (place, fields) in page.iter().zip(self.fields_of(&page).await?) {
+            for (position, fields) in page.iter().zip(self.fields_of(&page).await?) {
                 match fields {
                     Some(fields) if is_of(query, &fields) => {
-                        found.push(ListedConversation { shard: place.2, id: place.1.clone(), fields });
+                        found.push(ListedConversation { shard: position.2, id: position.1.clone(), fields });
                     }
-                    Some(_) | None => self.take_off(query, place).await?,
+                    Some(_) | None => self.take_off(query, position).await?,
                 }
             }
             if is_last || found.len() >= query.limit {
@@ -45,29 +45,29 @@ impl RedisStore {
         }
     }
 
-    async fn place_of(
+    async fn position_of(
         &self,
         query: &ListConversations,
         shard: ShardId,
         id: &str,
-    ) -> Result<Option<Place>, StoreError> {
+    ) -> Result<Option<ListPosition>, StoreError> {
         let mut command = redis::cmd("ZSCORE");
         command.arg(self.keys.conversations(shard, &query.app, &query.user, query.by)).arg(id);
         let score: Option<f64> = self.connector.ask(DOING, &command).await?;
         let Some(score) = score else { return Ok(None) };
-        let place = (score as i64, id.to_string(), shard);
-        let fields = self.fields_of(std::slice::from_ref(&place)).await?.pop().flatten();
-        Ok(fields.is_some_and(|fields| is_of(query, &fields)).then_some(place))
+        let position = (score as i64, id.to_string(), shard);
+        let fields = self.fields_of(std::slice::from_ref(&position)).await?.pop().flatten();
+        Ok(fields.is_some_and(|fields| is_of(query, &fields)).then_some(position))
     }
 
     /// At most `wanted` positions after one, from all shards.
     async fn page(
         &self,
         query: &ListConversations,
-        after: Option<&Place>,
+        after: Option<&ListPosition>,
         wanted: usize,
         shards: u16,
-    ) -> Result<Vec<Place>, StoreError> {
+    ) -> Result<Vec<ListPosition>, StoreError> {
         let shards: Vec<ShardId> = (0..shards).map(ShardId).collect();
         let from = after.map(|(at, ..)| at.to_string());
         let mut pipe = redis::Pipeline::with_capacity(shards.len());
@@ -81,27 +81,30 @@ impl RedisStore {
             pipe.arg("WITHSCORES").arg("LIMIT").arg(0).arg(wanted + TIED);
         }
         let listed: Vec<Vec<(String, f64)>> = self.connector.ask_all(DOING, &pipe).await?;
-        let mut places: Vec<Place> = Vec::new();
+        let mut positions: Vec<ListPosition> = Vec::new();
         for (shard, of_shard) in shards.iter().zip(listed) {
-            places.extend(of_shard.into_iter().map(|(id, score)| (score as i64, id, *shard)));
+            positions.extend(of_shard.into_iter().map(|(id, score)| (score as i64, id, *shard)));
         }
-        places.sort();
+        positions.sort();
         if query.newest_first {
-            places.reverse();
+            positions.reverse();
         }
         if let Some(after) = after {
-            places.retain(|place| if query.newest_first { place < after } else { place > after });
+            positions.retain(|position| if query.newest_first { position < after } else { position > after });
         }
-        places.truncate(wanted);
-        Ok(places)
+        positions.truncate(wanted);
+        Ok(positions)
     }
 
-    async fn fields_of(&self, places: &[Place]) -> Result<Vec<Option<HashMap<String, String>>>, StoreError> {
-        if places.is_empty() {
+    async fn fields_of(
+        &self,
+        positions: &[ListPosition],
+    ) -> Result<Vec<Option<HashMap<String, String>>>, StoreError> {
+        if positions.is_empty() {
             return Ok(Vec::new());
         }
-        let mut pipe = redis::Pipeline::with_capacity(places.len());
-        for (_, id, shard) in places {
+        let mut pipe = redis::Pipeline::with_capacity(positions.len());
+        for (_, id, shard) in positions {
             pipe.cmd("HMGET").arg(self.keys.conversation(*shard, id)).arg(&FIELDS_LISTED);
         }
         let values: Vec<Vec<Option<String>>> = self.connector.ask_all(DOING, &pipe).await?;
@@ -114,10 +117,10 @@ impl RedisStore {
         Ok(values.into_iter().map(named).collect())
     }
 
-    async fn take_off(&self, query: &ListConversations, place: &Place) -> Result<(), StoreError> {
+    async fn take_off(&self, query: &ListConversations, position: &ListPosition) -> Result<(), StoreError> {
         let gone = ConversationRef {
-            shard: place.2,
-            id: place.1.clone(),
+            shard: position.2,
+            id: position.1.clone(),
             app: query.app.clone(),
             user: query.user.clone(),
             copies: Vec::new(),

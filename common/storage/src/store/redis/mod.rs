@@ -23,7 +23,7 @@ mod knowledge;
 mod limit;
 mod line;
 mod listing;
-mod objects;
+mod messages;
 mod pauses;
 mod pubsub;
 mod replies;

@@ -22,7 +22,7 @@ use tidemill_base::limits;
 use tidemill_engine::state::run::RunStatus;
 use tidemill_wire::entry::EventEntry;
 use tidemill_wire::event::last_seq;
-use tidemill_wire::objects::{HISTORY_PART, OBJECTS_FIELD, ObjectsAtRest, RUNTIME_PART};
+use tidemill_wire::messages::{HISTORY_PART, MessagesAtRest, OBJECTS_FIELD, RUNTIME_PART};
 use tidemill_wire::state::AtRest;
 
 /// The most graphs remembered as stored in Redis.
@@ -573,11 +573,11 @@ impl RedisStore {
         let seq = last.and_then(|(_, fields)| last_seq(&fields)).unwrap_or(0);
         let collected = hash(collected, "the results of closed frames")?;
         let pauses = hash(pauses, "the list of pauses")?;
-        let objects = match fields.get(OBJECTS_FIELD) {
+        let messages = match fields.get(OBJECTS_FIELD) {
             // Read after the rest: messages written in between are beyond the index and ignored.
-            Some(field) => self.objects_at_rest(run, field).await?,
-            None => ObjectsAtRest::default(),
+            Some(field) => self.messages_at_rest(run, field).await?,
+            None => MessagesAtRest::default(),
         };
-        Ok(Some(AtRest { run: fields, state, held, seq, collected, pauses, objects }))
+        Ok(Some(AtRest { run: fields, state, held, seq, collected, pauses, messages }))
     }
 }

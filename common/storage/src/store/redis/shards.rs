@@ -13,10 +13,10 @@ use super::line::{Line, Replies, Request, entries};
 use super::replies::{text, unexpected};
 use crate::store::{Claim, FactReader, Memory, Owner, RawFact, Shards, StoreError};
 use tidemill_base::clock::Timestamp;
-use tidemill_base::crash::{self, Place};
+use tidemill_base::crash::{self, CrashPoint};
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_engine::state::run::RunStatus;
-use tidemill_wire::objects::{OBJECTS_FIELD, parts};
+use tidemill_wire::messages::{OBJECTS_FIELD, parts};
 use tidemill_wire::state::AtRest;
 
 /// The most blobs that one call of the sweep removes.
@@ -217,11 +217,11 @@ impl Shards for RedisStore {
         for id in &due {
             match id.parse() {
                 Ok(run) => {
-                    crash::pass(Place::SweepBegun);
+                    crash::pass(CrashPoint::SweepBegun);
                     if !self.sweep_run(run, epoch).await? {
                         break;
                     }
-                    crash::pass(Place::SweepDone);
+                    crash::pass(CrashPoint::SweepDone);
                     swept += 1;
                 }
                 Err(_) => tracing::warn!(%shard, id, "the index of ended runs holds an invalid run id"),
@@ -366,12 +366,12 @@ impl RedisStore {
         let (k, shard) = (&self.keys, run.shard());
         let mut head = redis::cmd("HMGET");
         head.arg(k.run(run)).arg("version").arg("status").arg(OBJECTS_FIELD);
-        let (version, status, objects): (Option<String>, Option<String>, Option<String>) =
+        let (version, status, messages): (Option<String>, Option<String>, Option<String>) =
             self.connector.ask("reading a run to remove", &head).await?;
         let hash = version.unwrap_or_default();
         let mut cursor = "0".to_string();
-        let objects = objects.unwrap_or_default();
-        let objects: Vec<String> = parts(&objects).map(|part| k.object(run, part)).collect();
+        let messages = messages.unwrap_or_default();
+        let messages: Vec<String> = parts(&messages).map(|part| k.object(run, part)).collect();
         let status = status.and_then(|s| RunStatus::from_name(&s)).unwrap_or(RunStatus::Succeeded);
         loop {
             let mut names = redis::cmd("HSCAN");
@@ -393,7 +393,7 @@ impl RedisStore {
             keys.extend(k.all_of(run));
             keys.extend([k.journal(run), k.ledger(run), k.calls(run)]);
             keys.extend([k.files(shard), k.files_left(shard)]);
-            keys.extend(if last { &objects[..] } else { &[] }.iter().cloned());
+            keys.extend(if last { &messages[..] } else { &[] }.iter().cloned());
             keys.extend(names.iter().map(|name| k.blob(shard, name)));
             let mut list =
                 Vec::from(args![epoch, run.to_string(), &hash, if last { "last" } else { "more" }]);

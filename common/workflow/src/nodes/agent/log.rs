@@ -1,7 +1,7 @@
 //! The log of an agent: its rounds, shown to a reader of the run while they happen (Dify's agent logs).
 //!
-//! Events and metadata are part of every fact and state of the node, so [`Room`] bounds them. The output `json` has the
-//! whole log; it becomes a blob when it is large.
+//! Events and metadata are part of every fact and state of the node, so [`TextBudget`] bounds them. The output `json` has
+//! the whole log; it becomes a blob when it is large.
 
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
@@ -94,7 +94,7 @@ impl AgentLog {
 
     /// The line as an event; long values are cut.
     pub fn event(&self, execution: &ExecutionId, node: &str) -> JsonMap {
-        let mut room = Room::of_a_line();
+        let mut room = TextBudget::of_a_line();
         let error = self.error.as_deref().map(|error| room.text(error));
         let event = json!({
             "message_id": self.id,
@@ -116,7 +116,7 @@ impl AgentLog {
     }
 
     /// The line in the metadata, cut to the remaining room.
-    fn shown(&self, node: &str, all: &mut Room) -> Json {
+    fn to_json(&self, node: &str, all: &mut TextBudget) -> Json {
         let mut room = all.part(AGENT_LOG_LINE_BYTES_MAX);
         let before = room.left;
         let error = self.error.as_deref().map(|error| room.text(error));
@@ -158,14 +158,14 @@ impl Logs {
     }
 
     /// The lines for the metadata: long values are cut, and lines beyond the room are left out.
-    pub fn shown(&self, node: &str) -> Vec<Json> {
-        let mut room = Room { left: AGENT_LOG_BYTES_MAX };
+    pub fn to_json(&self, node: &str) -> Vec<Json> {
+        let mut room = TextBudget { left: AGENT_LOG_BYTES_MAX };
         let mut shown = Vec::with_capacity(self.0.len());
         for log in &self.0 {
             if room.left == 0 {
                 break;
             }
-            shown.push(log.shown(node, &mut room));
+            shown.push(log.to_json(node, &mut room));
         }
         shown
     }
@@ -178,11 +178,11 @@ const VALUE_BYTES: usize = 8;
 
 /// The remaining bytes for shown texts.
 #[derive(Debug)]
-pub struct Room {
+pub struct TextBudget {
     left: usize,
 }
 
-impl Room {
+impl TextBudget {
     /// Room for one line of the log.
     pub fn of_a_line() -> Self {
         Self { left: AGENT_LOG_LINE_BYTES_MAX }
@@ -261,7 +261,7 @@ mod tests {
         let mut logs = Logs::default();
         logs.note(line(1, "sunny"));
         logs.note(line(2, "").failed("broken", JsonMap::new()));
-        assert_eq!(logs.shown("a"), logs.outputs("a"));
+        assert_eq!(logs.to_json("a"), logs.outputs("a"));
         let event = line(1, "sunny").event(&execution(), "a");
         assert_eq!(event["data"]["output"], json!({"tool_call_name": "f", "tool_response": "sunny"}));
     }
@@ -276,7 +276,7 @@ mod tests {
         let shown = event["data"]["output"]["tool_response"].as_str().unwrap();
         assert!(shown.len() < AGENT_LOG_TEXT_BYTES_MAX + 30, "{}", shown.len());
         assert!(shown.ends_with("… (921600 bytes)"), "{shown}");
-        let listed = logs.shown("a");
+        let listed = logs.to_json("a");
         let size = Json::Array(listed.clone()).to_string().len();
         assert!(listed.len() == 11 && size < 12 * (AGENT_LOG_TEXT_BYTES_MAX + LINE_BYTES), "{size}");
         assert_eq!(logs.outputs("a")[3]["data"]["output"]["tool_response"], long);
@@ -291,7 +291,7 @@ mod tests {
         assert!(event.len() < 3 * AGENT_LOG_LINE_BYTES_MAX, "{}", event.len());
         let mut logs = Logs::default();
         (0..10_000).for_each(|at| logs.note(line(at, "x")));
-        let shown = Json::Array(logs.shown("a")).to_string();
+        let shown = Json::Array(logs.to_json("a")).to_string();
         assert!(shown.len() < 2 * AGENT_LOG_BYTES_MAX, "{}", shown.len());
     }
 }

@@ -18,7 +18,7 @@ const ESCAPED: &str = "WorkflowNodeError";
 
 /// The parameters of both strategies.
 #[derive(Debug, Clone)]
-pub struct Given {
+pub struct AgentParameters {
     pub model: ModelConfig,
     /// The author's instruction to the model.
     pub instruction: String,
@@ -52,7 +52,7 @@ pub struct AgentTool {
 /// # Errors
 /// `WorkflowNodeError` for a missing variable, and for parameters that no strategy accepts. On Dify this is an
 /// exception that leaves the node.
-pub fn resolve(data: &AgentData, variables: &dyn Variables) -> Result<Given, NodeFailure> {
+pub fn resolve(data: &AgentData, variables: &dyn Variables) -> Result<AgentParameters, NodeFailure> {
     let mut shown = JsonMap::new();
     for (name, input) in &data.parameters {
         shown.insert(name.clone(), value(input, variables)?);
@@ -78,7 +78,7 @@ pub fn resolve(data: &AgentData, variables: &dyn Variables) -> Result<Given, Nod
         Some(Json::Array(items)) => items.clone(),
         _ => Vec::new(),
     };
-    Ok(Given {
+    Ok(AgentParameters {
         model,
         instruction: text("instruction"),
         query,

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::parameters::AgentTool;
 use crate::nodes::llm::Role;
-use crate::nodes::llm::message::{Message, Part, ToolSpec};
+use crate::nodes::llm::message::{Message, MessagePart, ToolSpec};
 use crate::nodes::tool::{Declaration, Message as ToolMessage};
 use tidemill_base::value::JsonMap;
 
@@ -50,13 +50,13 @@ pub fn spec(tool: &AgentTool, declaration: Option<&Declaration>) -> ToolSpec {
 pub fn without_files(messages: &mut [Message]) {
     for message in messages.iter_mut().filter(|message| message.role == Role::User) {
         for part in &mut message.parts {
-            if let Part::File(file) = part {
+            if let MessagePart::File(file) = part {
                 let word = if file.kind == crate::nodes::llm::message::MediaKind::Image {
                     "[image]"
                 } else {
                     "[file]"
                 };
-                *part = Part::Text(word.into());
+                *part = MessagePart::Text(word.into());
             }
         }
     }

@@ -17,7 +17,7 @@ use serde_json::{Value as Json, json};
 use self::operator::Operator;
 use super::NodeResult;
 use crate::dsl::Problems;
-use crate::objects::Effects;
+use crate::messages::Effects;
 use tidemill_base::value::template::mention;
 use tidemill_base::value::{JsonMap, Segment, SegmentType, Selector, Variables};
 

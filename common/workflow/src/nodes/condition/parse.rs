@@ -10,7 +10,7 @@ use super::{
 };
 use crate::dsl::Problems;
 use tidemill_base::value::JsonMap;
-use tidemill_base::value::template::{Part, Template};
+use tidemill_base::value::template::{Template, TemplatePiece};
 
 impl Logical {
     /// Reads a `logical_operator`.
@@ -188,7 +188,7 @@ impl FileCondition {
 fn pattern(operator: Operator, expected: &Json, problems: &mut Problems) -> Option<Option<Regex>> {
     let (Operator::RegexMatch, Json::String(text)) = (operator, expected) else { return Some(None) };
     // Nearly every expression has a dot and so could be a variable's path; that is decided when it is rendered.
-    if Template::parse(text).parts().iter().any(|part| matches!(part, Part::Variable(_))) {
+    if Template::parse(text).parts().iter().any(|part| matches!(part, TemplatePiece::Variable(_))) {
         return Some(None);
     }
     match Regex::new(text) {

@@ -10,10 +10,10 @@ mod tests;
 use serde_json::{Value as Json, json};
 
 use super::NodeResult;
-use crate::nodes::llm::Role;
-use crate::objects::{
+use crate::messages::{
     Effects, Filter, ListChange, Message, MessageChange, Outcome, Target, Truncate, context_of,
 };
+use crate::nodes::llm::Role;
 use tidemill_base::failure::NodeFailure;
 use tidemill_base::limits::PROMPT_LEVELS_MAX;
 use tidemill_base::value::names::{NameError, NamedText, Names};
@@ -194,7 +194,7 @@ pub fn outputs<'a>(
     vec![
         ("operation".into(), Segment::string(outcome.operation)),
         ("message_count".into(), Segment::infer(json!(outcome.message_count))),
-        ("stats".into(), Segment::infer(outcome.stats.shown())),
+        ("stats".into(), Segment::infer(outcome.stats.to_json())),
         ("batch".into(), Segment::infer(json!(outcome.batch))),
         ("conversation_id".into(), Segment::string(list)),
         ("context".into(), Segment::new(SegmentType::ArrayAny, context_of(visible))),

@@ -7,8 +7,8 @@ use serde_json::Value as Json;
 use super::{Content, ContextProcessorData, MessageTemplate, Operation};
 use crate::dsl::Problems;
 use crate::dsl::fields::shown;
+use crate::messages::{Filter, MAIN, Target, Truncate, is_list_name};
 use crate::nodes::llm::Role;
-use crate::objects::{Filter, MAIN, Target, Truncate, is_list_name};
 use tidemill_base::value::JsonMap;
 use tidemill_base::value::names::Names;
 

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::{FUEL, TEXT_BYTES_MAX, UNDEFINED};
 use tidemill_base::value::jinja::{JinjaError, JinjaTemplate};
-use tidemill_base::value::template::{Part, Template, mention};
+use tidemill_base::value::template::{Template, TemplatePiece, mention};
 use tidemill_base::value::{JsonMap, Segment, Selector, Variables};
 
 /// An expression that is true or false.
@@ -71,9 +71,9 @@ fn named(source: &str, shown: impl Fn(&str) -> String) -> (String, Vec<(String, 
     let (mut text, mut references) = (String::new(), Vec::new());
     for part in Template::parse(source).parts() {
         match part {
-            Part::Text(fixed) => text.push_str(fixed),
-            Part::PerhapsVariable(selector) => text.push_str(&selector.join(".")),
-            Part::Variable(selector) => {
+            TemplatePiece::Text(fixed) => text.push_str(fixed),
+            TemplatePiece::PerhapsVariable(selector) => text.push_str(&selector.join(".")),
+            TemplatePiece::Variable(selector) => {
                 let name = format!("reference_{}", references.len());
                 text.push_str(&shown(&name));
                 references.push((name, selector.clone()));
@@ -143,7 +143,7 @@ impl Payload {
         if !text.contains("{{") && !text.contains("{%") {
             return Ok(Self::Plain(text.into()));
         }
-        if let [Part::Variable(selector)] = Template::parse(text).parts() {
+        if let [TemplatePiece::Variable(selector)] = Template::parse(text).parts() {
             return Ok(Self::Reference(selector.clone()));
         }
         let (named, references) = named(text, |name| format!("{{{{ {name} }}}}"));

@@ -58,7 +58,7 @@ pub struct Hook {
 
 /// The node's result, for a hook after its end.
 #[derive(Debug, Clone, Default)]
-pub struct Came {
+pub struct NodeOutcome {
     pub output: JsonMap,
     /// `succeeded` or `failed`; `running` before the end.
     pub status: &'static str,
@@ -120,8 +120,12 @@ impl Hook {
     ///
     /// # Errors
     /// The condition or the payload cannot be evaluated, and the hook is set to fail the node then.
-    pub fn event(&self, variables: &dyn Variables, came: &Came) -> Result<Option<JsonMap>, NodeFailure> {
-        match self.evaluate(variables, came) {
+    pub fn event(
+        &self,
+        variables: &dyn Variables,
+        outcome: &NodeOutcome,
+    ) -> Result<Option<JsonMap>, NodeFailure> {
+        match self.evaluate(variables, outcome) {
             Ok(event) => Ok(event),
             Err(_) if self.continue_on_error => Ok(None),
             Err(error) => {
@@ -131,8 +135,8 @@ impl Hook {
         }
     }
 
-    fn evaluate(&self, variables: &dyn Variables, came: &Came) -> Result<Option<JsonMap>, String> {
-        let names = names(came);
+    fn evaluate(&self, variables: &dyn Variables, outcome: &NodeOutcome) -> Result<Option<JsonMap>, String> {
+        let names = names(outcome);
         if let Some(condition) = &self.condition
             && !condition.holds(variables, &names)?
         {
@@ -150,12 +154,12 @@ impl Hook {
 }
 
 /// The names that a condition can use besides references.
-fn names(came: &Came) -> Vec<(String, Segment)> {
+fn names(outcome: &NodeOutcome) -> Vec<(String, Segment)> {
     let named = |name: &str, value: Json| (name.to_string(), Segment::infer(value));
     vec![
-        named("output", Json::Object(came.output.clone())),
-        named("status", json!(came.status)),
-        named("error", json!(came.error)),
+        named("output", Json::Object(outcome.output.clone())),
+        named("status", json!(outcome.status)),
+        named("error", json!(outcome.error)),
     ]
 }
 

@@ -23,8 +23,8 @@ fn pool() -> Pool {
     Pool::new(json!({"start": {"name": "Ann", "n": 7, "list": [1, 2]}}))
 }
 
-fn came() -> Came {
-    Came {
+fn outcome() -> NodeOutcome {
+    NodeOutcome {
         output: json!({"count": 5, "text": "hi"}).as_object().cloned().unwrap(),
         status: "succeeded",
         error: String::new(),
@@ -32,7 +32,7 @@ fn came() -> Came {
 }
 
 fn event(hooks: &Hooks) -> Result<Option<JsonMap>, NodeFailure> {
-    hooks.of(HookType::After)[0].event(&pool(), &came())
+    hooks.of(HookType::After)[0].event(&pool(), &outcome())
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_payload_is_filled_in_and_a_single_reference_keeps_its_type() {
 fn a_value_is_not_read_as_a_template() {
     let pool = Pool::new(json!({"start": {"name": "{{ output.count }}"}}));
     let hooks = one(json!({"event_payload": "x {{#start.name#}}"}));
-    let event = hooks.of(HookType::After)[0].event(&pool, &came()).unwrap().unwrap();
+    let event = hooks.of(HookType::After)[0].event(&pool, &outcome()).unwrap().unwrap();
     assert_eq!(event["event_data"], json!("x {{ output.count }}"));
 }
 

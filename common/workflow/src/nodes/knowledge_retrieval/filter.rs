@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use crate::dsl::Problems;
 use crate::nodes::llm::blocks::{INVALID, present};
 use tidemill_base::value::pyrepr::str_of;
-use tidemill_base::value::template::{Part, Template};
+use tidemill_base::value::template::{Template, TemplatePiece};
 use tidemill_base::value::{JsonMap, Segment, SegmentType, Variables};
 
 /// The way in which conditions are joined.
@@ -192,7 +192,7 @@ fn may_be_value(value: &Json) -> bool {
 
 fn filled(text: &str, variables: &dyn Variables) -> Json {
     let template = Template::parse(text);
-    if let [Part::Variable(selector) | Part::PerhapsVariable(selector)] = template.parts()
+    if let [TemplatePiece::Variable(selector) | TemplatePiece::PerhapsVariable(selector)] = template.parts()
         && let Some(segment) = variables.found(selector)
     {
         return native(&segment);

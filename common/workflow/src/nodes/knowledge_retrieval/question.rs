@@ -11,7 +11,7 @@ use tidemill_base::value::{Segment, SegmentType, Variables};
 
 /// The question and its record.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct RetrievalQuestion {
     /// The question; empty: nothing is searched.
     pub query: String,
     /// The inputs in the record.
@@ -22,11 +22,14 @@ pub struct Asked {
 ///
 /// # Errors
 /// A variable is missing or has the wrong type: Dify's text, without a class.
-pub fn read(data: &KnowledgeRetrievalData, variables: &dyn Variables) -> Result<Option<Asked>, NodeFailure> {
+pub fn read(
+    data: &KnowledgeRetrievalData,
+    variables: &dyn Variables,
+) -> Result<Option<RetrievalQuestion>, NodeFailure> {
     if data.query.is_none() && data.attachments.is_none() {
         return Ok(None);
     }
-    let mut question = Asked { query: String::new(), inputs: Inputs::new() };
+    let mut question = RetrievalQuestion { query: String::new(), inputs: Inputs::new() };
     if let Some(selector) = &data.query {
         match variables.found(selector).map(Cow::into_owned) {
             Some(Segment { ty: SegmentType::String | SegmentType::Secret, value: Json::String(text) }) => {

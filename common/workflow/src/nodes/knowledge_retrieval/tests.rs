@@ -137,7 +137,7 @@ fn the_question_is_a_text_and_attachments_are_files() {
             .unwrap();
         let read = question::read(&data, &pool());
         let shown = read.as_ref().map(|asked| {
-            let names = |asked: &question::Asked| {
+            let names = |asked: &question::RetrievalQuestion| {
                 asked.inputs.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
             };
             asked.as_ref().map(|asked| (asked.query.as_str(), names(asked)))

@@ -6,11 +6,11 @@ use serde_json::{Value as Json, json};
 
 use super::Role;
 use super::blocks::INVALID;
-use super::message::{FilePart, MediaKind, Message, Part, ToolCall};
+use super::message::{FilePart, MediaKind, Message, MessagePart, ToolCall};
 use super::prompt::Prompt;
 use crate::dsl::Problems;
 use crate::dsl::fields::Fields;
-use crate::objects::{self, Effects, MAIN, MESSAGES};
+use crate::messages::{self, Effects, MAIN, MESSAGES};
 use tidemill_base::value::Variables;
 
 /// The key `conversation` of a node: the list, and the role under which the reply is stored.
@@ -38,7 +38,7 @@ pub(super) fn parse(value: Option<&Json>, problems: &mut Problems) -> Option<Opt
     let enabled = fields.boolean("enabled", true, problems)?;
     let list = match map.get("id").or_else(|| map.get("conversation_id")) {
         None | Some(Json::Null) => MAIN.to_string(),
-        Some(Json::String(name)) if objects::is_list_name(name) => name.clone(),
+        Some(Json::String(name)) if messages::is_list_name(name) => name.clone(),
         Some(_) => {
             fields.wrong("id", "a name of letters, digits, - and _, at most 64 of them", problems);
             return None;
@@ -59,33 +59,33 @@ impl Conversation {
 
     /// Inserts the list's visible messages after the prompt's system messages. Returns the prompt's own messages, to be
     /// appended to the list.
-    pub fn join(&self, prompt: &mut Prompt, variables: &dyn Variables) -> Vec<objects::Message> {
+    pub fn join(&self, prompt: &mut Prompt, variables: &dyn Variables) -> Vec<messages::Message> {
         let instructions = prompt.messages.iter().take_while(|message| message.role == Role::System).count();
         let own = prompt.messages[instructions..].iter().map(stored).collect();
-        let before = objects::sendable(&objects::visible(variables, &self.list));
+        let before = messages::sendable(&messages::visible(variables, &self.list));
         prompt.messages.splice(instructions..instructions, before.iter().map(sent));
         own
     }
 
     /// The changes after a reply: appends the prompt's own messages and the reply to the list.
-    pub fn effects(&self, mut own: Vec<objects::Message>, reply: &str) -> Effects {
-        own.push(objects::Message::text(self.output_as, reply));
+    pub fn effects(&self, mut own: Vec<messages::Message>, reply: &str) -> Effects {
+        own.push(messages::Message::text(self.output_as, reply));
         Effects::appending(&self.list, own)
     }
 }
 
 /// Converts a message of a list for sending.
-fn sent(message: &objects::Message) -> Message {
+fn sent(message: &messages::Message) -> Message {
     let file = |file: &Json| {
         let map = file.as_object()?;
         let kind = MediaKind::from_name(map.get("type")?.as_str()?)?;
-        Some(Part::File(FilePart { kind, file: map.clone(), detail: "high".into() }))
+        Some(MessagePart::File(FilePart { kind, file: map.clone(), detail: "high".into() }))
     };
-    let mut parts: Vec<Part> = message.files().iter().filter_map(file).collect();
+    let mut parts: Vec<MessagePart> = message.files().iter().filter_map(file).collect();
     let words = message.words();
     let calls = message.tool_calls.as_ref().and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
     if !words.is_empty() || (parts.is_empty() && calls.is_empty()) {
-        parts.push(Part::Text(words));
+        parts.push(MessagePart::Text(words));
     }
     let call = |call: &Json| {
         let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -106,9 +106,9 @@ fn sent(message: &objects::Message) -> Message {
 }
 
 /// Converts a message of a prompt for the list.
-fn stored(message: &Message) -> objects::Message {
+fn stored(message: &Message) -> messages::Message {
     let files: Vec<Json> = message.files().map(|part| Json::Object(part.file.clone())).collect();
-    let mut stored = objects::Message::text(message.role, message.joined_text());
+    let mut stored = messages::Message::text(message.role, message.joined_text());
     if !files.is_empty() {
         stored.content = json!({"text": message.joined_text(), "files": files});
     }
@@ -148,7 +148,7 @@ mod tests {
         let expected = [(system, "be kind"), (user, "bar baz"), (assistant, "A2"), (user, "next")];
         assert_eq!(said(&prompt), expected.map(|(role, text)| (role, text.to_string())));
         let effects = main().effects(own, "yes");
-        let added = vec![objects::Message::text(user, "next"), objects::Message::text(assistant, "yes")];
+        let added = vec![messages::Message::text(user, "next"), messages::Message::text(assistant, "yes")];
         assert_eq!(effects, Effects::appending("main", added));
     }
 

@@ -4,10 +4,10 @@
 
 use serde_json::Value as Json;
 
-use super::message::{FilePart, MediaKind, Message, ModelFacts, Part};
+use super::message::{FilePart, MediaKind, Message, MessagePart, ModelFacts};
 use super::{Role, Vision};
 use tidemill_base::failure::NodeFailure;
-use tidemill_base::value::template::{Part as Piece, Template};
+use tidemill_base::value::template::{Template, TemplatePiece};
 use tidemill_base::value::{JsonMap, SegmentType, Variables};
 
 /// Detail of images when no node sets it: those of earlier turns.
@@ -43,10 +43,12 @@ pub fn of_vision(vision: Option<&Vision>, variables: &dyn Variables) -> Result<V
 ///
 /// # Errors
 /// As [`part`].
-pub fn of_text(text: &str, variables: &dyn Variables, detail: &str) -> Result<Vec<Part>, NodeFailure> {
+pub fn of_text(text: &str, variables: &dyn Variables, detail: &str) -> Result<Vec<MessagePart>, NodeFailure> {
     let mut parts = Vec::new();
     for piece in Template::parse(text).parts() {
-        let (Piece::Variable(selector) | Piece::PerhapsVariable(selector)) = piece else { continue };
+        let (TemplatePiece::Variable(selector) | TemplatePiece::PerhapsVariable(selector)) = piece else {
+            continue;
+        };
         let Some(segment) = variables.found(selector) else { continue };
         if !matches!(segment.ty, SegmentType::File | SegmentType::ArrayFile) {
             continue;
@@ -62,21 +64,21 @@ pub fn of_text(text: &str, variables: &dyn Variables, detail: &str) -> Result<Ve
 ///
 /// # Errors
 /// `ValueError` for a file without extension or MIME type.
-pub fn part(file: JsonMap, detail: &str) -> Result<Part, NodeFailure> {
+pub fn part(file: JsonMap, detail: &str) -> Result<MessagePart, NodeFailure> {
     let Some(kind) = kind(&file) else {
         let (name, ty) = (word(&file, "filename"), word(&file, "type"));
-        return Ok(Part::Text(format!("[Unsupported file type: {name} ({ty})]")));
+        return Ok(MessagePart::Text(format!("[Unsupported file type: {name} ({ty})]")));
     };
     for (key, message) in [("extension", "Missing file extension"), ("mime_type", "Missing file mime_type")] {
         if word(&file, key).is_empty() {
             return Err(NodeFailure::new("ValueError", message));
         }
     }
-    Ok(Part::File(FilePart { kind, file, detail: detail.to_owned() }))
+    Ok(MessagePart::File(FilePart { kind, file, detail: detail.to_owned() }))
 }
 
 /// Inserts files before the text of the last message if that is the user's, else as a new message.
-pub fn attach(messages: &mut Vec<Message>, parts: Vec<Part>) {
+pub fn attach(messages: &mut Vec<Message>, parts: Vec<MessagePart>) {
     if parts.is_empty() {
         return;
     }
@@ -97,8 +99,8 @@ pub fn keep_allowed(messages: &mut Vec<Message>, facts: &ModelFacts) -> usize {
     let mut left_out = 0;
     for message in &mut *messages {
         message.parts.retain(|part| match part {
-            Part::Text(_) => true,
-            Part::File(file) => {
+            MessagePart::Text(_) => true,
+            MessagePart::File(file) => {
                 let allowed = facts.has(file.kind.feature());
                 left_out += usize::from(!allowed);
                 allowed
@@ -150,7 +152,7 @@ mod tests {
             assert_eq!((failure.error_type.as_str(), failure.message.as_str()), ("ValueError", message));
         }
         let other = part(file("custom"), "low").unwrap();
-        assert_eq!(other, Part::Text("[Unsupported file type: f.x (custom)]".into()));
+        assert_eq!(other, MessagePart::Text("[Unsupported file type: f.x (custom)]".into()));
     }
 
     #[test]
@@ -158,7 +160,7 @@ mod tests {
         let picture = part(file("image"), "low").unwrap();
         let mut messages = vec![Message::text(Role::User, "look")];
         attach(&mut messages, vec![picture.clone()]);
-        assert_eq!(messages[0].parts, [picture.clone(), Part::Text("look".into())]);
+        assert_eq!(messages[0].parts, [picture.clone(), MessagePart::Text("look".into())]);
         for role in [Role::System, Role::Assistant] {
             let mut messages = vec![Message::text(role, "x")];
             attach(&mut messages, vec![picture.clone()]);

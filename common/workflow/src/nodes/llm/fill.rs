@@ -2,14 +2,14 @@
 //!
 //! All nodes that call a model use this, so that texts are filled in the same way everywhere.
 
-use super::message::{Message, ModelFacts, Part};
+use super::message::{Message, MessagePart, ModelFacts};
 use super::{
     JinjaVariable, Memory, MessageTemplate, PromptTemplate, Role, TextTemplate, files, memory, turns,
 };
 use crate::nodes::evaluate::UndefinedNames;
 use tidemill_base::failure::NodeFailure;
 use tidemill_base::value::jinja::JinjaTemplate;
-use tidemill_base::value::template::{Part as TemplatePart, Template};
+use tidemill_base::value::template::{Template, TemplatePiece};
 use tidemill_base::value::{JsonMap, Segment, Variables};
 
 /// Dify's message for an empty prompt.
@@ -119,7 +119,7 @@ impl Fill<'_> {
             TextTemplate::Messages(selector) => selector.clone(),
             TextTemplate::Basic(text) if text.starts_with("{{#") && text.ends_with("#}}") => {
                 match Template::parse(text).parts() {
-                    [TemplatePart::Variable(selector)] => selector.clone(),
+                    [TemplatePiece::Variable(selector)] => selector.clone(),
                     _ => return Ok(None),
                 }
             }
@@ -180,7 +180,7 @@ impl Fill<'_> {
         };
         let query = self.memory.map(|(memory, _)| self.query(memory)).filter(|query| !query.is_empty());
         let text = query.map_or(text.clone(), |query| format!("{query}\n{text}"));
-        Ok(Message { parts: vec![Part::Text(text)], ..Message::text(Role::User, "") })
+        Ok(Message { parts: vec![MessagePart::Text(text)], ..Message::text(Role::User, "") })
     }
 
     /// The history as text; empty outside a conversation.

@@ -1,6 +1,6 @@
 //! The history in a prompt: the last turns that fit, as messages or as one text.
 
-use super::message::{Message, Part};
+use super::message::{Message, MessagePart};
 use super::{Role, files, history, tokens};
 use tidemill_base::failure::NodeFailure;
 use tidemill_base::value::Variables;
@@ -46,7 +46,7 @@ fn question(query: String, files: Vec<tidemill_base::value::JsonMap>) -> Result<
     for file in files {
         parts.push(files::part(file, files::DETAIL_DEFAULT)?);
     }
-    parts.push(Part::Text(query));
+    parts.push(MessagePart::Text(query));
     Ok(Message { parts, ..Message::text(Role::User, "") })
 }
 
@@ -68,9 +68,11 @@ pub fn text(messages: &[Message], prefixes: (&str, &str)) -> String {
             Role::Assistant => prefixes.1,
             Role::System | Role::Tool => return None,
         };
-        let shown = |part: &Part| match part {
-            Part::Text(text) => Some(text.clone()),
-            Part::File(file) => (file.kind == super::message::MediaKind::Image).then(|| "[image]".to_owned()),
+        let shown = |part: &MessagePart| match part {
+            MessagePart::Text(text) => Some(text.clone()),
+            MessagePart::File(file) => {
+                (file.kind == super::message::MediaKind::Image).then(|| "[image]".to_owned())
+            }
         };
         let shown: Vec<String> = message.parts.iter().filter_map(shown).collect();
         Some(format!("{prefix}: {}", shown.join("\n")))

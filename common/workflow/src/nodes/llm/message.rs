@@ -13,7 +13,7 @@ use tidemill_base::value::JsonMap;
 pub struct Message {
     pub role: Role,
     /// The content in order. Empty only with tool calls, or for a tool's empty result.
-    pub parts: Vec<Part>,
+    pub parts: Vec<MessagePart>,
     /// The calls that the model asks for; only of an assistant.
     pub tool_calls: Vec<ToolCall>,
     /// The id of the call with this result; only of a tool.
@@ -25,7 +25,7 @@ pub struct Message {
 
 /// A part of a message.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Part {
+pub enum MessagePart {
     Text(String),
     /// An image, document, sound or video.
     File(FilePart),
@@ -105,7 +105,7 @@ impl Message {
     pub fn text(role: Role, text: impl Into<String>) -> Self {
         Self {
             role,
-            parts: vec![Part::Text(text.into())],
+            parts: vec![MessagePart::Text(text.into())],
             tool_calls: Vec::new(),
             tool_call_id: None,
             verbatim: Vec::new(),
@@ -120,8 +120,8 @@ impl Message {
     /// All its text, concatenated without separator (as on Dify).
     pub fn joined_text(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match part {
-            Part::Text(text) => Some(text.as_str()),
-            Part::File(_) => None,
+            MessagePart::Text(text) => Some(text.as_str()),
+            MessagePart::File(_) => None,
         });
         texts.collect()
     }
@@ -129,16 +129,16 @@ impl Message {
     /// Its files, in order.
     pub fn files(&self) -> impl Iterator<Item = &FilePart> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Text(_) => None,
-            Part::File(file) => Some(file),
+            MessagePart::Text(_) => None,
+            MessagePart::File(file) => Some(file),
         })
     }
 
     /// True when it has no text, file or tool call.
     pub fn is_empty(&self) -> bool {
-        let said = |part: &Part| match part {
-            Part::Text(text) => !text.is_empty(),
-            Part::File(_) => true,
+        let said = |part: &MessagePart| match part {
+            MessagePart::Text(text) => !text.is_empty(),
+            MessagePart::File(_) => true,
         };
         self.tool_calls.is_empty() && !self.parts.iter().any(said)
     }

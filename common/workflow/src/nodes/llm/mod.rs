@@ -25,10 +25,10 @@ pub mod turns;
 pub mod usage;
 
 use crate::dsl::Problems;
-use tidemill_base::value::template::{Part, Template, mention};
+use tidemill_base::value::template::{Template, TemplatePiece, mention};
 use tidemill_base::value::{JsonMap, Selector};
 
-pub use crate::objects::Role;
+pub use crate::messages::Role;
 pub use tidemill_base::value::reasoning;
 
 /// Configuration of `llm`.
@@ -231,9 +231,9 @@ impl LlmData {
 /// before references are searched (as on Dify).
 fn references(text: &str) -> Vec<Selector> {
     let parts = Template::parse(text);
-    let selector = |part: &Part| match part {
-        Part::Variable(selector) => Some(selector.clone()),
-        Part::Text(_) | Part::PerhapsVariable(_) => None,
+    let selector = |part: &TemplatePiece| match part {
+        TemplatePiece::Variable(selector) => Some(selector.clone()),
+        TemplatePiece::Text(_) | TemplatePiece::PerhapsVariable(_) => None,
     };
     parts.parts().iter().filter_map(selector).collect()
 }

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value as Json, json};
 
-use super::message::{Message, ModelFacts, Part, ToolCall};
+use super::message::{Message, MessagePart, ModelFacts, ToolCall};
 use super::prompt::{Prompt, assemble};
 use super::record::Inputs;
 use super::*;
@@ -69,9 +69,9 @@ fn messages(changes: Json) -> Json {
 /// Role and text of each message; files as `[image low]`.
 fn messages_with(changes: Json, pool: &Pool, facts: &ModelFacts) -> Json {
     let prompt = run_with(changes, pool, facts).0.unwrap();
-    let part = |part: &Part| match part {
-        Part::Text(text) => text.clone(),
-        Part::File(file) => format!("[{} {}]", file.kind.name(), file.detail),
+    let part = |part: &MessagePart| match part {
+        MessagePart::Text(text) => text.clone(),
+        MessagePart::File(file) => format!("[{} {}]", file.kind.name(), file.detail),
     };
     let shown = |m: &Message| json!([m.role.name(), m.parts.iter().map(part).collect::<String>()]);
     prompt.messages.iter().map(shown).collect()

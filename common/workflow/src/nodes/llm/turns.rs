@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 use super::Role;
 use super::files;
-use super::message::{Message, Part};
+use super::message::{Message, MessagePart};
 use super::record::Secrets;
 use tidemill_base::failure::NodeFailure;
 use tidemill_base::value::{Segment, SegmentType};
@@ -80,8 +80,8 @@ pub fn messages(value: &Json, detail: &str) -> Result<Vec<Message>, NodeFailure>
 pub fn as_lines(messages: &[Message]) -> Message {
     let line = |message: &Message| format!("{}: {}", message.role.name(), message.joined_text());
     let text: Vec<String> = messages.iter().map(line).collect();
-    let files = messages.iter().flat_map(Message::files).cloned().map(Part::File);
-    let parts = [Part::Text(text.join("\n"))].into_iter().chain(files).collect();
+    let files = messages.iter().flat_map(Message::files).cloned().map(MessagePart::File);
+    let parts = [MessagePart::Text(text.join("\n"))].into_iter().chain(files).collect();
     Message { parts, ..Message::text(Role::User, "") }
 }
 

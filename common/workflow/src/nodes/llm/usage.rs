@@ -39,8 +39,8 @@ pub struct Timing {
 
 /// The usage of one call. The total of tokens is always the sum of both counts, whatever the provider reports.
 pub fn bill(tokens: Tokens, pricing: Option<&Pricing>, timing: Timing) -> Usage {
-    let prompt = Part::of(tokens.prompt, pricing.map(|p| (p.input, p.unit)));
-    let completion = Part::of(tokens.completion, pricing.and_then(|p| Some((p.output?, p.unit))));
+    let prompt = CostPart::of(tokens.prompt, pricing.map(|p| (p.input, p.unit)));
+    let completion = CostPart::of(tokens.completion, pricing.and_then(|p| Some((p.output?, p.unit))));
     let total_tokens = tokens.prompt.saturating_add(tokens.completion);
     let total_price = prompt.amount.plus(completion.amount);
     let currency = pricing.map_or("USD", |p| &p.currency);
@@ -95,7 +95,7 @@ pub fn sum(older: &Usage, newer: &Usage) -> Usage {
 
 /// Reads the cost that a tool, for example, reports for its call. Counts must be whole numbers; texts and booleans are
 /// ignored. A missing total is the sum of both counts.
-pub fn told(said: &JsonMap) -> Usage {
+pub fn reported(said: &JsonMap) -> Usage {
     let count = |key: &str| said.get(key).and_then(Json::as_u64).unwrap_or(0);
     let price = |key: &str| {
         let text = match said.get(key) {
@@ -141,14 +141,14 @@ pub fn metadata(usage: &Usage) -> JsonMap {
 }
 
 /// The prompt's or the completion's part of a usage.
-struct Part {
+struct CostPart {
     tokens: u64,
     unit_price: Decimal,
     unit: Decimal,
     amount: Decimal,
 }
 
-impl Part {
+impl CostPart {
     fn of(tokens: u64, price: Option<(Decimal, Decimal)>) -> Self {
         let none = Decimal::UNPRICED;
         match price {
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn only_whole_numbers_count_in_a_tools_cost() {
         let of = |said: Json| {
-            let usage = super::told(said.as_object().unwrap());
+            let usage = super::reported(said.as_object().unwrap());
             (
                 usage.prompt_tokens,
                 usage.completion_tokens,

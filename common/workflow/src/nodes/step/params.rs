@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use crate::dsl::Problems;
 use crate::nodes::fields::{INVALID_NODE_DATA, selector};
-use tidemill_base::value::template::{Part, Template, mention};
+use tidemill_base::value::template::{Template, TemplatePiece, mention};
 use tidemill_base::value::{JsonMap, Lookup, Segment, SegmentType, Selector, Variables};
 
 /// Replaces a secret in texts that people see.
@@ -122,10 +122,10 @@ fn render_with(
     let mut out = String::new();
     for part in template.parts() {
         match part {
-            Part::Text(text) => out.push_str(text),
+            TemplatePiece::Text(text) => out.push_str(text),
             // Only explicit references count here: an address is full of dots.
-            Part::PerhapsVariable(path) => out.push_str(&path.join(".")),
-            Part::Variable(selector) => match variables.get(selector) {
+            TemplatePiece::PerhapsVariable(path) => out.push_str(&path.join(".")),
+            TemplatePiece::Variable(selector) => match variables.get(selector) {
                 Lookup::Found(segment) => {
                     secrets.note(&segment);
                     out.push_str(&show(&segment.text()));
@@ -157,7 +157,7 @@ fn each_reference(value: &Json, out: &mut dyn FnMut(&Selector)) {
     match value {
         Json::String(text) => {
             for part in Template::parse(text).parts() {
-                if let Part::Variable(selector) = part {
+                if let TemplatePiece::Variable(selector) = part {
                     out(selector);
                 }
             }

@@ -154,15 +154,15 @@ pub struct Declaration {
 
 /// The known parameters of a tool.
 #[derive(Debug, Clone, Copy)]
-pub struct Known<'a> {
+pub struct KnownParameters<'a> {
     pub parameters: &'a [Parameter],
     /// True when all other given values are parameters too.
     pub takes_more: bool,
 }
 
-impl<'a> Known<'a> {
+impl<'a> KnownParameters<'a> {
     /// A tool without a declaration: all given values are parameters.
-    pub const NOTHING: Known<'static> = Known { parameters: &[], takes_more: true };
+    pub const NOTHING: KnownParameters<'static> = KnownParameters { parameters: &[], takes_more: true };
 
     /// Exactly these parameters.
     pub const fn just(parameters: &'a [Parameter]) -> Self {
@@ -218,8 +218,8 @@ impl Parameter {
 
 impl Declaration {
     /// The known parameters.
-    pub fn known(&self) -> Known<'_> {
-        Known { parameters: &self.parameters, takes_more: self.takes_more }
+    pub fn known(&self) -> KnownParameters<'_> {
+        KnownParameters { parameters: &self.parameters, takes_more: self.takes_more }
     }
 
     /// The JSON schema of the values that a model fills in, an object. As on Dify it has no files.

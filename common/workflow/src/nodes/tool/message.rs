@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value as Json;
 
 use crate::nodes::Usage;
-use crate::nodes::llm::usage::told;
+use crate::nodes::llm::usage::reported;
 use tidemill_base::ids::RunId;
 use tidemill_base::value::JsonMap;
 
@@ -129,7 +129,7 @@ impl Message {
             "usage" => {
                 let said = required(&["usage"])?;
                 let said = said.as_object().ok_or("`usage` of a tool message must be an object")?;
-                Self::Spent { run: None, usage: Box::new(told(said)) }
+                Self::Spent { run: None, usage: Box::new(reported(said)) }
             }
             "log" | "retriever_resources" => Self::Ignored,
             other => return Err(format!("unknown tool message {other}")),

@@ -22,7 +22,7 @@ use tidemill_base::value::template::{Template, mention};
 use tidemill_base::value::{JsonMap, Selector};
 
 pub use config::ToolsConfig;
-pub use declared::{Declaration, Form, Known, Parameter, ParameterType};
+pub use declared::{Declaration, Form, KnownParameters, Parameter, ParameterType};
 pub use message::Message;
 
 /// Configuration of `tool`.

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::cast::cast;
-use super::{Declaration, Form, Input, Known, Parameter, ParameterType, ToolData};
+use super::{Declaration, Form, Input, KnownParameters, Parameter, ParameterType, ToolData};
 use crate::nodes::fields::set;
 use tidemill_base::failure::NodeFailure;
 use tidemill_base::value::pyrepr::{repr_texts, str_of};
@@ -25,7 +25,7 @@ pub struct Filled {
 /// The variable of a required parameter is missing; on Dify this is an exception that leaves the node.
 pub fn filled(
     data: &ToolData,
-    declared: Known<'_>,
+    declared: KnownParameters<'_>,
     variables: &dyn Variables,
 ) -> Result<Filled, NodeFailure> {
     let mut filled = Filled::default();
@@ -57,7 +57,7 @@ pub fn filled(
 
 /// The given parameters before missing ones are filled in, converted to the declared types where possible. Absent
 /// values, nulls and empty texts are left out.
-pub fn known(data: &ToolData, declared: Known<'_>, variables: &dyn Variables) -> JsonMap {
+pub fn known(data: &ToolData, declared: KnownParameters<'_>, variables: &dyn Variables) -> JsonMap {
     let value = |input: &Input| match input {
         Input::Variable(selector) => variables.found(selector).map(|segment| segment.value.clone()),
         Input::Mixed(template) | Input::Constant(_, template) => {
@@ -78,7 +78,7 @@ pub fn known(data: &ToolData, declared: Known<'_>, variables: &dyn Variables) ->
 }
 
 /// The JSON schema of a tool's known parameters.
-pub fn schema(declared: Known<'_>) -> Json {
+pub fn schema(declared: KnownParameters<'_>) -> Json {
     let parameters = declared.parameters.to_vec();
     Declaration { parameters, ..Declaration::default() }.schema()
 }
@@ -93,7 +93,7 @@ fn missing(selector: &[String]) -> String {
 /// Dify's message when the tool cannot be used with these values.
 pub fn configured(
     data: &ToolData,
-    declared: Known<'_>,
+    declared: KnownParameters<'_>,
     variables: &dyn Variables,
 ) -> Result<JsonMap, String> {
     let mut values =
@@ -121,7 +121,11 @@ pub fn configured(
 }
 
 /// Values without a declaration, for a tool that accepts further parameters.
-fn undeclared(data: &ToolData, declared: Known<'_>, variables: &dyn Variables) -> Result<JsonMap, String> {
+fn undeclared(
+    data: &ToolData,
+    declared: KnownParameters<'_>,
+    variables: &dyn Variables,
+) -> Result<JsonMap, String> {
     let mut values = JsonMap::new();
     for (name, configured) in data.configurations.iter().filter(|(name, _)| declared.find(name).is_none()) {
         let value = match &configured.input {
@@ -174,7 +178,11 @@ fn plain(data: &ToolData, parameter: &Parameter) -> Result<Option<Json>, String>
 ///
 /// # Errors
 /// Dify's message for a value that cannot be converted.
-pub fn arguments(mut values: JsonMap, configured: JsonMap, declared: Known<'_>) -> Result<JsonMap, String> {
+pub fn arguments(
+    mut values: JsonMap,
+    configured: JsonMap,
+    declared: KnownParameters<'_>,
+) -> Result<JsonMap, String> {
     for (name, value) in &mut values {
         if let Some(parameter) = declared.find(name) {
             *value = cast(parameter.ty, value)?;

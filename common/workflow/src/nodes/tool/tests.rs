@@ -108,7 +108,7 @@ fn parameters_are_filled_in_as_dify_does() {
     let names = ["place", "raw", "num", "flag", "obj", "gone", "key"];
     let declared: Vec<Parameter> =
         names.iter().map(|name| Parameter { name: (*name).into(), ..Parameter::default() }).collect();
-    let declared_only = filled(&read, Known::just(&declared), &pool()).expect("filled");
+    let declared_only = filled(&read, KnownParameters::just(&declared), &pool()).expect("filled");
     let expected = json!({
         "place": "in Bergen", "raw": {"k": [1]}, "num": "5", "flag": "True", "obj": "{'k': 'v'}",
         "key": "k=sk-0123456789", "unknown": null,
@@ -120,7 +120,7 @@ fn parameters_are_filled_in_as_dify_does() {
     assert_eq!(shown("key"), Some(json!("k=sk-012************89")));
     assert_eq!(shown("gone"), None);
     // For a tool without a declaration all given values count.
-    let undeclared = filled(&read, Known::NOTHING, &pool()).expect("filled");
+    let undeclared = filled(&read, KnownParameters::NOTHING, &pool()).expect("filled");
     assert_eq!(undeclared.values["unknown"], json!("dropped"));
 }
 
@@ -128,7 +128,7 @@ fn parameters_are_filled_in_as_dify_does() {
 fn a_required_variable_that_is_missing_escapes_the_node() {
     let read = usable(json!({"tool_parameters": {"must": {"type": "variable", "value": ["a", "b"]}}}));
     let declared = [Parameter { name: "must".into(), required: true, ..Parameter::default() }];
-    let failure = filled(&read, Known::just(&declared), &pool()).expect_err("missing");
+    let failure = filled(&read, KnownParameters::just(&declared), &pool()).expect_err("missing");
     assert_eq!(failure.message, "Variable ['a', 'b'] does not exist");
     assert_eq!(failure.error_type, "WorkflowNodeError");
 }
@@ -157,11 +157,11 @@ fn configured_values_win_over_filled_ones() {
         form("over", ParameterType::String),
         q,
     ];
-    let configured = configured(&read, Known::just(&declared), &pool()).expect("configured");
+    let configured = configured(&read, KnownParameters::just(&declared), &pool()).expect("configured");
     assert_eq!(Json::Object(configured.clone()), json!({"region": "Bergen", "limit": 3, "over": "3"}));
-    let mut values = filled(&read, Known::just(&declared), &pool()).expect("filled").values;
+    let mut values = filled(&read, KnownParameters::just(&declared), &pool()).expect("filled").values;
     values.insert("limit".into(), json!("99"));
-    let all = arguments(values, configured, Known::just(&declared)).expect("arguments");
+    let all = arguments(values, configured, KnownParameters::just(&declared)).expect("arguments");
     assert_eq!(Json::Object(all), json!({"q": 1, "over": "3", "limit": 3, "region": "Bergen"}));
 }
 
@@ -180,7 +180,7 @@ fn the_older_form_has_defaults_and_options() {
         (json!({}), kind(), Ok(json!({}))),
     ] {
         let read = usable(json!({"tool_configurations": configurations}));
-        let found = configured(&read, Known::just(&[parameter]), &pool());
+        let found = configured(&read, KnownParameters::just(&[parameter]), &pool());
         assert_eq!(found.map(Json::Object), expected.map_err(str::to_owned));
     }
 }
@@ -189,9 +189,9 @@ fn the_older_form_has_defaults_and_options() {
 fn a_default_does_not_win_over_what_the_workflow_fills_in() {
     let read = usable(json!({"tool_parameters": {"kind": {"type": "mixed", "value": "a"}}}));
     let declared = [Parameter { default: Some(json!("b")), ..form("kind", ParameterType::String) }];
-    let configured = configured(&read, Known::just(&declared), &pool()).expect("configured");
-    let values = filled(&read, Known::just(&declared), &pool()).expect("filled").values;
-    let all = arguments(values, configured, Known::just(&declared)).expect("arguments");
+    let configured = configured(&read, KnownParameters::just(&declared), &pool()).expect("configured");
+    let values = filled(&read, KnownParameters::just(&declared), &pool()).expect("filled").values;
+    let all = arguments(values, configured, KnownParameters::just(&declared)).expect("arguments");
     assert_eq!(Json::Object(all), json!({"kind": "a"}));
 }
 
@@ -199,7 +199,7 @@ fn a_default_does_not_win_over_what_the_workflow_fills_in() {
 fn a_configured_variable_that_is_missing_is_no_way_to_the_tool() {
     let configurations = json!({"a": {"type": "variable", "value": ["x", "y"]}});
     let read = usable(json!({"tool_node_version": "2", "tool_configurations": configurations}));
-    for declared in [Known::NOTHING, Known::just(&[form("a", ParameterType::Any)])] {
+    for declared in [KnownParameters::NOTHING, KnownParameters::just(&[form("a", ParameterType::Any)])] {
         assert_eq!(configured(&read, declared, &pool()), Err("Variable ['x', 'y'] does not exist".into()));
     }
 }

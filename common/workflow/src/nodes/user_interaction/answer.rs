@@ -4,11 +4,11 @@ use serde_json::{Value as Json, json};
 
 use super::on_answer::{Effects, as_text};
 use super::{InteractionType, TIMEOUT_HANDLE, UserInteractionData};
+use crate::messages::{self, Message};
 use crate::nodes::llm::Role;
 use crate::nodes::pause::as_form::{APPROVE, REJECT};
 use crate::nodes::pause::input::is_approved;
 use crate::nodes::{NodeResult, PauseRequest};
-use crate::objects::{self, Message};
 use tidemill_base::value::{JsonMap, Segment};
 
 /// The detail with an answer set in the workflow; then the user is not asked.
@@ -24,7 +24,7 @@ pub const CANCELLED: &str = "User interaction cancelled";
 
 /// A question to the user, and the time it was open.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct OpenQuestion<'a> {
     /// The question's id.
     pub id: &'a str,
     pub request: &'a PauseRequest,
@@ -42,7 +42,7 @@ impl UserInteractionData {
     }
 
     /// The node's result for a valid answer.
-    pub fn answered(&self, asked: Asked<'_>, answer: &Json, effects: Effects) -> NodeResult {
+    pub fn answered(&self, asked: OpenQuestion<'_>, answer: &Json, effects: Effects) -> NodeResult {
         let input = self.input(answer);
         let results = results(&effects);
         let mut outputs = vec![
@@ -70,7 +70,7 @@ impl UserInteractionData {
         outputs.push(("execution_time".into(), Segment::infer(asked.waited_ms.into())));
         let message = effects.message.map(|(list, role, text)| {
             let role = Role::from_name(&role).unwrap_or(Role::User);
-            Box::new(objects::Effects::appending(&list, vec![Message::text(role, text)]))
+            Box::new(messages::Effects::appending(&list, vec![Message::text(role, text)]))
         });
         let mut result =
             NodeResult { updates: effects.updates, effects: message, ..NodeResult::outputs(outputs) };
@@ -81,7 +81,7 @@ impl UserInteractionData {
     }
 
     /// The node's result when the run continues without an answer.
-    pub fn unanswered(&self, asked: Asked<'_>) -> NodeResult {
+    pub fn unanswered(&self, asked: OpenQuestion<'_>) -> NodeResult {
         let outputs = vec![
             ("interaction_id".to_string(), Segment::string(asked.id)),
             ("interaction_type".into(), Segment::string(self.interaction.name())),

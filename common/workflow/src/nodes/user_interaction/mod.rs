@@ -74,7 +74,7 @@ impl InteractionType {
 
 /// A choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choosable {
+pub struct AnswerOption {
     /// The id: the answer, and the handle.
     pub id: String,
     /// The text for people.
@@ -102,7 +102,7 @@ pub struct UserInteractionData {
     /// The JSON schema of the answer; null accepts any.
     pub schema: Json,
     /// The choices.
-    pub options: Vec<Choosable>,
+    pub options: Vec<AnswerOption>,
     /// True when a message waits for confirmation by the user.
     pub require_ack: bool,
     /// Milliseconds until the timeout; 0 for none.

@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use crate::nodes::VariableUpdate;
 use crate::nodes::human_input::masked::Masked;
 use tidemill_base::failure::NodeFailure;
-use tidemill_base::value::template::{Part, Template};
+use tidemill_base::value::template::{Template, TemplatePiece};
 use tidemill_base::value::{Lookup, Segment, Variables};
 
 /// The namespace of variables of the run.
@@ -81,7 +81,7 @@ impl Expression {
         pieces.extend(text_piece(&text[end..]));
         match pieces.as_slice() {
             [Piece::Text(template)] => match template.parts() {
-                [Part::Variable(selector)] => Self::Variable(selector.clone()),
+                [TemplatePiece::Variable(selector)] => Self::Variable(selector.clone()),
                 _ if !text.contains("{{#") => Self::Constant(text.into()),
                 _ => Self::Text(pieces),
             },

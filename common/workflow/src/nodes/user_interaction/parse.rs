@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value as Json;
 
 use super::on_answer::{AddMessage, Expression, OnAnswer, Scope, SetVariable};
-use super::{ByModel, Choosable, InteractionType, UserInteractionData};
+use super::{AnswerOption, ByModel, InteractionType, UserInteractionData};
 use crate::dsl::Problems;
 use crate::dsl::fields::{BUILD_FAILED, Fields};
 use crate::nodes::pause::input::check_input;
@@ -70,7 +70,7 @@ fn schema(fields: &Fields<'_>, problems: &mut Problems) -> Json {
     read
 }
 
-fn options(fields: &Fields<'_>, problems: &mut Problems) -> Vec<Choosable> {
+fn options(fields: &Fields<'_>, problems: &mut Problems) -> Vec<AnswerOption> {
     if fields.given("options").is_none() {
         return Vec::new();
     }
@@ -81,7 +81,7 @@ fn options(fields: &Fields<'_>, problems: &mut Problems) -> Vec<Choosable> {
         let place = format!("options[{at}]");
         match id {
             Some(id) if ids.insert(id) => {
-                found.push(Choosable { id: id.into(), label: of("label").unwrap_or(id).into() });
+                found.push(AnswerOption { id: id.into(), label: of("label").unwrap_or(id).into() });
             }
             Some(id) => error(&place, format!("the option {id:?} appears twice"), problems),
             None => error(&place, "an option is a text, or a mapping with `id` and `label`", problems),

@@ -24,8 +24,8 @@ use crate::submit::{Submission, SubmitError, Submitter, SystemValues, WorkflowSo
 use crate::workflows::Workflows;
 
 /// The pause between two looks, plus some for each shard, so that a process with many shards does not ask all the time.
-const LOOK: Duration = Duration::from_secs(2);
-const LOOK_A_SHARD: Duration = Duration::from_millis(50);
+const POLL_PAUSE: Duration = Duration::from_secs(2);
+const POLL_PAUSE_PER_SHARD: Duration = Duration::from_millis(50);
 /// The pause when there is more to fire.
 const BUSY: Duration = Duration::from_millis(20);
 /// The pause before a schedule that failed is tried again.
@@ -46,7 +46,7 @@ pub struct Schedules {
 
 /// The result of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Looked {
+enum PollOutcome {
     /// Nothing is due.
     Quiet,
     /// A run was started or a schedule was moved to its next time; more may be due.
@@ -79,10 +79,10 @@ impl Schedules {
     pub async fn run(mut self, mut stop: Receiver<bool>) {
         while !*stop.borrow() {
             let shards = self.lease.shards();
-            let pause = LOOK + LOOK_A_SHARD * u32::try_from(shards.len()).unwrap_or(u32::MAX);
-            let pause = match self.look(&shards).await {
-                Ok(Looked::Moved) => BUSY,
-                Ok(Looked::Quiet) => pause,
+            let pause = POLL_PAUSE + POLL_PAUSE_PER_SHARD * u32::try_from(shards.len()).unwrap_or(u32::MAX);
+            let pause = match self.poll(&shards).await {
+                Ok(PollOutcome::Moved) => BUSY,
+                Ok(PollOutcome::Quiet) => pause,
                 Err(error) => {
                     tracing::warn!(%error, "schedules cannot be checked yet");
                     pause
@@ -95,19 +95,19 @@ impl Schedules {
         }
     }
 
-    async fn look(&mut self, shards: &[tidemill_common::ids::ShardId]) -> Result<Looked, StoreError> {
+    async fn poll(&mut self, shards: &[tidemill_common::ids::ShardId]) -> Result<PollOutcome, StoreError> {
         if shards.is_empty() {
-            return Ok(Looked::Quiet);
+            return Ok(PollOutcome::Quiet);
         }
         let (now, due) = self.store.due_schedules(shards).await?;
-        let mut looked = Looked::Quiet;
+        let mut outcome = PollOutcome::Quiet;
         self.waiting.retain(|_, until| *until > Instant::now());
         for schedule in due {
             if self.waiting.contains_key(&schedule.trigger) {
                 continue;
             }
             match self.serve(&schedule, now).await {
-                Ok(()) => looked = Looked::Moved,
+                Ok(()) => outcome = PollOutcome::Moved,
                 // The shard is too busy; the schedule stays due.
                 Err(Failed::Submit(SubmitError::Busy | SubmitError::QueueFull)) => {}
                 Err(Failed::Store(error) | Failed::Submit(SubmitError::Store(error)))
@@ -118,7 +118,7 @@ impl Schedules {
                 Err(error) => self.put_off(&schedule, &error.to_string()).await?,
             }
         }
-        Ok(looked)
+        Ok(outcome)
     }
 
     async fn put_off(&mut self, schedule: &DueSchedule, error: &str) -> Result<(), StoreError> {

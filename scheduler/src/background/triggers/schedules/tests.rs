@@ -10,7 +10,7 @@ use tidemill_common::store::{App, ListRuns};
 
 use crate::background::triggers::register;
 use crate::background::triggers::schedules::*;
-use crate::shards::liveness::Pulse;
+use crate::shards::liveness::Liveness;
 use crate::workflows::import;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -34,7 +34,7 @@ impl World {
         let workflows = Arc::new(Workflows::new(&config, None));
         let lease = Arc::new(Lease::new("s".into(), 5_000, 1_000));
         for shard in [0, 1] {
-            lease.keep(ShardId(shard), Arc::new(Pulse::default()));
+            lease.keep(ShardId(shard), Arc::new(Liveness::default()));
         }
         let submitter = Arc::new(Submitter::new(self.store.clone(), config.clone(), workflows.clone()));
         Schedules::new(self.store.clone(), submitter, workflows, lease, &config)
@@ -76,7 +76,7 @@ impl World {
 
 /// Looks until nothing is due.
 async fn settle(schedules: &mut Schedules) {
-    while schedules.look(&[ShardId(0), ShardId(1)]).await.unwrap() == Looked::Moved {}
+    while schedules.poll(&[ShardId(0), ShardId(1)]).await.unwrap() == PollOutcome::Moved {}
 }
 
 #[tokio::test]

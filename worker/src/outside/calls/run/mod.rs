@@ -11,11 +11,11 @@ use std::time::Instant;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::machine::state::step_event::StepEvent;
+use tidemill_common::messages::Effects;
 use tidemill_common::nodes::llm::usage;
 use tidemill_common::nodes::pause::CALLED_OFF;
 use tidemill_common::nodes::step::{CallError, Chunk, Gathered, StepData};
 use tidemill_common::nodes::{NodeResult, SOURCE_HANDLE};
-use tidemill_common::objects::Effects;
 use tidemill_common::value::{JsonMap, Segment};
 
 use crate::attempt::journal::Steps;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use tidemill_common::nodes::llm::message::Part;
+use tidemill_common::nodes::llm::message::MessagePart;
 
 use crate::outside::providers::profile::model::Question;
 use crate::outside::providers::{DeltaSink, Embeddings, ModelReply};
@@ -11,8 +11,8 @@ use crate::outside::providers::{DeltaSink, Embeddings, ModelReply};
 pub(super) fn text_of(question: &Question) -> String {
     let parts = question.messages.last().map(|message| message.parts.as_slice()).unwrap_or_default();
     let texts = parts.iter().filter_map(|part| match part {
-        Part::Text(text) => Some(text.as_str()),
-        Part::File(_) => None,
+        MessagePart::Text(text) => Some(text.as_str()),
+        MessagePart::File(_) => None,
     });
     texts.collect()
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use tidemill_common::nodes::llm::message::{Message, Part};
+use tidemill_common::nodes::llm::message::{Message, MessagePart};
 use tidemill_common::nodes::llm::usage::Tokens;
 use tidemill_common::nodes::llm::{Role, tokens};
 
@@ -139,8 +139,8 @@ impl Within<'_> {
         let texts = question.messages.iter().flat_map(|message| &message.parts);
         let chars: usize = texts
             .map(|part| match part {
-                Part::Text(text) => text.chars().count(),
-                Part::File(_) => 0,
+                MessagePart::Text(text) => text.chars().count(),
+                MessagePart::File(_) => 0,
             })
             .sum();
         let said = |key: &str| question.params.values.get(key).or_else(|| self.model.parameters.get(key));

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value as Json;
-use tidemill_common::nodes::llm::usage::told;
+use tidemill_common::nodes::llm::usage::reported;
 use tidemill_common::nodes::tool::{Declaration, Form, Message, Parameter, ParameterType};
 use tidemill_common::value::JsonMap;
 use tidemill_common::value::pyrepr::repr;
@@ -79,7 +79,7 @@ pub fn messages(result: &Json, has_output_schema: bool) -> Result<Vec<Message>, 
         messages.push(Message::Variable { name: name.clone(), value: value.clone(), stream: false });
     }
     if let Some(said) = result.get("_meta").and_then(|meta| usage_in(meta, META_DEPTH_MAX)) {
-        let usage = told(said);
+        let usage = reported(said);
         if usage.total_tokens > 0 {
             messages.push(Message::Spent { run: None, usage: Box::new(usage) });
         }

@@ -14,7 +14,7 @@ use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::nodes::tool::{Message, ProviderKind};
 use tokio::net::TcpListener;
 
-use tidemill_common::nodes::tool::Known;
+use tidemill_common::nodes::tool::KnownParameters;
 
 use crate::outside::http::Http;
 use crate::outside::tools::mcp::*;
@@ -133,7 +133,7 @@ async fn call(server: &McpServer, name: &str, arguments: Json) -> Result<Vec<Mes
         idempotency_key: "k",
         sends_key: false,
         step: None,
-        known: Known::NOTHING,
+        known: KnownParameters::NOTHING,
     };
     let mut messages = Vec::new();
     server.invoke(&tool(name), call, &mut |message| messages.push(message)).await?;

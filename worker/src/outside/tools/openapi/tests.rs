@@ -17,7 +17,7 @@ use tidemill_common::nodes::tool::{Message, ParameterType, ProviderKind};
 use tidemill_common::value::JsonMap;
 use tokio::net::TcpListener;
 
-use tidemill_common::nodes::tool::Known;
+use tidemill_common::nodes::tool::KnownParameters;
 
 use crate::outside::http::Http;
 use crate::outside::tools::openapi::*;
@@ -156,7 +156,7 @@ async fn invoke(
         idempotency_key: "k1",
         sends_key: true,
         step: None,
-        known: Known::NOTHING,
+        known: KnownParameters::NOTHING,
     };
     let mut messages = Vec::new();
     api.invoke(&tool(name), call, &mut |message| messages.push(message)).await?;

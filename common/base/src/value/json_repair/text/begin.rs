@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::super::ahead::closer;
-use super::super::{Place, Repair};
+use super::super::{Position, Repair};
 use super::Text;
 
 /// The beginning of a text: a complete value, or a text whose body follows.
@@ -13,14 +13,14 @@ pub(super) enum Start {
 }
 
 impl Repair {
-    pub(super) fn begin(&mut self, place: Place, first: char) -> Start {
+    pub(super) fn begin(&mut self, position: Position, first: char) -> Start {
         let Some(close) = closer(first) else {
-            if place != Place::Key
+            if position != Position::Key
                 && let Some(value) = self.literal()
             {
                 return Start::Whole(value);
             }
-            return Start::Body(Text::new(place, '"', '"', true));
+            return Start::Body(Text::new(position, '"', '"', true));
         };
         self.at += 1;
         // A closing curly quote does not open a text, so it counts as a plain one.
@@ -29,9 +29,9 @@ impl Repair {
             return Start::Whole(value);
         }
         if self.peek() == Some(open) {
-            return self.begin_twice(Text::new(place, open, close, false));
+            return self.begin_twice(Text::new(position, open, close, false));
         }
-        Start::Body(Text::new(place, open, close, false))
+        Start::Body(Text::new(position, open, close, false))
     }
 
     /// Reads `true`, `False`, `None` and the like, when the word ends there.
@@ -71,10 +71,10 @@ impl Repair {
         let empty = || Start::Whole(Json::String(String::new()));
         let second = self.at;
         let next = self.char_at(second + 1);
-        let fits = match text.place {
-            Place::Key => next == Some(':'),
-            Place::Member => matches!(next, Some(',' | '}')),
-            Place::Item => matches!(next, Some(',' | ']')),
+        let fits = match text.position {
+            Position::Key => next == Some(':'),
+            Position::Member => matches!(next, Some(',' | '}')),
+            Position::Item => matches!(next, Some(',' | ']')),
         };
         if fits {
             self.at += 1;
@@ -89,7 +89,7 @@ impl Repair {
             self.at += 1;
             return Start::Body(text);
         }
-        if text.place == Place::Member && self.is_span(&text, second, third) {
+        if text.position == Position::Member && self.is_span(&text, second, third) {
             text.push(text.open);
             text.unmatched = true;
             self.at += 1;

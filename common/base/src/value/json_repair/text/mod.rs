@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use self::begin::Start;
 use self::quotes::Quote;
 use super::ahead::closer;
-use super::{Place, Repair};
+use super::{Position, Repair};
 
 mod begin;
 mod escape;
@@ -13,7 +13,7 @@ mod quotes;
 
 /// A text that is being read.
 struct Text {
-    place: Place,
+    position: Position,
     open: char,
     close: char,
     /// True when it began without a quote.
@@ -31,9 +31,9 @@ struct Text {
 }
 
 impl Text {
-    fn new(place: Place, open: char, close: char, bare: bool) -> Self {
+    fn new(position: Position, open: char, close: char, bare: bool) -> Self {
         Self {
-            place,
+            position,
             open,
             close,
             bare,
@@ -61,13 +61,13 @@ impl Text {
 
 impl Repair {
     /// Reads the text at the current position as a value; a bare one may be `true`, `None` and the like.
-    pub(super) fn text(&mut self, place: Place) -> Json {
+    pub(super) fn text(&mut self, position: Position) -> Json {
         self.skip_while(|c| closer(c).is_none() && !c.is_alphanumeric());
         let Some(first) = self.peek() else { return Json::String(String::new()) };
-        if let Some(plain) = self.plain_text(place) {
+        if let Some(plain) = self.plain_text(position) {
             return Json::String(plain);
         }
-        match self.begin(place, first) {
+        match self.begin(position, first) {
             Start::Whole(value) => value,
             Start::Body(mut text) => {
                 self.body(&mut text);
@@ -77,7 +77,7 @@ impl Repair {
     }
 
     /// Reads a text up to the very next quote, when valid JSON follows that quote.
-    fn plain_text(&mut self, place: Place) -> Option<String> {
+    fn plain_text(&mut self, position: Position) -> Option<String> {
         if self.peek() != Some('"') {
             return None;
         }
@@ -87,10 +87,10 @@ impl Repair {
             return None;
         }
         let next = self.next_solid(end + 1);
-        let fits = match place {
-            Place::Key => next == Some(':'),
-            Place::Member => matches!(next, Some(',' | '}') | None),
-            Place::Item => matches!(next, Some(',' | ']') | None),
+        let fits = match position {
+            Position::Key => next == Some(':'),
+            Position::Member => matches!(next, Some(',' | '}') | None),
+            Position::Item => matches!(next, Some(',' | ']') | None),
         };
         if !fits {
             return None;
@@ -107,7 +107,7 @@ impl Repair {
             }
             self.at += 1;
             // After these characters a quote ends the text, so it is not examined here.
-            let settled = text.place == Place::Member && (c == ',' || c == '}' && text.braces > 0);
+            let settled = text.position == Position::Member && (c == ',' || c == '}' && text.braces > 0);
             text.push(c);
             if settled {
                 continue;
@@ -116,7 +116,9 @@ impl Repair {
                 continue;
             }
             match self.peek() {
-                Some(':') if text.place == Place::Key && !text.bare && self.is_colon_after_key(text) => {
+                Some(':')
+                    if text.position == Position::Key && !text.bare && self.is_colon_after_key(text) =>
+                {
                     return;
                 }
                 Some(next) if next == text.close && !text.ends_with('\\') => match self.judge(text) {
@@ -140,23 +142,23 @@ impl Repair {
     /// True when the text ends before the current character `c`, which is not its quote.
     fn stops(&self, text: &Text, c: char) -> bool {
         if text.bare {
-            match text.place {
-                Place::Key if c == ':' || c.is_whitespace() => return true,
-                Place::Item if matches!(c, ']' | ',') => return true,
-                Place::Key | Place::Item | Place::Member => {}
+            match text.position {
+                Position::Key if c == ':' || c.is_whitespace() => return true,
+                Position::Item if matches!(c, ']' | ',') => return true,
+                Position::Key | Position::Item | Position::Member => {}
             }
         }
         let after_quote = text.ends_with(text.close);
         match c {
-            ',' => text.place == Place::Member && self.comma_ends(),
-            '}' if text.place == Place::Member => {
+            ',' => text.position == Position::Member && self.comma_ends(),
+            '}' if text.position == Position::Member => {
                 if after_quote {
                     self.next_solid(self.at + 1).is_none()
                 } else {
                     text.braces == 0 && (self.brace_ends(text) || self.next_solid(self.at + 1).is_none())
                 }
             }
-            ']' if self.within(Place::Item) && !after_quote => {
+            ']' if self.within(Position::Item) && !after_quote => {
                 self.find(self.at, text.close) == self.chars.len()
             }
             _ => false,
@@ -223,7 +225,7 @@ impl Repair {
     fn end(&mut self, text: Text) -> String {
         let mut content = text.content;
         let stopped = self.peek();
-        if text.bare && text.place == Place::Key && stopped.is_some_and(char::is_whitespace) {
+        if text.bare && text.position == Position::Key && stopped.is_some_and(char::is_whitespace) {
             self.skip_while(char::is_whitespace);
             if !matches!(self.peek(), Some(':' | ',')) {
                 return String::new();

@@ -1,6 +1,6 @@
 //! Decides which quotes end a text and which are part of it.
 
-use super::super::{Place, Repair};
+use super::super::{Position, Repair};
 use super::Text;
 
 /// The role of a quote inside a text.
@@ -25,7 +25,7 @@ impl Repair {
         }
         let (open, close) = (text.open, text.close);
         let is_quote = |c: char| c == close || c == open;
-        if text.bare && text.place == Place::Member {
+        if text.bare && text.position == Position::Member {
             let quote = (after..self.chars.len()).find(|&at| is_quote(self.chars[at]));
             let is_key = quote.is_some_and(|quote| self.next_solid(quote + 1) == Some(':'));
             return if is_key { Quote::BeginsKey } else { Quote::Closes };
@@ -35,7 +35,7 @@ impl Repair {
         }
         let stop = self.stop_after(text, after);
         match self.char_at(stop) {
-            Some(',') if text.place == Place::Member => {
+            Some(',') if text.position == Position::Member => {
                 let quote = self.find(stop + 1, text.close);
                 let closed = matches!(self.next_solid(quote + 1), Some('}' | ','));
                 if closed { Quote::IsPart } else { Quote::Closes }
@@ -49,7 +49,7 @@ impl Repair {
     /// text.
     fn stop_after(&self, text: &Text, from: usize) -> usize {
         let (key, member, item) =
-            (self.within(Place::Key), self.within(Place::Member), self.within(Place::Item));
+            (self.within(Position::Key), self.within(Position::Member), self.within(Position::Item));
         let mut letters = false;
         for at in from..self.chars.len() {
             let c = self.chars[at];
@@ -58,7 +58,7 @@ impl Repair {
                 ':' => key,
                 '}' => key || member,
                 ']' => item,
-                ',' => item || text.place == Place::Member && !letters,
+                ',' => item || text.position == Position::Member && !letters,
                 c => c == text.close || c == text.open,
             };
             if stops {
@@ -70,20 +70,20 @@ impl Repair {
 
     /// Decides the role of the current quote when the next relevant character is the quote at `second`.
     fn judge_pair(&self, text: &mut Text, second: usize) -> Quote {
-        let member_follows = text.place == Place::Member && self.member_follows(second);
+        let member_follows = text.position == Position::Member && self.member_follows(second);
         if self.after_blanks(self.at + 1) >= second && !member_follows {
             return Quote::Closes;
         }
-        match text.place {
-            Place::Key => Quote::IsPart,
-            Place::Member if member_follows => Quote::IsPart,
-            Place::Member => {
+        match text.position {
+            Position::Key => Quote::IsPart,
+            Position::Member if member_follows => Quote::IsPart,
+            Position::Member => {
                 // The two quotes are a pair inside the text, unless the second begins a key.
                 let third = self.find(second + 1, text.close);
                 let end = self.find_any(third + 1, &[':', ',', ']', '}', text.close]);
                 if self.char_at(end) == Some(':') { Quote::Closes } else { Quote::OpensPart }
             }
-            Place::Item => {
+            Position::Item => {
                 // With an odd number of quotes left, the rest of the list is in pairs and this quote closes
                 // the text.
                 let left = self.quotes_left(text, second);

@@ -10,8 +10,8 @@ pub mod tool_mode;
 mod tools;
 
 use crate::dsl::Problems;
+use crate::messages::MESSAGES;
 use crate::nodes::agent::parameters::AgentTool;
-use crate::objects::MESSAGES;
 use tidemill_base::value::JsonMap;
 use tidemill_base::value::names::{NamedText, Names};
 use tidemill_base::value::template::Template;

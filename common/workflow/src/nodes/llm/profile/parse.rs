@@ -7,7 +7,7 @@ use super::super::{ReasoningFormat, Role};
 use super::{Calling, Conversation, INCOMPLETE, ProfileData, tools};
 use crate::dsl::Problems;
 use crate::dsl::fields::Fields;
-use crate::objects::{LIST_NAME_BYTES_MAX, MAIN, is_list_name};
+use crate::messages::{LIST_NAME_BYTES_MAX, MAIN, is_list_name};
 use tidemill_base::limits::{PROMPT_LEVELS_MAX, TOOL_CALLS_MAX};
 use tidemill_base::value::names::{NamedText, Names};
 use tidemill_base::value::{JsonMap, Selector, merged};

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use serde_json::{Value as Json, json};
 
 use super::super::Role;
-use super::super::message::{Message, Part, ToolCall, ToolSpec};
+use super::super::message::{Message, MessagePart, ToolCall, ToolSpec};
 use super::tool_mode::ToolMode;
 use tidemill_base::value::JsonMap;
 
@@ -66,14 +66,14 @@ pub fn as_text(messages: Vec<Message>, mode: ToolMode) -> Vec<Message> {
             match texts.last_mut() {
                 // Results of one reply become one message.
                 Some(last) if last.role == Role::User && is_results(last) => {
-                    last.parts.push(Part::Text(format!("\n{line}")))
+                    last.parts.push(MessagePart::Text(format!("\n{line}")))
                 }
                 _ => texts.push(Message::text(Role::User, line)),
             }
             continue;
         }
         let mut parts = message.parts;
-        parts.extend(calls.iter().map(|call| Part::Text(format!("\n{}", written(call, mode)))));
+        parts.extend(calls.iter().map(|call| MessagePart::Text(format!("\n{}", written(call, mode)))));
         texts.push(Message { tool_calls: Vec::new(), parts, ..Message::text(message.role, "") });
     }
     texts
@@ -83,10 +83,10 @@ fn is_results(message: &Message) -> bool {
     message.parts.first().and_then(text_of).is_some_and(|text| text.starts_with("Result of "))
 }
 
-fn text_of(part: &Part) -> Option<&str> {
+fn text_of(part: &MessagePart) -> Option<&str> {
     match part {
-        Part::Text(text) => Some(text),
-        Part::File(_) => None,
+        MessagePart::Text(text) => Some(text),
+        MessagePart::File(_) => None,
     }
 }
 

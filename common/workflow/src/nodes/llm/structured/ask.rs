@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::{FEATURE, Schema};
-use crate::nodes::llm::message::{Message, ModelFacts, Part};
+use crate::nodes::llm::message::{Message, MessagePart, ModelFacts};
 use crate::nodes::llm::params::Params;
 use crate::nodes::llm::{ModelConfig, Role};
 
@@ -44,11 +44,11 @@ impl Schema {
             self.json
         );
         match messages.first_mut().filter(|first| first.role == Role::System) {
-            Some(system) => system.parts.insert(0, Part::Text(format!("{words}\n\n"))),
+            Some(system) => system.parts.insert(0, MessagePart::Text(format!("{words}\n\n"))),
             None => messages.insert(0, Message::text(Role::System, words)),
         }
         if let Some(system) = messages.first_mut() {
-            *system = Message { parts: vec![Part::Text(system.joined_text())], ..system.clone() };
+            *system = Message { parts: vec![MessagePart::Text(system.joined_text())], ..system.clone() };
         }
     }
 }

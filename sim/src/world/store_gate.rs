@@ -9,7 +9,7 @@ use tidemill_common::ids::ShardId;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{Accepted, Commit, CommitError, Completion, Jobs, Owner};
 
-use super::ground::at_once;
+use super::shared::at_once;
 use crate::guards::Guard;
 
 /// An owner, shared with those of its commits that may still be on the way.
@@ -17,14 +17,14 @@ pub(crate) type SharedOwner = Rc<RefCell<Box<dyn Owner>>>;
 
 /// Passes commits and results to the store, and acts as if the removed guard did not exist.
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct StoreGate {
     /// The current owner of each shard and the number of its last commit. A writer without a fence uses them.
     present: HashMap<ShardId, (SharedOwner, u64)>,
     /// Timers that were handed out, if the guard that keeps them is removed.
     popped: BTreeSet<String>,
 }
 
-impl Desk {
+impl StoreGate {
     /// Records that a shard was taken.
     pub(crate) fn taken(&mut self, owner: &SharedOwner) {
         let (shard, number) = (owner.borrow().claim().shard, owner.borrow().claim().commit);

@@ -27,7 +27,7 @@ fn limits(header_timeout_ms: u64, idle_seconds: u64, connections_max: usize) -> 
 
 impl Config {
     /// Checks the settings of listeners; `origin` as for [`Config::check`].
-    pub(super) fn check_doors<'a>(&self, origin: &impl Fn(&str) -> &'a str) -> Result<(), ConfigError> {
+    pub(super) fn check_listeners<'a>(&self, origin: &impl Fn(&str) -> &'a str) -> Result<(), ConfigError> {
         let wrong = |key: &str, reason: String| ConfigError::Value {
             key: key.into(),
             origin: origin(key).into(),

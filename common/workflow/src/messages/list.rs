@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use serde_json::{Value as Json, json};
 
 use super::change::ListChange;
-use super::{Kept, Message, ObjectError, ObjectLimits, select};
+use super::{Message, MessageError, MessageLimits, StoredMessage, select};
 use crate::usage::Usage;
 use tidemill_base::ids::ExecutionId;
 
@@ -17,7 +17,7 @@ const APPLIED_HELD: usize = 16;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MessageList {
     /// All messages, in the order in which they were added.
-    pub messages: Vec<Kept>,
+    pub messages: Vec<StoredMessage>,
     pub index: Index,
 }
 
@@ -88,7 +88,7 @@ impl TokenSum {
         self.total += usage.total_tokens;
     }
     /// Returns the form that is shown.
-    pub fn shown(&self) -> Json {
+    pub fn to_json(&self) -> Json {
         json!({"prompt_tokens": self.prompt, "completion_tokens": self.completion, "total_tokens": self.total})
     }
 }
@@ -104,7 +104,7 @@ pub struct Stats {
 
 impl Stats {
     /// Returns the form that is shown.
-    pub fn shown(&self) -> Json {
+    pub fn to_json(&self) -> Json {
         json!({
             "original_message_count": self.original,
             "visible_message_count": self.visible,
@@ -142,7 +142,7 @@ pub struct MarkMap {
 
 impl MarkMap {
     /// Returns the form that is shown.
-    pub fn shown(&self) -> Json {
+    pub fn to_json(&self) -> Json {
         json!({
             "originalIndices": self.original_indices,
             "batchBoundaries": self.batch_boundaries,
@@ -157,7 +157,8 @@ impl MessageList {
     pub fn beginning(messages: Vec<Message>) -> Self {
         let mut list = Self::default();
         list.index.bytes = messages.iter().map(Message::size).sum();
-        list.messages = messages.into_iter().map(|message| Kept { message, by: "".into() }).collect();
+        list.messages =
+            messages.into_iter().map(|message| StoredMessage { message, by: "".into() }).collect();
         list.index.count = list.end();
         list.index.visible = (0..list.end()).collect();
         list
@@ -169,13 +170,13 @@ impl MessageList {
     }
 
     /// Iterates over the visible messages in their order, each with its index.
-    pub fn visible(&self) -> impl Iterator<Item = (u32, &Kept)> {
+    pub fn visible(&self) -> impl Iterator<Item = (u32, &StoredMessage)> {
         self.index.visible.iter().filter_map(|idx| Some((*idx, self.messages.get(*idx as usize)?)))
     }
 
     /// Returns the visible messages in the form that nodes read.
-    pub fn shown(&self) -> Json {
-        self.visible().map(|(idx, kept)| kept.shown(idx)).collect()
+    pub fn to_json(&self) -> Json {
+        self.visible().map(|(idx, kept)| kept.to_json(idx)).collect()
     }
 
     /// Estimates the number of tokens in visible messages.
@@ -226,8 +227,8 @@ impl MessageList {
         name: &str,
         change: &ListChange,
         by: (&str, &ExecutionId),
-        limits: &ObjectLimits,
-    ) -> Result<Outcome, ObjectError> {
+        limits: &MessageLimits,
+    ) -> Result<Outcome, MessageError> {
         let (first, boundary) = (self.end(), self.end());
         let next = self.next_visible(change)?;
         let added: &[Message] = match change {
@@ -241,7 +242,8 @@ impl MessageList {
         };
         self.check(name, added, &next, limits)?;
         self.index.bytes += added.iter().map(Message::size).sum::<usize>();
-        self.messages.extend(added.iter().map(|message| Kept { message: message.clone(), by: by.0.into() }));
+        self.messages
+            .extend(added.iter().map(|message| StoredMessage { message: message.clone(), by: by.0.into() }));
         match next {
             Next::SameBatch => self.index.visible.extend(first..self.end()),
             Next::NewBatch(visible) => self.index.open_batch(change.name(), Some(*by.1), boundary, visible),
@@ -282,7 +284,7 @@ impl MessageList {
 
     /// Returns the visible messages after a change; indexes from [`Self::end`] on are those of added
     /// messages.
-    fn next_visible(&self, change: &ListChange) -> Result<Next, ObjectError> {
+    fn next_visible(&self, change: &ListChange) -> Result<Next, MessageError> {
         let base = |visible_only: bool| -> Vec<u32> {
             if visible_only { self.index.visible.clone() } else { (0..self.end()).collect() }
         };
@@ -301,7 +303,7 @@ impl MessageList {
                 let mut visible = base(*visible_only);
                 let visible_count = visible.len();
                 let at = usize::try_from(*position).ok().filter(|at| *at <= visible_count);
-                let out = ObjectError::InsertPositionOutOfRange { position: *position, visible_count };
+                let out = MessageError::InsertPositionOutOfRange { position: *position, visible_count };
                 let at = at.ok_or(out)?;
                 let end = self.end().saturating_add(u32::try_from(messages.len()).unwrap_or(u32::MAX));
                 visible.splice(at..at, self.end()..end);
@@ -311,7 +313,7 @@ impl MessageList {
                 let mut visible = base(*visible_only);
                 let visible_count = visible.len();
                 let place = usize::try_from(*index).ok().and_then(|at| visible.get_mut(at));
-                let out = ObjectError::VisibleIndexOutOfBounds { index: *index, visible_count };
+                let out = MessageError::VisibleIndexOutOfBounds { index: *index, visible_count };
                 *place.ok_or(out)? = self.end();
                 Next::NewBatch(visible)
             }
@@ -319,7 +321,7 @@ impl MessageList {
                 let count = self.messages.len();
                 let is_there = usize::try_from(*boundary).is_ok_and(|at| at <= count);
                 if !is_there {
-                    return Err(ObjectError::InvalidBoundaryIndex { boundary: *boundary, count });
+                    return Err(MessageError::InvalidBoundaryIndex { boundary: *boundary, count });
                 }
                 let mut visible = base(*visible_only);
                 visible.retain(|idx| u64::from(*idx) >= *boundary);
@@ -330,7 +332,7 @@ impl MessageList {
                 let target = usize::try_from(*target_batch).ok().filter(|target| *target < count);
                 Next::Back(target.ok_or_else(|| {
                     let available: Vec<String> = (0..count).map(|batch| batch.to_string()).collect();
-                    ObjectError::TargetBatchNotFound {
+                    MessageError::TargetBatchNotFound {
                         target: *target_batch,
                         available: available.join(", "),
                     }
@@ -344,12 +346,12 @@ impl MessageList {
         name: &str,
         added: &[Message],
         next: &Next,
-        limits: &ObjectLimits,
-    ) -> Result<(), ObjectError> {
+        limits: &MessageLimits,
+    ) -> Result<(), MessageError> {
         let list = || name.to_string();
         let count = self.messages.len() + added.len();
         if !added.is_empty() && count as u64 > limits.messages_max {
-            return Err(ObjectError::ConversationTooLong { list: list(), count, max: limits.messages_max });
+            return Err(MessageError::ConversationTooLong { list: list(), count, max: limits.messages_max });
         }
         let kept = match next {
             Next::NewBatch(visible) => visible.len() + self.index.visible.len() + self.index.seen(),
@@ -357,7 +359,7 @@ impl MessageList {
         };
         let bytes = self.index.bytes + added.iter().map(Message::size).sum::<usize>() + kept * INDEX_BYTES;
         if (!added.is_empty() || kept > 0) && bytes as u64 > limits.messages_bytes_max {
-            return Err(ObjectError::ConversationTooLarge {
+            return Err(MessageError::ConversationTooLarge {
                 list: list(),
                 bytes,
                 max: limits.messages_bytes_max,
@@ -365,7 +367,7 @@ impl MessageList {
         }
         let count = self.index.batches.len() + 1;
         if matches!(next, Next::NewBatch(_)) && count as u64 > limits.messages_max {
-            return Err(ObjectError::TooManyBatches { list: list(), count, max: limits.messages_max });
+            return Err(MessageError::TooManyBatches { list: list(), count, max: limits.messages_max });
         }
         Ok(())
     }

@@ -46,7 +46,7 @@ pub struct Message {
 
 /// A stored message.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kept {
+pub struct StoredMessage {
     pub message: Message,
     /// The node that added it, `<frame>/<node>`; empty for a message that the run began with.
     pub by: Box<str>,
@@ -127,9 +127,9 @@ impl Message {
     }
 }
 
-impl Kept {
+impl StoredMessage {
     /// Returns the message in the form that nodes read.
-    pub fn shown(&self, idx: u32) -> Json {
+    pub fn to_json(&self, idx: u32) -> Json {
         let mut map = JsonMap::from_iter([("idx".to_string(), json!(idx))]);
         map.extend(self.message.to_map());
         Json::Object(map)

@@ -2,12 +2,12 @@
 
 use super::change::{Filter, Truncate};
 use super::message::Role;
-use super::{Kept, Message};
+use super::{Message, StoredMessage};
 use serde_json::Value as Json;
 
 /// Applies a truncation. A count above the number of messages means all of them; a range is cut to the
 /// existing messages.
-pub(super) fn truncate(base: Vec<u32>, by: &Truncate, messages: &[Kept]) -> Vec<u32> {
+pub(super) fn truncate(base: Vec<u32>, by: &Truncate, messages: &[StoredMessage]) -> Vec<u32> {
     let mut left = base;
     if let Some(role) = by.role {
         left.retain(|idx| role_of(messages, *idx) == Some(role));
@@ -32,7 +32,7 @@ pub(super) fn truncate(base: Vec<u32>, by: &Truncate, messages: &[Kept]) -> Vec<
 }
 
 /// Applies a filter. Contents that are not texts are searched as JSON.
-pub(super) fn filter(base: Vec<u32>, by: &Filter, messages: &[Kept]) -> Vec<u32> {
+pub(super) fn filter(base: Vec<u32>, by: &Filter, messages: &[StoredMessage]) -> Vec<u32> {
     let is_kept = |message: &Message| {
         if !by.roles.is_empty() && !by.roles.contains(&message.role) {
             return false;
@@ -58,12 +58,12 @@ pub(super) fn filter(base: Vec<u32>, by: &Filter, messages: &[Kept]) -> Vec<u32>
 }
 
 /// Applies a clearing: returns nothing, or the first message with role `system`.
-pub(super) fn clear(base: &[u32], keep_system_message: bool, messages: &[Kept]) -> Vec<u32> {
+pub(super) fn clear(base: &[u32], keep_system_message: bool, messages: &[StoredMessage]) -> Vec<u32> {
     let is_system = |idx: &&u32| role_of(messages, **idx) == Some(Role::System);
     base.iter().filter(|_| keep_system_message).find(is_system).copied().into_iter().collect()
 }
 
-fn role_of(messages: &[Kept], idx: u32) -> Option<Role> {
+fn role_of(messages: &[StoredMessage], idx: u32) -> Option<Role> {
     messages.get(idx as usize).map(|kept| kept.message.role)
 }
 

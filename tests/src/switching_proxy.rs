@@ -1,4 +1,4 @@
-//! A TCP door to a server whose target can be changed: open connections stay, new ones go to the new target. A host
+//! A TCP proxy to a server whose target can be changed: open connections stay, new ones go to the new target. A host
 //! name or a virtual address behaves like this after a fail-over.
 
 use std::sync::Arc;
@@ -6,35 +6,35 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use tokio::net::{TcpListener, TcpStream};
 
-/// A running door; it stops when its runtime ends.
+/// A running proxy; it stops when its runtime ends.
 #[derive(Debug)]
-pub struct Door {
+pub struct SwitchingProxy {
     port: u16,
-    leads_to: Arc<AtomicU16>,
+    target: Arc<AtomicU16>,
 }
 
-impl Door {
-    /// Starts a door to a local port.
+impl SwitchingProxy {
+    /// Starts a proxy to a local port.
     ///
     /// # Panics
     /// When no port is free.
     pub async fn start(to: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
         let port = listener.local_addr().expect("a bound listener has an address").port();
-        let leads_to = Arc::new(AtomicU16::new(to));
-        let target = leads_to.clone();
+        let target = Arc::new(AtomicU16::new(to));
+        let current = target.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let to = target.load(Ordering::Relaxed);
+                let to = current.load(Ordering::Relaxed);
                 tokio::spawn(pass(client, to));
             }
         });
-        Self { port, leads_to }
+        Self { port, target }
     }
 
     /// Sends new connections to this port from now on.
-    pub fn lead_to(&self, port: u16) {
-        self.leads_to.store(port, Ordering::Relaxed);
+    pub fn switch_to(&self, port: u16) {
+        self.target.store(port, Ordering::Relaxed);
     }
 
     /// Its address, as a setting.

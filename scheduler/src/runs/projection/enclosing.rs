@@ -18,27 +18,27 @@ struct Around {
 
 /// The containers around a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct EnclosingContainers {
     iteration: Option<Around>,
     within_loop: Option<Around>,
 }
 
-impl Place {
-    /// The place of the node that an event is about.
+impl EnclosingContainers {
+    /// The containers around the node that an event is about.
     pub(super) fn of(record: &EventRecord, graph: &Graph) -> Self {
-        let mut place = Self::default();
+        let mut containers = Self::default();
         for part in text(record, "frame").split('/') {
             let Some((node, index)) = part.rsplit_once('#') else { continue };
             let Some(kind) = graph.find(node).map(|ix| graph.node(ix).kind) else { continue };
             let around = Around { node: node.to_string(), index: index.parse().unwrap_or(0) };
             // Later parts of the path are inner containers.
             if kind == NodeKind::Iteration {
-                place.iteration = Some(around);
+                containers.iteration = Some(around);
             } else if kind == NodeKind::Loop {
-                place.within_loop = Some(around);
+                containers.within_loop = Some(around);
             }
         }
-        place
+        containers
     }
 
     pub(super) fn iteration_id(&self) -> Json {
@@ -49,7 +49,7 @@ impl Place {
         self.within_loop.as_ref().map_or(Json::Null, |around| around.node.as_str().into())
     }
 
-    /// Adds the place to a node's metadata. Returns null when both are empty.
+    /// Adds them to a node's metadata. Returns null when both are empty.
     pub(super) fn added_to(&self, metadata: Json) -> Json {
         let mut map = match metadata {
             Json::Object(map) => map,

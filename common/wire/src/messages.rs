@@ -18,11 +18,11 @@ use tidemill_base::ids::ExecutionId;
 use tidemill_base::value::JsonMap;
 use tidemill_engine::order::changes::Changes;
 use tidemill_engine::state::run::RunState;
-use tidemill_workflow::nodes::llm::Role;
-use tidemill_workflow::objects::{
-    Batch, Effects, Filter, HISTORY_HELD, Index, Kept, ListChange, Message, MessageChange, MessageList,
-    Target, TokenSum, Truncate, read_ranges, write_ranges,
+use tidemill_workflow::messages::{
+    Batch, Effects, Filter, HISTORY_HELD, Index, ListChange, Message, MessageChange, MessageList,
+    StoredMessage, Target, TokenSum, Truncate, read_ranges, write_ranges,
 };
+use tidemill_workflow::nodes::llm::Role;
 
 const WHAT: &str = "the messages and history of a run";
 
@@ -35,7 +35,7 @@ pub const HISTORY_PART: &str = "history";
 
 /// The messages, runtime values and history that a commit writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ObjectsWrite {
+pub struct MessagesWrite {
     /// Messages to append, by list.
     pub messages: Vec<(String, Vec<String>)>,
     /// Fields of `rt`; `None` deletes the field.
@@ -46,7 +46,7 @@ pub struct ObjectsWrite {
     pub expire: Vec<String>,
 }
 
-impl ObjectsWrite {
+impl MessagesWrite {
     /// Estimated bytes that it sends.
     pub fn size(&self) -> usize {
         let messages = self.messages.iter().flat_map(|(_, messages)| messages).map(String::len);
@@ -58,7 +58,7 @@ impl ObjectsWrite {
 
 /// Messages, runtime values and history as read from the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ObjectsAtRest {
+pub struct MessagesAtRest {
     /// Messages by list.
     pub messages: Vec<(String, Vec<String>)>,
     /// Fields of `rt`.
@@ -67,7 +67,7 @@ pub struct ObjectsAtRest {
     pub history: Vec<String>,
 }
 
-impl ObjectsAtRest {
+impl MessagesAtRest {
     /// Whether nothing is stored.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty() && self.runtime.is_empty() && self.history.is_empty()
@@ -95,10 +95,10 @@ pub(super) fn write(
     changes: &Changes,
     state: &mut Pairs,
     fields: &mut Vec<(&'static str, String)>,
-) -> Option<Box<ObjectsWrite>> {
+) -> Option<Box<MessagesWrite>> {
     let objects = run.objects.as_ref()?;
     let is_over = run.status.is_over() && changes.status_from.is_some();
-    let mut write = ObjectsWrite::default();
+    let mut write = MessagesWrite::default();
     if is_over {
         write.expire = objects.parts();
     }
@@ -123,7 +123,7 @@ pub(super) fn write(
 ///
 /// # Errors
 /// Something is missing or invalid.
-pub(super) fn load(run: &mut RunState, rest: ObjectsAtRest) -> Result<(), WireError> {
+pub(super) fn load(run: &mut RunState, rest: MessagesAtRest) -> Result<(), WireError> {
     if rest.is_empty() && run.objects.is_none() {
         return Ok(());
     }
@@ -163,7 +163,7 @@ pub(super) fn load_index(run: &mut RunState, name: &str, text: &str) -> Result<(
 // ---- messages and indexes
 
 /// Writes a message of a list.
-pub fn message_text(kept: &Kept) -> String {
+pub fn message_text(kept: &StoredMessage) -> String {
     let mut map = kept.message.to_map();
     if !kept.by.is_empty() {
         map.insert("by".into(), (*kept.by).into());
@@ -175,10 +175,10 @@ pub fn message_text(kept: &Kept) -> String {
 ///
 /// # Errors
 /// The text is not a message.
-pub fn read_message(text: &str) -> Result<Kept, WireError> {
+pub fn read_message(text: &str) -> Result<StoredMessage, WireError> {
     let value: Json = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
     let message = Message::from_json(&value).ok_or_else(|| WireError::malformed(WHAT, "not a message"))?;
-    Ok(Kept { message, by: value.get("by").and_then(Json::as_str).unwrap_or_default().into() })
+    Ok(StoredMessage { message, by: value.get("by").and_then(Json::as_str).unwrap_or_default().into() })
 }
 
 /// Writes a list's index.
@@ -456,7 +456,7 @@ fn read_filter(value: &Json) -> Filter {
 mod tests {
     use super::*;
     use tidemill_base::ids::{FramePath, RunId, ShardId};
-    use tidemill_workflow::objects::ObjectLimits;
+    use tidemill_workflow::messages::MessageLimits;
 
     fn user(text: &str) -> Message {
         Message::text(Role::User, text)
@@ -505,7 +505,7 @@ mod tests {
         let mut list = MessageList::beginning((0..5).map(|n| user(&n.to_string())).collect());
         let keep = Truncate { keep_last: Some(2), ..Truncate::default() };
         let change = ListChange::Truncate { by: keep, visible_only: true };
-        list.apply("main", &change, ("/n", &execution), &ObjectLimits::default()).unwrap();
+        list.apply("main", &change, ("/n", &execution), &MessageLimits::default()).unwrap();
         list.note(execution);
         let used = json!({"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7});
         list.count(&tidemill_workflow::nodes::Usage::from_record(used.as_object().cloned().unwrap()));

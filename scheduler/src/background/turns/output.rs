@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 use tidemill_common::ids::{EntryId, RunId};
 use tidemill_common::store::{Runs, StoreError};
 
-use crate::runs::projection::{Shown, Sources};
+use crate::runs::projection::{ShownText, Sources};
 use crate::runs::render::Renderer;
 
 /// Events read at once.
@@ -12,12 +12,12 @@ const PAGE: usize = 512;
 
 /// The text and the sources that a run has shown.
 #[derive(Default)]
-pub(super) struct Said {
-    shown: Shown,
+pub(super) struct ShownOutput {
+    shown: ShownText,
     sources: Sources,
 }
 
-impl Said {
+impl ShownOutput {
     /// The text that clients see.
     pub(super) fn text(&self) -> String {
         self.shown.text()
@@ -30,16 +30,20 @@ impl Said {
 }
 
 /// Reads all events of a run so far.
-pub(super) async fn so_far(store: &dyn Runs, render: &Renderer, run: RunId) -> Result<Said, StoreError> {
-    let (mut said, mut after) = (Said::default(), EntryId::ZERO);
+pub(super) async fn so_far(
+    store: &dyn Runs,
+    render: &Renderer,
+    run: RunId,
+) -> Result<ShownOutput, StoreError> {
+    let (mut output, mut after) = (ShownOutput::default(), EntryId::ZERO);
     loop {
         let events = store.events(run, after, PAGE).await?;
-        let Some(last) = events.last() else { return Ok(said) };
+        let Some(last) = events.last() else { return Ok(output) };
         after = last.entry;
         for mut event in events {
             render.chunk(&mut event).await?;
-            said.shown.take(&event);
-            said.sources.take(&event);
+            output.shown.take(&event);
+            output.sources.take(&event);
         }
     }
 }

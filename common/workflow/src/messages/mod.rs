@@ -1,9 +1,9 @@
-//! Objects: data that a run stores besides its variables and that all its nodes share. They are message
-//! lists, some values about its steps (`rt`), and a history of actions.
+//! Messages, and what else a run stores besides its variables for all its nodes: some values about its steps
+//! (`rt`), and a history of actions.
 //!
 //! This module is pure. A node returns its changes as [`Effects`], and the engine applies them together with
-//! the node's end. Nodes read objects as variables, under names that no workflow can write ([`MESSAGES`],
-//! [`RUNTIME`], [`HISTORY`]). The stored form is in `tidemill_wire::objects`.
+//! the node's end. Nodes read all three as variables, under names that no workflow can write ([`MESSAGES`],
+//! [`RUNTIME`], [`HISTORY`]). The stored form is in `tidemill_wire::messages`.
 
 mod change;
 mod context;
@@ -26,11 +26,11 @@ use tidemill_base::value::{JsonMap, Variables};
 
 pub use change::{Filter, ListChange, MessageChange, Target, Truncate};
 pub use context::{context_of, from_context};
-pub use error::ObjectError;
+pub use error::MessageError;
 pub use history::{View, history_status, view};
-pub use limits::{ObjectLimits, TOKENS_WARNING_PERCENT};
+pub use limits::{MessageLimits, TOKENS_WARNING_PERCENT};
 pub use list::{Batch, Index, MarkMap, MessageList, Outcome, Stats, TokenSum};
-pub use message::{Kept, Message, Role};
+pub use message::{Message, Role, StoredMessage};
 pub use ranges::{read_ranges, write_ranges};
 pub use runtime::{PARTS, merge};
 pub use safety::sendable;
@@ -50,7 +50,7 @@ pub const HISTORY_HELD: usize = 200;
 /// Longest name of a list, in bytes.
 pub const LIST_NAME_BYTES_MAX: usize = 64;
 
-/// The changes to a run's objects by one node. Applied once, with the node's end: all of them or none.
+/// The changes to a run's messages, `rt` and history by one node. Applied once, with the node's end: all of them or none.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Effects {
     /// Changes of message lists, in order. Not applied when the node failed.
@@ -75,9 +75,9 @@ impl Effects {
     }
 }
 
-/// All objects of a run.
+/// The messages, `rt` and history of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Objects {
+pub struct MessageState {
     /// Message lists by name.
     pub lists: BTreeMap<String, MessageList>,
     /// The values of `rt`.
@@ -88,7 +88,7 @@ pub struct Objects {
     pub recorded: u64,
 }
 
-impl Objects {
+impl MessageState {
     /// Returns the names of its parts in the store: `messages:<list>`, `rt`, `history`.
     pub fn parts(&self) -> Vec<String> {
         let lists = self.lists.keys().map(|name| format!("messages:{name}"));

@@ -1,10 +1,10 @@
-//! Limits of the objects of a run, and thresholds for warnings about long message lists.
+//! Limits of the messages of a run, and thresholds for warnings about long message lists.
 
 use tidemill_base::limits;
 
 /// The limits of one run, fixed when it is submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ObjectLimits {
+pub struct MessageLimits {
     /// Most messages of a list (`messages_max`).
     pub messages_max: u64,
     /// Most bytes of a list (`messages_bytes_max`).
@@ -23,10 +23,10 @@ pub struct ObjectLimits {
     pub tokens_warning: u64,
 }
 
-/// The percentage of [`ObjectLimits::tokens_warning`] at which a warning is sent.
+/// The percentage of [`MessageLimits::tokens_warning`] at which a warning is sent.
 pub const TOKENS_WARNING_PERCENT: u64 = 80;
 
-impl Default for ObjectLimits {
+impl Default for MessageLimits {
     fn default() -> Self {
         Self {
             messages_max: limits::MESSAGES_MAX,
@@ -40,7 +40,7 @@ impl Default for ObjectLimits {
     }
 }
 
-impl ObjectLimits {
+impl MessageLimits {
     /// The keys of the limits in settings and options.
     pub const KEYS: [&str; 7] = [
         "messages_max",
@@ -73,11 +73,12 @@ mod tests {
 
     #[test]
     fn every_limit_has_its_key() {
-        let mut limits = ObjectLimits::default();
-        for (at, key) in ObjectLimits::KEYS.into_iter().enumerate() {
+        let mut limits = MessageLimits::default();
+        for (at, key) in MessageLimits::KEYS.into_iter().enumerate() {
             *limits.of(key).unwrap() = at as u64;
         }
-        let mut seen: Vec<u64> = ObjectLimits::KEYS.into_iter().map(|key| *limits.of(key).unwrap()).collect();
+        let mut seen: Vec<u64> =
+            MessageLimits::KEYS.into_iter().map(|key| *limits.of(key).unwrap()).collect();
         seen.dedup();
         assert_eq!(seen, [0, 1, 2, 3, 4, 5, 6]);
         assert_eq!(limits.of("messages"), None);

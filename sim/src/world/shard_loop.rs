@@ -1,5 +1,5 @@
-//! The loop of one shard, as in `scheduler/src/drive/`, cut at every place where its owner may stop: facts are read, a
-//! commit is computed, sent, and answered. The decisions are made by the scheduler's own code.
+//! The loop of one shard, as in `scheduler/src/shards/shard_loop/`, cut at every place where its owner may stop:
+//! facts are read, a commit is computed, sent, and answered. The decisions are made by the scheduler's own code.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -14,11 +14,11 @@ use tidemill_scheduler::shards::batch;
 use tidemill_scheduler::shards::batch::{Batch, Input};
 use tidemill_scheduler::shards::run_cache;
 use tidemill_scheduler::shards::run_cache::{LoadError, RunCache};
-use tidemill_scheduler::shards::step_buffers::Changed;
+use tidemill_scheduler::shards::step_buffers::StepBuffers;
 
-use super::desk::SharedOwner;
-use super::ground::{Ground, QUEUE, at_once};
 use super::sabotage;
+use super::shared::{QUEUE, Shared, at_once};
+use super::store_gate::SharedOwner;
 use crate::guards::Guard;
 
 /// Number of facts waiting in memory at which reading pauses.
@@ -36,7 +36,7 @@ pub(crate) enum End {
 }
 
 /// The loop of one shard with its state in memory.
-pub(crate) struct Wheel {
+pub(crate) struct ShardLoop {
     id: String,
     shard: ShardId,
     epoch: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Wheel {
     read_all_at: Timestamp,
     queue: VecDeque<Input>,
     cache: RunCache,
-    changed: Changed,
+    buffers: StepBuffers,
     /// Computed but not sent: in the real loop, one commit is on its way and the next is computed.
     computed: VecDeque<(Batch, Vec<EntryId>)>,
     /// Jobs that one check found missing.
@@ -56,7 +56,7 @@ pub(crate) struct Wheel {
     lost: (Timestamp, Vec<Input>),
 }
 
-impl Wheel {
+impl ShardLoop {
     /// Creates a loop that has read nothing.
     pub(crate) fn new(id: String, owner: SharedOwner, cache_bytes: usize) -> Self {
         let claim = owner.borrow().claim().clone();
@@ -70,7 +70,7 @@ impl Wheel {
             read_all_at: Timestamp::default(),
             queue: VecDeque::new(),
             cache: RunCache::new(cache_bytes),
-            changed: Changed::default(),
+            buffers: StepBuffers::default(),
             computed: VecDeque::new(),
             suspects: BTreeSet::new(),
             lost: Default::default(),
@@ -78,12 +78,12 @@ impl Wheel {
     }
 
     /// Reads facts after the last one that was read.
-    pub(crate) fn read(&mut self, ground: &mut Ground) -> Result<(), End> {
+    pub(crate) fn read(&mut self, shared: &mut Shared) -> Result<(), End> {
         if self.queue.len() >= QUEUE_MAX {
             return Ok(());
         }
-        let (began, count) = (ground.now(), [1, 3, limits::COMMIT_FACTS_MAX][ground.dice.below(3)]);
-        let Ok(mut reader) = at_once(ground.store.reader(self.shard)) else { return Err(End::LetGo) };
+        let (began, count) = (shared.now(), [1, 3, limits::COMMIT_FACTS_MAX][shared.dice.below(3)]);
+        let Ok(mut reader) = at_once(shared.store.reader(self.shard)) else { return Err(End::LetGo) };
         let read = reader.read(self.read_to, count, std::time::Duration::ZERO);
         let Ok(facts) = at_once(read) else { return Err(End::LetGo) };
         if facts.len() < count {
@@ -101,16 +101,16 @@ impl Wheel {
     }
 
     /// Puts due timers into the queue after all facts of their time have been read.
-    pub(crate) fn take_due_timers(&mut self, ground: &mut Ground) -> Result<(), End> {
+    pub(crate) fn take_due_timers(&mut self, shared: &mut Shared) -> Result<(), End> {
         let is_quiet = self.queue.is_empty() && self.computed.is_empty();
         // Reading timers twice is allowed, and happens while facts keep arriving.
-        if !is_quiet && ground.dice.percent(80) {
+        if !is_quiet && shared.dice.percent(80) {
             return Ok(());
         }
-        let due = ground.store.due_timers(self.shard, self.read_all_at, TIMERS_MAX);
+        let due = shared.store.due_timers(self.shard, self.read_all_at, TIMERS_MAX);
         let Ok(due) = at_once(due) else { return Err(End::LetGo) };
         for (_, member) in due {
-            if ground.desk.sees_timer(&member, ground.off) {
+            if shared.gate.sees_timer(&member, shared.off) {
                 self.queue.push_back(Input::Timer(member));
             }
         }
@@ -118,28 +118,28 @@ impl Wheel {
     }
 
     /// Computes the next commit, while at most one other is computed.
-    pub(crate) fn compute(&mut self, ground: &mut Ground) -> Result<(), End> {
+    pub(crate) fn compute(&mut self, shared: &mut Shared) -> Result<(), End> {
         if self.computed.len() >= 2 {
             return Ok(());
         }
         if self.read_all_at > self.lost.0 {
             self.queue.extend(std::mem::take(&mut self.lost.1));
         }
-        let most = [1, 2, 5, limits::COMMIT_FACTS_MAX][ground.dice.below(4)];
+        let most = [1, 2, 5, limits::COMMIT_FACTS_MAX][shared.dice.below(4)];
         let mut inputs: Vec<Input> = self.queue.drain(..most.min(self.queue.len())).collect();
         if inputs.is_empty() {
             return Ok(());
         }
-        self.load_missing(&inputs, ground);
-        sabotage::twist(&mut inputs, &self.cache, ground.off);
+        self.load_missing(&inputs, shared);
+        sabotage::twist(&mut inputs, &self.cache, shared.off);
         let number = self.number + 1;
         match batch::decide(
             &inputs,
             &mut self.cache,
-            &mut self.changed,
+            &mut self.buffers,
             &HashMap::new(),
             number,
-            ground.now(),
+            shared.now(),
         ) {
             Ok(batch) => {
                 self.number = number;
@@ -148,23 +148,23 @@ impl Wheel {
                 Ok(())
             }
             Err(panicked) => {
-                ground.watch.found("SIM-12", format!("a step panicked: {}", panicked.reason));
+                shared.watch.found("SIM-12", format!("a step panicked: {}", panicked.reason));
                 Err(End::LetGo)
             }
         }
     }
 
-    fn load_missing(&mut self, inputs: &[Input], ground: &mut Ground) {
+    fn load_missing(&mut self, inputs: &[Input], shared: &mut Shared) {
         for id in batch::missing(inputs, &self.cache) {
             let start = batch::start_of(inputs, id);
             let made_of = start.as_ref().map(|(entry, _)| *entry);
             let loaded = match start {
                 Some((_, head)) => {
                     let graph =
-                        at_once(run_cache::graph_of(&ground.store, &ground.workflows, id, &head.graph));
+                        at_once(run_cache::graph_of(&shared.store, &shared.workflows, id, &head.graph));
                     graph.map(|graph| RunState::new(id, graph, *head))
                 }
-                None => at_once(run_cache::load(&ground.store, &ground.workflows, id)),
+                None => at_once(run_cache::load(&shared.store, &shared.workflows, id)),
             };
             match loaded {
                 Ok(run) if run.status.is_over() => self.cache.end(id),
@@ -173,64 +173,64 @@ impl Wheel {
                     None => self.cache.insert(run),
                 },
                 Err(LoadError::NoRun(_)) => {}
-                Err(error) => ground.watch.found("SIM-13", format!("a run cannot be loaded: {error}")),
+                Err(error) => shared.watch.found("SIM-13", format!("a run cannot be loaded: {error}")),
             }
         }
     }
 
     /// Sends the oldest computed commit. The scheduler may die while sending, or never get an answer.
-    pub(crate) fn send(&mut self, ground: &mut Ground) -> Result<(), End> {
+    pub(crate) fn send(&mut self, shared: &mut Shared) -> Result<(), End> {
         let Some((mut batch, entries)) = self.computed.pop_front() else { return Ok(()) };
         let mut commit = std::mem::take(&mut batch.commit);
-        let dies = ground.strikes(|f| f.dies_at_commit);
-        if dies && ground.dice.percent(50) {
-            ground.tell(|| format!("{} dies before it sends commit {}", self.id, commit.number));
+        let dies = shared.strikes(|f| f.dies_at_commit);
+        if dies && shared.dice.percent(50) {
+            shared.log(|| format!("{} dies before it sends commit {}", self.id, commit.number));
             return Err(End::Died);
         }
-        let is_unheard = ground.strikes(|f| f.answer_lost);
-        let is_written = !is_unheard || ground.dice.percent(40);
+        let is_unheard = shared.strikes(|f| f.answer_lost);
+        let is_written = !is_unheard || shared.dice.percent(40);
         if is_unheard {
-            ground.count("answers to commits lost");
+            shared.count("answers to commits lost");
         }
         if is_written {
-            let done = ground.desk.commit(&self.owner, &mut commit, ground.off);
-            ground.tell(|| {
+            let done = shared.gate.commit(&self.owner, &mut commit, shared.off);
+            shared.log(|| {
                 let what = format!("{} inputs, up to {:?}", batch.inputs, commit.cursor);
                 format!("{} commits {} on shard {} ({what}): {done:?}", self.id, commit.number, self.shard)
             });
             match &done {
-                Ok(()) => ground.committed(self.shard, &commit, &entries),
-                Err(CommitError::Lost(_)) => ground.count("commits refused"),
+                Ok(()) => shared.committed(self.shard, &commit, &entries),
+                Err(CommitError::Lost(_)) => shared.count("commits refused"),
                 Err(CommitError::NotDone(error)) => {
-                    ground.tell(|| error.to_string());
-                    ground.count("commits refused");
+                    shared.log(|| error.to_string());
+                    shared.count("commits refused");
                 }
                 Err(CommitError::Unknown(_)) => {}
             }
             if done.is_err() {
                 return Err(End::LetGo);
             }
-        } else if ground.dice.percent(50) {
-            ground.tell(|| format!("commit {} of {} is delayed on its way", commit.number, self.id));
-            ground.hold_up(self.owner.clone(), commit, entries);
+        } else if shared.dice.percent(50) {
+            shared.log(|| format!("commit {} of {} is delayed on its way", commit.number, self.id));
+            shared.hold_up(self.owner.clone(), commit, entries);
         }
         if dies {
             return Err(End::Died);
         }
-        if is_unheard && ground.off != Some(Guard::Unknown) {
+        if is_unheard && shared.off != Some(Guard::Unknown) {
             return Err(End::LetGo);
         }
-        self.after(&batch, ground);
+        self.after(&batch, shared);
         Ok(())
     }
 
     /// After a written commit, compares memory and store for the runs that no newer commit has changed.
-    fn after(&mut self, batch: &Batch, ground: &mut Ground) {
+    fn after(&mut self, batch: &Batch, shared: &mut Shared) {
         let busy: Vec<RunId> =
             self.computed.iter().flat_map(|(batch, _)| batch.touched.iter().copied()).collect();
         for id in batch.touched.iter().filter(|id| !busy.contains(id)) {
             if let Some(memory) = self.cache.get(id) {
-                ground.compare(memory);
+                shared.compare(memory);
             }
         }
         for id in &batch.ended {
@@ -240,32 +240,32 @@ impl Wheel {
     }
 
     /// Looks for lost jobs, or removes applied facts from the inbox.
-    pub(crate) fn keep_house(&mut self, ground: &mut Ground) -> Result<(), End> {
-        if ground.dice.percent(20) {
-            return at_once(ground.store.trim_inbox(self.shard, self.epoch)).map_err(|_| End::LetGo);
+    pub(crate) fn housekeeping(&mut self, shared: &mut Shared) -> Result<(), End> {
+        if shared.dice.percent(20) {
+            return at_once(shared.store.trim_inbox(self.shard, self.epoch)).map_err(|_| End::LetGo);
         }
-        if ground.off == Some(Guard::Repair) {
+        if shared.off == Some(Guard::Repair) {
             return Ok(());
         }
         let uncommitted: HashSet<RunId> =
             self.computed.iter().flat_map(|(batch, _)| batch.touched.iter().copied()).collect();
-        let Ok((runs, _)) = at_once(ground.store.open_runs(self.shard, 0, 100)) else {
+        let Ok((runs, _)) = at_once(shared.store.open_runs(self.shard, 0, 100)) else {
             return Err(End::LetGo);
         };
         for id in runs.into_iter().filter(|id| !uncommitted.contains(id)) {
             let open = match self.cache.get(&id) {
                 Some(run) => open_jobs(run),
-                None => at_once(run_cache::load(&ground.store, &ground.workflows, id))
+                None => at_once(run_cache::load(&shared.store, &shared.workflows, id))
                     .map_or_else(|_| Vec::new(), |run| open_jobs(&run)),
             };
-            self.judge(id, open, ground);
+            self.judge(id, open, shared);
         }
         Ok(())
     }
 
-    fn judge(&mut self, run: RunId, open: Vec<JobLost>, ground: &mut Ground) {
+    fn judge(&mut self, run: RunId, open: Vec<JobLost>, shared: &mut Shared) {
         let entries: Vec<EntryId> = open.iter().map(|job| job.entry).collect();
-        let missed = at_once(ground.store.lost_jobs(self.shard, QUEUE, &entries)).unwrap_or_default();
+        let missed = at_once(shared.store.lost_jobs(self.shard, QUEUE, &entries)).unwrap_or_default();
         for job in open {
             let key = (run, job.entry);
             if !missed.contains(&job.entry) {
@@ -273,9 +273,9 @@ impl Wheel {
             } else if !self.suspects.remove(&key) {
                 self.suspects.insert(key);
             } else {
-                ground.tell(|| format!("{} finds that job {} of {run} is lost", self.id, job.entry));
-                ground.count("jobs found gone");
-                self.lost.0 = ground.now();
+                shared.log(|| format!("{} finds that job {} of {run} is lost", self.id, job.entry));
+                shared.count("jobs found gone");
+                self.lost.0 = shared.now();
                 self.lost.1.push(Input::Lost(run, job));
             }
         }

@@ -29,19 +29,19 @@ pub(super) enum Fault {
 pub(super) type Connection = SendRequest<Full<Bytes>>;
 
 /// A pool of connections to one address, with the key for it.
-pub(crate) struct Door {
+pub(crate) struct ConnectionPool {
     address: SocketAddr,
     bearer: String,
     idle: Mutex<Vec<Connection>>,
 }
 
-impl Door {
+impl ConnectionPool {
     pub(super) fn new(address: SocketAddr, key: &str) -> Self {
         Self { address, bearer: format!("Bearer {key}"), idle: Mutex::default() }
     }
 
     /// Returns a connection that was used before, or a new one.
-    pub(super) async fn enter(&self) -> Result<Connection, Fault> {
+    pub(super) async fn connect(&self) -> Result<Connection, Fault> {
         loop {
             let known = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let Some(mut known) = known else { break };
@@ -51,20 +51,20 @@ impl Door {
         }
         let stream = TcpStream::connect(self.address).await.map_err(Fault::Connect)?;
         stream.set_nodelay(true).map_err(Fault::Connect)?;
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(connection);
+        let (sender, driver) = http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(driver);
         Ok(sender)
     }
 
     /// Keeps a connection whose answer was read completely.
-    pub(super) fn leave(&self, connection: Connection) {
+    pub(super) fn release(&self, connection: Connection) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
     }
 
     /// Sends a request.
     pub(super) async fn ask(
         &self,
-        through: &mut Connection,
+        connection: &mut Connection,
         method: Method,
         path: &str,
         body: String,
@@ -77,7 +77,7 @@ impl Door {
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| Fault::Wrong(error.to_string()))?;
-        let response = through.send_request(request).await?;
+        let response = connection.send_request(request).await?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -89,11 +89,11 @@ impl Door {
     /// Posts an object and returns the object of the answer.
     pub(super) async fn post(
         &self,
-        through: &mut Connection,
+        connection: &mut Connection,
         path: &str,
         body: &Json,
     ) -> Result<Json, Fault> {
-        let response = self.ask(through, Method::POST, path, body.to_string()).await?;
+        let response = self.ask(connection, Method::POST, path, body.to_string()).await?;
         let body = response.into_body().collect().await?.to_bytes();
         serde_json::from_slice(&body).map_err(|error| Fault::Wrong(format!("not JSON: {error}")))
     }

@@ -23,8 +23,8 @@ fn conversation() -> MessageList {
     ])
 }
 
-fn apply(list: &mut MessageList, change: ListChange) -> Result<Outcome, ObjectError> {
-    list.apply("main", &change, ("/cp", &execution("cp")), &ObjectLimits::default())
+fn apply(list: &mut MessageList, change: ListChange) -> Result<Outcome, MessageError> {
+    list.apply("main", &change, ("/cp", &execution("cp")), &MessageLimits::default())
 }
 
 fn texts(list: &MessageList) -> Vec<String> {
@@ -43,7 +43,7 @@ fn user(text: &str) -> Message {
 
 #[test]
 fn initial_messages_are_the_first_batch() {
-    let map = conversation().mark_map().shown();
+    let map = conversation().mark_map().to_json();
     let begins = json!({
         "originalIndices": [0, 1, 2, 3, 4], "batchBoundaries": [0], "boundaryToBatch": [0], "currentBatch": 0,
     });
@@ -57,7 +57,7 @@ fn cx_a01_keeping_the_last_two_opens_a_batch() {
     assert_eq!((outcome.message_count, outcome.batch), (2, 1));
     let stats =
         json!({"original_message_count": 5, "visible_message_count": 2, "invisible_message_count": 3});
-    assert_eq!(outcome.stats.shown(), stats);
+    assert_eq!(outcome.stats.to_json(), stats);
     let map = list.mark_map();
     assert_eq!((map.batch_boundaries, map.boundary_to_batch, map.current_batch), (vec![0, 5], vec![0, 1], 1));
     assert_eq!((list.messages.len(), list.index.version), (5, 1));
@@ -114,7 +114,7 @@ fn cx_a07_an_insertion_after_the_end_changes_nothing() {
     let before = list.clone();
     let insert = |position| ListChange::Insert { position, messages: vec![user("X")], visible_only: true };
     let error = apply(&mut list, insert(9)).unwrap_err();
-    assert_eq!(error, ObjectError::InsertPositionOutOfRange { position: 9, visible_count: 5 });
+    assert_eq!(error, MessageError::InsertPositionOutOfRange { position: 9, visible_count: 5 });
     assert_eq!(error.name(), "InsertPositionOutOfRange");
     assert_eq!(list, before);
     assert_eq!(apply(&mut list, insert(5)).unwrap().message_count, 6);
@@ -219,7 +219,7 @@ fn a_batch_begins_at_a_boundary_that_is_there() {
 
 #[test]
 fn a_list_has_bounds_and_each_error_names_its_setting() {
-    let limits = ObjectLimits { messages_max: 6, messages_bytes_max: 1000, ..ObjectLimits::default() };
+    let limits = MessageLimits { messages_max: 6, messages_bytes_max: 1000, ..MessageLimits::default() };
     let by = ("/cp", &execution("cp"));
     let mut list = conversation();
     let two = ListChange::Append(vec![user("a"), user("b")]);
@@ -236,7 +236,7 @@ fn a_list_has_bounds_and_each_error_names_its_setting() {
 
 #[test]
 fn xc_11_indexes_in_batches_count_towards_the_bytes_of_a_list() {
-    let limits = ObjectLimits { messages_bytes_max: 4000, ..ObjectLimits::default() };
+    let limits = MessageLimits { messages_bytes_max: 4000, ..MessageLimits::default() };
     let by = ("/cp", &execution("cp"));
     let mut list = conversation();
     let visible = list.index.visible.len();
@@ -261,8 +261,8 @@ fn xc_11_indexes_in_batches_count_towards_the_bytes_of_a_list() {
 #[test]
 fn nodes_read_messages_with_indexes_and_without_absent_fields() {
     let (list, _) = truncated(Truncate { keep_last: Some(1), ..Truncate::default() });
-    assert_eq!(list.shown(), json!([{"idx": 4, "role": "assistant", "content": "A2"}]));
-    let message = Message::from_json(&list.shown()[0]).unwrap();
+    assert_eq!(list.to_json(), json!([{"idx": 4, "role": "assistant", "content": "A2"}]));
+    let message = Message::from_json(&list.to_json()[0]).unwrap();
     assert_eq!(message, Message::text(Role::Assistant, "A2"));
 }
 

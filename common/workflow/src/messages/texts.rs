@@ -66,7 +66,7 @@ fn in_json(value: &mut Json, replace: Replace<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::Role;
+    use crate::messages::Role;
     use serde_json::json;
 
     #[test]

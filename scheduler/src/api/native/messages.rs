@@ -5,10 +5,10 @@ use axum::extract::{Path, State};
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::state::run::RunState;
-use tidemill_common::objects::{Index, View, view};
+use tidemill_common::messages::{Index, View, view};
 use tidemill_common::store::Page;
 use tidemill_common::value::JsonMap;
-use tidemill_common::wire::objects::{read_index, read_message};
+use tidemill_common::wire::messages::{read_index, read_message};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
@@ -32,7 +32,7 @@ pub async fn messages(
     let index = match state.store.list_index(run, &list).await? {
         Some(text) => read_index(&text)?,
         None => {
-            known(&state, run).await?;
+            check_exists(&state, run).await?;
             return Err(ApiError::not_found(format!("The run has no list of messages {list}.")));
         }
     };
@@ -53,7 +53,7 @@ pub async fn messages(
     let mut whole = summary(&list, &index);
     let next = (end < index.count as usize && !shown.is_empty()).then_some(end);
     whole.insert("visible".into(), json!(index.visible));
-    whole.insert("mark_map".into(), index.mark_map().shown());
+    whole.insert("mark_map".into(), index.mark_map().to_json());
     whole.insert("batches".into(), index.shown_batches());
     let applied = index.applied.iter().map(|(execution, version)| (execution.to_string(), json!(version)));
     whole.insert("applied_ops".into(), Json::Object(applied.collect()));
@@ -68,7 +68,7 @@ pub async fn messages(
 /// 404 for an unknown run.
 pub async fn runtime(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBody<Json>, ApiError> {
     let run = id.run()?;
-    known(&state, run).await?;
+    check_exists(&state, run).await?;
     let fields = state.store.runtime(run).await?;
     let value = |text: &String| serde_json::from_str(text).unwrap_or(Json::Null);
     Ok(JsonBody(Json::Object(fields.iter().map(|(key, text)| (key.clone(), value(text))).collect())))
@@ -93,19 +93,19 @@ pub async fn history(
         ),
     };
     let errors = params.truth("errors", false)?;
-    known(&state, run).await?;
+    check_exists(&state, run).await?;
     let texts = state.store.history(run, page).await?;
     let is_full = texts.len() == page.count;
     let records = texts.iter().filter_map(|text| serde_json::from_str::<JsonMap>(text).ok());
     let data: Vec<Json> = match wanted {
         None => records.map(Json::Object).collect(),
-        Some(wanted) => records.filter_map(|record| shown(record, wanted, errors)).collect(),
+        Some(wanted) => records.filter_map(|record| record_to_json(record, wanted, errors)).collect(),
     };
     let next = is_full.then_some(page.from + page.count);
     Ok(JsonBody(json!({"data": data, "next": next})))
 }
 
-fn shown(mut record: JsonMap, wanted: View, errors: bool) -> Option<Json> {
+fn record_to_json(mut record: JsonMap, wanted: View, errors: bool) -> Option<Json> {
     let failed = record.get("step_status").cloned();
     if let Some(shown) = view(&record, wanted) {
         return Some(shown);
@@ -123,7 +123,7 @@ fn shown(mut record: JsonMap, wanted: View, errors: bool) -> Option<Json> {
 /// The lists of a run, for its summary; `None` when it has none.
 pub(super) fn lists(run: &RunState) -> Option<Json> {
     let lists = &run.objects.as_ref()?.lists;
-    let one = |(name, list): (&String, &tidemill_common::objects::MessageList)| {
+    let one = |(name, list): (&String, &tidemill_common::messages::MessageList)| {
         (name.clone(), Json::Object(summary(name, &list.index)))
     };
     (!lists.is_empty()).then(|| Json::Object(lists.iter().map(one).collect()))
@@ -136,12 +136,12 @@ fn summary(list: &str, index: &Index) -> JsonMap {
         "current_batch": index.batches.len().saturating_sub(1),
         "message_count": index.visible.len(),
         "stored_count": index.count,
-        "token_usage": {"current": index.current.shown(), "lifetime": index.lifetime.shown()},
+        "token_usage": {"current": index.current.to_json(), "lifetime": index.lifetime.to_json()},
     });
     shown.as_object().cloned().unwrap_or_default()
 }
 
-async fn known(state: &ApiState, run: RunId) -> Result<(), ApiError> {
+async fn check_exists(state: &ApiState, run: RunId) -> Result<(), ApiError> {
     match state.store.run_fields(run).await? {
         Some(_) => Ok(()),
         None => Err(ApiError::not_found("Workflow run not found.")),

@@ -6,15 +6,15 @@ use super::keys::Keys;
 use super::line::Request;
 use crate::store::{Page, StoreError};
 use tidemill_base::ids::RunId;
-use tidemill_wire::objects::{
-    HISTORY_PART, ObjectsAtRest, ObjectsWrite, RUNTIME_PART, index_field, list_of_part, parts,
+use tidemill_wire::messages::{
+    HISTORY_PART, MessagesAtRest, MessagesWrite, RUNTIME_PART, index_field, list_of_part, parts,
 };
-use tidemill_workflow::objects::HISTORY_HELD;
+use tidemill_workflow::messages::HISTORY_HELD;
 
 const DOING: &str = "reading messages and history of a run";
 
 /// Adds the writes of a commit.
-pub(super) fn write(request: &mut Request, keys: &Keys, run: RunId, write: &ObjectsWrite) {
+pub(super) fn write(request: &mut Request, keys: &Keys, run: RunId, write: &MessagesWrite) {
     let mut append = |part: &str, entries: &[String]| {
         if entries.is_empty() {
             return;
@@ -37,8 +37,12 @@ pub(super) fn write(request: &mut Request, keys: &Keys, run: RunId, write: &Obje
 impl RedisStore {
     /// Reads all parts of a run, but only the last records of the history. `field` lists the parts that
     /// exist.
-    pub(super) async fn objects_at_rest(&self, run: RunId, field: &str) -> Result<ObjectsAtRest, StoreError> {
-        let mut found = ObjectsAtRest::default();
+    pub(super) async fn messages_at_rest(
+        &self,
+        run: RunId,
+        field: &str,
+    ) -> Result<MessagesAtRest, StoreError> {
+        let mut found = MessagesAtRest::default();
         for part in parts(field) {
             if let Some(list) = list_of_part(part) {
                 found.messages.push((list.to_string(), self.entries_of(run, part, 0, -1).await?));

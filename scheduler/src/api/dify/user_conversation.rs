@@ -22,14 +22,14 @@ const LOOKED_THROUGH_MAX: usize = 200;
 /// The largest difference of the clocks that create ids of messages, in ms.
 const CLOCKS_APART_MS: i64 = 600_000;
 
-pub(super) struct Theirs {
+pub(super) struct UserConversation {
     pub(super) of: ConversationRef,
     pub(super) fields: HashMap<String, String>,
     /// The app's current workflow.
     pub(super) workflow: Arc<Workflow>,
 }
 
-impl Theirs {
+impl UserConversation {
     /// Returns the conversation, or 404 in Dify's words.
     pub(super) async fn get(state: &ApiState, app: &App, user: &str, id: &str) -> Result<Self, ApiError> {
         Self::find(state, app, user, id).await?.ok_or_else(gone)
@@ -65,10 +65,10 @@ impl Theirs {
             };
         }
         for id in existed_then(state, app, user, message).await? {
-            if let Some(theirs) = Self::find(state, app, user, &id).await? {
+            if let Some(user_conversation) = Self::find(state, app, user, &id).await? {
                 let id = message.to_string();
-                if theirs.turns(state).await?.iter().any(|turn| turn["id"] == id.as_str()) {
-                    return Ok(Some(theirs));
+                if user_conversation.turns(state).await?.iter().any(|turn| turn["id"] == id.as_str()) {
+                    return Ok(Some(user_conversation));
                 }
             }
         }

@@ -6,7 +6,7 @@ use tidemill_base::ids::{EntryId, ExecutionId, RunId, ShardId};
 
 /// A held job, as the journal identifies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JournalOf {
+pub struct JournalKey {
     pub shard: ShardId,
     /// The queue of the job.
     pub queue: Arc<str>,
@@ -22,7 +22,7 @@ pub struct JournalOf {
     pub attempt: u32,
 }
 
-impl JournalOf {
+impl JournalKey {
     /// The field for the result of a journal entry: `<execution>/<step>`.
     pub fn field(&self, step: &str) -> String {
         format!("{}/{step}", self.execution)
@@ -36,7 +36,7 @@ impl JournalOf {
 
 /// The journal's answer about an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StepBegin {
+pub enum EntryBegin {
     /// It is complete.
     Known {
         result: String,
@@ -58,9 +58,9 @@ pub enum StepBegin {
 
 /// The outcome of storing a journal entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StepKept {
+pub enum EntryStored {
     /// It is stored and its fact is in the inbox, now or from an earlier call.
-    Kept,
+    Stored,
     /// A blob that was stored for it has expired and must be stored again.
     BlobGone,
     /// The consumer no longer holds the job.

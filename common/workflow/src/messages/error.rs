@@ -5,7 +5,7 @@ use tidemill_base::failure::NodeFailure;
 
 /// See the module. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ObjectError {
+pub enum MessageError {
     /// The position is after the end.
     #[error("Insert position {position} is out of range. Visible messages count: {visible_count}")]
     InsertPositionOutOfRange {
@@ -65,7 +65,7 @@ pub enum ObjectError {
 
 macro_rules! names {
     ($($variant:ident)*) => {
-        impl ObjectError {
+        impl MessageError {
             /// The names of all errors.
             pub const NAMES: &[&str] = &[$(stringify!($variant),)*];
             /// Returns the name that runs and workflows see.
@@ -82,8 +82,8 @@ names! {
     RuntimeTooLarge HistoryRecordTooLarge HistoryTooLong
 }
 
-impl From<ObjectError> for NodeFailure {
-    fn from(error: ObjectError) -> Self {
+impl From<MessageError> for NodeFailure {
+    fn from(error: MessageError) -> Self {
         Self::new(error.name(), error.to_string())
     }
 }

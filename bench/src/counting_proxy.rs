@@ -15,14 +15,14 @@ use crate::error::Error;
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// A proxy that runs until this is dropped.
-pub(crate) struct Door {
+pub(crate) struct CountingProxy {
     port: u16,
     bytes: Arc<AtomicU64>,
     // Closed on drop, which ends the thread.
     _open: oneshot::Sender<()>,
 }
 
-impl Door {
+impl CountingProxy {
     /// Opens a proxy in front of a local port.
     pub(crate) fn open(server: u16) -> Result<Self, Error> {
         const DOING: &str = "opening a proxy in front of redis-server";
@@ -39,7 +39,7 @@ impl Door {
                 tokio::select! { _ = accept(listener, server, counted) => {} _ = closed => {} }
             });
         };
-        std::thread::Builder::new().name("door".into()).spawn(serve).map_err(Error::io(DOING))?;
+        std::thread::Builder::new().name("counting-proxy".into()).spawn(serve).map_err(Error::io(DOING))?;
         Ok(Self { port, bytes, _open: open })
     }
 
@@ -99,8 +99,8 @@ mod tests {
     #[test]
     fn bytes_pass_unchanged_and_are_counted_in_both_directions() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let door = Door::open(server.local_addr().unwrap().port()).unwrap();
-        let mut client = std::net::TcpStream::connect(door.url().trim_start_matches("redis://")).unwrap();
+        let proxy = CountingProxy::open(server.local_addr().unwrap().port()).unwrap();
+        let mut client = std::net::TcpStream::connect(proxy.url().trim_start_matches("redis://")).unwrap();
         let (mut served, _) = server.accept().unwrap();
         let mut seen = [0; 4];
         client.write_all(b"ping").unwrap();
@@ -109,6 +109,6 @@ mod tests {
         served.write_all(b"PONG").unwrap();
         client.read_exact(&mut seen).unwrap();
         assert_eq!(&seen, b"PONG");
-        assert_eq!(door.bytes(), 8);
+        assert_eq!(proxy.bytes(), 8);
     }
 }

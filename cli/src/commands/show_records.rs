@@ -12,7 +12,7 @@ use crate::output::{json, table, text};
 /// The part to show instead of the run.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
-pub(super) struct Part {
+pub(super) struct RecordArgs {
     /// Show a list of messages instead of the run (without a name: main)
     #[arg(long, value_name = "LIST", num_args = 0..=1, default_missing_value = "main")]
     messages: Option<String>,
@@ -31,7 +31,7 @@ pub(super) enum Wanted<'a> {
     Runtime,
 }
 
-impl Part {
+impl RecordArgs {
     pub(super) fn wanted(&self) -> Option<Wanted<'_>> {
         let runtime = self.rt.then_some(Wanted::Runtime);
         let history = self.history.as_deref().map(Wanted::History);

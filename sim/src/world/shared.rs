@@ -11,9 +11,9 @@ use tidemill_common::store::Commit;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_scheduler::workflows::Workflows;
 
-use super::desk::{Desk, SharedOwner};
 use super::faults::Faults;
 use super::network::Network;
+use super::store_gate::{SharedOwner, StoreGate};
 use crate::checks::Watch;
 use crate::dice::Dice;
 use crate::draw::Plan;
@@ -25,13 +25,13 @@ pub(crate) const QUEUE: &str = "default";
 const STORY_MAX: usize = 2_000;
 
 /// The shared parts.
-pub(crate) struct Ground {
+pub(crate) struct Shared {
     /// Only the world moves it.
     pub(crate) clock: Arc<ManualClock>,
     /// Holds all runs.
     pub(crate) store: MemoryStore,
     /// The way into the store, where guards can be removed.
-    pub(crate) desk: Desk,
+    pub(crate) gate: StoreGate,
     /// Workflow versions, shared as between the shards of a process.
     pub(crate) workflows: Workflows,
     /// Source of all randomness of the story.
@@ -61,7 +61,7 @@ pub(crate) struct Ground {
     pub(crate) story: Option<VecDeque<String>>,
 }
 
-impl Ground {
+impl Shared {
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -77,7 +77,7 @@ impl Ground {
     }
 
     /// Adds a line to the story, if it is wanted.
-    pub(crate) fn tell(&mut self, line: impl FnOnce() -> String) {
+    pub(crate) fn log(&mut self, line: impl FnOnce() -> String) {
         let (step, now) = (self.step, self.clock.now());
         if let Some(story) = &mut self.story {
             if story.len() >= STORY_MAX {

@@ -11,11 +11,11 @@ use crate::client::Event;
 
 /// Titles of started nodes by node id.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct ContainerTitles {
     titles: HashMap<String, String>,
 }
 
-impl Places {
+impl ContainerTitles {
     /// Returns the event with titles in its frame. Containers that started before the first event keep their id.
     pub(super) fn named<'e>(&mut self, event: &'e Event) -> Cow<'e, Event> {
         let title = event.text("node_title");
@@ -51,12 +51,12 @@ mod tests {
 
     #[test]
     fn frames_are_named_by_the_titles_of_their_containers() {
-        let mut places = Places::default();
+        let mut container_titles = ContainerTitles::default();
         let begun = event(&json!({"node_id": "it", "node_title": "In/Out"}));
-        assert_eq!(places.named(&begun).into_owned(), begun);
+        assert_eq!(container_titles.named(&begun).into_owned(), begun);
         let inner = event(&json!({"node_id": "x", "node_title": "X", "frame": "it#3/lp#0"}));
-        assert_eq!(places.named(&inner).text("frame"), "In Out#3/lp#0");
-        places.named(&event(&json!({"node_id": "lp", "node_title": "Rounds", "frame": "it#3"})));
-        assert_eq!(places.named(&inner).text("frame"), "In Out#3/Rounds#0");
+        assert_eq!(container_titles.named(&inner).text("frame"), "In Out#3/lp#0");
+        container_titles.named(&event(&json!({"node_id": "lp", "node_title": "Rounds", "frame": "it#3"})));
+        assert_eq!(container_titles.named(&inner).text("frame"), "In Out#3/Rounds#0");
     }
 }
