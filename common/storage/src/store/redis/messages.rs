@@ -6,7 +6,7 @@ use super::keys::Keys;
 use super::line::Request;
 use crate::store::{Page, StoreError};
 use tidemill_base::ids::RunId;
-use tidemill_wire::messages::{
+use tidemill_wire::state::messages::{
     HISTORY_PART, MessagesAtRest, MessagesWrite, RUNTIME_PART, index_field, list_of_part, parts,
 };
 use tidemill_workflow::messages::HISTORY_HELD;

@@ -22,8 +22,8 @@ use tidemill_base::limits;
 use tidemill_engine::state::run::RunStatus;
 use tidemill_wire::entry::EventEntry;
 use tidemill_wire::event::last_seq;
-use tidemill_wire::messages::{HISTORY_PART, MessagesAtRest, OBJECTS_FIELD, RUNTIME_PART};
 use tidemill_wire::state::AtRest;
+use tidemill_wire::state::messages::{HISTORY_PART, MessagesAtRest, OBJECTS_FIELD, RUNTIME_PART};
 
 /// The most graphs remembered as stored in Redis.
 const KNOWN_GRAPHS_MAX: usize = 10_000;

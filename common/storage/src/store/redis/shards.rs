@@ -16,8 +16,8 @@ use tidemill_base::clock::Timestamp;
 use tidemill_base::crash::{self, CrashPoint};
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_engine::state::run::RunStatus;
-use tidemill_wire::messages::{OBJECTS_FIELD, parts};
 use tidemill_wire::state::AtRest;
+use tidemill_wire::state::messages::{OBJECTS_FIELD, parts};
 
 /// The most blobs that one call of the sweep removes.
 const SWEEP_BLOBS: usize = 100;
