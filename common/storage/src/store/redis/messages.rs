@@ -3,7 +3,7 @@
 use super::RedisStore;
 use super::commit::write_fields;
 use super::keys::Keys;
-use super::line::Request;
+use crate::store::redis::connection::wire_connection::Request;
 use crate::store::{Page, StoreError};
 use tidemill_base::ids::RunId;
 use tidemill_wire::state::messages::{

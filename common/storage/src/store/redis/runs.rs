@@ -8,7 +8,7 @@ use redis::Value;
 
 use super::RedisStore;
 use super::connection::{Arg, args};
-use super::replies::{array, entry, pairs, unexpected};
+use crate::store::redis::connection::replies::{array, entry, pairs, unexpected};
 use crate::store::{
     Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
     DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeyNote, KeySpent,
@@ -54,7 +54,7 @@ impl Runs for RedisStore {
     }
 
     async fn check(&self) -> Result<ServerReport, StoreError> {
-        super::check::check(self).await
+        crate::store::redis::connection::check::check(self).await
     }
 
     async fn meta(&self) -> Result<Meta, StoreError> {
