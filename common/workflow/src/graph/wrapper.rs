@@ -22,6 +22,7 @@ pub(super) struct Wrapper {
     pub(super) settings: NodeSettings,
     pub(super) hooks: Hooks,
     pub(super) confirm: Option<Box<Approval>>,
+    pub(super) may_be_rejected: bool,
 }
 
 /// Reads the wrapper from `data`.
@@ -37,7 +38,17 @@ pub(super) fn read(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Proble
         settings: settings::read(data, kind, problems),
         hooks: hooks(data, kind, problems),
         confirm: confirm(data, kind, problems),
+        may_be_rejected: may_be_rejected(data, kind),
     }
+}
+
+/// True when a person may be asked before or during the node's work, and may reject it. Node forms that do
+/// not exist in Dify always count.
+fn may_be_rejected(data: &JsonMap, kind: Option<NodeKind>) -> bool {
+    kind.is_some_and(|kind| is_own_form(kind, data))
+        || ["require_confirm", "enable_filling"]
+            .iter()
+            .any(|key| data.get(*key).is_some_and(|value| *value != false))
 }
 
 /// Reads the hooks. A node without a job cannot run them.

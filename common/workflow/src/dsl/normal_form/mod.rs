@@ -19,6 +19,7 @@ mod null_lists;
 mod retry_seconds;
 mod steps;
 mod structured_output;
+mod success_branch;
 mod user_interaction;
 
 use serde_json::Value as Json;
@@ -49,6 +50,8 @@ const FORMS: &[Form] = &[
     Form { rewrite: node_type::rewrite, part: Part::NodeData },
     // an edge without `sourceHandle` gets the handle `source`
     Form { rewrite: edge_handle::rewrite, part: Part::Edge },
+    // `success-branch` for the handle `source`
+    Form { rewrite: success_branch::rewrite, part: Part::Graph },
     // `version` of a node as a number
     Form { rewrite: node_version::rewrite, part: Part::NodeData },
     // an assigner with `items` is of version 2
@@ -128,6 +131,12 @@ mod tests {
             (
                 json!({"nodes": [], "edges": [{"source": "a"}, {"sourceHandle": "x"}, {"sourceHandle": null}, 5]}),
                 json!({"nodes": [], "edges": [{"source": "a", "sourceHandle": "source"}, {"sourceHandle": "x"}, {"sourceHandle": null}, 5]}),
+            ),
+            (
+                json!({"nodes": [{"id": "a", "data": {"type": "code"}}, {"id": "b", "data": {"type": "if-else"}}],
+                    "edges": [{"source": "a", "sourceHandle": "success-branch"}, {"source": "b", "sourceHandle": "success-branch"}]}),
+                json!({"nodes": [{"id": "a", "data": {"type": "code"}}, {"id": "b", "data": {"type": "if-else"}}],
+                    "edges": [{"source": "a", "sourceHandle": "source"}, {"source": "b", "sourceHandle": "success-branch"}]}),
             ),
             (
                 json!({"nodes": [{"data": {"version": 2}}, {"data": {"version": "1"}}, {"data": {"version": [1]}}, {}], "edges": []}),

@@ -14,8 +14,7 @@ use crate::nodes::hooks::Hooks;
 use crate::nodes::llm::turns::CONTEXT;
 use crate::nodes::pause::as_form::REJECT;
 use crate::nodes::work::{Child, ChildKind, FedInput, INPUTS, Work};
-use crate::nodes::{NodeData, NodeKind, is_own_form, mentions_of};
-use tidemill_base::value::JsonMap;
+use crate::nodes::{NodeData, NodeKind, mentions_of};
 use tidemill_base::value::template::mention;
 
 /// Builds the graph of a document and reports all problems. There is a graph exactly when no problem is an
@@ -116,8 +115,7 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
     let mut nodes = Vec::with_capacity(draft.nodes.len());
     let mut inside = Vec::with_capacity(draft.nodes.len());
     let mut hooks = Vec::with_capacity(draft.nodes.len());
-    let rejectable: Vec<bool> =
-        draft.nodes.iter().map(|node| may_be_rejected(node.kind, &node.source.data)).collect();
+    let rejectable: Vec<bool> = draft.nodes.iter().map(|node| node.wrapper.may_be_rejected).collect();
     for ((node, parent), loop_id) in draft.nodes.into_iter().zip(&draft.parents).zip(loops) {
         let parent = match parent {
             Parent::None => None,
@@ -247,15 +245,6 @@ fn is_chosen(node: &Node, may_be_rejected: bool, handle: &str) -> bool {
         NodeData::Step(data) if data.chooses(handle) => true,
         _ => may_be_rejected && handle == REJECT && !node.is_branch(),
     }
-}
-
-/// True when a person may be asked before or during the node's work, and may reject it. Node forms that do
-/// not exist in Dify always count.
-fn may_be_rejected(kind: Option<NodeKind>, data: &JsonMap) -> bool {
-    kind.is_some_and(|kind| is_own_form(kind, data))
-        || ["require_confirm", "enable_filling"]
-            .iter()
-            .any(|key| data.get(*key).is_some_and(|value| *value != false))
 }
 
 /// Adds hooks to nodes, and the variables that the hooks mention. A worker runs the hooks, so the node must

@@ -2,19 +2,19 @@
 //! problem at once. A rule ignores parts that another rule has already refused.
 
 mod children;
+mod error_strategies;
+mod handles;
 mod triggers;
 
 use std::collections::{HashMap, HashSet};
 
-use super::ErrorStrategy;
 use super::containers::Parent;
 use super::cycles;
 use super::draft::Draft;
 use super::wrapper::owner;
 use crate::dsl::fields::BUILD_FAILED;
 use crate::dsl::{Problems, suggest};
-use crate::nodes::if_else::ELSE_HANDLE;
-use crate::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NODE_TYPES, NodeData, NodeKind, SOURCE_HANDLE};
+use crate::nodes::{ExecutionType, NODE_TYPES, NodeKind};
 use tidemill_base::limits::CONTAINER_DEPTH_MAX;
 
 /// A rule: the code of its problems, and its check.
@@ -51,7 +51,9 @@ pub(super) const RULES: &[Rule] = &[
     Rule { code: children::INVALID, check: children::sources_exist },
     Rule { code: children::INVALID, check: children::inputs_are_given_once },
     Rule { code: "graph.validation_failed", check: there_is_no_cycle },
-    Rule { code: "graph.unknown_handle", check: handles_can_be_chosen },
+    Rule { code: "graph.unknown_handle", check: handles::can_be_chosen },
+    Rule { code: error_strategies::NO_EFFECT, check: error_strategies::can_work },
+    Rule { code: error_strategies::MISSING_DEFAULT, check: error_strategies::defaults_have_what_is_read },
     Rule { code: "graph.unreachable_node", check: every_node_can_be_reached },
 ];
 
@@ -77,6 +79,13 @@ impl Report<'_> {
         let code = self.code;
         draft.at_node(at, self.problems, |problems| add(problems, code, part, message, hint));
     }
+    /// Warns at `part` of a node.
+    fn node_warning(&mut self, draft: &Draft<'_>, at: usize, part: &str, message: String, hint: &str) {
+        let code = self.code;
+        draft.at_node(at, self.problems, |problems| {
+            problems.within(part, |problems| problems.warning_with_hint(code, message, hint));
+        });
+    }
     /// Reports at `part` of an edge.
     fn edge(&mut self, draft: &Draft<'_>, at: usize, part: &str, message: String, hint: Option<String>) {
         let code = self.code;
@@ -93,7 +102,9 @@ fn add(problems: &mut Problems, code: &'static str, part: &str, message: String,
 
 fn there_is_a_node(draft: &Draft<'_>, report: &mut Report<'_>) {
     if draft.nodes.is_empty() {
-        report.graph("Graph must have at least one node".into(), "notes do not count");
+        // The first words are Dify's.
+        let message = "Graph must have at least one node, and this one has none";
+        report.graph(message.into(), "add a start node and the nodes that follow it; notes do not count");
     }
 }
 
@@ -323,44 +334,6 @@ fn there_is_no_cycle(draft: &Draft<'_>, report: &mut Report<'_>) {
             format!("the edges form a cycle: {way} → {}", names[0]),
             Some(hint.into()),
         );
-    }
-}
-
-/// Warns about edges whose handle the node never chooses. They are legal, but never taken, or always taken
-/// where the handle has no meaning.
-fn handles_can_be_chosen(draft: &Draft<'_>, report: &mut Report<'_>) {
-    for (at, edge) in draft.edges.iter().enumerate() {
-        let Some(node) = edge.from.map(|from| &draft.nodes[from]) else { continue };
-        let handle = &*edge.source.handle;
-        let handles_failure = node.wrapper.error_strategy == Some(ErrorStrategy::FailBranch);
-        let id = &node.source.id;
-        let message = if handle == FAIL_BRANCH_HANDLE {
-            if handles_failure {
-                continue;
-            }
-            format!("node {id:?} has no `error_strategy: fail-branch`, so this edge is not its fail branch")
-        } else if let Some(NodeData::IfElse(data)) = &node.data {
-            if handle == ELSE_HANDLE || data.cases.iter().any(|case| case.id == handle) {
-                continue;
-            }
-            format!("node {id:?} has no case {handle:?}; this edge is never taken")
-        } else if let Some(NodeData::Choice(data)) = &node.data {
-            if data.handles().any(|known| known == handle) {
-                continue;
-            }
-            format!("node {id:?} has no branch {handle:?}; this edge is never taken")
-        } else if let Some(NodeData::UserInteraction(data)) = &node.data {
-            if handle == SOURCE_HANDLE || data.chooses(handle) {
-                continue;
-            }
-            format!("node {id:?} never leaves by {handle:?}, so this edge is never taken")
-        } else {
-            continue;
-        };
-        let code = report.code;
-        draft.at_edge(at, report.problems, |problems| {
-            problems.within("sourceHandle", |problems| problems.warning(code, message));
-        });
     }
 }
 

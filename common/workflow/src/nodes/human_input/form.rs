@@ -60,6 +60,11 @@ impl FormData {
         })
     }
 
+    /// The ids of the buttons, which are the handles.
+    pub fn action_ids(&self) -> impl Iterator<Item = &str> {
+        self.actions.iter().filter_map(|action| action.get("id").and_then(Json::as_str))
+    }
+
     /// Adds the variables that the configuration mentions, as (node, name).
     pub fn mentions(&self, into: &mut Vec<(String, String)>) {
         self.content.mentions(into);

@@ -127,7 +127,12 @@ impl StepData {
 
     /// True when an edge can have this handle: steps have one way out, but a registered Call can choose its handle.
     pub fn chooses(&self, handle: &str) -> bool {
-        self.call == CALL && ![SOURCE_HANDLE, FAIL_BRANCH_HANDLE].contains(&handle)
+        self.chooses_any() && ![SOURCE_HANDLE, FAIL_BRANCH_HANDLE].contains(&handle)
+    }
+
+    /// True when the step can choose any handle.
+    pub fn chooses_any(&self) -> bool {
+        self.call == CALL
     }
 
     /// The id for looking up the call.

@@ -130,14 +130,21 @@ impl UserInteractionData {
         self.on_answer.mentions(into);
     }
 
-    /// True for the handles that the node can use when an edge has them.
-    pub fn chooses(&self, handle: &str) -> bool {
-        let by_answer = match self.interaction {
-            InteractionType::Approval => handle == APPROVE || handle == REJECT,
-            InteractionType::Selection => self.options.iter().any(|option| option.id == handle),
-            InteractionType::Input | InteractionType::Message => false,
+    /// The handles that the node uses when an edge has them.
+    pub fn handles(&self) -> impl Iterator<Item = &str> {
+        let approval: &[&str] = match self.interaction {
+            InteractionType::Approval => &[APPROVE, REJECT],
+            InteractionType::Selection | InteractionType::Input | InteractionType::Message => &[],
         };
-        by_answer || handle == TIMEOUT_HANDLE && self.on_timeout == OnTimeout::Branch && self.timeout_ms > 0
+        let is_selection = self.interaction == InteractionType::Selection;
+        let options = self.options.iter().filter(move |_| is_selection).map(|option| option.id.as_str());
+        let timeout = self.on_timeout == OnTimeout::Branch && self.timeout_ms > 0;
+        approval.iter().copied().chain(options).chain(timeout.then_some(TIMEOUT_HANDLE))
+    }
+
+    /// True for those handles.
+    pub fn chooses(&self, handle: &str) -> bool {
+        self.handles().any(|known| known == handle)
     }
 
     /// The text for the user; secrets are masked.
