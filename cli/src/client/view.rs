@@ -32,6 +32,8 @@ pub(crate) struct RunView {
     pub(crate) exceptions_count: Option<u64>,
     /// The id of the API key that pays for the run.
     pub(crate) key: Option<String>,
+    /// Things that the author may not have meant.
+    pub(crate) warnings: Vec<WarningView>,
     pub(crate) nodes: Vec<NodeView>,
     /// Costs, one entry per model, per sub-workflow run or per tool.
     pub(crate) models: Vec<SpentView>,
@@ -41,6 +43,13 @@ pub(crate) struct RunView {
     pub(crate) calls_count: u64,
     /// Lists of messages by name.
     pub(crate) lists: std::collections::BTreeMap<String, ListView>,
+}
+
+/// A warning of a run.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WarningView {
+    pub(crate) message: String,
 }
 
 /// A list of messages in the summary of a run.

@@ -87,6 +87,9 @@ fn render(run: &Json) -> String {
         ("exceptions", number(run.exceptions_count.filter(|count| *count > 0))),
         ("inputs", filled(&run.inputs).unwrap_or_default()),
     ]);
+    for warning in &run.warnings {
+        shown.push_str(&plain::warning_line(warning));
+    }
     if !run.nodes.is_empty() {
         let pays = run.nodes.iter().any(|node| node.tokens.is_some_and(|tokens| tokens > 0));
         let mut heads = vec!["NODE", "TYPE", "TITLE", "STATUS", "TRY", "TIME", "JOB", "ERROR"];
@@ -253,6 +256,13 @@ reply:
   Ada
 ";
         assert_eq!(render(&run), expected);
+    }
+
+    #[test]
+    fn warnings_follow_the_head() {
+        let run =
+            json!({"id": "r1", "status": "succeeded", "warnings": [{"code": "x", "message": "one\nline"}]});
+        assert_eq!(render(&run), "run     r1\nstatus  succeeded\nwarning: one line\n");
     }
 
     #[test]

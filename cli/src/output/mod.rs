@@ -94,6 +94,9 @@ impl Report {
                     progress.clear();
                 }
                 console.note(plain::end_line(&view));
+                for warning in &view.warnings {
+                    console.note(plain::warning_line(warning).trim_end());
+                }
                 console.text(plain::outputs(view.outputs.as_ref()))?;
             }
         }

@@ -5,7 +5,7 @@ use tidemill_common::wire::event::kind;
 
 use super::text::{duration, one_line, safe, shortened};
 use crate::client::Event;
-use crate::client::view::{PauseView, RunView};
+use crate::client::view::{PauseView, RunView, WarningView};
 use crate::workflow_file::count;
 
 /// Longest part of a streamed text that the line of an event shows, in characters.
@@ -165,6 +165,11 @@ pub(crate) fn end_line(run: &RunView) -> String {
         text.push_str(&format!(": {error}"));
     }
     one_line(&text)
+}
+
+/// Returns one line for a warning of a run.
+pub(crate) fn warning_line(warning: &WarningView) -> String {
+    format!("warning: {}\n", one_line(&warning.message))
 }
 
 /// Formats the outputs of a run: the answer of a chat alone as plain text, otherwise each output with its name.

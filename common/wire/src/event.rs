@@ -10,9 +10,11 @@ use super::record::{write_completed, write_record};
 use crate::codec::text::ObjectText;
 use crate::codec::value::{OutputsJson, StoredJson};
 use crate::state::frames::pause_json;
+use crate::warnings;
 use tidemill_base::ids::EntryId;
 use tidemill_base::value::{JsonMap, Stored};
 use tidemill_engine::order::events::{About, ChunkText, Event, EventKind, NodeEnd};
+use tidemill_engine::state::control::DeadEnd;
 use tidemill_engine::state::pause::Pause;
 use tidemill_workflow::graph::Graph;
 use tidemill_workflow::nodes::NodeKind;
@@ -246,18 +248,24 @@ fn write_seldom(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
             write_completed(object, &end.record, *reason);
             object.number("steps", *steps);
         }
-        EventKind::GraphRunSucceeded { outputs } => object.value("outputs", &OutputsJson(outputs)),
-        EventKind::GraphRunPartialSucceeded { exceptions, outputs } => {
+        EventKind::GraphRunSucceeded { outputs, dead_ends } => {
+            object.value("outputs", &OutputsJson(outputs));
+            write_warnings(object, dead_ends, graph);
+        }
+        EventKind::GraphRunPartialSucceeded { exceptions, outputs, dead_ends } => {
             object.number("exceptions_count", *exceptions);
             object.value("outputs", &OutputsJson(outputs));
+            write_warnings(object, dead_ends, graph);
         }
-        EventKind::GraphRunFailed { error, exceptions } => {
+        EventKind::GraphRunFailed { error, exceptions, dead_ends } => {
             object.text("error", error);
             object.number("exceptions_count", *exceptions);
+            write_warnings(object, dead_ends, graph);
         }
-        EventKind::GraphRunAborted { reason, outputs } => {
+        EventKind::GraphRunAborted { reason, outputs, dead_ends } => {
             object.text("reason", reason);
             object.value("outputs", &OutputsJson(outputs));
+            write_warnings(object, dead_ends, graph);
         }
         EventKind::GraphEdgeSkipped(edge) => {
             let edge = graph.edge(*edge);
@@ -285,6 +293,12 @@ fn write_seldom(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
         | EventKind::NodeRunFailed(_)
         | EventKind::NodeRunException(_)
         | EventKind::NodeRunStreamChunk { .. } => {}
+    }
+}
+
+fn write_warnings(object: &mut ObjectText, dead_ends: &[DeadEnd], graph: &Graph) {
+    if !dead_ends.is_empty() {
+        object.value("warnings", &warnings::shown(dead_ends, graph));
     }
 }
 

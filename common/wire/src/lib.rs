@@ -18,6 +18,7 @@ pub mod record;
 pub mod snapshot;
 pub mod state;
 pub mod timers;
+pub mod warnings;
 
 use serde_json::Value as Json;
 

@@ -1,11 +1,13 @@
 //! Decides edges: takes or skips them, passes skips on, and makes nodes ready whose edges are all decided.
 
 use crate::flow::{ready, response};
+use crate::state::control::DeadEnd;
 use crate::state::run::{EdgeState, NodeStatus};
 use crate::step::Step;
 use tidemill_base::ids::FramePath;
+use tidemill_base::limits::RUN_WARNINGS_MAX;
 use tidemill_workflow::graph::{EdgeIx, NodeIx};
-use tidemill_workflow::nodes::ExecutionType;
+use tidemill_workflow::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NodeKind, SOURCE_HANDLE};
 
 use crate::order::events::EventKind;
 
@@ -19,9 +21,35 @@ pub(crate) fn decide(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, handle:
     for edge in spec.outs.iter().filter(|e| !selected(e)) {
         skip(cx, frame, *edge);
     }
+    let mut leads_on = false;
     for edge in spec.outs.iter().filter(selected) {
+        leads_on = true;
         take(cx, frame, *edge);
     }
+    if branch && !leads_on {
+        note_dead_end(cx, node, handle);
+    }
+}
+
+/// Notes that a branch was chosen which no edge follows, because the author may have forgotten the edge. Some such ends
+/// are meant: a node without any edge, the success of a node that only has a fail branch, a branch that ends the round
+/// of a loop.
+fn note_dead_end(cx: &mut Step<'_>, node: NodeIx, handle: &str) {
+    let graph = cx.run.graph.clone();
+    let spec = graph.node(node);
+    let is_end = match handle {
+        FAIL_BRANCH_HANDLE => false,
+        SOURCE_HANDLE if spec.kind.spec().execution != ExecutionType::Branch => true,
+        _ => spec.outs.is_empty(),
+    };
+    let ends_round = spec.parent.is_some_and(|parent| graph.node(parent).kind == NodeKind::Loop);
+    let noted = &mut cx.run.control.dead_ends;
+    let is_known = noted.iter().any(|known| known.node == spec.id && &*known.handle == handle);
+    if is_end || ends_round || is_known || noted.len() >= RUN_WARNINGS_MAX {
+        return;
+    }
+    noted.push(DeadEnd { node: spec.id.clone(), handle: handle.into() });
+    cx.out.control = true;
 }
 
 fn take(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx) {

@@ -37,12 +37,13 @@ pub(crate) fn check(cx: &mut Step<'_>) {
     }
     let exceptions = cx.run.exceptions();
     let outputs = outputs(cx.run);
+    let dead_ends = cx.run.control.dead_ends.clone();
     if exceptions > 0 {
         end(cx, RunStatus::PartialSucceeded, None);
-        cx.tell(EventKind::GraphRunPartialSucceeded { exceptions, outputs });
+        cx.tell(EventKind::GraphRunPartialSucceeded { exceptions, outputs, dead_ends });
     } else {
         end(cx, RunStatus::Succeeded, None);
-        cx.tell(EventKind::GraphRunSucceeded { outputs });
+        cx.tell(EventKind::GraphRunSucceeded { outputs, dead_ends });
     }
     cx.close_entry();
 }
@@ -96,7 +97,8 @@ pub(crate) fn fail(cx: &mut Step<'_>, error: &str) {
     }
     let exceptions = cx.run.exceptions();
     end(cx, RunStatus::Failed, Some(error.into()));
-    cx.tell(EventKind::GraphRunFailed { error: error.to_string(), exceptions });
+    let dead_ends = cx.run.control.dead_ends.clone();
+    cx.tell(EventKind::GraphRunFailed { error: error.to_string(), exceptions, dead_ends });
     cx.close_entry();
 }
 
@@ -140,7 +142,8 @@ fn stop(cx: &mut Step<'_>, reason: &str, emitted: Option<(&FramePath, NodeIx)>) 
     let outputs = outputs(cx.run);
     cut_off(cx, &reason);
     end(cx, RunStatus::Stopped, Some(reason.as_str().into()));
-    cx.tell(EventKind::GraphRunAborted { reason, outputs });
+    let dead_ends = cx.run.control.dead_ends.clone();
+    cx.tell(EventKind::GraphRunAborted { reason, outputs, dead_ends });
     cx.close_entry();
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::state::cost::Cost;
 use tidemill_base::clock::Timestamp;
+use tidemill_base::ids::NodeId;
 
 /// Commands in effect, and related state that few runs have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -20,4 +21,13 @@ pub struct Control {
     /// The cost of wasted replies. It counts against budgets, and is in none of Dify's totals. It is present (perhaps
     /// zero) as soon as the ledger has an entry that is in no total.
     pub wasted: Option<Box<Cost>>,
+    /// Branches that were chosen and led nowhere, each once, in the order of their first choice.
+    pub dead_ends: Vec<DeadEnd>,
+}
+
+/// A branch that was chosen although no edge has its handle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadEnd {
+    pub node: NodeId,
+    pub handle: Arc<str>,
 }

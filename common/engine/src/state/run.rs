@@ -326,6 +326,7 @@ impl RunState {
             + self.objects.iter().len()
             + control.pausing.len()
             + control.wasted.iter().len()
+            + control.dead_ends.len()
             + head.commands.len()
             + head.inputs.len()
             + head.key.iter().len()

@@ -24,6 +24,7 @@ mod budgets;
 mod calls;
 mod charges;
 mod children;
+mod dead_ends;
 mod failures;
 mod holders;
 mod interactions;

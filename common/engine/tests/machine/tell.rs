@@ -41,12 +41,12 @@ pub(super) fn words(graph: &Graph, event: &Event) -> String {
                 .collect();
             format!("{} {ended} {steps}{reason} [{}]", id(&end.about), outputs.join(" "))
         }
-        EventKind::GraphRunSucceeded { outputs } => format!("succeeded {}", outputs_of(outputs)),
-        EventKind::GraphRunPartialSucceeded { exceptions, outputs } => {
+        EventKind::GraphRunSucceeded { outputs, .. } => format!("succeeded {}", outputs_of(outputs)),
+        EventKind::GraphRunPartialSucceeded { exceptions, outputs, .. } => {
             format!("partial {exceptions} {}", outputs_of(outputs))
         }
-        EventKind::GraphRunFailed { error, exceptions } => format!("run failed {exceptions}: {error}"),
-        EventKind::GraphRunAborted { reason, outputs } => format!("{reason} {}", outputs_of(outputs)),
+        EventKind::GraphRunFailed { error, exceptions, .. } => format!("run failed {exceptions}: {error}"),
+        EventKind::GraphRunAborted { reason, outputs, .. } => format!("{reason} {}", outputs_of(outputs)),
         EventKind::GraphEdgeSkipped(edge) => {
             let edge = graph.edge(*edge);
             format!("skip {}>{}", graph.node(edge.source).id, graph.node(edge.target).id)

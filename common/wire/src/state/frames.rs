@@ -6,7 +6,7 @@
 //! | state | `f:<frame>` | an open frame below the root |
 //! | state | `c:<frame>/<node>` | the input of an open container |
 //! | state | `r:<frame>/<node>` | outputs of a response node below the root that may count for the run |
-//! | state | `control` | commands in effect; wasted cost |
+//! | state | `control` | commands in effect; wasted cost; branches that led nowhere |
 //! | collected | `<frame>` | the result of a closed frame for its container |
 //! | pauses | `<pause>` | a pause; the accepted answer is under `<pause>:answer` |
 
@@ -18,6 +18,7 @@ use serde_json::{Value as Json, json};
 use crate::WireError;
 use crate::codec::text::ObjectText;
 use crate::codec::value::{named_from_json, stored_from_json};
+use crate::warnings;
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{FramePath, NodeId};
 use tidemill_base::value::{JsonMap, Stored};
@@ -333,6 +334,9 @@ pub fn control_json(control: &Control) -> String {
         write_spent(&mut object, wasted);
         map.insert("wasted".into(), serde_json::from_str(&object.end()).unwrap_or_default());
     }
+    if !control.dead_ends.is_empty() {
+        map.insert("dead_ends".into(), warnings::stored(&control.dead_ends));
+    }
     Json::Object(map).to_string()
 }
 
@@ -348,6 +352,7 @@ pub(crate) fn read_control(text: &str) -> Result<Control, WireError> {
         steps_before: map.get("steps_before").and_then(Json::as_u64).unwrap_or(0),
         fired,
         wasted: map.get("wasted").and_then(Json::as_object).map(|map| Box::new(read_spent(map))),
+        dead_ends: warnings::read(map.get("dead_ends")),
     })
 }
 

@@ -102,6 +102,7 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     shown.insert("outputs".into(), record.outputs.into());
     shown.insert("conversation".into(), conversation(&run, &render).await?.into());
     shown.insert("pauses".into(), pauses::list_json(&state, id).await?.into());
+    shown.insert("warnings".into(), warnings(&run, &render).await?);
     shown.insert("nodes".into(), nodes(&run).into());
     if let Some(lists) = messages::lists(&run) {
         shown.insert("lists".into(), lists);
@@ -111,6 +112,15 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     shown.insert("calls".into(), calls.into());
     shown.insert("calls_count".into(), count.into());
     Ok(JsonBody(Json::Object(shown)))
+}
+
+/// The warnings so far. A handle may come from a variable, so secrets are masked.
+async fn warnings(run: &RunState, render: &Renderer) -> Result<Json, ApiError> {
+    const KEY: &str = "warnings";
+    let shown = wire::warnings::shown(&run.control.dead_ends, &run.graph);
+    let mut values = JsonMap::from_iter([(KEY.to_owned(), Json::from(shown))]);
+    render.named(&mut values).await?;
+    Ok(values.remove(KEY).unwrap_or_default())
 }
 
 /// The first sub-workflow runs of this run, and the number of all of them.
