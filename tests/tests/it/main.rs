@@ -12,6 +12,7 @@ mod connections;
 mod containers;
 mod control;
 mod conversations;
+mod dead_ends;
 mod deadlines;
 mod deploy;
 mod documented;
