@@ -87,6 +87,9 @@ pub fn rewind(run: &RunState, frame: &FramePath, node: &NodeId) -> Result<RunSta
     let mut run = run.clone();
     let reset = with_later(&run.graph, node);
     forget(&mut run, &frame, &reset);
+    let graph = run.graph.clone();
+    let stays = |id: &NodeId| graph.find(id.as_str()).is_some_and(|ix| !is_in(&graph, ix, &reset));
+    run.control.dead_ends.retain(|end| stays(&end.node));
     run.status = RunStatus::Running;
     (run.started_at, run.finished_at, run.error) = (None, None, None);
     reopen(&mut run, &frame, node);
