@@ -411,7 +411,7 @@ fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> 
     fields.push(("exceptions", run.exceptions().to_string()));
     // The outputs are taken from the last event, so that both agree.
     let outputs = changes.entries.events().iter().rev().find_map(|e| match &e.kind {
-        EventKind::GraphRunSucceeded { outputs }
+        EventKind::GraphRunSucceeded { outputs, .. }
         | EventKind::GraphRunPartialSucceeded { outputs, .. }
         | EventKind::GraphRunPaused { outputs, .. }
         | EventKind::GraphRunAborted { outputs, .. } => Some(outputs),
