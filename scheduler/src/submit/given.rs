@@ -40,7 +40,9 @@ impl<'a> Given<'a> {
         let Some(value) = self.value(key) else { return Ok(None) };
         match value.as_u64() {
             Some(n) if (min..=max).contains(&n) => Ok(Some(n)),
-            Some(_) | None if max == u64::MAX => Err(self.wrong(key, format!("a whole number, {min} or more"))),
+            Some(_) | None if max == u64::MAX => {
+                Err(self.wrong(key, format!("a whole number, {min} or more")))
+            }
             Some(_) | None => Err(self.wrong(key, format!("a whole number, {min} to {max}"))),
         }
     }
@@ -52,7 +54,8 @@ impl<'a> Given<'a> {
     }
 
     pub(super) fn truth(&self, key: &'static str) -> Result<Option<bool>, SubmitError> {
-        let truth = self.value(key).map(|value| value.as_bool().ok_or_else(|| self.wrong(key, "true or false")));
+        let truth =
+            self.value(key).map(|value| value.as_bool().ok_or_else(|| self.wrong(key, "true or false")));
         truth.transpose()
     }
 

@@ -32,7 +32,7 @@ use crate::nodes::approval::{Asks, Leave};
 use crate::nodes::llm::{bill, lost};
 use crate::nodes::produced::{Keeping, Placed, keep_files};
 use crate::nodes::tool::files;
-use crate::outside::providers::{Model, Question};
+use crate::outside::providers::{Model, ModelReply, Question};
 use crate::outside::tools::{Tool, ToolCall as Call, ToolName};
 
 /// A tool that the model may call.
@@ -197,50 +197,13 @@ impl<'a> Rounds<'a> {
         let begun = self.means.steps.begin(&step).await;
         self.is_new = matches!(begun, Begun::Try(_));
         let the_try = match begun {
-            Begun::Known(known) => {
-                let (said, usage) = Said::read(&known).ok_or_else(|| unreadable(&step))?;
-                self.say(&tells(&said.text));
-                said.files.iter().for_each(|file| self.collected.keep(file.clone()));
-                let metadata = self.doubled(&step, self.cost(None, &usage));
-                let log = log.done(thought(&said), metadata);
-                self.note(log);
-                self.spend(usage);
-                return Ok(said);
-            }
+            Begun::Known(known) => return self.take_recorded(&known, &step, log, tells),
             Begun::Try(the_try) => the_try,
         };
         self.means.steps.tell(vec![self.event(parent), self.event(&log)]);
         let (began, clock) = (now(), Instant::now());
-        let mut params = self.params.clone();
-        tokens::lower_reply(&self.model.facts(), &mut params, tokens::estimate(&messages));
-        let question = Question {
-            messages,
-            params,
-            stream: tools.is_empty() || self.model.facts().has("stream-tool-call"),
-            tools,
-            mode: tidemill_common::nodes::llm::ModelMode::Chat,
-        };
-        let mut has_piece = false;
-        let spoken = &mut self.spoken;
-        let mut on_delta = |text: &str| {
-            has_piece = true;
-            spoken.say(&tells(text));
-        };
-        let answer = match self.model.within(self.means.steps, &step).ask(question, &mut on_delta).await {
-            Ok(mut reply) => {
-                let keeping = Keeping { run: self.means.run, http: self.means.http, files: self.means.files };
-                let placed = keep_files(&mut reply, keeping).await.map_err(|failure| failure.message);
-                if placed.is_err() {
-                    self.wasted = Some(bill(&self.model, &reply));
-                }
-                placed.map(|placed| (reply, placed))
-            }
-            Err(error) => {
-                self.wasted = lost(&self.model, &error);
-                Err(error.message)
-            }
-        };
-        let (reply, placed) = match answer {
+        let question = self.question(messages, tools);
+        let (reply, placed) = match self.ask_model(question, &step, tells).await {
             Ok(answer) => answer,
             Err(message) => {
                 let log = log.failed(message.clone(), self.times(began, clock));
@@ -248,7 +211,6 @@ impl<'a> Rounds<'a> {
                 return Err(message);
             }
         };
-        self.say(&tells(if has_piece { placed.rest() } else { &placed.text }));
         let usage = bill(&self.model, &reply);
         let Placed { text, files, .. } = placed;
         let said = Said { text, tool_calls: reply.tool_calls, files, verbatim: reply.verbatim };
@@ -263,6 +225,70 @@ impl<'a> Rounds<'a> {
         self.spend(usage);
         said.files.iter().for_each(|file| self.collected.keep(file.clone()));
         Ok(said)
+    }
+
+    /// Takes the recorded reply of a model call: its text, its files and its cost.
+    fn take_recorded(
+        &mut self,
+        known: &Json,
+        step: &str,
+        log: AgentLog,
+        tells: &mut (dyn FnMut(&str) -> String + Send),
+    ) -> Result<Said, String> {
+        let (said, usage) = Said::read(known).ok_or_else(|| unreadable(step))?;
+        self.say(&tells(&said.text));
+        said.files.iter().for_each(|file| self.collected.keep(file.clone()));
+        let metadata = self.doubled(step, self.cost(None, &usage));
+        let log = log.done(thought(&said), metadata);
+        self.note(log);
+        self.spend(usage);
+        Ok(said)
+    }
+
+    /// The request for the next reply. The reply gets no more tokens than the messages leave.
+    fn question(&self, messages: Vec<Message>, tools: Vec<ToolSpec>) -> Question {
+        let mut params = self.params.clone();
+        tokens::lower_reply(&self.model.facts(), &mut params, tokens::estimate(&messages));
+        Question {
+            messages,
+            params,
+            stream: tools.is_empty() || self.model.facts().has("stream-tool-call"),
+            tools,
+            mode: tidemill_common::nodes::llm::ModelMode::Chat,
+        }
+    }
+
+    /// Calls the model, streams the text of its reply, and stores its files. The cost of a reply that cannot be used is
+    /// kept as wasted.
+    async fn ask_model(
+        &mut self,
+        question: Question,
+        step: &str,
+        tells: &mut (dyn FnMut(&str) -> String + Send),
+    ) -> Result<(ModelReply, Placed), String> {
+        let mut has_piece = false;
+        let spoken = &mut self.spoken;
+        let mut on_delta = |text: &str| {
+            has_piece = true;
+            spoken.say(&tells(text));
+        };
+        let mut reply = match self.model.within(self.means.steps, step).ask(question, &mut on_delta).await {
+            Ok(reply) => reply,
+            Err(error) => {
+                self.wasted = lost(&self.model, &error);
+                return Err(error.message);
+            }
+        };
+        let keeping = Keeping { run: self.means.run, http: self.means.http, files: self.means.files };
+        let placed = match keep_files(&mut reply, keeping).await {
+            Ok(placed) => placed,
+            Err(failure) => {
+                self.wasted = Some(bill(&self.model, &reply));
+                return Err(failure.message);
+            }
+        };
+        self.say(&tells(if has_piece { placed.rest() } else { &placed.text }));
+        Ok((reply, placed))
     }
 
     /// Refuses a call after the last round, and tells the model.
