@@ -19,8 +19,8 @@ use tidemill_common::wire::value::{NamedJson, named_from_json};
 
 use crate::attempt::execute::{Doing, execute, progress_of, sizes, streamed};
 use crate::attempt::executor::{AttemptName, Executor, executor_of};
-use crate::attempt::journal::{Begun, Inside, Try};
-use crate::attempt::progress::{SharedProgress, telling};
+use crate::attempt::journal::{ChildTry, EntryStart, Try};
+use crate::attempt::progress::{SharedProgress, sending_pieces};
 use crate::attempt::spill::{Spilled, spill};
 use crate::attempt::stages::{Flow, Stage, WorkContext};
 use crate::jobs::shared::now;
@@ -90,11 +90,11 @@ async fn run(cx: &mut WorkContext<'_>, child: NodeIx) -> Result<(), NodeFailure>
     let graph = cx.graph.clone();
     let id = &graph.node(child).id;
     let key = format!("child:{id}");
-    let mut begun = cx.steps.begin(&key).await;
+    let mut begun = cx.journal.begin(&key).await;
     loop {
         let the_try = match begun {
-            Begun::Known(kept) => return known(cx, child, kept).await,
-            Begun::Try(the_try) => the_try,
+            EntryStart::Known(kept) => return known(cx, child, kept).await,
+            EntryStart::Try(the_try) => the_try,
         };
         let failed_before = match the_try.was_begun {
             true => failed_once(cx, &key, the_try.number).await,
@@ -107,14 +107,14 @@ async fn run(cx: &mut WorkContext<'_>, child: NodeIx) -> Result<(), NodeFailure>
                 None => return Ok(()),
             },
         };
-        cx.steps.wait_for_child(wait, &format!("the next try of {id}")).await;
-        begun = cx.steps.again(&key).await;
+        cx.journal.wait_for_child(wait, &format!("the next try of {id}")).await;
+        begun = cx.journal.retry(&key).await;
     }
 }
 
 /// Returns the rest of the wait after a try that is recorded as failed.
 async fn failed_once(cx: &WorkContext<'_>, key: &str, number: u32) -> Option<Duration> {
-    let Begun::Known(kept) = cx.steps.begin(&failure_key(key, number)).await else { return None };
+    let EntryStart::Known(kept) = cx.journal.begin(&failure_key(key, number)).await else { return None };
     let due = kept.get("due").and_then(Json::as_i64).map(Timestamp::from_micros);
     let wait = Duration::from_millis(kept.get("wait_ms").and_then(Json::as_u64).unwrap_or(0));
     // A clock difference must not make the wait longer than planned.
@@ -151,15 +151,15 @@ async fn one_try(
 ) -> Result<Option<Duration>, NodeFailure> {
     let graph = cx.graph.clone();
     let node = graph.node(child);
-    let inside = Inside { child: node.id.clone(), number: the_try.number, began: now() };
+    let child_try = ChildTry { child: node.id.clone(), number: the_try.number, began: now() };
     let execution = ExecutionId::derive(&cx.handle.run, cx.frame, &node.id);
     let executor = executor_of(node.kind);
     let streams = cx.frame.is_root() && graph.is_streamed(node);
-    let progress = progress_of(cx.handle, (&graph, node), executor, streams).of_child(inside.clone());
+    let progress = progress_of(cx.handle, (&graph, node), executor, streams).of_child(child_try.clone());
     let progress = SharedProgress::new(progress);
     // Count over all attempts of the parent, so that no two tries have the same name.
     let number = cx.name.number.saturating_sub(1).saturating_add(the_try.number);
-    let steps = cx.steps.inside(execution, number, inside.clone());
+    let journal = cx.journal.of_child(execution, number, child_try.clone());
     let name = AttemptName { run: cx.name.run, execution, number };
     let variables = cx.variables.take(&graph);
     let options = unattended(cx.options);
@@ -170,7 +170,7 @@ async fn one_try(
         phase: None,
         options: &options,
         name,
-        steps: Some(&steps),
+        journal: Some(&journal),
         progress: &progress,
     };
     let of = node.child.as_ref().and_then(|child| match &child.kind {
@@ -181,7 +181,7 @@ async fn one_try(
         of.and_then(|of| extraction::check(of, graph.find(&of.source.0).is_some(), &variables).err());
     let (mut result, variables) = match refused {
         Some(failure) => (NodeResult::failed(failure), Some(variables)),
-        None => telling(&progress, execute(doing, variables)).await,
+        None => sending_pieces(&progress, execute(doing, variables)).await,
     };
     if let Some(variables) = variables {
         cx.variables = variables;
@@ -204,14 +204,14 @@ async fn one_try(
     let spilled = spill(result, Some(&cx.variables), sizes(cx.handle, cx.options));
     let streamed = streamed(&progress, &spilled, is_in_outputs);
     let Spilled { record, failed, blobs } = spilled;
-    let at = now().max(inside.began);
+    let at = now().max(child_try.began);
     let wait = failure.as_ref().and_then(|failure| next_try(cx, &execution, the_try.number, failure));
     if let Some(wait) = wait {
         let due = at.plus(wait);
         let kept =
             json!({"due": due.micros(), "wait_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)});
-        let report = inside.report(ChildEvent::Retry { at, record: Box::new(record) });
-        cx.steps.keep(&failure_key(key, the_try.number), &kept, report, &blobs).await;
+        let report = child_try.report(ChildEvent::Retry { at, record: Box::new(record) });
+        cx.journal.record_report(&failure_key(key, the_try.number), &kept, report, &blobs).await;
         return Ok(Some(wait));
     }
     let mut record = record;
@@ -234,8 +234,8 @@ async fn one_try(
         kept["error"] = json!(failure.message);
         kept["error_type"] = json!(failure.error_type);
     }
-    let report = inside.report(ChildEvent::Ended { at, end, record: Box::new(record), streamed });
-    cx.steps.keep(key, &kept, report, &blobs).await;
+    let report = child_try.report(ChildEvent::Ended { at, end, record: Box::new(record), streamed });
+    cx.journal.record_report(key, &kept, report, &blobs).await;
     if let Some(failure) = of_parent {
         if end == ChildEnd::Failed {
             return Err(failure);
