@@ -19,8 +19,8 @@ use tidemill_common::wire::codec::value::{NamedJson, named_from_json};
 
 use crate::attempt::execute::{Doing, execute, progress_of, sizes, streamed};
 use crate::attempt::executor::{AttemptName, Executor, executor_of};
-use crate::attempt::journal::{Begun, Inside, Try};
-use crate::attempt::progress::{SharedProgress, telling};
+use crate::attempt::journal::{ChildTry, EntryStart, Try};
+use crate::attempt::progress::{SharedProgress, sending_pieces};
 use crate::attempt::spill::{Spilled, spill};
 use crate::attempt::stages::{Flow, Stage, WorkContext};
 use crate::jobs::shared::now;
@@ -90,11 +90,11 @@ async fn run(cx: &mut WorkContext<'_>, child: NodeIx) -> Result<(), NodeFailure>
     let graph = cx.graph.clone();
     let id = &graph.node(child).id;
     let key = format!("child:{id}");
-    let mut begun = cx.steps.begin(&key).await;
+    let mut begun = cx.journal.begin(&key).await;
     loop {
         let the_try = match begun {
-            Begun::Known(kept) => return known(cx, child, kept).await,
-            Begun::Try(the_try) => the_try,
+            EntryStart::Known(kept) => return known(cx, child, kept).await,
+            EntryStart::Try(the_try) => the_try,
         };
         let failed_before = match the_try.was_begun {
             true => failed_once(cx, &key, the_try.number).await,
@@ -107,14 +107,14 @@ async fn run(cx: &mut WorkContext<'_>, child: NodeIx) -> Result<(), NodeFailure>
                 None => return Ok(()),
             },
         };
-        cx.steps.wait_for_child(wait, &format!("the next try of {id}")).await;
-        begun = cx.steps.again(&key).await;
+        cx.journal.wait_for_child(wait, &format!("the next try of {id}")).await;
+        begun = cx.journal.retry(&key).await;
     }
 }
 
 /// Returns the rest of the wait after a try that is recorded as failed.
 async fn failed_once(cx: &WorkContext<'_>, key: &str, number: u32) -> Option<Duration> {
-    let Begun::Known(kept) = cx.steps.begin(&failure_key(key, number)).await else { return None };
+    let EntryStart::Known(kept) = cx.journal.begin(&failure_key(key, number)).await else { return None };
     let due = kept.get("due").and_then(Json::as_i64).map(Timestamp::from_micros);
     let wait = Duration::from_millis(kept.get("wait_ms").and_then(Json::as_u64).unwrap_or(0));
     // A clock difference must not make the wait longer than planned.
@@ -149,7 +149,7 @@ struct TriedChild<'a> {
     /// The journal key of the child.
     key: &'a str,
     the_try: &'a Try,
-    inside: Inside,
+    child_try: ChildTry,
     execution: ExecutionId,
     executor: Option<Executor>,
     /// The extraction that the child is, if it is one.
@@ -180,7 +180,7 @@ async fn one_try(
         ix: child,
         key,
         the_try,
-        inside: Inside { child: node.id.clone(), number: the_try.number, began: now() },
+        child_try: ChildTry { child: node.id.clone(), number: the_try.number, began: now() },
         execution: ExecutionId::derive(&cx.handle.run, cx.frame, &node.id),
         executor: executor_of(node.kind),
         extraction: node.child.as_ref().and_then(|child| match &child.kind {
@@ -204,7 +204,7 @@ impl TriedChild<'_> {
     async fn outcome(&self, cx: &mut WorkContext<'_>) -> Outcome {
         let streams = cx.frame.is_root() && cx.graph.is_streamed(self.node);
         let progress = progress_of(cx.handle, (cx.graph, self.node), self.executor, streams);
-        let progress = SharedProgress::new(progress.of_child(self.inside.clone()));
+        let progress = SharedProgress::new(progress.of_child(self.child_try.clone()));
         let result = self.execute(cx, &progress).await;
         let result = self.checked(result);
         let failure = result.failure.clone();
@@ -212,14 +212,14 @@ impl TriedChild<'_> {
         let is_in_outputs = progress.lock().is_in(&result);
         let spilled = spill(result, Some(&cx.variables), sizes(cx.handle, cx.options));
         let streamed = streamed(&progress, &spilled, is_in_outputs);
-        Outcome { at: now().max(self.inside.began), spilled, failure, streamed, made }
+        Outcome { at: now().max(self.child_try.began), spilled, failure, streamed, made }
     }
 
     /// Makes the child's own call, unless it is an extraction whose source is missing.
     async fn execute(&self, cx: &mut WorkContext<'_>, progress: &SharedProgress) -> NodeResult {
         // Count over all attempts of the parent, so that no two tries have the same name.
         let number = cx.name.number.saturating_sub(1).saturating_add(self.the_try.number);
-        let steps = cx.steps.inside(self.execution, number, self.inside.clone());
+        let journal = cx.journal.of_child(self.execution, number, self.child_try.clone());
         let name = AttemptName { run: cx.name.run, execution: self.execution, number };
         let variables = cx.variables.take(cx.graph);
         let options = unattended(cx.options);
@@ -230,14 +230,14 @@ impl TriedChild<'_> {
             phase: None,
             options: &options,
             name,
-            steps: Some(&steps),
+            journal: Some(&journal),
             progress,
         };
         let has_source = |of: &Extraction| cx.graph.find(&of.source.0).is_some();
         let refused = self.extraction.and_then(|of| extraction::check(of, has_source(of), &variables).err());
         let (result, variables) = match refused {
             Some(failure) => (NodeResult::failed(failure), Some(variables)),
-            None => telling(progress, execute(doing, variables)).await,
+            None => sending_pieces(progress, execute(doing, variables)).await,
         };
         if let Some(variables) = variables {
             cx.variables = variables;
@@ -269,8 +269,8 @@ impl TriedChild<'_> {
         let due = at.plus(wait);
         let kept =
             json!({"due": due.micros(), "wait_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)});
-        let report = self.inside.report(ChildEvent::Retry { at, record: Box::new(record) });
-        cx.steps.keep(&failure_key(self.key, self.the_try.number), &kept, report, &blobs).await;
+        let report = self.child_try.report(ChildEvent::Retry { at, record: Box::new(record) });
+        cx.journal.record_report(&failure_key(self.key, self.the_try.number), &kept, report, &blobs).await;
     }
 
     /// Records the end of the child, and sets its outputs. An error is the failure of the parent.
@@ -296,8 +296,8 @@ impl TriedChild<'_> {
             kept["error"] = json!(failure.message);
             kept["error_type"] = json!(failure.error_type);
         }
-        let report = self.inside.report(ChildEvent::Ended { at, end, record: Box::new(record), streamed });
-        cx.steps.keep(self.key, &kept, report, &blobs).await;
+        let report = self.child_try.report(ChildEvent::Ended { at, end, record: Box::new(record), streamed });
+        cx.journal.record_report(self.key, &kept, report, &blobs).await;
         if let Some(failure) = of_parent {
             if end == ChildEnd::Failed {
                 return Err(failure);

@@ -3,16 +3,16 @@
 //!
 //! A stage may add variables ([`WorkContext::variables`]) and record data, end the node without its call, or park the
 //! job. A worker that takes the job up again runs all stages again. So a stage does what must not be repeated as a
-//! journal entry ([`Steps`]) with its own key.
+//! journal entry ([`Journal`]) with its own key.
 //!
 //! To add a stage, add a file here and a row in [`STAGES`].
 
+pub(crate) mod approval;
 mod by_model;
 mod children;
-pub(crate) mod confirm;
 mod ended;
 mod hooks;
-mod slot;
+mod slots;
 
 use std::sync::Arc;
 
@@ -26,16 +26,16 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::attempt::execute::{Doing, execute, finish, limit_of, progress_of, timed_out};
 use crate::attempt::executor::{AttemptName, executor_of};
-use crate::attempt::journal::Steps;
-use crate::attempt::progress::{SharedProgress, telling};
-use crate::attempt::stages::hooks::Way;
+use crate::attempt::journal::Journal;
+use crate::attempt::progress::{SharedProgress, sending_pieces};
+use crate::attempt::stages::hooks::EndedBy;
 use crate::attempt::variables::JobVariables;
 use crate::jobs::handle::JobHandle;
 use crate::jobs::shared::now;
 
 /// The stages: before the call they run in this order, after it in reverse.
 static STAGES: &[&dyn Stage] =
-    &[&hooks::Hooks, &children::Children, &slot::Slot, &confirm::Confirming, &by_model::Answering];
+    &[&hooks::Hooks, &children::Children, &slots::SlotStage, &approval::ApprovalStage, &by_model::Answering];
 
 /// A part of a job besides the node's own call.
 #[async_trait::async_trait]
@@ -70,7 +70,7 @@ pub(crate) struct WorkContext<'a> {
     /// The variables the node will read; stages add to them.
     pub(crate) variables: JobVariables,
     /// The job's journal.
-    pub(crate) steps: &'a Steps,
+    pub(crate) journal: &'a Journal,
     /// Data the stages add to the node's record.
     pub(crate) process_data: JsonMap,
 }
@@ -91,7 +91,7 @@ pub(crate) async fn attempt(handle: JobHandle, job: Job, graph: Arc<Graph>, ix: 
     let Job { inputs, options, phase, frame, streams, ended, .. } = job;
     let spare = if ended.is_none() { ended::needed(node, &inputs) } else { None };
     let variables = JobVariables::new(inputs, graph.clone());
-    let steps = &Steps::new(&handle, name.execution).hiding(variables.secrets());
+    let journal = &Journal::new(&handle, name.execution).hiding(variables.secrets());
     let context = |variables| WorkContext {
         handle: &handle,
         graph: &graph,
@@ -100,7 +100,7 @@ pub(crate) async fn attempt(handle: JobHandle, job: Job, graph: Arc<Graph>, ix: 
         options: &options,
         name,
         variables,
-        steps,
+        journal,
         process_data: JsonMap::new(),
     };
     let in_vain = async || {
@@ -129,10 +129,10 @@ pub(crate) async fn attempt(handle: JobHandle, job: Job, graph: Arc<Graph>, ix: 
         phase,
         options: &options,
         name,
-        steps: None,
+        journal: None,
         progress: &progress,
     };
-    steps.show_doubled(&mut cx.process_data);
+    journal.list_possible_duplicates(&mut cx.process_data);
     let ended = match timeout_at(ends_at, call(cx, doing)).await {
         Ok(ended) => ended,
         Err(_) => in_vain().await,
@@ -146,11 +146,11 @@ async fn before(
     ended: Option<EndedBefore>,
 ) -> Result<WorkContext<'_>, Box<(NodeResult, JobVariables)>> {
     let core = &cx.handle.core;
-    if let Err(failure) = cx.variables.load(&*core.jobs, &core.lists, cx.handle.place.shard).await {
+    if let Err(failure) = cx.variables.load(&*core.jobs, &core.list_cache, cx.handle.place.shard).await {
         return Err(Box::new((NodeResult::failed(failure), cx.variables)));
     }
     if let Some(ended) = ended {
-        let mut result = ended::tell(&mut cx, ended, Way::Kept).await;
+        let mut result = ended::after_end(&mut cx, ended, EndedBy::NoWorker).await;
         show(&mut result, std::mem::take(&mut cx.process_data));
         return Err(Box::new((result, cx.variables)));
     }
@@ -166,7 +166,7 @@ async fn before(
 /// Makes the node's own call, and runs the stages after it.
 async fn call(mut cx: WorkContext<'_>, doing: Doing<'_>) -> (NodeResult, Option<JobVariables>) {
     let variables = cx.variables.take(cx.graph);
-    let (mut result, variables) = telling(doing.progress, execute(doing, variables)).await;
+    let (mut result, variables) = sending_pieces(doing.progress, execute(doing, variables)).await;
     if let Some(variables) = variables {
         cx.variables = variables;
     }

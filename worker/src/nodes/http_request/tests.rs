@@ -16,7 +16,7 @@ use tidemill_common::nodes::NodeData;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::nodes::desk::Values;
+use crate::nodes::mock_server::Values;
 
 /// A server and its received requests in order: headers and body.
 struct Server {

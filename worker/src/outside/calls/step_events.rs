@@ -5,11 +5,11 @@ use tidemill_common::clock::Timestamp;
 use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::value::{JsonMap, json_size};
 
-use crate::attempt::journal::Steps;
+use crate::attempt::journal::Journal;
 
 /// The step's identity in events.
 #[derive(Debug, Clone)]
-pub(crate) struct Teller {
+pub(crate) struct StepEvents {
     /// The node's id, or a temporary one.
     pub(crate) id: String,
     /// The name shown to people.
@@ -45,7 +45,7 @@ impl Status {
     }
 }
 
-impl Teller {
+impl StepEvents {
     /// An event of the step.
     pub(crate) fn event(&self, what: StepEvent, status: Status, content: Json) -> (StepEvent, JsonMap) {
         let mut data = self.envelope(status);
@@ -155,6 +155,6 @@ pub(crate) fn seconds(at: Timestamp) -> f64 {
 }
 
 /// Sends an event now, without a journal entry; it may be sent again when the job is delivered again.
-pub(crate) fn tell(steps: &Steps, event: (StepEvent, JsonMap)) {
-    steps.tell(vec![event]);
+pub(crate) fn emit(journal: &Journal, event: (StepEvent, JsonMap)) {
+    journal.emit(vec![event]);
 }

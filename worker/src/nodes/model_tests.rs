@@ -7,14 +7,14 @@ use tidemill_common::graph::build::import;
 use tidemill_common::nodes::evaluate::UndefinedNames;
 use tidemill_common::nodes::{NodeData, NodeResult};
 
-use super::desk::{Desk, Reply, Values, desk, says};
+use super::mock_server::{MockServer, Reply, Values, mock_server, says};
 use super::{llm, parameter_extractor, question_classifier};
-use crate::nodes::produced::Keeping;
+use crate::nodes::model_files::FileStore;
 use crate::outside::http::Http;
-use crate::tests::fake::{FakeJobs, run_id, steps};
+use crate::tests::fake::{FakeJobs, journal, run_id};
 
 /// Runs a node with this data after a start node. Also returns the streamed text.
-async fn run(desk: &Desk, data: Json) -> (NodeResult, String) {
+async fn run(server: &MockServer, data: Json) -> (NodeResult, String) {
     let model = json!({"provider": "acme", "name": "m", "mode": "chat", "completion_params": {}});
     let mut data = data;
     (data["title"], data["model"]) = (json!("T"), model);
@@ -25,8 +25,8 @@ async fn run(desk: &Desk, data: Json) -> (NodeResult, String) {
     let imported = import(document.to_string().as_bytes());
     let graph = imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics));
     let node: &Node = graph.node(graph.find("t").unwrap());
-    let (providers, jobs) = (desk.providers("acme", &["tool-call", "structured-output"]), FakeJobs::new());
-    let steps = steps(&jobs);
+    let (providers, jobs) = (server.providers("acme", &["tool-call", "structured-output"]), FakeJobs::new());
+    let journal = journal(&jobs);
     let values = Values(json!({"start": {"text": "It cost 5."}, "sys": {"query": "It cost 5."}}));
     let folder = tempfile::tempdir().unwrap();
     let files = Folder::at(folder.path().to_str().unwrap()).unwrap();
@@ -37,19 +37,19 @@ async fn run(desk: &Desk, data: Json) -> (NodeResult, String) {
             let means = llm::Means {
                 undefined: UndefinedNames::Empty,
                 providers: &providers,
-                pace: &steps,
-                keeping: Keeping { run: &run_id(), http: &http, files: &files },
+                waiter: &journal,
+                file_store: FileStore { run: &run_id(), http: &http, files: &files },
                 on_delta: &mut |text| told.push_str(text),
                 on_thought: &mut |_, _| {},
-                tell: &|_, _| {},
+                emit: &|_, _| {},
             };
             llm::run(data, node, &values, means).await
         }
         NodeData::ParameterExtractor(data) => {
-            parameter_extractor::run(data, node, &values, &providers, &steps).await
+            parameter_extractor::run(data, node, &values, &providers, &journal).await
         }
         NodeData::QuestionClassifier(data) => {
-            question_classifier::run(data, node, &values, &providers, &steps).await
+            question_classifier::run(data, node, &values, &providers, &journal).await
         }
         other => panic!("{other:?}"),
     };
@@ -76,15 +76,18 @@ fn structured() -> Json {
 async fn a_structured_answer_is_validated_when_the_server_does_not_stream() {
     for whole in [false, true] {
         let reply = |text: &str| if whole { says(text).whole() } else { says(text) };
-        let desk = desk(vec![reply("{\"price\": 5}"), reply("{\"price\": \"five\"}")], vec![]).await;
-        let (result, told) = run(&desk, structured()).await;
+        let server = mock_server(vec![reply("{\"price\": 5}"), reply("{\"price\": \"five\"}")], vec![]).await;
+        let (result, told) = run(&server, structured()).await;
         assert_eq!(result.failure, None);
         assert_eq!(output(&result, "structured_output"), json!({"price": 5}), "whole: {whole}");
         assert_eq!(told, "{\"price\": 5}", "whole: {whole}");
-        let (result, _) = run(&desk, structured()).await;
+        let (result, _) = run(&server, structured()).await;
         let failure = result.failure.expect("the text is no number");
         assert!(failure.message.contains("five"), "whole: {whole}: {}", failure.message);
-        assert!(desk.asked().iter().all(|asked| asked["stream"] == true), "it is asked for in pieces");
+        assert!(
+            server.model_requests().iter().all(|asked| asked["stream"] == true),
+            "it is asked for in pieces"
+        );
     }
 }
 
@@ -101,10 +104,10 @@ async fn files_of_an_attempt_that_failed_are_not_in_the_next() {
         draws("{\"price\": \"five\"}", "data:image/png;base64,YWJj"),
         draws("{\"price\": 5}", "data:image/jpeg;base64,Ynl0ZXM="),
     ];
-    let desk = desk(replies, vec![]).await;
-    let (first, _) = run(&desk, structured()).await;
+    let server = mock_server(replies, vec![]).await;
+    let (first, _) = run(&server, structured()).await;
     assert!(first.failure.is_some() && output(&first, "files").is_null(), "{first:?}");
-    let (second, _) = run(&desk, structured()).await;
+    let (second, _) = run(&server, structured()).await;
     assert_eq!(second.failure, None);
     let files = output(&second, "files");
     let files = files.as_array().unwrap();
@@ -121,10 +124,10 @@ async fn the_extractor_asks_for_its_answer_whole() {
         })
     };
     for (mode, tools) in [("function_call", true), ("prompt", false)] {
-        let desk = desk(vec![says("{\"price\": 5}")], vec![]).await;
-        let (result, _) = run(&desk, extractor(mode)).await;
+        let server = mock_server(vec![says("{\"price\": 5}")], vec![]).await;
+        let (result, _) = run(&server, extractor(mode)).await;
         assert_eq!((result.failure.as_ref(), output(&result, "price")), (None, json!(5)), "{mode}");
-        let asked = &desk.asked()[0];
+        let asked = &server.model_requests()[0];
         assert_ne!(asked["stream"], true, "{mode}");
         assert_eq!((asked.get("stream_options"), asked.get("tools").is_some()), (None, tools), "{mode}");
     }
@@ -132,7 +135,8 @@ async fn the_extractor_asks_for_its_answer_whole() {
         "type": "question-classifier", "query_variable_selector": ["start", "text"], "instruction": "",
         "classes": [{"id": "1", "name": "prices"}, {"id": "2", "name": "other"}],
     });
-    let desk = desk(vec![says("{\"category_id\": \"1\", \"category_name\": \"prices\"}")], vec![]).await;
-    let (result, _) = run(&desk, classifier).await;
-    assert_eq!((result.failure, desk.asked()[0]["stream"].clone()), (None, json!(true)));
+    let server =
+        mock_server(vec![says("{\"category_id\": \"1\", \"category_name\": \"prices\"}")], vec![]).await;
+    let (result, _) = run(&server, classifier).await;
+    assert_eq!((result.failure, server.model_requests()[0]["stream"].clone()), (None, json!(true)));
 }

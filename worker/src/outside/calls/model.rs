@@ -10,13 +10,13 @@ use tidemill_common::nodes::llm::{ModelMode, Role};
 use tidemill_common::nodes::step::CallError;
 use tidemill_common::value::JsonMap;
 
-use crate::attempt::journal::{Begun, Spender, Steps, Told};
+use crate::attempt::journal::{ChargeSource, EntryReport, EntryStart, Journal};
 use crate::nodes::llm::{bill, lost};
-use crate::outside::providers::profile::{ProfileError, Stands};
+use crate::outside::providers::profile::{ProfileError, Responder};
 use crate::outside::providers::{DeltaSink, Model, Providers, Question};
 
 /// A model, and the provider name it is charged under.
-pub(crate) struct Asked {
+pub(crate) struct StepModel {
     model: Model,
     provider: String,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Reply {
 ///
 /// # Errors
 /// The profile does not exist, or cannot be used.
-pub(crate) async fn model(providers: &Providers, profile: Option<&str>) -> Result<Asked, CallError> {
+pub(crate) async fn find(providers: &Providers, profile: Option<&str>) -> Result<StepModel, CallError> {
     let id = profile.unwrap_or("default");
     let named = providers.profile(id).await.map_err(|error| match error {
         ProfileError::NotFound { .. } => CallError::of(NOT_FOUND, error.to_string()),
@@ -42,9 +42,9 @@ pub(crate) async fn model(providers: &Providers, profile: Option<&str>) -> Resul
         }
     })?;
     let (profile, provider) = (named.id.clone(), named.profile.provider.clone());
-    match named.stands {
-        Stands::Model(model) => Ok(Asked { model: *model, provider }),
-        Stands::Person => {
+    match named.responder {
+        Responder::Model(model) => Ok(StepModel { model: *model, provider }),
+        Responder::Person => {
             let message = format!("the profile {profile} is answered by a person and cannot serve a step");
             Err(CallError::of("LLMProfileError", message))
         }
@@ -73,7 +73,7 @@ fn bytes_of(messages: &[Message]) -> usize {
     texts.sum()
 }
 
-impl Asked {
+impl StepModel {
     /// Asks the model, or takes the recorded reply. Pieces go to `on_delta` as they arrive; a recorded reply goes there
     /// at once.
     ///
@@ -81,23 +81,23 @@ impl Asked {
     /// An error of the provider.
     pub(crate) async fn ask(
         &self,
-        steps: &Steps,
+        journal: &Journal,
         step: &str,
         messages: Vec<Message>,
         params: JsonMap,
         on_delta: DeltaSink<'_>,
     ) -> Result<Reply, NodeFailure> {
-        let the_try = match steps.begin(step).await {
-            Begun::Known(known) => {
+        let the_try = match journal.begin(step).await {
+            EntryStart::Known(known) => {
                 let reply = Reply::read(&known);
                 if !reply.text.is_empty() {
                     on_delta(&reply.text);
                 }
                 return Ok(reply);
             }
-            Begun::Try(the_try) => the_try,
+            EntryStart::Try(the_try) => the_try,
         };
-        let (bytes, bytes_max) = (bytes_of(&messages), steps.prompt_bytes_max());
+        let (bytes, bytes_max) = (bytes_of(&messages), journal.prompt_bytes_max());
         if bytes > bytes_max {
             let message =
                 format!("the prompt has {bytes} bytes, and may have {bytes_max} (worker.prompt_bytes_max)");
@@ -105,16 +105,16 @@ impl Asked {
         }
         let params = Params { values: params, stop: Vec::new() };
         let question = Question { messages, params, tools: Vec::new(), mode: ModelMode::Chat, stream: true };
-        let asked = self.model.within(steps, step).ask(question, on_delta).await;
-        let reply = asked.inspect_err(|error| {
+        let answer = self.model.for_job(journal, step).ask(question, on_delta).await;
+        let reply = answer.inspect_err(|error| {
             if let Some(usage) = lost(&self.model, error) {
-                steps.waste(&self.provider, self.model.name(), usage);
+                journal.add_wasted(&self.provider, self.model.name(), usage);
             }
         })?;
         let reply = Reply { usage: bill(&self.model, &reply), text: reply.text };
-        let spender = Spender::Model(self.provider.clone(), self.model.name().to_owned());
-        let report = Told { events: Vec::new(), charge: Some((reply.usage.clone(), spender)) };
-        steps.record(step, the_try.number, &reply.kept(), report).await;
+        let spender = ChargeSource::Model(self.provider.clone(), self.model.name().to_owned());
+        let report = EntryReport { events: Vec::new(), charge: Some((reply.usage.clone(), spender)) };
+        journal.record(step, the_try.number, &reply.kept(), report).await;
         Ok(reply)
     }
 }

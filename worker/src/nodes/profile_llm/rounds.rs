@@ -17,19 +17,19 @@ use tidemill_common::nodes::{NodeResult, Usage, Wasted};
 use tidemill_common::registry::{ProfileConfig, ToolMode};
 use tidemill_common::value::{Segment, SegmentType};
 
-use super::called::Called;
 use super::conversation;
 use super::failed::Failed;
-use super::kit::Kit;
 use super::reply::Reply;
+use super::tool_result::ToolResult;
+use super::tool_set::ToolSet;
 use super::{Means, list, outcome};
-use crate::attempt::journal::{Begun, Spender, Told, ToolSteps};
+use crate::attempt::journal::{ChargeSource, EntryReport, EntryStart, ToolEntryKeys};
 use crate::nodes::llm::{bill, lost};
-use crate::nodes::produced::{Keeping, Placed, keep_files};
+use crate::nodes::model_files::{FileStore, LinkedText, store_files};
 use crate::outside::providers::{Model, ModelReply, Question};
 
 /// The rounds of one execution.
-pub(super) struct Talk<'a> {
+pub(super) struct Rounds<'a> {
     data: &'a ProfileData,
     node: &'a Node,
     model: Box<Model>,
@@ -47,9 +47,9 @@ pub(super) struct Talk<'a> {
     /// The first request, for the record.
     prompts: Vec<Message>,
     calls: Vec<Json>,
-    called: Vec<Called>,
+    results: Vec<ToolResult>,
     /// The journal keys of calls so far.
-    steps: ToolSteps,
+    entry_keys: ToolEntryKeys,
     spent: Option<Usage>,
     /// The part of the cost that the provider counted.
     counted: Option<Usage>,
@@ -61,7 +61,7 @@ pub(super) struct Talk<'a> {
 /// The result of the rounds.
 pub(super) type Ended = Result<Reply, Failed>;
 
-impl<'a> Talk<'a> {
+impl<'a> Rounds<'a> {
     /// Creates the rounds before the first request.
     pub(super) fn new(
         data: &'a ProfileData,
@@ -84,8 +84,8 @@ impl<'a> Talk<'a> {
             specs: Vec::new(),
             prompts: Vec::new(),
             calls: Vec::new(),
-            called: Vec::new(),
-            steps: ToolSteps::default(),
+            results: Vec::new(),
+            entry_keys: ToolEntryKeys::default(),
             spent: None,
             counted: None,
             duplicates: Vec::new(),
@@ -95,19 +95,19 @@ impl<'a> Talk<'a> {
 
     /// Runs rounds until the model has answered.
     pub(super) async fn run(&mut self, prompt: &str) -> Ended {
-        let kit = Kit::new(&self.data.tools, self.node, self.means.reach).await?;
-        self.specs = kit.specs();
+        let tool_set = ToolSet::new(&self.data.tools, self.node, self.means.tool_access).await?;
+        self.specs = tool_set.specs();
         let mut messages: Vec<Message> =
             messages::sendable(&self.before).iter().map(conversation::sent).collect();
         let known = messages.len();
         messages.push(Message::text(Role::User, prompt));
         self.prompts = self.sent(messages.clone());
-        let ended = self.rounds(&kit, &mut messages).await;
+        let ended = self.run_rounds(&tool_set, &mut messages).await;
         self.said = messages.split_off(known);
         ended
     }
 
-    async fn rounds(&mut self, kit: &Kit<'_>, messages: &mut Vec<Message>) -> Ended {
+    async fn run_rounds(&mut self, tool_set: &ToolSet<'_>, messages: &mut Vec<Message>) -> Ended {
         for round in 1.. {
             let reply = self.ask(round, messages).await?;
             if reply.tool_calls.is_empty() {
@@ -121,7 +121,7 @@ impl<'a> Talk<'a> {
                 );
                 return Err(NodeFailure::new(TOOL_ROUNDS_EXCEEDED, message).into());
             }
-            self.call_all(kit, round, &reply, messages).await?;
+            self.call_all(tool_set, round, &reply, messages).await?;
             if rounds_max == 0 {
                 return Ok(reply);
             }
@@ -132,7 +132,7 @@ impl<'a> Talk<'a> {
     /// Runs the calls of a reply and adds their results to the messages.
     async fn call_all(
         &mut self,
-        kit: &Kit<'_>,
+        tool_set: &ToolSet<'_>,
         round: u64,
         reply: &Reply,
         messages: &mut Vec<Message>,
@@ -145,17 +145,18 @@ impl<'a> Talk<'a> {
             );
             return Err(Failed::of_reply(message, &self.provider, self.model.name()));
         }
-        let named = |call: &ToolCall| (self.steps.next(round, &call.id), call.clone());
+        let named = |call: &ToolCall| (self.entry_keys.next(round, &call.id), call.clone());
         let calls: Vec<(String, ToolCall)> = reply.tool_calls.iter().map(named).collect();
-        let (called, instructions) = kit.call_all(&format!("llm:{round}"), &calls, &self.data.calling).await;
+        let (results, instructions) =
+            tool_set.call_all(&format!("llm:{round}"), &calls, &self.data.calling).await;
         self.calls.extend(reply.calls());
         messages.push(reply.message());
-        messages.extend(called.iter().map(Called::message));
+        messages.extend(results.iter().map(ToolResult::message));
         messages.extend(instructions.into_iter().map(|text| Message::text(Role::User, text)));
-        let doubled = called.iter().zip(&calls).filter(|(one, _)| one.possible_duplicate);
+        let doubled = results.iter().zip(&calls).filter(|(one, _)| one.possible_duplicate);
         self.duplicates.extend(doubled.map(|(_, (step, _))| step.clone()));
-        let wrong = called.iter().find_map(|one| Some((one.name.clone(), one.error.clone()?.1)));
-        self.called.extend(called);
+        let wrong = results.iter().find_map(|one| Some((one.name.clone(), one.error.clone()?.1)));
+        self.results.extend(results);
         match wrong {
             Some((name, error)) if self.data.calling.fails => {
                 Err(NodeFailure::new(TOOL_ERROR, format!("Tool {name} failed: {error}")).into())
@@ -182,15 +183,15 @@ impl<'a> Talk<'a> {
     /// Asks the model, or takes the recorded reply.
     async fn ask(&mut self, round: u64, messages: &[Message]) -> Ended {
         let step = format!("llm:{round}");
-        let steps = self.means.reach.steps;
-        let the_try = match steps.begin(&step).await {
-            Begun::Known(known) => {
+        let journal = self.means.tool_access.journal;
+        let the_try = match journal.begin(&step).await {
+            EntryStart::Known(known) => {
                 let reply = Reply::read(&known).ok_or_else(|| unreadable(&step))?;
-                self.tell(&reply, true);
+                self.stream_unsent(&reply, true);
                 self.take(&step, &reply);
                 return Ok(reply);
             }
-            Begun::Try(the_try) => the_try,
+            EntryStart::Try(the_try) => the_try,
         };
         let question = Question {
             messages: self.sent(messages.to_vec()),
@@ -199,37 +200,37 @@ impl<'a> Talk<'a> {
             mode: ModelMode::Chat,
             stream: self.data.stream,
         };
-        let (reply, placed) = self.answer(&step, question).await?;
+        let (reply, linked) = self.answer(&step, question).await?;
         let ModelReply { tool_calls, finish_reason, verbatim, .. } = &reply;
         let usage = bill(&self.model, &reply);
         let (text, tool_calls) = match self.mode {
-            ToolMode::FunctionCall => (placed.text.clone(), tool_calls.clone()),
+            ToolMode::FunctionCall => (linked.text.clone(), tool_calls.clone()),
             ToolMode::Xml | ToolMode::Json if self.specs.is_empty() => {
-                (placed.text.clone(), tool_calls.clone())
+                (linked.text.clone(), tool_calls.clone())
             }
-            ToolMode::Xml | ToolMode::Json => text_calls::read(&placed.text, round),
+            ToolMode::Xml | ToolMode::Json => text_calls::read(&linked.text, round),
         };
         let reply = Reply {
             text,
             tool_calls,
-            files: placed.files.clone(),
+            files: linked.files.clone(),
             verbatim: verbatim.clone(),
             finish_reason: finish_reason.clone(),
             usage,
             possible_duplicate: the_try.possible_duplicate,
         };
-        let by = Spender::Model(self.provider.clone(), self.model.name().to_owned());
-        let report = Told { events: Vec::new(), charge: Some((reply.usage.clone(), by)) };
-        steps.record(&step, the_try.number, &reply.to_json(), report).await;
-        self.tell(&reply, false);
+        let by = ChargeSource::Model(self.provider.clone(), self.model.name().to_owned());
+        let report = EntryReport { events: Vec::new(), charge: Some((reply.usage.clone(), by)) };
+        journal.record(&step, the_try.number, &reply.to_json(), report).await;
+        self.stream_unsent(&reply, false);
         self.take(&step, &reply);
         Ok(reply)
     }
 
     /// Sends a request, and streams the reply if the node does so.
-    async fn answer(&mut self, step: &str, question: Question) -> Result<(ModelReply, Placed), Failed> {
+    async fn answer(&mut self, step: &str, question: Question) -> Result<(ModelReply, LinkedText), Failed> {
         let (is_live, is_split) = (self.is_live(), self.data.reasoning == ReasoningFormat::Separated);
-        let Means { on_delta, on_thought, reach, .. } = &mut self.means;
+        let Means { on_delta, on_thought, tool_access, .. } = &mut self.means;
         let mut filter = Filter::default();
         let mut has_piece = false;
         let mut push = |text: &str| {
@@ -244,18 +245,19 @@ impl<'a> Talk<'a> {
             }
         };
         let streams = question.stream;
-        match self.model.within(reach.steps, step).ask(question, &mut push).await {
+        match self.model.for_job(tool_access.journal, step).ask(question, &mut push).await {
             Ok(mut reply) => {
-                let keeping = Keeping { run: reach.run, http: reach.http, files: reach.files };
-                let placed = match keep_files(&mut reply, keeping).await {
-                    Ok(placed) => placed,
+                let file_store =
+                    FileStore { run: tool_access.run, http: tool_access.http, files: tool_access.files };
+                let linked = match store_files(&mut reply, file_store).await {
+                    Ok(linked) => linked,
                     Err(failure) => {
                         self.wasted = Some(bill(&self.model, &reply));
                         return Err(failure.into());
                     }
                 };
-                if !placed.rest().is_empty() {
-                    push(placed.rest());
+                if !linked.rest().is_empty() {
+                    push(linked.rest());
                 }
                 if is_live && is_split {
                     filter.finish(&mut |piece: Piece<'_>| match piece {
@@ -263,7 +265,7 @@ impl<'a> Talk<'a> {
                         Piece::Thought { text, last } => on_thought(text, last),
                     });
                 }
-                Ok((reply, placed))
+                Ok((reply, linked))
             }
             Err(error) => {
                 self.wasted = lost(&self.model, &error);
@@ -272,7 +274,7 @@ impl<'a> Talk<'a> {
                 if streams && has_piece {
                     let report = json!({"node_id": self.node.id.as_str(), "error": failed.failure.message});
                     let report = report.as_object().cloned().unwrap_or_default();
-                    reach.steps.tell(vec![(StepEvent::LlmStreamError, report)]);
+                    tool_access.journal.emit(vec![(StepEvent::LlmStreamError, report)]);
                 }
                 Err(failed)
             }
@@ -280,7 +282,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Sends the text of a reply that was not streamed, if it is the answer.
-    fn tell(&mut self, reply: &Reply, is_known: bool) {
+    fn stream_unsent(&mut self, reply: &Reply, is_known: bool) {
         let is_answer = reply.tool_calls.is_empty() || self.data.calling.rounds_max == 0;
         if !self.data.stream || !is_answer || self.is_live() && !is_known {
             return;
@@ -320,9 +322,9 @@ impl<'a> Talk<'a> {
     /// Builds the node's result: outputs, and additions to the message list and the history.
     pub(super) fn into_result(mut self, result: NodeResult, prompt: &str, ended: Ended) -> NodeResult {
         // The calls have been made; the rest is only shown to people.
-        let shown = self.means.reach.steps.secrets();
+        let shown = self.means.tool_access.journal.secrets();
         self.calls = self.calls.into_iter().map(|call| shown.hidden(call)).collect();
-        let asked = outcome::Asked {
+        let asked = outcome::Question {
             profile_id: result.process_data.get("profile_id").cloned().unwrap_or_default(),
             prompt: self.secrets.masked(prompt),
             usage: self.counted.as_ref().map(|usage| Json::Object(usage.record.clone())),
@@ -373,8 +375,8 @@ impl<'a> Talk<'a> {
             Some(_) => Segment::new(SegmentType::Object, usage),
             None => Segment::none(),
         };
-        let shown = self.means.reach.steps.secrets();
-        let results = self.called.iter().map(|called| shown.hidden(called.output())).collect();
+        let shown = self.means.tool_access.journal.secrets();
+        let results = self.results.iter().map(|results| shown.hidden(results.output())).collect();
         result.outputs = vec![
             ("content".into(), Segment::string(text.clone())),
             ("text".into(), Segment::string(text)),

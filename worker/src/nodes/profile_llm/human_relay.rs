@@ -21,7 +21,7 @@ use tidemill_common::value::{JsonMap, Segment};
 use super::failed::Failed;
 use super::reply::Reply;
 use super::{conversation, failed, list, outcome};
-use crate::attempt::journal::{Begun, PauseEnd, Steps, Told};
+use crate::attempt::journal::{EntryReport, EntryStart, Journal, PauseEnd};
 use crate::jobs::shared::now;
 use crate::nodes::llm::no_bill;
 
@@ -31,17 +31,17 @@ const TIMEOUT_MS: u64 = 300_000;
 const STEP: &str = "human_relay";
 
 /// The question to a person.
-pub(super) struct Person<'a> {
+pub(super) struct HumanRelay<'a> {
     pub(super) data: &'a ProfileData,
     pub(super) node: &'a Node,
     pub(super) profile: Arc<ProfileConfig>,
     pub(super) secrets: Secrets,
-    pub(super) steps: &'a Steps,
+    pub(super) journal: &'a Journal,
     pub(super) execution: ExecutionId,
     pub(super) before: Vec<messages::Message>,
 }
 
-impl Person<'_> {
+impl HumanRelay<'_> {
     /// Parks the job until the answer comes, then ends the node with it.
     pub(super) async fn answers(self, mut result: NodeResult, prompt: &str) -> NodeResult {
         if self.node.child.is_some() {
@@ -49,7 +49,7 @@ impl Person<'_> {
                 "a profile that a person answers (HUMAN_RELAY) cannot be asked by a node inside another";
             return failed(result, &Failed::validation(why));
         }
-        let steps = self.steps;
+        let journal = self.journal;
         let timeout = self.profile.timeout.unwrap_or(TIMEOUT_MS);
         let masked = self.secrets.masked(prompt);
         let mut shown: Vec<Message> =
@@ -60,7 +60,7 @@ impl Person<'_> {
         // Sent once, however often the job is delivered.
         let asked = json!({"prompt": masked, "message_count": count, "timeout": timeout});
         let asked_at =
-            self.tell_once("asked", vec![(StepEvent::HumanRelayRequested, self.about(asked))]).await;
+            self.emit_once("asked", vec![(StepEvent::HumanRelayRequested, self.about(asked))]).await;
         let details = JsonMap::from_iter([
             ("message_count".to_owned(), json!(count)),
             ("messages".to_owned(), messages.clone()),
@@ -69,18 +69,18 @@ impl Person<'_> {
         let question = PauseRequest::asking(PauseKind::HumanRelay, masked.clone(), schema);
         let request = PauseRequest { timeout_ms: Some(timeout), details, ..question };
         result.process_data.insert("prompts".into(), messages);
-        let answer = match steps.pause(STEP, request).await {
+        let answer = match journal.pause(STEP, request).await {
             PauseEnd::Answered(answer) => answer,
             PauseEnd::Expired => {
                 let reason = format!("Human relay timeout after {timeout}ms");
-                self.tell_failed(&reason).await;
+                self.emit_failed(&reason).await;
                 let failure = NodeFailure::new(EngineErrorType::Timeout.name(), reason);
                 let effects = self.history(&result, &masked, Err(failure.clone()));
                 return NodeResult { effects: Some(effects), ..failed(result, &failure.into()) };
             }
             PauseEnd::Cancelled => {
                 let reason = "Human relay cancelled";
-                self.tell_failed(reason).await;
+                self.emit_failed(reason).await;
                 return called_off(reason);
             }
         };
@@ -95,7 +95,7 @@ impl Person<'_> {
                 self.about(json!({"message": message, "execution_time": waited_ms})),
             ),
         ];
-        self.tell_once("answered", answered).await;
+        self.emit_once("answered", answered).await;
         self.ended(result, prompt, content)
     }
 
@@ -106,19 +106,19 @@ impl Person<'_> {
         told
     }
 
-    async fn tell_failed(&self, reason: &str) {
+    async fn emit_failed(&self, reason: &str) {
         let told = self.about(json!({"reason": reason}));
-        self.tell_once("failed", vec![(StepEvent::HumanRelayFailed, told)]).await;
+        self.emit_once("failed", vec![(StepEvent::HumanRelayFailed, told)]).await;
     }
 
     /// Sends events once, and returns the time they were sent (µs).
-    async fn tell_once(&self, part: &str, events: Vec<(StepEvent, JsonMap)>) -> i64 {
-        let (steps, step, at) = (self.steps, format!("{STEP}:{part}"), now().micros());
-        match steps.begin(&step).await {
+    async fn emit_once(&self, part: &str, events: Vec<(StepEvent, JsonMap)>) -> i64 {
+        let (journal, step, at) = (self.journal, format!("{STEP}:{part}"), now().micros());
+        match journal.begin(&step).await {
             // An earlier version did not record the time.
-            Begun::Known(told) => told.as_i64().unwrap_or(at),
-            Begun::Try(the_try) => {
-                steps.record(&step, the_try.number, &json!(at), Told { events, charge: None }).await;
+            EntryStart::Known(told) => told.as_i64().unwrap_or(at),
+            EntryStart::Try(the_try) => {
+                journal.record(&step, the_try.number, &json!(at), EntryReport { events, charge: None }).await;
                 at
             }
         }
@@ -163,7 +163,7 @@ impl Person<'_> {
 
     fn history(&self, result: &NodeResult, prompt: &str, ended: Result<Reply, NodeFailure>) -> Box<Effects> {
         let profile_id = result.process_data.get("profile_id").cloned().unwrap_or_default();
-        let asked = outcome::Asked { profile_id, prompt: prompt.to_owned(), usage: None, calls: &[] };
+        let asked = outcome::Question { profile_id, prompt: prompt.to_owned(), usage: None, calls: &[] };
         let record = outcome::history(&asked, &ended.map_err(Failed::from));
         Box::new(Effects { history: vec![record], ..Effects::default() })
     }

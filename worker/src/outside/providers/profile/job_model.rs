@@ -6,28 +6,28 @@ use tidemill_common::nodes::llm::message::{Message, MessagePart};
 use tidemill_common::nodes::llm::usage::Tokens;
 use tidemill_common::nodes::llm::{Role, tokens};
 
-use crate::outside::providers::limiter::{Pace, Spent};
+use crate::outside::providers::limiter::{CallUsage, Waiter};
 use crate::outside::providers::profile::model::{Model, Question, REPLY_LIMITS, TOKEN_CHARS};
 use crate::outside::providers::profile::vector;
 use crate::outside::providers::{DeltaSink, Embeddings, ModelError, ModelReply, Ranking};
 
 /// A model for one call of a job.
-pub struct Within<'a> {
+pub struct JobModel<'a> {
     model: &'a Model,
-    pace: &'a dyn Pace,
-    call: &'a str,
+    waiter: &'a dyn Waiter,
+    key: &'a str,
 }
 
 impl Model {
-    /// The model for one call of a job. `call` is unique within the node's attempt: `llm`, `llm:1`, `embed`, ….
-    pub const fn within<'a>(&'a self, pace: &'a dyn Pace, call: &'a str) -> Within<'a> {
-        Within { model: self, pace, call }
+    /// The model for one call of a job. `key` is unique within the node's attempt: `llm`, `llm:1`, `embed`, ….
+    pub const fn for_job<'a>(&'a self, waiter: &'a dyn Waiter, key: &'a str) -> JobModel<'a> {
+        JobModel { model: self, waiter, key }
     }
 }
 
-impl Within<'_> {
+impl JobModel<'_> {
     /// As [`Model::ask`]. A call to a model with limits waits for its turn, and any call is repeated after a retryable
-    /// failure. The repetition may happen later in another worker, see [`Pace::wait`]. If the provider counts no
+    /// failure. The repetition may happen later in another worker, see [`Waiter::wait`]. If the provider counts no
     /// tokens, the reply has estimated ones, and so has the failure of a reply that broke off.
     ///
     /// # Errors
@@ -69,17 +69,17 @@ impl Within<'_> {
         let needed = self.estimate(&question);
         let request = self.model.request(question).await?;
         let mut partly = false;
-        let mut trying = limited.trying(self.pace, self.call, needed);
+        let mut limited_call = limited.new_call(self.waiter, self.key, needed);
         loop {
-            let turn = trying.turn().await;
+            let permit = limited_call.permit().await;
             let mut on_delta = |piece: &str| {
                 partly = true;
                 on_delta(piece);
             };
-            let reply = turn.during(self.model.client.stream_chat(&request, &mut on_delta)).await;
-            let spent = |reply: &ModelReply| Spent { tokens: reply.tokens, rate: reply.rate };
-            let ended = turn.end(reply, spent, partly).await;
-            if let Some(reply) = trying.over(ended).await {
+            let reply = permit.during(self.model.client.stream_chat(&request, &mut on_delta)).await;
+            let usage = |reply: &ModelReply| CallUsage { tokens: reply.tokens, rate: reply.rate };
+            let ended = permit.end(reply, usage, partly).await;
+            if let Some(reply) = limited_call.over(ended).await {
                 return reply;
             }
         }
@@ -93,14 +93,14 @@ impl Within<'_> {
         let Some(limited) = &self.model.limited else { return self.model.embed(texts).await };
         let mut all = (Vec::with_capacity(texts.len()), Tokens::default());
         for (number, batch) in self.model.batches(texts).enumerate() {
-            let (call, tokens) = (format!("{}/{number}", self.call), tokens_of(&batch));
-            let mut trying = limited.trying(self.pace, &call, tokens);
+            let (key, tokens) = (format!("{}/{number}", self.key), tokens_of(&batch));
+            let mut limited_call = limited.new_call(self.waiter, &key, tokens);
             loop {
-                let turn = trying.turn().await;
-                let answer = turn.during(self.model.embed_batch(&batch)).await;
-                let spent = |(_, tokens): &Embeddings| Spent { tokens: *tokens, ..Spent::default() };
-                let ended = turn.end(answer, spent, false).await;
-                if let Some(answer) = trying.over(ended).await {
+                let permit = limited_call.permit().await;
+                let answer = permit.during(self.model.embed_batch(&batch)).await;
+                let usage = |(_, tokens): &Embeddings| CallUsage { tokens: *tokens, ..CallUsage::default() };
+                let ended = permit.end(answer, usage, false).await;
+                if let Some(answer) = limited_call.over(ended).await {
                     Model::gather(&mut all, answer?);
                     break;
                 }
@@ -122,13 +122,13 @@ impl Within<'_> {
         let Some(limited) = &self.model.limited else {
             return self.model.rerank(query, documents, top_n).await;
         };
-        let mut trying = limited.trying(self.pace, self.call, tokens_of(documents));
+        let mut limited_call = limited.new_call(self.waiter, self.key, tokens_of(documents));
         loop {
-            let turn = trying.turn().await;
-            let answer = turn.during(self.model.rerank(query, documents, top_n)).await;
-            let spent = |(_, tokens): &Ranking| Spent { tokens: *tokens, ..Spent::default() };
-            let ended = turn.end(answer, spent, false).await;
-            if let Some(answer) = trying.over(ended).await {
+            let permit = limited_call.permit().await;
+            let answer = permit.during(self.model.rerank(query, documents, top_n)).await;
+            let usage = |(_, tokens): &Ranking| CallUsage { tokens: *tokens, ..CallUsage::default() };
+            let ended = permit.end(answer, usage, false).await;
+            if let Some(answer) = limited_call.over(ended).await {
                 return answer;
             }
         }

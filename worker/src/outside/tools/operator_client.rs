@@ -18,7 +18,7 @@ const SHOWN_CHARS_MAX: usize = 300;
 
 /// The client for the operator's servers; see the module.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct OperatorClient {
     http: Http,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Request<'a> {
     pub(crate) silence: Duration,
 }
 
-impl Door {
+impl OperatorClient {
     pub(crate) fn new(config: &HttpConfig) -> Result<Self, HttpSettingError> {
         let none = HiddenUrl::default;
         let config = HttpConfig {

@@ -10,7 +10,7 @@ use crate::outside::providers::source::Source;
 
 /// A file in a reply.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Produced {
+pub struct ModelFile {
     /// The position in the reply's text, in bytes.
     pub at: usize,
     pub kind: MediaKind,
@@ -21,7 +21,7 @@ pub struct Produced {
     pub source: Source,
 }
 
-impl Produced {
+impl ModelFile {
     /// Creates a file from a URL or a `data:` URL.
     ///
     /// # Errors

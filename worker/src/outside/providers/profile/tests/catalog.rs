@@ -11,10 +11,10 @@ use tidemill_common::nodes::llm::{ModelMode, Role};
 use tidemill_common::registry::ProfilesConfig;
 use tidemill_common::store::CatalogKind;
 
-use crate::outside::calls::ask;
+use crate::outside::calls::model as call_model;
 use crate::outside::providers::ErrorClass;
-use crate::outside::providers::profile::kept::Kept;
-use crate::outside::providers::profile::named::{ProfileError, Stands};
+use crate::outside::providers::profile::catalog::ProviderCatalog;
+use crate::outside::providers::profile::named::{ProfileError, Responder};
 use crate::outside::providers::profile::{Model, Providers, Question};
 use crate::tests::fake::FakeJobs;
 
@@ -35,8 +35,8 @@ fn worker_with(tables: Json, key: Option<SealingKey>) -> (Arc<FakeJobs>, Provide
     let jobs = FakeJobs::new();
     let environment = |name: &str| (name == "SET").then(|| "key-of-the-environment".to_owned());
     let providers = Providers::new(&serde_json::from_value(tables).unwrap(), &|_| None).unwrap();
-    let kept = Kept::new(jobs.clone(), key, environment, REFRESH);
-    (jobs, providers.keeping(kept))
+    let catalog = ProviderCatalog::new(jobs.clone(), key, environment, REFRESH);
+    (jobs, providers.with_catalog(catalog))
 }
 
 /// Stores an entry, as a scheduler does.
@@ -50,9 +50,9 @@ fn at(url: &str) -> Json {
 
 /// The account for limits, which names the provider found.
 async fn served_by(providers: &Providers, provider: &str) -> String {
-    let shelf = providers.shelf(provider, false).await.unwrap();
-    let found = providers.find(&shelf, provider, "m").unwrap();
-    format!("{:?} {}", found.place, found.name)
+    let catalog_view = providers.catalog_view(provider, false).await.unwrap();
+    let found = providers.find(&catalog_view, provider, "m").unwrap();
+    format!("{:?} {}", found.configured_in, found.name)
 }
 
 fn question(params: Json) -> Question {
@@ -86,11 +86,11 @@ async fn asks(model: &Model, params: Json) {
 async fn lp_c1_a_step_is_told_apart_that_redis_is_away_and_that_there_is_no_such_profile() {
     let (jobs, providers) = worker(json!({}));
     jobs.state().catalog_silent = true;
-    let away = ask::model(&providers, Some("p")).await.err().unwrap();
+    let away = call_model::find(&providers, Some("p")).await.err().unwrap();
     assert_eq!((away.error_type.as_str(), away.retryable), ("LLMProfileError", true));
     assert!(away.failure().retryable, "another attempt may find it");
     let (_jobs, providers) = worker(json!({}));
-    let gone = ask::model(&providers, Some("p")).await.err().unwrap();
+    let gone = call_model::find(&providers, Some("p")).await.err().unwrap();
     assert_eq!((gone.error_type.as_str(), gone.retryable), ("NotFoundError", false));
     assert_eq!(gone.message, "LLM Profile not found: p");
 }
@@ -101,8 +101,8 @@ async fn an_entry_that_has_not_changed_keeps_its_client() {
     keep(&jobs, PROVIDER, "a", at("http://a/v1"));
     keep(&jobs, PROVIDER, "b", at("http://b/v1"));
     let connections = async || {
-        let shelf = providers.shelf("x", false).await.unwrap();
-        shelf
+        let catalog_view = providers.catalog_view("x", false).await.unwrap();
+        catalog_view
             .providers
             .iter()
             .map(|(id, (_, connection))| (id.clone(), connection.clone()))
@@ -211,7 +211,7 @@ async fn a_profile_brings_its_model_and_its_parameters() {
         ("fast", 2, "m-small")
     );
     assert_eq!(Json::Object(profile.parameters().clone()), parameters);
-    let Stands::Model(model) = profile.stands else { panic!("a model") };
+    let Responder::Model(model) = profile.responder else { panic!("a model") };
     asks(&model, json!({"temperature": 0.1, "opts": {"b": [3], "c": 2}})).await;
     let (head, body) = heard.await.unwrap();
     assert!(head.contains("authorization: bearer k"), "{head}");
@@ -258,7 +258,7 @@ async fn a_profile_that_is_not_there_and_one_that_a_person_answers_are_told() {
         "direct",
         json!({"name": "n", "provider": "ANTHROPIC", "model": "m", "apiKeyEnv": "SET"}),
     );
-    assert!(matches!(providers.profile("DEFAULT").await.unwrap().stands, Stands::Person));
+    assert!(matches!(providers.profile("DEFAULT").await.unwrap().responder, Responder::Person));
     let error = providers.model("profile/relay", "m").await.unwrap_err();
     assert!(error.message.contains("HUMAN_RELAY"), "{error}");
     let error = providers.profile("lost").await.unwrap_err().to_string();
@@ -266,7 +266,7 @@ async fn a_profile_that_is_not_there_and_one_that_a_person_answers_are_told() {
         error.contains("there is no provider nowhere: add it with `tidemill providers add nowhere`"),
         "{error}"
     );
-    assert!(matches!(providers.profile("direct").await.unwrap().stands, Stands::Model(_)));
+    assert!(matches!(providers.profile("direct").await.unwrap().responder, Responder::Model(_)));
     drop(jobs);
 }
 
@@ -278,8 +278,8 @@ fn worker_of_profiles(profiles: Json, default: &str) -> (Arc<FakeJobs>, Provider
     let Json::Object(profiles) = profiles else { panic!("tables") };
     let read =
         ProfilesConfig::read(profiles.iter().map(|(id, table)| (id, table.clone())), default, &["acme"]);
-    let kept = Kept::new(jobs.clone(), Some(key()), |_| None, REFRESH).after(read.unwrap());
-    (jobs, tables.keeping(kept))
+    let catalog = ProviderCatalog::new(jobs.clone(), Some(key()), |_| None, REFRESH).after(read.unwrap());
+    (jobs, tables.with_catalog(catalog))
 }
 
 #[tokio::test(start_paused = true)]
@@ -326,9 +326,9 @@ async fn a_profile_follows_its_provider_and_keeps_its_client_while_neither_chang
     keep(&jobs, PROVIDER, "acme", at("http://one/v1"));
     keep(&jobs, PROFILE, "p", json!({"name": "n", "provider": "acme", "model": "m", "timeout": 9}));
     let client = async || {
-        let shelf = providers.shelf("x", false).await.unwrap();
-        match &shelf.profiles["p"].under {
-            Ok(crate::outside::providers::profile::kept::Under::Own(own, _)) => own.clone(),
+        let catalog_view = providers.catalog_view("x", false).await.unwrap();
+        match &catalog_view.profiles["p"].base {
+            Ok(crate::outside::providers::profile::catalog::Base::Own(own, _)) => own.clone(),
             other => panic!("{other:?}"),
         }
     };

@@ -7,7 +7,7 @@ use tidemill_common::nodes::llm::message::{Message, ToolCall};
 
 /// A model's reply in one round.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Said {
+pub(super) struct RoundReply {
     pub(super) text: String,
     pub(super) tool_calls: Vec<ToolCall>,
     /// Files the model made, as file objects.
@@ -16,7 +16,7 @@ pub(super) struct Said {
     pub(super) verbatim: Vec<Json>,
 }
 
-impl Said {
+impl RoundReply {
     /// Converts it to a message of the conversation.
     pub(super) fn message(&self) -> Message {
         let (tool_calls, verbatim) = (self.tool_calls.clone(), self.verbatim.clone());
@@ -50,13 +50,13 @@ impl Said {
                 arguments: text(call, "arguments")?,
             })
         });
-        let said = Self {
+        let reply = Self {
             text: text(known, "text")?,
             tool_calls: calls.collect::<Option<_>>()?,
             files: list("files"),
             verbatim: list("verbatim"),
         };
-        Some((said, Usage::from_record(known.get("usage")?.as_object()?.clone())))
+        Some((reply, Usage::from_record(known.get("usage")?.as_object()?.clone())))
     }
 }
 
@@ -68,19 +68,22 @@ mod tests {
     fn what_a_model_said_is_the_same_out_of_the_journal() {
         let call = ToolCall { id: "c".into(), name: "f".into(), arguments: "{".into() };
         let plain =
-            Said { text: "a".into(), tool_calls: vec![call], files: Vec::new(), verbatim: Vec::new() };
+            RoundReply { text: "a".into(), tool_calls: vec![call], files: Vec::new(), verbatim: Vec::new() };
         let signed = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
-        let full =
-            Said { files: vec![json!({"type": "image"})], verbatim: vec![signed.clone()], ..plain.clone() };
+        let full = RoundReply {
+            files: vec![json!({"type": "image"})],
+            verbatim: vec![signed.clone()],
+            ..plain.clone()
+        };
         let usage = Usage::from_record(json!({"total_tokens": 3}).as_object().unwrap().clone());
-        for said in [&plain, &full] {
-            let known = said.to_json(&usage);
-            assert_eq!(Said::read(&known).unwrap().0, *said, "{known}");
+        for reply in [&plain, &full] {
+            let known = reply.to_json(&usage);
+            assert_eq!(RoundReply::read(&known).unwrap().0, *reply, "{known}");
         }
         // The journal form before files and reasoning existed.
         let old = json!({"text": "a", "tool_calls": [{"id": "c", "name": "f", "arguments": "{"}], "usage": {"total_tokens": 3}});
         assert_eq!(plain.to_json(&usage), old);
         assert_eq!(full.message().verbatim, [signed]);
-        assert_eq!(Said::read(&json!({"text": "a"})), None);
+        assert_eq!(RoundReply::read(&json!({"text": "a"})), None);
     }
 }

@@ -21,8 +21,8 @@ type Tables = BTreeMap<String, Arc<Connection>>;
 type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// The cache of providers and profiles.
-pub struct Kept {
-    catalog: CatalogCopy<Shelf>,
+pub struct ProviderCatalog {
+    catalog: CatalogCopy<CatalogView>,
     key: Option<SealingKey>,
     environment: Environment,
     /// Profiles of the settings; they come before those in Redis.
@@ -31,27 +31,27 @@ pub struct Kept {
 
 /// The entries of one version.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct CatalogView {
     /// By id, with the version of each.
     pub(super) providers: BTreeMap<String, (u64, Arc<Connection>)>,
-    pub(super) profiles: BTreeMap<String, KeptProfile>,
+    pub(super) profiles: BTreeMap<String, CatalogProfile>,
     pub(super) default_profile: Option<String>,
 }
 
 /// A profile, ready for use.
 #[derive(Debug, Clone)]
-pub(super) struct KeptProfile {
+pub(super) struct CatalogProfile {
     /// 0 for a profile of the settings.
     pub(super) version: u64,
     /// The profile, or the reason it cannot be read.
     pub(super) profile: Result<Arc<ProfileConfig>, String>,
     /// The profile's provider, or the reason there is none.
-    pub(super) under: Result<Under, String>,
+    pub(super) base: Result<Base, String>,
 }
 
 /// The provider of a profile.
 #[derive(Debug, Clone)]
-pub(super) enum Under {
+pub(super) enum Base {
     /// An existing provider, unchanged, by the name it was found under.
     Provider(String),
     /// The profile's own connection, and the provider's connection it is based on, if any.
@@ -60,14 +60,14 @@ pub(super) enum Under {
     Person,
 }
 
-impl KeptProfile {
+impl CatalogProfile {
     /// Returns true for a profile of the worker's settings. Versions in Redis begin at 1.
     pub(super) fn is_of_settings(&self) -> bool {
         self.version == 0
     }
 }
 
-impl Kept {
+impl ProviderCatalog {
     /// Creates a cache that is at most `refresh` old. `key` opens secrets; `environment` reads variables of the
     /// process.
     pub fn new(
@@ -92,16 +92,20 @@ impl Kept {
     ///
     /// # Errors
     /// Nothing is cached and Redis does not answer.
-    pub(super) async fn shelf(&self, tables: &Tables, newest: bool) -> Result<Arc<Shelf>, StoreError> {
-        let make = |catalog: Catalog, before: Option<&Shelf>| {
+    pub(super) async fn catalog_view(
+        &self,
+        tables: &Tables,
+        newest: bool,
+    ) -> Result<Arc<CatalogView>, StoreError> {
+        let make = |catalog: Catalog, before: Option<&CatalogView>| {
             let (providers, profiles) = (catalog.providers.len(), catalog.profiles.len());
             tracing::info!(version = catalog.version, providers, profiles, "providers in Redis were read");
-            self.made_of(catalog, before.unwrap_or(&Shelf::default()), tables)
+            self.made_of(catalog, before.unwrap_or(&CatalogView::default()), tables)
         };
         self.catalog.get(newest, make).await
     }
 
-    fn made_of(&self, catalog: Catalog, before: &Shelf, tables: &Tables) -> Shelf {
+    fn made_of(&self, catalog: Catalog, before: &CatalogView, tables: &Tables) -> CatalogView {
         let provider = |entry: &CatalogEntry| {
             let same = before.providers.get(&entry.id).filter(|(version, _)| *version == entry.version);
             let made = || Arc::new(self.connection(self.provider(entry)));
@@ -110,18 +114,18 @@ impl Kept {
         };
         let providers: BTreeMap<_, _> = catalog.providers.iter().map(provider).collect();
         let profile = |entry: &CatalogEntry| {
-            let same = before.profiles.get(&entry.id).filter(|kept| kept.version == entry.version);
+            let same = before.profiles.get(&entry.id).filter(|entry| entry.version == entry.version);
             (entry.id.clone(), self.profile(entry, same, tables, &providers))
         };
         let mut profiles: BTreeMap<_, _> = catalog.profiles.iter().map(profile).collect();
         for (id, profile) in &self.settings.profiles {
-            let same = before.profiles.get(id).filter(|kept| kept.is_of_settings());
-            let same = same.and_then(|kept| kept.under.as_ref().ok());
-            let under = self.under(profile, same, tables, &providers);
-            profiles.insert(id.clone(), KeptProfile { version: 0, profile: Ok(profile.clone()), under });
+            let same = before.profiles.get(id).filter(|entry| entry.is_of_settings());
+            let same = same.and_then(|entry| entry.base.as_ref().ok());
+            let base = self.base(profile, same, tables, &providers);
+            profiles.insert(id.clone(), CatalogProfile { version: 0, profile: Ok(profile.clone()), base });
         }
         let default_profile = self.settings.default.clone().or(catalog.default_profile);
-        Shelf { providers, profiles, default_profile }
+        CatalogView { providers, profiles, default_profile }
     }
 
     fn provider(&self, entry: &CatalogEntry) -> Result<ProviderConfig, String> {
@@ -138,71 +142,71 @@ impl Kept {
     fn profile(
         &self,
         entry: &CatalogEntry,
-        before: Option<&KeptProfile>,
+        before: Option<&CatalogProfile>,
         tables: &Tables,
         providers: &BTreeMap<String, (u64, Arc<Connection>)>,
-    ) -> KeptProfile {
+    ) -> CatalogProfile {
         let read = || {
             let object = opened(CatalogKind::Profile, entry, self.key.as_ref());
             profile_of(object.map_err(|error| error.to_string())?).map(Arc::new)
         };
         let profile = before.map_or_else(read, |before| before.profile.clone());
-        let before = before.and_then(|before| before.under.as_ref().ok());
-        let under = match &profile {
-            Ok(profile) => self.under(profile, before, tables, providers),
+        let before = before.and_then(|before| before.base.as_ref().ok());
+        let base = match &profile {
+            Ok(profile) => self.base(profile, before, tables, providers),
             Err(reason) => Err(reason.clone()),
         };
-        KeptProfile { version: entry.version, profile, under }
+        CatalogProfile { version: entry.version, profile, base }
     }
 
-    fn under(
+    fn base(
         &self,
         profile: &ProfileConfig,
-        before: Option<&Under>,
+        before: Option<&Base>,
         tables: &Tables,
         providers: &BTreeMap<String, (u64, Arc<Connection>)>,
-    ) -> Result<Under, String> {
+    ) -> Result<Base, String> {
         let provider = &profile.provider;
         if let Some(found) = lookup::exactly(tables, providers, provider) {
             if !profile.has_own_connection() {
-                return Ok(Under::Provider(found.name.to_owned()));
+                return Ok(Base::Provider(found.name.to_owned()));
             }
             return match before {
-                Some(Under::Own(own, Some(base))) if Arc::ptr_eq(base, found.connection) => {
-                    Ok(Under::Own(own.clone(), Some(base.clone())))
+                Some(Base::Own(own, Some(base))) if Arc::ptr_eq(base, found.connection) => {
+                    Ok(Base::Own(own.clone(), Some(base.clone())))
                 }
                 _ => self.own(profile, found),
             };
         }
         match (profile.over()?, before) {
-            (Over::HumanRelay, _) => Ok(Under::Person),
+            (Over::HumanRelay, _) => Ok(Base::Person),
             (Over::Named, _) => Err(format!(
                 "there is no provider {provider}: add it with `tidemill providers add {provider}`, or a table \
                  [providers.{provider}] to the worker's configuration"
             )),
-            (Over::Kind { .. }, Some(Under::Own(own, None))) => Ok(Under::Own(own.clone(), None)),
+            (Over::Kind { .. }, Some(Base::Own(own, None))) => Ok(Base::Own(own.clone(), None)),
             (Over::Kind { kind, base_url, .. }, _) => {
                 let base_url = base_url.map(Into::into);
                 let table = profile.on(&ProviderConfig { kind, base_url, ..ProviderConfig::default() });
-                Ok(Under::Own(Arc::new(self.connection(Ok(table))), None))
+                Ok(Base::Own(Arc::new(self.connection(Ok(table))), None))
             }
         }
     }
 
     /// Builds the profile's own connection from its provider.
-    fn own(&self, profile: &ProfileConfig, base: Found<'_>) -> Result<Under, String> {
+    fn own(&self, profile: &ProfileConfig, base: Found<'_>) -> Result<Base, String> {
         let Found { name, connection: base, .. } = base;
         // If the table cannot be read, its address is unknown too. Nothing may be sent to the default address instead.
         if let (Err(reason), false) = (&base.client, base.is_read) {
             return Err(format!("its provider {name} cannot be used: {reason}"));
         }
         let table = profile.on(&base.table);
-        Ok(Under::Own(Arc::new(self.connection(Ok(table))), Some(base.clone())))
+        Ok(Base::Own(Arc::new(self.connection(Ok(table))), Some(base.clone())))
     }
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for ProviderCatalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept").field("catalog", &self.catalog).finish_non_exhaustive()
+        f.debug_struct("ProviderCatalog").field("catalog", &self.catalog).finish_non_exhaustive()
     }
 }

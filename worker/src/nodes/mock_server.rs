@@ -102,14 +102,14 @@ impl Reply {
 }
 
 /// The model and the tools of a test, with their received requests.
-pub(super) struct Desk {
+pub(super) struct MockServer {
     pub(super) base: String,
-    asked: Arc<Mutex<Vec<Json>>>,
-    called: Arc<Mutex<Vec<Json>>>,
+    model_requests: Arc<Mutex<Vec<Json>>>,
+    tool_inputs: Arc<Mutex<Vec<Json>>>,
 }
 
-impl Desk {
-    /// Providers with the model `m` of this desk and these known features.
+impl MockServer {
+    /// Providers with the model `m` of this server and these known features.
     pub(super) fn providers(&self, provider: &str, features: &[&str]) -> Providers {
         let table = json!({
             "kind": "openai_compatible", "base_url": format!("{}/v1", self.base), "api_key": "k", "max_retries": 0,
@@ -119,16 +119,16 @@ impl Desk {
         Providers::new(&config, &|_| None).unwrap()
     }
 
-    pub(super) fn asked(&self) -> Vec<Json> {
-        self.asked.lock().unwrap().clone()
+    pub(super) fn model_requests(&self) -> Vec<Json> {
+        self.model_requests.lock().unwrap().clone()
     }
     /// The inputs of the tools.
-    pub(super) fn called(&self) -> Vec<Json> {
-        self.called.lock().unwrap().clone()
+    pub(super) fn tool_inputs(&self) -> Vec<Json> {
+        self.tool_inputs.lock().unwrap().clone()
     }
     /// The last message of request number `at`, from 0.
-    pub(super) fn told(&self, at: usize) -> String {
-        let asked = self.asked();
+    pub(super) fn last_message(&self, at: usize) -> String {
+        let asked = self.model_requests();
         let messages = asked[at]["messages"].as_array().unwrap();
         // ReAct ends with a message to go on.
         let last = messages.iter().rev().find(|message| message["content"] != "Go on from there.").unwrap();
@@ -138,11 +138,11 @@ impl Desk {
 
 /// Starts a server with scripted answers: the model with replies, the tool `find` of `acme` with messages, or with a
 /// failure for a text.
-pub(super) async fn desk(replies: Vec<Reply>, answers: Vec<Json>) -> Desk {
-    let [asked, called]: [Arc<Mutex<Vec<Json>>>; 2] = Default::default();
+pub(super) async fn mock_server(replies: Vec<Reply>, answers: Vec<Json>) -> MockServer {
+    let [model_requests, tool_inputs]: [Arc<Mutex<Vec<Json>>>; 2] = Default::default();
     let (replies, answers) = (Mutex::new(VecDeque::from(replies)), Mutex::new(VecDeque::from(answers)));
     let (replies, answers) = (Arc::new(replies), Arc::new(answers));
-    let (noted, noted_calls) = (asked.clone(), called.clone());
+    let (noted, noted_calls) = (model_requests.clone(), tool_inputs.clone());
     let model = move |body: Bytes| async move {
         let body: Json = serde_json::from_slice(&body).unwrap();
         let reply = replies.lock().unwrap().pop_front().expect("another reply");
@@ -165,5 +165,5 @@ pub(super) async fn desk(replies: Vec<Reply>, answers: Vec<Json>) -> Desk {
     let base = format!("http://{}", listener.local_addr().unwrap());
     let router = Router::new().route("/v1/chat/completions", post(model)).fallback(any(tools));
     tokio::spawn(async move { axum::serve(listener, router).await });
-    Desk { base, asked, called }
+    MockServer { base, model_requests, tool_inputs }
 }

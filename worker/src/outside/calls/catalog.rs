@@ -18,10 +18,10 @@ use tokio::sync::Semaphore;
 
 use crate::outside::calls::api::{Document, Token};
 use crate::outside::calls::custom::Custom;
-use crate::outside::calls::{Call, LibraryNode, Shelf};
+use crate::outside::calls::{Call, CallCatalog, LibraryNode};
 use crate::outside::catalog::CatalogCopy;
 use crate::outside::http::HttpSettingError;
-use crate::outside::tools::door::Door;
+use crate::outside::tools::operator_client::OperatorClient;
 
 /// The error type of an entry that does not exist or cannot be used.
 pub(super) const VALUE_ERROR: &str = "ValueError";
@@ -36,9 +36,9 @@ pub struct Calls {
     environment: Environment,
     pub(super) config: CallsConfig,
     /// The client for the operator's servers.
-    door: Option<Door>,
+    operator_client: Option<OperatorClient>,
     /// Limits on connections, by datasource.
-    rooms: Mutex<HashMap<String, Arc<Semaphore>>>,
+    connection_limits: Mutex<HashMap<String, Arc<Semaphore>>>,
     /// Temporary tokens, by service.
     tokens: Mutex<HashMap<String, Token>>,
     /// Cached OpenAPI documents, by service.
@@ -47,7 +47,7 @@ pub struct Calls {
 
 /// An entry with its version, ready for use.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Version<T> {
+pub struct Versioned<T> {
     /// The entry, with secrets opened.
     pub of: T,
     /// Changes with each update.
@@ -72,8 +72,8 @@ impl Calls {
     ///
     /// # Errors
     /// A setting of `[http]` that cannot be used.
-    pub fn reaching(self, config: &CallsConfig, http: &HttpConfig) -> Result<Self, HttpSettingError> {
-        Ok(Self { config: config.clone(), door: Some(Door::new(http)?), ..self })
+    pub fn with_client(self, config: &CallsConfig, http: &HttpConfig) -> Result<Self, HttpSettingError> {
+        Ok(Self { config: config.clone(), operator_client: Some(OperatorClient::new(http)?), ..self })
     }
 
     /// Creates an empty cache without a store.
@@ -83,8 +83,8 @@ impl Calls {
             key: None,
             environment: Arc::new(|_: &str| None),
             config: CallsConfig::default(),
-            door: None,
-            rooms: Mutex::default(),
+            operator_client: None,
+            connection_limits: Mutex::default(),
             tokens: Mutex::default(),
             documents: Mutex::default(),
         }
@@ -103,8 +103,10 @@ impl Calls {
     }
 
     /// The client for the operator's servers.
-    pub(super) fn door(&self) -> Result<&Door, CallError> {
-        self.door.as_ref().ok_or_else(|| CallError::of(VALUE_ERROR, "this worker reaches no services"))
+    pub(super) fn operator_client(&self) -> Result<&OperatorClient, CallError> {
+        self.operator_client
+            .as_ref()
+            .ok_or_else(|| CallError::of(VALUE_ERROR, "this worker reaches no services"))
     }
 
     /// The temporary tokens. Hold the lock only briefly.
@@ -118,21 +120,21 @@ impl Calls {
     }
 
     /// The limit on connections to a datasource.
-    pub(super) fn room(&self, datasource: &str) -> Arc<Semaphore> {
-        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
-        if rooms.len() > CATALOG_ENTRIES_MAX {
+    pub(super) fn connection_limit(&self, datasource: &str) -> Arc<Semaphore> {
+        let mut connection_limits = self.connection_limits.lock().unwrap_or_else(PoisonError::into_inner);
+        if connection_limits.len() > CATALOG_ENTRIES_MAX {
             // Most entries are of removed datasources.
-            rooms.retain(|_, room| Arc::strong_count(room) > 1);
+            connection_limits.retain(|_, connection_limit| Arc::strong_count(connection_limit) > 1);
         }
-        let room = || Arc::new(Semaphore::new(self.config.sql_connections_max.max(1)));
-        rooms.entry(datasource.to_owned()).or_insert_with(room).clone()
+        let connection_limit = || Arc::new(Semaphore::new(self.config.sql_connections_max.max(1)));
+        connection_limits.entry(datasource.to_owned()).or_insert_with(connection_limit).clone()
     }
 
     /// Returns the service of an id.
     ///
     /// # Errors
     /// It does not exist, or cannot be used.
-    pub async fn service(&self, id: &str) -> Result<Version<ServiceConfig>, CallError> {
+    pub async fn service(&self, id: &str) -> Result<Versioned<ServiceConfig>, CallError> {
         let found = self.found(CatalogKind::Service, id, service_of).await?;
         found.ok_or_else(|| {
             CallError::of(VALUE_ERROR, format!("service {id} not found: `tidemill services ls`"))
@@ -143,7 +145,7 @@ impl Calls {
     ///
     /// # Errors
     /// It does not exist, or cannot be used.
-    pub async fn datasource(&self, id: &str) -> Result<Version<DatasourceConfig>, CallError> {
+    pub async fn datasource(&self, id: &str) -> Result<Versioned<DatasourceConfig>, CallError> {
         let found = self.found(CatalogKind::Datasource, id, datasource_of).await?;
         found.ok_or_else(|| {
             CallError::of(VALUE_ERROR, format!("datasource {id} not found: `tidemill datasources ls`"))
@@ -155,7 +157,7 @@ impl Calls {
         kind: CatalogKind,
         id: &str,
         read: impl FnOnce(&CatalogEntry, Option<&SealingKey>) -> Result<T, String>,
-    ) -> Result<Option<Version<T>>, CallError> {
+    ) -> Result<Option<Versioned<T>>, CallError> {
         let mut catalog = self.catalog(false).await?;
         // An unknown id may have been added a moment ago. Ids of built-in calls are mostly not registered.
         if catalog.find(kind, id).is_none() && built_in(id).is_none() {
@@ -165,7 +167,7 @@ impl Calls {
         let of = read(entry, self.key.as_ref()).map_err(|reason| {
             CallError::of(VALUE_ERROR, format!("the {kind} {id} cannot be used: {reason}"))
         })?;
-        Ok(Some(Version { of, version: entry.version }))
+        Ok(Some(Versioned { of, version: entry.version }))
     }
 
     /// With `newest`, always asks Redis.
@@ -188,10 +190,10 @@ impl Calls {
 }
 
 #[async_trait::async_trait]
-impl Shelf for Calls {
+impl CallCatalog for Calls {
     async fn library(&self, id: &str) -> Result<Option<Arc<LibraryNode>>, CallError> {
         let found = self.found(CatalogKind::Library, id, |entry, _| library_of(entry)).await?;
-        Ok(found.map(|Version { of, version }| {
+        Ok(found.map(|Versioned { of, version }| {
             Arc::new(LibraryNode {
                 id: id.into(),
                 call_id: of.call_id,
@@ -207,7 +209,7 @@ impl Shelf for Calls {
 
     async fn call(&self, id: &str) -> Result<Option<(Arc<dyn Call>, u64)>, CallError> {
         let found = self.found(CatalogKind::Call, id, manifest_of).await?;
-        Ok(found.map(|Version { of, version }| {
+        Ok(found.map(|Versioned { of, version }| {
             let call: Arc<dyn Call> = Arc::new(Custom { id: id.into(), manifest: of });
             (call, version)
         }))

@@ -11,7 +11,7 @@ use crate::attempt::executor::{PieceSink, ThoughtSink};
 const OUTPUT: &str = "text";
 
 /// An agent's text; see the module.
-pub(super) struct Spoken<'a> {
+pub(super) struct TextStream<'a> {
     /// The whole text, with reasoning in its tags.
     text: String,
     /// Removes reasoning from the streamed text, if it is wanted separately.
@@ -21,7 +21,7 @@ pub(super) struct Spoken<'a> {
     on_thought: Mutex<ThoughtSink<'a>>,
 }
 
-impl<'a> Spoken<'a> {
+impl<'a> TextStream<'a> {
     /// Creates an empty text.
     pub(super) fn new(format: ReasoningFormat, on_piece: PieceSink<'a>, on_thought: ThoughtSink<'a>) -> Self {
         let filter = (format == ReasoningFormat::Separated).then(Filter::default);
@@ -29,7 +29,7 @@ impl<'a> Spoken<'a> {
     }
 
     /// Adds text.
-    pub(super) fn say(&mut self, text: &str) {
+    pub(super) fn push(&mut self, text: &str) {
         if text.is_empty() {
             return;
         }
@@ -39,7 +39,7 @@ impl<'a> Spoken<'a> {
             None => on_piece(OUTPUT, text),
             Some(filter) => {
                 let on_thought = on_thought.get_mut().unwrap_or_else(PoisonError::into_inner);
-                filter.push(text, &mut |piece| tell(piece, *on_piece, *on_thought));
+                filter.push(text, &mut |piece| send_piece(piece, *on_piece, *on_thought));
             }
         }
     }
@@ -52,7 +52,7 @@ impl<'a> Spoken<'a> {
             None => (text, String::new()),
             Some(filter) => {
                 let on_thought = on_thought.get_mut().unwrap_or_else(PoisonError::into_inner);
-                filter.finish(&mut |piece| tell(piece, *on_piece, *on_thought));
+                filter.finish(&mut |piece| send_piece(piece, *on_piece, *on_thought));
                 let split = reasoning::split(&text);
                 (split.text, split.thoughts)
             }
@@ -60,7 +60,7 @@ impl<'a> Spoken<'a> {
     }
 }
 
-fn tell(piece: Piece<'_>, on_piece: PieceSink<'_>, on_thought: ThoughtSink<'_>) {
+fn send_piece(piece: Piece<'_>, on_piece: PieceSink<'_>, on_thought: ThoughtSink<'_>) {
     match piece {
         Piece::Said("") => {}
         Piece::Said(text) => on_piece(OUTPUT, text),
@@ -73,16 +73,16 @@ mod tests {
     use super::*;
 
     /// Returns the streamed text, the streamed reasoning, and the final result for these pieces.
-    fn spoken(format: ReasoningFormat, pieces: &[&str]) -> (String, String, (String, String)) {
+    fn text_stream(format: ReasoningFormat, pieces: &[&str]) -> (String, String, (String, String)) {
         let told = Mutex::new(String::new());
         let on_piece = |_: &str, text: &str| told.lock().unwrap().push_str(text);
         let mut thought = String::new();
         let mut on_thought = |text: &str, _: bool| thought.push_str(text);
-        let mut spoken = Spoken::new(format, &on_piece, &mut on_thought);
+        let mut text_stream = TextStream::new(format, &on_piece, &mut on_thought);
         for piece in pieces {
-            spoken.say(piece);
+            text_stream.push(piece);
         }
-        let end = spoken.end();
+        let end = text_stream.end();
         (told.into_inner().unwrap(), thought, end)
     }
 
@@ -90,7 +90,7 @@ mod tests {
     fn thoughts_that_are_wanted_apart_are_not_told_as_text_however_their_tags_are_cut() {
         let whole = "<think>Two and two.</think>Four.";
         for at in 0..=whole.len() {
-            let (said, thought, end) = spoken(ReasoningFormat::Separated, &[&whole[..at], &whole[at..]]);
+            let (said, thought, end) = text_stream(ReasoningFormat::Separated, &[&whole[..at], &whole[at..]]);
             assert_eq!((said.as_str(), thought.as_str()), ("Four.", "Two and two."), "cut at {at}");
             assert_eq!(end, ("Four.".into(), "Two and two.".into()));
         }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn thoughts_stay_in_the_text_by_default() {
-        let (said, thought, end) = spoken(ReasoningFormat::Tagged, &["<thi", "nk>a</think>", "b"]);
+        let (said, thought, end) = text_stream(ReasoningFormat::Tagged, &["<thi", "nk>a</think>", "b"]);
         assert_eq!((said.as_str(), thought.as_str()), ("<think>a</think>b", ""));
         assert_eq!(end, ("<think>a</think>b".into(), String::new()));
     }

@@ -12,13 +12,13 @@ use tidemill_common::nodes::tool::{KnownParameters, parameters};
 use tidemill_common::nodes::{NodeData, NodeResult, PauseKind, PauseRequest};
 use tidemill_common::value::{JsonMap, Lookup, Segment, Stored, Variables};
 
-use crate::attempt::journal::{Begun, PauseEnd, Steps, Told};
-use crate::attempt::stages::slot::{around, cannot_begin, name_of};
+use crate::attempt::journal::{EntryReport, EntryStart, Journal, PauseEnd};
+use crate::attempt::stages::slots::{around, cannot_begin, name_of};
 use crate::attempt::stages::{Flow, Stage, WorkContext};
 use crate::outside::calls::prepare::{drafted, made};
 use crate::outside::calls::resolve;
 use crate::outside::calls::run::{INPUT, STEP_NODE, refused};
-use crate::outside::calls::tell::Status;
+use crate::outside::calls::step_events::Status;
 
 /// The journal key of the question and its answer.
 const STEP: &str = "confirm";
@@ -27,10 +27,10 @@ const SHOWN_BYTES_MAX: usize = 4096;
 const SHOWN_CHARS: usize = 1000;
 
 /// The stage that asks for approval.
-pub(super) struct Confirming;
+pub(super) struct ApprovalStage;
 
 #[async_trait::async_trait]
-impl Stage for Confirming {
+impl Stage for ApprovalStage {
     async fn before(&self, cx: &mut WorkContext<'_>) -> Flow {
         if cx.node().work.as_ref().is_none_or(|work| work.confirm.is_none()) {
             return Flow::On;
@@ -41,10 +41,10 @@ impl Stage for Confirming {
             Err(end) => return Flow::End(end),
         };
         let node = cx.node();
-        let Some(confirm) = node.work.as_ref().and_then(|work| work.confirm.as_deref()) else {
+        let Some(settings) = node.work.as_ref().and_then(|work| work.confirm.as_deref()) else {
             return Flow::On;
         };
-        match leave(node, confirm, shown(input, cx.steps), cx.options, cx.steps, cx.name.number).await {
+        match ask(node, settings, shown(input, cx.journal), cx.options, cx.journal, cx.name.number).await {
             Ok(()) => Flow::On,
             Err(end) => Flow::End(end),
         }
@@ -53,22 +53,22 @@ impl Stage for Confirming {
 
 /// Returns when a person has approved. An error is the node's result without approval. `input` is the call's input with
 /// secrets masked.
-pub(crate) async fn leave(
+pub(crate) async fn ask(
     node: &Node,
-    confirm: &Approval,
+    settings: &Approval,
     input: JsonMap,
     options: &RunOptions,
-    steps: &Steps,
+    journal: &Journal,
     attempt: u32,
 ) -> Result<(), Box<NodeResult>> {
     if !options.choices().interactive {
         return Err(Box::new(NodeResult::failed(not_interactive(PauseKind::Confirm))));
     }
-    let content = json!({"risk": confirm.risk, "reason": confirm.reason, "input": input});
+    let content = json!({"risk": settings.risk, "reason": settings.reason, "input": input});
     let waiting = event(node, attempt, "waiting", content.clone());
-    tell_once(steps, "confirm:asked", StepEvent::StepWaitingForStart, waiting).await;
+    emit_once(journal, "confirm:asked", StepEvent::StepWaitingForStart, waiting).await;
     let title = if node.title.is_empty() { node.id.as_str() } else { &node.title };
-    let prompt = match confirm.reason.as_str() {
+    let prompt = match settings.reason.as_str() {
         "" => format!("May {title} begin?"),
         reason => format!("May {title} begin? {reason}"),
     };
@@ -76,7 +76,7 @@ pub(crate) async fn leave(
         details: content.as_object().cloned().unwrap_or_default(),
         ..PauseRequest::asking(PauseKind::Confirm, prompt, approval_schema())
     };
-    let reason = match steps.pause(STEP, request).await {
+    let reason = match journal.pause(STEP, request).await {
         PauseEnd::Answered(answer) if is_approved(&answer) => return Ok(()),
         PauseEnd::Answered(answer) => {
             let comment = answer.get("comment").and_then(Json::as_str).unwrap_or_default();
@@ -85,7 +85,7 @@ pub(crate) async fn leave(
         PauseEnd::Expired | PauseEnd::Cancelled => format!("node {} was cancelled before it began", node.id),
     };
     let report = event(node, attempt, "cancelled", json!({"reason": reason}));
-    tell_once(steps, "confirm:cancelled", StepEvent::StepCancel, report).await;
+    emit_once(journal, "confirm:cancelled", StepEvent::StepCancel, report).await;
     Err(Box::new(called_off(reason)))
 }
 
@@ -93,10 +93,10 @@ fn suffix(comment: &str) -> String {
     if comment.is_empty() { String::new() } else { format!(": {comment}") }
 }
 
-async fn tell_once(steps: &Steps, step: &str, what: StepEvent, data: JsonMap) {
-    if let Begun::Try(the_try) = steps.begin(step).await {
-        let report = Told { events: vec![(what, data)], charge: None };
-        steps.record(step, the_try.number, &Json::Null, report).await;
+async fn emit_once(journal: &Journal, step: &str, what: StepEvent, data: JsonMap) {
+    if let EntryStart::Try(the_try) = journal.begin(step).await {
+        let report = EntryReport { events: vec![(what, data)], charge: None };
+        journal.record(step, the_try.number, &Json::Null, report).await;
     }
 }
 
@@ -131,9 +131,10 @@ async fn input_of(cx: &mut WorkContext<'_>) -> Result<JsonMap, Box<NodeResult>> 
             if let Err(error) = prepared.init().await {
                 return Err(cannot_begin(&prepared, data, around, error));
             }
-            let init = prepared.teller.event(StepEvent::StepInit, Status::Init, json!(prepared.record()));
+            let init =
+                prepared.step_events.event(StepEvent::StepInit, Status::Init, json!(prepared.record()));
             let input = prepared.input;
-            tell_once(cx.steps, "confirm:init", init.0, init.1).await;
+            emit_once(cx.journal, "confirm:init", init.0, init.1).await;
             // Run exactly the input that was shown.
             let whole = Stored::Inline(Segment::infer(Json::Object(input.clone())));
             cx.variables.put(STEP_NODE, INPUT, whole, None);
@@ -169,7 +170,7 @@ fn read(cx: &WorkContext<'_>) -> JsonMap {
 }
 
 /// Prepares the input for display: secrets masked, large values cut.
-fn shown(input: JsonMap, steps: &Steps) -> JsonMap {
+fn shown(input: JsonMap, journal: &Journal) -> JsonMap {
     let cut = |value: Json| match json_size(&value) {
         0..=SHOWN_BYTES_MAX => value,
         _ => {
@@ -178,5 +179,5 @@ fn shown(input: JsonMap, steps: &Steps) -> JsonMap {
         }
     };
     // Mask before cutting: half a secret would not be found.
-    steps.secrets().hidden_in(input).into_iter().map(|(name, value)| (name, cut(value))).collect()
+    journal.secrets().hidden_in(input).into_iter().map(|(name, value)| (name, cut(value))).collect()
 }

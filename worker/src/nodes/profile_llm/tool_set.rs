@@ -19,17 +19,17 @@ use tidemill_common::nodes::tool::outputs::Collected;
 use tidemill_common::nodes::tool::{KnownParameters, ProviderKind};
 use tidemill_common::value::JsonMap;
 
-use super::called::Called;
 use super::failed::Failed;
-use crate::attempt::journal::{Begun, Spender, Steps, Told, Try};
-use crate::nodes::approval::{Asks, Leave};
+use super::tool_result::ToolResult;
+use crate::attempt::journal::{ChargeSource, EntryReport, EntryStart, Journal, Try};
+use crate::nodes::approval::{Approval, ApprovalRules};
 use crate::nodes::tool::files;
 use crate::outside::http::Http;
 use crate::outside::tools::{Tool, ToolCall as Call, ToolName, Tools};
 
 /// The environment of tools.
 #[derive(Clone, Copy)]
-pub struct Reach<'a> {
+pub struct ToolAccess<'a> {
     pub tools: &'a Tools,
     /// The guarded client.
     pub http: &'a Http,
@@ -37,31 +37,31 @@ pub struct Reach<'a> {
     /// The run that owns the files.
     pub run: &'a RunId,
     /// The job's journal.
-    pub steps: &'a Steps,
+    pub journal: &'a Journal,
     /// Tools that need no approval; `None` if no tool needs one.
     pub auto_approved: Option<&'a [Arc<str>]>,
 }
 
 /// A tool that the model may call.
-struct Ready<'a> {
+struct ReadyTool<'a> {
     given: &'a AgentTool,
     tool: Tool<'a>,
     spec: ToolSpec,
 }
 
 /// The tools of one execution.
-pub(super) struct Kit<'a> {
+pub(super) struct ToolSet<'a> {
     node: &'a Node,
-    reach: Reach<'a>,
-    tools: Vec<Ready<'a>>,
+    tool_access: ToolAccess<'a>,
+    tools: Vec<ReadyTool<'a>>,
 }
 
-impl<'a> Kit<'a> {
+impl<'a> ToolSet<'a> {
     /// Finds the tools.
     pub(super) async fn new(
         given: &'a [AgentTool],
         node: &'a Node,
-        reach: Reach<'a>,
+        tool_access: ToolAccess<'a>,
     ) -> Result<Self, Failed> {
         let mut tools = Vec::with_capacity(given.len());
         for one in given {
@@ -71,15 +71,15 @@ impl<'a> Kit<'a> {
                 provider_name: &one.provider,
                 tool: &one.name,
             };
-            let found = reach.tools.find(name).await;
+            let found = tool_access.tools.find(name).await;
             let tool = found.map_err(|error| {
                 let message = format!("Tool with id '{}' not found: {error}", id_of(one));
                 Failed::from(NodeFailure::new(TOOL_ERROR, message))
             })?;
             let spec = prompt::spec(one, tool.declaration.as_ref());
-            tools.push(Ready { given: one, tool, spec });
+            tools.push(ReadyTool { given: one, tool, spec });
         }
-        Ok(Self { node, reach, tools })
+        Ok(Self { node, tool_access, tools })
     }
 
     /// The tool descriptions for the model.
@@ -94,93 +94,97 @@ impl<'a> Kit<'a> {
         batch: &str,
         calls: &[(String, ToolCall)],
         how: &Calling,
-    ) -> (Vec<Called>, Vec<String>) {
+    ) -> (Vec<ToolResult>, Vec<String>) {
         // Asking for approval parks the job, so ask for all calls before the first one runs.
-        let (mut leaves, mut instructions) = (Vec::with_capacity(calls.len()), Vec::new());
+        let (mut approvals, mut instructions) = (Vec::with_capacity(calls.len()), Vec::new());
         for (step, call) in calls {
-            let leave = self.leave(step, call).await;
-            instructions.extend(leave.instruction.clone());
-            leaves.push(leave);
+            let approval = self.approval(step, call).await;
+            instructions.extend(approval.instruction.clone());
+            approvals.push(approval);
         }
-        let calls: Vec<_> = calls.iter().zip(&leaves).collect();
+        let calls: Vec<_> = calls.iter().zip(&approvals).collect();
         // Calling a workflow parks the job, which would interrupt parallel calls.
         let waits = |call: &ToolCall| {
             self.find(&call.name).is_some_and(|tool| tool.given.kind == ProviderKind::Workflow)
         };
         if how.is_parallel && !calls.iter().any(|((_, call), _)| waits(call)) {
-            let all = calls.iter().map(|((step, call), leave)| self.call(batch, step, call, leave));
+            let all = calls.iter().map(|((step, call), approval)| self.call(batch, step, call, approval));
             return (join_all(all).await, instructions);
         }
-        let mut called = Vec::with_capacity(calls.len());
-        for ((step, call), leave) in calls {
-            called.push(self.call(batch, step, call, leave).await);
-            if how.fails && called.last().is_some_and(|one| one.error.is_some()) {
+        let mut results = Vec::with_capacity(calls.len());
+        for ((step, call), approval) in calls {
+            results.push(self.call(batch, step, call, approval).await);
+            if how.fails && results.last().is_some_and(|one| one.error.is_some()) {
                 break;
             }
         }
-        (called, instructions)
+        (results, instructions)
     }
 
     /// Asks for approval of a call, if the run requires it.
-    async fn leave(&self, step: &str, call: &ToolCall) -> Leave {
-        let Some(tool) = self.find(&call.name) else { return Leave::default() };
+    async fn approval(&self, step: &str, call: &ToolCall) -> Approval {
+        let Some(tool) = self.find(&call.name) else { return Approval::default() };
         let id = id_of(tool.given);
-        let asks = Asks { steps: self.reach.steps, auto_approved: self.reach.auto_approved, node: self.node };
-        asks.leave(step, (&id, &tool.spec), call).await
+        let rules = ApprovalRules {
+            journal: self.tool_access.journal,
+            auto_approved: self.tool_access.auto_approved,
+            node: self.node,
+        };
+        rules.approval(step, (&id, &tool.spec), call).await
     }
 
-    fn find(&self, name: &str) -> Option<&Ready<'a>> {
+    fn find(&self, name: &str) -> Option<&ReadyTool<'a>> {
         self.tools.iter().find(|tool| tool.spec.name == name)
     }
 
     /// Makes a call, or takes its recorded result.
-    async fn call(&self, batch: &str, step: &str, call: &ToolCall, leave: &Leave) -> Called {
+    async fn call(&self, batch: &str, step: &str, call: &ToolCall, approval: &Approval) -> ToolResult {
         let edited =
-            leave.edited.as_ref().map(|edited| ToolCall { arguments: edited.to_string(), ..call.clone() });
+            approval.edited.as_ref().map(|edited| ToolCall { arguments: edited.to_string(), ..call.clone() });
         let call = edited.as_ref().unwrap_or(call);
-        let the_try = match self.reach.steps.begin(step).await {
-            Begun::Known(known) => return Called::read(&known, call),
-            Begun::Try(the_try) => the_try,
+        let the_try = match self.tool_access.journal.begin(step).await {
+            EntryStart::Known(known) => return ToolResult::read(&known, call),
+            EntryStart::Try(the_try) => the_try,
         };
         let clock = Instant::now();
         let tool = self.find(&call.name);
         let arguments = arguments(tool, call);
         // No worker held the job while the workflow ran, and its start was already reported.
         let is_workflow = tool.is_some_and(|tool| tool.given.kind == ProviderKind::Workflow);
-        let is_told = is_workflow && self.reach.steps.has_called(step, the_try.number).await;
+        let is_told = is_workflow && self.tool_access.journal.has_called(step, the_try.number).await;
         let shown = arguments.as_ref().map_or_else(|_| call.arguments.as_str().into(), |map| json!(map));
         let about = self.about(batch, call, tool, &shown);
-        if !is_told && leave.refused.is_none() {
-            self.reach.steps.tell(vec![(StepEvent::ToolCallStarted, about.clone())]);
+        if !is_told && approval.refused.is_none() {
+            self.tool_access.journal.emit(vec![(StepEvent::ToolCallStarted, about.clone())]);
         }
-        let (mut called, spent) = match (tool, arguments) {
-            _ if leave.refused.is_some() => {
-                (Called::refused(leave.refused.as_deref().unwrap_or_default()), None)
+        let (mut result, spent) = match (tool, arguments) {
+            _ if approval.refused.is_some() => {
+                (ToolResult::refused(approval.refused.as_deref().unwrap_or_default()), None)
             }
             (Some(tool), Ok(arguments)) => self.invoke(tool, &arguments, step, &the_try).await,
             (None, _) => {
-                (Called::failed("ToolNotFound", format!("Tool with id '{}' not found", call.name)), None)
+                (ToolResult::failed("ToolNotFound", format!("Tool with id '{}' not found", call.name)), None)
             }
-            (Some(_), Err(message)) => (Called::failed("PARSE_ERROR", message), None),
+            (Some(_), Err(message)) => (ToolResult::failed("PARSE_ERROR", message), None),
         };
-        called.id = call.id.clone();
-        called.name = call.name.clone();
-        called.arguments = shown;
-        called.seconds = (clock.elapsed().as_secs_f64() * 1000.0).round() / 1000.0;
-        called.possible_duplicate = the_try.possible_duplicate;
-        let events = vec![called.event(about)];
-        let report = Told { events, charge: spent };
-        self.reach.steps.record_large(step, the_try.number, called.to_json(), report).await;
-        called
+        result.id = call.id.clone();
+        result.name = call.name.clone();
+        result.arguments = shown;
+        result.seconds = (clock.elapsed().as_secs_f64() * 1000.0).round() / 1000.0;
+        result.possible_duplicate = the_try.possible_duplicate;
+        let events = vec![result.event(about)];
+        let report = EntryReport { events, charge: spent };
+        self.tool_access.journal.record_large(step, the_try.number, result.to_json(), report).await;
+        result
     }
 
-    fn about(&self, batch: &str, call: &ToolCall, tool: Option<&Ready<'_>>, arguments: &Json) -> JsonMap {
+    fn about(&self, batch: &str, call: &ToolCall, tool: Option<&ReadyTool<'_>>, arguments: &Json) -> JsonMap {
         let report = json!({
             "node_id": self.node.id.as_str(),
             "tool_id": tool.map_or_else(|| call.name.clone(), |tool| id_of(tool.given)),
             "tool_name": call.name,
             "tool_call_id": call.id,
-            "task_id": self.reach.run,
+            "task_id": self.tool_access.run,
             "batch_id": batch,
             "arguments": arguments,
         });
@@ -189,11 +193,11 @@ impl<'a> Kit<'a> {
 
     async fn invoke(
         &self,
-        tool: &Ready<'_>,
+        tool: &ReadyTool<'_>,
         arguments: &JsonMap,
         step: &str,
         the_try: &Try,
-    ) -> (Called, Option<(tidemill_common::nodes::Usage, Spender)>) {
+    ) -> (ToolResult, Option<(tidemill_common::nodes::Usage, ChargeSource)>) {
         let (mut words, mut collected) = (String::new(), Collected::default());
         let mut wrong = None;
         let mut sink = |message| {
@@ -204,7 +208,7 @@ impl<'a> Kit<'a> {
                 wrong.get_or_insert(failure.message);
             }
         };
-        let Reach { run, http, files: place, steps, .. } = self.reach;
+        let ToolAccess { run, http, files: place, journal, .. } = self.tool_access;
         let call = Call {
             arguments,
             run,
@@ -212,21 +216,21 @@ impl<'a> Kit<'a> {
             files: place,
             idempotency_key: &the_try.idempotency_key,
             sends_key: self.node.settings.idempotency_key,
-            step: Some((steps, step, the_try.number)),
+            step: Some((journal, step, the_try.number)),
             known: tool.tool.known().unwrap_or(KnownParameters::NOTHING),
         };
         let invoked = tool.tool.invoke(call, &mut sink).await;
         let spent = collected.spent.take().filter(|(usage, _)| usage.is_any());
-        let charge = spent.map(|(usage, by)| (usage, Spender::of_tool(by)));
+        let charge = spent.map(|(usage, by)| (usage, ChargeSource::of_tool(by)));
         if let Some(error) = invoked.err().map(|error| error.to_string()).or(wrong) {
-            return (Called::failed("ToolError", error), charge);
+            return (ToolResult::failed("ToolError", error), charge);
         }
         let pending = std::mem::take(&mut collected.files);
-        let called = match files::kept(pending, run, http, place).await {
-            Ok(files) => Called { files, ..Called::succeeded(words) },
-            Err(failure) => Called::failed("ToolError", failure.message),
+        let result = match files::kept(pending, run, http, place).await {
+            Ok(files) => ToolResult { files, ..ToolResult::succeeded(words) },
+            Err(failure) => ToolResult::failed("ToolError", failure.message),
         };
-        (called, charge)
+        (result, charge)
     }
 }
 
@@ -236,7 +240,7 @@ fn id_of(tool: &AgentTool) -> String {
 }
 
 /// The arguments converted to the tool's types, or the reason they are invalid.
-fn arguments(tool: Option<&Ready<'_>>, call: &ToolCall) -> Result<JsonMap, String> {
+fn arguments(tool: Option<&ReadyTool<'_>>, call: &ToolCall) -> Result<JsonMap, String> {
     let Some(tool) = tool else { return Ok(JsonMap::new()) };
     prompt::arguments(tool.given, &call.arguments).and_then(|arguments| tool.tool.cast(arguments))
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::attempt::growing::Growing;
-use crate::attempt::journal::Steps;
-use crate::outside::calls::tell::{Teller, tell};
+use crate::attempt::journal::Journal;
+use crate::outside::calls::step_events::{StepEvents, emit};
 
 /// More pending text than this is sent even when the report queue is long.
 const PENDING_BYTES_MAX: usize = 64 * 1024;
@@ -20,9 +20,9 @@ const PENDING_BYTES_MAX: usize = 64 * 1024;
 const NEVER: Duration = Duration::from_secs(3600);
 
 /// The text of one step; see the module.
-pub(crate) struct Said<'a> {
-    steps: &'a Steps,
-    teller: &'a Teller,
+pub(crate) struct StepText<'a> {
+    journal: &'a Journal,
+    step_events: &'a StepEvents,
     gather: Duration,
     pending: Mutex<Pending>,
 }
@@ -33,9 +33,9 @@ struct Pending {
     last: Option<Instant>,
 }
 
-impl<'a> Said<'a> {
-    pub(crate) fn new(steps: &'a Steps, teller: &'a Teller) -> Self {
-        Self { steps, teller, gather: steps.chunk_gather(), pending: Mutex::default() }
+impl<'a> StepText<'a> {
+    pub(crate) fn new(journal: &'a Journal, step_events: &'a StepEvents) -> Self {
+        Self { journal, step_events, gather: journal.chunk_gather(), pending: Mutex::default() }
     }
 
     /// Adds a piece.
@@ -44,8 +44,8 @@ impl<'a> Said<'a> {
         let mut pending = self.lock();
         let quiet = pending.last.is_none_or(|last| now.duration_since(last) >= self.gather);
         let is_first = pending.text.ready() == 0;
-        pending.text.push(text, self.steps.secrets());
-        let at_once = self.gather.is_zero() || quiet && is_first && !self.steps.reports_are_delayed();
+        pending.text.push(text, self.journal.secrets());
+        let at_once = self.gather.is_zero() || quiet && is_first && !self.journal.reports_are_delayed();
         if at_once || pending.text.ready() >= PENDING_BYTES_MAX {
             self.send(&mut pending, now);
         }
@@ -64,13 +64,13 @@ impl<'a> Said<'a> {
             // The work comes first: the same poll then sees its pieces.
             biased;
             done = work => done,
-            never = self.tell() => match never {},
+            never = self.send_due() => match never {},
         };
         self.flush();
         done
     }
 
-    async fn tell(&self) -> Infallible {
+    async fn send_due(&self) -> Infallible {
         let mut sleep = pin!(tokio::time::sleep(NEVER));
         poll_fn(|cx| {
             loop {
@@ -86,7 +86,7 @@ impl<'a> Said<'a> {
                     };
                     let (due, now) = (last + self.gather, Instant::now());
                     if due <= now {
-                        match self.steps.reports_are_delayed() {
+                        match self.journal.reports_are_delayed() {
                             true => pending.last = Some(now),
                             false => self.send(&mut pending, now),
                         }
@@ -105,7 +105,7 @@ impl<'a> Said<'a> {
 
     fn send(&self, pending: &mut Pending, now: Instant) {
         if pending.text.ready() > 0 {
-            tell(self.steps, self.teller.text(&pending.text.take()));
+            emit(self.journal, self.step_events.text(&pending.text.take()));
             pending.last = Some(now);
         }
     }

@@ -14,14 +14,14 @@ use crate::outside::http::Http;
 use crate::outside::http::read::{Largest, kind_of, read};
 use crate::outside::providers::ModelReply;
 use crate::outside::providers::media::Source;
-use crate::outside::providers::produced::Produced;
+use crate::outside::providers::model_file::ModelFile;
 
 /// The default media type of a file, and its extension.
 const UNKNOWN: (&str, &str) = ("application/octet-stream", "bin");
 
 /// Access for storing and fetching files.
 #[derive(Clone, Copy)]
-pub struct Keeping<'a> {
+pub struct FileStore<'a> {
     /// The run that owns the files.
     pub run: &'a RunId,
     /// The guarded client.
@@ -31,18 +31,18 @@ pub struct Keeping<'a> {
 
 /// A reply's text with links to its files.
 #[derive(Debug)]
-pub(super) struct Placed {
+pub(super) struct LinkedText {
     pub(super) text: String,
     /// File objects, in order.
     pub(super) files: Vec<Json>,
     /// Bytes of the text that were already streamed.
-    handed_on: usize,
+    streamed_bytes: usize,
 }
 
-impl Placed {
+impl LinkedText {
     /// The text that was not streamed yet: everything from the first file on.
     pub(super) fn rest(&self) -> &str {
-        &self.text[self.handed_on..]
+        &self.text[self.streamed_bytes..]
     }
 }
 
@@ -50,33 +50,40 @@ impl Placed {
 ///
 /// # Errors
 /// A file that cannot be fetched or stored.
-pub(super) async fn keep_files(reply: &mut ModelReply, keeping: Keeping<'_>) -> Result<Placed, NodeFailure> {
+pub(super) async fn store_files(
+    reply: &mut ModelReply,
+    file_store: FileStore<'_>,
+) -> Result<LinkedText, NodeFailure> {
     let said = std::mem::take(&mut reply.text);
     let media = std::mem::take(&mut reply.media);
     let Some(first) = media.first() else {
-        return Ok(Placed { handed_on: said.len(), text: said, files: Vec::new() });
+        return Ok(LinkedText { streamed_bytes: said.len(), text: said, files: Vec::new() });
     };
-    let handed_on = first.at;
-    let (mut text, mut files, mut from) = (said[..handed_on].to_owned(), Vec::new(), handed_on);
+    let streamed_bytes = first.at;
+    let (mut text, mut files, mut from) = (said[..streamed_bytes].to_owned(), Vec::new(), streamed_bytes);
     for (number, file) in (1..).zip(media) {
         let at = file.at;
-        let (link, object) = keep(file, number, keeping).await?;
+        let (link, object) = keep(file, number, file_store).await?;
         text.push_str(&said[from..at]);
         text.push_str(&link);
         files.push(object);
         from = at;
     }
     text.push_str(&said[from..]);
-    Ok(Placed { text, files, handed_on })
+    Ok(LinkedText { text, files, streamed_bytes })
 }
 
-async fn keep(file: Produced, number: usize, keeping: Keeping<'_>) -> Result<(String, Json), NodeFailure> {
-    let Produced { kind, mime_type, format, source, .. } = file;
+async fn keep(
+    file: ModelFile,
+    number: usize,
+    file_store: FileStore<'_>,
+) -> Result<(String, Json), NodeFailure> {
+    let ModelFile { kind, mime_type, format, source, .. } = file;
     let (bytes, mime_type) = match source {
         Source::Bytes(bytes) => (bytes, mime_type),
-        Source::Url(url) => fetched(&url, keeping.http).await?,
+        Source::Url(url) => fetched(&url, file_store.http).await?,
     };
-    let max = keeping.http.bounds.file_bytes_max;
+    let max = file_store.http.bounds.file_bytes_max;
     if bytes.len() as u64 > max {
         return Err(failed(format!(
             "it has {} bytes, and {max} are allowed (http.file_bytes_max)",
@@ -92,7 +99,7 @@ async fn keep(file: Produced, number: usize, keeping: Keeping<'_>) -> Result<(St
     let name = format!("{}-{number}.{extension}", kind.name());
     let size = bytes.len();
     let reference =
-        keeping.files.keep(keeping.run, bytes).await.map_err(|error| failed(error.to_string()))?;
+        file_store.files.keep(file_store.run, bytes).await.map_err(|error| failed(error.to_string()))?;
     let mut object = file_object(mime_type, Some(&name), Some(size), &reference);
     object["type"] = json!(kind.name());
     let link = match kind {
@@ -129,18 +136,18 @@ mod tests {
 
     use super::*;
 
-    fn file(at: usize, kind: MediaKind, mime_type: &str, format: &str) -> Produced {
+    fn file(at: usize, kind: MediaKind, mime_type: &str, format: &str) -> ModelFile {
         let source = Source::Bytes(Bytes::from_static(b"bytes"));
-        Produced { at, kind, mime_type: mime_type.into(), format: format.into(), source }
+        ModelFile { at, kind, mime_type: mime_type.into(), format: format.into(), source }
     }
 
-    async fn placed(text: &str, media: Vec<Produced>) -> Result<Placed, NodeFailure> {
+    async fn linked(text: &str, media: Vec<ModelFile>) -> Result<LinkedText, NodeFailure> {
         let folder = tempfile::tempdir().unwrap();
         let files = Folder::at(&format!("file://{}", folder.path().display())).unwrap();
         let http = Http::new(&HttpConfig::default()).unwrap();
         let run = RunId::generate(ShardId(0));
         let mut reply = ModelReply { text: text.into(), media, ..ModelReply::default() };
-        keep_files(&mut reply, Keeping { run: &run, http: &http, files: &files }).await
+        store_files(&mut reply, FileStore { run: &run, http: &http, files: &files }).await
     }
 
     #[tokio::test]
@@ -150,15 +157,15 @@ mod tests {
             file(3, MediaKind::Audio, "audio/mpeg", "mp3"),
             file(6, MediaKind::Document, "", ""),
         ];
-        let placed = placed("abcdefg", media).await.unwrap();
-        let of = |at: usize, key: &str| placed.files[at][key].as_str().unwrap_or_default().to_owned();
+        let linked = linked("abcdefg", media).await.unwrap();
+        let of = |at: usize, key: &str| linked.files[at][key].as_str().unwrap_or_default().to_owned();
         let expected = format!(
             "abc![]({})[audio-2.mp3]({})def[document-3.bin]({})g",
             of(0, "reference"),
             of(1, "reference"),
             of(2, "reference")
         );
-        assert_eq!((placed.text.as_str(), placed.rest()), (expected.as_str(), &expected[3..]));
+        assert_eq!((linked.text.as_str(), linked.rest()), (expected.as_str(), &expected[3..]));
         let shown: Vec<_> =
             (0..3).map(|at| (of(at, "type"), of(at, "filename"), of(at, "mime_type"))).collect();
         let row = |a: &str, b: &str, c: &str| (a.to_owned(), b.to_owned(), c.to_owned());
@@ -174,15 +181,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_text_without_files_stays_as_it_is() {
-        let placed = placed("abc", Vec::new()).await.unwrap();
-        assert_eq!((placed.text.as_str(), placed.rest(), placed.files.len()), ("abc", "", 0));
+        let linked = linked("abc", Vec::new()).await.unwrap();
+        assert_eq!((linked.text.as_str(), linked.rest(), linked.files.len()), ("abc", "", 0));
     }
 
     #[tokio::test]
     async fn a_file_that_lies_where_nobody_may_look_fails_the_node() {
         let source = Source::Url("http://127.0.0.1:1/a.png".into());
-        let media = vec![Produced { source, ..file(0, MediaKind::Image, "", "") }];
-        let failure = placed("", media).await.unwrap_err();
+        let media = vec![ModelFile { source, ..file(0, MediaKind::Image, "", "") }];
+        let failure = linked("", media).await.unwrap_err();
         assert_eq!(failure.error_type, "ValueError");
         assert!(failure.message.contains("blocked by SSRF protection"), "{}", failure.message);
     }

@@ -7,13 +7,13 @@ use crate::outside::providers::params::{ANSWER, text};
 
 /// The open blocks by index, in the order they began.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Kept {
+pub(super) struct ReplyBlocks {
     open: Vec<(u64, Json)>,
     /// The arguments of the current call, as text.
     arguments: String,
 }
 
-impl Kept {
+impl ReplyBlocks {
     /// Begins a block.
     pub(super) fn begin(&mut self, index: u64, block: &Json) {
         let ours = matches!(text(block, "type"), "text" | "thinking" | "redacted_thinking" | "tool_use");

@@ -7,7 +7,7 @@ use tidemill_common::value::JsonMap;
 
 /// The result of a tool call.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Called {
+pub(super) struct ToolResult {
     /// The model's id of the call.
     pub(super) id: String,
     /// The tool's name.
@@ -26,7 +26,7 @@ pub(super) struct Called {
     pub(super) possible_duplicate: bool,
 }
 
-impl Called {
+impl ToolResult {
     pub(super) fn succeeded(words: String) -> Self {
         Self { words, ..Self::default() }
     }
@@ -141,33 +141,34 @@ mod tests {
     #[test]
     fn what_came_of_a_call_is_the_same_out_of_the_journal() {
         let call = ToolCall { id: "c".into(), name: "f".into(), arguments: "{}".into() };
-        let named = |called: Called| Called {
+        let named = |result: ToolResult| ToolResult {
             id: "c".into(),
             name: "f".into(),
             arguments: json!({"q": 1}),
-            ..called
+            ..result
         };
-        let full = Called {
+        let full = ToolResult {
             files: vec![json!({"f": 1})],
             seconds: 0.5,
             possible_duplicate: true,
-            ..Called::succeeded("w".into())
+            ..ToolResult::succeeded("w".into())
         };
-        let refused = Called { rejected: true, ..Called::failed("X", "no".into()) };
-        for called in [Called::succeeded("w".into()), full, Called::failed("X", "no".into()), refused] {
-            let called = named(called);
-            assert_eq!(Called::read(&called.to_json(), &call), called);
+        let refused = ToolResult { rejected: true, ..ToolResult::failed("X", "no".into()) };
+        for result in [ToolResult::succeeded("w".into()), full, ToolResult::failed("X", "no".into()), refused]
+        {
+            let result = named(result);
+            assert_eq!(ToolResult::read(&result.to_json(), &call), result);
         }
     }
 
     #[test]
     fn lp_a13_a_failure_is_told_as_one() {
-        let failed = Called::failed("PARSE_ERROR", "no JSON".into());
+        let failed = ToolResult::failed("PARSE_ERROR", "no JSON".into());
         assert_eq!(failed.content(), r#"{"error":"no JSON"}"#);
         let shown = failed.output();
         assert_eq!((&shown["success"], &shown["error_type"]), (&json!(false), &json!("PARSE_ERROR")));
         assert_eq!(failed.event(JsonMap::new()).0, StepEvent::ToolCallFailed);
-        let said = Called::succeeded(r#"{"n":1}"#.into());
+        let said = ToolResult::succeeded(r#"{"n":1}"#.into());
         assert_eq!(
             (said.output()["result"].clone(), said.content()),
             (json!({"n": 1}), r#"{"n":1}"#.to_owned())

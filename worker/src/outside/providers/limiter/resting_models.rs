@@ -8,9 +8,9 @@ use tidemill_common::limits::MODEL_REST_MAX_MS;
 
 /// The resting models of one connection, each with the end of its rest.
 #[derive(Debug, Default)]
-pub struct Resting(Mutex<Vec<(Box<str>, Instant)>>);
+pub struct RestingModels(Mutex<Vec<(Box<str>, Instant)>>);
 
-impl Resting {
+impl RestingModels {
     /// Returns true if a model rests.
     pub fn has(&self, model: &str) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,32 +20,32 @@ const LOADS_MAX: u32 = 10;
 const GATHER: Duration = Duration::from_secs(1);
 
 /// The index cache; see the module.
-pub struct Shelf {
+pub struct IndexCache {
     jobs: Arc<dyn Jobs>,
     bytes_max: u64,
-    slots: Mutex<HashMap<String, Arc<Slot>>>,
+    indexes: Mutex<HashMap<String, Arc<CachedIndex>>>,
     /// The number of searches so far, used as a clock for evictions.
     searches: AtomicU64,
     /// Uncounted hits by dataset and segment.
-    found: Arc<Mutex<Found>>,
+    found: Arc<Mutex<UncountedHits>>,
 }
 
-type Found = HashMap<String, HashMap<String, u64>>;
+type UncountedHits = HashMap<String, HashMap<String, u64>>;
 
 /// A slot for one index.
 #[derive(Default)]
-struct Slot {
+struct CachedIndex {
     /// Locked while loading, so that an index is loaded once.
     index: tokio::sync::Mutex<Option<Arc<Index>>>,
     bytes: AtomicU64,
     used: AtomicU64,
 }
 
-impl Shelf {
+impl IndexCache {
     /// Creates an empty cache for this store.
     pub fn new(jobs: Arc<dyn Jobs>, bytes_max: u64) -> Self {
-        let (slots, searches) = (Mutex::default(), AtomicU64::new(0));
-        Self { jobs, bytes_max, slots, searches, found: Arc::default() }
+        let (indexes, searches) = (Mutex::default(), AtomicU64::new(0));
+        Self { jobs, bytes_max, indexes, searches, found: Arc::default() }
     }
 
     /// Returns the store.
@@ -58,9 +58,9 @@ impl Shelf {
     /// # Errors
     /// The store cannot be read, or the dataset needs too much memory.
     pub async fn index(&self, dataset: &DatasetRecord) -> Result<Arc<Index>, KnowledgeError> {
-        let slot = self.slots().entry(dataset.id.clone()).or_default().clone();
-        slot.used.store(self.searches.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
-        let mut held = slot.index.lock().await;
+        let cached = self.indexes().entry(dataset.id.clone()).or_default().clone();
+        cached.used.store(self.searches.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let mut held = cached.index.lock().await;
         let version = self.store().knowledge_version(&dataset.id).await?;
         if let Some(index) = &*held
             && (index.version, index.created_at) == (version, dataset.created_at)
@@ -72,12 +72,12 @@ impl Shelf {
             Ok(index) => Arc::new(index),
             Err(error) => {
                 *held = None;
-                slot.bytes.store(0, Ordering::Relaxed);
+                cached.bytes.store(0, Ordering::Relaxed);
                 return Err(error);
             }
         };
         *held = Some(index.clone());
-        slot.bytes.store(index.bytes(), Ordering::Relaxed);
+        cached.bytes.store(index.bytes(), Ordering::Relaxed);
         drop(held);
         self.make_room(&dataset.id);
         Ok(index)
@@ -136,20 +136,20 @@ impl Shelf {
 
     /// Evicts the least recently searched indexes until all fit; `keep` stays.
     fn make_room(&self, keep: &str) {
-        let mut slots = self.slots();
-        let mut total: u64 = slots.values().map(|slot| slot.bytes.load(Ordering::Relaxed)).sum();
+        let mut indexes = self.indexes();
+        let mut total: u64 = indexes.values().map(|cached| cached.bytes.load(Ordering::Relaxed)).sum();
         let mut order: Vec<(u64, String)> =
-            slots.iter().map(|(id, slot)| (slot.used.load(Ordering::Relaxed), id.clone())).collect();
+            indexes.iter().map(|(id, cached)| (cached.used.load(Ordering::Relaxed), id.clone())).collect();
         order.sort();
         for (_, id) in order.into_iter().filter(|(_, id)| id != keep) {
             if total <= self.bytes_max {
                 return;
             }
-            let Some(slot) = slots.get(&id) else { continue };
+            let Some(cached) = indexes.get(&id) else { continue };
             // A locked index is being loaded and will be used next.
-            if slot.index.try_lock().is_ok() {
-                total -= slot.bytes.load(Ordering::Relaxed).min(total);
-                slots.remove(&id);
+            if cached.index.try_lock().is_ok() {
+                total -= cached.bytes.load(Ordering::Relaxed).min(total);
+                indexes.remove(&id);
                 tracing::debug!(
                     dataset = id,
                     "knowledge base evicted from memory; the next search loads it again"
@@ -180,7 +180,7 @@ impl Shelf {
         }
     }
 
-    fn slots(&self) -> MutexGuard<'_, HashMap<String, Arc<Slot>>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    fn indexes(&self) -> MutexGuard<'_, HashMap<String, Arc<CachedIndex>>> {
+        self.indexes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

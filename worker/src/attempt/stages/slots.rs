@@ -24,7 +24,7 @@ use tidemill_common::value::{JsonMap, Segment, Stored};
 use uuid::Uuid;
 
 use crate::attempt::execute::sizes;
-use crate::attempt::journal::{Begun, Inside, Try};
+use crate::attempt::journal::{ChildTry, EntryStart, Try};
 use crate::attempt::spill::spill;
 use crate::attempt::stages::{Flow, Stage, WorkContext};
 use crate::jobs::shared::now;
@@ -34,14 +34,14 @@ use crate::outside::calls::prepare::{Around, Prepared, drafted};
 use crate::outside::calls::resolve;
 use crate::outside::calls::run::{INPUT, STEP_NODE, begun, failed, refused};
 use crate::outside::calls::search::{Search, Searched};
-use crate::outside::calls::tell::{Status, Teller, Took, tell};
+use crate::outside::calls::step_events::{Status, StepEvents, Took, emit};
 use crate::outside::tools::ToolName;
 
 /// The stage that fills missing input.
-pub(super) struct Slot;
+pub(super) struct SlotStage;
 
 #[async_trait::async_trait]
-impl Stage for Slot {
+impl Stage for SlotStage {
     async fn before(&self, cx: &mut WorkContext<'_>) -> Flow {
         let graph = cx.graph.clone();
         let is_slot = |ix: &&NodeIx| {
@@ -52,8 +52,8 @@ impl Stage for Slot {
             Ok(()) => Flow::On,
             Err(mut result) => {
                 let (providers, profile) = (&cx.handle.core.outside.providers, None);
-                let (node, options, steps, name) = (graph.node(cx.ix), cx.options, cx.steps, cx.name);
-                Explaining { node, options, providers, steps, name, profile }.explain(&mut result).await;
+                let (node, options, journal, name) = (graph.node(cx.ix), cx.options, cx.journal, cx.name);
+                Explaining { node, options, providers, journal, name, profile }.explain(&mut result).await;
                 Flow::End(result)
             }
         }
@@ -61,7 +61,7 @@ impl Stage for Slot {
 }
 
 /// The input to fill and its context.
-struct Wanted {
+struct SlotInput {
     schema: Schema,
     input: JsonMap,
     background: Background,
@@ -69,21 +69,21 @@ struct Wanted {
     language: Language,
     profile: Option<String>,
     /// Reports events of the node whose input it is.
-    teller: Teller,
+    step_events: StepEvents,
 }
 
 async fn fill(cx: &mut WorkContext<'_>, graph: &Arc<Graph>, child: NodeIx) -> Result<(), Box<NodeResult>> {
     let NodeData::Step(own) = &graph.node(child).data else { return Ok(()) };
-    let wanted = match &graph.node(cx.ix).data {
+    let slot_input = match &graph.node(cx.ix).data {
         NodeData::Step(data) => of_step(cx, graph, data).await,
         NodeData::Tool(data) => of_tool(cx, graph, data, own).await,
         _ => of_any(cx, graph, own),
     };
-    let Some(wanted) = wanted? else { return Ok(()) };
-    let mut filled = Filled::begin(&wanted.schema, wanted.input.clone());
+    let Some(slot_input) = slot_input? else { return Ok(()) };
+    let mut filled = Filled::begin(&slot_input.schema, slot_input.input.clone());
     if !filled.is_complete() {
-        let error = search(cx, graph, child, &wanted, &mut filled).await;
-        ask(cx, &wanted, &mut filled, error.as_deref()).await?;
+        let error = search(cx, graph, child, &slot_input, &mut filled).await;
+        ask(cx, &slot_input, &mut filled, error.as_deref()).await?;
     }
     let Json::Object(input) = filled.data else { return Ok(()) };
     match &graph.node(cx.ix).data {
@@ -118,7 +118,7 @@ pub(super) fn around<'a>(cx: &'a WorkContext<'_>, graph: &'a Graph) -> Around<'a
         files: &*outside.files,
         tools: &outside.tools,
         calls: &outside.calls,
-        steps: cx.steps,
+        journal: cx.journal,
         name: cx.name,
     }
 }
@@ -128,7 +128,7 @@ async fn of_step(
     cx: &WorkContext<'_>,
     graph: &Arc<Graph>,
     data: &StepData,
-) -> Result<Option<Wanted>, Box<NodeResult>> {
+) -> Result<Option<SlotInput>, Box<NodeResult>> {
     let around = around(cx, graph);
     let Ok(found) = resolve(data.id(), around.calls).await else { return Ok(None) };
     let mut prepared = drafted(found, data, around);
@@ -138,17 +138,17 @@ async fn of_step(
     if let Err(error) = prepared.init().await {
         return Err(cannot_begin(&prepared, data, around, error));
     }
-    begun(cx.steps, &prepared);
-    let schema = compiled(cx, &prepared.teller, prepared.input_schema())?;
+    begun(cx.journal, &prepared);
+    let schema = compiled(cx, &prepared.step_events, prepared.input_schema())?;
     let profile = data.filling.profile_id.clone();
-    Ok(Some(Wanted {
+    Ok(Some(SlotInput {
         schema,
         input: prepared.input,
         background: prepared.background,
         secrets: prepared.secrets,
         language: prepared.language,
         profile,
-        teller: prepared.teller,
+        step_events: prepared.step_events,
     }))
 }
 
@@ -180,7 +180,7 @@ async fn of_tool(
     graph: &Arc<Graph>,
     data: &ToolData,
     own: &StepData,
-) -> Result<Option<Wanted>, Box<NodeResult>> {
+) -> Result<Option<SlotInput>, Box<NodeResult>> {
     let Ok(tool) = cx.handle.core.outside.tools.find(name_of(data)).await else { return Ok(None) };
     let noted = data.declared.as_deref().map(KnownParameters::just);
     let declared = tool.known().or(noted).unwrap_or(KnownParameters::NOTHING);
@@ -189,9 +189,9 @@ async fn of_tool(
         None => (parameters::schema(declared), declared),
     };
     let given = parameters::known(data, declared, &cx.variables);
-    let mut wanted = plain(cx, graph, own, source, given)?;
-    cx.variables.given_secrets().for_each(|(_, secret)| wanted.secrets.note(secret));
-    Ok(Some(wanted))
+    let mut slot_input = plain(cx, graph, own, source, given)?;
+    cx.variables.given_secrets().for_each(|(_, secret)| slot_input.secrets.note(secret));
+    Ok(Some(slot_input))
 }
 
 /// Builds the input of any other node from its input schema and parameters.
@@ -199,13 +199,13 @@ fn of_any(
     cx: &WorkContext<'_>,
     graph: &Arc<Graph>,
     own: &StepData,
-) -> Result<Option<Wanted>, Box<NodeResult>> {
+) -> Result<Option<SlotInput>, Box<NodeResult>> {
     let Some(source) = own.filling.input_schema.clone() else { return Ok(None) };
     let mut secrets = Secrets::default();
     let mut given = params::resolve(&own.params, &cx.variables, &mut secrets, &[]);
     given.shift_remove("target_node");
-    let wanted = plain(cx, graph, own, source, given)?;
-    Ok(Some(Wanted { secrets, ..wanted }))
+    let slot_input = plain(cx, graph, own, source, given)?;
+    Ok(Some(SlotInput { secrets, ..slot_input }))
 }
 
 fn plain(
@@ -214,9 +214,9 @@ fn plain(
     own: &StepData,
     source: Json,
     input: JsonMap,
-) -> Result<Wanted, Box<NodeResult>> {
+) -> Result<SlotInput, Box<NodeResult>> {
     let node = graph.node(cx.ix);
-    let teller = Teller {
+    let step_events = StepEvents {
         id: node.id.as_str().to_owned(),
         name: node.title.clone(),
         description: String::new(),
@@ -225,21 +225,21 @@ fn plain(
     };
     let mut secrets = Secrets::default();
     let question = own.filling.question.as_deref();
-    Ok(Wanted {
-        schema: compiled(cx, &teller, source)?,
+    Ok(SlotInput {
+        schema: compiled(cx, &step_events, source)?,
         input,
         background: background::read(&cx.variables, question, HISTORY_SIZE, &mut secrets),
         secrets,
         language: own.language.unwrap_or_else(|| cx.options.choices().language),
         profile: own.filling.profile_id.clone(),
-        teller,
+        step_events,
     })
 }
 
-fn compiled(cx: &WorkContext<'_>, teller: &Teller, source: Json) -> Result<Schema, Box<NodeResult>> {
+fn compiled(cx: &WorkContext<'_>, step_events: &StepEvents, source: Json) -> Result<Schema, Box<NodeResult>> {
     Schema::new(source).map_err(|error| {
         let error = CallError::of("ValueError", error.to_string());
-        Box::new(failed(NodeResult::default(), teller, cx.steps, &error, json!({}), Took::default()))
+        Box::new(failed(NodeResult::default(), step_events, cx.journal, &error, json!({}), Took::default()))
     })
 }
 
@@ -248,28 +248,29 @@ async fn search(
     cx: &mut WorkContext<'_>,
     graph: &Arc<Graph>,
     child: NodeIx,
-    wanted: &Wanted,
+    slot_input: &SlotInput,
     filled: &mut Filled,
 ) -> Option<String> {
-    let the_try = match cx.steps.begin("slot").await {
-        Begun::Known(kept) => {
+    let the_try = match cx.journal.begin("slot").await {
+        EntryStart::Known(kept) => {
             let found = kept.as_object().map(SlotOutput::read).unwrap_or_default();
-            filled.take_all(&wanted.schema, Json::Object(found.slot_data));
+            filled.take_all(&slot_input.schema, Json::Object(found.slot_data));
             return kept.get("slot_error").and_then(Json::as_str).map(str::to_owned);
         }
-        Begun::Try(the_try) => the_try,
+        EntryStart::Try(the_try) => the_try,
     };
-    filled.take_defaults(&wanted.schema);
-    let (searched, result, inside, output) = one_search(cx, graph, child, wanted, filled, &the_try).await;
+    filled.take_defaults(&slot_input.schema);
+    let (searched, result, child_try, output) =
+        one_search(cx, graph, child, slot_input, filled, &the_try).await;
     let spilled = spill(result, Some(&cx.variables), sizes(cx.handle, cx.options));
     let record = Box::new(spilled.record);
     let ended = ChildEvent::Ended {
-        at: now().max(inside.began),
+        at: now().max(child_try.began),
         end: ChildEnd::Succeeded,
         record,
         streamed: Vec::new(),
     };
-    cx.steps.keep("slot", &output, inside.report(ended), &spilled.blobs).await;
+    cx.journal.record_report("slot", &output, child_try.report(ended), &spilled.blobs).await;
     searched.error
 }
 
@@ -277,30 +278,30 @@ async fn one_search(
     cx: &WorkContext<'_>,
     graph: &Arc<Graph>,
     child: NodeIx,
-    wanted: &Wanted,
+    slot_input: &SlotInput,
     filled: &mut Filled,
     the_try: &Try,
-) -> (Searched, NodeResult, Inside, Json) {
+) -> (Searched, NodeResult, ChildTry, Json) {
     let (node, clock) = (graph.node(child), Instant::now());
-    let inside = Inside { child: node.id.clone(), number: the_try.number, began: now() };
+    let child_try = ChildTry { child: node.id.clone(), number: the_try.number, began: now() };
     let execution = ExecutionId::derive(&cx.handle.run, cx.frame, &node.id);
     let number = cx.name.number.saturating_sub(1).saturating_add(the_try.number);
-    let steps = cx.steps.inside(execution, number, inside.clone());
-    let teller = Teller {
+    let journal = cx.journal.of_child(execution, number, child_try.clone());
+    let step_events = StepEvents {
         // It is not a step of the workflow, so it gets its own id. The id stays the same when the job is repeated.
         id: Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{execution}/slot").as_bytes()).to_string(),
-        name: FILLING.of(wanted.language).to_owned(),
-        description: FILLING_DESCRIPTION.of(wanted.language).to_owned(),
+        name: FILLING.of(slot_input.language).to_owned(),
+        description: FILLING_DESCRIPTION.of(slot_input.language).to_owned(),
         ty: "slot".to_owned(),
         attempt: number,
     };
-    let shown = wanted.secrets.masked_map(&wanted.input);
-    let asked = json!({"data": shown, "current_schema": wanted.schema.source()});
-    tell(&steps, teller.event(StepEvent::StepInput, Status::Running, asked.clone()));
-    let sources = sources(&wanted.background);
-    let search = searching(cx, wanted, &sources, &steps);
+    let shown = slot_input.secrets.masked_map(&slot_input.input);
+    let asked = json!({"data": shown, "current_schema": slot_input.schema.source()});
+    emit(&journal, step_events.event(StepEvent::StepInput, Status::Running, asked.clone()));
+    let sources = sources(&slot_input.background);
+    let search = searching(cx, slot_input, &sources, &journal);
     let searched = search.run(filled).await;
-    let mut output = wanted.secrets.masked_map(&filled.output().object());
+    let mut output = slot_input.secrets.masked_map(&filled.output().object());
     let took = Took {
         seconds: clock.elapsed().as_secs_f64(),
         input_tokens: searched.tokens.0,
@@ -310,7 +311,7 @@ async fn one_search(
         output.insert("slot_error".into(), json!(error));
     }
     let status = if filled.is_complete() { Status::Success } else { Status::Param };
-    tell(&steps, teller.output(status, Json::Object(output.clone()), took));
+    emit(&journal, step_events.output(status, Json::Object(output.clone()), took));
     let mut kept = filled.output().object();
     if let Some(error) = &searched.error {
         kept.insert("slot_error".into(), json!(error));
@@ -320,25 +321,25 @@ async fn one_search(
     };
     let inputs = asked.as_object().map(segments).unwrap_or_default();
     let mut result = NodeResult { inputs, outputs: segments(&output), ..NodeResult::default() };
-    steps.show_doubled(&mut result.process_data);
-    result.wasted = steps.take_wasted();
-    (searched, result, inside, Json::Object(kept))
+    journal.list_possible_duplicates(&mut result.process_data);
+    result.wasted = journal.take_wasted();
+    (searched, result, child_try, Json::Object(kept))
 }
 
 fn searching<'a>(
     cx: &'a WorkContext<'_>,
-    wanted: &'a Wanted,
+    slot_input: &'a SlotInput,
     sources: &'a tidemill_common::slots::prompt::Sources,
-    steps: &'a crate::attempt::journal::Steps,
+    journal: &'a crate::attempt::journal::Journal,
 ) -> Search<'a> {
     Search {
-        schema: &wanted.schema,
+        schema: &slot_input.schema,
         sources,
-        language: wanted.language,
+        language: slot_input.language,
         providers: &cx.handle.core.outside.providers,
-        profile: wanted.profile.as_deref(),
-        secrets: &wanted.secrets,
-        steps,
+        profile: slot_input.profile.as_deref(),
+        secrets: &slot_input.secrets,
+        journal,
         key: "slot",
     }
 }
@@ -346,25 +347,32 @@ fn searching<'a>(
 /// Asks a person for the remaining values.
 async fn ask(
     cx: &WorkContext<'_>,
-    wanted: &Wanted,
+    slot_input: &SlotInput,
     filled: &mut Filled,
     error: Option<&str>,
 ) -> Result<(), Box<NodeResult>> {
-    let sources = sources(&wanted.background);
-    let search = searching(cx, wanted, &sources, cx.steps);
+    let sources = sources(&slot_input.background);
+    let search = searching(cx, slot_input, &sources, cx.journal);
     let asking = Asking {
         search: &search,
-        steps: cx.steps,
+        journal: cx.journal,
         is_interactive: cx.options.choices().interactive,
-        teller: &wanted.teller,
-        secrets: &wanted.secrets,
+        step_events: &slot_input.step_events,
+        secrets: &slot_input.secrets,
     };
     let Err(error) = asking.run(filled, error).await else { return Ok(()) };
     if error.error_type == CALLED_OFF {
-        let content = Json::Object(wanted.secrets.masked_map(&filled.current()));
-        tell(cx.steps, wanted.teller.event(StepEvent::StepCancel, Status::Cancelled, content));
+        let content = Json::Object(slot_input.secrets.masked_map(&filled.current()));
+        emit(cx.journal, slot_input.step_events.event(StepEvent::StepCancel, Status::Cancelled, content));
         return Err(Box::new(NodeResult::failed(error.failure())));
     }
-    let shown = json!(wanted.secrets.masked_map(&filled.current()));
-    Err(Box::new(failed(NodeResult::default(), &wanted.teller, cx.steps, &error, shown, Took::default())))
+    let shown = json!(slot_input.secrets.masked_map(&filled.current()));
+    Err(Box::new(failed(
+        NodeResult::default(),
+        &slot_input.step_events,
+        cx.journal,
+        &error,
+        shown,
+        Took::default(),
+    )))
 }
