@@ -79,7 +79,7 @@ pub(super) fn resolve(
         human_input_timeout_s: config.run.human_input_timeout_s,
         budget: None,
         choices: None,
-        objects: of_settings(config),
+        message_limits: of_settings(config),
         messages: None,
     };
     let settings = JsonMap::from_iter([
@@ -204,7 +204,7 @@ fn apply(options: &mut RunOptions, given: &JsonMap, origin: &'static str) -> Res
             *limit = given;
         }
     }
-    options.objects = (limits != MessageLimits::default()).then(|| Box::new(limits));
+    options.message_limits = (limits != MessageLimits::default()).then(|| Box::new(limits));
     if let Some(given) = given.get("messages").filter(|given| !given.is_null()) {
         let expected =
             "lists of messages by their names, {\"main\": [{\"role\": \"user\", \"content\": \"…\"}]}";

@@ -11,7 +11,7 @@ pub(crate) fn step(cx: &mut Step<'_>, mut it: JobDone) {
     if !job_started::is_current(cx, &it.job) {
         return;
     }
-    job_started::tell_started(cx, &it.job, it.started_at);
+    job_started::emit_started(cx, &it.job, it.started_at);
     let (frame, node) = (it.job.frame.clone(), it.job.node);
     if containers::is_part(cx, &frame, node) {
         containers::part_done(cx, &frame, node, *it.record);

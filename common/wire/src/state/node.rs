@@ -13,7 +13,7 @@ use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{FramePath, NodeId};
 use tidemill_base::value::{JsonMap, Stored};
 use tidemill_engine::state::cost::Cost;
-use tidemill_engine::state::run::{Ended, NodeState, NodeStatus, OpenCall, RunState};
+use tidemill_engine::state::run::{NodeState, NodeStatus, OpenCall, PendingEnd, RunState};
 use tidemill_workflow::graph::DEFAULT_QUEUE;
 
 /// Marks a variable of an outer frame that an item must not see.
@@ -64,7 +64,7 @@ pub(crate) fn write_node(object: &mut ObjectText, node: &NodeState, queue: &str)
         write_record(object, &ended.record);
         object.close();
     }
-    open::write_spent(object, &node.spent);
+    open::write_spent(object, &node.cost);
     if node.charged != Cost::default() {
         object.open("charged");
         open::write_spent(object, &node.charged);
@@ -98,7 +98,7 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
         handle: words("handle").map(Arc::from),
         error: words("error").map(Arc::from),
         failures: small("failures").unwrap_or(0),
-        spent: open::read_spent(&map),
+        cost: open::read_spent(&map),
         charged: map.get("charged").and_then(Json::as_object).map(open::read_spent).unwrap_or_default(),
         parked: words("parked").map(Arc::from),
         call: open_call(&map),
@@ -109,10 +109,10 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
 }
 
 /// The node's end, for hooks that have not run yet.
-fn ended(map: &JsonMap) -> Result<Box<Ended>, WireError> {
+fn ended(map: &JsonMap) -> Result<Box<PendingEnd>, WireError> {
     let failed = map.get("failed").and_then(Json::as_bool).unwrap_or(false);
     let record = Box::new(read_record(&mut Fields::from(map.clone()))?);
-    Ok(Box::new(Ended { failed, record }))
+    Ok(Box::new(PendingEnd { failed, record }))
 }
 
 /// The sub-workflow run of the node: `calls` while it runs, `called` once it has ended.

@@ -92,7 +92,7 @@ pub(crate) fn flush(cx: &mut Step<'_>) {
                 let node = response.node;
                 let about = cx.about(&FramePath::root(), node);
                 let selector = vec![graph.node(node).id.as_str().to_string(), "answer".to_string()];
-                tell(cx, about, selector, ChunkText::Inline(text.clone()), last);
+                emit_chunk(cx, about, selector, ChunkText::Inline(text.clone()), last);
                 true
             }
             Some(TemplatePart::Variable(selector)) => tell_variable(cx, active, selector, last),
@@ -127,7 +127,7 @@ fn tell_variable(cx: &mut Step<'_>, active: usize, selector: &Selector, last: bo
     let is_output = graph.node(graph.responses[active].node).kind == NodeKind::End;
     let Some(chunk) = value_chunk(cx, &root, selector, is_output) else { return false };
     let about = cx.about(&root, node);
-    tell(cx, about, selector.clone(), chunk, last);
+    emit_chunk(cx, about, selector.clone(), chunk, last);
     true
 }
 
@@ -152,6 +152,6 @@ fn value_chunk(cx: &Step<'_>, frame: &FramePath, selector: &Selector, is_output:
     }
 }
 
-fn tell(cx: &mut Step<'_>, about: About, selector: Selector, chunk: ChunkText, last: bool) {
-    cx.tell(EventKind::NodeRunStreamChunk { about, selector, chunk, last });
+fn emit_chunk(cx: &mut Step<'_>, about: About, selector: Selector, chunk: ChunkText, last: bool) {
+    cx.emit(EventKind::NodeRunStreamChunk { about, selector, chunk, last });
 }

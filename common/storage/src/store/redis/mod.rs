@@ -15,6 +15,7 @@ mod commit;
 mod config;
 mod connection;
 mod conversations;
+mod costs;
 mod dead;
 mod follow;
 mod jobs;
@@ -30,7 +31,6 @@ mod replies;
 mod roots;
 mod runs;
 mod shards;
-mod spent;
 mod triggers;
 
 #[cfg(test)]
