@@ -140,11 +140,15 @@ pub(super) fn load(run: &mut RunState, rest: MessagesAtRest) -> Result<(), WireE
         return Err(WireError::malformed(WHAT, missing));
     }
     for (key, text) in rest.runtime {
-        message_state.runtime.insert(key, serde_json::from_str(&text).map_err(|e| WireError::malformed(WHAT, e))?);
+        message_state
+            .runtime
+            .insert(key, serde_json::from_str(&text).map_err(|e| WireError::malformed(WHAT, e))?);
     }
     message_state.runtime.sort_keys();
     for text in &rest.history {
-        message_state.history.push_back(serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?);
+        message_state
+            .history
+            .push_back(serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?);
     }
     let last = message_state.history.back().and_then(|record| record.get("seq")).and_then(Json::as_u64);
     message_state.recorded = last.unwrap_or(message_state.history.len() as u64);

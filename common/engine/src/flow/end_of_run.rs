@@ -63,11 +63,11 @@ fn pause(cx: &mut Step<'_>) {
     cx.set_run_status(RunStatus::Paused);
     set_deadline(cx);
     cx.out.continue_due = false;
-    tell_paused(cx);
+    emit_paused(cx);
 }
 
 /// Emits what the run waits for.
-pub(crate) fn tell_paused(cx: &mut Step<'_>) {
+pub(crate) fn emit_paused(cx: &mut Step<'_>) {
     let commands = cx.run.control.pausing.clone();
     let pauses = cx.run.pauses.values().cloned().collect();
     let outputs = outputs(cx.run);

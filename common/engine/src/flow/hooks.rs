@@ -75,7 +75,7 @@ pub(crate) fn take(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> Option
 }
 
 /// Applies the end of a node after its hooks have run.
-pub(crate) fn told(
+pub(crate) fn hook_ended(
     cx: &mut Step<'_>,
     (frame, node): (&FramePath, NodeIx),
     at: Timestamp,

@@ -112,7 +112,7 @@ fn begin(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize {
 
 /// Applies the result of a pure node, which begins in this moment and ends or waits. Returns its bytes.
 fn ended_here(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: NodeResult) -> usize {
-    begun(cx, frame, node);
+    mark_begun(cx, frame, node);
     let failed = result.failure.is_some();
     let (mut record, bytes) = records::of(cx, frame, node, result);
     let now = cx.at.now;
@@ -127,7 +127,7 @@ fn ended_here(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: NodeRe
 }
 
 /// Notes that a node begins in this step, and emits the event.
-pub(crate) fn begun(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+pub(crate) fn mark_begun(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let now = cx.at.now;
     cx.update(frame, node, |state| {
         state.status = NodeStatus::Running;

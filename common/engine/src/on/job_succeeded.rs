@@ -17,7 +17,7 @@ pub(crate) fn step(cx: &mut Step<'_>, mut it: JobDone) {
         containers::part_done(cx, &frame, node, *it.record);
     } else if let Some(ended) = hooks::take(cx, &frame, node) {
         let finished_at = it.finished_at.min(cx.at.now);
-        hooks::told(cx, (&frame, node), finished_at, ended, it.record);
+        hooks::hook_ended(cx, (&frame, node), finished_at, ended, it.record);
     } else if let Some(request) = pauses::requested(&mut it.record) {
         pauses::open(cx, &frame, node, request);
     } else {

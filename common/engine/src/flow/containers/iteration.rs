@@ -145,7 +145,7 @@ pub(super) fn item_closes(cx: &mut Step<'_>, path: &FramePath, frame: &FramePath
         container.keep(index, left);
         cx.out.collected.insert((frame.clone(), node, index));
     }
-    put_apart(cx, frame, node);
+    store_as_blob(cx, frame, node);
     cx.update(frame, node, |state| {
         if let Some(body) = &mut state.body {
             body.closed += 1;
@@ -169,7 +169,7 @@ fn page_bytes(run: &RunState) -> usize {
 
 /// Turns the outputs of adjacent items into a blob as soon as they fill a page. So the memory of an iteration does not
 /// grow with its number of items.
-fn put_apart(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+fn store_as_blob(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let page_bytes = page_bytes(cx.run);
     let key = (frame.clone(), node);
     let Some(container) = cx.run.containers.get_mut(&key) else { return };

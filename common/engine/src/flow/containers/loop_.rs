@@ -165,7 +165,7 @@ pub(super) fn checked(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record
     }
     let is_last = rounds >= rounds_max(cx.run, node);
     if !is_last || cx.run.head.options.loop_next_after_last {
-        tell_next(cx, frame, node, rounds);
+        emit_next(cx, frame, node, rounds);
     }
     if is_last {
         return finish(cx, frame, node, "loop_completed");
@@ -173,7 +173,7 @@ pub(super) fn checked(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record
     open_round(cx, frame, node, rounds);
 }
 
-fn tell_next(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, rounds: u32) {
+fn emit_next(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, rounds: u32) {
     let outputs = outputs(cx.run, frame, node, rounds).unwrap_or_default();
     let about = cx.about(frame, node);
     cx.emit(EventKind::NodeRunBodyNext { about, index: rounds, outputs });

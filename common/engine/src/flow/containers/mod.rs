@@ -31,7 +31,7 @@ pub(crate) fn begin(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize
         Some(Phase::Open) | None => {}
     }
     if let Some(record) = iteration::shortcut(cx.run, frame, node) {
-        ready::begun(cx, frame, node);
+        ready::mark_begun(cx, frame, node);
         iteration::opened(cx, frame, node, record);
         return 300;
     }
@@ -39,7 +39,7 @@ pub(crate) fn begin(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize
         cx.update(frame, node, |state| state.body = Some(Box::new(BodyState::to_open())));
         return ready::enqueue(cx, frame, node);
     }
-    ready::begun(cx, frame, node);
+    ready::mark_begun(cx, frame, node);
     let (record, bytes) = evaluated(cx, frame, node, Phase::Open);
     part_known(cx, frame, node, Phase::Open, record);
     bytes + 300

@@ -54,7 +54,7 @@ pub(crate) fn goes_on(
 }
 
 /// Emits that a question is open.
-pub(crate) fn asked(cx: &mut Step<'_>, id: &Arc<str>) {
+pub(crate) fn emit_requested(cx: &mut Step<'_>, id: &Arc<str>) {
     let Some(pause) = cx.run.pauses.get(id).cloned() else { return };
     let graph = cx.run.graph.clone();
     if let Some(data) = data_of(&graph.node(pause.node).data) {
@@ -90,7 +90,7 @@ pub(crate) fn expired(cx: &mut Step<'_>, pause: &Pause) {
             }
         },
         (OnTimeout::Branch, Some(data)) => {
-            tell_failed(cx, &pause.frame, pause.node, &pause.id, &reason);
+            emit_failed(cx, &pause.frame, pause.node, &pause.id, &reason);
             let result = data.unanswered(asked_by(cx, pause));
             end_interaction(cx, &pause.frame, pause.node, result);
         }
@@ -103,7 +103,7 @@ pub(crate) fn expired(cx: &mut Step<'_>, pause: &Pause) {
 
 /// Stops the run, because the question was cancelled.
 pub(crate) fn called_off(cx: &mut Step<'_>, pause: &Pause) {
-    tell_failed(cx, &pause.frame, pause.node, &pause.id, CANCELLED);
+    emit_failed(cx, &pause.frame, pause.node, &pause.id, CANCELLED);
     end_of_run::abort(cx, CANCELLED);
 }
 
@@ -150,11 +150,11 @@ fn end_interaction(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut resul
 }
 
 fn fail(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, id: &str, failure: NodeFailure) {
-    tell_failed(cx, frame, node, id, &failure.message);
+    emit_failed(cx, frame, node, id, &failure.message);
     pauses::fail(cx, frame, node, failure);
 }
 
-fn tell_failed(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, id: &str, reason: &str) {
+fn emit_failed(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, id: &str, reason: &str) {
     let mut fields = about(id);
     fields.insert("reason".into(), reason.into());
     emit_step(cx, frame, node, StepEvent::UserInteractionFailed, fields);

@@ -52,7 +52,7 @@ pub(crate) fn open(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, request: 
     let is_question = request.kind == PauseKind::UserInteraction;
     begin(cx, frame, node, (id.clone(), None), request);
     if is_question {
-        interactions::asked(cx, &id);
+        interactions::emit_requested(cx, &id);
     }
 }
 

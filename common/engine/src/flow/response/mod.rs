@@ -95,7 +95,7 @@ pub(crate) fn flush(cx: &mut Step<'_>) {
                 emit_chunk(cx, about, selector, ChunkText::Inline(text.clone()), last);
                 true
             }
-            Some(TemplatePart::Variable(selector)) => tell_variable(cx, active, selector, last),
+            Some(TemplatePart::Variable(selector)) => emit_variable(cx, active, selector, last),
         };
         if !passed {
             return;
@@ -106,7 +106,7 @@ pub(crate) fn flush(cx: &mut Step<'_>) {
 }
 
 /// Emits the known text of a variable. Returns true when the cursor can move on.
-fn tell_variable(cx: &mut Step<'_>, active: usize, selector: &Selector, last: bool) -> bool {
+fn emit_variable(cx: &mut Step<'_>, active: usize, selector: &Selector, last: bool) -> bool {
     let graph = cx.run.graph.clone();
     let root = FramePath::root();
     let source = selector.first().and_then(|id| graph.find(id));
@@ -120,7 +120,7 @@ fn tell_variable(cx: &mut Step<'_>, active: usize, selector: &Selector, last: bo
         }
     }
     let node = source.unwrap_or(graph.responses[active].node);
-    if let Some(closed) = streams::tell_held(cx, node, selector) {
+    if let Some(closed) = streams::emit_held(cx, node, selector) {
         return closed;
     }
     // The author of an answer may show a secret; a secret in the run's outputs is masked, as outputs are.

@@ -184,7 +184,7 @@ pub(crate) fn close_of_node(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) 
 
 /// Emits the held chunks of the text that the cursor is at. Returns `None` when no chunk ever came, otherwise whether
 /// the text is complete.
-pub(super) fn tell_held(cx: &mut Step<'_>, node: NodeIx, selector: &Selector) -> Option<bool> {
+pub(super) fn emit_held(cx: &mut Step<'_>, node: NodeIx, selector: &Selector) -> Option<bool> {
     if cx.run.response.streams.is_empty() {
         return None;
     }

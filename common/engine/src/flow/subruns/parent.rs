@@ -63,7 +63,7 @@ pub(crate) fn ask(
 }
 
 /// Applies a change that a sub-workflow run asks for, and answers.
-pub(crate) fn asked(cx: &mut Step<'_>, it: &ParentAsked) {
+pub(crate) fn on_asked(cx: &mut Step<'_>, it: &ParentAsked) {
     let Some(node) = cx.run.find(&it.node) else { return };
     let frame = &it.frame;
     let mut change = it.change.clone();

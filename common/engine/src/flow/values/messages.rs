@@ -99,7 +99,7 @@ pub(crate) fn apply_by(
     for (change, outcome) in &done {
         emit_changes(cx, frame, node, change, outcome);
         let before = tokens_before.insert(change.list.clone(), outcome.tokens).unwrap_or(0);
-        tell_tokens(cx, frame, node, &change.list, (before, outcome.tokens), &limits);
+        emit_tokens(cx, frame, node, &change.list, (before, outcome.tokens), &limits);
     }
     apply_runtime(cx, effects);
     Ok(done.pop().map(|(_, outcome)| outcome))
@@ -188,7 +188,7 @@ fn emit_changes(
 }
 
 /// Emits events when the tokens of a list go above a limit. They are not repeated while the list stays above it.
-fn tell_tokens(
+fn emit_tokens(
     cx: &mut Step<'_>,
     frame: &FramePath,
     node: NodeIx,
