@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::Value as Json;
 use tidemill_common::value::pyrepr::{json_line, repr};
 use tidemill_common::value::{Segment, json_repair, pyjson};
-use tidemill_common::wire::value::{named_from_json, stored_from_json};
+use tidemill_common::wire::codec::value::{named_from_json, stored_from_json};
 
 fuzz_target!(|text: &str| {
     if let Ok(value) = pyjson::loads(text) {

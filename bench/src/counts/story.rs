@@ -15,8 +15,8 @@ use tidemill_common::machine::{Fact, Moment, RunState, step};
 use tidemill_common::value::{Segment, Stored};
 use tidemill_common::wire::commit::{JobEntry, RunWrite};
 use tidemill_common::wire::fact;
+use tidemill_common::wire::fact::report::{JobName, Report};
 use tidemill_common::wire::job;
-use tidemill_common::wire::report::{JobName, Report};
 use tidemill_common::wire::state::{AtRest, head_fields};
 
 use crate::error::Error;

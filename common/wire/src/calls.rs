@@ -3,9 +3,10 @@
 use serde_json::Value as Json;
 
 use super::state::{AtRest, read_caller, write_budget};
-use super::text::ObjectText;
-use super::value::StoredJson;
-use super::{between_runs, fact};
+use crate::codec::text::ObjectText;
+use crate::codec::value::StoredJson;
+use crate::fact;
+use crate::fact::between_runs;
 use tidemill_base::ids::RunId;
 use tidemill_engine::order::changes::{CallOrder, Changes, RunFact};
 use tidemill_engine::state::run::{Caller, RunState};

@@ -11,18 +11,19 @@ use super::conversation;
 use super::event;
 use super::hide;
 use super::job;
-use super::messages::{self, MessagesWrite};
-use super::open;
-use super::pairs::{EventTexts, Pairs};
 use super::state::AtRest;
 use super::state::{
     RESPONSE_FIELD, container_field, held_json, put_node_field, put_variable_field, response_json,
     stream_field, stream_json, variable_text, write_node,
 };
-use super::text::{ObjectText, named_text};
 use super::timers::timers;
-use super::value::OutputsJson;
 use super::{ENDS_ARE_KEPT, WireError};
+use crate::codec::pairs::{EventTexts, Pairs};
+use crate::codec::text::{ObjectText, named_text};
+use crate::codec::value::OutputsJson;
+use crate::state::frames;
+use crate::state::messages;
+use crate::state::messages::MessagesWrite;
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
 use tidemill_engine::order::changes::{CancelledJob, Changes, ChargeEntry, JobOrder};
@@ -205,8 +206,8 @@ impl RunWrite {
         let graph = &run.graph;
         let never_was = |frame: &FramePath| changes.opened.contains(frame) && !run.frames.contains_key(frame);
         for frame in changes.frames.iter().filter(|frame| !never_was(frame)) {
-            let open = run.frames.get(frame).map(open::frame_json);
-            self.state.add(&open::frame_field(frame), open.as_deref());
+            let open = run.frames.get(frame).map(frames::frame_json);
+            self.state.add(&frames::frame_field(frame), open.as_deref());
         }
         for key in &changes.streams {
             let stream = run.response.streams.get(key).map(stream_json);
@@ -226,7 +227,7 @@ impl RunWrite {
         self.calls = calls(run, changes);
         self.collected_cleared = changes.collected_cleared;
         self.collected = collected(run, changes);
-        let pause = |pause: &Pause| (pause.id.to_string(), open::pause_json(pause, graph).to_string());
+        let pause = |pause: &Pause| (pause.id.to_string(), frames::pause_json(pause, graph).to_string());
         self.pauses = changes.pauses.values().map(pause).collect();
         self.ledger = take(&mut changes.ledger);
         self.charges = charges(run, take(&mut changes.charges));
@@ -336,13 +337,13 @@ fn write_open(run: &RunState, changes: &Changes, state: &mut Pairs) {
     let graph = &run.graph;
     for key in &changes.containers {
         let field = container_field(&key.0, graph.node(key.1).id.as_str());
-        state.add(&field, run.containers.get(key).map(open::container_json).as_deref());
+        state.add(&field, run.containers.get(key).map(frames::container_json).as_deref());
     }
     for key in &changes.nested {
         state.add(&format!("r:{key}"), run.nested.get(key).map(named_text).as_deref());
     }
     if changes.control {
-        state.add(open::CONTROL_FIELD, Some(&open::control_json(&run.control)));
+        state.add(frames::CONTROL_FIELD, Some(&frames::control_json(&run.control)));
     }
 }
 
@@ -360,8 +361,8 @@ fn collected(run: &RunState, changes: &Changes) -> Pairs {
     let mut pairs = Pairs::default();
     for (frame, node, index) in &changes.collected {
         let container = run.containers.get(&(frame.clone(), *node));
-        let left = container.and_then(|container| container.collected.get(index)).map(open::collected_json);
-        pairs.add(&open::collected_field(frame, &run.graph.node(*node).id, *index), left.as_deref());
+        let left = container.and_then(|container| container.collected.get(index)).map(frames::collected_json);
+        pairs.add(&frames::collected_field(frame, &run.graph.node(*node).id, *index), left.as_deref());
     }
     pairs
 }

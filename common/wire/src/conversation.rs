@@ -1,7 +1,7 @@
 //! A conversation's variables and message list: how one run saves them for the next.
 
-use super::messages;
-use super::text::stored_text;
+use crate::codec::text::stored_text;
+use crate::state::messages;
 use tidemill_base::ids::{BlobId, RunId};
 use tidemill_base::value::{BlobRef, Segment, Stored, blob_text};
 use tidemill_engine::order::changes::Changes;

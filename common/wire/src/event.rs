@@ -6,10 +6,10 @@
 use serde_json::{Value as Json, json};
 
 use super::WireError;
-use super::open::pause_json;
 use super::record::{write_completed, write_record};
-use super::text::ObjectText;
-use super::value::{OutputsJson, StoredJson};
+use crate::codec::text::ObjectText;
+use crate::codec::value::{OutputsJson, StoredJson};
+use crate::state::frames::pause_json;
 use tidemill_base::ids::EntryId;
 use tidemill_base::value::{JsonMap, Stored};
 use tidemill_engine::order::events::{About, ChunkText, Event, EventKind, NodeEnd};

@@ -2,7 +2,7 @@
 //! error and pauses. Variables keep them, because the next nodes need them.
 
 use super::commit::RunWrite;
-use super::pairs::EventTexts;
+use crate::codec::pairs::EventTexts;
 use tidemill_base::value::secrets::Secrets;
 
 /// Levels of names in an event that are ours and never masked: the event's fields, and the names of outputs

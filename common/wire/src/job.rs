@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 
 use serde_json::Value as Json;
 
-use super::fields::{Field, Fields};
-use super::text::ObjectText;
-use super::value::{named_from_field, stored_from_field};
 use super::{ENDS_ARE_KEPT, WireError};
+use crate::codec::fields::{Field, Fields};
+use crate::codec::text::ObjectText;
+use crate::codec::value::{named_from_field, stored_from_field};
 use tidemill_base::ids::{ExecutionId, FramePath, NodeId, RunId};
 use tidemill_base::value::Stored;
 use tidemill_engine::order::changes::JobOrder;

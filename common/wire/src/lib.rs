@@ -3,33 +3,21 @@
 //! Only this module converts the engine's types to JSON and back. A message begins with the version its
 //! reader needs (`v`, left out when 1) and its kind; an unknown kind is an error, never guessed.
 
-pub mod between_runs;
-pub mod breakpoint;
 mod calls;
-mod child;
+pub mod codec;
 pub mod commit;
 pub mod conversation;
-mod done;
 pub mod entry;
 pub mod event;
 pub mod expand;
 pub mod fact;
-pub(crate) mod fields;
 mod hide;
 pub mod job;
 pub mod knowledge;
-pub mod messages;
-pub mod open;
-pub mod pairs;
-pub mod pause;
 pub mod record;
-pub mod report;
-mod scan;
 pub mod snapshot;
 pub mod state;
-pub(crate) mod text;
 pub mod timers;
-pub mod value;
 
 use serde_json::Value as Json;
 

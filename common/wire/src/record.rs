@@ -3,11 +3,11 @@
 use serde_json::Value as Json;
 
 use super::WireError;
-use super::breakpoint::{updates_from_json, updates_json};
-use super::fields::{Field, Fields};
-use super::messages::{effects_json, read_effects};
-use super::text::ObjectText;
-use super::value::{NamedJson, named_from_field};
+use crate::codec::fields::{Field, Fields};
+use crate::codec::text::ObjectText;
+use crate::codec::value::{NamedJson, named_from_field};
+use crate::state::breakpoint::{updates_from_json, updates_json};
+use crate::state::messages::{effects_json, read_effects};
 use tidemill_base::value::JsonMap;
 use tidemill_engine::state::NamedValues;
 use tidemill_engine::state::record::Record;
@@ -60,7 +60,7 @@ pub(crate) fn write_completed(object: &mut ObjectText, record: &Record, complete
         object.value("updates", &updates_json(&record.updates));
     }
     if let Some(pause) = &record.pause {
-        object.value("pause", &super::pause::to_json(pause));
+        object.value("pause", &crate::state::pause::to_json(pause));
     }
     if let Some(effects) = &record.effects {
         object.value("effects", &effects_json(effects));
@@ -113,7 +113,7 @@ pub(super) fn read_field(record: &mut Record, name: &str, field: Field<'_>) -> R
         "passing" => record.passing = field.into_json().as_bool().unwrap_or(false),
         "retry_after_ms" => record.retry_hint = field.into_json().as_u64(),
         "updates" => record.updates = updates_from_json(Some(field.into_json()))?,
-        "pause" => record.pause = Some(Box::new(super::pause::from_json(&field.into_json())?)),
+        "pause" => record.pause = Some(Box::new(crate::state::pause::from_json(&field.into_json())?)),
         "effects" => {
             let effects = field.into_object().map(|effects| read_effects(&effects));
             record.effects = effects.transpose()?.map(Box::new);

@@ -24,9 +24,9 @@ use uuid::Uuid;
 
 use super::WireError;
 use super::fact::start_body;
-use super::messages::MessagesAtRest;
 use super::state::{AtRest, head_from_json, load};
-use super::value::{MARK, StoredJson};
+use crate::codec::value::{MARK, StoredJson};
+use crate::state::messages::MessagesAtRest;
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, FramePath, NodeId, RunId};
 use tidemill_base::value::secrets::Secrets;

@@ -1,7 +1,7 @@
 //! The HTTP API of the scheduler: one table of routes. A handler reads the request, calls other modules, and writes the
 //! answer.
 //!
-//! `/api/v1` is Tidemill's own API ([`own`]), `/v1` is Dify's service API ([`dify`]). Both submit through
+//! `/api/v1` is Tidemill's own API ([`native`]), `/v1` is Dify's service API ([`dify`]). Both submit through
 //! [`crate::submit`] and follow runs through [`events`]. `/triggers` starts runs by webhooks ([`hooks`]).
 
 pub mod answers;

@@ -10,7 +10,8 @@ use tidemill_common::nodes::PauseRequest;
 use tidemill_common::nodes::pause::as_form::form_of;
 use tidemill_common::store::{Runs, StoreError};
 use tidemill_common::value::JsonMap;
-use tidemill_common::wire::{WireError, pause};
+use tidemill_common::wire::WireError;
+use tidemill_common::wire::state::pause;
 
 use crate::runs::record::seconds;
 

@@ -12,8 +12,8 @@ use tidemill_common::store::{Runs, StoreError};
 use tidemill_common::value::secrets::Secrets;
 use tidemill_common::value::selector::descend;
 use tidemill_common::value::{BlobRef, JsonMap, Segment, SegmentType, Stored};
+use tidemill_common::wire::codec::value::{MARK, stored_from_json};
 use tidemill_common::wire::event::EventRecord;
-use tidemill_common::wire::value::{MARK, stored_from_json};
 
 /// Levels of names in an event that users cannot choose: the event's own, and `outputs` and the like.
 const NAMES_OF_EVENTS: usize = 2;

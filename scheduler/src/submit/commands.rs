@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use tidemill_common::graph::Graph;
 use tidemill_common::machine::state::options::breakpoint::{Breakpoint, BreakpointCommand};
 use tidemill_common::value::{JsonMap, Segment, Stored};
-use tidemill_common::wire::breakpoint::command;
+use tidemill_common::wire::state::breakpoint::command;
 
 use super::{SubmitError, inputs};
 use crate::submit::blobs::BlobWriter;

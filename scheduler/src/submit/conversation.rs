@@ -9,8 +9,8 @@ use tidemill_common::graph::{DocumentVariable, Graph};
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::store::{Meta, Runs, StoreError};
 use tidemill_common::value::{Segment, Stored};
+use tidemill_common::wire::codec::value::stored_from_json;
 use tidemill_common::wire::conversation::{CONVERSATION_MESSAGES, conversation_field};
-use tidemill_common::wire::value::stored_from_json;
 
 use super::{SubmitError, inputs};
 

@@ -15,8 +15,8 @@ use tidemill_common::nodes::iteration::item;
 use tidemill_common::nodes::{EvaluationLimits, NodeKind, NodeResult, evaluate, evaluate_phase};
 use tidemill_common::store::{Completion, Dead, Delivered, Jobs};
 use tidemill_common::value::{BlobRef, Lookup, Segment, Selector, Stored, Variables, blob_text};
+use tidemill_common::wire::fact::report::{JobName, Report};
 use tidemill_common::wire::job::Job;
-use tidemill_common::wire::report::{JobName, Report};
 use tidemill_scheduler::shards::run_cache;
 
 use super::shared::{Shared, at_once};

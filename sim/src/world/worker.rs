@@ -8,8 +8,8 @@ use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::{Delivery, EntryId};
 use tidemill_common::limits;
 use tidemill_common::store::{Accepted, Delivered, Jobs};
+use tidemill_common::wire::fact::report::{JobName, Report};
 use tidemill_common::wire::job::{self, Job};
-use tidemill_common::wire::report::{JobName, Report};
 
 use super::execute::{self, Result};
 use super::network::{HandIn, Message};

@@ -5,9 +5,9 @@ use super::{Broken, Outcome, Subject, holds, same};
 use tidemill_common::ids::{BlobId, EntryId};
 use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::store::{Commit, CommitError, Dead};
+use tidemill_common::wire::codec::pairs::Pairs;
 use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::fact::kind;
-use tidemill_common::wire::pairs::Pairs;
 
 fn fields(pairs: &[(&str, Option<&str>)]) -> Pairs {
     pairs.iter().copied().collect()

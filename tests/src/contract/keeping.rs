@@ -6,7 +6,7 @@ use super::{Outcome, Subject, same};
 use tidemill_common::store::{Created, NewRun, Page};
 use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::conversation::CONVERSATION_MESSAGES;
-use tidemill_common::wire::messages::{MessagesAtRest, MessagesWrite, OBJECTS_FIELD};
+use tidemill_common::wire::state::messages::{MessagesAtRest, MessagesWrite, OBJECTS_FIELD};
 
 fn texts(of: std::ops::Range<u32>) -> Vec<String> {
     of.map(|n| format!("{{\"role\":\"user\",\"content\":\"{n}\"}}")).collect()

@@ -25,7 +25,7 @@ use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::value::secrets::Secrets;
 use tidemill_common::value::{JsonMap, Selector};
-use tidemill_common::wire::report::{JobName, Report};
+use tidemill_common::wire::fact::report::{JobName, Report};
 use tokio::time::Instant;
 
 use crate::attempt::growing::Growing;

@@ -9,8 +9,8 @@ use tidemill_common::machine::fact::{Call, JobQuestion};
 use tidemill_common::machine::state::record::Record;
 use tidemill_common::store::{Completion, Dead};
 use tidemill_common::value::Selector;
+use tidemill_common::wire::fact::report::{JobName, Report};
 use tidemill_common::wire::job::Job;
-use tidemill_common::wire::report::{JobName, Report};
 
 use crate::attempt::spill::Spilled;
 use crate::jobs::in_flight::JobPlace;

@@ -19,7 +19,7 @@ use tidemill_common::store::{
     EntryStored, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta,
     Paused, StoreError, TakeLimit,
 };
-use tidemill_common::wire::report::JobName;
+use tidemill_common::wire::fact::report::JobName;
 use tokio::sync::{Notify, mpsc};
 
 use crate::attempt::journal::Journal;

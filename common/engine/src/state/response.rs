@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// The state of the streamed answers of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ResponseState {
-    /// Indexes into [`Graph::responses`], in the order in which they were reached.
+    /// Indexes into [`tidemill_workflow::graph::Graph::responses`], in the order in which they were reached.
     pub reached: Vec<usize>,
     /// The number of reached nodes that have been sent completely.
     pub done: usize,

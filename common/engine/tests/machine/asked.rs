@@ -14,7 +14,7 @@ use tidemill_engine::state::pause::id_in_job;
 use tidemill_engine::state::record::Record;
 use tidemill_engine::state::run::{NodeStatus, RunStatus};
 use tidemill_wire::fact::parse;
-use tidemill_wire::report::Report;
+use tidemill_wire::fact::report::Report;
 use tidemill_workflow::nodes::pause::{CALLED_OFF, input::approval_schema};
 use tidemill_workflow::nodes::{PauseKind, PauseRequest};
 

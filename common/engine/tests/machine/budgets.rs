@@ -10,8 +10,8 @@ use tidemill_engine::fact::Charge;
 use tidemill_engine::state::options::budget::{Budget, SetBy, price};
 use tidemill_engine::state::record::Record;
 use tidemill_engine::state::run::{NodeStatus, RunStatus};
+use tidemill_wire::fact::report::Report;
 use tidemill_wire::fact::{parse, stop_body};
-use tidemill_wire::report::Report;
 use tidemill_workflow::nodes::{Usage, Wasted};
 
 const TWO: &str = "start s\nllm m\nllm n\nend e m.text\ns > m > e\ns > n > e";

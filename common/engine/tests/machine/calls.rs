@@ -11,9 +11,9 @@ use tidemill_base::ids::{FramePath, RunId, ShardId};
 use tidemill_base::value::{Segment, Stored};
 use tidemill_engine::fact::{Call, Charge};
 use tidemill_engine::state::run::{Caller, NodeStatus, RunStatus};
-use tidemill_wire::between_runs::call_ended_body;
+use tidemill_wire::fact::between_runs::call_ended_body;
 use tidemill_wire::fact::parse;
-use tidemill_wire::report::Report;
+use tidemill_wire::fact::report::Report;
 use tidemill_workflow::nodes::Usage;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -8,8 +8,8 @@ use tidemill_engine::fact::{Charge, ChildEnd, ChildEvent};
 use tidemill_engine::state::record::Record;
 use tidemill_engine::state::run::{NodeStatus, RunStatus};
 use tidemill_engine::state::step_event::StepEvent;
+use tidemill_wire::fact::report::Report;
 use tidemill_wire::fact::{parse, stop_body};
-use tidemill_wire::report::Report;
 use tidemill_workflow::nodes::Usage;
 
 const ONE: &str = "start s\nllm m\nend e m.text\ns > m > e";

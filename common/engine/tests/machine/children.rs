@@ -10,7 +10,7 @@ use tidemill_engine::fact::{ChildEnd, ChildEvent};
 use tidemill_engine::state::record::Record;
 use tidemill_engine::state::run::NodeStatus;
 use tidemill_wire::expand::envelope;
-use tidemill_wire::report::Report;
+use tidemill_wire::fact::report::Report;
 use tidemill_workflow::nodes::{Usage, Wasted};
 
 const ONE: &str = "t job virtual_nodes: [{id: ext_1, type: llm, data: {prompt_template: [{role: user, text: hi}], \

@@ -10,7 +10,7 @@ use tidemill_engine::RunState;
 use tidemill_engine::state::run::{Frame, RunHead};
 use tidemill_wire::commit::RunWrite;
 use tidemill_wire::event;
-use tidemill_wire::messages::{MessagesAtRest, list_of_part, parts};
+use tidemill_wire::state::messages::{MessagesAtRest, list_of_part, parts};
 use tidemill_wire::state::{self, AtRest};
 
 /// The keys of a run in the store.

@@ -7,8 +7,8 @@ use super::play::Play;
 use tidemill_base::value::{Segment, Stored};
 use tidemill_engine::Fact;
 use tidemill_engine::state::pause::Pause;
-use tidemill_wire::breakpoint::updates_json;
 use tidemill_wire::fact::parse;
+use tidemill_wire::state::breakpoint::updates_json;
 
 impl Play {
     pub(super) fn pause(&mut self, reason: &str) -> &mut Self {

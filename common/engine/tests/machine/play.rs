@@ -24,9 +24,9 @@ use tidemill_engine::{Fact, Moment, RunState, step, step_into};
 use tidemill_wire::commit::{CallsWrite, RunWrite};
 use tidemill_wire::event::{EventRecord, decode};
 use tidemill_wire::expand::envelope;
+use tidemill_wire::fact::report::{JobName, Report};
 use tidemill_wire::fact::{parse, start_body, stop_body};
 use tidemill_wire::job::{self, Job};
-use tidemill_wire::report::{JobName, Report};
 use tidemill_wire::timers::{TimerRead, timer_from_member};
 use tidemill_workflow::graph::{Graph, import};
 

@@ -13,7 +13,7 @@ use tidemill_engine::state::run::{NodeStatus, RunStatus};
 use tidemill_engine::state::step_event::StepEvent;
 use tidemill_wire::event::EventRecord;
 use tidemill_wire::expand::envelope;
-use tidemill_wire::report::Report;
+use tidemill_wire::fact::report::Report;
 use tidemill_workflow::nodes::Usage;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -59,7 +59,11 @@ fn happen(play: &mut Play, past: &[Fact], (what, which, how): Choice) -> Vec<Fac
         }
         (11, Some(job)) => {
             let at = play.now;
-            vec![play.fact(&job, 1 + u32::from(how % 2), &tidemill_wire::report::Report::Started { at })]
+            vec![play.fact(
+                &job,
+                1 + u32::from(how % 2),
+                &tidemill_wire::fact::report::Report::Started { at },
+            )]
         }
         (12, _) if !past.is_empty() => vec![past[pick(past.len())].clone()],
         (13 | 20..=23, _) => {

@@ -6,9 +6,9 @@ use serde_json::{Value as Json, json};
 
 use super::WHAT;
 use super::options::{options_from_json, options_to_json};
-use crate::breakpoint::{breakpoints_from_json, breakpoints_json};
-use crate::text::{named_text, stored_text};
-use crate::value::{NamedJson, StoredJson, named_from_json, stored_from_json};
+use crate::codec::text::{named_text, stored_text};
+use crate::codec::value::{NamedJson, StoredJson, named_from_json, stored_from_json};
+use crate::state::breakpoint::{breakpoints_from_json, breakpoints_json};
 use crate::{WireError, check_version};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{FramePath, NodeId};

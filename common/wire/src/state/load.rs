@@ -8,9 +8,11 @@ use super::head::{head_from_fields, time};
 use super::names::unescape;
 use super::node::{HIDDEN, node_from_json};
 use super::response::{RESPONSE_FIELD, load_held, load_response, stream_from_json};
-use crate::messages::{self, MessagesAtRest};
-use crate::value::{named_from_json, stored_from_json};
-use crate::{WireError, open};
+use crate::WireError;
+use crate::codec::value::{named_from_json, stored_from_json};
+use crate::state::frames;
+use crate::state::messages;
+use crate::state::messages::MessagesAtRest;
 use tidemill_base::ids::{FramePath, RunId};
 use tidemill_engine::state::run::{Frame, NodeState, NodeStatus, RunState, RunStatus};
 use tidemill_workflow::graph::{Graph, NodeIx};
@@ -61,14 +63,14 @@ pub fn load(id: RunId, graph: Arc<Graph>, rest: AtRest) -> Result<RunState, Wire
     }
     let graph = run.graph.clone();
     for (field, text) in &rest.collected {
-        let (frame, node, index) = open::placed(&FramePath::from(field.as_str()), &graph)?;
+        let (frame, node, index) = frames::placed(&FramePath::from(field.as_str()), &graph)?;
         // A result for a container that has ended will be deleted soon; it is skipped.
         if let Some(container) = run.containers.get_mut(&(frame, node)) {
-            container.keep(index, open::read_collected(text)?);
+            container.keep(index, frames::read_collected(text)?);
         }
     }
     for (_, text) in rest.pauses.iter().filter(|(field, _)| !field.contains(':')) {
-        if let Some(pause) = open::read_pause(text, &graph)? {
+        if let Some(pause) = frames::read_pause(text, &graph)? {
             run.pauses.insert(pause.id.clone(), pause);
         }
     }
@@ -111,19 +113,19 @@ fn load_field(run: &mut RunState, field: &str, text: &str) -> Result<(), WireErr
         }
         Some(("f", path)) => {
             let frame = run.frames.get_or_insert_with(FramePath::from(path), || Frame::new(&graph));
-            open::read_frame(frame, text)?;
+            frames::read_frame(frame, text)?;
         }
         Some(("c", rest)) => {
             let (frame, node) = placed(rest).ok_or_else(|| unknown(rest))?;
             let node = unescape(&node);
             let ix = graph.find(&node).ok_or_else(|| unknown(&node))?;
-            run.containers.insert((frame, ix), open::read_container(text)?);
+            run.containers.insert((frame, ix), frames::read_container(text)?);
         }
         Some(("r", key)) => {
             let values = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
             run.nested.insert(key.into(), named_from_json(Some(values))?);
         }
-        None if field == open::CONTROL_FIELD => run.control = open::read_control(text)?,
+        None if field == frames::CONTROL_FIELD => run.control = frames::read_control(text)?,
         Some(("m", name)) => messages::load_index(run, name, text)?,
         Some(("s", key)) => {
             run.response.streams.insert(key.to_string(), stream_from_json(text)?);

@@ -7,7 +7,7 @@
 //! | run | `turn` | `true` when its messages become a turn of its conversation |
 //! | run | `history` | the earlier turns of its conversation |
 //! | run | `messages` | `true` when it continues its conversation's message list |
-//! | run | `objects` | which other keys of it exist, see [`super::messages`] |
+//! | run | `objects` | which other keys of it exist, see [`crate::state::messages`] |
 //! | run | `conversation_id` | the conversation it belongs to |
 //! | run | `key` | the id of the API key that pays for it |
 //! | run | `caller`, `call_depth` | the node that called it, as JSON, and the number of callers above it |
@@ -21,11 +21,15 @@
 //!
 //! In field names `%`, `/` and `.` of node ids and names are written `%25`, `%2F`, `%2E`.
 
+pub mod breakpoint;
+pub mod frames;
 mod head;
 mod load;
+pub mod messages;
 mod names;
 mod node;
 mod options;
+pub mod pause;
 mod response;
 
 pub use head::{head_fields, head_from_fields, head_from_json, head_to_json, read_caller};

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::WHAT;
-use crate::fields::Fields;
+use crate::WireError;
+use crate::codec::fields::Fields;
+use crate::codec::text::{ObjectText, put_stored};
 use crate::record::{read_record, write_record};
-use crate::text::{ObjectText, put_stored};
-use crate::{WireError, open};
+use crate::state::frames;
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{FramePath, NodeId};
 use tidemill_base::value::{JsonMap, Stored};
@@ -64,16 +65,16 @@ pub(crate) fn write_node(object: &mut ObjectText, node: &NodeState, queue: &str)
         write_record(object, &ended.record);
         object.close();
     }
-    open::write_spent(object, &node.cost);
+    frames::write_spent(object, &node.cost);
     if node.charged != Cost::default() {
         object.open("charged");
-        open::write_spent(object, &node.charged);
+        frames::write_spent(object, &node.charged);
         object.close();
     }
     if let Some(body) = &node.body {
-        open::write_body(object, body);
+        frames::write_body(object, body);
     }
-    open::write_tally(object, &node.inside);
+    frames::write_tally(object, &node.inside);
 }
 
 /// Reads a node's state.
@@ -98,13 +99,13 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
         handle: words("handle").map(Arc::from),
         error: words("error").map(Arc::from),
         failures: small("failures").unwrap_or(0),
-        cost: open::read_spent(&map),
-        charged: map.get("charged").and_then(Json::as_object).map(open::read_spent).unwrap_or_default(),
+        cost: frames::read_spent(&map),
+        charged: map.get("charged").and_then(Json::as_object).map(frames::read_spent).unwrap_or_default(),
         parked: words("parked").map(Arc::from),
         call: open_call(&map),
         ended: map.get("ended").and_then(Json::as_object).map(ended).transpose()?,
-        body: open::read_body(map.get("body"))?,
-        inside: open::read_tally(map.get("inside")),
+        body: frames::read_body(map.get("body"))?,
+        inside: frames::read_tally(map.get("inside")),
     })
 }
 

@@ -3,8 +3,9 @@
 use serde_json::{Value as Json, json};
 
 use super::WHAT;
-use crate::text::ObjectText;
-use crate::{WireError, open};
+use crate::WireError;
+use crate::codec::text::ObjectText;
+use crate::state::frames;
 use tidemill_base::value::JsonMap;
 use tidemill_engine::order::changes::Held;
 use tidemill_engine::state::response::{ResponseState, Stream};
@@ -58,7 +59,7 @@ pub fn response_json(run: &RunState) -> String {
     object.texts("reached", run.response.reached.iter().map(|at| id(graph.responses[*at].node)));
     object.number("done", run.response.done);
     object.number("at", run.response.at);
-    object.value("responded", &open::responded_json(responded, graph));
+    object.value("responded", &frames::responded_json(responded, graph));
     let several = responded.iter().filter_map(|responder| {
         let Responder::Root(node) = responder else { return None };
         let node = id(*node);
@@ -91,7 +92,7 @@ pub(super) fn load_response(run: &mut RunState, text: &str) -> Result<(), WireEr
         .into_iter()
         .filter_map(|ix| graph.responses.iter().position(|r| r.node == ix))
         .collect();
-    let responded = open::read_responded(map.get("responded"), &graph)?;
+    let responded = frames::read_responded(map.get("responded"), &graph)?;
     run.frames.root_mut().responded = responded;
     let streams = std::mem::take(&mut run.response.streams);
     run.response = ResponseState { reached, done: number("done"), at: number("at"), streams };

@@ -85,7 +85,7 @@ async fn command(
         Order::Resume => (kind::RESUME, json!({})),
         Order::Update(updates) => {
             let updates = commands::stored(updates, &mut blobs).await?;
-            (kind::UPDATE, json!({"updates": wire::breakpoint::updates_json(&updates)}))
+            (kind::UPDATE, json!({"updates": wire::state::breakpoint::updates_json(&updates)}))
         }
     };
     if let Some(key) = &key {

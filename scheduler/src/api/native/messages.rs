@@ -8,7 +8,7 @@ use tidemill_common::machine::state::run::RunState;
 use tidemill_common::messages::{Index, View, view};
 use tidemill_common::store::Page;
 use tidemill_common::value::JsonMap;
-use tidemill_common::wire::messages::{read_index, read_message};
+use tidemill_common::wire::state::messages::{read_index, read_message};
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;

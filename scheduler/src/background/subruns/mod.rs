@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use tidemill_common::store::{App, Refusal, Runs, StoreError, WaitingCall};
-use tidemill_common::wire::between_runs;
+use tidemill_common::wire::fact::between_runs;
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 

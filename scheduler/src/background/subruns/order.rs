@@ -6,8 +6,8 @@ use tidemill_common::machine::state::options::budget::Budget;
 use tidemill_common::machine::state::run::Caller;
 use tidemill_common::store::{Runs, StoreError};
 use tidemill_common::value::{JsonMap, Stored};
+use tidemill_common::wire::codec::value::stored_from_json;
 use tidemill_common::wire::state::read_budget;
-use tidemill_common::wire::value::stored_from_json;
 
 /// An order, and the place in the caller that waits for its result.
 pub(super) struct Order {

@@ -24,7 +24,7 @@ use tidemill_common::nodes::{Usage, Wasted};
 use tidemill_common::store::{EntryBegin, EntryStored, Jobs, JournalKey, StoreError};
 use tidemill_common::value::JsonMap;
 use tidemill_common::value::secrets::Secrets;
-use tidemill_common::wire::report::Report;
+use tidemill_common::wire::fact::report::Report;
 
 use crate::attempt::spill;
 use crate::jobs::backoff::Backoff;

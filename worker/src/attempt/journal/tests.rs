@@ -13,7 +13,7 @@ use tidemill_common::nodes::pause::input::approval_schema;
 use tidemill_common::nodes::{OnTimeout, PauseKind, PauseRequest};
 use tidemill_common::store::Paused;
 use tidemill_common::value::JsonMap;
-use tidemill_common::wire::report::JobName;
+use tidemill_common::wire::fact::report::JobName;
 
 use crate::attempt::journal::{EntryReport, EntryStart, Journal, PauseEnd};
 use crate::jobs::handle::JobHandle;

@@ -15,7 +15,7 @@ use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::machine::state::options::choices::Choices;
 use tidemill_common::nodes::{NodeResult, extraction};
 use tidemill_common::value::{Segment, Stored, Variables};
-use tidemill_common::wire::value::{NamedJson, named_from_json};
+use tidemill_common::wire::codec::value::{NamedJson, named_from_json};
 
 use crate::attempt::execute::{Doing, execute, progress_of, sizes, streamed};
 use crate::attempt::executor::{AttemptName, Executor, executor_of};

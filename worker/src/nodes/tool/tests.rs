@@ -19,7 +19,7 @@ use tidemill_common::limits::STEP_INLINE_BYTES_MAX;
 use tidemill_common::nodes::NodeData;
 use tidemill_common::store::Called;
 use tidemill_common::value::Segment;
-use tidemill_common::wire::report::JobName;
+use tidemill_common::wire::fact::report::JobName;
 use tokio::net::TcpListener;
 
 use super::*;

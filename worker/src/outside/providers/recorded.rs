@@ -90,7 +90,7 @@ const fn success() -> u16 {
 }
 
 fn folder(provider: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/providers/fixtures").join(provider)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/outside/providers/fixtures").join(provider)
 }
 
 /// The rows of a folder, each with the bytes of its file.

@@ -14,7 +14,7 @@ use tidemill_common::nodes::{Usage, WASTED};
 use tidemill_common::store::Jobs;
 use tidemill_common::value::pyrepr::json_line;
 use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, Stored};
-use tidemill_common::wire::value::{MARK, stored_from_json};
+use tidemill_common::wire::codec::value::{MARK, stored_from_json};
 
 use crate::attempt::journal::{CallEnd, Journal};
 use crate::jobs::backoff::Backoff;

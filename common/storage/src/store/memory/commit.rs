@@ -9,7 +9,7 @@ use tidemill_base::ids::{EntryId, ExecutionId};
 use tidemill_base::limits;
 use tidemill_wire::commit::{ConversationWrite, JobEntry, RunWrite};
 use tidemill_wire::fact::kind;
-use tidemill_wire::messages::{HISTORY_PART, MessagesWrite};
+use tidemill_wire::state::messages::{HISTORY_PART, MessagesWrite};
 
 /// Refuses a commit that cannot be written completely.
 pub(super) fn check(shard: &Shard, commit: &Commit) -> Result<(), CommitError> {

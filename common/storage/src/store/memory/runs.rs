@@ -21,8 +21,8 @@ use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_base::limits;
 use tidemill_wire::conversation::CONVERSATION_MESSAGES;
 use tidemill_wire::entry::EventEntry;
-use tidemill_wire::messages::{HISTORY_PART, OBJECTS_FIELD, index_field};
 use tidemill_wire::state::AtRest;
+use tidemill_wire::state::messages::{HISTORY_PART, OBJECTS_FIELD, index_field};
 use tidemill_workflow::messages::MAIN;
 
 fn create(shard: &mut Shard, new: &NewRun, bounds: (u64, u64), now: Timestamp) -> Created {

@@ -12,8 +12,8 @@ use tidemill_base::limits;
 use tidemill_engine::state::run::RunStatus;
 use tidemill_wire::entry::EventEntry;
 use tidemill_wire::event;
-use tidemill_wire::messages::{HISTORY_PART, MessagesAtRest, OBJECTS_FIELD, list_of_part, parts};
 use tidemill_wire::state::AtRest;
+use tidemill_wire::state::messages::{HISTORY_PART, MessagesAtRest, OBJECTS_FIELD, list_of_part, parts};
 use tidemill_workflow::messages::HISTORY_HELD;
 
 #[derive(Default)]

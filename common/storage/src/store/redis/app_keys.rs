@@ -10,7 +10,7 @@ use redis::Pipeline;
 
 use super::RedisStore;
 use super::connection::{Arg, args};
-use super::replies::unexpected;
+use crate::store::redis::connection::replies::unexpected;
 use crate::store::{AppKey, KeyNote, Revoked, Runs, StoreError, key_id};
 use tidemill_base::clock::Timestamp;
 

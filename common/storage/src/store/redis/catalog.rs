@@ -7,8 +7,8 @@ use redis::{FromRedisValue, Value};
 
 use super::RedisStore;
 use super::connection::{Arg, args};
-use super::replies::unexpected;
 use super::shards::word;
+use crate::store::redis::connection::replies::unexpected;
 use crate::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry, StoreError};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::limits::CATALOG_ENTRIES_MAX;

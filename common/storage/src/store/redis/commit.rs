@@ -13,7 +13,7 @@ use redis::RedisError;
 use super::RedisStore;
 use super::connection::{Connector, is_read_only};
 use super::keys::{Keys, RunKeys};
-use super::line::{Line, Replies, Reply, Request, Word, error_of};
+use crate::store::redis::connection::wire_connection::{Line, Replies, Reply, Request, Word, error_of};
 use crate::store::{Claim, Commit, CommitError, Owner, StoreError};
 use tidemill_base::ids::{EntryId, RunId};
 use tidemill_base::limits;

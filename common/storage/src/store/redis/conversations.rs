@@ -2,7 +2,7 @@
 
 use super::RedisStore;
 use super::connection::{Arg, args};
-use super::replies::unexpected;
+use crate::store::redis::connection::replies::unexpected;
 use crate::store::{
     ConversationChange, ConversationRef, ConversationsBy, Entered, Entering, Rated, Rating, Settling,
     StoreError,

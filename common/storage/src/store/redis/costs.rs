@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::RedisStore;
 use super::keys::Keys;
-use super::line::Request;
+use crate::store::redis::connection::wire_connection::Request;
 use crate::store::{KeyCost, Runs, StoreError, day_of};
 use tidemill_base::ids::ShardId;
 use tidemill_base::limits;

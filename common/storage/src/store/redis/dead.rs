@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::RedisStore;
 use super::connection::args;
-use super::replies::{array, entry, unexpected};
+use crate::store::redis::connection::replies::{array, entry, unexpected};
 use crate::store::{DeadFact, DeadId, DeadLetter, ListDead, PutBack, Runs, StoreError};
 use tidemill_base::ids::ShardId;
 use tidemill_engine::state::run::RunStatus;

@@ -16,8 +16,8 @@ use redis::aio::PubSubStream;
 
 use super::connection::Connector;
 use super::keys::Keys;
-use super::replies::{Entry, streams, unexpected};
 use crate::store::following::{Followed, Following, Page, Tick};
+use crate::store::redis::connection::replies::{Entry, streams, unexpected};
 use crate::store::{StoreError, unreadable_events};
 use tidemill_base::ids::{EntryId, RunId, ShardId};
 use tidemill_wire::entry::EventEntry;

@@ -11,10 +11,10 @@ use redis::{RedisError, Value};
 use super::RedisStore;
 use super::connection::{Arg, Connector, args};
 use super::keys::{GROUP, Keys};
-use super::line::{Line, Replies, Request, entries, error_of};
-use super::pubsub::HintMessages;
-use super::replies::{array, entry, pairs, take, unexpected};
 use super::shards::word;
+use crate::store::redis::connection::pubsub::HintMessages;
+use crate::store::redis::connection::replies::{array, entry, pairs, take, unexpected};
+use crate::store::redis::connection::wire_connection::{Line, Replies, Request, entries, error_of};
 use crate::store::{
     Accepted, App, Called, Catalog, Completion, Dead, Delivered, EntryBegin, EntryStored, GiveLimit, Hints,
     JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, Runs, StoreError, TakeLimit,

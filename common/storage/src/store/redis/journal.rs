@@ -5,8 +5,8 @@ use redis::Value;
 use super::RedisStore;
 use super::connection::args;
 use super::keys::GROUP;
-use super::replies::unexpected;
 use super::shards::word;
+use crate::store::redis::connection::replies::unexpected;
 use crate::store::{EntryBegin, EntryStored, JournalKey, StoreError};
 use tidemill_base::ids::BlobId;
 

@@ -7,7 +7,7 @@ use redis::Pipeline;
 
 use super::RedisStore;
 use super::connection::args;
-use super::replies::unexpected;
+use crate::store::redis::connection::replies::unexpected;
 use crate::store::{DocumentList, Generation, KnowledgeBases, Published, StoreError};
 use tidemill_base::limits::{KNOWLEDGE_PENDING_SECONDS, KNOWLEDGE_REPLACED_SECONDS};
 use tidemill_wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRecord, SegmentRecord, read, text};

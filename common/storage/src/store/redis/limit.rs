@@ -4,8 +4,8 @@ use redis::Value;
 
 use super::RedisStore;
 use super::connection::{Arg, args};
-use super::replies::unexpected;
 use super::shards::word;
+use crate::store::redis::connection::replies::unexpected;
 use crate::store::{GiveLimit, LimitBound, LimitBucket, LimitTaken, StoreError, TakeLimit};
 use tidemill_base::limits::{MODEL_BUCKET_SECONDS, MODEL_QUEUE_GRACE_MS, MODEL_REST_MAX_MS};
 

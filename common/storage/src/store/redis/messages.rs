@@ -3,10 +3,10 @@
 use super::RedisStore;
 use super::commit::write_fields;
 use super::keys::Keys;
-use super::line::Request;
+use crate::store::redis::connection::wire_connection::Request;
 use crate::store::{Page, StoreError};
 use tidemill_base::ids::RunId;
-use tidemill_wire::messages::{
+use tidemill_wire::state::messages::{
     HISTORY_PART, MessagesAtRest, MessagesWrite, RUNTIME_PART, index_field, list_of_part, parts,
 };
 use tidemill_workflow::messages::HISTORY_HELD;

@@ -2,7 +2,7 @@
 
 use super::RedisStore;
 use super::connection::{Arg, args};
-use super::replies::unexpected;
+use crate::store::redis::connection::replies::unexpected;
 use crate::store::{Answered, PauseAnswer, Paused, RunCommand, Sent, StoreError};
 use tidemill_base::ids::RunId;
 use tidemill_engine::state::run::RunStatus;

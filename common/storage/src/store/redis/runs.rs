@@ -8,7 +8,7 @@ use redis::Value;
 
 use super::RedisStore;
 use super::connection::{Arg, args};
-use super::replies::{array, entry, pairs, unexpected};
+use crate::store::redis::connection::replies::{array, entry, pairs, unexpected};
 use crate::store::{
     Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
     DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeyCost, KeyNote,
@@ -22,8 +22,8 @@ use tidemill_base::limits;
 use tidemill_engine::state::run::RunStatus;
 use tidemill_wire::entry::EventEntry;
 use tidemill_wire::event::last_seq;
-use tidemill_wire::messages::{HISTORY_PART, MessagesAtRest, OBJECTS_FIELD, RUNTIME_PART};
 use tidemill_wire::state::AtRest;
+use tidemill_wire::state::messages::{HISTORY_PART, MessagesAtRest, OBJECTS_FIELD, RUNTIME_PART};
 
 /// The most graphs remembered as stored in Redis.
 const KNOWN_GRAPHS_MAX: usize = 10_000;
@@ -54,7 +54,7 @@ impl Runs for RedisStore {
     }
 
     async fn check(&self) -> Result<ServerReport, StoreError> {
-        super::check::check(self).await
+        crate::store::redis::connection::check::check(self).await
     }
 
     async fn meta(&self) -> Result<Meta, StoreError> {

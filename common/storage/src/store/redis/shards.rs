@@ -9,15 +9,15 @@ use redis::Value;
 use super::RedisStore;
 use super::commit::RedisOwner;
 use super::connection::{Arg, Connector, args};
-use super::line::{Line, Replies, Request, entries};
-use super::replies::{text, unexpected};
+use crate::store::redis::connection::replies::{text, unexpected};
+use crate::store::redis::connection::wire_connection::{Line, Replies, Request, entries};
 use crate::store::{Claim, FactReader, Memory, Owner, RawFact, Shards, StoreError};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::crash::{self, CrashPoint};
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_engine::state::run::RunStatus;
-use tidemill_wire::messages::{OBJECTS_FIELD, parts};
 use tidemill_wire::state::AtRest;
+use tidemill_wire::state::messages::{OBJECTS_FIELD, parts};
 
 /// The most blobs that one call of the sweep removes.
 const SWEEP_BLOBS: usize = 100;

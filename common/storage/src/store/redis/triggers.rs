@@ -6,7 +6,7 @@ use redis::Pipeline;
 
 use super::RedisStore;
 use super::connection::args;
-use super::replies::unexpected;
+use crate::store::redis::connection::replies::unexpected;
 use crate::store::{
     DueSchedule, Fired, Meta, Runs, StoreError, Trigger, TriggerChanges, TriggerKind, TriggerState, shard_of,
 };

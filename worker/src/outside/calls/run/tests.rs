@@ -12,7 +12,7 @@ use tidemill_common::nodes::pause::CALLED_OFF;
 use tidemill_common::nodes::step::{CallError, Chunk, StepData};
 use tidemill_common::nodes::{NodeData, NodeResult};
 use tidemill_common::value::{JsonMap, Segment, Stored};
-use tidemill_common::wire::report::JobName;
+use tidemill_common::wire::fact::report::JobName;
 
 use crate::attempt::executor::AttemptName;
 use crate::attempt::journal::Journal;

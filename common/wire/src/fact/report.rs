@@ -1,12 +1,12 @@
-//! Writes a worker's reports about a job. [`super::fact`] reads them: change both together.
+//! Writes a worker's reports about a job. [`crate::fact`] reads them: change both together.
 
 use serde_json::{Value as Json, json};
 
-use super::child;
-use super::fact::kind;
-use super::record::write_record;
-use super::text::ObjectText;
-use super::value::StoredJson;
+use crate::codec::text::ObjectText;
+use crate::codec::value::StoredJson;
+use crate::fact::child;
+use crate::fact::kind;
+use crate::record::write_record;
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{Delivery, EntryId, FramePath, NodeId};
 use tidemill_base::value::{JsonMap, Selector};
@@ -156,7 +156,7 @@ impl Report {
     }
 }
 
-pub(super) fn write_step(object: &mut ObjectText, events: &[(StepEvent, JsonMap)], charge: Option<&Charge>) {
+pub(crate) fn write_step(object: &mut ObjectText, events: &[(StepEvent, JsonMap)], charge: Option<&Charge>) {
     if !events.is_empty() {
         let told: Vec<_> = events.iter().map(|(what, data)| (what.name(), data)).collect();
         object.value("events", &told);
@@ -175,7 +175,7 @@ fn call_json(call: &Call) -> Json {
 }
 
 fn asked_json(asked: &JobQuestion) -> Json {
-    json!({"id": &*asked.pause, "step": &*asked.step, "request": super::pause::to_json(&asked.request)})
+    json!({"id": &*asked.pause, "step": &*asked.step, "request": crate::state::pause::to_json(&asked.request)})
 }
 
 fn charge_json(charge: &Charge) -> Json {

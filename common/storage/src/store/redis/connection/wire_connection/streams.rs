@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Replies, Reply};
+use crate::store::redis::connection::wire_connection::{Replies, Reply};
 use tidemill_base::ids::EntryId;
 
 /// Passes on each entry with its stream and the values of the named fields; missing fields are empty. Skips

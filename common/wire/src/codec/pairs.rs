@@ -11,11 +11,11 @@ pub struct Pairs {
 
 impl Pairs {
     /// Empty, with capacity for `names` names and `bytes` bytes of names and texts.
-    pub(super) fn with_capacity(names: usize, bytes: usize) -> Self {
+    pub(crate) fn with_capacity(names: usize, bytes: usize) -> Self {
         Self { text: String::with_capacity(bytes), ends: Vec::with_capacity(names) }
     }
     /// Adds a name and its text. The closures must only append.
-    pub(super) fn write(&mut self, name: impl FnOnce(&mut String), text: Option<impl FnOnce(&mut String)>) {
+    pub(crate) fn write(&mut self, name: impl FnOnce(&mut String), text: Option<impl FnOnce(&mut String)>) {
         name(&mut self.text);
         let end = self.text.len();
         let end_of_text = text.map(|text| {
@@ -25,7 +25,7 @@ impl Pairs {
         self.ends.push((end, end_of_text));
     }
     /// Adds a name and its text.
-    pub(super) fn add(&mut self, name: &str, text: Option<&str>) {
+    pub(crate) fn add(&mut self, name: &str, text: Option<&str>) {
         self.write(|all| all.push_str(name), text.map(|text| |all: &mut String| all.push_str(text)));
     }
     /// Iterates over the names and their texts.
@@ -78,16 +78,16 @@ struct EventText {
 
 impl EventTexts {
     /// Empty, with capacity for so many events and bytes of text.
-    pub(super) fn with_capacity(events: usize, bytes: usize) -> Self {
+    pub(crate) fn with_capacity(events: usize, bytes: usize) -> Self {
         Self { text: String::with_capacity(bytes), events: Vec::with_capacity(events), entries: 0 }
     }
     /// Adds an event to the current entry: `write` appends its text and returns its type.
-    pub(super) fn add(&mut self, write: impl FnOnce(&mut String) -> &'static str) {
+    pub(crate) fn add(&mut self, write: impl FnOnce(&mut String) -> &'static str) {
         let kind = write(&mut self.text);
         self.events.push(EventText { kind, end: self.text.len(), is_last: false });
     }
     /// Ends the current entry. At least one event must have been added to it.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.events.last_mut().into_iter().for_each(|event| event.is_last = true);
         self.entries += 1;
     }

@@ -3,14 +3,14 @@
 
 use std::collections::HashMap;
 
-use super::RedisStore;
+use crate::store::redis::RedisStore;
 use crate::store::{ServerReport, StoreError};
 use tidemill_wire::VERSION;
 
 /// The oldest version with all commands that the scripts use.
 const VERSION_MIN: (u64, u64) = (6, 2);
 
-pub(super) async fn check(store: &RedisStore) -> Result<ServerReport, StoreError> {
+pub(in crate::store::redis) async fn check(store: &RedisStore) -> Result<ServerReport, StoreError> {
     const DOING: &str = "checking the server";
     let mut pipe = redis::pipe();
     for section in ["server", "memory", "persistence"] {

@@ -5,18 +5,21 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use redis::aio::PubSubStream;
 
-use super::connection::Connector;
+use crate::store::redis::connection::Connector;
 use crate::store::{Hint, Hints, StoreError};
 use tidemill_base::ids::ShardId;
 
 /// Published hints: ids of executions to stop, or the word of `hand_back.lua`.
-pub(super) struct HintMessages {
+pub(in crate::store::redis) struct HintMessages {
     messages: PubSubStream,
     waiting: Vec<Hint>,
 }
 
 impl HintMessages {
-    pub(super) async fn open(connector: &Connector, pattern: &str) -> Result<Self, StoreError> {
+    pub(in crate::store::redis) async fn open(
+        connector: &Connector,
+        pattern: &str,
+    ) -> Result<Self, StoreError> {
         let mut pubsub = connector.open_pubsub().await?;
         let subscribed = pubsub.psubscribe(pattern).await;
         subscribed.map_err(|e| connector.error("subscribing", &e))?;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use redis::RedisError;
 
-use super::error_of;
+use crate::store::redis::connection::wire_connection::error_of;
 
 /// The bytes are not a valid reply of a Redis server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

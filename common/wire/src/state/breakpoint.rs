@@ -5,8 +5,8 @@
 
 use serde_json::{Value as Json, json};
 
-use super::WireError;
-use super::value::{StoredJson, stored_from_json};
+use crate::WireError;
+use crate::codec::value::{StoredJson, stored_from_json};
 use tidemill_base::value::{JsonMap, Stored};
 use tidemill_engine::state::options::breakpoint::{Breakpoint, BreakpointCommand};
 

@@ -2,15 +2,15 @@
 
 use redis::Value;
 
-use super::StoreError;
+use crate::store::redis::StoreError;
 use tidemill_base::ids::EntryId;
 
-pub(super) fn unexpected(doing: &'static str, reason: impl Into<String>) -> StoreError {
+pub(in crate::store::redis) fn unexpected(doing: &'static str, reason: impl Into<String>) -> StoreError {
     StoreError::Unexpected { doing, reason: reason.into() }
 }
 
 /// A string in any of the protocol's forms.
-pub(super) fn text(value: Value) -> Option<String> {
+pub(in crate::store::redis) fn text(value: Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => Some(match String::from_utf8(bytes) {
             Ok(text) => text,
@@ -24,7 +24,7 @@ pub(super) fn text(value: Value) -> Option<String> {
     }
 }
 
-pub(super) fn array(value: Value) -> Option<Vec<Value>> {
+pub(in crate::store::redis) fn array(value: Value) -> Option<Vec<Value>> {
     match value {
         Value::Array(items) => Some(items),
         _ => None,
@@ -32,16 +32,16 @@ pub(super) fn array(value: Value) -> Option<Vec<Value>> {
 }
 
 /// A stream entry: its id and its fields.
-pub(super) type Entry = (EntryId, Vec<(String, String)>);
+pub(in crate::store::redis) type Entry = (EntryId, Vec<(String, String)>);
 
 /// Parses an entry as Redis sends it: `[id, [field, value, …]]`; `None` for a deleted one without fields.
-pub(super) fn entry(value: Value) -> Option<Entry> {
+pub(in crate::store::redis) fn entry(value: Value) -> Option<Entry> {
     let mut parts = array(value)?.into_iter();
     let id = text(parts.next()?)?.parse().ok()?;
     Some((id, pairs(parts.next()?)?))
 }
 
-pub(super) fn pairs(value: Value) -> Option<Vec<(String, String)>> {
+pub(in crate::store::redis) fn pairs(value: Value) -> Option<Vec<(String, String)>> {
     let mut fields = array(value)?.into_iter();
     let mut pairs = Vec::with_capacity(fields.len() / 2);
     while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
@@ -51,7 +51,7 @@ pub(super) fn pairs(value: Value) -> Option<Vec<(String, String)>> {
 }
 
 /// Parses the reply of XREAD and XREADGROUP: streams in the order of their names, each with its entries.
-pub(super) fn streams(value: Value) -> Option<Vec<(String, Vec<Entry>)>> {
+pub(in crate::store::redis) fn streams(value: Value) -> Option<Vec<(String, Vec<Entry>)>> {
     match value {
         Value::Nil => Some(Vec::new()),
         Value::Array(streams) => streams
@@ -68,7 +68,7 @@ pub(super) fn streams(value: Value) -> Option<Vec<(String, Vec<Entry>)>> {
 }
 
 /// Takes out the value of a field.
-pub(super) fn take(pairs: &mut [(String, String)], name: &str) -> String {
+pub(in crate::store::redis) fn take(pairs: &mut [(String, String)], name: &str) -> String {
     pairs
         .iter_mut()
         .find(|(known, _)| known == name)

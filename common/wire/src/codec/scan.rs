@@ -2,9 +2,9 @@
 //! have this form, and a general JSON reader takes three times as long. Returns `None` for anything else; the
 //! caller then falls back to serde_json, which also explains errors.
 
-use super::fields::Field;
-use super::text::plain_length;
-use super::value::stored_from_field;
+use crate::codec::fields::Field;
+use crate::codec::text::plain_length;
+use crate::codec::value::stored_from_field;
 use tidemill_base::value::{Segment, Stored};
 use tidemill_engine::state::NamedValues;
 
@@ -14,24 +14,24 @@ const OPENINGS_MAX: usize = 100;
 const DIGITS_MAX: usize = 18;
 
 /// A position in a message.
-pub(super) struct Scan<'a> {
+pub(crate) struct Scan<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> Scan<'a> {
     /// Starts at the first character.
-    pub(super) fn new(text: &'a str) -> Self {
+    pub(crate) fn new(text: &'a str) -> Self {
         Self { text, at: 0 }
     }
 
     /// Whether nothing is left.
-    pub(super) fn is_at_end(&self) -> bool {
+    pub(crate) fn is_at_end(&self) -> bool {
         self.at == self.text.len()
     }
 
     /// Reads an object: `field` reads the value of each name.
-    pub(super) fn object(&mut self, mut field: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
+    pub(crate) fn object(&mut self, mut field: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
         self.pass(b'{')?;
         if self.pass(b'}').is_some() {
             return Some(());
@@ -47,7 +47,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Reads a string without escapes.
-    pub(super) fn text(&mut self) -> Option<&'a str> {
+    pub(crate) fn text(&mut self) -> Option<&'a str> {
         let begin = self.text[self.at..].starts_with('"').then_some(self.at + 1)?;
         let end = begin + plain_length(&self.text.as_bytes()[begin..]);
         if self.text.as_bytes().get(end) != Some(&b'"') {
@@ -58,7 +58,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Reads a whole, non-negative number.
-    pub(super) fn number(&mut self) -> Option<u64> {
+    pub(crate) fn number(&mut self) -> Option<u64> {
         let rest = &self.text.as_bytes()[self.at..];
         let mut number = 0u64;
         let mut digits = 0;
@@ -73,7 +73,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Reads any value.
-    pub(super) fn field(&mut self) -> Option<Field<'a>> {
+    pub(crate) fn field(&mut self) -> Option<Field<'a>> {
         let rest = &self.text[self.at..];
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Field<'a>>();
         let field = values.next()?.ok()?;
@@ -92,7 +92,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Reads named values.
-    pub(super) fn named(&mut self) -> Option<NamedValues> {
+    pub(crate) fn named(&mut self) -> Option<NamedValues> {
         // Most have one or two.
         let mut values = Vec::with_capacity(2);
         self.object(|scan, name| {
@@ -113,7 +113,7 @@ impl<'a> Scan<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::named_from_json;
+    use crate::codec::value::named_from_json;
     use proptest::prelude::*;
     use serde_json::Value as Json;
 
@@ -194,7 +194,7 @@ mod tests {
         #[test]
         fn no_text_makes_the_reader_panic(text in r#"[{}\[\]":,\\ea0-9é\n.-]{0,40}"#) {
             if let Some(found) = named(&text) {
-                let general = serde_json::from_str::<super::super::value::Named>(&text).map(|named| named.0);
+                let general = serde_json::from_str::<crate::codec::value::Named>(&text).map(|named| named.0);
                 prop_assert_eq!(Some(found), general.ok().and_then(Result::ok));
             }
         }

@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
-use super::WireError;
-use super::text::ObjectText;
-use super::value::{named_from_json, stored_from_json};
+use crate::WireError;
+use crate::codec::text::ObjectText;
+use crate::codec::value::{named_from_json, stored_from_json};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{FramePath, NodeId};
 use tidemill_base::value::{JsonMap, Stored};
@@ -66,7 +66,7 @@ pub fn frame_json(frame: &Frame) -> String {
 }
 
 /// Reads into a frame what [`frame_json`] wrote.
-pub(super) fn read_frame(frame: &mut Frame, text: &str) -> Result<(), WireError> {
+pub(crate) fn read_frame(frame: &mut Frame, text: &str) -> Result<(), WireError> {
     let map = object(text)?;
     let texts =
         |key: &str| map.get(key).and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str);
@@ -79,7 +79,7 @@ pub(super) fn read_frame(frame: &mut Frame, text: &str) -> Result<(), WireError>
 }
 
 /// Writes the root frame's response nodes as ids, and those below it as keys.
-pub(super) fn responded_json(responded: &[Responder], graph: &Graph) -> Json {
+pub(crate) fn responded_json(responded: &[Responder], graph: &Graph) -> Json {
     let one = |responder: &Responder| match responder {
         Responder::Root(node) => Json::from(graph.node(*node).id.as_str()),
         Responder::Nested(key) => json!({ "nested": &**key }),
@@ -88,7 +88,7 @@ pub(super) fn responded_json(responded: &[Responder], graph: &Graph) -> Json {
 }
 
 /// Reads what [`responded_json`] wrote.
-pub(super) fn read_responded(value: Option<&Json>, graph: &Graph) -> Result<Vec<Responder>, WireError> {
+pub(crate) fn read_responded(value: Option<&Json>, graph: &Graph) -> Result<Vec<Responder>, WireError> {
     let one = |item: &Json| {
         if let Some(key) = item.get("nested").and_then(Json::as_str) {
             return Ok(Responder::Nested(key.into()));
@@ -103,7 +103,7 @@ pub(super) fn read_responded(value: Option<&Json>, graph: &Graph) -> Result<Vec<
 // ---- parts of a node's state
 
 /// Writes the progress of a container.
-pub(super) fn write_body(object: &mut ObjectText, body: &BodyState) {
+pub(crate) fn write_body(object: &mut ObjectText, body: &BodyState) {
     object.open("body");
     object.number("count", body.count);
     object.number("next", body.next);
@@ -118,7 +118,7 @@ pub(super) fn write_body(object: &mut ObjectText, body: &BodyState) {
 }
 
 /// Reads the progress of a container.
-pub(super) fn read_body(value: Option<&Json>) -> Result<Option<Box<BodyState>>, WireError> {
+pub(crate) fn read_body(value: Option<&Json>) -> Result<Option<Box<BodyState>>, WireError> {
     let Some(map) = value.and_then(Json::as_object) else { return Ok(None) };
     let number = |key: &str| small(map.get(key));
     let phase = map.get("phase").and_then(Json::as_str);
@@ -133,7 +133,7 @@ pub(super) fn read_body(value: Option<&Json>) -> Result<Option<Box<BodyState>>, 
 }
 
 /// Writes the cost among other fields.
-pub(super) fn write_spent(object: &mut ObjectText, cost: &Cost) {
+pub(crate) fn write_spent(object: &mut ObjectText, cost: &Cost) {
     if cost.tokens > 0 {
         object.number("tokens", cost.tokens);
     }
@@ -144,7 +144,7 @@ pub(super) fn write_spent(object: &mut ObjectText, cost: &Cost) {
 }
 
 /// Reads the cost.
-pub(super) fn read_spent(map: &JsonMap) -> Cost {
+pub(crate) fn read_spent(map: &JsonMap) -> Cost {
     let amount = map.get("price").and_then(Json::as_str).and_then(|text| text.parse().ok());
     let currency = map.get("currency").and_then(Json::as_str).unwrap_or("USD");
     Cost {
@@ -154,7 +154,7 @@ pub(super) fn read_spent(map: &JsonMap) -> Cost {
 }
 
 /// Writes the sums over a container's closed frames.
-pub(super) fn write_tally(object: &mut ObjectText, tally: &Tally) {
+pub(crate) fn write_tally(object: &mut ObjectText, tally: &Tally) {
     if *tally == Tally::default() {
         return;
     }
@@ -168,7 +168,7 @@ pub(super) fn write_tally(object: &mut ObjectText, tally: &Tally) {
 }
 
 /// Reads the sums over a container's closed frames.
-pub(super) fn read_tally(value: Option<&Json>) -> Tally {
+pub(crate) fn read_tally(value: Option<&Json>) -> Tally {
     let Some(map) = value.and_then(Json::as_object) else { return Tally::default() };
     let number = |key: &str| map.get(key).and_then(Json::as_u64).unwrap_or(0);
     Tally { steps: number("steps"), failures: number("failures"), cost: read_spent(map) }
@@ -187,7 +187,7 @@ pub fn container_json(container: &OpenContainer) -> String {
 }
 
 /// Reads the input of an open container.
-pub(super) fn read_container(text: &str) -> Result<OpenContainer, WireError> {
+pub(crate) fn read_container(text: &str) -> Result<OpenContainer, WireError> {
     let mut map = object(text)?;
     Ok(OpenContainer {
         inputs: named_from_json(map.remove("inputs"))?,
@@ -227,7 +227,7 @@ pub fn collected_json(left: &Collected) -> String {
 }
 
 /// Reads the result of a closed frame.
-pub(super) fn read_collected(text: &str) -> Result<Collected, WireError> {
+pub(crate) fn read_collected(text: &str) -> Result<Collected, WireError> {
     let mut map = object(text)?;
     if let Some(outputs) = map.remove("page") {
         return Ok(Collected { page: Some(Box::new(read_page(outputs, &map)?)), ..Collected::default() });
@@ -254,7 +254,7 @@ fn read_page(outputs: Json, map: &JsonMap) -> Result<Page, WireError> {
 }
 
 /// The parent frame, container and number of a frame path.
-pub(super) fn placed(path: &FramePath, graph: &Graph) -> Result<(FramePath, NodeIx, u32), WireError> {
+pub(crate) fn placed(path: &FramePath, graph: &Graph) -> Result<(FramePath, NodeIx, u32), WireError> {
     let malformed = || WireError::malformed(WHAT, format!("{path:?} is not a frame of a container"));
     let (id, index) = path.last().ok_or_else(malformed)?;
     let unknown = || WireError::UnknownNode { what: WHAT, node: id.to_string() };
@@ -284,14 +284,14 @@ pub fn pause_json(pause: &Pause, graph: &Graph) -> Json {
     if let Some(at) = pause.expires_at {
         map.insert("expires_at".into(), at.micros().to_string().into());
     }
-    if let Json::Object(request) = super::pause::to_json(&pause.request) {
+    if let Json::Object(request) = crate::state::pause::to_json(&pause.request) {
         map.extend(request);
     }
     Json::Object(map)
 }
 
 /// Reads a pending pause; `None` for one that has ended.
-pub(super) fn read_pause(text: &str, graph: &Graph) -> Result<Option<Pause>, WireError> {
+pub(crate) fn read_pause(text: &str, graph: &Graph) -> Result<Option<Pause>, WireError> {
     let map = object(text)?;
     let words = |key: &str| map.get(key).and_then(Json::as_str).unwrap_or("");
     let time = |key: &str| words(key).parse().ok().map(Timestamp::from_micros);
@@ -309,7 +309,7 @@ pub(super) fn read_pause(text: &str, graph: &Graph) -> Result<Option<Pause>, Wir
         expires_at: time("expires_at"),
         status: PauseStatus::Pending,
         step: map.get("step").and_then(Json::as_str).map(Arc::from),
-        request: Box::new(super::pause::from_json(&Json::Object(map.clone()))?),
+        request: Box::new(crate::state::pause::from_json(&Json::Object(map.clone()))?),
     }))
 }
 
@@ -337,7 +337,7 @@ pub fn control_json(control: &Control) -> String {
 }
 
 /// Reads the commands in effect.
-pub(super) fn read_control(text: &str) -> Result<Control, WireError> {
+pub(crate) fn read_control(text: &str) -> Result<Control, WireError> {
     let map = object(text)?;
     let list = |key: &str| map.get(key).and_then(Json::as_array).into_iter().flatten();
     let fired: BTreeSet<usize> =

@@ -3,21 +3,23 @@
 
 use serde_json::Value as Json;
 
-use super::fact::{self, kind};
-use super::fields::Fields;
-use super::record::{read_record, write_record};
-use super::text::ObjectText;
-use super::{WireError, fact::WHAT, report};
+use crate::WireError;
+use crate::codec::fields::Fields;
+use crate::codec::text::ObjectText;
+use crate::fact;
+use crate::fact::kind;
+use crate::fact::{WHAT, report};
+use crate::record::{read_record, write_record};
 use tidemill_base::clock::Timestamp;
 use tidemill_engine::Fact;
 use tidemill_engine::fact::{ChildEnd, ChildEvent, ChildFact, JobRef};
 use tidemill_workflow::graph::Graph;
 
 /// The kinds of these facts.
-pub(super) const KINDS: [&str; 5] =
+pub(crate) const KINDS: [&str; 5] =
     [kind::CHILD_STARTED, kind::CHILD_CHUNK, kind::CHILD_STEP, kind::CHILD_RETRY, kind::CHILD_ENDED];
 
-pub(super) const fn kind_of(what: &ChildEvent) -> &'static str {
+pub(crate) const fn kind_of(what: &ChildEvent) -> &'static str {
     match what {
         ChildEvent::Started => kind::CHILD_STARTED,
         ChildEvent::Chunk { .. } => kind::CHILD_CHUNK,
@@ -27,7 +29,7 @@ pub(super) const fn kind_of(what: &ChildEvent) -> &'static str {
     }
 }
 
-pub(super) fn write(object: &mut ObjectText, what: &ChildEvent) {
+pub(crate) fn write(object: &mut ObjectText, what: &ChildEvent) {
     match what {
         ChildEvent::Started => {}
         ChildEvent::Chunk { selector, offset, text } => {
@@ -51,7 +53,7 @@ pub(super) fn write(object: &mut ObjectText, what: &ChildEvent) {
     }
 }
 
-pub(super) fn read(kind: &str, job: JobRef, map: &mut Fields<'_>, graph: &Graph) -> Result<Fact, WireError> {
+pub(crate) fn read(kind: &str, job: JobRef, map: &mut Fields<'_>, graph: &Graph) -> Result<Fact, WireError> {
     let missing = |key: &str| WireError::malformed(WHAT, format!("{key} is missing"));
     let id = map.text("child").ok_or_else(|| missing("child"))?;
     let unknown = || WireError::UnknownNode { what: WHAT, node: id.to_string() };

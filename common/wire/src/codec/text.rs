@@ -7,7 +7,7 @@ use std::mem::take;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::value::{StoredJson, is_plain};
+use crate::codec::value::{StoredJson, is_plain};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{EntryId, ExecutionId};
 use tidemill_base::value::Stored;
@@ -348,7 +348,7 @@ const fn marks_of_8(eight: &[u8; 8]) -> u64 {
 }
 
 /// The number of bytes before the first quotation mark, backslash or control character.
-pub(super) fn plain_length(bytes: &[u8]) -> usize {
+pub(crate) fn plain_length(bytes: &[u8]) -> usize {
     let (eights, rest) = bytes.as_chunks();
     let found = eights.iter().map(marks_of_8).enumerate().find(|(_, marks)| *marks != 0);
     match found {
@@ -360,7 +360,7 @@ pub(super) fn plain_length(bytes: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::NamedJson;
+    use crate::codec::value::NamedJson;
     use proptest::prelude::*;
     use serde_json::json;
     use tidemill_base::ids::{FramePath, RunId, ShardId};

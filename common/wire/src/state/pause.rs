@@ -14,7 +14,7 @@
 
 use serde_json::Value as Json;
 
-use super::WireError;
+use crate::WireError;
 use tidemill_base::value::JsonMap;
 use tidemill_workflow::nodes::{OnTimeout, PauseKind, PauseRequest};
 

@@ -12,8 +12,8 @@
 
 use serde_json::{Value as Json, json};
 
-use super::WireError;
-use super::pairs::Pairs;
+use crate::WireError;
+use crate::codec::pairs::Pairs;
 use tidemill_base::ids::ExecutionId;
 use tidemill_base::value::JsonMap;
 use tidemill_engine::order::changes::Changes;
@@ -90,7 +90,7 @@ pub fn index_field(list: &str) -> String {
 }
 
 /// The write of a commit, and the fields of state and run that belong to it.
-pub(super) fn write(
+pub(crate) fn write(
     run: &RunState,
     changes: &Changes,
     state: &mut Pairs,
@@ -123,7 +123,7 @@ pub(super) fn write(
 ///
 /// # Errors
 /// Something is missing or invalid.
-pub(super) fn load(run: &mut RunState, rest: MessagesAtRest) -> Result<(), WireError> {
+pub(crate) fn load(run: &mut RunState, rest: MessagesAtRest) -> Result<(), WireError> {
     if rest.is_empty() && run.messages.is_none() {
         return Ok(());
     }
@@ -158,7 +158,7 @@ pub(super) fn load(run: &mut RunState, rest: MessagesAtRest) -> Result<(), WireE
 }
 
 /// Reads an index into the run, without messages.
-pub(super) fn load_index(run: &mut RunState, name: &str, text: &str) -> Result<(), WireError> {
+pub(crate) fn load_index(run: &mut RunState, name: &str, text: &str) -> Result<(), WireError> {
     let list = MessageList { messages: Vec::new(), index: read_index(text)? };
     run.messages.get_or_insert_default().lists.insert(name.to_string(), list);
     Ok(())

@@ -16,8 +16,8 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value as Json;
 
-use super::WireError;
-use super::fields::{Field, Name};
+use crate::WireError;
+use crate::codec::fields::{Field, Name};
 use tidemill_base::ids::BlobId;
 use tidemill_base::value::{BlobRef, JsonMap, Segment, Stored, infer_type};
 use tidemill_engine::order::events::Output;
@@ -194,7 +194,7 @@ pub(crate) fn named_from_field(field: Option<Field<'_>>) -> Result<NamedValues, 
 }
 
 /// Named values while they are read: invalid ones are a value here, not an error of the reader.
-pub(super) struct Named(pub(super) Result<NamedValues, WireError>);
+pub(crate) struct Named(pub(crate) Result<NamedValues, WireError>);
 
 impl<'de> Deserialize<'de> for Named {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -3,12 +3,12 @@
 
 use serde_json::json;
 
-use super::WireError;
-use super::fact::{WHAT, read_node};
-use super::fields::Fields;
-use super::messages::{change_json, read_change};
-use super::text::ObjectText;
-use super::value::named_from_field;
+use crate::WireError;
+use crate::codec::fields::Fields;
+use crate::codec::text::ObjectText;
+use crate::codec::value::named_from_field;
+use crate::fact::{WHAT, read_node};
+use crate::state::messages::{change_json, read_change};
 use tidemill_base::ids::{FramePath, NodeId, RunId};
 use tidemill_engine::Fact;
 use tidemill_engine::fact::{CallEnded, ParentAnswered, ParentAsked};
@@ -24,7 +24,7 @@ pub fn call_ended_body(caller: &Caller, called: RunId) -> String {
     body.to_string()
 }
 
-pub(super) fn call_ended(map: &Fields<'_>, graph: &Graph) -> Result<Fact, WireError> {
+pub(crate) fn call_ended(map: &Fields<'_>, graph: &Graph) -> Result<Fact, WireError> {
     let run = map.text("called").ok_or_else(|| WireError::malformed(WHAT, "called is missing"))?;
     Ok(Fact::CallEnded(CallEnded {
         frame: map.text("frame").map(FramePath::from).unwrap_or_default(),
@@ -47,7 +47,7 @@ pub fn parent_asked_body(asked: &ParentAsked) -> String {
     body.to_string()
 }
 
-pub(super) fn parent_asked(map: &mut Fields<'_>) -> Result<Fact, WireError> {
+pub(crate) fn parent_asked(map: &mut Fields<'_>) -> Result<Fact, WireError> {
     let change = map.take_json("change").unwrap_or_default();
     let text = |key: &str| map.text(key);
     let missing = |key: &str| WireError::malformed(WHAT, format!("{key} is missing"));
@@ -83,7 +83,7 @@ pub fn parent_answered_body(answered: &ParentAnswered) -> String {
     object.end()
 }
 
-pub(super) fn parent_answered(map: &mut Fields<'_>) -> Result<Fact, WireError> {
+pub(crate) fn parent_answered(map: &mut Fields<'_>) -> Result<Fact, WireError> {
     let missing = || WireError::malformed(WHAT, "node is missing");
     let (node, frame) = (map.text("node").map(NodeId::from), map.text("frame").map(FramePath::from));
     let error = map.take_text("error");

@@ -18,9 +18,9 @@ use redis::{ConnectionInfo, ErrorKind, RedisError};
 use rustls::RootCertStore;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-pub(super) use replies::{Replies, Reply};
-pub(super) use request::{Request, Word};
-pub(super) use streams::entries;
+pub(in crate::store::redis) use crate::store::redis::connection::wire_connection::replies::{Replies, Reply};
+pub(in crate::store::redis) use crate::store::redis::connection::wire_connection::request::{Request, Word};
+pub(in crate::store::redis) use crate::store::redis::connection::wire_connection::streams::entries;
 
 /// The least free space in the reply buffer.
 const ROOM: usize = 16 * 1024;
@@ -28,7 +28,7 @@ const ROOM: usize = 16 * 1024;
 const KEPT_BYTES: usize = 1024 * 1024;
 
 /// A connection with one user.
-pub(super) struct Line {
+pub(in crate::store::redis) struct Line {
     stream: Pin<Box<dyn connect::Bytes>>,
     replies: Vec<u8>,
     /// The replies to a request were not all read, because it failed or its future was dropped. The line must
@@ -39,7 +39,7 @@ pub(super) struct Line {
 
 impl Line {
     /// Connects and authenticates. `timeout` bounds this and every request.
-    pub(super) async fn open(
+    pub(in crate::store::redis) async fn open(
         info: &ConnectionInfo,
         roots: &Arc<RootCertStore>,
         timeout: Duration,
@@ -77,7 +77,7 @@ impl Line {
 
     /// Sends a request and waits for all its replies. `blocks` is the extra time that the server may take.
     /// The caller handles errors among the replies.
-    pub(super) async fn ask(
+    pub(in crate::store::redis) async fn ask(
         &mut self,
         request: &Request,
         blocks: Duration,
@@ -95,7 +95,7 @@ impl Line {
     }
 
     /// The replies to the last request, again.
-    pub(super) fn replies(&self) -> Replies<'_> {
+    pub(in crate::store::redis) fn replies(&self) -> Replies<'_> {
         Replies::new(&self.replies)
     }
 }
@@ -130,7 +130,7 @@ async fn exchange(
 
 /// Turns an error line of the server into an error of the client library, so that all errors are explained in
 /// one place.
-pub(super) fn error_of(line: &[u8]) -> RedisError {
+pub(in crate::store::redis) fn error_of(line: &[u8]) -> RedisError {
     let parsed = redis::parse_redis_value(&[b"-", line, b"\r\n"].concat());
     match parsed.and_then(redis::Value::extract_error) {
         Err(error) => error,

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 
 use serde::de::{IgnoredAny, MapAccess};
 
-use super::WireError;
-use super::fact::{WHAT, streamed};
-use super::fields::{Field, Sink, read_each};
-use super::record::read_field;
-use super::scan::Scan;
-use super::value::Named;
+use crate::WireError;
+use crate::codec::fields::{Field, Sink, read_each};
+use crate::codec::scan::Scan;
+use crate::codec::value::Named;
+use crate::fact::{WHAT, streamed};
+use crate::record::read_field;
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::FramePath;
 use tidemill_engine::fact::{JobDone, JobRef};
@@ -18,7 +18,7 @@ use tidemill_engine::state::record::Record;
 use tidemill_workflow::graph::Graph;
 
 /// Reads the body of a `done` or `failed` fact.
-pub(super) fn read(body: &str, graph: &Graph) -> Result<JobDone, WireError> {
+pub(crate) fn read(body: &str, graph: &Graph) -> Result<JobDone, WireError> {
     match plain(body, graph) {
         Some(done) => Ok(done),
         None => general(body, graph),
@@ -61,7 +61,7 @@ fn plain(body: &str, graph: &Graph) -> Option<JobDone> {
         entry: entry?,
         delivery: delivery?,
     };
-    let streamed = super::fact::streamed(streamed.as_ref()).ok()?;
+    let streamed = crate::fact::streamed(streamed.as_ref()).ok()?;
     let is_whole = scan.is_at_end();
     is_whole.then_some(JobDone { job, started_at: started_at?, finished_at: finished_at?, streamed, record })
 }
@@ -167,8 +167,8 @@ fn moment(field: Field<'_>) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::fields::Fields;
     use crate::fact::{read_job, time};
-    use crate::fields::Fields;
     use crate::record::read_record;
 
     const GRAPH: &str = "\

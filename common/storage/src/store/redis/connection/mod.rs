@@ -2,6 +2,13 @@
 //! and for those that must not reconnect silently. Turns the library's errors into errors that say what to
 //! do.
 
+pub(super) mod check;
+pub(super) mod config;
+pub(super) mod pubsub;
+pub(super) mod replies;
+pub(super) mod roots;
+pub(super) mod wire_connection;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,9 +18,9 @@ use redis::{ConnectionAddr, TlsCertificates};
 use rustls::RootCertStore;
 
 use super::StoreError;
-use super::config::RedisConfig;
-use super::line::{Line, Replies, Request};
-use super::roots::Roots;
+use crate::store::redis::connection::config::RedisConfig;
+use crate::store::redis::connection::roots::Roots;
+use crate::store::redis::connection::wire_connection::{Line, Replies, Request};
 use tidemill_base::hidden::masked_url;
 
 /// Opens connections to one server.

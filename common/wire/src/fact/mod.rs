@@ -21,18 +21,23 @@
 //! An `import` with `rewind` (`frame`, `node`) continues an ended run from its state before that node.
 //! Commands may carry the `key` under which a client sent them.
 //!
-//! Facts are read here. Workers write them in [`super::report`], runs in [`super::between_runs`].
+//! Facts are read here. Workers write them in [`crate::fact::report`], runs in [`crate::fact::between_runs`].
+
+pub mod between_runs;
+pub(crate) mod child;
+pub(crate) mod done;
+pub mod report;
 
 use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::between_runs::{call_ended, parent_answered, parent_asked};
-use super::breakpoint::updates_from_json;
-use super::fields::Fields;
 use super::state::{head_from_json, head_to_json};
-use super::value::stored_from_json;
-use super::{WireError, child, done, read};
+use crate::codec::fields::Fields;
+use crate::codec::value::stored_from_json;
+use crate::fact::between_runs::{call_ended, parent_answered, parent_asked};
+use crate::state::breakpoint::updates_from_json;
+use crate::{WireError, read};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::FramePath;
 use tidemill_base::value::{JsonMap, Selector};
@@ -226,7 +231,7 @@ fn read_asked(map: &JsonMap) -> Result<JobQuestion, WireError> {
         let found = map.get(key).and_then(Json::as_str);
         found.map(Arc::from).ok_or_else(|| WireError::malformed(WHAT, format!("{key} of a pause is missing")))
     };
-    let request = super::pause::from_json(map.get("request").unwrap_or(&Json::Null))?;
+    let request = crate::state::pause::from_json(map.get("request").unwrap_or(&Json::Null))?;
     Ok(JobQuestion { pause: text("id")?, step: text("step")?, request })
 }
 

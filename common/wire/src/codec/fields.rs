@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
 use serde_json::error::Category;
 
-use super::{WireError, check_version};
+use crate::{WireError, check_version};
 use tidemill_base::value::JsonMap;
 
 /// The fields of an object, in the order of the text. Of two with the same name the later counts.
@@ -257,7 +257,7 @@ impl<'de, S: Sink<'de>> Visitor<'de> for Each<'_, S> {
 }
 
 /// The name of a field. A plain `Cow` would always be deserialized as owned.
-pub(super) struct Name<'a>(pub(super) Cow<'a, str>);
+pub(crate) struct Name<'a>(pub(crate) Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Name<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -4,14 +4,14 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use super::StoreError;
+use crate::store::redis::StoreError;
 
 /// The trusted certificates.
-pub(super) struct Roots {
+pub(in crate::store::redis) struct Roots {
     /// The file's content, for the client library; `None` for the public authorities.
-    pub(super) pem: Option<Vec<u8>>,
+    pub(in crate::store::redis) pem: Option<Vec<u8>>,
     /// The same certificates, for lines.
-    pub(super) store: RootCertStore,
+    pub(in crate::store::redis) store: RootCertStore,
 }
 
 impl Roots {
@@ -19,7 +19,7 @@ impl Roots {
     ///
     /// # Errors
     /// The file cannot be read or holds no certificate.
-    pub(super) fn of(ca_file: &str) -> Result<Self, StoreError> {
+    pub(in crate::store::redis) fn of(ca_file: &str) -> Result<Self, StoreError> {
         if ca_file.is_empty() {
             let store = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
             return Ok(Self { pem: None, store });
