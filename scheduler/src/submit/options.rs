@@ -79,7 +79,7 @@ pub(super) fn resolve(
         human_input_timeout_s: config.run.human_input_timeout_s,
         budget: None,
         choices: None,
-        objects: of_settings(config),
+        message_limits: of_settings(config),
         messages: None,
     };
     let settings = JsonMap::from_iter([
@@ -195,7 +195,7 @@ fn set_message_limits(options: &mut RunOptions, given: &Given<'_>) -> Result<Mes
             *limit = number;
         }
     }
-    options.objects = (limits != MessageLimits::default()).then(|| Box::new(limits));
+    options.message_limits = (limits != MessageLimits::default()).then(|| Box::new(limits));
     Ok(limits)
 }
 

@@ -84,7 +84,7 @@ impl Call {
             waiter: &Unhurried,
             on_delta: &mut on_delta,
             on_thought: &mut |_, _| {},
-            tell: &|_, _| {},
+            emit: &|_, _| {},
         };
         let result = llm::run(&data, &node(), &variables, means).await;
         (pieces, result)

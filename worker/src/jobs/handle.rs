@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidemill_common::clock::Timestamp;
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::ids::{BlobId, Delivery, RunId};
-use tidemill_common::machine::fact::{Asked, Call};
+use tidemill_common::machine::fact::{Call, JobQuestion};
 use tidemill_common::machine::state::record::Record;
 use tidemill_common::store::{Completion, Dead};
 use tidemill_common::value::Selector;
@@ -37,7 +37,7 @@ struct ParkReason {
     reason: String,
     is_childs: bool,
     call: Option<Box<Call>>,
-    pause: Option<Box<Asked>>,
+    pause: Option<Box<JobQuestion>>,
 }
 
 impl JobHandle {
@@ -82,7 +82,7 @@ impl JobHandle {
     }
 
     /// Parks the job until its pause is answered.
-    pub(crate) fn park_for_answer(&self, question: Asked) {
+    pub(crate) fn park_for_answer(&self, question: JobQuestion) {
         let reason = format!("an answer to pause {} ({})", question.pause, question.request.kind.name());
         self.park_with(
             ParkReason { reason, pause: Some(Box::new(question)), ..ParkReason::default() },

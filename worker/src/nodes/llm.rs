@@ -33,7 +33,7 @@ pub struct Means<'a> {
     /// Handling of undefined names in Jinja.
     pub undefined: UndefinedNames,
     pub providers: &'a Providers,
-    /// Waits for a turn at the model.
+    /// Waits for a permit for the model.
     pub waiter: &'a dyn Waiter,
     /// Stores files the model makes.
     pub file_store: FileStore<'a>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use tidemill_common::ids::{BlobId, RunId};
 use tidemill_common::limits::{self, CALL_LOOK_MS};
-use tidemill_common::machine::fact::{Asked, Call};
+use tidemill_common::machine::fact::{Call, JobQuestion};
 use tidemill_common::machine::state::pause::id_in_job;
 use tidemill_common::machine::state::run::json_size;
 use tidemill_common::nodes::{OnTimeout, PauseRequest};
@@ -142,7 +142,7 @@ impl Journal {
         tracing::debug!(run = %self.of.run, node = %self.handle.name.node, %pause, kind, "waits for an answer");
         metrics::PARKED.count();
         self.park_entries().await;
-        self.handle.park_for_answer(Asked {
+        self.handle.park_for_answer(JobQuestion {
             pause,
             step: step.into(),
             request: request.hiding(&self.secrets),

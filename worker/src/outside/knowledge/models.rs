@@ -1,5 +1,5 @@
 //! Model calls of searches. Each call has an entry in the node's journal, so it is charged once, and a later worker
-//! takes the recorded result. A call to a model with limits waits for its turn.
+//! takes the recorded result. A call to a model with limits waits for a permit.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Enforces model limits across all workers. A call to a model with limits needs a turn: a permit from the store.
-//! Without a turn it waits. The limits that a provider reports apply to all workers.
+//! Enforces model limits across all workers. A call to a model with limits needs a permit from the store.
+//! Without a permit it waits. The limits that a provider reports apply to all workers.
 //!
 //! For a model without limits the store only counts failures, because the job may be parked between tries and continue
 //! in another worker.
@@ -23,11 +23,11 @@ mod resting_models;
 
 pub use crate::outside::providers::limiter::resting_models::RestingModels;
 
-/// The lease of a turn. It is renewed three times as often.
+/// The lease of a permit. It is renewed three times as often.
 const LEASE: Duration = Duration::from_secs(60);
 /// Rest of a model whose refusal names no time.
 const REST_UNSAID: Duration = Duration::from_secs(5);
-/// Most tries when the store returns unusable answers; then the call runs without a turn.
+/// Most tries when the store returns unusable answers; then the call runs without a permit.
 const NONSENSE_MAX: u32 = 3;
 
 /// Waits on behalf of a call.
@@ -39,7 +39,7 @@ pub trait Waiter: Send + Sync {
     async fn wait(&self, wait: Duration, reason: &str);
 }
 
-/// The store of turns.
+/// The store of permits.
 #[derive(Clone)]
 pub struct CallPermits(pub Arc<dyn Jobs>);
 
@@ -63,7 +63,7 @@ impl CallPermits {
 
 impl fmt::Debug for CallPermits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Turns")
+        f.write_str("CallPermits")
     }
 }
 
@@ -77,12 +77,12 @@ pub struct Limited {
     refusals_max: u32,
     /// Most retries of a call after other failures.
     retries_max: u32,
-    /// True if it has a limits table. Without one a call needs a turn only while the model rests.
+    /// True if it has a limits table. Without one a call needs a permit only while the model rests.
     bounded: bool,
     resting_models: Arc<RestingModels>,
 }
 
-/// A job's call to a model, over all its turns in one worker.
+/// A job's call to a model, over all its permits in one worker.
 pub struct LimitedCall<'a> {
     limited: &'a Limited,
     waiter: &'a dyn Waiter,
@@ -92,7 +92,7 @@ pub struct LimitedCall<'a> {
     silences: u32,
 }
 
-/// The turn of a call. It is given back when dropped.
+/// The permit of a call. It is given back when dropped.
 #[derive(Debug)]
 pub struct CallPermit<'a> {
     limited: &'a Limited,
@@ -104,12 +104,12 @@ pub struct CallPermit<'a> {
     over: bool,
 }
 
-/// The result of a call with a turn.
+/// The result of a call with a permit.
 #[derive(Debug)]
 pub enum TryEnd<T> {
     /// The call has ended.
     Over(Result<T, ModelError>),
-    /// The call failed and must be repeated after this wait, with a new turn.
+    /// The call failed and must be repeated after this wait, with a new permit.
     Again(Duration, ModelError),
 }
 
@@ -197,7 +197,7 @@ impl Limited {
         }
     }
 
-    /// Takes a turn and repeats until the store answers. After unusable answers the call runs without a turn.
+    /// Takes a permit and repeats until the store answers. After unusable answers the call runs without a permit.
     async fn take(&self, call: &str, tokens: u64) -> LimitTaken {
         let (mut backoff, mut nonsense) = (Backoff::default(), 0);
         let take = TakeLimit { buckets: &self.buckets, call, tokens, lease: LEASE };
@@ -206,7 +206,7 @@ impl Limited {
                 Ok(taken) => return taken,
                 Err(error) => {
                     nonsense += u32::from(!error.is_passing());
-                    tracing::warn!(model = self.model(), %error, "cannot get a turn at the model");
+                    tracing::warn!(model = self.model(), %error, "cannot get a permit for the model");
                     if nonsense >= NONSENSE_MAX {
                         return LimitTaken::Taken;
                     }
@@ -218,7 +218,7 @@ impl Limited {
 }
 
 impl LimitedCall<'_> {
-    /// Waits for the call's turn.
+    /// Waits for a permit for the call.
     pub async fn permit(&self) -> CallPermit<'_> {
         let Self { limited, call, tokens, .. } = self;
         let permit =
@@ -256,7 +256,7 @@ impl LimitedCall<'_> {
 }
 
 impl CallPermit<'_> {
-    /// Waits for the answer and renews the turn meanwhile.
+    /// Waits for the answer and renews the permit meanwhile.
     pub async fn during<T>(&self, answer: impl Future<Output = T>) -> T {
         if self.over {
             return answer.await;
@@ -335,7 +335,7 @@ impl CallPermit<'_> {
         if partly || so_far > tries_max {
             return TryEnd::Over(Err(error));
         }
-        // A resting model is waited for at the next turn, after calls that already wait.
+        // A resting model is waited for for the next permit, after calls that already wait.
         let wait = if rests.is_some() { Duration::ZERO } else { retry::pause(so_far) };
         TryEnd::Again(wait, error)
     }
@@ -383,7 +383,7 @@ fn rest_after(error: &ModelError, bounded: bool) -> Option<Duration> {
 
 /// A refusal that cannot be counted ends the call; otherwise it could repeat forever.
 fn not_given(error: StoreError) -> u32 {
-    tracing::warn!(%error, "a turn at a model cannot be given back; its lease expires");
+    tracing::warn!(%error, "a permit for a model cannot be given back; its lease expires");
     u32::MAX
 }
 

@@ -1,4 +1,4 @@
-//! Remembers models without limits whose provider asked to wait. Meanwhile this worker makes their calls take turns,
+//! Remembers models without limits whose provider asked to wait. Meanwhile this worker makes their calls take permits,
 //! like those of a model with limits, so that they are not all refused.
 
 use std::sync::{Mutex, PoisonError};

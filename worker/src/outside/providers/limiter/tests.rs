@@ -1,4 +1,4 @@
-//! Tests of turns at models with the in-memory store, whose clock the tests move, and servers that refuse.
+//! Tests of permits for models with the in-memory store, whose clock the tests move, and servers that refuse.
 
 use std::sync::Mutex;
 

@@ -1,4 +1,4 @@
-//! Calls of a model by jobs: with a turn, if the model has limits, and with waits in which the job can be parked.
+//! Calls of a model by jobs: with a permit, if the model has limits, and with waits in which the job can be parked.
 
 use std::time::Instant;
 
@@ -26,7 +26,7 @@ impl Model {
 }
 
 impl JobModel<'_> {
-    /// As [`Model::ask`]. A call to a model with limits waits for its turn, and any call is repeated after a retryable
+    /// As [`Model::ask`]. A call to a model with limits waits for a permit, and any call is repeated after a retryable
     /// failure. The repetition may happen later in another worker, see [`Waiter::wait`]. If the provider counts no
     /// tokens, the reply has estimated ones, and so has the failure of a reply that broke off.
     ///
@@ -85,7 +85,7 @@ impl JobModel<'_> {
         }
     }
 
-    /// As [`Model::embed`]; each request has its own turn.
+    /// As [`Model::embed`]; each request has its own permit.
     ///
     /// # Errors
     /// As [`Model::embed`].

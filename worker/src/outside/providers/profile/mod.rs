@@ -134,7 +134,7 @@ impl Providers {
         Self { file_access: Some(Arc::new(file_access)), ..self }
     }
 
-    /// Adds the store for turns at models with limits and for counting tries. Without it limits have no effect, and
+    /// Adds the store for permits for models with limits and for counting tries. Without it limits have no effect, and
     /// calls wait inside the worker.
     #[must_use]
     pub fn with_call_permits(self, permits: CallPermits) -> Self {

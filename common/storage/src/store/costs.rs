@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidemill_base::clock::Timestamp;
-use tidemill_wire::commit::SpentWrite;
+use tidemill_wire::commit::ChargeWrite;
 use tidemill_workflow::nodes::llm::decimal::Decimal;
 
 /// Money is counted in units of `10^-7`, to which prices are rounded.
@@ -20,11 +20,11 @@ const PRICE: &str = "price:";
 /// Sums by name: `calls`, `prompt_tokens`, `completion_tokens`, `tokens`, and `price:<currency>` in units of
 /// `10^-7`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct KeySpent(pub BTreeMap<String, u64>);
+pub struct KeyCost(pub BTreeMap<String, u64>);
 
-impl KeySpent {
+impl KeyCost {
     /// The sums over the calls of a commit.
-    pub fn of(write: &SpentWrite) -> Self {
+    pub fn of(write: &ChargeWrite) -> Self {
         let mut sums = Self::default();
         for call in &write.calls {
             for (name, count) in [

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::RedisStore;
 use super::keys::Keys;
 use crate::store::redis::connection::wire_connection::Request;
-use crate::store::{KeySpent, Runs, StoreError, day_of};
+use crate::store::{KeyCost, Runs, StoreError, day_of};
 use tidemill_base::ids::ShardId;
 use tidemill_base::limits;
-use tidemill_wire::commit::SpentWrite;
+use tidemill_wire::commit::ChargeWrite;
 
 /// The key id with the day.
 fn on_day(key: &str, day: &str) -> String {
@@ -16,12 +16,12 @@ fn on_day(key: &str, day: &str) -> String {
 }
 
 /// Adds the cost of a run's model calls to its key's sums: in total and per day.
-pub(super) fn write(request: &mut Request, keys: &Keys, shard: ShardId, spent: &SpentWrite) {
-    let Some(key) = &spent.key else { return };
-    let Some(at) = spent.calls.last().map(|call| call.at) else { return };
-    let day = keys.spent(shard, &on_day(key, &day_of(at)));
-    for of in [&keys.spent(shard, key), &day] {
-        for (name, count) in KeySpent::of(spent).0 {
+pub(super) fn write(request: &mut Request, keys: &Keys, shard: ShardId, charges: &ChargeWrite) {
+    let Some(key) = &charges.key else { return };
+    let Some(at) = charges.calls.last().map(|call| call.at) else { return };
+    let day = keys.key_costs(shard, &on_day(key, &day_of(at)));
+    for of in [&keys.key_costs(shard, key), &day] {
+        for (name, count) in KeyCost::of(charges).0 {
             request.command("HINCRBY", 3).word(of).word(name).word(count);
         }
     }
@@ -29,16 +29,16 @@ pub(super) fn write(request: &mut Request, keys: &Keys, shard: ShardId, spent: &
 }
 
 impl RedisStore {
-    pub(super) async fn all_spent(&self, key: &str, day: Option<&str>) -> Result<KeySpent, StoreError> {
+    pub(super) async fn all_costs(&self, key: &str, day: Option<&str>) -> Result<KeyCost, StoreError> {
         let of = day.map_or_else(|| key.to_string(), |day| on_day(key, day));
         let mut pipe = redis::pipe();
         for shard in 0..Runs::meta(self).await?.shards {
-            pipe.cmd("HGETALL").arg(self.keys.spent(ShardId(shard), &of));
+            pipe.cmd("HGETALL").arg(self.keys.key_costs(ShardId(shard), &of));
         }
         let parts: Vec<BTreeMap<String, u64>> =
             self.connector.ask_all("reading the spending of a key", &pipe).await?;
-        let mut sum = KeySpent::default();
-        parts.into_iter().for_each(|part| sum.merge(&KeySpent(part)));
+        let mut sum = KeyCost::default();
+        parts.into_iter().for_each(|part| sum.merge(&KeyCost(part)));
         Ok(sum)
     }
 
