@@ -1,4 +1,5 @@
-//! Measures Tidemill and the floor of the machine in one run. `README.md` explains what is measured and how.
+//! Measures Tidemill and, in the same call, a bare loop on the same machine (the floor). `counts` counts instructions
+//! instead. `README.md` explains what is measured and how.
 
 mod campaign;
 mod check;

@@ -1,4 +1,4 @@
-//! Targets of rows. A missed target is shown; it is an error only with `--strict`.
+//! The targets: the bound that a row of the result table should meet. A missed target is shown; it is an error only with `--strict`.
 
 use crate::process::Cpu;
 use crate::report::Row;

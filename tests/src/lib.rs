@@ -1,4 +1,4 @@
-//! The language of the tests: real processes, a private Redis, a client, and short descriptions of workflows.
+//! Helpers to write tests with: real processes, a private Redis, a client, and short descriptions of workflows.
 //!
 //! A complete test:
 //!

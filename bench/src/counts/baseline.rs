@@ -1,4 +1,5 @@
-//! The earlier counts: a file that is committed together with the change that moved them.
+//! Reads, writes and compares the baseline: the committed counts of instructions. A count that has grown by more than
+//! the baseline allows fails the check.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! code: the time of a trivial function in the worker's sandbox, and how many run per second on two processors. Without
-//! Redis and engine: this is the extra cost of a code node compared with other steps.
+//! code: the time of a trivial function in the worker's sandbox, and how many run per second on two processors. It
+//! uses neither Redis nor the engine, so it is the extra cost of a code node compared with other nodes.
 
 use std::time::{Duration, Instant};
 

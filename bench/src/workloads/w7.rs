@@ -1,4 +1,5 @@
-//! W7: the stress test of Dify, a chatflow of start, model and answer, with many clients that read answers at once.
+//! W7: repeats Dify's own stress test on Tidemill, with a chatflow of start, model and answer. Many clients follow
+//! answers at the same time; then clients submit as fast as they can.
 
 use std::path::Path;
 use std::time::Duration;

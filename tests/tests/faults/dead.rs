@@ -97,7 +97,7 @@ async fn a_dead_letter_that_cannot_be_retried_says_why() {
 
     // The newest letter comes first.
     let all = letters(&client).await;
-    for (letter, says) in all.iter().zip(["is gone", "not over", "timer", "bytes of the fact"]) {
+    for (letter, says) in all.iter().zip(["is gone", "has not ended", "timer", "bytes of the fact"]) {
         let refused = client.post(&path(letter, "/retry"), &json!({})).await;
         assert_eq!((refused.status, &refused.body["code"]), (409, &json!("not_retryable")), "{letter:#}");
         assert!(refused.text.contains(says), "{says}: {}", refused.text);

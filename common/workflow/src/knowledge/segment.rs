@@ -1,4 +1,5 @@
-//! Turns the pieces of a document into segments, with derived ids and word counts.
+//! Turns the pieces of a document into segments, with word counts, and ids that are derived
+//! from dataset, document and position.
 
 use sha2::{Digest, Sha256};
 use uuid::Uuid;

@@ -1,4 +1,5 @@
-//! Methods of texts, numbers, lists and objects that minijinja's table of Python methods lacks.
+//! Calls a method on a value in a template. Methods that minijinja lacks, or implements differently from Python, are
+//! here; all others go to its own table of Python methods.
 
 use minijinja::value::{Kwargs, Tuple, Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};

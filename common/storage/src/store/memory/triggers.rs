@@ -1,4 +1,5 @@
-//! Triggers, with the behaviour of Redis.
+//! Triggers and their schedules in the store in memory, which tests and the simulator use. It must behave like
+//! `store/redis/triggers.rs`; the contract suite runs on both.
 
 use crate::store::{DueSchedule, Fired, FromSchedule, Meta, Trigger, TriggerChanges, TriggerState, shard_of};
 use tidemill_base::clock::Timestamp;

@@ -1,4 +1,4 @@
-//! Parses `hooks`. Other spellings were rewritten before ([`crate::dsl::normal_form`]).
+//! Parses the `hooks` field of a node. Other spellings were rewritten before ([`crate::dsl::normal_form`]).
 
 use serde_json::Value as Json;
 

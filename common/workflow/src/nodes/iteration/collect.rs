@@ -1,7 +1,7 @@
 //! Builds the output of the iteration from the outcomes of its items.
 //!
-//! Outcomes are stored in pages, which are lists of entries named `#0`, `#1`, …. So the outcomes of a long list are
-//! stored as they come, and joined only once.
+//! Outcomes are stored as pages: the variables `#0`, `#1`, …, each with a list of entries. A large outcome has its own
+//! variable, `=<index>`. So the outcomes of a long list are stored as they come, and joined once, at the end.
 
 use std::collections::HashMap;
 

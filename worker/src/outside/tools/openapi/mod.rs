@@ -1,8 +1,8 @@
 //! Custom API tools: the operations of an OpenAPI document are tools.
 //!
 //! The modules in the order of a call: [`document`] reads the document once (`manifest` fetches the document of a
-//! plugin's manifest), [`request`] builds the request, and [`answer`] converts the answer to messages. What is not
-//! Dify's alone is in `crate::outside::openapi`. Calls pass the guard, because the document chose the address.
+//! plugin's manifest), [`request`] builds the request, and [`answer`] converts the answer to messages. Code
+//! that other callers also use is in `crate::outside::openapi`. Calls pass the guard, because the document chose the address.
 
 pub mod answer;
 pub mod document;
