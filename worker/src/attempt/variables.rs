@@ -263,7 +263,7 @@ async fn load(
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tidemill_common::graph::build::import;
+    use tidemill_common::graph::builder::import;
     use tidemill_common::value::template::Template;
 
     use super::*;

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use tidemill_common::files::Folder;
 use tidemill_common::graph::Node;
-use tidemill_common::graph::build::import;
+use tidemill_common::graph::builder::import;
 use tidemill_common::nodes::evaluate::UndefinedNames;
 use tidemill_common::nodes::{NodeData, NodeResult};
 

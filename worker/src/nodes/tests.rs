@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Value as Json, json};
 use tidemill_common::config::HttpConfig;
 use tidemill_common::files::Folder;
-use tidemill_common::graph::build::import;
+use tidemill_common::graph::builder::import;
 use tidemill_common::nodes::evaluate::UndefinedNames;
 use tidemill_common::value::{Lookup, Segment, Variables};
 

@@ -117,7 +117,7 @@ graph:
 
 impl FakeJobs {
     pub(crate) fn new() -> Arc<Self> {
-        let imported = tidemill_common::graph::build::import(WORKFLOW.as_bytes());
+        let imported = tidemill_common::graph::builder::import(WORKFLOW.as_bytes());
         assert!(imported.graph.is_some(), "{:?}", imported.diagnostics);
         let document = imported.document.expect("a document");
         let (hint, hints) = mpsc::unbounded_channel();

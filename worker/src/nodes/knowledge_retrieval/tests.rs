@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::SystemClock;
 use tidemill_common::config::{HttpConfig, KnowledgeConfig};
-use tidemill_common::graph::build::import;
+use tidemill_common::graph::builder::import;
 use tidemill_common::knowledge::{Piece, segments};
 use tidemill_common::nodes::NodeData;
 use tidemill_common::nodes::knowledge_retrieval::config::DatasetConfig;

@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::config::{HttpConfig, ToolsConfig};
 use tidemill_common::files::Folder;
-use tidemill_common::graph::build::import;
+use tidemill_common::graph::builder::import;
 use tidemill_common::hidden::Hidden;
 use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
 use tidemill_common::limits::STEP_INLINE_BYTES_MAX;

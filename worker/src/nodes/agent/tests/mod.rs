@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value as Json, json};
 use tidemill_common::config::{HttpConfig, ToolsConfig};
 use tidemill_common::files::Folder;
-use tidemill_common::graph::build::import;
+use tidemill_common::graph::builder::import;
 use tidemill_common::nodes::NodeData;
 
 use super::*;

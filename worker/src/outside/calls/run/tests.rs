@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
-use tidemill_common::graph::{Graph, build};
+use tidemill_common::graph::{Graph, builder};
 use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
 use tidemill_common::language::Language;
 use tidemill_common::machine::state::options::RunOptions;
@@ -97,7 +97,7 @@ fn graph(node: &Json) -> Graph {
         ],
         "edges": [{"source": "start", "target": "t"}, {"source": "t", "target": "end"}],
     }});
-    let imported = build::import(file.to_string().as_bytes());
+    let imported = builder::import(file.to_string().as_bytes());
     imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics))
 }
 

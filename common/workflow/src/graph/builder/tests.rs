@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use super::*;
+use crate::graph::builder::*;
 use crate::graph::{AppMode, TemplatePart};
 
 fn graph_of(text: &str) -> Graph {

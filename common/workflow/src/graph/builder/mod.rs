@@ -3,13 +3,13 @@
 
 use std::collections::HashSet;
 
-use super::containers::Parent;
-use super::draft::Draft;
-use super::{
+use crate::dsl::{self, Diagnostic, Document, ParseLimits, Problems, SealError, SealingKey};
+use crate::graph::containers::Parent;
+use crate::graph::draft::Draft;
+use crate::graph::{
     Edge, EdgeIx, Graph, GraphHash, Node, NodeIx, Quoted, RetryConfig, body, children, names, response,
     secrets_of, validate,
 };
-use crate::dsl::{self, Diagnostic, Document, ParseLimits, Problems, SealError, SealingKey};
 use crate::nodes::hooks::Hooks;
 use crate::nodes::llm::turns::CONTEXT;
 use crate::nodes::pause::as_form::REJECT;
