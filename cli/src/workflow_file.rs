@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use tidemill_common::dsl::{Diagnostic, render_for_people};
 use tidemill_common::graph::{AppMode, Graph, Imported, import};
-use tidemill_common::nodes::NodeData;
 use tidemill_common::nodes::start::InputField;
 
 use crate::console::Console;
@@ -71,11 +70,7 @@ impl WorkflowFile {
 impl Workflow {
     /// The inputs that the start form declares.
     pub(crate) fn form(&self) -> &[InputField] {
-        match &self.graph.node(self.graph.root).data {
-            NodeData::Start(start) => &start.variables,
-            // The other kinds of start nodes have no form.
-            _ => &[],
-        }
+        self.graph.node(self.graph.root).data.form_fields()
     }
     /// Returns true for a chatflow.
     pub(crate) fn is_chat(&self) -> bool {

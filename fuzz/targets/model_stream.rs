@@ -13,7 +13,7 @@ mod outside {
         pub mod frames;
         pub mod ndjson;
         pub mod params;
-        pub mod produced;
+        pub mod model_file;
         pub mod reading;
         pub mod reply;
         pub mod source;
@@ -21,7 +21,7 @@ mod outside {
 
         pub mod anthropic {
             pub mod events;
-            mod kept;
+            mod reply_blocks;
         }
         pub mod ollama {
             pub mod lines;

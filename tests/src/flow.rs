@@ -204,7 +204,7 @@ mod tests {
             .when("if", "q", "yes")
             .template("a", "{{ x }}", "q")
             .prompt("llm", "{{#a.output#}}");
-        let imported = tidemill_common::graph::build::import(flow.text().as_bytes());
+        let imported = tidemill_common::graph::builder::import(flow.text().as_bytes());
         assert!(imported.graph.is_some(), "{:?}", imported.diagnostics);
     }
 }

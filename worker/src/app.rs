@@ -28,9 +28,9 @@ use crate::outside::Outside;
 use crate::outside::calls::Calls;
 use crate::outside::http::{Http, HttpSettingError};
 use crate::outside::knowledge::{Datasets, KnowledgeSettingError};
-use crate::outside::providers::limiter::Turns;
-use crate::outside::providers::media::Reach;
-use crate::outside::providers::profile::{Kept, TableError};
+use crate::outside::providers::limiter::CallPermits;
+use crate::outside::providers::media::FileAccess;
+use crate::outside::providers::profile::{ProviderCatalog, TableError};
 use crate::outside::providers::{Providers, ProvidersConfig};
 use crate::outside::tools::{ToolSettingError, Tools};
 use crate::{health, metrics};
@@ -116,16 +116,15 @@ pub async fn start_with(
     let listener = listen(&config.worker.listen).await?;
     let http = Arc::new(Http::new(&config.http)?);
     let files: Arc<dyn Files> = Arc::new(NotedFiles::new(files::open(&config.files)?, jobs.clone()));
-    let reach = Reach { http: http.clone(), files: files.clone() };
+    let file_access = FileAccess { http: http.clone(), files: files.clone() };
     let tools = Tools::new(&config.tools, &config.http)?.with_apps_in(jobs.clone());
     let knowledge = Datasets::new(&config.knowledge, &config.http)?.kept_in(jobs.clone());
     let key = config.scheduler.sealing_key();
     let outside = Outside {
-        providers: providers(config)?.reaching(reach).taking_turns(Turns(jobs.clone())).keeping(kept(
-            config,
-            &jobs,
-            key.clone(),
-        )?),
+        providers: providers(config)?
+            .with_files(file_access)
+            .with_call_permits(CallPermits(jobs.clone()))
+            .with_catalog(catalog(config, &jobs, key.clone())?),
         http,
         files,
         tools,
@@ -307,21 +306,25 @@ fn providers(config: &Config) -> Result<Providers, StartError> {
 }
 
 /// The cached providers and profiles from Redis, with the profiles of the settings first.
-fn kept(config: &Config, jobs: &Arc<dyn Jobs>, key: Option<SealingKey>) -> Result<Kept, StartError> {
+fn catalog(
+    config: &Config,
+    jobs: &Arc<dyn Jobs>,
+    key: Option<SealingKey>,
+) -> Result<ProviderCatalog, StartError> {
     let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
     let providers: Vec<&str> = config.providers.keys().map(String::as_str).collect();
     let json = |(id, table)| (id, serde_json::to_value(table).unwrap_or_default());
     let tables = config.profiles.iter().map(json);
     let settings = ProfilesConfig::read(tables, &config.worker.default_profile, &providers)?;
-    let kept = Kept::new(jobs.clone(), key, variable, refresh);
-    Ok(kept.after(settings))
+    let catalog = ProviderCatalog::new(jobs.clone(), key, variable, refresh);
+    Ok(catalog.after(settings))
 }
 
 /// The registered calls, cached from Redis.
 fn calls(config: &Config, jobs: &Arc<dyn Jobs>, key: Option<SealingKey>) -> Result<Calls, HttpSettingError> {
     let refresh = Duration::from_millis(config.worker.providers_refresh_ms);
     let calls = Calls::new(jobs.clone(), key, variable, refresh);
-    calls.reaching(&config.calls, &config.http)
+    calls.with_client(&config.calls, &config.http)
 }
 
 /// A consumer name that is never reused: deleting a consumer also deletes its pending jobs.

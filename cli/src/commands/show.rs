@@ -56,15 +56,26 @@ fn wasted(run: &RunView) -> String {
 
 fn render(run: &Json) -> String {
     let run = RunView::read(run);
+    let parts =
+        [nodes(&run), models(&run), show_records::table(&run), calls(&run), pauses(&run), outputs(&run)];
+    let mut shown = head(&run);
+    for warning in &run.warnings {
+        shown.push_str(&plain::warning_line(warning));
+    }
+    for part in parts.into_iter().flatten() {
+        shown.push('\n');
+        shown.push_str(&part);
+    }
+    shown
+}
+
+/// Formats what is known about the run as a whole.
+fn head(run: &RunView) -> String {
     let named = |value: &Option<String>| value.clone().unwrap_or_default();
-    let filled = |value: &Option<Json>| {
-        value
-            .as_ref()
-            .filter(|value| value.as_object().is_some_and(|map| !map.is_empty()))
-            .map(Json::to_string)
-    };
     let number = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
-    let mut shown = table::pairs(&[
+    let caller = run.caller.as_ref().map(|by| format!("{} of run {}", by.location(), by.run));
+    let inputs = run.inputs.as_ref().filter(|inputs| inputs.as_object().is_some_and(|map| !map.is_empty()));
+    table::pairs(&[
         ("run", run.id.clone()),
         ("status", run.status.clone()),
         ("error", named(&run.error)),
@@ -73,74 +84,68 @@ fn render(run: &Json) -> String {
         ("app", named(&run.app)),
         ("version", named(&run.version)),
         ("user", named(&run.user)),
-        (
-            "called by",
-            run.caller.as_ref().map(|by| format!("{} of run {}", by.location(), by.run)).unwrap_or_default(),
-        ),
+        ("called by", caller.unwrap_or_default()),
         ("created", run.created_at.map(text::moment).unwrap_or_default()),
         ("time", run.elapsed_time.map(text::duration).unwrap_or_default()),
         ("steps", number(run.total_steps)),
         ("tokens", number(run.total_tokens)),
         ("cost", cost(&run.total_price, &run.currency)),
-        ("wasted", wasted(&run)),
+        ("wasted", wasted(run)),
         ("key", named(&run.key)),
         ("exceptions", number(run.exceptions_count.filter(|count| *count > 0))),
-        ("inputs", filled(&run.inputs).unwrap_or_default()),
-    ]);
-    for warning in &run.warnings {
-        shown.push_str(&plain::warning_line(warning));
+        ("inputs", inputs.map(Json::to_string).unwrap_or_default()),
+    ])
+}
+
+/// Formats the nodes; with tokens and costs if any node has used tokens.
+fn nodes(run: &RunView) -> Option<String> {
+    let pays = run.nodes.iter().any(|node| node.tokens.is_some_and(|tokens| tokens > 0));
+    let mut heads = vec!["NODE", "TYPE", "TITLE", "STATUS", "TRY", "TIME", "JOB", "ERROR"];
+    if pays {
+        heads.splice(6..6, ["TOKENS", "COST"]);
     }
-    if !run.nodes.is_empty() {
-        let pays = run.nodes.iter().any(|node| node.tokens.is_some_and(|tokens| tokens > 0));
-        let mut heads = vec!["NODE", "TYPE", "TITLE", "STATUS", "TRY", "TIME", "JOB", "ERROR"];
-        if pays {
-            heads.splice(6..6, ["TOKENS", "COST"]);
+    table_of(&heads, run.nodes.iter().map(|node| row(node, pays)))
+}
+
+/// Formats the costs by model, tool and sub-workflow.
+fn models(run: &RunView) -> Option<String> {
+    table_of(&["SPENT BY", "CALLS", "IN", "OUT", "TOKENS", "COST"], run.models.iter().map(spent_row))
+}
+
+/// Formats the sub-workflow runs.
+fn calls(run: &RunView) -> Option<String> {
+    let named = |value: &Option<String>| value.clone().unwrap_or_default();
+    let row = |call: &CallView| vec![call.location(), named(&call.app), call.run.clone(), named(&call.error)];
+    let mut shown = table_of(&["CALLS", "APP", "RUN", "ERROR"], run.calls.iter().map(row))?;
+    let more = run.calls_count.saturating_sub(run.calls.len() as u64);
+    if more > 0 {
+        shown.push_str(&format!("and {more} more\n"));
+    }
+    Some(shown)
+}
+
+/// Formats the pauses, the questions that are open, and how to answer them.
+fn pauses(run: &RunView) -> Option<String> {
+    let heads = ["PAUSE", "KIND", "WAITS AT", "STATUS", "SINCE", "UNTIL", "ANSWER"];
+    let mut shown = table_of(&heads, run.pauses.iter().map(pause_row))?;
+    for pause in run.pauses.iter().filter(|pause| pause.is_pending()) {
+        if let Some(asked) = pause.question() {
+            shown.push('\n');
+            shown.push_str(&question::shown(&pause.name(), &asked));
         }
-        let rows: Vec<_> = run.nodes.iter().map(|node| row(node, pays)).collect();
-        shown.push('\n');
-        shown.push_str(&table::render(&heads, &rows));
+        shown.push_str(&format!("{}\n", form::how_to_answer(&run.id, pause)));
     }
-    if !run.models.is_empty() {
-        let rows: Vec<_> = run.models.iter().map(spent_row).collect();
-        shown.push('\n');
-        shown.push_str(&table::render(&["SPENT BY", "CALLS", "IN", "OUT", "TOKENS", "COST"], &rows));
-    }
-    shown.push_str(&show_records::table(&run));
-    if !run.calls.is_empty() {
-        let named = |value: &Option<String>| value.clone().unwrap_or_default();
-        let row =
-            |call: &CallView| vec![call.location(), named(&call.app), call.run.clone(), named(&call.error)];
-        shown.push('\n');
-        shown.push_str(&table::render(
-            &["CALLS", "APP", "RUN", "ERROR"],
-            &run.calls.iter().map(row).collect::<Vec<_>>(),
-        ));
-        let more = run.calls_count.saturating_sub(run.calls.len() as u64);
-        if more > 0 {
-            shown.push_str(&format!("and {more} more\n"));
-        }
-    }
-    if !run.pauses.is_empty() {
-        let rows: Vec<_> = run.pauses.iter().map(pause_row).collect();
-        shown.push('\n');
-        shown.push_str(&table::render(
-            &["PAUSE", "KIND", "WAITS AT", "STATUS", "SINCE", "UNTIL", "ANSWER"],
-            &rows,
-        ));
-        for pause in run.pauses.iter().filter(|pause| pause.is_pending()) {
-            if let Some(asked) = pause.question() {
-                shown.push('\n');
-                shown.push_str(&question::shown(&pause.name(), &asked));
-            }
-            shown.push_str(&format!("{}\n", form::how_to_answer(&run.id, pause)));
-        }
-    }
-    let outputs = plain::outputs(run.outputs.as_ref());
-    if !outputs.is_empty() {
-        shown.push('\n');
-        shown.push_str(&outputs);
-    }
-    shown
+    Some(shown)
+}
+
+fn outputs(run: &RunView) -> Option<String> {
+    Some(plain::outputs(run.outputs.as_ref())).filter(|outputs| !outputs.is_empty())
+}
+
+/// Formats a table; `None` if it has no rows.
+fn table_of(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Option<String> {
+    let rows: Vec<_> = rows.collect();
+    (!rows.is_empty()).then(|| table::render(heads, &rows))
 }
 
 fn pause_row(pause: &PauseView) -> Vec<String> {
@@ -260,8 +265,7 @@ reply:
 
     #[test]
     fn warnings_follow_the_head() {
-        let run =
-            json!({"id": "r1", "status": "succeeded", "warnings": [{"code": "x", "message": "one\nline"}]});
+        let run = json!({"id": "r1", "status": "succeeded", "warnings": [{"code": "x", "message": "one\nline"}]});
         assert_eq!(render(&run), "run     r1\nstatus  succeeded\nwarning: one line\n");
     }
 

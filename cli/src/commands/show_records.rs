@@ -62,10 +62,10 @@ pub(super) async fn perform(
     Ok(Exit::Succeeded)
 }
 
-/// Formats the message lists of a run; empty when it has none.
-pub(super) fn table(run: &RunView) -> String {
+/// Formats the message lists of a run; `None` when it has none.
+pub(super) fn table(run: &RunView) -> Option<String> {
     if run.lists.is_empty() {
-        return String::new();
+        return None;
     }
     let rows = run.lists.iter().map(|(name, list)| {
         let tokens = list.token_usage["lifetime"]["total_tokens"].as_u64().unwrap_or(0);
@@ -75,7 +75,7 @@ pub(super) fn table(run: &RunView) -> String {
         row
     });
     let head = ["MESSAGES", "VISIBLE", "STORED", "BATCH", "VERSION", "TOKENS"];
-    format!("\n{}", table::render(&head, &rows.collect::<Vec<_>>()))
+    Some(table::render(&head, &rows.collect::<Vec<_>>()))
 }
 
 fn messages(found: &Json) -> String {
@@ -142,7 +142,8 @@ IDX  VISIBLE  ROLE    BY   CONTENT
     fn message_lists_are_a_table_which_is_left_out_without_lists() {
         let run = RunView::read(&json!({"id": "r", "lists": {"main": {"message_count": 2, "stored_count": 5,
             "current_batch": 1, "version": 3, "token_usage": {"lifetime": {"total_tokens": 7}}}}}));
-        assert!(table(&run).contains("main      2        5       1      3        7"), "{}", table(&run));
-        assert_eq!(table(&RunView::read(&json!({"id": "r"}))), "");
+        let shown = table(&run).unwrap();
+        assert!(shown.contains("main      2        5       1      3        7"), "{shown}");
+        assert_eq!(table(&RunView::read(&json!({"id": "r"}))), None);
     }
 }

@@ -244,12 +244,12 @@ pub struct JobParked {
     /// The sub-workflow run whose end the job waits for, if any.
     pub call: Option<Box<Call>>,
     /// The question, if the job waits for an answer.
-    pub pause: Option<Box<Asked>>,
+    pub pause: Option<Box<JobQuestion>>,
 }
 
 /// A question that a job asks a person in one of its journal entries.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct JobQuestion {
     /// The id of the pause, derived from the execution and the journal entry ([`crate::state::pause::id_in_job`]).
     pub pause: Arc<str>,
     /// The key of the journal entry.
@@ -388,12 +388,12 @@ pub struct UpdateVariables {
 pub struct Answer {
     /// The pause that is answered.
     pub pause: Arc<str>,
-    pub said: Said,
+    pub content: AnswerContent,
 }
 
 /// The content of an answer.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Said {
+pub enum AnswerContent {
     /// The answer to a form.
     Form {
         action: String,

@@ -54,9 +54,9 @@ impl Step<'_> {
     }
 
     /// Emits an event.
-    pub(crate) fn tell(&mut self, kind: EventKind) {
+    pub(crate) fn emit(&mut self, kind: EventKind) {
         self.run.seq += 1;
-        self.out.entries.tell(Event { seq: self.run.seq, at: self.at.now, kind });
+        self.out.entries.push(Event { seq: self.run.seq, at: self.at.now, kind });
     }
 
     /// Makes one entry from the events since the last call.

@@ -8,7 +8,7 @@ use crate::codec::value::StoredJson;
 use crate::fact;
 use crate::fact::between_runs;
 use tidemill_base::ids::RunId;
-use tidemill_engine::order::changes::{CallOrder, Changes, Told};
+use tidemill_engine::order::changes::{CallOrder, Changes, RunFact};
 use tidemill_engine::state::run::{Caller, RunState};
 
 /// Changes to sub-workflow runs and facts for other runs, written by a run's commit.
@@ -50,15 +50,17 @@ pub(super) fn calls(run: &RunState, changes: &Changes) -> Option<Box<CallsWrite>
         let ordered = calls.ordered.iter().filter(|order| !never_was(&order.run));
         write.ordered = ordered.map(|order| (order.run, order_json(run, order))).collect();
         write.dropped = calls.dropped.iter().filter(|of| !never_was(of)).copied().collect();
-        write.parent_facts = calls.told.iter().map(parent_fact).collect();
+        write.parent_facts = calls.facts.iter().map(parent_fact).collect();
     }
     Some(write)
 }
 
-fn parent_fact(told: &Told) -> (RunId, &'static str, String) {
-    match told {
-        Told::Asked(run, asked) => (*run, fact::kind::PARENT_ASKED, between_runs::parent_asked_body(asked)),
-        Told::Answered(run, answered) => {
+fn parent_fact(run_fact: &RunFact) -> (RunId, &'static str, String) {
+    match run_fact {
+        RunFact::ParentAsked(run, asked) => {
+            (*run, fact::kind::PARENT_ASKED, between_runs::parent_asked_body(asked))
+        }
+        RunFact::ParentAnswered(run, answered) => {
             (*run, fact::kind::PARENT_ANSWERED, between_runs::parent_answered_body(answered))
         }
     }

@@ -26,7 +26,7 @@ use crate::state::messages;
 use crate::state::messages::MessagesWrite;
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId};
-use tidemill_engine::order::changes::{CancelledJob, Changes, JobOrder, Spending};
+use tidemill_engine::order::changes::{CancelledJob, Changes, ChargeEntry, JobOrder};
 use tidemill_engine::order::entries::Entries;
 use tidemill_engine::order::events::EventKind;
 use tidemill_engine::state::pause::Pause;
@@ -57,10 +57,10 @@ pub struct TakeBack {
 
 /// Model calls of a run, counted by its commit.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SpentWrite {
+pub struct ChargeWrite {
     /// The id of the API key that pays; `None` for the admin key.
     pub key: Option<String>,
-    pub calls: Vec<Spending>,
+    pub calls: Vec<ChargeEntry>,
 }
 
 /// Estimated bytes of a state field with its name, for allocation.
@@ -86,7 +86,7 @@ pub struct RunWrite {
     /// Fields of the ledger: the cost of each model call.
     pub ledger: Vec<(String, String)>,
     /// Paid model calls, and the key that pays.
-    pub spent: Option<Box<SpentWrite>>,
+    pub charges: Option<Box<ChargeWrite>>,
     /// The run may have a ledger.
     pub has_ledger: bool,
     /// The run has ended, and its messages become a turn of its conversation.
@@ -118,7 +118,7 @@ pub struct RunWrite {
     /// Blobs to store: name and content.
     pub blobs: Vec<(BlobId, String)>,
     /// Whether a `continue` fact must follow.
-    pub go_on: bool,
+    pub continue_due: bool,
 }
 
 impl RunWrite {
@@ -179,7 +179,7 @@ impl RunWrite {
             collected: Pairs::default(),
             pauses: Vec::new(),
             ledger: Vec::new(),
-            spent: None,
+            charges: None,
             has_ledger: false,
             leaves_turn: false,
             conversation: None,
@@ -196,7 +196,7 @@ impl RunWrite {
             timers_set: Vec::new(),
             timers_cleared: Vec::new(),
             blobs: Vec::new(),
-            go_on: false,
+            continue_due: false,
         }
     }
 
@@ -230,7 +230,7 @@ impl RunWrite {
         let pause = |pause: &Pause| (pause.id.to_string(), frames::pause_json(pause, graph).to_string());
         self.pauses = changes.pauses.values().map(pause).collect();
         self.ledger = take(&mut changes.ledger);
-        self.spent = spent(run, take(&mut changes.spent));
+        self.charges = charges(run, take(&mut changes.charges));
         self.leaves_turn = run.head.leaves_turn && run.status.is_over() && changes.status_from.is_some();
         self.held_cleared = changes.held_cleared;
         self.held = changes.held.iter().map(held_json).collect();
@@ -247,7 +247,7 @@ impl RunWrite {
             })
             .collect();
         self.blobs = take(&mut changes.blobs);
-        self.go_on = changes.go_on && !run.status.is_over();
+        self.continue_due = changes.continue_due && !run.status.is_over();
     }
 
     /// Ends a run whose state or workflow cannot be read, so that clients do not wait forever.
@@ -303,8 +303,8 @@ fn unreadable_messages(rest: &AtRest) -> Option<Box<MessagesWrite>> {
     Some(Box::new(MessagesWrite { expire, ..MessagesWrite::default() }))
 }
 
-fn spent(run: &RunState, calls: Vec<Spending>) -> Option<Box<SpentWrite>> {
-    (!calls.is_empty()).then(|| Box::new(SpentWrite { key: run.head.key.clone(), calls }))
+fn charges(run: &RunState, calls: Vec<ChargeEntry>) -> Option<Box<ChargeWrite>> {
+    (!calls.is_empty()).then(|| Box::new(ChargeWrite { key: run.head.key.clone(), calls }))
 }
 
 /// The jobs of a run, as far as its state can be read without the workflow.
@@ -370,7 +370,7 @@ fn collected(run: &RunState, changes: &Changes) -> Pairs {
 fn spent_fields(run: &RunState, fields: &mut Vec<(&'static str, String)>) {
     fields.push(("tokens", run.tokens().to_string()));
     if run.tokens() > 0
-        && let Some(price) = run.spent().price
+        && let Some(price) = run.cost().price
     {
         fields.push(("price", price.amount.fixed()));
         fields.push(("currency", price.currency.to_string()));

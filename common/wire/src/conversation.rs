@@ -69,7 +69,7 @@ fn left_messages<'a>(run: &'a RunState, changes: &Changes) -> Option<&'a Message
         return None;
     }
     let rests = changes.status_from.is_some() && (run.status.is_over() || run.status == RunStatus::Paused);
-    let main = run.objects.as_ref().filter(|_| rests)?.lists.get(MAIN)?;
+    let main = run.messages.as_ref().filter(|_| rests)?.lists.get(MAIN)?;
     (!main.index.applied.is_empty()).then_some(main)
 }
 

@@ -15,7 +15,7 @@ use tidemill_base::value::Stored;
 use tidemill_engine::order::changes::JobOrder;
 use tidemill_engine::state::NamedValues;
 use tidemill_engine::state::options::RunOptions;
-use tidemill_engine::state::run::Ended;
+use tidemill_engine::state::run::PendingEnd;
 use tidemill_workflow::graph::{Graph, GraphHash};
 use tidemill_workflow::nodes::Phase;
 
@@ -99,7 +99,7 @@ fn write_options(object: &mut ObjectText, options: &RunOptions) {
     }
 }
 
-fn write_ended(object: &mut ObjectText, ended: &Ended) {
+fn write_ended(object: &mut ObjectText, ended: &PendingEnd) {
     object.open("ended");
     if ended.failed {
         object.value("failed", &true);

@@ -138,6 +138,10 @@ impl NodeKind {
     pub fn wire(self) -> &'static str {
         self.spec().wire
     }
+    /// True for the types whose runs are started by an event outside.
+    pub const fn is_trigger(self) -> bool {
+        matches!(self, Self::TriggerWebhook | Self::TriggerSchedule | Self::TriggerPlugin)
+    }
     /// The kind for a `data.type`; `variable-assigner` is the aggregator's old name.
     pub fn from_wire(name: &str) -> Option<Self> {
         if name == "variable-assigner" {

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::crash;
 use tidemill_common::ids::RunId;
-use tidemill_common::machine::fact::Said;
+use tidemill_common::machine::fact::AnswerContent;
 use tidemill_common::machine::state::run::RunStatus;
 use tidemill_common::nodes::human_input::{AnswerError, check_answer};
 use tidemill_common::nodes::pause::as_form::input_of;
@@ -23,7 +23,7 @@ const WANTS_FORM: &str = "a form is answered by `action` and `inputs`";
 /// An answer as the client gave it.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    pub said: Said,
+    pub content: AnswerContent,
     /// The idempotency key: repeating the answer under it changes nothing.
     pub key: Option<String>,
     /// The person who answers, for the record.
@@ -75,13 +75,13 @@ pub async fn answer(
     now: Timestamp,
 ) -> Result<(), Refused> {
     match pause.status(now) {
-        PauseStatus::Pending => answer.said = checked(pause, answer.said)?,
+        PauseStatus::Pending => answer.content = checked(pause, answer.content)?,
         // The store decides about these: it knows the key of the first answer.
         PauseStatus::Answered | PauseStatus::Expired | PauseStatus::Cancelled => {}
     }
     let given = PauseAnswer {
         record: record(&answer, now),
-        fact: fact(&pause.id, &answer.said).to_string(),
+        fact: fact(&pause.id, &answer.content).to_string(),
         key: answer.key,
     };
     let answered = state.store.answer_pause(run, &pause.id, &given).await?;
@@ -98,32 +98,32 @@ pub async fn answer(
 }
 
 /// Checks an answer against the request. Clients that know only forms answer every request with a form.
-fn checked(pause: &Pause, said: Said) -> Result<Said, Refused> {
+fn checked(pause: &Pause, content: AnswerContent) -> Result<AnswerContent, Refused> {
     let request = pause.request()?;
-    Ok(match (said, request.kind.is_form()) {
-        (Said::Cancel, _) => Said::Cancel,
-        (Said::Form { action, mut inputs }, true) => {
+    Ok(match (content, request.kind.is_form()) {
+        (AnswerContent::Cancel, _) => AnswerContent::Cancel,
+        (AnswerContent::Form { action, mut inputs }, true) => {
             complete_files(pause, &mut inputs)?;
             let inputs = check_answer(&request, &action, &inputs)?;
-            Said::Form { action, inputs }
+            AnswerContent::Form { action, inputs }
         }
-        (Said::Input(_), true) => return Err(AnswerError::misfit(WANTS_FORM).into()),
-        (Said::Input(input), false) => Said::Input(check_input(&request, input)?),
-        (Said::Form { action, inputs }, false) => {
-            Said::Input(check_input(&request, input_of(&request, &action, inputs))?)
+        (AnswerContent::Input(_), true) => return Err(AnswerError::misfit(WANTS_FORM).into()),
+        (AnswerContent::Input(input), false) => AnswerContent::Input(check_input(&request, input)?),
+        (AnswerContent::Form { action, inputs }, false) => {
+            AnswerContent::Input(check_input(&request, input_of(&request, &action, inputs))?)
         }
     })
 }
 
-fn answer_json(said: &Said) -> Json {
-    match said {
-        Said::Form { action, inputs } => json!({"action": action, "inputs": inputs}),
-        Said::Input(input) => json!({ "input": input }),
-        Said::Cancel => json!({"cancel": true}),
+fn answer_json(content: &AnswerContent) -> Json {
+    match content {
+        AnswerContent::Form { action, inputs } => json!({"action": action, "inputs": inputs}),
+        AnswerContent::Input(input) => json!({ "input": input }),
+        AnswerContent::Cancel => json!({"cancel": true}),
     }
 }
 
-fn fact(pause: &str, what: &Said) -> Json {
+fn fact(pause: &str, what: &AnswerContent) -> Json {
     let mut fact = json!({ "pause": pause });
     if let (Some(fact), Json::Object(what)) = (fact.as_object_mut(), answer_json(what)) {
         fact.extend(what);
@@ -132,7 +132,7 @@ fn fact(pause: &str, what: &Said) -> Json {
 }
 
 fn record(answer: &Answer, now: Timestamp) -> String {
-    let mut record = answer_json(&answer.said);
+    let mut record = answer_json(&answer.content);
     record["answered_at"] = now.micros().to_string().into();
     for (name, value) in [("key", &answer.key), ("answered_by", &answer.answered_by)] {
         if let Some(text) = value {

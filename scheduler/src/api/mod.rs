@@ -101,7 +101,27 @@ impl ApiState {
 /// Creates the router with all routes.
 pub fn router(state: ApiState) -> Router {
     metrics::describe();
-    let native = Router::new()
+    let native = native_routes().route_layer(from_fn_with_state(state.clone(), auth::admin));
+    let dify = dify_routes().route_layer(from_fn_with_state(state.clone(), auth::app));
+    let router = match state.config.scheduler.metrics_listen.as_str() {
+        "" => metrics_router(),
+        _elsewhere => Router::new(),
+    };
+    router
+        .nest("/api/v1", native)
+        .nest("/v1", dify)
+        .route(&hooks::path("{id}"), any(hooks::receive))
+        .route("/livez", get(health::live))
+        .route("/readyz", get(health::ready))
+        .fallback(no_route)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn(watch::watch))
+        .with_state(state)
+}
+
+/// The routes of Tidemill's own API, below `/api/v1`.
+fn native_routes() -> Router<ApiState> {
+    Router::new()
         .route("/apps", post(native::apps::register).get(native::apps::list))
         .route("/apps/{id}", get(native::apps::show))
         .route("/apps/{id}/keys", post(native::keys::add).get(native::keys::of_app))
@@ -145,8 +165,11 @@ pub fn router(state: ApiState) -> Router {
         .route("/runs/{id}/commands", post(native::commands::send))
         .route("/runs/{id}/pauses", get(native::pauses::list))
         .route("/runs/{id}/pauses/{pause_id}/answer", post(native::pauses::send))
-        .route_layer(from_fn_with_state(state.clone(), auth::admin));
-    let dify = Router::new()
+}
+
+/// The routes of Dify's service API, below `/v1`.
+fn dify_routes() -> Router<ApiState> {
+    Router::new()
         .route("/chat-messages", post(dify::chat::send))
         .route("/chat-messages/{id}/stop", post(dify::chat::stop))
         .route("/messages", get(dify::messages::list))
@@ -164,21 +187,6 @@ pub fn router(state: ApiState) -> Router {
         .route("/form/human_input/{token}", get(dify::form::show).post(dify::form::submit))
         .route("/info", get(dify::info::info))
         .route("/parameters", get(dify::info::parameters))
-        .route_layer(from_fn_with_state(state.clone(), auth::app));
-    let router = match state.config.scheduler.metrics_listen.as_str() {
-        "" => metrics_router(),
-        _elsewhere => Router::new(),
-    };
-    router
-        .nest("/api/v1", native)
-        .nest("/v1", dify)
-        .route(&hooks::path("{id}"), any(hooks::receive))
-        .route("/livez", get(health::live))
-        .route("/readyz", get(health::ready))
-        .fallback(no_route)
-        .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn(watch::watch))
-        .with_state(state)
 }
 
 /// The route for Prometheus, also for the separate listener at `scheduler.metrics_listen`.

@@ -74,7 +74,7 @@ mod tests {
     fn spend(buffers: &mut StepBuffers, run: RunId, tokens: u64) {
         let next = buffers.next();
         assert!(next.is_empty());
-        next.go_on = true;
+        next.continue_due = true;
         next.ledger.push((tokens.to_string(), String::new()));
         buffers.keep(run);
     }

@@ -1,7 +1,10 @@
 //! Creates a run from a snapshot. It continues where the exported run was.
 
+use tidemill_common::clock::Timestamp;
 use tidemill_common::dsl;
-use tidemill_common::ids::{FramePath, NodeId, RunId};
+use tidemill_common::graph::Graph;
+use tidemill_common::ids::{BlobId, FramePath, NodeId, RunId, ShardId};
+use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::machine::state::run::{RunHead, RunStatus};
 use tidemill_common::store::NewRun;
 use tidemill_common::value::{Segment, Stored};
@@ -56,59 +59,16 @@ impl Submitter {
         run: RunId,
         retry: Option<&Retry>,
     ) -> Result<Submitted, SubmitError> {
-        if dsl::hash_of(&snapshot.workflow).to_string() != snapshot.version {
-            let message = "the workflow in the snapshot is not the version that the run was exported with";
-            return Err(SubmitError::Snapshot(message.into()));
-        }
+        check_version(&snapshot)?;
         let workflow = self.workflows.of_document(&snapshot.version, &snapshot.workflow)?;
         self.workflows.check_moderation(&workflow.graph)?;
-        let snapshot = if snapshot.is_sealed() {
-            let opened = wire::snapshot::opened(text, &workflow.graph.long_secrets());
-            opened
-                .and_then(|text| wire::snapshot::read(&text))
-                .map_err(|e| SubmitError::Snapshot(e.to_string()))?
-        } else {
-            snapshot
-        };
-        let conversation_id = snapshot.head.conversation_id.clone();
-        let shard = run.shard();
-        let begins = snapshot.head.root.as_ref().and_then(|id| workflow.graph.find(id.as_str()));
-        let root = workflow.graph.node(begins.unwrap_or(workflow.graph.root)).id.as_str();
-        let mut options = snapshot.head.options.clone();
-        options.inline_bytes_max = options.inline_bytes_max.clamp(1, INLINE_BYTES_CEILING);
-        options.steps_max = options.steps_max.max(1);
-        options.seconds_max = options.seconds_max.max(1);
-        let value_bytes_max = self.config.run.value_bytes_max;
-        let mut blobs = BlobWriter::new(self.store.clone(), shard, options.inline_bytes_max, value_bytes_max);
-        let mut kept = Vec::with_capacity(snapshot.variables.len());
-        for variable in snapshot.variables.iter().filter(|variable| is_written(&snapshot, root, variable)) {
-            let stored = match &variable.value {
-                PoolValue::Secret(name) => Stored::Secret(name.as_str().into()),
-                PoolValue::Whole(segment) => blobs.value(&variable.name, segment.clone()).await?,
-            };
-            kept.push((variable.clone(), stored));
-        }
-        let mut blobs = blobs.into_blobs();
-        for (id, text) in &snapshot.blobs {
-            self.store.put_blob(shard, id, text).await?;
-            blobs.push((id.clone(), text.len() as u64));
-        }
+        let snapshot = opened(snapshot, text, &workflow.graph)?;
+        let options = within_bounds(&snapshot.head.options);
+        let inline_bytes_max = options.inline_bytes_max;
+        let (kept, blobs) =
+            self.store_values(&snapshot, &workflow.graph, run.shard(), inline_bytes_max).await?;
         let created_at = self.store.time().await?;
-        let mut head = RunHead {
-            graph: workflow.graph.hash.clone(),
-            created_at,
-            conversation_id,
-            options,
-            // No other run waits for this one. A document cannot say who pays, but a retry is a document of our own.
-            caller: None,
-            // The snapshot contains its messages.
-            takes_messages: false,
-            key: snapshot.head.key.clone().filter(|_| retry.is_some()),
-            ..snapshot.head.clone()
-        };
-        if let Some((_, id)) = head.sys.iter_mut().find(|(name, _)| name == "workflow_run_id") {
-            *id = Stored::Inline(Segment::string(run.to_string()));
-        }
+        let head = head_of(&snapshot, &workflow.graph, (run, created_at, options), retry.is_some());
         // A retry does not create its conversation again if that was removed since.
         self.talk_on(&workflow.graph, run, &head, retry.is_some()).await?;
         let mut fields = wire::state::head_fields(&head, &workflow.graph);
@@ -132,6 +92,86 @@ impl Submitter {
         let (status, conversation_id) = (RunStatus::Scheduled, head.conversation_id);
         Ok(Submitted { run, is_new, status, workflow, conversation_id, warnings: Vec::new() })
     }
+
+    /// Stores the values of the snapshot that the run reads, and its other blobs. Returns the variables with their
+    /// stored values, and all blobs with their sizes.
+    async fn store_values(
+        &self,
+        snapshot: &Snapshot,
+        graph: &Graph,
+        shard: ShardId,
+        inline_bytes_max: usize,
+    ) -> Result<(Vec<(PoolVariable, Stored)>, Vec<(BlobId, u64)>), SubmitError> {
+        let begins = snapshot.head.root.as_ref().and_then(|id| graph.find(id.as_str()));
+        let root = graph.node(begins.unwrap_or(graph.root)).id.as_str();
+        let value_bytes_max = self.config.run.value_bytes_max;
+        let mut writer = BlobWriter::new(self.store.clone(), shard, inline_bytes_max, value_bytes_max);
+        let mut kept = Vec::with_capacity(snapshot.variables.len());
+        for variable in snapshot.variables.iter().filter(|variable| is_written(snapshot, root, variable)) {
+            let stored = match &variable.value {
+                PoolValue::Secret(name) => Stored::Secret(name.as_str().into()),
+                PoolValue::Whole(segment) => writer.value(&variable.name, segment.clone()).await?,
+            };
+            kept.push((variable.clone(), stored));
+        }
+        let mut blobs = writer.into_blobs();
+        for (id, text) in &snapshot.blobs {
+            self.store.put_blob(shard, id, text).await?;
+            blobs.push((id.clone(), text.len() as u64));
+        }
+        Ok((kept, blobs))
+    }
+}
+
+fn check_version(snapshot: &Snapshot) -> Result<(), SubmitError> {
+    if dsl::hash_of(&snapshot.workflow).to_string() == snapshot.version {
+        return Ok(());
+    }
+    let message = "the workflow in the snapshot is not the version that the run was exported with";
+    Err(SubmitError::Snapshot(message.into()))
+}
+
+/// Opens a sealed snapshot with the secrets of its workflow.
+fn opened(snapshot: Snapshot, text: &str, graph: &Graph) -> Result<Snapshot, SubmitError> {
+    if !snapshot.is_sealed() {
+        return Ok(snapshot);
+    }
+    wire::snapshot::opened(text, &graph.long_secrets())
+        .and_then(|text| wire::snapshot::read(&text))
+        .map_err(|e| SubmitError::Snapshot(e.to_string()))
+}
+
+/// Returns the options of the exported run, with limits that a run can have here.
+fn within_bounds(options: &RunOptions) -> RunOptions {
+    let mut options = options.clone();
+    options.inline_bytes_max = options.inline_bytes_max.clamp(1, INLINE_BYTES_CEILING);
+    options.steps_max = options.steps_max.max(1);
+    options.seconds_max = options.seconds_max.max(1);
+    options
+}
+
+/// Returns the head of the new run: that of the exported run, with what belongs to the new one.
+fn head_of(
+    snapshot: &Snapshot,
+    graph: &Graph,
+    (run, created_at, options): (RunId, Timestamp, RunOptions),
+    is_retry: bool,
+) -> RunHead {
+    let mut head = RunHead {
+        graph: graph.hash.clone(),
+        created_at,
+        options,
+        // No other run waits for this one. A document cannot say who pays, but a retry is a document of our own.
+        caller: None,
+        // The snapshot contains its messages.
+        takes_messages: false,
+        key: snapshot.head.key.clone().filter(|_| is_retry),
+        ..snapshot.head.clone()
+    };
+    if let Some((_, id)) = head.sys.iter_mut().find(|(name, _)| name == "workflow_run_id") {
+        *id = Stored::Inline(Segment::string(run.to_string()));
+    }
+    head
 }
 
 /// False for values that the pool shows but that are stored elsewhere: inputs in the head, the environment in the

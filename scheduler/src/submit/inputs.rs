@@ -1,8 +1,7 @@
 //! Checks the values that a caller gives: for the start form, and for conversation variables.
 
 use serde_json::Value as Json;
-use tidemill_common::graph::{Graph, NodeIx};
-use tidemill_common::nodes::NodeData;
+use tidemill_common::graph::{Graph, Node, NodeIx};
 use tidemill_common::nodes::start::{FormError, InputField, InputKind, validate_form};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, infer_type};
 
@@ -21,23 +20,19 @@ pub(super) fn of_run(
     submission: &Submission,
 ) -> Result<Vec<(String, Segment)>, SubmitError> {
     let values = match &submission.sys {
-        SystemValues::Standard => of_form(&graph.node(root).data, &submission.inputs)?,
+        SystemValues::Standard => of_form(graph.node(root), &submission.inputs)?,
         SystemValues::Exactly(_) => submission.inputs.clone(),
     };
     Ok(values.into_iter().map(|(name, value)| (name, Segment::restore_files(value))).collect())
 }
 
 /// Checks inputs by the form, adds defaults, and creates file objects for file fields.
-fn of_form(root: &NodeData, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
-    let fields = match root {
-        NodeData::Start(start) => start.variables.as_slice(),
-        // A trigger has no form: its caller decides on the inputs.
-        NodeData::TriggerWebhook(_) | NodeData::TriggerSchedule(_) | NodeData::TriggerPlugin(_) => {
-            return Ok(inputs.clone());
-        }
-        // Other roots have no form.
-        _ => &[],
-    };
+fn of_form(root: &Node, inputs: &JsonMap) -> Result<JsonMap, SubmitError> {
+    // A trigger has no form: its caller decides on the inputs.
+    if root.kind.is_trigger() {
+        return Ok(inputs.clone());
+    }
+    let fields = root.data.form_fields();
     let mut checked = validate_form(fields, inputs)?;
     for field in fields {
         if let Some(value) = checked.get_mut(&field.variable) {

@@ -8,6 +8,7 @@ pub mod commands;
 pub(crate) mod conversation;
 mod error;
 pub(crate) mod files;
+mod given;
 pub(crate) mod history;
 mod import;
 mod inputs;

@@ -1,6 +1,5 @@
 //! The options of a run: the request wins over `workflow.tidemill`, and that over the settings.
 
-use serde_json::Value as Json;
 use tidemill_common::config::{self, Config, Undefined};
 use tidemill_common::limits::LISTS_MAX;
 use tidemill_common::machine::state::options::RunOptions;
@@ -12,7 +11,8 @@ use tidemill_common::messages::{Message, MessageLimits, given_messages};
 use tidemill_common::nodes::evaluate::UndefinedNames;
 use tidemill_common::value::JsonMap;
 
-use super::{SubmitError, unknown_option};
+use super::SubmitError;
+use super::given::Given;
 
 /// The largest `inline_bytes_max`: above it a commit takes too long for its shard.
 pub(super) const INLINE_BYTES_CEILING: usize = 32 * 1024;
@@ -79,151 +79,148 @@ pub(super) fn resolve(
         human_input_timeout_s: config.run.human_input_timeout_s,
         budget: None,
         choices: None,
-        objects: of_settings(config),
+        message_limits: of_settings(config),
         messages: None,
     };
     let settings = JsonMap::from_iter([
         ("budget_tokens".to_string(), config.run.budget_tokens.into()),
         ("budget_price".to_string(), config.run.budget_price.as_str().into()),
     ]);
-    set_budget(&mut options, &settings, ("settings", SetBy::Settings))?;
-    apply(&mut options, of_workflow, "workflow.tidemill")?;
-    set_budget(&mut options, of_workflow, ("workflow.tidemill", SetBy::Workflow))?;
-    apply(&mut options, of_request, "options")?;
-    set_budget(&mut options, of_request, ("options", SetBy::Request))?;
+    set_budget(&mut options, &Given::new(&settings, "settings"), SetBy::Settings)?;
+    for (given, by) in [
+        (Given::new(of_workflow, "workflow.tidemill"), SetBy::Workflow),
+        (Given::new(of_request, "options"), SetBy::Request),
+    ] {
+        apply(&mut options, &given)?;
+        set_budget(&mut options, &given, by)?;
+    }
     Ok(options)
 }
 
 /// Sets the limits of the run's budget; 0 or an empty text removes a limit.
-fn set_budget(
-    options: &mut RunOptions,
-    given: &JsonMap,
-    (origin, by): (&'static str, SetBy),
-) -> Result<(), SubmitError> {
+fn set_budget(options: &mut RunOptions, given: &Given<'_>, by: SetBy) -> Result<(), SubmitError> {
     let mut budget = options.budget.take().map(|budget| *budget).unwrap_or_default();
-    let wrong =
-        |key: &'static str, expected: &str| SubmitError::Option { key, origin, expected: expected.into() };
-    match given.get("budget_tokens") {
-        None | Some(Json::Null) => {}
-        Some(value) => {
-            let tokens =
-                value.as_u64().ok_or_else(|| wrong("budget_tokens", "a whole number; 0: no bound"))?;
-            budget.tokens = (tokens > 0).then_some((tokens, by));
-        }
+    if let Some(value) = given.value("budget_tokens") {
+        const EXPECTED: &str = "a whole number; 0: no bound";
+        let tokens = value.as_u64().ok_or_else(|| given.wrong("budget_tokens", EXPECTED))?;
+        budget.tokens = (tokens > 0).then_some((tokens, by));
     }
-    match given.get("budget_price") {
-        None | Some(Json::Null) => {}
-        Some(value) => {
-            const EXPECTED: &str = "an amount and a currency, such as \"0.50 EUR\"; empty: no bound";
-            let text = value.as_str().ok_or_else(|| wrong("budget_price", EXPECTED))?;
-            budget.price = match text.trim() {
-                "" => None,
-                text => Some((budget::price(text).ok_or_else(|| wrong("budget_price", EXPECTED))?, by)),
-            };
-        }
+    if let Some(value) = given.value("budget_price") {
+        const EXPECTED: &str = "an amount and a currency, such as \"0.50 EUR\"; empty: no bound";
+        let wrong = || given.wrong("budget_price", EXPECTED);
+        budget.price = match value.as_str().ok_or_else(wrong)?.trim() {
+            "" => None,
+            text => Some((budget::price(text).ok_or_else(wrong)?, by)),
+        };
     }
     options.budget = (budget != Budget::default()).then(|| Box::new(budget));
     Ok(())
 }
 
-fn apply(options: &mut RunOptions, given: &JsonMap, origin: &'static str) -> Result<(), SubmitError> {
-    if let Some(key) = given.keys().find(|key| !KEYS.contains(&key.as_str())) {
-        return Err(unknown_option(key, origin, &KEYS));
-    }
-    let wrong = |key: &'static str, expected: String| SubmitError::Option { key, origin, expected };
-    let from = |key: &'static str, min: u64, max: u64| match given.get(key) {
-        None | Some(Json::Null) => Ok(None),
-        Some(value) => match value.as_u64() {
-            Some(n) if (min..=max).contains(&n) => Ok(Some(n)),
-            Some(_) | None if max == u64::MAX => Err(wrong(key, format!("a whole number, {min} or more"))),
-            Some(_) | None => Err(wrong(key, format!("a whole number, {min} to {max}"))),
-        },
-    };
-    let number = |key: &'static str, max: u64| from(key, 1, max);
-    let truth = |key: &'static str| match given.get(key) {
-        None | Some(Json::Null) => Ok(None),
-        Some(value) => value.as_bool().map(Some).ok_or_else(|| wrong(key, "true or false".to_string())),
-    };
-    let word = |key: &'static str| match given.get(key) {
-        None | Some(Json::Null) => None,
-        // Anything but a text is invalid, and so is the empty text.
-        Some(value) => Some(value.as_str().unwrap_or_default()),
-    };
-    let size = |key: &'static str, max: u64| {
-        number(key, max).map(|n| n.map(|n| usize::try_from(n).unwrap_or(usize::MAX)))
-    };
-    if let Some(steps) = number("max_steps", u64::MAX)? {
+/// Sets all options that are given, besides the budget.
+fn apply(options: &mut RunOptions, given: &Given<'_>) -> Result<(), SubmitError> {
+    given.allow_only(&KEYS)?;
+    set_limits(options, given)?;
+    set_compatibility(options, given)?;
+    set_choices(options, given)?;
+    let limits = set_message_limits(options, given)?;
+    add_messages(options, given, &limits)
+}
+
+/// Sets the limits on steps, time and sizes; a deadline of 0 removes the deadline.
+fn set_limits(options: &mut RunOptions, given: &Given<'_>) -> Result<(), SubmitError> {
+    if let Some(steps) = given.number("max_steps", 1, u64::MAX)? {
         options.steps_max = steps;
     }
-    if let Some(seconds) = number("max_execution_time_s", u64::MAX)? {
+    if let Some(seconds) = given.number("max_execution_time_s", 1, u64::MAX)? {
         options.seconds_max = seconds;
     }
-    if let Some(ms) = from("deadline_ms", 0, u64::MAX)? {
+    if let Some(ms) = given.number("deadline_ms", 0, u64::MAX)? {
         options.deadline_ms = (ms > 0).then_some(ms);
     }
-    if let Some(chars) = size("template_chars_max", u64::MAX)? {
+    if let Some(chars) = given.size("template_chars_max", u64::MAX)? {
         options.template_chars_max = chars;
     }
-    if let Some(bytes) = size("inline_bytes_max", INLINE_BYTES_CEILING as u64)? {
+    if let Some(bytes) = given.size("inline_bytes_max", INLINE_BYTES_CEILING as u64)? {
         options.inline_bytes_max = bytes;
     }
-    if let Some(rounds) = number("container_rounds_max", u64::MAX)? {
+    if let Some(rounds) = given.number("container_rounds_max", 1, u64::MAX)? {
         options.container_rounds_max = rounds;
     }
-    if let Some(seconds) = from("human_input_timeout_s", 0, u64::MAX)? {
+    if let Some(seconds) = given.number("human_input_timeout_s", 0, u64::MAX)? {
         options.human_input_timeout_s = seconds;
     }
-    if let Some(counts) = truth("iteration_failures_count")? {
+    Ok(())
+}
+
+/// Sets how the run does what other programs do in another way.
+fn set_compatibility(options: &mut RunOptions, given: &Given<'_>) -> Result<(), SubmitError> {
+    if let Some(counts) = given.truth("iteration_failures_count")? {
         options.iteration_failures_count = counts;
     }
-    if let Some(is_sent) = truth("loop_next_after_last")? {
+    if let Some(is_sent) = given.truth("loop_next_after_last")? {
         options.loop_next_after_last = is_sent;
     }
-    if let Some(given) = word("template_undefined") {
-        options.template_undefined = match given {
+    if let Some(word) = given.word("template_undefined") {
+        options.template_undefined = match word {
             "empty" => UndefinedNames::Empty,
             "strict" => UndefinedNames::Strict,
-            _ => return Err(wrong("template_undefined", "empty or strict".to_string())),
+            _ => return Err(given.wrong("template_undefined", "empty or strict")),
         };
     }
-    if let Some(given) = word("iteration_conversation_writes") {
-        options.iteration_conversation_writes = ConversationWrites::from_name(given)
-            .ok_or_else(|| wrong("iteration_conversation_writes", "parent or local".to_string()))?;
+    if let Some(word) = given.word("iteration_conversation_writes") {
+        options.iteration_conversation_writes = ConversationWrites::from_name(word)
+            .ok_or_else(|| given.wrong("iteration_conversation_writes", "parent or local"))?;
     }
-    if let Some(given) = word("nested_answer_stream") {
-        options.nested_answer_stream = NestedAnswers::from_name(given)
-            .ok_or_else(|| wrong("nested_answer_stream", "whole, segments or none".to_string()))?;
+    if let Some(word) = given.word("nested_answer_stream") {
+        options.nested_answer_stream = NestedAnswers::from_name(word)
+            .ok_or_else(|| given.wrong("nested_answer_stream", "whole, segments or none"))?;
     }
+    Ok(())
+}
+
+fn set_choices(options: &mut RunOptions, given: &Given<'_>) -> Result<(), SubmitError> {
     let mut choices = options.choices.take().unwrap_or_default();
-    choices.take(given).map_err(|WrongChoice { key, expected }| wrong(key, expected.to_string()))?;
+    choices.take(given.options).map_err(|WrongChoice { key, expected }| given.wrong(key, expected))?;
     options.choices = (*choices != Choices::default()).then_some(choices);
+    Ok(())
+}
+
+/// Sets the limits of lists of messages and other stored objects, and returns those that hold now.
+fn set_message_limits(options: &mut RunOptions, given: &Given<'_>) -> Result<MessageLimits, SubmitError> {
     let mut limits = options.object_limits();
     for key in MessageLimits::KEYS {
         let min = u64::from(!key.starts_with("messages_tokens"));
-        if let (Some(limit), Some(given)) = (limits.of(key), from(key, min, u64::MAX)?) {
-            *limit = given;
+        if let (Some(limit), Some(number)) = (limits.of(key), given.number(key, min, u64::MAX)?) {
+            *limit = number;
         }
     }
-    options.objects = (limits != MessageLimits::default()).then(|| Box::new(limits));
-    if let Some(given) = given.get("messages").filter(|given| !given.is_null()) {
+    options.message_limits = (limits != MessageLimits::default()).then(|| Box::new(limits));
+    Ok(limits)
+}
+
+/// Adds the lists of messages that the run begins with.
+fn add_messages(
+    options: &mut RunOptions,
+    given: &Given<'_>,
+    limits: &MessageLimits,
+) -> Result<(), SubmitError> {
+    const EXPECTED: &str =
+        "lists of messages by their names, {\"main\": [{\"role\": \"user\", \"content\": \"…\"}]}";
+    let Some(value) = given.value("messages") else { return Ok(()) };
+    let lists = given_messages(value).ok_or_else(|| given.wrong("messages", EXPECTED))?;
+    let bytes_max = limits.messages_bytes_max.min(GIVEN_BYTES_MAX);
+    let is_too_large = |list: &Vec<Message>| {
+        let bytes = list.iter().map(Message::size).sum::<usize>() as u64;
+        list.len() as u64 > limits.messages_max || bytes > bytes_max
+    };
+    if lists.len() > LISTS_MAX || lists.values().any(is_too_large) {
+        let most = limits.messages_max;
         let expected =
-            "lists of messages by their names, {\"main\": [{\"role\": \"user\", \"content\": \"…\"}]}";
-        let given = given_messages(given).ok_or_else(|| wrong("messages", expected.to_string()))?;
-        let is_too_long = |messages: &Vec<Message>| messages.len() as u64 > limits.messages_max;
-        let bytes = |messages: &Vec<Message>| messages.iter().map(Message::size).sum::<usize>() as u64;
-        if given.len() > LISTS_MAX
-            || given
-                .values()
-                .any(|list| is_too_long(list) || bytes(list) > limits.messages_bytes_max.min(GIVEN_BYTES_MAX))
-        {
-            let most = limits.messages_max;
-            let expected = format!(
-                "at most {LISTS_MAX} lists of at most {most} messages, of {GIVEN_BYTES_MAX} bytes each"
-            );
-            return Err(wrong("messages", expected));
-        }
-        options.messages.get_or_insert_default().extend(given);
+            format!("at most {LISTS_MAX} lists of at most {most} messages, of {GIVEN_BYTES_MAX} bytes each");
+        return Err(given.wrong("messages", expected));
     }
+    options.messages.get_or_insert_default().extend(lists);
     Ok(())
 }
 
@@ -245,7 +242,7 @@ fn of_settings(config: &Config) -> Option<Box<MessageLimits>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value as Json, json};
 
     fn map(value: Json) -> JsonMap {
         value.as_object().cloned().unwrap()

@@ -80,5 +80,5 @@ pub(super) async fn a_revoked_key_keeps_its_spending_and_budget(s: Subject) -> O
     store.put_key_budget(&first, Some("{}")).await?;
     same("revoked", store.revoke_key(&first).await?, Revoked::Now)?;
     same("its budget", store.key_budgets().await?, vec![(first.clone(), "{}".to_string())])?;
-    same("its spending", store.key_spent(&first, None).await?.get("tokens"), 10)
+    same("its spending", store.key_cost(&first, None).await?.get("tokens"), 10)
 }

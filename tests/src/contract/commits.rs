@@ -81,7 +81,7 @@ pub(super) async fn a_lost_owner_writes_nothing(s: Subject) -> Outcome {
         jobs: vec![job(1, entry)],
         timers_set: vec![(created_at(9), "a timer".to_string())],
         blobs: vec![(blob.clone(), "\"text\"".to_string())],
-        go_on: true,
+        continue_due: true,
         ..moved(1, RunStatus::Scheduled, RunStatus::Running)
     };
     let refused = lost.commit(Commit { cursor: Some(cursor), writes: vec![all], ..Commit::default() }).await;
@@ -115,7 +115,7 @@ pub(super) async fn events_of_one_commit_are_numbered_per_run(s: Subject) -> Out
 pub(super) async fn a_bounded_step_continues_with_a_fact(s: Subject) -> Outcome {
     let mut owning = s.running(&[1]).await?;
     let before = s.facts().await?.len();
-    owning.write(vec![RunWrite { go_on: true, ..write(1) }]).await?;
+    owning.write(vec![RunWrite { continue_due: true, ..write(1) }]).await?;
     let facts = s.facts().await?;
     same("one more fact", facts.len(), before + 1)?;
     let last = facts.last().map(|fact| (&*fact.kind, fact.run_text()));

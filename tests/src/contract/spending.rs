@@ -2,17 +2,17 @@
 
 use super::fixtures::{created_at, run_id, write};
 use super::{Outcome, Subject, same};
-use tidemill_common::machine::order::changes::Spending;
+use tidemill_common::machine::order::changes::ChargeEntry;
 use tidemill_common::machine::state::cost::Price;
 use tidemill_common::store::day_of;
-use tidemill_common::wire::commit::{RunWrite, SpentWrite};
+use tidemill_common::wire::commit::{ChargeWrite, RunWrite};
 
 pub(super) fn spends(n: u8, key: &str, tokens: u64, price: &str) -> RunWrite {
     let price = Some(Price {
         amount: price.parse().unwrap_or(tidemill_common::nodes::llm::decimal::Decimal::UNPRICED),
         currency: "EUR".into(),
     });
-    let call = Spending {
+    let call = ChargeEntry {
         at: created_at(n),
         provider: "p".into(),
         model: "m".into(),
@@ -21,7 +21,7 @@ pub(super) fn spends(n: u8, key: &str, tokens: u64, price: &str) -> RunWrite {
         total_tokens: tokens,
         price,
     };
-    RunWrite { spent: Some(Box::new(SpentWrite { key: Some(key.into()), calls: vec![call] })), ..write(n) }
+    RunWrite { charges: Some(Box::new(ChargeWrite { key: Some(key.into()), calls: vec![call] })), ..write(n) }
 }
 
 pub(super) async fn the_spending_of_keys_is_added_up(s: Subject) -> Outcome {
@@ -29,12 +29,12 @@ pub(super) async fn the_spending_of_keys_is_added_up(s: Subject) -> Outcome {
     owning.write(vec![spends(1, "k", 10, "0.5"), spends(2, "k", 5, "0.0000001")]).await?;
     owning.write(vec![spends(1, "other", 3, "1")]).await?;
     for day in [None, Some(day_of(created_at(1)))] {
-        let spent = s.store().key_spent("k", day.as_deref()).await?;
+        let spent = s.store().key_cost("k", day.as_deref()).await?;
         let counts = ["calls", "tokens", "prompt_tokens", "completion_tokens"].map(|name| spent.get(name));
         same("its calls", counts, [2, 15, 13, 2])?;
         same("its money", spent.paid("EUR").fixed(), "0.5000001".to_string())?;
     }
-    same("another day", s.store().key_spent("k", Some("1999-01-01")).await?.get("calls"), 0)
+    same("another day", s.store().key_cost("k", Some("1999-01-01")).await?.get("calls"), 0)
 }
 
 pub(super) async fn a_budget_of_a_key_is_set_and_removed(s: Subject) -> Outcome {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value as Json, json};
 use tidemill_common::dsl::DocumentNode;
 use tidemill_common::graph::AppMode;
-use tidemill_common::graph::build::import;
+use tidemill_common::graph::builder::import;
 
 /// The number of items in a generated list.
 const ITEMS: usize = 6;

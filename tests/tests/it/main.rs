@@ -40,6 +40,7 @@ mod scratch_folder;
 mod sealing;
 mod secrets;
 mod settings_mistakes;
+mod sizes;
 mod snapshots;
 mod spending;
 mod steps;

@@ -21,10 +21,10 @@ use tidemill_common::nodes::question_classifier::QuestionClassifierData;
 use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
 use tidemill_common::value::{Lookup, Segment, Variables};
 use tidemill_mock_llm::{MockLlm, Rules, Running, rules};
-use tidemill_worker::nodes::produced::Keeping;
+use tidemill_worker::nodes::model_files::FileStore;
 use tidemill_worker::nodes::{llm, question_classifier};
 use tidemill_worker::outside::http::Http;
-use tidemill_worker::outside::providers::limiter::Pace;
+use tidemill_worker::outside::providers::limiter::Waiter;
 use tidemill_worker::outside::providers::{Providers, ProvidersConfig};
 
 async fn start(rules: Rules) -> Running {
@@ -78,13 +78,13 @@ impl Call {
         let files = Folder::at(&format!("file://{}", folder.path().display())).unwrap();
         let (http, run) = (Http::new(&HttpConfig::default()).unwrap(), RunId::generate(ShardId(0)));
         let means = llm::Means {
-            keeping: Keeping { run: &run, http: &http, files: &files },
+            file_store: FileStore { run: &run, http: &http, files: &files },
             undefined: UndefinedNames::Empty,
             providers: &providers,
-            pace: &Unhurried,
+            waiter: &Unhurried,
             on_delta: &mut on_delta,
             on_thought: &mut |_, _| {},
-            tell: &|_, _| {},
+            emit: &|_, _| {},
         };
         let result = llm::run(&data, &node(), &variables, means).await;
         (pieces, result)
@@ -95,7 +95,7 @@ impl Call {
 struct Unhurried;
 
 #[async_trait::async_trait]
-impl Pace for Unhurried {
+impl Waiter for Unhurried {
     fn attempt(&self) -> String {
         "e/1".into()
     }

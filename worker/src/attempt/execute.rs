@@ -20,8 +20,8 @@ use tidemill_common::value::{Selector, Stored};
 use tidemill_common::wire::job::Job;
 
 use crate::attempt::executor::{Attempt, AttemptName, Executor, NodeExecutor, executor_of};
-use crate::attempt::journal::Steps;
-use crate::attempt::progress::{Progress, SharedProgress, telling};
+use crate::attempt::journal::Journal;
+use crate::attempt::progress::{Progress, SharedProgress, sending_pieces};
 use crate::attempt::spill::{Sizes, Spilled, spill, store};
 use crate::attempt::stages;
 use crate::attempt::variables::JobVariables;
@@ -50,7 +50,7 @@ pub(crate) fn start(handle: JobHandle, job: Job, body_bytes: usize) {
     };
     note_end(&handle, kind, spilled.failed);
     if spilled.blobs.is_empty() {
-        return handle.bring(spilled, Vec::new());
+        return handle.report_result(spilled, Vec::new());
     }
     spawn(handle.clone(), async move { store_and_bring(&handle, spilled, Vec::new()).await });
 }
@@ -65,7 +65,7 @@ fn spawn(handle: JobHandle, work: impl Future<Output = ()> + Send + 'static) {
     let task = tokio::spawn(async move {
         if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
             note_end(&guarded, "unknown", true);
-            guarded.bring(panicked(&guarded, &*panic), Vec::new());
+            guarded.report_result(panicked(&guarded, &*panic), Vec::new());
         }
     });
     handle.core.in_flight.attach(&handle.place, handle.number, task.abort_handle());
@@ -135,7 +135,7 @@ async fn attempt(handle: JobHandle, job: Job) {
         Ok(found) => found,
         Err(failure) => {
             note_end(&handle, "unknown", true);
-            return handle.bring(failed(failure), Vec::new());
+            return handle.report_result(failed(failure), Vec::new());
         }
     };
     if graph.node(ix).work.is_some() {
@@ -144,7 +144,7 @@ async fn attempt(handle: JobHandle, job: Job) {
     let node = graph.node(ix);
     let executor = executor_of(node.kind);
     let progress = progress(&handle, (&graph, node), executor, streams);
-    let work = telling(&progress, run(&handle, job, graph.clone(), ix, executor, &progress));
+    let work = sending_pieces(&progress, run(&handle, job, graph.clone(), ix, executor, &progress));
     let limit = limit_of(&handle, node);
     let (result, variables) = match tokio::time::timeout(limit, work).await {
         Ok(done) => done,
@@ -230,10 +230,12 @@ async fn run(
     let name = AttemptName { run: job.run, execution: job.execution, number: job.attempt };
     let Job { inputs, options, phase, .. } = job;
     let mut variables = JobVariables::new(inputs, graph.clone());
-    if let Err(failure) = variables.load(&*handle.core.jobs, &handle.core.lists, handle.place.shard).await {
+    if let Err(failure) =
+        variables.load(&*handle.core.jobs, &handle.core.list_cache, handle.place.shard).await
+    {
         return (NodeResult::failed(failure), Some(variables));
     }
-    let doing = Doing { handle, ix, executor, phase, options: &options, name, steps: None, progress };
+    let doing = Doing { handle, ix, executor, phase, options: &options, name, journal: None, progress };
     execute(doing, variables).await
 }
 
@@ -247,7 +249,7 @@ pub(crate) struct Doing<'a> {
     pub(crate) options: &'a RunOptions,
     pub(crate) name: AttemptName,
     /// Set when the journal is not the job's own.
-    pub(crate) steps: Option<&'a Steps>,
+    pub(crate) journal: Option<&'a Journal>,
     pub(crate) progress: &'a SharedProgress,
 }
 
@@ -287,10 +289,10 @@ async fn outside(
 ) -> NodeResult {
     let Doing { handle, options, name, progress, .. } = doing;
     let own;
-    let steps = match doing.steps {
-        Some(steps) => steps,
+    let journal = match doing.journal {
+        Some(journal) => journal,
         None => {
-            own = Steps::new(handle, name.execution).hiding(variables.secrets());
+            own = Journal::new(handle, name.execution).hiding(variables.secrets());
             &own
         }
     };
@@ -311,7 +313,7 @@ async fn outside(
         files,
         code,
         documents,
-        steps,
+        journal,
         name,
         on_delta,
         on_thought,
@@ -322,8 +324,8 @@ async fn outside(
         prompt_bytes_max: handle.core.settings.prompt_bytes_max,
     };
     let mut result = executor.run(attempt).await;
-    steps.show_doubled(&mut result.process_data);
-    result.wasted = result.wasted.or_else(|| steps.take_wasted());
+    journal.list_possible_duplicates(&mut result.process_data);
+    result.wasted = result.wasted.or_else(|| journal.take_wasted());
     result
 }
 
@@ -354,10 +356,10 @@ async fn aside(
 
 async fn store_and_bring(handle: &JobHandle, spilled: Spilled, streamed: Vec<(Selector, u64)>) {
     match store(&*handle.core.jobs, handle.place.shard, &spilled.blobs).await {
-        Ok(()) => handle.bring(spilled, streamed),
+        Ok(()) => handle.report_result(spilled, streamed),
         Err(error) => {
             let message = format!("a large value of the node cannot be stored: {error}");
-            handle.bring(failed(NodeFailure::new(EngineErrorType::Engine.name(), message)), streamed);
+            handle.report_result(failed(NodeFailure::new(EngineErrorType::Engine.name(), message)), streamed);
         }
     }
 }

@@ -7,7 +7,7 @@ use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::nodes::{NodeKind, NodeResult};
 use tidemill_common::value::Variables;
 
-use crate::attempt::journal::Steps;
+use crate::attempt::journal::Journal;
 use crate::nodes::EXECUTORS;
 use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
@@ -31,7 +31,7 @@ pub struct Attempt<'a> {
     pub files: &'a dyn Files,
     pub name: AttemptName,
     /// The job's journal: calls that must not be repeated.
-    pub steps: &'a Steps,
+    pub journal: &'a Journal,
     /// The sandbox for code.
     pub code: &'a CodeNodes,
     /// The document readers.

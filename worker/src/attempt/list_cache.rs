@@ -11,32 +11,32 @@ use tokio::sync::OnceCell;
 
 /// Most bytes of cached lists, as JSON text. Users keep a list in use alive, so this bounds only lists that may be
 /// requested again.
-const KEPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+const CACHED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 type Items = Arc<Vec<Json>>;
 
 #[derive(Debug, Default)]
-struct Slot {
+struct CachedList {
     items: Arc<OnceCell<Items>>,
     bytes: u64,
-    /// The cache's use count at the last use of this slot.
+    /// The cache's use count at the last use of this list.
     used: u64,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    slots: HashMap<BlobId, Slot>,
+struct CachedLists {
+    entries: HashMap<BlobId, CachedList>,
     bytes: u64,
     uses: u64,
 }
 
 /// The list cache; see the module.
 #[derive(Debug, Default)]
-pub(crate) struct Lists {
-    kept: Mutex<Kept>,
+pub(crate) struct ListCache {
+    cached: Mutex<CachedLists>,
 }
 
-impl Lists {
+impl ListCache {
     /// Returns the items of a list of `bytes` bytes, fetched with `fetch` if they are not cached. Concurrent callers
     /// wait for the same fetch.
     ///
@@ -48,44 +48,44 @@ impl Lists {
         bytes: u64,
         fetch: impl Future<Output = Result<Vec<Json>, NodeFailure>>,
     ) -> Result<Items, NodeFailure> {
-        let slot = self.slot(id, bytes);
-        let items = slot.get_or_try_init(|| async { fetch.await.map(Arc::new) }).await;
+        let entry = self.entry(id, bytes);
+        let items = entry.get_or_try_init(|| async { fetch.await.map(Arc::new) }).await;
         if items.is_err() {
-            let mut kept = self.lock();
-            if let Some(slot) = kept.slots.remove(id) {
-                kept.bytes -= slot.bytes;
+            let mut cached = self.lock();
+            if let Some(entry) = cached.entries.remove(id) {
+                cached.bytes -= entry.bytes;
             }
         }
         items.cloned()
     }
 
-    fn slot(&self, id: &BlobId, bytes: u64) -> Arc<OnceCell<Items>> {
-        let mut kept = self.lock();
-        kept.uses += 1;
-        let uses = kept.uses;
-        if let Some(slot) = kept.slots.get_mut(id) {
-            slot.used = uses;
-            return slot.items.clone();
+    fn entry(&self, id: &BlobId, bytes: u64) -> Arc<OnceCell<Items>> {
+        let mut cached = self.lock();
+        cached.uses += 1;
+        let uses = cached.uses;
+        if let Some(entry) = cached.entries.get_mut(id) {
+            entry.used = uses;
+            return entry.items.clone();
         }
-        kept.make_room(bytes);
-        kept.bytes += bytes;
-        let slot = Slot { bytes, used: uses, ..Slot::default() };
-        let items = slot.items.clone();
-        kept.slots.insert(id.clone(), slot);
+        cached.make_room(bytes);
+        cached.bytes += bytes;
+        let entry = CachedList { bytes, used: uses, ..CachedList::default() };
+        let items = entry.items.clone();
+        cached.entries.insert(id.clone(), entry);
         items
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, CachedLists> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl CachedLists {
     fn make_room(&mut self, bytes: u64) {
-        while self.bytes + bytes > KEPT_BYTES_MAX {
-            let oldest = self.slots.iter().min_by_key(|(_, slot)| slot.used).map(|(id, _)| id.clone());
-            let Some(slot) = oldest.and_then(|id| self.slots.remove(&id)) else { return };
-            self.bytes -= slot.bytes;
+        while self.bytes + bytes > CACHED_BYTES_MAX {
+            let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(id, _)| id.clone());
+            let Some(entry) = oldest.and_then(|id| self.entries.remove(&id)) else { return };
+            self.bytes -= entry.bytes;
         }
     }
 }
@@ -96,23 +96,23 @@ mod tests {
 
     #[tokio::test]
     async fn a_list_is_read_once_and_the_least_used_makes_room() {
-        let lists = Lists::default();
-        let half = KEPT_BYTES_MAX / 2;
+        let cache = ListCache::default();
+        let half = CACHED_BYTES_MAX / 2;
         let fetch = |n: i32| async move { Ok(vec![Json::from(n)]) };
         for (id, n) in [("a", 1), ("b", 2)] {
-            assert_eq!(*lists.get(&id.into(), half, fetch(n)).await.unwrap(), [Json::from(n)]);
+            assert_eq!(*cache.get(&id.into(), half, fetch(n)).await.unwrap(), [Json::from(n)]);
         }
         let never = async { Err(NodeFailure::new("", "asked again")) };
-        assert_eq!(*lists.get(&"a".into(), half, never).await.unwrap(), [Json::from(1)]);
-        lists.get(&"c".into(), half, fetch(3)).await.unwrap();
-        assert_eq!(*lists.get(&"b".into(), half, fetch(4)).await.unwrap(), [Json::from(4)]);
+        assert_eq!(*cache.get(&"a".into(), half, never).await.unwrap(), [Json::from(1)]);
+        cache.get(&"c".into(), half, fetch(3)).await.unwrap();
+        assert_eq!(*cache.get(&"b".into(), half, fetch(4)).await.unwrap(), [Json::from(4)]);
     }
 
     #[tokio::test]
     async fn a_list_that_could_not_be_read_is_asked_for_again() {
-        let lists = Lists::default();
+        let cache = ListCache::default();
         let failing = async { Err(NodeFailure::new("BlobMissingError", "gone")) };
-        assert!(lists.get(&"a".into(), 10, failing).await.is_err());
-        assert!(lists.get(&"a".into(), 10, async { Ok(Vec::new()) }).await.is_ok());
+        assert!(cache.get(&"a".into(), 10, failing).await.is_err());
+        assert!(cache.get(&"a".into(), 10, async { Ok(Vec::new()) }).await.is_ok());
     }
 }

@@ -29,7 +29,7 @@ use tidemill_common::wire::fact::report::{JobName, Report};
 use tokio::time::Instant;
 
 use crate::attempt::growing::Growing;
-use crate::attempt::journal::Inside;
+use crate::attempt::journal::ChildTry;
 use crate::jobs::reporter::ReportQueue;
 use crate::metrics;
 
@@ -45,7 +45,7 @@ pub(crate) struct Progress {
     name: JobName,
     started_at: Timestamp,
     /// Set for a node that runs inside the job.
-    inside: Option<Inside>,
+    child_try: Option<ChildTry>,
     began: Instant,
     /// The streamed texts: the main one first, then other outputs that stream. Empty when no client reads them.
     texts: Vec<Text>,
@@ -88,7 +88,7 @@ impl Progress {
             run,
             name,
             started_at,
-            inside: None,
+            child_try: None,
             began: Instant::now(),
             texts: selector.into_iter().map(Text::new).collect(),
             gather,
@@ -100,9 +100,9 @@ impl Progress {
     }
 
     /// Reports a node that runs inside the job. Sends at once that the node started.
-    pub(crate) fn of_child(self, inside: Inside) -> Self {
-        self.report(inside.report(ChildEvent::Started));
-        Self { inside: Some(inside), announced: true, ..self }
+    pub(crate) fn of_child(self, child_try: ChildTry) -> Self {
+        self.report(child_try.report(ChildEvent::Started));
+        Self { child_try: Some(child_try), announced: true, ..self }
     }
 
     /// Sets the secrets that no piece may cut.
@@ -257,9 +257,9 @@ impl Progress {
     }
 
     fn report(&self, report: Report) {
-        let report = match &self.inside {
+        let report = match &self.child_try {
             None => report,
-            Some(inside) => inside.report(of_child(report)),
+            Some(child_try) => child_try.report(of_child(report)),
         };
         self.reports.report(self.run, report.kind(), report.to_json(&self.name));
     }
@@ -275,7 +275,7 @@ fn of_child(report: Report) -> ChildEvent {
     }
 }
 
-/// The progress of one attempt, shared between the node, which pushes, and [`tell`], which sends.
+/// The progress of one attempt, shared between the node, which pushes, and [`send_pieces`], which sends.
 #[derive(Debug)]
 pub(crate) struct SharedProgress(Mutex<Progress>);
 
@@ -289,16 +289,16 @@ impl SharedProgress {
 }
 
 /// Runs `work` and reports its progress meanwhile.
-pub(crate) async fn telling<T>(progress: &SharedProgress, work: impl Future<Output = T>) -> T {
+pub(crate) async fn sending_pieces<T>(progress: &SharedProgress, work: impl Future<Output = T>) -> T {
     tokio::select! {
         // The work comes first: the same poll then sees what it pushed, without another wake-up.
         biased;
         done = work => done,
-        never = tell(progress) => match never {},
+        never = send_pieces(progress) => match never {},
     }
 }
 
-async fn tell(progress: &SharedProgress) -> Infallible {
+async fn send_pieces(progress: &SharedProgress) -> Infallible {
     let mut sleep = pin!(tokio::time::sleep(STARTED_AFTER));
     poll_fn(|cx| {
         loop {
@@ -374,7 +374,7 @@ mod tests {
             .await;
             told
         });
-        telling(&progress, async {
+        sending_pieces(&progress, async {
             for (ms, text) in pieces {
                 tokio::time::sleep(Duration::from_millis(*ms)).await;
                 progress.lock().push(text);

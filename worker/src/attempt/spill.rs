@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use serde_json::json;
     use std::sync::Arc;
-    use tidemill_common::graph::build::import;
+    use tidemill_common::graph::builder::import;
     use tidemill_common::value::JsonMap;
 
     const WORKFLOW: &str = r#"

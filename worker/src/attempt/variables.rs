@@ -15,7 +15,7 @@ use tidemill_common::store::Jobs;
 use tidemill_common::value::secrets::Secrets;
 use tidemill_common::value::{BlobRef, Lookup, Segment, SegmentType, Stored, Variables};
 
-use crate::attempt::list_cache::Lists;
+use crate::attempt::list_cache::ListCache;
 use crate::jobs::backoff::Backoff;
 
 /// The inputs of one job, with its graph.
@@ -50,7 +50,7 @@ impl JobVariables {
     pub(crate) async fn load(
         &mut self,
         jobs: &dyn Jobs,
-        lists: &Lists,
+        list_cache: &ListCache,
         shard: ShardId,
     ) -> Result<(), NodeFailure> {
         let mut wanted: Vec<(&str, &str, &BlobRef)> = Vec::new();
@@ -64,7 +64,7 @@ impl JobVariables {
         let loads = wanted.into_iter().map(|(node, name, blob)| load(jobs, shard, node, name, blob));
         self.loaded = try_join_all(loads).await?.into_iter().collect();
         let items = self.inputs.iter().filter_map(|(node, name, value)| match value {
-            Stored::Item { list, at } => Some(load_item(jobs, lists, shard, (node, name), list, *at)),
+            Stored::Item { list, at } => Some(load_item(jobs, list_cache, shard, (node, name), list, *at)),
             Stored::Inline(_) | Stored::Blob(_) | Stored::Secret(_) => None,
         });
         self.items = try_join_all(items).await?.into_iter().collect();
@@ -214,7 +214,7 @@ fn takes(value: &Json, left: &mut usize) -> bool {
 /// Loads one item of a list. The list stays cached for the jobs of the other items.
 async fn load_item(
     jobs: &dyn Jobs,
-    lists: &Lists,
+    list_cache: &ListCache,
     shard: ShardId,
     (node, name): (&str, &str),
     list: &BlobRef,
@@ -230,7 +230,7 @@ async fn load_item(
             }
         }
     };
-    let items = lists.get(&list.id, list.size, fetch).await?;
+    let items = list_cache.get(&list.id, list.size, fetch).await?;
     let value = usize::try_from(at).ok().and_then(|at| items.get(at)).cloned().unwrap_or(Json::Null);
     Ok(((list.id.clone(), at), item(list.ty, value)))
 }
@@ -263,7 +263,7 @@ async fn load(
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tidemill_common::graph::build::import;
+    use tidemill_common::graph::builder::import;
     use tidemill_common::value::template::Template;
 
     use super::*;

@@ -65,7 +65,7 @@ impl Consumer {
         loop {
             self.core.liveness.turn();
             let Some(permits) = free_permits(&self.core).await else { continue };
-            match self.turn(permits).await {
+            match self.read_round(permits).await {
                 Ok(()) => {
                     self.core.reading.works();
                     backoff.reset();
@@ -81,7 +81,7 @@ impl Consumer {
         }
     }
 
-    async fn turn(&mut self, mut permits: OwnedSemaphorePermit) -> Result<(), StoreError> {
+    async fn read_round(&mut self, mut permits: OwnedSemaphorePermit) -> Result<(), StoreError> {
         self.refresh().await?;
         if self.lost_answer {
             self.adopt(&mut permits).await?;
@@ -94,7 +94,7 @@ impl Consumer {
             return Ok(());
         }
         for job in self.read(permits.num_permits()).await? {
-            self.give(job, &mut permits);
+            self.start_or_return(job, &mut permits);
         }
         Ok(())
     }
@@ -120,19 +120,19 @@ impl Consumer {
         let all = self.streams.len();
         if all > 0 && free >= all {
             let streams = self.streams.clone();
-            return self.ask(&streams, (free / all).min(READ_MAX), BLOCK).await;
+            return self.read_streams(&streams, (free / all).min(READ_MAX), BLOCK).await;
         }
         let mut seen = 0;
         while seen < all {
             let some = self.rotate(free.min(all - seen));
             seen += some.len();
-            let jobs = self.ask(&some, 1, Duration::ZERO).await?;
+            let jobs = self.read_streams(&some, 1, Duration::ZERO).await?;
             if !jobs.is_empty() {
                 return Ok(jobs);
             }
         }
         let some = self.rotate(free);
-        self.ask(&some, 1, BLOCK_SUBSET).await
+        self.read_streams(&some, 1, BLOCK_SUBSET).await
     }
 
     /// Returns the next `count` streams in rotation.
@@ -143,7 +143,7 @@ impl Consumer {
         some
     }
 
-    async fn ask(
+    async fn read_streams(
         &mut self,
         streams: &[Stream],
         count: usize,
@@ -174,7 +174,7 @@ impl Consumer {
                 let known = before.iter().any(|(entry, _)| *entry == job.entry);
                 if !known && !self.core.in_flight.contains(&place) {
                     tracing::info!(entry = %job.entry, %queue, "found a job whose delivery was lost on the way");
-                    self.give(job, permits);
+                    self.start_or_return(job, permits);
                 }
             }
         }
@@ -182,7 +182,7 @@ impl Consumer {
     }
 
     /// Starts a job if there is a permit for it; otherwise returns it to its queue.
-    fn give(&self, job: Delivered, permits: &mut OwnedSemaphorePermit) {
+    fn start_or_return(&self, job: Delivered, permits: &mut OwnedSemaphorePermit) {
         match permits.split(1) {
             Some(permit) => begin(&self.core, job, permit),
             None => {

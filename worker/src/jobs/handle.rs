@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidemill_common::clock::Timestamp;
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::ids::{BlobId, Delivery, RunId};
-use tidemill_common::machine::fact::{Asked, Call};
+use tidemill_common::machine::fact::{Call, JobQuestion};
 use tidemill_common::machine::state::record::Record;
 use tidemill_common::store::{Completion, Dead};
 use tidemill_common::value::Selector;
@@ -32,12 +32,12 @@ pub(crate) struct JobHandle {
 
 /// The reason and end of a parked job's wait.
 #[derive(Default)]
-struct Wait {
+struct ParkReason {
     wait_ms: u64,
     reason: String,
     is_childs: bool,
     call: Option<Box<Call>>,
-    pause: Option<Box<Asked>>,
+    pause: Option<Box<JobQuestion>>,
 }
 
 impl JobHandle {
@@ -63,7 +63,7 @@ impl JobHandle {
     }
 
     /// Sends a result whose blobs are already stored.
-    pub(crate) fn bring(&self, spilled: Spilled, streamed: Vec<(Selector, u64)>) {
+    pub(crate) fn report_result(&self, spilled: Spilled, streamed: Vec<(Selector, u64)>) {
         let Spilled { record, failed, blobs } = spilled;
         self.end(record, failed, streamed, blobs, None);
     }
@@ -78,23 +78,29 @@ impl JobHandle {
 
     /// Parks the job for a time; no worker holds it meanwhile. `is_childs` is true when a node inside the job waits.
     pub(crate) fn park(&self, wait_ms: u64, reason: String, is_childs: bool) {
-        self.put_down(Wait { wait_ms, reason, is_childs, ..Wait::default() }, Vec::new());
+        self.park_with(ParkReason { wait_ms, reason, is_childs, ..ParkReason::default() }, Vec::new());
     }
 
     /// Parks the job until its pause is answered.
-    pub(crate) fn park_for_answer(&self, question: Asked) {
+    pub(crate) fn park_for_answer(&self, question: JobQuestion) {
         let reason = format!("an answer to pause {} ({})", question.pause, question.request.kind.name());
-        self.put_down(Wait { reason, pause: Some(Box::new(question)), ..Wait::default() }, Vec::new());
+        self.park_with(
+            ParkReason { reason, pause: Some(Box::new(question)), ..ParkReason::default() },
+            Vec::new(),
+        );
     }
 
     /// Parks the job until a sub-workflow run has ended. `blobs` are the stored blobs the call refers to.
     pub(crate) fn park_for(&self, call: Call, wait_ms: u64, is_childs: bool, blobs: Vec<(BlobId, String)>) {
         let reason = format!("run {} of {}", call.run, call.app);
-        self.put_down(Wait { wait_ms, reason, is_childs, call: Some(Box::new(call)), pause: None }, blobs);
+        self.park_with(
+            ParkReason { wait_ms, reason, is_childs, call: Some(Box::new(call)), pause: None },
+            blobs,
+        );
     }
 
-    fn put_down(&self, wait: Wait, blobs: Vec<(BlobId, String)>) {
-        let Wait { wait_ms, reason, is_childs, call, pause } = wait;
+    fn park_with(&self, wait: ParkReason, blobs: Vec<(BlobId, String)>) {
+        let ParkReason { wait_ms, reason, is_childs, call, pause } = wait;
         let report = Report::Parked { started_at: self.started_at, wait_ms, reason, is_childs, call, pause };
         let completion = Completion {
             entry: self.place.entry,

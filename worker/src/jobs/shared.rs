@@ -9,7 +9,7 @@ use tidemill_common::dsl::SealingKey;
 use tidemill_common::store::Jobs;
 use tokio::sync::{Semaphore, watch};
 
-use crate::attempt::list_cache::Lists;
+use crate::attempt::list_cache::ListCache;
 use crate::jobs::backoff::Condition;
 use crate::jobs::cancel::Remembered;
 use crate::jobs::in_flight::InFlight;
@@ -67,7 +67,7 @@ pub(crate) struct Core {
     pub(crate) code: CodeNodes,
     pub(crate) documents: DocumentNodes,
     pub(crate) workflows: WorkflowLoader,
-    pub(crate) lists: Lists,
+    pub(crate) list_cache: ListCache,
     pub(crate) in_flight: Arc<InFlight>,
     pub(crate) reporter: Reporter,
     /// One permit per running job.
@@ -95,7 +95,7 @@ impl Core {
         let in_flight = Arc::new(InFlight::default());
         Self {
             workflows: WorkflowLoader::new(jobs.clone(), key, config.compat.secrets_in_outputs),
-            lists: Lists::default(),
+            list_cache: ListCache::default(),
             reporter: Reporter::new(jobs.clone(), consumer.clone(), in_flight.clone()),
             permits: Arc::new(Semaphore::new(settings.permits)),
             remembered: Remembered::new(settings.lease),

@@ -9,47 +9,52 @@ use tidemill_common::nodes::pause::input::is_approved;
 use tidemill_common::nodes::pause::{PauseKind, PauseRequest};
 use tidemill_common::value::JsonMap;
 
-use crate::attempt::journal::{PauseEnd, Steps};
+use crate::attempt::journal::{Journal, PauseEnd};
 
 /// The text for the model about a refused call.
 const REJECTED: &str = "Tool call was rejected by user approval";
 
 /// The conditions for asking.
 #[derive(Clone, Copy)]
-pub(crate) struct Asks<'a> {
+pub(crate) struct ApprovalRules<'a> {
     /// The job's journal.
-    pub(crate) steps: &'a Steps,
+    pub(crate) journal: &'a Journal,
     /// Tools that need no approval; `None` if no tool needs one.
     pub(crate) auto_approved: Option<&'a [Arc<str>]>,
     /// The node that makes the call.
     pub(crate) node: &'a Node,
 }
 
-impl Asks<'_> {
+impl ApprovalRules<'_> {
     /// Returns the approval of a call, after asking a person if the run requires it. `step` is the call's journal key,
     /// and `id` is the tool's provider and name.
-    pub(crate) async fn leave(&self, step: &str, (id, spec): (&str, &ToolSpec), call: &ToolCall) -> Leave {
+    pub(crate) async fn approval(
+        &self,
+        step: &str,
+        (id, spec): (&str, &ToolSpec),
+        call: &ToolCall,
+    ) -> Approval {
         let is_free =
             |approved: &[Arc<str>]| approved.iter().any(|name| **name == *call.name || **name == *id);
         if self.auto_approved.is_none_or(is_free) {
-            return Leave::default();
+            return Approval::default();
         }
         if self.node.child.is_some() {
             let why = "a tool that needs approval cannot be called by a node inside another";
-            return Leave { refused: Some(why.into()), ..Leave::default() };
+            return Approval { refused: Some(why.into()), ..Approval::default() };
         }
         let request = request(id, spec, call);
         let asked = request.details.get("arguments").cloned().unwrap_or_default();
-        let leave = Leave::of(self.steps.pause(&format!("approve:{step}"), request).await);
+        let approval = Approval::of(self.journal.pause(&format!("approve:{step}"), request).await);
         // The person sees secrets masked. Restore them where the masks were left unchanged.
-        let edited = leave.edited.map(|edited| self.steps.secrets().unmasked(edited, &asked));
-        Leave { edited, ..leave }
+        let edited = approval.edited.map(|edited| self.journal.secrets().unmasked(edited, &asked));
+        Approval { edited, ..approval }
     }
 }
 
 /// The decision about a call.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Leave {
+pub(crate) struct Approval {
     /// The reason for a refusal.
     pub(crate) refused: Option<String>,
     /// Arguments that replace the model's.
@@ -82,7 +87,7 @@ fn request(id: &str, tool: &ToolSpec, call: &ToolCall) -> PauseRequest {
     PauseRequest { details, ..PauseRequest::asking(PauseKind::ToolApproval, prompt, schema) }
 }
 
-impl Leave {
+impl Approval {
     /// Reads the decision from the end of the pause.
     fn of(end: PauseEnd) -> Self {
         let PauseEnd::Answered(answer) = end else {
@@ -107,14 +112,14 @@ mod tests {
 
     #[test]
     fn lp_a16_an_answer_gives_or_refuses_leave_and_may_change_the_arguments() {
-        let of = |answer: Json| Leave::of(PauseEnd::Answered(answer));
-        assert_eq!(of(json!({"approved": true})), Leave::default());
+        let of = |answer: Json| Approval::of(PauseEnd::Answered(answer));
+        assert_eq!(of(json!({"approved": true})), Approval::default());
         let edited =
             of(json!({"approved": true, "editedParameters": {"q": "y"}, "userInstruction": "short"}));
         let expected =
-            Leave { edited: Some(json!({"q": "y"})), instruction: Some("short".into()), refused: None };
+            Approval { edited: Some(json!({"q": "y"})), instruction: Some("short".into()), refused: None };
         assert_eq!(edited, expected);
-        let unanswered = [PauseEnd::Cancelled, PauseEnd::Expired].map(Leave::of);
+        let unanswered = [PauseEnd::Cancelled, PauseEnd::Expired].map(Approval::of);
         for refused in [of(json!({"approved": false})), of(json!("?"))].iter().chain(&unanswered) {
             assert_eq!(refused.refused.as_deref(), Some(REJECTED));
         }

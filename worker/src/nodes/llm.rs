@@ -17,10 +17,10 @@ use tidemill_common::nodes::llm::{LlmData, ModelConfig, ReasoningFormat};
 use tidemill_common::nodes::{NodeResult, Usage, Wasted};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 
-use super::produced::{Keeping, Placed, keep_files};
+use super::model_files::{FileStore, LinkedText, store_files};
 use crate::attempt::executor::ThoughtSink;
 use crate::outside::providers::profile::OfProfile;
-use crate::outside::providers::{DeltaSink, Model, ModelError, ModelReply, Pace, Providers, Question};
+use crate::outside::providers::{DeltaSink, Model, ModelError, ModelReply, Providers, Question, Waiter};
 
 /// Larger contexts are reported only by their sources, in bytes; the text is in the node's inputs.
 const RESOURCES_BYTES_MAX: usize = 256 * 1024;
@@ -33,16 +33,16 @@ pub struct Means<'a> {
     /// Handling of undefined names in Jinja.
     pub undefined: UndefinedNames,
     pub providers: &'a Providers,
-    /// Waits for a turn at the model.
-    pub pace: &'a dyn Pace,
+    /// Waits for a permit for the model.
+    pub waiter: &'a dyn Waiter,
     /// Stores files the model makes.
-    pub keeping: Keeping<'a>,
+    pub file_store: FileStore<'a>,
     /// Receives the model's text in non-empty pieces. The caller sends the empty chunk that ends the stream.
     pub on_delta: DeltaSink<'a>,
     /// Receives the reasoning, if the node wants it separately.
     pub on_thought: ThoughtSink<'a>,
     /// Sends an event of the node while it runs.
-    pub tell: &'a (dyn Fn(StepEvent, JsonMap) + Send + Sync),
+    pub emit: &'a (dyn Fn(StepEvent, JsonMap) + Send + Sync),
 }
 
 /// Runs the node. A failure is part of the result, with the inputs known so far. All variables the node mentions must
@@ -65,7 +65,7 @@ pub async fn run(
     let own = joined.map(|conversation| conversation.join(&mut prompt, variables)).unwrap_or_default();
     note_asking(node, &data.model, &prompt);
     if let Some(context) = prompt.context.as_ref().filter(|context| !context.resources.is_empty()) {
-        (means.tell)(StepEvent::RetrieverResource, context_event(context));
+        (means.emit)(StepEvent::RetrieverResource, context_event(context));
     }
     match ask(data, &prompt, model, means).await {
         Ok(answer) => {
@@ -174,7 +174,7 @@ async fn ask(
     model: Result<Model, ModelError>,
     means: Means<'_>,
 ) -> Result<Answer, Unanswered> {
-    let Means { on_delta, on_thought, pace, keeping, .. } = means;
+    let Means { on_delta, on_thought, waiter, file_store, .. } = means;
     let model = model.map_err(NodeFailure::from)?;
     let schema = data.structured_output.as_ref().map(Schema::read).transpose()?;
     let mut question = Question::from(prompt);
@@ -188,15 +188,15 @@ async fn ask(
         let wasted = in_vain(Some(bill(&model, reply)));
         move |failure| Unanswered { failure, wasted }
     };
-    let (mut reply, object, placed);
+    let (mut reply, object, linked);
     match data.reasoning {
         ReasoningFormat::Tagged => {
-            reply = model.within(pace, CALL).ask(question, on_delta).await.map_err(broken)?;
+            reply = model.for_job(waiter, CALL).ask(question, on_delta).await.map_err(broken)?;
             let read = schema.map(|schema| schema.output(&reply.text)).transpose();
             object = read.map_err(of_no_use(&reply))?;
             let wasted = of_no_use(&reply);
-            placed = keep_files(&mut reply, keeping).await.map_err(wasted)?;
-            hand_on(placed.rest(), on_delta);
+            linked = store_files(&mut reply, file_store).await.map_err(wasted)?;
+            hand_on(linked.rest(), on_delta);
         }
         ReasoningFormat::Separated => {
             let mut filter = Filter::default();
@@ -205,17 +205,17 @@ async fn ask(
                 Piece::Thought { text, last } => on_thought(text, last),
             };
             let mut push = |delta: &str| filter.push(delta, &mut sort);
-            reply = model.within(pace, CALL).ask(question, &mut push).await.map_err(broken)?;
+            reply = model.for_job(waiter, CALL).ask(question, &mut push).await.map_err(broken)?;
             let read = schema.map(|schema| schema.output(&reply.text)).transpose();
             object = read.map_err(of_no_use(&reply))?;
             let wasted = of_no_use(&reply);
-            placed = keep_files(&mut reply, keeping).await.map_err(wasted)?;
-            hand_on(placed.rest(), &mut push);
+            linked = store_files(&mut reply, file_store).await.map_err(wasted)?;
+            hand_on(linked.rest(), &mut push);
             filter.finish(&mut sort);
         }
     }
     let usage = bill(&model, &reply);
-    let Placed { text, files, .. } = placed;
+    let LinkedText { text, files, .. } = linked;
     let profile = model.of_profile().cloned();
     Ok(Answer { usage, reply: ModelReply { text, ..reply }, files, structured: object, profile })
 }

@@ -4,17 +4,17 @@
 pub mod agent;
 pub(crate) mod approval;
 pub mod code;
-#[cfg(test)]
-mod desk;
 pub mod document_extractor;
 pub mod http_request;
 pub mod knowledge_index;
 pub mod knowledge_retrieval;
 pub mod llm;
-pub mod parameter_extractor;
 #[cfg(test)]
-mod pinned;
-pub mod produced;
+mod mock_server;
+pub mod model_files;
+#[cfg(test)]
+mod model_tests;
+pub mod parameter_extractor;
 pub mod profile_llm;
 pub mod question_classifier;
 pub mod tool;
@@ -22,7 +22,7 @@ pub mod tool;
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
 
-use self::produced::Keeping;
+use self::model_files::FileStore;
 use crate::attempt::executor::{Attempt, AttemptName, Executor, NodeExecutor};
 use crate::outside::calls::prepare::Around;
 use crate::outside::calls::run;
@@ -82,22 +82,36 @@ impl NodeExecutor for Llm {
             return Step.run(attempt).await;
         }
         let Attempt { node, variables, options, providers, http, files, name, .. } = attempt;
-        let Attempt { steps, on_delta, on_thought, tools, prompt_bytes_max, .. } = attempt;
+        let Attempt { journal, on_delta, on_thought, tools, prompt_bytes_max, .. } = attempt;
         if let NodeData::ProfileLlm(data) = &node.data {
             let choices = options.choices.as_deref();
             let auto_approved = choices.and_then(|choices| choices.auto_approved_tools.as_deref());
-            let reach = profile_llm::Reach { tools, http, files, run: &name.run, steps, auto_approved };
+            let tool_access =
+                profile_llm::ToolAccess { tools, http, files, run: &name.run, journal, auto_approved };
             let execution = name.execution;
-            let means =
-                profile_llm::Means { providers, reach, execution, prompt_bytes_max, on_delta, on_thought };
+            let means = profile_llm::Means {
+                providers,
+                tool_access,
+                execution,
+                prompt_bytes_max,
+                on_delta,
+                on_thought,
+            };
             return profile_llm::run(data, node, variables, means).await;
         }
         let NodeData::Llm(data) = &node.data else { return mistaken(node.kind) };
         let undefined = options.template_undefined;
-        let tell = |what, data| steps.tell(vec![(what, data)]);
-        let keeping = Keeping { run: &name.run, http, files };
-        let means =
-            llm::Means { undefined, providers, pace: steps, keeping, on_delta, on_thought, tell: &tell };
+        let emit = |what, data| journal.emit(vec![(what, data)]);
+        let file_store = FileStore { run: &name.run, http, files };
+        let means = llm::Means {
+            undefined,
+            providers,
+            waiter: journal,
+            file_store,
+            on_delta,
+            on_thought,
+            emit: &emit,
+        };
         llm::run(data, node, variables, means).await
     }
 }
@@ -111,11 +125,11 @@ impl NodeExecutor for Step {
         Some("text")
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, graph, variables, options, name, steps, on_delta, .. } = attempt;
+        let Attempt { node, graph, variables, options, name, journal, on_delta, .. } = attempt;
         let Attempt { providers, http, files, tools, calls, .. } = attempt;
         let NodeData::Step(data) = &node.data else { return mistaken(node.kind) };
         let around =
-            Around { node, graph, variables, options, providers, http, files, tools, calls, steps, name };
+            Around { node, graph, variables, options, providers, http, files, tools, calls, journal, name };
         run::run(data, around, on_delta).await
     }
 }
@@ -128,9 +142,9 @@ impl NodeExecutor for QuestionClassifier {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, providers, steps, .. } = attempt;
+        let Attempt { node, variables, providers, journal, .. } = attempt;
         let NodeData::QuestionClassifier(data) = &node.data else { return mistaken(node.kind) };
-        question_classifier::run(data, node, variables, providers, steps).await
+        question_classifier::run(data, node, variables, providers, journal).await
     }
 }
 
@@ -142,9 +156,9 @@ impl NodeExecutor for ParameterExtractor {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, providers, steps, .. } = attempt;
+        let Attempt { node, variables, providers, journal, .. } = attempt;
         let NodeData::ParameterExtractor(data) = &node.data else { return mistaken(node.kind) };
-        parameter_extractor::run(data, node, variables, providers, steps).await
+        parameter_extractor::run(data, node, variables, providers, journal).await
     }
 }
 
@@ -172,13 +186,13 @@ impl NodeExecutor for Agent {
         Some("text")
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, providers, tools, http, files, steps, name, on_piece, .. } = attempt;
+        let Attempt { node, variables, providers, tools, http, files, journal, name, on_piece, .. } = attempt;
         let Attempt { options, on_thought, .. } = attempt;
         let NodeData::Agent(data) = &node.data else { return mistaken(node.kind) };
         let (run, execution) = (&name.run, name.execution);
         let auto_approved = options.choices.as_deref().and_then(|it| it.auto_approved_tools.as_deref());
         let means =
-            agent::Means { providers, tools, http, files, run, execution, steps, on_piece, auto_approved };
+            agent::Means { providers, tools, http, files, run, execution, journal, on_piece, auto_approved };
         agent::run(data, node, variables, means, on_thought).await
     }
 }
@@ -191,9 +205,9 @@ impl NodeExecutor for KnowledgeRetrieval {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, providers, knowledge, steps, .. } = attempt;
+        let Attempt { node, variables, providers, knowledge, journal, .. } = attempt;
         let NodeData::KnowledgeRetrieval(data) = &node.data else { return mistaken(node.kind) };
-        let models = Models::new(providers, steps);
+        let models = Models::new(providers, journal);
         knowledge_retrieval::run(data, node, variables, &models, knowledge).await
     }
 }
@@ -206,10 +220,10 @@ impl NodeExecutor for KnowledgeIndex {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, providers, knowledge, steps, name, .. } = attempt;
+        let Attempt { node, variables, providers, knowledge, journal, name, .. } = attempt;
         let NodeData::KnowledgeIndex(data) = &node.data else { return mistaken(node.kind) };
         let AttemptName { run, execution, .. } = name;
-        let means = knowledge_index::Means { providers, knowledge, steps, run, execution };
+        let means = knowledge_index::Means { providers, knowledge, journal, run, execution };
         knowledge_index::run(data, node, variables, means).await
     }
 }
@@ -222,9 +236,9 @@ impl NodeExecutor for Tool {
         Some("text")
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, http, files, name, steps, tools, on_piece, .. } = attempt;
+        let Attempt { node, variables, http, files, name, journal, tools, on_piece, .. } = attempt;
         let NodeData::Tool(data) = &node.data else { return mistaken(node.kind) };
-        let means = tool::Means { tools, http, files, run: &name.run, steps: Some(steps), on_piece };
+        let means = tool::Means { tools, http, files, run: &name.run, journal: Some(journal), on_piece };
         tool::run(data, node, variables, means).await
     }
 }

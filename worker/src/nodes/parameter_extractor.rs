@@ -15,7 +15,7 @@ use tidemill_common::nodes::parameter_extractor::{ParameterExtractorData, prompt
 use tidemill_common::value::{JsonMap, Segment, Variables};
 
 use super::llm::{bill, in_vain, lost, masked, note_asking, usage_segment};
-use crate::outside::providers::{Model, ModelReply, Pace, Providers, Question};
+use crate::outside::providers::{Model, ModelReply, Providers, Question, Waiter};
 
 /// Runs the node. A failure is part of the result; a failure before the call leaves no record (Dify).
 pub async fn run(
@@ -23,7 +23,7 @@ pub async fn run(
     node: &Node,
     variables: &(dyn Variables + Send + Sync),
     providers: &Providers,
-    pace: &dyn Pace,
+    waiter: &dyn Waiter,
 ) -> NodeResult {
     let model = match providers.resolve(&data.model).await {
         Ok(model) => model,
@@ -38,7 +38,7 @@ pub async fn run(
     let result = NodeResult { inputs, process_data, ..NodeResult::default() };
     let tools = tool.into_iter().collect();
     let question = Question { tools, stream: false, ..Question::from(&prompt) };
-    match model.within(pace, "llm").ask(question, &mut |_| {}).await {
+    match model.for_job(waiter, "llm").ask(question, &mut |_| {}).await {
         Ok(reply) => {
             let said = node
                 .gives_context

@@ -12,7 +12,7 @@ use tidemill_common::value::template::Template;
 use tidemill_common::value::{JsonMap, Segment, Variables};
 
 use super::llm::{bill, in_vain, lost, masked, no_bill, note_asking, usage_segment};
-use crate::outside::providers::{ModelReply, Pace, Providers, Question};
+use crate::outside::providers::{ModelReply, Providers, Question, Waiter};
 
 /// Runs the node. A failure is part of the result; a failure before the call leaves no record (Dify).
 pub async fn run(
@@ -20,7 +20,7 @@ pub async fn run(
     node: &Node,
     variables: &(dyn Variables + Send + Sync),
     providers: &Providers,
-    pace: &dyn Pace,
+    waiter: &dyn Waiter,
 ) -> NodeResult {
     let model = match providers.resolve(&data.model).await {
         Ok(model) => model,
@@ -32,7 +32,7 @@ pub async fn run(
     };
     note_asking(node, &data.model, &prompt);
     let result = NodeResult { inputs, ..NodeResult::default() };
-    let reply = match model.within(pace, "llm").ask(Question::from(&prompt), &mut |_| {}).await {
+    let reply = match model.for_job(waiter, "llm").ask(Question::from(&prompt), &mut |_| {}).await {
         Ok(reply) => reply,
         Err(error) => {
             let wasted = in_vain(&data.model, &model, lost(&model, &error));

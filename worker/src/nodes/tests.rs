@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Value as Json, json};
 use tidemill_common::config::HttpConfig;
 use tidemill_common::files::Folder;
-use tidemill_common::graph::build::import;
+use tidemill_common::graph::builder::import;
 use tidemill_common::nodes::evaluate::UndefinedNames;
 use tidemill_common::value::{Lookup, Segment, Variables};
 
@@ -13,7 +13,7 @@ use super::*;
 use crate::outside::http::Http;
 use crate::outside::knowledge::tests::Service;
 use crate::outside::providers::Providers;
-use crate::tests::fake::{FakeJobs, run_id, steps};
+use crate::tests::fake::{FakeJobs, journal, run_id};
 
 struct Values;
 
@@ -56,21 +56,22 @@ async fn run_node(service: &Service, data: Json) -> NodeResult {
     let profile =
         json!({"p": {"base_url": format!("{}/v1", service.base), "api_key": "k", "max_retries": 0}});
     let providers = Providers::new(&serde_json::from_value(profile).unwrap(), &|_| None).unwrap();
-    let steps = &steps(&FakeJobs::new());
+    let journal = &journal(&FakeJobs::new());
     let folder = tempfile::tempdir().unwrap();
     let files = &Folder::at(&format!("file://{}", folder.path().display())).unwrap();
     let http = &Http::new(&HttpConfig::default()).unwrap();
     match &node.data {
         NodeData::Llm(data) => {
-            let keeping = Keeping { run: &run_id(), http, files };
+            let file_store = FileStore { run: &run_id(), http, files };
             let (on_delta, on_thought) = (&mut |_: &str| {}, &mut |_: &str, _: bool| {});
-            let (undefined, tell) = (UndefinedNames::default(), &|_, _| {});
+            let (undefined, emit) = (UndefinedNames::default(), &|_, _| {});
             let providers = &providers;
-            let means = llm::Means { undefined, providers, pace: steps, keeping, on_delta, on_thought, tell };
+            let means =
+                llm::Means { undefined, providers, waiter: journal, file_store, on_delta, on_thought, emit };
             llm::run(data, node, &Values, means).await
         }
         NodeData::QuestionClassifier(data) => {
-            question_classifier::run(data, node, &Values, &providers, steps).await
+            question_classifier::run(data, node, &Values, &providers, journal).await
         }
         other => panic!("{other:?}"),
     }

@@ -100,7 +100,10 @@ mod tests {
     #[test]
     fn the_query_of_an_address_is_hidden_with_the_headers() {
         let mut headers = HeaderMap::new();
-        headers.insert("x-key", crate::outside::tools::door::secret("Bearer s3cret").expect("a value"));
+        headers.insert(
+            "x-key",
+            crate::outside::tools::operator_client::secret("Bearer s3cret").expect("a value"),
+        );
         headers.insert("x-open", "open".parse().expect("a value"));
         let url = Url::parse("http://host/path?mode=fast&token=a%2Fb-0123456").expect("an address");
         let hide = Hide::of_request(&headers, &url);

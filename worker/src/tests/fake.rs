@@ -22,7 +22,7 @@ use tidemill_common::store::{
 use tidemill_common::wire::fact::report::JobName;
 use tokio::sync::{Notify, mpsc};
 
-use crate::attempt::journal::Steps;
+use crate::attempt::journal::Journal;
 use crate::jobs::handle::JobHandle;
 use crate::jobs::in_flight::{JobPlace, Stream};
 use crate::jobs::shared::Core;
@@ -117,7 +117,7 @@ graph:
 
 impl FakeJobs {
     pub(crate) fn new() -> Arc<Self> {
-        let imported = tidemill_common::graph::build::import(WORKFLOW.as_bytes());
+        let imported = tidemill_common::graph::builder::import(WORKFLOW.as_bytes());
         assert!(imported.graph.is_some(), "{:?}", imported.diagnostics);
         let document = imported.document.expect("a document");
         let (hint, hints) = mpsc::unbounded_channel();
@@ -228,7 +228,7 @@ pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
 }
 
 /// The journal of a held job; earlier entries are known to it.
-pub(crate) fn steps(jobs: &Arc<FakeJobs>) -> Steps {
+pub(crate) fn journal(jobs: &Arc<FakeJobs>) -> Journal {
     let entry = EntryId::new(5, 0);
     let name = JobName {
         frame: FramePath::root(),
@@ -240,7 +240,7 @@ pub(crate) fn steps(jobs: &Arc<FakeJobs>) -> Steps {
     let place = JobPlace { shard: ShardId(0), queue: "default".into(), entry };
     let started_at = Timestamp::from_micros(5);
     let handle = JobHandle { core: core(jobs, 1), place, number: 1, run: run_id(), name, started_at };
-    Steps::new(&handle, execution(5))
+    Journal::new(&handle, execution(5))
 }
 
 /// The charges of journal entries: key, provider and model, and tokens.

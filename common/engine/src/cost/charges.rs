@@ -8,14 +8,14 @@ use crate::step::Step;
 
 /// Counts a charge, also of an earlier holder of the job, and of a node that has ended already.
 pub(crate) fn count(cx: &mut Step<'_>, job: &JobRef, charge: &Charge) {
-    let spent = Cost::of(Some(&charge.usage));
+    let cost = Cost::of(Some(&charge.usage));
     if cx.run.node(&job.frame, job.node).is_some() {
         cx.update(&job.frame, job.node, |node| {
-            node.spent = node.spent.plus(&spent);
-            node.charged = node.charged.plus(&spent);
+            node.cost = node.cost.plus(&cost);
+            node.charged = node.charged.plus(&cost);
         });
     } else {
-        of_closed_frame(cx, job, &spent);
+        of_closed_frame(cx, job, &cost);
     }
     let (provider, model) = &charge.model;
     let by = ledger::By::of(charge.run, provider, model);
@@ -23,14 +23,14 @@ pub(crate) fn count(cx: &mut Step<'_>, job: &JobRef, charge: &Charge) {
 }
 
 /// Adds the cost to the container, when the frame of the node has closed.
-fn of_closed_frame(cx: &mut Step<'_>, job: &JobRef, spent: &Cost) {
+fn of_closed_frame(cx: &mut Step<'_>, job: &JobRef, cost: &Cost) {
     let mut frame = job.frame.clone();
     while let Some(container) = frame.last().map(|(container, _)| container.to_string()) {
         frame = frame.parent();
         if let Some(node) = cx.run.graph.find(&container)
             && cx.run.node(&frame, node).is_some()
         {
-            return cx.update(&frame, node, |node| node.inside.spent = node.inside.spent.plus(spent));
+            return cx.update(&frame, node, |node| node.inside.cost = node.inside.cost.plus(cost));
         }
     }
 }

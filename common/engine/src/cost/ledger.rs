@@ -3,7 +3,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::order::changes::Spending;
+use crate::order::changes::ChargeEntry;
 use crate::state::cost::Cost;
 use crate::state::record::Record;
 use crate::step::Step;
@@ -72,7 +72,7 @@ pub(crate) fn note(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, key: &str
         By::Model(provider, model) | By::Wasted(provider, model) => {
             entry["provider"] = provider.into();
             entry["model"] = model.into();
-            cx.out.spent.push(Spending {
+            cx.out.charges.push(ChargeEntry {
                 at: cx.at.now,
                 provider: provider.into(),
                 model: model.into(),

@@ -39,25 +39,25 @@ pub(crate) fn abandoned(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, reco
         response::streams::close_of_node(cx, frame, *child);
         let about = cx.about(frame, *child);
         let end = NodeEnd { about, started_at, finished_at: now, record: Box::new(record) };
-        cx.tell(EventKind::NodeRunFailed(end));
+        cx.emit(EventKind::NodeRunFailed(end));
         cx.close_entry();
     }
 }
 
 /// Resets the children of a parent that begins again in another run, which does not know their journal. Their cost
 /// stays counted.
-pub(crate) fn begin_anew(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+pub(crate) fn reset(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let graph = cx.run.graph.clone();
     for child in &graph.node(node).children {
         cx.update(frame, *child, |state| {
-            *state = NodeState { spent: state.spent.clone(), ..NodeState::default() };
+            *state = NodeState { cost: state.cost.clone(), ..NodeState::default() };
         });
     }
 }
 
 /// Resets the children of all parents that have neither succeeded nor had their failure handled, and removes the
 /// outputs of these children.
-pub(crate) fn all_begin_anew(run: &mut RunState) {
+pub(crate) fn reset_all(run: &mut RunState) {
     let graph = run.graph.clone();
     for (at, node) in graph.nodes.iter().enumerate() {
         let Some(child) = &node.child else { continue };

@@ -95,7 +95,7 @@ fn skip_all(cx: &mut Step<'_>, frame: &FramePath, mut open: Vec<EdgeIx>, emit: E
     while let Some(edge) = open.pop() {
         set(cx, frame, edge, EdgeState::Skipped);
         if emit == Emit::EachEdge {
-            cx.tell(EventKind::GraphEdgeSkipped(edge));
+            cx.emit(EventKind::GraphEdgeSkipped(edge));
         }
         let target = graph.edge(edge).target;
         match join(cx, frame, target) {

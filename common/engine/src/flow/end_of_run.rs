@@ -39,11 +39,11 @@ pub(crate) fn check(cx: &mut Step<'_>) {
     let outputs = outputs(cx.run);
     let dead_ends = cx.run.control.dead_ends.clone();
     if exceptions > 0 {
-        end(cx, RunStatus::PartialSucceeded, None);
-        cx.tell(EventKind::GraphRunPartialSucceeded { exceptions, outputs, dead_ends });
+        end_run(cx, RunStatus::PartialSucceeded, None);
+        cx.emit(EventKind::GraphRunPartialSucceeded { exceptions, outputs, dead_ends });
     } else {
-        end(cx, RunStatus::Succeeded, None);
-        cx.tell(EventKind::GraphRunSucceeded { outputs, dead_ends });
+        end_run(cx, RunStatus::Succeeded, None);
+        cx.emit(EventKind::GraphRunSucceeded { outputs, dead_ends });
     }
     cx.close_entry();
 }
@@ -63,21 +63,21 @@ fn pause(cx: &mut Step<'_>) {
     cx.close_entry();
     cx.set_run_status(RunStatus::Paused);
     set_deadline(cx);
-    cx.out.go_on = false;
-    tell_paused(cx);
+    cx.out.continue_due = false;
+    emit_paused(cx);
 }
 
 /// Emits what the run waits for.
-pub(crate) fn tell_paused(cx: &mut Step<'_>) {
+pub(crate) fn emit_paused(cx: &mut Step<'_>) {
     let commands = cx.run.control.pausing.clone();
     let pauses = cx.run.pauses.values().cloned().collect();
     let outputs = outputs(cx.run);
-    cx.tell(EventKind::GraphRunPaused { commands, pauses, outputs });
+    cx.emit(EventKind::GraphRunPaused { commands, pauses, outputs });
     cx.close_entry();
 }
 
 /// Continues a paused run, unless a pause command holds it. Time and steps are counted from zero, as on Dify.
-pub(crate) fn go_on(cx: &mut Step<'_>) {
+pub(crate) fn resume(cx: &mut Step<'_>) {
     if cx.run.status != RunStatus::Paused || !cx.run.control.pausing.is_empty() {
         return;
     }
@@ -86,7 +86,7 @@ pub(crate) fn go_on(cx: &mut Step<'_>) {
     cx.run.control.steps_before = cx.run.steps();
     cx.out.control = true;
     set_deadline(cx);
-    cx.tell(EventKind::GraphRunStarted { resumed: true, caller: None });
+    cx.emit(EventKind::GraphRunStarted { resumed: true, caller: None });
     cx.close_entry();
 }
 
@@ -96,9 +96,9 @@ pub(crate) fn fail(cx: &mut Step<'_>, error: &str) {
         return;
     }
     let exceptions = cx.run.exceptions();
-    end(cx, RunStatus::Failed, Some(error.into()));
+    end_run(cx, RunStatus::Failed, Some(error.into()));
     let dead_ends = cx.run.control.dead_ends.clone();
-    cx.tell(EventKind::GraphRunFailed { error: error.to_string(), exceptions, dead_ends });
+    cx.emit(EventKind::GraphRunFailed { error: error.to_string(), exceptions, dead_ends });
     cx.close_entry();
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn fail_anywhere(cx: &mut Step<'_>, error: &str) {
     if cx.run.status == RunStatus::Scheduled {
         cx.out.status_from = Some(RunStatus::Scheduled);
         cx.run.started_at = Some(cx.at.now);
-        cx.tell(EventKind::GraphRunStarted { resumed: false, caller: None });
+        cx.emit(EventKind::GraphRunStarted { resumed: false, caller: None });
     }
     fail(cx, error);
 }
@@ -134,16 +134,16 @@ fn stop(cx: &mut Step<'_>, reason: &str, emitted: Option<(&FramePath, NodeIx)>) 
     if cx.run.status == RunStatus::Scheduled {
         cx.out.status_from = Some(RunStatus::Scheduled);
         cx.run.started_at = Some(cx.at.now);
-        cx.tell(EventKind::GraphRunStarted { resumed: false, caller: None });
+        cx.emit(EventKind::GraphRunStarted { resumed: false, caller: None });
     }
     cancel_steps(cx, emitted);
     // Dify puts this word in front of every reason.
     let reason = format!("Aborted: {reason}");
     let outputs = outputs(cx.run);
     cut_off(cx, &reason);
-    end(cx, RunStatus::Stopped, Some(reason.as_str().into()));
+    end_run(cx, RunStatus::Stopped, Some(reason.as_str().into()));
     let dead_ends = cx.run.control.dead_ends.clone();
-    cx.tell(EventKind::GraphRunAborted { reason, outputs, dead_ends });
+    cx.emit(EventKind::GraphRunAborted { reason, outputs, dead_ends });
     cx.close_entry();
 }
 
@@ -166,7 +166,7 @@ fn cut_off(cx: &mut Step<'_>, reason: &str) {
         let id = graph.node(node).id.as_str();
         let data =
             JsonMap::from_iter([("node_id".to_owned(), id.into()), ("reason".to_owned(), reason.into())]);
-        cx.tell(EventKind::NodeStep { about, what: StepEvent::LlmStreamAborted, data });
+        cx.emit(EventKind::NodeStep { about, what: StepEvent::LlmStreamAborted, data });
     }
 }
 
@@ -196,7 +196,7 @@ fn cancel_steps(cx: &mut Step<'_>, emitted: Option<(&FramePath, NodeIx)>) {
         ];
         let data = fields.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
         let about = cx.about(&frame, node);
-        cx.tell(EventKind::NodeStep { about, what: StepEvent::StepCancel, data });
+        cx.emit(EventKind::NodeStep { about, what: StepEvent::StepCancel, data });
     }
 }
 
@@ -262,14 +262,14 @@ pub(crate) fn check_limits(cx: &mut Step<'_>) {
     }
 }
 
-fn end(cx: &mut Step<'_>, status: RunStatus, error: Option<Arc<str>>) {
+fn end_run(cx: &mut Step<'_>, status: RunStatus, error: Option<Arc<str>>) {
     cx.close_entry();
     take_back_all(cx);
     cx.set_run_status(status);
     cx.run.finished_at = Some(cx.at.now);
     cx.run.error = error;
     cx.out.timers.push(TimerChange::Clear(Timer::RunDeadline));
-    cx.out.go_on = false;
+    cx.out.continue_due = false;
 }
 
 /// Stops everything that is open: jobs are taken back, timers are cleared, pauses are cancelled.
@@ -277,7 +277,7 @@ fn take_back_all(cx: &mut Step<'_>) {
     cx.run.ready.clear();
     let waits: Vec<Arc<str>> = cx.run.pauses.keys().cloned().collect();
     for id in waits {
-        pauses::close(cx, &id, PauseStatus::Cancelled);
+        pauses::close_pause(cx, &id, PauseStatus::Cancelled);
     }
     let open: Vec<(FramePath, NodeIx)> = cx
         .run

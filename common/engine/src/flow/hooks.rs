@@ -5,7 +5,7 @@
 use crate::flow::{ready, settle, subruns, timeouts};
 use crate::state::pool::Pool;
 use crate::state::record::Record;
-use crate::state::run::Ended;
+use crate::state::run::PendingEnd;
 use crate::step::Step;
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::FramePath;
@@ -15,7 +15,7 @@ use tidemill_workflow::nodes::SOURCE_HANDLE;
 use tidemill_workflow::nodes::hooks::{HOOK_ERROR, HookType};
 
 /// Ends a node in a step: at once if it has no hooks after its end, otherwise after a job that runs them.
-pub(crate) fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut ended: Ended) {
+pub(crate) fn end_node(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut ended: PendingEnd) {
     if !has_hooks(cx, node) {
         let now = cx.at.now;
         return apply(cx, frame, node, now, ended);
@@ -66,7 +66,7 @@ fn has_hooks(cx: &Step<'_>, node: NodeIx) -> bool {
 }
 
 /// Takes the stored end out of a node's state, if its job was for hooks only.
-pub(crate) fn take(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> Option<Ended> {
+pub(crate) fn take(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> Option<PendingEnd> {
     let attempt = cx.run.node(frame, node).filter(|state| state.ended.is_some())?.attempt;
     timeouts::over(cx, frame, node, attempt);
     let mut ended = None;
@@ -75,11 +75,11 @@ pub(crate) fn take(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> Option
 }
 
 /// Applies the end of a node after its hooks have run.
-pub(crate) fn told(
+pub(crate) fn hook_ended(
     cx: &mut Step<'_>,
     (frame, node): (&FramePath, NodeIx),
     at: Timestamp,
-    mut ended: Ended,
+    mut ended: PendingEnd,
     hooks: Box<Record>,
 ) {
     ended.record.process_data.extend(hooks.process_data);
@@ -92,12 +92,12 @@ pub(crate) fn failed(
     cx: &mut Step<'_>,
     (frame, node): (&FramePath, NodeIx),
     at: Timestamp,
-    ended: Ended,
+    ended: PendingEnd,
     mut failure: Box<Record>,
 ) {
     let is_of_hook = failure.error_type == HOOK_ERROR;
     match ended {
-        Ended { failed: false, record } if is_of_hook => {
+        PendingEnd { failed: false, record } if is_of_hook => {
             (failure.inputs, failure.usage) = (record.inputs, record.usage);
             settle::failed(cx, frame, node, at, failure);
         }
@@ -111,9 +111,9 @@ pub(crate) fn failed(
     }
 }
 
-fn apply(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, at: Timestamp, ended: Ended) {
+fn apply(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, at: Timestamp, ended: PendingEnd) {
     match ended {
-        Ended { failed: true, record } => settle::failed(cx, frame, node, at, record),
-        Ended { failed: false, record } => settle::succeeded(cx, frame, node, at, record),
+        PendingEnd { failed: true, record } => settle::failed(cx, frame, node, at, record),
+        PendingEnd { failed: false, record } => settle::succeeded(cx, frame, node, at, record),
     }
 }

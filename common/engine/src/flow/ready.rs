@@ -35,7 +35,7 @@ pub(crate) fn advance(cx: &mut Step<'_>) {
     {
         if transitions >= limits::STEP_TRANSITIONS_MAX || bytes >= limits::STEP_BYTES_MAX {
             cx.run.ready.push_front((frame, node));
-            cx.out.go_on = true;
+            cx.out.continue_due = true;
             break;
         }
         if cx.run.jobs_in_flight() >= limits::RUN_JOBS_MAX && !is_evaluated_here(cx, &frame, node) {
@@ -60,7 +60,7 @@ pub(crate) fn advance(cx: &mut Step<'_>) {
 
 /// True when a step can evaluate the node: no variable that it mentions is a blob, and its settings do not ask for a
 /// worker (`on_worker`).
-pub(crate) fn is_at_hand(cx: &Step<'_>, frame: &FramePath, spec: &Node) -> bool {
+pub(crate) fn can_evaluate_here(cx: &Step<'_>, frame: &FramePath, spec: &Node) -> bool {
     let pool = cx.run.pool(frame);
     !spec.settings.on_worker
         && !spec.mentions.iter().any(|(node, name)| matches!(pool.variable(node, name), Lookup::Blob(_)))
@@ -73,7 +73,7 @@ fn is_evaluated_here(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> bool {
     if matches!(part, Some(Phase::Check | Phase::Collect)) || state.is_some_and(|it| it.ended.is_some()) {
         return false;
     }
-    spec.kind.spec().pure && is_at_hand(cx, frame, spec) && !reads_everything_large(cx, frame, node)
+    spec.kind.spec().pure && can_evaluate_here(cx, frame, spec) && !reads_everything_large(cx, frame, node)
 }
 
 /// True for a start node when any variable is a blob: a start node outputs all variables, so it needs a worker then.
@@ -112,7 +112,7 @@ fn begin(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize {
 
 /// Applies the result of a pure node, which begins in this moment and ends or waits. Returns its bytes.
 fn ended_here(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: NodeResult) -> usize {
-    begun(cx, frame, node);
+    mark_begun(cx, frame, node);
     let failed = result.failure.is_some();
     let (mut record, bytes) = records::of(cx, frame, node, result);
     let now = cx.at.now;
@@ -127,7 +127,7 @@ fn ended_here(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: NodeRe
 }
 
 /// Notes that a node begins in this step, and emits the event.
-pub(crate) fn begun(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+pub(crate) fn mark_begun(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let now = cx.at.now;
     cx.update(frame, node, |state| {
         state.status = NodeStatus::Running;
@@ -135,7 +135,7 @@ pub(crate) fn begun(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
         state.started_at.get_or_insert(now);
     });
     let about = cx.about(frame, node);
-    cx.tell(EventKind::NodeRunStarted(about));
+    cx.emit(EventKind::NodeRunStarted(about));
 }
 
 /// Orders the job of the next attempt, or of the same attempt when its job was parked or only its hooks are left.
@@ -226,7 +226,8 @@ fn shrink(
             break;
         };
         let Stored::Inline(segment) = largest else { break };
-        let (blob, text) = records::apart(&format!("{execution}/{}/job/{of}.{name}", cx.at.commit), segment);
+        let (blob, text) =
+            records::as_blob(&format!("{execution}/{}/job/{of}.{name}", cx.at.commit), segment);
         total = total - json_size(&segment.value) + 80;
         cx.out.blobs.push((blob.id.clone(), text));
         *largest = Stored::Blob(blob);

@@ -52,6 +52,6 @@ pub(crate) fn again(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, end: &No
     });
     let timer = Timer::Retry { frame: frame.clone(), node, attempt: attempt + 1 };
     cx.out.timers.push(TimerChange::Set(due, timer));
-    cx.tell(EventKind::NodeRunRetry { end: end.clone(), index: attempt });
+    cx.emit(EventKind::NodeRunRetry { end: end.clone(), index: attempt });
     cx.close_entry();
 }

@@ -93,7 +93,7 @@ pub fn rewind(run: &RunState, frame: &FramePath, node: &NodeId) -> Result<RunSta
     run.status = RunStatus::Running;
     (run.started_at, run.finished_at, run.error) = (None, None, None);
     reopen(&mut run, &frame, node);
-    children::all_begin_anew(&mut run);
+    children::reset_all(&mut run);
     settle(&mut run);
     run.pauses.clear();
     run.control.pausing.clear();
@@ -171,7 +171,7 @@ fn forget(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
 /// and their fields of `rt` stay.
 fn hide_messages(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>) {
     let graph = run.graph.clone();
-    let Some(objects) = &mut run.objects else { return };
+    let Some(messages) = &mut run.messages else { return };
     let is_gone = |by: &str| {
         let Some((path, node)) = by.rsplit_once('/') else { return false };
         let path = FramePath::from(path);
@@ -180,7 +180,7 @@ fn hide_messages(run: &mut RunState, frame: &FramePath, nodes: &BTreeSet<NodeIx>
         (path == *frame && is_one(node))
             || within.and_then(|at| at.last().map(|(id, _)| is_one(&id))).unwrap_or(false)
     };
-    for list in objects.lists.values_mut() {
+    for list in messages.lists.values_mut() {
         list.hide(is_gone);
     }
 }

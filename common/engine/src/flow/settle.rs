@@ -46,19 +46,19 @@ pub(crate) fn succeeded(
         }
     }
     let updates = std::mem::take(&mut record.updates);
-    let end = close(cx, frame, node, finished_at, record, NodeStatus::Succeeded);
+    let end = close_node(cx, frame, node, finished_at, record, NodeStatus::Succeeded);
     messages::record(cx, frame, &end, effects);
     for (of, name, value) in updates {
         variables::assign(cx, frame, &of, &name, value.clone());
         let about = cx.about(frame, node);
-        cx.tell(EventKind::NodeRunVariableUpdated { about, variable: (of, name), value });
+        cx.emit(EventKind::NodeRunVariableUpdated { about, variable: (of, name), value });
     }
     if cx.run.graph.node(node).kind == NodeKind::LoopEnd {
         containers::loop_end(cx, frame, node);
     }
     let handle = if end.record.handle.is_empty() { SOURCE_HANDLE } else { &end.record.handle };
-    go_on(cx, frame, node, handle, &end);
-    cx.tell(EventKind::NodeRunSucceeded(end));
+    follow_edges(cx, frame, node, handle, &end);
+    cx.emit(EventKind::NodeRunSucceeded(end));
     cx.close_entry();
     end_of_run::check_limits(cx);
     after(cx, frame, node);
@@ -97,7 +97,7 @@ pub(crate) fn told_started(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
         state.started_at = Some(now);
     });
     let about = cx.about(frame, node);
-    cx.tell(EventKind::NodeRunStarted(about));
+    cx.emit(EventKind::NodeRunStarted(about));
 }
 
 /// Applies a failed attempt: a retry, the node's error strategy, or the end of the run.
@@ -121,17 +121,17 @@ pub(crate) fn failed(
     children::abandoned(cx, frame, node, &record, again);
     let (status, handle, outputs) = match strategy {
         _ if again => {
-            let end = close(cx, frame, node, finished_at, record, NodeStatus::Failed);
+            let end = close_node(cx, frame, node, finished_at, record, NodeStatus::Failed);
             messages::record(cx, frame, &end, effects);
             retry::again(cx, frame, node, &end);
             budget::check(cx);
             return;
         }
         None => {
-            let end = close(cx, frame, node, finished_at, record, NodeStatus::Failed);
+            let end = close_node(cx, frame, node, finished_at, record, NodeStatus::Failed);
             messages::record(cx, frame, &end, effects);
             response::streams::close_of_node(cx, frame, node);
-            cx.tell(EventKind::NodeRunFailed(end));
+            cx.emit(EventKind::NodeRunFailed(end));
             cx.close_entry();
             end_of_run::check_limits(cx);
             if frame.is_root() {
@@ -162,19 +162,19 @@ pub(crate) fn failed(
         tidemill_base::value::JsonMap::from_iter([("error_strategy".into(), strategy_name.into())]);
     record.durations = None;
     record.handle = handle.to_string();
-    let end = close(cx, frame, node, finished_at, record, status);
+    let end = close_node(cx, frame, node, finished_at, record, status);
     messages::record(cx, frame, &end, effects);
     if graph.node(node).kind.spec().execution == ExecutionType::Branch && handle == SOURCE_HANDLE {
         // Dify finds no branch for it and fails the run; so do we.
         let id = &graph.node(node).id;
         let reason = format!("Branch node {id} completed without selecting a branch");
-        cx.tell(EventKind::NodeRunException(end));
+        cx.emit(EventKind::NodeRunException(end));
         cx.close_entry();
         end_of_run::fail(cx, &reason);
         return;
     }
-    go_on(cx, frame, node, handle, &end);
-    cx.tell(EventKind::NodeRunException(end));
+    follow_edges(cx, frame, node, handle, &end);
+    cx.emit(EventKind::NodeRunException(end));
     cx.close_entry();
     after(cx, frame, node);
 }
@@ -206,7 +206,7 @@ fn is_object(value: &Stored) -> bool {
 }
 
 /// Writes the end of an attempt into the node's state.
-fn close(
+fn close_node(
     cx: &mut Step<'_>,
     frame: &FramePath,
     node: NodeIx,
@@ -232,7 +232,7 @@ fn close(
             // Not for a container, whose cost is counted in its frames. The usage includes what journal entries have
             // charged already. A next attempt finds those entries recorded, so `charged` is kept.
             let usage = Cost::of(record.usage.as_deref());
-            state.spent = state.spent.plus(&usage.without(&state.charged));
+            state.cost = state.cost.plus(&usage.without(&state.charged));
         }
         state.handle = (!record.handle.is_empty() && record.handle != SOURCE_HANDLE)
             .then(|| record.handle.as_str().into());
@@ -255,7 +255,7 @@ fn is_in_the_pool(spec: &Node, name: &str) -> bool {
 }
 
 /// Applies outputs, edges, run outputs and streamed text of an end: everything but its event.
-fn go_on(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, handle: &str, end: &NodeEnd) {
+fn follow_edges(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, handle: &str, end: &NodeEnd) {
     let graph = cx.run.graph.clone();
     let spec = graph.node(node);
     for (name, value) in &end.record.outputs {

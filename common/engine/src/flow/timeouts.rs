@@ -8,7 +8,7 @@ use crate::fact::Timer;
 use crate::flow::{containers, hooks, ready, settle};
 use crate::order::changes::{CancelledJob, TimerChange};
 use crate::state::record::Record;
-use crate::state::run::{Ended, NodeStatus};
+use crate::state::run::{NodeStatus, PendingEnd};
 use crate::step::Step;
 use tidemill_base::failure::EngineErrorType;
 use tidemill_base::ids::FramePath;
@@ -73,7 +73,7 @@ pub(crate) fn queue_over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, att
     let error = format!(
         "no worker has taken the job from queue {queue:?} within {ms} ms (tidemill.queue_timeout_ms)"
     );
-    end(cx, frame, node, EngineErrorType::QueueTimeout, error);
+    end_attempt(cx, frame, node, EngineErrorType::QueueTimeout, error);
 }
 
 /// Fails an attempt that runs too long and that no worker has ended.
@@ -85,10 +85,10 @@ pub(crate) fn execution_over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx,
     }
     let ms = cx.run.graph.node(node).settings.execution_timeout_ms.unwrap_or_default();
     let error = format!("the node ran longer than {ms} ms (tidemill.execution_timeout_ms)");
-    end(cx, frame, node, EngineErrorType::Timeout, error);
+    end_attempt(cx, frame, node, EngineErrorType::Timeout, error);
 }
 
-fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, kind: EngineErrorType, error: String) {
+fn end_attempt(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, kind: EngineErrorType, error: String) {
     take_back(cx, frame, node);
     let record = Record { error, error_type: kind.name().to_string(), passing: true, ..Record::default() };
     let now = cx.at.now;
@@ -98,7 +98,7 @@ fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, kind: EngineErrorType
     } else if let Some(ended) = hooks::take(cx, frame, node) {
         hooks::failed(cx, (frame, node), now, ended, record.into());
     } else if kind == EngineErrorType::Timeout {
-        hooks::end(cx, frame, node, Ended { failed: true, record: record.into() });
+        hooks::end_node(cx, frame, node, PendingEnd { failed: true, record: record.into() });
     } else {
         // No worker serves the queue in time, so none would run the hooks either.
         settle::failed(cx, frame, node, now, record.into());

@@ -75,6 +75,6 @@ fn whole(cx: &mut Step<'_>, it: &JobDone) {
     ledger::note_attempt(cx, frame, node, &it.record);
     let usage = Cost::of(it.record.usage.as_deref());
     if usage != Cost::default() {
-        cx.update(frame, node, |state| state.spent = state.spent.plus(&usage.without(&state.charged)));
+        cx.update(frame, node, |state| state.cost = state.cost.plus(&usage.without(&state.charged)));
     }
 }

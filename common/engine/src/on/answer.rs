@@ -1,13 +1,13 @@
 //! Applies the end of a pause: it was answered, cancelled, or not answered in time.
 
-use crate::fact::{Answer, Said};
+use crate::fact::{Answer, AnswerContent};
 use crate::flow::pauses;
 use crate::flow::pauses::interactions;
 use crate::flow::values::records;
 use crate::flow::{end_of_run, hooks, ready};
 use crate::order::events::EventKind;
 use crate::state::pause::{Pause, PauseStatus};
-use crate::state::run::Ended;
+use crate::state::run::PendingEnd;
 use crate::step::Step;
 use tidemill_base::failure::{EngineErrorType, NodeFailure};
 use tidemill_base::value::JsonMap;
@@ -16,35 +16,38 @@ use tidemill_workflow::nodes::{NodeResult, PauseKind};
 
 #[inline(never)]
 pub(crate) fn step(cx: &mut Step<'_>, it: &Answer) {
-    let status = if it.said == Said::Cancel { PauseStatus::Cancelled } else { PauseStatus::Answered };
-    let Some(pause) = pauses::close(cx, &it.pause, status) else { return };
+    let status =
+        if it.content == AnswerContent::Cancel { PauseStatus::Cancelled } else { PauseStatus::Answered };
+    let Some(pause) = pauses::close_pause(cx, &it.pause, status) else { return };
     if pause.step.is_some() {
         return queue_again(cx, &pause);
     }
-    if it.said == Said::Cancel {
+    if it.content == AnswerContent::Cancel {
         return called_off(cx, &pause);
     }
-    end_of_run::go_on(cx);
-    let result = match (&it.said, pause.request.kind.is_form()) {
-        (Said::Form { action, inputs }, true) => of_form(cx, &pause, action, inputs),
-        (Said::Input(input), false) if pause.request.kind == PauseKind::UserInteraction => {
+    end_of_run::resume(cx);
+    let result = match (&it.content, pause.request.kind.is_form()) {
+        (AnswerContent::Form { action, inputs }, true) => of_form(cx, &pause, action, inputs),
+        (AnswerContent::Input(input), false) if pause.request.kind == PauseKind::UserInteraction => {
             interactions::answered(cx, &pause, input);
             return ready::advance(cx);
         }
-        (Said::Input(_), false) => misplaced(pause.request.kind),
+        (AnswerContent::Input(_), false) => misplaced(pause.request.kind),
         // The API has checked the answer. Only an answer that was written into Redis by hand gets here.
-        (Said::Form { .. }, false) | (Said::Input(_), true) | (Said::Cancel, _) => {
+        (AnswerContent::Form { .. }, false)
+        | (AnswerContent::Input(_), true)
+        | (AnswerContent::Cancel, _) => {
             let message = format!("the answer does not fit a pause of kind {}", pause.request.kind.name());
             NodeResult::failed(NodeFailure::new("ValueError", message))
         }
     };
-    end(cx, &pause, result);
+    end_wait(cx, &pause, result);
     ready::advance(cx);
 }
 
 /// Queues the job that waits for the answer again. Its worker reads the outcome of the pause.
 fn queue_again(cx: &mut Step<'_>, pause: &Pause) {
-    end_of_run::go_on(cx);
+    end_of_run::resume(cx);
     ready::make_ready(cx, &pause.frame, pause.node);
     ready::advance(cx);
 }
@@ -87,7 +90,7 @@ fn answer_form(cx: &mut Step<'_>, pause: &Pause, action: &str, submitted: JsonMa
     };
     let (rendered_content, action_text) = (text("__rendered_content"), text("__action_value"));
     let about = cx.about(&pause.frame, pause.node);
-    cx.tell(EventKind::NodeRunHumanInputFormFilled {
+    cx.emit(EventKind::NodeRunHumanInputFormFilled {
         about,
         rendered_content,
         action: action.to_string(),
@@ -99,11 +102,11 @@ fn answer_form(cx: &mut Step<'_>, pause: &Pause, action: &str, submitted: JsonMa
 
 /// Applies the expiry of a pause. A form ends by the handle for that.
 pub(crate) fn time_is_over(cx: &mut Step<'_>, id: &str) {
-    let Some(pause) = pauses::close(cx, id, PauseStatus::Expired) else { return };
+    let Some(pause) = pauses::close_pause(cx, id, PauseStatus::Expired) else { return };
     if pause.step.is_some() {
         return queue_again(cx, &pause);
     }
-    end_of_run::go_on(cx);
+    end_of_run::resume(cx);
     if pause.request.kind == PauseKind::UserInteraction {
         interactions::expired(cx, &pause);
         return ready::advance(cx);
@@ -112,12 +115,12 @@ pub(crate) fn time_is_over(cx: &mut Step<'_>, id: &str) {
         emit_start(cx, &pause);
         let about = cx.about(&pause.frame, pause.node);
         let expired_at = pause.expires_at.unwrap_or(cx.at.now);
-        cx.tell(EventKind::NodeRunHumanInputFormTimeout { about, expired_at });
+        cx.emit(EventKind::NodeRunHumanInputFormTimeout { about, expired_at });
         expired(&pause.request)
     } else {
         misplaced(pause.request.kind)
     };
-    end(cx, &pause, result);
+    end_wait(cx, &pause, result);
     ready::advance(cx);
 }
 
@@ -132,11 +135,11 @@ pub(crate) fn limit_is_over(cx: &mut Step<'_>, id: &str) {
 /// Emits the start of the node once more: Dify runs a node again after its pause.
 fn emit_start(cx: &mut Step<'_>, pause: &Pause) {
     let about = cx.about(&pause.frame, pause.node);
-    cx.tell(EventKind::NodeRunStarted(about));
+    cx.emit(EventKind::NodeRunStarted(about));
 }
 
-fn end(cx: &mut Step<'_>, pause: &Pause, result: NodeResult) {
+fn end_wait(cx: &mut Step<'_>, pause: &Pause, result: NodeResult) {
     let failed = result.failure.is_some();
     let (record, _) = records::of(cx, &pause.frame, pause.node, result);
-    hooks::end(cx, &pause.frame, pause.node, Ended { failed, record: record.into() });
+    hooks::end_node(cx, &pause.frame, pause.node, PendingEnd { failed, record: record.into() });
 }

@@ -25,7 +25,7 @@ pub(crate) fn step(cx: &mut Step<'_>, it: ChildFact) {
     }
     let is_current = job_started::is_current(cx, &it.job);
     if is_current {
-        job_started::heard(cx, &it.job);
+        job_started::note_holder(cx, &it.job);
     }
     let job = of_child(&it);
     let started_at = it.started_at;
@@ -46,7 +46,7 @@ pub(crate) fn step(cx: &mut Step<'_>, it: ChildFact) {
             }
             if is_current {
                 began(cx, &job, started_at);
-                tell(cx, &job, events);
+                emit_events(cx, &job, events);
             }
             if charge.is_some() {
                 budget::check(cx);
@@ -97,10 +97,10 @@ fn began(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
         state.started_at = Some(at.min(now));
     });
     let about = cx.about(&job.frame, job.node);
-    cx.tell(EventKind::NodeRunStarted(about));
+    cx.emit(EventKind::NodeRunStarted(about));
 }
 
-fn tell(cx: &mut Step<'_>, job: &JobRef, events: Vec<(StepEvent, tidemill_base::value::JsonMap)>) {
+fn emit_events(cx: &mut Step<'_>, job: &JobRef, events: Vec<(StepEvent, tidemill_base::value::JsonMap)>) {
     for (what, data) in events {
         if what == StepEvent::ReasoningChunk {
             if !response::is_reached_for(cx, &job.frame, job.node) {
@@ -110,7 +110,7 @@ fn tell(cx: &mut Step<'_>, job: &JobRef, events: Vec<(StepEvent, tidemill_base::
         }
         let about = cx.about(&job.frame, job.node);
         let data = numbered(data, job);
-        cx.tell(EventKind::NodeStep { about, what, data });
+        cx.emit(EventKind::NodeStep { about, what, data });
     }
 }
 
@@ -118,7 +118,7 @@ fn tell(cx: &mut Step<'_>, job: &JobRef, events: Vec<(StepEvent, tidemill_base::
 fn failed_once(cx: &mut Step<'_>, job: &JobRef, number: u32, at: Timestamp, record: Record) {
     cost(cx, job, number, &record);
     let end = node_end(cx, job, at, record.into());
-    cx.tell(EventKind::NodeRunRetry { end, index: number });
+    cx.emit(EventKind::NodeRunRetry { end, index: number });
     cx.close_entry();
     budget::check(cx);
 }
@@ -167,7 +167,7 @@ fn ended(cx: &mut Step<'_>, number: u32, how: ChildEnd, mut done: JobDone) {
     }
     response::streams::close_of_node(cx, &job.frame, job.node);
     response::flush(cx);
-    cx.tell(match how {
+    cx.emit(match how {
         ChildEnd::Succeeded => EventKind::NodeRunSucceeded(end),
         ChildEnd::Failed | ChildEnd::Replaced => EventKind::NodeRunFailed(end),
     });
@@ -183,8 +183,8 @@ pub(crate) fn cost(cx: &mut Step<'_>, job: &JobRef, number: u32, record: &Record
     if charged.tokens == 0 {
         ledger::note_whole(cx, &job.frame, job.node, number, record, usage);
     }
-    let spent = Cost::of(Some(usage)).without(&charged);
-    cx.update(&job.frame, job.node, |state| state.spent = state.spent.plus(&spent));
+    let cost = Cost::of(Some(usage)).without(&charged);
+    cx.update(&job.frame, job.node, |state| state.cost = state.cost.plus(&cost));
 }
 
 fn node_end(cx: &mut Step<'_>, job: &JobRef, at: Timestamp, record: Box<Record>) -> NodeEnd {

@@ -10,7 +10,7 @@ pub(crate) fn step(cx: &mut Step<'_>, it: JobChunk) {
     if !job_started::is_current(cx, &it.job) {
         return;
     }
-    job_started::tell_started(cx, &it.job, it.started_at);
+    job_started::emit_started(cx, &it.job, it.started_at);
     if it.job.frame.is_root() {
         response::streams::take_chunk(cx, it);
         response::flush(cx);

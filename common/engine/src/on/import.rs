@@ -23,11 +23,11 @@ pub(crate) fn step(cx: &mut Step<'_>, other: RunState) {
         return start::step(cx, Some(other.head));
     }
     take(cx, other);
-    cx.tell(EventKind::GraphRunStarted { resumed: true, caller: None });
+    cx.emit(EventKind::GraphRunStarted { resumed: true, caller: None });
     cx.close_entry();
     write_all(cx);
     for (frame, node) in nodes(cx.run, |node| node.status.is_open()) {
-        children::begin_anew(cx, &frame, node);
+        children::reset(cx, &frame, node);
     }
     for (frame, node) in nodes(cx.run, |node| node.status.has_job() || node.status == NodeStatus::Retrying) {
         if cx.run.graph.node(node).child.is_some() {
@@ -59,7 +59,7 @@ fn take(cx: &mut Step<'_>, other: RunState) {
     run.containers = other.containers;
     run.pauses = other.pauses;
     run.control = other.control;
-    run.objects = other.objects;
+    run.messages = other.messages;
     run.derive();
     run.control.resumed_at = Some(now);
     run.control.steps_before = run.steps();
@@ -96,11 +96,11 @@ fn write_all(cx: &mut Step<'_>) {
             text: text.clone(),
         })
     }));
-    if let Some(objects) = &run.objects {
-        let written = out.objects.get_or_insert_default();
-        written.lists.extend(objects.lists.keys().map(|name| (name.clone(), 0)));
-        written.runtime.extend(objects.runtime.keys().cloned());
-        written.recorded.extend(objects.history.iter().cloned());
+    if let Some(messages) = &run.messages {
+        let written = out.messages.get_or_insert_default();
+        written.lists.extend(messages.lists.keys().map(|name| (name.clone(), 0)));
+        written.runtime.extend(messages.runtime.keys().cloned());
+        written.recorded.extend(messages.history.iter().cloned());
     }
     out.response = true;
     out.control = true;

@@ -3,7 +3,7 @@
 use crate::fact::JobDone;
 use crate::flow::{containers, hooks, ready, settle};
 use crate::on::job_started;
-use crate::state::run::Ended;
+use crate::state::run::PendingEnd;
 use crate::step::Step;
 use tidemill_base::failure::EngineErrorType;
 
@@ -12,7 +12,7 @@ pub(crate) fn step(cx: &mut Step<'_>, it: JobDone) {
     if !job_started::is_current(cx, &it.job) {
         return;
     }
-    job_started::tell_started(cx, &it.job, it.started_at);
+    job_started::emit_started(cx, &it.job, it.started_at);
     if containers::is_part(cx, &it.job.frame, it.job.node) {
         containers::part_done(cx, &it.job.frame, it.job.node, *it.record);
     } else {
@@ -21,7 +21,7 @@ pub(crate) fn step(cx: &mut Step<'_>, it: JobDone) {
         match hooks::take(cx, frame, node) {
             Some(ended) => hooks::failed(cx, (frame, node), finished_at, ended, it.record),
             None if hooks_have_not_run(&it.record.error_type) => {
-                hooks::end(cx, frame, node, Ended { failed: true, record: it.record });
+                hooks::end_node(cx, frame, node, PendingEnd { failed: true, record: it.record });
             }
             None => settle::failed(cx, frame, node, finished_at, it.record),
         }

@@ -18,9 +18,9 @@ pub(crate) fn step(cx: &mut Step<'_>, it: JobParked) {
         return;
     }
     if it.is_childs {
-        job_started::heard(cx, &it.job);
+        job_started::note_holder(cx, &it.job);
     } else {
-        job_started::tell_started(cx, &it.job, it.started_at);
+        job_started::emit_started(cx, &it.job, it.started_at);
     }
     let (frame, node, attempt) = (it.job.frame.clone(), it.job.node, it.job.attempt);
     timeouts::over(cx, &frame, node, attempt);

@@ -10,7 +10,7 @@ use tidemill_base::clock::Timestamp;
 #[inline(never)]
 pub(crate) fn step(cx: &mut Step<'_>, it: &JobStarted) {
     if is_current(cx, &it.job) {
-        tell_started(cx, &it.job, it.at);
+        emit_started(cx, &it.job, it.at);
     }
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn is_current(cx: &Step<'_>, job: &JobRef) -> bool {
 }
 
 /// Notes which delivery holds the job, and emits the start of the node, once.
-pub(crate) fn tell_started(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
+pub(crate) fn emit_started(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
     let Some(node) = cx.run.node(&job.frame, job.node) else { return };
     let first = node.started_at.is_none();
     if node.status == NodeStatus::Running && node.delivery == job.delivery && !first {
@@ -36,13 +36,13 @@ pub(crate) fn tell_started(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
     // Later attempts and deliveries begin silently, as on Dify.
     if first {
         let about = cx.about(&job.frame, job.node);
-        cx.tell(EventKind::NodeRunStarted(about));
+        cx.emit(EventKind::NodeRunStarted(about));
     }
 }
 
 /// Notes which delivery holds the job of a parent. Its children run before it, so the parent has not begun and no event
 /// is emitted.
-pub(crate) fn heard(cx: &mut Step<'_>, job: &JobRef) {
+pub(crate) fn note_holder(cx: &mut Step<'_>, job: &JobRef) {
     let is_known = |node: &crate::state::run::NodeState| {
         node.status == NodeStatus::Running && node.delivery == job.delivery
     };

@@ -17,17 +17,17 @@ pub(crate) fn step(cx: &mut Step<'_>, it: JobStepped) {
         charges::count(cx, &it.job, charge);
     }
     let is_charged = it.charge.is_some();
-    tell(cx, it);
+    emit_events(cx, it);
     if is_charged {
         budget::check(cx);
     }
 }
 
-fn tell(cx: &mut Step<'_>, it: JobStepped) {
+fn emit_events(cx: &mut Step<'_>, it: JobStepped) {
     if !job_started::is_current(cx, &it.job) {
         return;
     }
-    job_started::tell_started(cx, &it.job, it.started_at);
+    job_started::emit_started(cx, &it.job, it.started_at);
     for (what, data) in it.events {
         if what == StepEvent::ReasoningChunk {
             if !response::is_reached_for(cx, &it.job.frame, it.job.node) {
@@ -37,7 +37,7 @@ fn tell(cx: &mut Step<'_>, it: JobStepped) {
         }
         let about = cx.about(&it.job.frame, it.job.node);
         let data = numbered(data, &it.job);
-        cx.tell(EventKind::NodeStep { about, what, data });
+        cx.emit(EventKind::NodeStep { about, what, data });
     }
 }
 

@@ -11,13 +11,13 @@ pub(crate) fn step(cx: &mut Step<'_>, mut it: JobDone) {
     if !job_started::is_current(cx, &it.job) {
         return;
     }
-    job_started::tell_started(cx, &it.job, it.started_at);
+    job_started::emit_started(cx, &it.job, it.started_at);
     let (frame, node) = (it.job.frame.clone(), it.job.node);
     if containers::is_part(cx, &frame, node) {
         containers::part_done(cx, &frame, node, *it.record);
     } else if let Some(ended) = hooks::take(cx, &frame, node) {
         let finished_at = it.finished_at.min(cx.at.now);
-        hooks::told(cx, (&frame, node), finished_at, ended, it.record);
+        hooks::hook_ended(cx, (&frame, node), finished_at, ended, it.record);
     } else if let Some(request) = pauses::requested(&mut it.record) {
         pauses::open(cx, &frame, node, request);
     } else {

@@ -46,7 +46,7 @@ pub(crate) fn apply(cx: &mut Step<'_>, fact: Fact) {
         Fact::Answer(it) => answer::step(cx, &it),
         Fact::OverBudget(reason) => budget::exceeded(cx, &reason),
         Fact::CallEnded(it) => subruns::ended(cx, &it),
-        Fact::ParentAsked(it) => parent::asked(cx, &it),
+        Fact::ParentAsked(it) => parent::on_asked(cx, &it),
         Fact::ParentAnswered(it) => parent::answered(cx, *it),
         Fact::Import(it) => import::step(cx, *it),
     }

@@ -10,7 +10,7 @@ pub(crate) fn step(cx: &mut Step<'_>, it: PauseCommand) {
     hold::hold(cx, it);
     if cx.run.status == RunStatus::Paused {
         // The run waited for an answer already; now it waits for a resume command as well.
-        end_of_run::tell_paused(cx);
+        end_of_run::emit_paused(cx);
     } else {
         ready::advance(cx);
     }

@@ -4,7 +4,7 @@ use crate::flow::pauses;
 use crate::flow::values::records;
 use crate::flow::{end_of_run, hooks, ready};
 use crate::state::pause::PauseStatus;
-use crate::state::run::{Ended, RunStatus};
+use crate::state::run::{PendingEnd, RunStatus};
 use crate::step::{Step, step_limits};
 use tidemill_workflow::nodes::{PauseKind, evaluate};
 
@@ -14,7 +14,7 @@ pub(crate) fn step(cx: &mut Step<'_>) {
         cx.run.control.pausing.clear();
         cx.out.control = true;
         // If a form still waits, the run pauses again at once and emits that.
-        end_of_run::go_on(cx);
+        end_of_run::resume(cx);
     }
     check_waiting(cx);
     if cx.run.status == RunStatus::Running {
@@ -33,14 +33,14 @@ fn check_waiting(cx: &mut Step<'_>) {
             continue;
         }
         // The end of an earlier node may have ended the run, and closed this pause.
-        if pauses::close(cx, &id, PauseStatus::Answered).is_none() {
+        if pauses::close_pause(cx, &id, PauseStatus::Answered).is_none() {
             continue;
         }
-        end_of_run::go_on(cx);
+        end_of_run::resume(cx);
         let about = cx.about(&frame, node);
-        cx.tell(crate::order::events::EventKind::NodeRunStarted(about));
+        cx.emit(crate::order::events::EventKind::NodeRunStarted(about));
         let failed = result.failure.is_some();
         let (record, _) = records::of(cx, &frame, node, result);
-        hooks::end(cx, &frame, node, Ended { failed, record: record.into() });
+        hooks::end_node(cx, &frame, node, PendingEnd { failed, record: record.into() });
     }
 }

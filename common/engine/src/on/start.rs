@@ -21,7 +21,7 @@ pub(crate) fn step(cx: &mut Step<'_>, head: Option<RunHead>) {
     end_of_run::set_deadline(cx);
     messages::begin(cx);
     let caller = cx.run.head.caller.as_ref().map(|caller| caller.run);
-    cx.tell(EventKind::GraphRunStarted { resumed: false, caller });
+    cx.emit(EventKind::GraphRunStarted { resumed: false, caller });
     // Fixed text at the beginning of an answer is sent before the first node runs, as on Dify.
     response::open(cx);
     cx.close_entry();

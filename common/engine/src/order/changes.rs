@@ -15,7 +15,7 @@ use crate::order::entries::Entries;
 use crate::order::touched::Touched;
 use crate::state::cost::Price;
 use crate::state::pause::Pause;
-use crate::state::run::{Ended, RunStatus};
+use crate::state::run::{PendingEnd, RunStatus};
 
 /// A job to queue.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,12 +38,12 @@ pub struct JobOrder {
     /// The phase to evaluate, if the node is a container.
     pub phase: Option<Phase>,
     /// The end of the node, if the job is only for the hooks after it.
-    pub ended: Option<Box<Ended>>,
+    pub ended: Option<Box<PendingEnd>>,
 }
 
 /// A paid model call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Spending {
+pub struct ChargeEntry {
     /// The time when the call was counted.
     pub at: Timestamp,
     /// The provider, as the workflow names it.
@@ -80,16 +80,16 @@ pub struct Calls {
     /// Sub-workflow runs whose result no node needs any more. They are stopped, or never created.
     pub dropped: Vec<RunId>,
     /// Facts for the caller of this run, or for its sub-workflow runs.
-    pub told: Vec<Told>,
+    pub facts: Vec<RunFact>,
 }
 
 /// A fact for another run on the same shard.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Told {
+pub enum RunFact {
     /// For the caller: change a list of messages.
-    Asked(RunId, Box<ParentAsked>),
+    ParentAsked(RunId, Box<ParentAsked>),
     /// For the sub-workflow run: the result of that.
-    Answered(RunId, Box<ParentAnswered>),
+    ParentAnswered(RunId, Box<ParentAnswered>),
 }
 
 /// A job to take back: no worker may begin it or continue it.
@@ -102,7 +102,7 @@ pub struct CancelledJob {
 
 /// Changes of messages, `rt` and history.
 #[derive(Debug, Default, PartialEq)]
-pub struct ObjectChanges {
+pub struct MessageChanges {
     /// Lists of messages by name, each with the index of the first message to write.
     pub lists: BTreeMap<String, u32>,
     /// Changed fields of `rt`.
@@ -111,7 +111,7 @@ pub struct ObjectChanges {
     pub recorded: Vec<JsonMap>,
 }
 
-impl ObjectChanges {
+impl MessageChanges {
     fn append(&mut self, later: Self) {
         for (name, first) in later.lists {
             // Messages that an earlier step of the commit has added still have to be written.
@@ -172,7 +172,7 @@ pub struct Changes {
     /// New fields of the ledger.
     pub ledger: Vec<(String, String)>,
     /// The model calls among these. Calls of sub-workflow runs are counted there.
-    pub spent: Vec<Spending>,
+    pub charges: Vec<ChargeEntry>,
     /// Conversation variables to store beyond the run.
     pub conversation: BTreeMap<String, Stored>,
     /// Streams that changed.
@@ -194,11 +194,11 @@ pub struct Changes {
     /// Changes that concern other runs; `None` for nearly all steps.
     pub calls: Option<Box<Calls>>,
     /// Changes of messages, `rt` and history; `None` for nearly all steps.
-    pub objects: Option<Box<ObjectChanges>>,
+    pub messages: Option<Box<MessageChanges>>,
     /// Blobs to store: id and JSON text.
     pub blobs: Vec<(BlobId, String)>,
     /// The step stopped at its limit and left ready nodes: a `continue` fact is due.
-    pub go_on: bool,
+    pub continue_due: bool,
 }
 
 impl Changes {
@@ -230,14 +230,17 @@ impl Changes {
             || !self.cancelled.is_empty()
             || !self.timers.is_empty()
             || self.calls.is_some()
-            || self.objects.is_some()
+            || self.messages.is_some()
             || !self.blobs.is_empty()
-            || self.go_on
+            || self.continue_due
     }
 
     /// True when every field is empty, also those that [`Self::is_empty`] does not look at.
     pub(crate) fn is_cleared(&self) -> bool {
-        self.is_empty() && self.opened.is_empty() && self.spent.is_empty() && self.entries.events().is_empty()
+        self.is_empty()
+            && self.opened.is_empty()
+            && self.charges.is_empty()
+            && self.entries.events().is_empty()
     }
 
     /// Empties all fields and keeps their buffers for the next step.
@@ -256,7 +259,7 @@ impl Changes {
             pauses,
             control,
             ledger,
-            spent,
+            charges,
             conversation,
             streams,
             response,
@@ -267,12 +270,12 @@ impl Changes {
             cancelled,
             timers,
             calls,
-            objects,
+            messages,
             blobs,
-            go_on,
+            continue_due,
         } = self;
-        (*status_from, *calls, *objects) = (None, None, None);
-        for flag in [collected_cleared, control, response, held_cleared, go_on] {
+        (*status_from, *calls, *messages) = (None, None, None);
+        for flag in [collected_cleared, control, response, held_cleared, continue_due] {
             *flag = false;
         }
         nodes.clear();
@@ -287,7 +290,7 @@ impl Changes {
             pauses.clear();
         }
         ledger.clear();
-        spent.clear();
+        charges.clear();
         if !conversation.is_empty() {
             conversation.clear();
         }
@@ -317,7 +320,7 @@ impl Changes {
         self.pauses.extend(later.pauses);
         self.control |= later.control;
         self.ledger.extend(later.ledger);
-        self.spent.extend(later.spent);
+        self.charges.extend(later.charges);
         self.conversation.extend(later.conversation);
         self.streams.append(later.streams);
         self.response |= later.response;
@@ -334,12 +337,12 @@ impl Changes {
             let calls = self.calls.get_or_insert_default();
             calls.ordered.extend(later.ordered);
             calls.dropped.extend(later.dropped);
-            calls.told.extend(later.told);
+            calls.facts.extend(later.facts);
         }
-        if let Some(later) = later.objects {
-            self.objects.get_or_insert_default().append(*later);
+        if let Some(later) = later.messages {
+            self.messages.get_or_insert_default().append(*later);
         }
         self.blobs.extend(later.blobs);
-        self.go_on |= later.go_on;
+        self.continue_due |= later.continue_due;
     }
 }

@@ -13,7 +13,7 @@ pub struct Entries {
 
 impl Entries {
     /// Adds an event to the open entry.
-    pub(crate) fn tell(&mut self, event: Event) {
+    pub(crate) fn push(&mut self, event: Event) {
         self.events.push(event);
     }
     /// Makes one entry from the events since the last call, if there are any.
@@ -70,11 +70,11 @@ mod tests {
         entries.close();
         assert!(entries.is_empty() && numbers(&entries).is_empty());
         for seq in [1, 2, 0, 3, 0, 0] {
-            if seq == 0 { entries.close() } else { entries.tell(event(seq)) }
+            if seq == 0 { entries.close() } else { entries.push(event(seq)) }
         }
         assert_eq!(numbers(&entries), [vec![1, 2], vec![3]]);
         let mut later = Entries::default();
-        later.tell(event(4));
+        later.push(event(4));
         later.close();
         entries.append(later);
         entries.append(Entries::default());

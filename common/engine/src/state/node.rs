@@ -125,15 +125,15 @@ pub struct NodeState {
     /// The number of failed attempts.
     pub failures: u32,
     /// The cost of model calls in all attempts.
-    pub spent: Cost,
-    /// The part of `spent` that journal entries have charged already. The end of the execution does not count it again.
+    pub cost: Cost,
+    /// The part of `cost` that journal entries have charged already. The end of the execution does not count it again.
     pub charged: Cost,
     /// The reason of the wait, while the job is parked.
     pub parked: Option<Arc<str>>,
     /// The sub-workflow run that the present attempt has called.
     pub call: Option<Box<OpenCall>>,
     /// The end of the node, while its hooks after the end are still to run.
-    pub ended: Option<Box<Ended>>,
+    pub ended: Option<Box<PendingEnd>>,
     /// The progress of a container, while it is open.
     pub body: Option<Box<BodyState>>,
     /// Counters over the closed frames of a container.
@@ -142,7 +142,7 @@ pub struct NodeState {
 
 /// The end of a node that does not count yet, because its hooks have to run first.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ended {
+pub struct PendingEnd {
     pub failed: bool,
     pub record: Box<Record>,
 }
@@ -171,7 +171,7 @@ impl NodeState {
         Tally {
             steps: started_attempts(self) + self.inside.steps,
             failures: u64::from(self.failures) + self.inside.failures,
-            spent: self.spent.plus(&self.inside.spent),
+            cost: self.cost.plus(&self.inside.cost),
         }
     }
 }

@@ -61,22 +61,22 @@ impl<'a> Pool<'a> {
 
 /// Returns messages, `rt` or history as a variable. They are empty, not missing, before anything is written.
 fn object_value(run: &RunState, node: &str, name: &str) -> Option<Cow<'static, Stored>> {
-    let objects = run.objects.as_deref();
+    let messages = run.messages.as_deref();
     let list = |items: Json| Segment::new(SegmentType::ArrayAny, items);
     let segment = match node {
         messages::MESSAGES => {
-            let found = objects.and_then(|objects| objects.lists.get(name));
+            let found = messages.and_then(|messages| messages.lists.get(name));
             list(found.map_or_else(|| Json::Array(Vec::new()), messages::MessageList::to_json))
         }
         messages::RUNTIME if name == messages::RUNTIME_NAME => {
-            let runtime = objects.into_iter().flat_map(|objects| &objects.runtime);
+            let runtime = messages.into_iter().flat_map(|messages| &messages.runtime);
             let runtime = runtime.filter(|(key, _)| !messages::PARTS.contains(&key.as_str()));
             let runtime = runtime.map(|(key, value)| (key.clone(), value.clone())).collect();
             Segment::new(SegmentType::Object, Json::Object(runtime))
         }
         messages::HISTORY => {
             let wanted: usize = name.parse().ok()?;
-            let records = objects.map(|objects| &objects.history);
+            let records = messages.map(|messages| &messages.history);
             let skipped = records.map_or(0, |records| records.len().saturating_sub(wanted));
             list(records.into_iter().flatten().skip(skipped).cloned().map(Json::Object).collect())
         }

@@ -22,7 +22,7 @@ use crate::state::response::ResponseState;
 use crate::state::totals::Sums;
 
 pub use crate::state::frame::{EdgeState, Frame, Frames, Hashing, Responder, derive_edges};
-pub use crate::state::node::{Ended, NodeState, NodeStatus, OpenCall};
+pub use crate::state::node::{NodeState, NodeStatus, OpenCall, PendingEnd};
 pub use crate::state::pool::Pool;
 pub use tidemill_base::value::json_size;
 
@@ -159,7 +159,7 @@ pub struct RunState {
     /// Commands in effect.
     pub control: Control,
     /// Messages, `rt` and history. `None` for nearly all runs.
-    pub objects: Option<Box<MessageState>>,
+    pub messages: Option<Box<MessageState>>,
     /// Counters over all frames. Not stored, because they follow from the nodes.
     pub sums: Sums,
     /// A cache of execution ids. Not stored, because ids follow from the nodes.
@@ -203,7 +203,7 @@ impl RunState {
             containers: BTreeMap::new(),
             pauses: BTreeMap::new(),
             control: Control::default(),
-            objects: None,
+            messages: None,
             sums: Sums::default(),
             recent: Recent::default(),
             graph: SharedGraph(graph),
@@ -257,18 +257,18 @@ impl RunState {
     }
 
     /// The cost of all model calls so far, those in open frames included, without wasted ones.
-    pub fn spent(&self) -> Cost {
-        self.frames.values().fold(Cost::default(), |sum, frame| sum.plus(&frame.tally().spent))
+    pub fn cost(&self) -> Cost {
+        self.frames.values().fold(Cost::default(), |sum, frame| sum.plus(&frame.tally().cost))
     }
 
-    /// The cost of wasted replies, which is not part of [`Self::tokens`] and [`Self::spent`].
+    /// The cost of wasted replies, which is not part of [`Self::tokens`] and [`Self::cost`].
     pub fn wasted(&self) -> Cost {
         self.control.wasted.as_deref().cloned().unwrap_or_default()
     }
 
     /// The whole cost, wasted replies included.
     pub fn paid(&self) -> Cost {
-        self.spent().plus(&self.wasted())
+        self.cost().plus(&self.wasted())
     }
 
     /// The number of jobs that are queued or with a worker.
@@ -323,7 +323,7 @@ impl RunState {
             + self.pauses.len()
             + self.containers.len()
             + self.nested.len()
-            + self.objects.iter().len()
+            + self.messages.iter().len()
             + control.pausing.len()
             + control.wasted.iter().len()
             + control.dead_ends.len()
@@ -347,7 +347,7 @@ impl RunState {
                 + state.attempt as usize
                 + state.body.iter().len()
                 + usize::from(state.inside.steps > 0)
-                + usize::from(state.spent.tokens > 0)
+                + usize::from(state.cost.tokens > 0)
                 + state.started_at.iter().len()
                 + state.error.iter().len()
         };
@@ -378,7 +378,7 @@ impl RunState {
             .sum();
         let history = self.head.history.as_ref().map_or(0, values);
         let collected: usize = self.containers.values().map(|container| 256 + container.bytes).sum();
-        let kept = self.objects.as_ref().map_or(0, |objects| objects.size_estimate());
+        let kept = self.messages.as_ref().map_or(0, |messages| messages.size_estimate());
         fixed
             + written
             + given

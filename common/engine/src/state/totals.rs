@@ -12,7 +12,7 @@ pub struct Tally {
     /// Failed attempts.
     pub failures: u64,
     /// Cost of model calls.
-    pub spent: Cost,
+    pub cost: Cost,
 }
 
 impl Tally {
@@ -22,7 +22,7 @@ impl Tally {
         Self {
             steps: self.steps + other.steps,
             failures: self.failures + other.failures,
-            spent: self.spent.plus(&other.spent),
+            cost: self.cost.plus(&other.cost),
         }
     }
 }
@@ -59,7 +59,7 @@ impl Sums {
         Self {
             steps: started_attempts(node) + node.inside.steps,
             failures: own_failures + node.inside.failures,
-            tokens: node.spent.tokens + node.inside.spent.tokens,
+            tokens: node.cost.tokens + node.inside.cost.tokens,
             // A child node runs in its parent's job and has none.
             jobs: u64::from(node.job.is_some()),
             retrying: is(NodeStatus::Retrying),

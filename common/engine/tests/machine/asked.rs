@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use super::draw::draw;
 use super::play::Play;
 use super::sheet::sheet;
-use tidemill_engine::fact::Asked;
+use tidemill_engine::fact::JobQuestion;
 use tidemill_engine::state::options::RunOptions;
 use tidemill_engine::state::options::choices::Choices;
 use tidemill_engine::state::pause::id_in_job;
@@ -30,7 +30,7 @@ fn request() -> PauseRequest {
 fn asks(play: &mut Play, node: &str, request: PauseRequest) -> String {
     let order = play.job_of(node);
     let pause = id_in_job(&order.execution, "tool:1");
-    let asked = Box::new(Asked { pause: pause.clone(), step: "tool:1".into(), request });
+    let asked = Box::new(JobQuestion { pause: pause.clone(), step: "tool:1".into(), request });
     let reason = "an answer".to_string();
     let report = Report::Parked {
         started_at: play.now,

@@ -25,9 +25,12 @@ fn a_wide_fan_out_has_no_more_jobs_than_a_run_may_have() {
     let mut play = Play::of(&fan("job", 300));
     play.start();
     // The start node is a transition like any other.
-    assert_eq!((play.jobs.len(), play.go_on), (limits::STEP_TRANSITIONS_MAX - 1, 1));
+    assert_eq!((play.jobs.len(), play.continue_due), (limits::STEP_TRANSITIONS_MAX - 1, 1));
     play.reload().continues();
-    assert_eq!((play.jobs.len(), play.go_on, play.run.ready.len()), (limits::RUN_JOBS_MAX as usize, 0, 44));
+    assert_eq!(
+        (play.jobs.len(), play.continue_due, play.run.ready.len()),
+        (limits::RUN_JOBS_MAX as usize, 0, 44)
+    );
     for n in 0..300 {
         play.reload().done(&format!("n{n}"), "");
         assert!(play.jobs.len() as u64 <= limits::RUN_JOBS_MAX);
@@ -53,7 +56,7 @@ fn a_wide_fan_out_of_pure_nodes_takes_several_steps() {
     let mut play = Play::of(&fan("text", 400));
     play.start();
     let mut steps = 1;
-    while play.go_on > 0 {
+    while play.continue_due > 0 {
         play.reload().continues();
         steps += 1;
     }

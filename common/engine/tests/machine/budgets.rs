@@ -121,7 +121,7 @@ fn wasted_replies_are_in_the_ledger_and_in_no_total() {
     play.after(Duration::from_secs(60)).fire();
     ends(&mut play, "m", 4);
     assert_eq!((play.run.status, play.run.tokens()), (RunStatus::PartialSucceeded, 4));
-    assert_eq!(play.run.spent().price, price("0.1 EUR").map(Box::new));
+    assert_eq!(play.run.cost().price, price("0.1 EUR").map(Box::new));
     assert_eq!((play.run.wasted().tokens, play.run.wasted().price), (13, price("0.4 EUR").map(Box::new)));
     play.reload();
     assert_eq!((play.run.wasted().tokens, play.run.wasted().price), (13, price("0.4 EUR").map(Box::new)));
@@ -173,10 +173,10 @@ fn the_waste_of_a_sub_workflow_run_counts_against_its_caller() {
     let mut play = play(tokens(10));
     play.restless = true;
     play.start();
-    let mut spent = usage(4, "0.1");
-    spent.record.insert("wasted".into(), json!({"total_tokens": 7, "total_price": "0.2", "currency": "EUR"}));
+    let mut cost = usage(4, "0.1");
+    cost.record.insert("wasted".into(), json!({"total_tokens": 7, "total_price": "0.2", "currency": "EUR"}));
     let run = Some(play.run.id);
-    let charge = Charge { key: "call/1".into(), usage: spent, model: Default::default(), run };
+    let charge = Charge { key: "call/1".into(), usage: cost, model: Default::default(), run };
     let step = Report::Step { started_at: play.now, events: vec![], charge: Some(Box::new(charge)) };
     let fact = play.fact(&play.job_of("m"), 1, &step);
     play.feed(vec![fact]);

@@ -52,7 +52,7 @@ fn ve_a27_a_journal_entry_recorded_before_a_stop_and_read_after_it_is_charged() 
         let late = step(&play, 7);
         stopped_before(&mut play, "m", &late, at_once);
         assert_eq!((play.run.tokens(), play.kept.ledger.len()), (7, 1));
-        let price = play.run.spent().price.unwrap();
+        let price = play.run.cost().price.unwrap();
         assert_eq!((price.amount.to_string().as_str(), &*price.currency), ("0.5", "EUR"));
         let shown = |field: &str| play.kept.run.get(field).cloned().unwrap_or_default();
         assert_eq!(

@@ -92,9 +92,9 @@ fn ve_a04_events_of_a_child_come_before_its_parents_and_are_like_those_of_any_no
 fn ve_a06_the_tokens_of_a_child_count_for_the_child_and_for_the_run() {
     let mut play = play();
     play.ends(1, 1, ChildEnd::Succeeded, text("a", 120), None).done("t", "x");
-    assert_eq!((play.node("t_ext_1").spent.tokens, play.node("t").spent.tokens), (120, 0));
+    assert_eq!((play.node("t_ext_1").cost.tokens, play.node("t").cost.tokens), (120, 0));
     assert_eq!(play.run.tokens(), 120);
-    let price = play.run.spent().price.map(|price| (price.amount.fixed(), price.currency.to_string()));
+    let price = play.run.cost().price.map(|price| (price.amount.fixed(), price.currency.to_string()));
     assert_eq!(price, Some(("0.0001".into(), "USD".into())));
     let ledger = play.kept_text();
     assert_eq!(ledger.matches("\\\"total_tokens\\\":120").count(), 1, "{ledger}");
@@ -328,7 +328,7 @@ fn xc_04_the_total_of_a_run_is_the_sum_of_its_ledger() {
     let entries: Vec<u64> = play.kept.ledger.values().map(tokens).collect();
     assert_eq!(entries.iter().sum::<u64>(), 121, "{entries:?}");
     assert_eq!((entries.len(), play.run.tokens()), (4, 121));
-    let of = |node: &str| play.node(node).spent.tokens;
+    let of = |node: &str| play.node(node).cost.tokens;
     assert_eq!((of("t"), of("t_ext_0"), of("t_ext_1")), (100, 7, 14));
 }
 

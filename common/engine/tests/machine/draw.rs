@@ -16,7 +16,7 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 
 use tidemill_workflow::graph::Graph;
-use tidemill_workflow::graph::build::import;
+use tidemill_workflow::graph::builder::import;
 
 /// Builds the graph of a drawing.
 pub(super) fn draw(text: &str) -> Arc<Graph> {

@@ -60,14 +60,14 @@ impl Kept {
         self.pauses.extend(write.pauses.iter().cloned());
         self.conversation.extend(write.conversation.iter().flat_map(|kept| kept.fields.iter().cloned()));
         self.ledger.extend(write.ledger.iter().cloned());
-        if let Some(objects) = &write.messages {
-            for (list, messages) in &objects.messages {
+        if let Some(messages) = &write.messages {
+            for (list, messages) in &messages.messages {
                 self.lists.entry(format!("messages:{list}")).or_default().extend_from_slice(messages);
             }
-            if !objects.history.is_empty() {
-                self.lists.entry("history".into()).or_default().extend_from_slice(&objects.history);
+            if !messages.history.is_empty() {
+                self.lists.entry("history".into()).or_default().extend_from_slice(&messages.history);
             }
-            for (key, value) in &objects.runtime {
+            for (key, value) in &messages.runtime {
                 match value {
                     Some(value) => self.runtime.insert(key.clone(), value.clone()),
                     None => self.runtime.remove(key),
@@ -93,12 +93,12 @@ impl Kept {
             held: self.held.clone(),
             collected: self.collected.clone().into_iter().collect(),
             pauses: self.pauses.clone().into_iter().collect(),
-            messages: self.objects(),
+            messages: self.messages(),
             seq: self.seq,
         }
     }
 
-    fn objects(&self) -> MessagesAtRest {
+    fn messages(&self) -> MessagesAtRest {
         let mut found = MessagesAtRest::default();
         for part in self.run.get("objects").into_iter().flat_map(|field| parts(field)) {
             match (list_of_part(part), part) {
@@ -142,7 +142,7 @@ pub(super) fn differences(memory: &RunState, loaded: &RunState) -> Vec<String> {
         compare("sums", &memory.sums, &loaded.sums);
     }
     compare("control", &memory.control, &loaded.control);
-    compare("objects", &memory.objects, &loaded.objects);
+    compare("objects", &memory.messages, &loaded.messages);
     compare("response", &memory.response, &loaded.response);
     compare("frames", &memory.frames.keys().collect::<Vec<_>>(), &loaded.frames.keys().collect::<Vec<_>>());
     for (path, frame) in &memory.frames {

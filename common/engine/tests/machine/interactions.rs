@@ -143,7 +143,7 @@ fn cx_a21_an_answer_is_added_to_the_conversation() {
     let mut play = Play::sheet(&asking(settings), json!({}));
     play.restless = true;
     play.start().say("q", json!("why"));
-    let list = &play.run.objects.as_ref().unwrap().lists["main"];
+    let list = &play.run.messages.as_ref().unwrap().lists["main"];
     let last = list.visible().last().unwrap().1.message.words();
     assert_eq!(last, "Q: why");
     let id = play.value("q.interaction_id");

@@ -59,7 +59,7 @@ fn items_beyond_the_limit_of_jobs_wait_for_their_turn() {
     let text = sheet(&plain(", is_parallel: true, parallel_nums: 400"));
     let mut play = Play::headed(&text, json!({"l": list}), |head| head.options.steps_max = 1_000);
     play.start();
-    while play.go_on > 0 {
+    while play.continue_due > 0 {
         play.continues();
     }
     assert_eq!(play.waiting().len(), 256);
@@ -408,7 +408,7 @@ fn windows_of_nested_iterations_do_not_multiply_without_limit() {
     );
     let mut play = Play::headed(&text, json!({"l": list}), |head| head.options.steps_max = 1_000_000);
     play.start();
-    while play.go_on > 0 {
+    while play.continue_due > 0 {
         play.continues();
     }
     let open = play.run.frames.len();

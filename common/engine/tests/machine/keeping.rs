@@ -74,7 +74,7 @@ fn cx_a15_messages_of_parallel_branches_are_added_one_after_the_other() {
         play.jobs.clear();
         // Both in one commit.
         play.feed(facts.to_vec());
-        let list = &play.run.objects.as_ref().unwrap().lists["main"];
+        let list = &play.run.messages.as_ref().unwrap().lists["main"];
         assert_eq!((list.messages.len(), list.index.version), (2, 2));
         let said = |at: usize| list.messages[at].message.words();
         assert_eq!([said(0), said(1)], order);
@@ -135,7 +135,7 @@ fn cx_a16_a_result_that_comes_twice_changes_a_list_once() {
     play.start();
     let fact = ending(&play, "a", record(Effects::appending("main", vec![user("q")])));
     play.finish("a", fact.clone()).reload().feed(vec![fact]);
-    let list = &play.run.objects.as_ref().unwrap().lists["main"];
+    let list = &play.run.messages.as_ref().unwrap().lists["main"];
     assert_eq!((list.messages.len(), list.index.version), (1, 1));
     assert_eq!(events_of(&play, "conversation_updated").len(), 1);
     let execution = play.job_of("b");
@@ -155,7 +155,7 @@ fn cx_a07_an_invalid_change_fails_its_node_and_changes_nothing() {
     does(&mut play, "a", effects);
     assert_eq!(play.node("a").status, NodeStatus::Exception);
     assert_eq!(reads(&play, "a", "error_type"), json!("InsertPositionOutOfRange"));
-    assert_eq!(play.run.objects, None, "neither the list nor rt is there");
+    assert_eq!(play.run.messages, None, "neither the list nor rt is there");
     assert_eq!(events_of(&play, "conversation_message_added"), Vec::<Json>::new());
 }
 
@@ -222,7 +222,7 @@ fn history_records_name_their_nodes_and_include_failures() {
 #[test]
 fn a_long_list_is_reported_once_until_it_is_shortened() {
     let limits = MessageLimits { tokens_limit: 10, tokens_warning: 100, ..MessageLimits::default() };
-    let options = RunOptions { objects: Some(Box::new(limits)), ..RunOptions::default() };
+    let options = RunOptions { message_limits: Some(Box::new(limits)), ..RunOptions::default() };
     let drawing = "start s\njob a\njob b\njob c\njob d\nend e\ns > a > b > c > d > e";
     let mut play = Play::with(draw::draw(drawing), &[], options);
     play.start();
@@ -251,6 +251,6 @@ fn cx_a11_tokens_count_for_the_list_that_was_sent_to_the_model() {
     let effects = Effects::appending("main", vec![user("q"), Message::text(Role::Assistant, "r")]);
     let fact = ending(&play, "m", Record { usage: usage.map(Box::new), ..record(effects) });
     play.finish("m", fact);
-    let index = &play.run.objects.as_ref().unwrap().lists["main"].index;
+    let index = &play.run.messages.as_ref().unwrap().lists["main"].index;
     assert_eq!((index.current.total, index.lifetime.total), (7, 7));
 }

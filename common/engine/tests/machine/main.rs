@@ -7,13 +7,13 @@
 //! The files `tc_*` contain the acceptance tests by their ids, one area per file.
 #![allow(clippy::unwrap_used)]
 
+mod describe;
 mod draw;
 mod durable;
 mod elsewhere;
 mod people;
 mod play;
 mod sheet;
-mod tell;
 mod worker;
 
 mod answers;

@@ -65,7 +65,7 @@ fn cx_a01_a_truncation_has_its_result_as_output() {
     ]);
     assert_eq!(value(&play, "c", "context"), context);
     assert_eq!(play.run.status, RunStatus::Succeeded);
-    let record = &play.run.objects.as_ref().unwrap().history[0];
+    let record = &play.run.messages.as_ref().unwrap().history[0];
     assert_eq!((&record["node_id"], &record["step_status"]), (&json!("c"), &json!("success")));
     assert_eq!(record["input_data"], json!({"operation": "truncate", "truncate": {"keep_last": 2}}));
 }
@@ -83,9 +83,9 @@ fn cx_a07_an_insertion_after_the_end_fails_its_node() {
     let insert = "operation: insert, insert: {position: 9, messages: [{role: user, content: X}]}, error_strategy: fail-branch";
     let play = play(&[("c", insert)]);
     assert_eq!(value(&play, "c", "error_type"), json!("InsertPositionOutOfRange"));
-    let list = &play.run.objects.as_ref().unwrap().lists["main"];
+    let list = &play.run.messages.as_ref().unwrap().lists["main"];
     assert_eq!((list.index.version, list.messages.len()), (0, 5));
-    let record = &play.run.objects.as_ref().unwrap().history[0];
+    let record = &play.run.messages.as_ref().unwrap().history[0];
     assert_eq!(record["step_status"], json!("error"));
 }
 
@@ -140,7 +140,7 @@ fn inside_a_container_the_parent_is_the_run() {
     play.restless = true;
     play.start();
     assert_eq!(texts(&play), ["x", "x"]);
-    let list = &play.run.objects.as_ref().unwrap().lists["main"];
+    let list = &play.run.messages.as_ref().unwrap().lists["main"];
     assert_eq!([&*list.messages[0].by, &*list.messages[1].by], ["lp#0/c", "lp#1/c"]);
 }
 
@@ -157,7 +157,7 @@ fn a_container_that_begins_again_does_not_see_messages_of_its_first_try() {
     play.start().done("lp#0/k", "o").failed("lp#1/k", "broken");
     assert_eq!((play.run.status, texts(&play).len()), (RunStatus::Failed, 3));
     let again = tidemill_engine::rewind::rewind(&play.run, &FramePath::root(), &"lp".into()).unwrap();
-    let list = &again.objects.as_ref().unwrap().lists["main"];
+    let list = &again.messages.as_ref().unwrap().lists["main"];
     assert_eq!((list.index.visible.clone(), list.messages.len()), (vec![0], 3));
 }
 
@@ -203,7 +203,7 @@ pub(super) fn a_sub_workflow_run_changes_a_list_of_its_caller_and_gets_the_resul
     assert_eq!(value(&child, MESSAGES, "main"), json!([]), "the run's own list is separate");
     // When a new owner computes the step again, the repeated fact changes nothing.
     receives(&mut parent, &asked[0]);
-    assert_eq!(parent.run.objects.as_ref().unwrap().lists["main"].index.version, 1);
+    assert_eq!(parent.run.messages.as_ref().unwrap().lists["main"].index.version, 1);
     receives(&mut child, &answered[0]);
 }
 

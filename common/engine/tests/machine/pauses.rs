@@ -215,8 +215,11 @@ fn each_item_of_an_iteration_has_its_own_form() {
 
 /// Pauses are listed in the order of their ids, which has no meaning.
 fn paused_order(play: &Play) -> String {
-    let places =
-        play.run.pauses.values().map(|pause| super::tell::place(&play.run.graph, &pause.frame, pause.node));
+    let places = play
+        .run
+        .pauses
+        .values()
+        .map(|pause| super::describe::place(&play.run.graph, &pause.frame, pause.node));
     places.collect::<Vec<_>>().join(" ")
 }
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Value as Json, json};
 
+use super::describe;
 use super::play::Play;
-use super::tell;
 use tidemill_base::value::{Segment, Stored};
 use tidemill_engine::Fact;
 use tidemill_engine::state::pause::Pause;
@@ -46,7 +46,7 @@ impl Play {
 
     /// The pause that a node waits for.
     pub(super) fn pause_of(&self, place: &str) -> Pause {
-        let is_it = |pause: &&Pause| tell::place(&self.run.graph, &pause.frame, pause.node) == place;
+        let is_it = |pause: &&Pause| describe::place(&self.run.graph, &pause.frame, pause.node) == place;
         let found = self.run.pauses.values().find(is_it);
         found.cloned().unwrap_or_else(|| panic!("{place} does not wait for anything"))
     }

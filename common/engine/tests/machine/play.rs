@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 
 use super::durable::{Kept, differences};
 use super::sheet::sheet;
-use super::{draw, tell};
+use super::{describe, draw};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, Delivery, EntryId, FramePath, RunId, ShardId};
 use tidemill_base::value::{Segment, Stored};
@@ -48,7 +48,7 @@ pub(super) struct Play {
     /// Members of the timers set.
     pub(super) timers: BTreeMap<String, Timestamp>,
     /// `continue` facts that are due.
-    pub(super) go_on: usize,
+    pub(super) continue_due: usize,
     /// All events.
     pub(super) events: Vec<Event>,
     /// All events, as a follower reads them.
@@ -135,7 +135,7 @@ impl Play {
             taken_back: Vec::new(),
             calls: Vec::new(),
             timers: BTreeMap::new(),
-            go_on: 0,
+            continue_due: 0,
             events: Vec::new(),
             records: Vec::new(),
             restless: false,
@@ -205,7 +205,7 @@ impl Play {
         self.timers.retain(|member, _| !write.timers_cleared.contains(member));
         self.timers.extend(write.timers_set.iter().map(|(due, member)| (member.clone(), *due)));
         self.calls.extend(write.calls.as_deref().cloned());
-        self.go_on += usize::from(write.go_on);
+        self.continue_due += usize::from(write.continue_due);
     }
 
     /// Loads the run from the store, as a new owner does.
@@ -291,7 +291,7 @@ impl Play {
 
     /// Applies one due `continue` fact.
     pub(super) fn continues(&mut self) -> &mut Self {
-        self.go_on -= 1;
+        self.continue_due -= 1;
         self.feed(vec![Fact::Continue])
     }
 
@@ -348,8 +348,10 @@ impl Play {
 
     /// The job of a node: `a`, or `it#0/a` for one in a frame.
     pub(super) fn job_of(&self, place: &str) -> JobOrder {
-        let found =
-            self.jobs.values().find(|order| tell::place(&self.run.graph, &order.frame, order.node) == place);
+        let found = self
+            .jobs
+            .values()
+            .find(|order| describe::place(&self.run.graph, &order.frame, order.node) == place);
         found.cloned().unwrap_or_else(|| panic!("{place} has no job, but {:?}", self.waiting()))
     }
 
@@ -374,7 +376,7 @@ impl Play {
 
     /// The nodes with jobs, in the order of their entries.
     pub(super) fn waiting(&self) -> Vec<String> {
-        self.jobs.values().map(|order| tell::place(&self.run.graph, &order.frame, order.node)).collect()
+        self.jobs.values().map(|order| describe::place(&self.run.graph, &order.frame, order.node)).collect()
     }
 
     /// Everything that is stored for the run.
@@ -384,17 +386,17 @@ impl Play {
 
     /// The last event, in words.
     pub(super) fn last(&self) -> String {
-        self.events.last().map(|event| tell::words(&self.run.graph, event)).unwrap_or_default()
+        self.events.last().map(|event| describe::words(&self.run.graph, event)).unwrap_or_default()
     }
 
     /// All events, in words.
     pub(super) fn words(&self) -> Vec<String> {
-        self.events.iter().map(|event| tell::words(&self.run.graph, event)).collect()
+        self.events.iter().map(|event| describe::words(&self.run.graph, event)).collect()
     }
 
     /// Compares the new events since the last check, but only those with one of the words in `of`.
     pub(super) fn tells_of(&mut self, of: &[&str], expected: &[&str]) -> &mut Self {
-        let found = self.events[self.read..].iter().map(|event| tell::words(&self.run.graph, event));
+        let found = self.events[self.read..].iter().map(|event| describe::words(&self.run.graph, event));
         let found: Vec<String> = found.filter(|words| of.iter().any(|word| words.contains(word))).collect();
         assert_eq!(found, expected);
         self.skim()
@@ -403,7 +405,7 @@ impl Play {
     /// Compares the new events since the last check, one per line.
     pub(super) fn tells(&mut self, expected: &[&str]) -> &mut Self {
         let found: Vec<String> =
-            self.events[self.read..].iter().map(|event| tell::words(&self.run.graph, event)).collect();
+            self.events[self.read..].iter().map(|event| describe::words(&self.run.graph, event)).collect();
         assert_eq!(found, expected);
         self.read = self.events.len();
         self

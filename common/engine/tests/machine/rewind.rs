@@ -86,7 +86,8 @@ fn a_rewound_run_ends_as_if_nothing_had_failed() {
     assert_eq!(statuses(&next.run), "s succeeded, a succeeded, b queued");
     next.done("b", "two");
     assert_eq!((next.run.status, next.run.exceptions()), (RunStatus::Succeeded, 0));
-    let words: Vec<_> = next.events.iter().map(|event| super::tell::words(&next.run.graph, event)).collect();
+    let words: Vec<_> =
+        next.events.iter().map(|event| super::describe::words(&next.run.graph, event)).collect();
     let text = words.join("\n");
     assert!(text.contains("\"a\"") && text.contains("two"), "the whole answer is sent: {text}");
 }

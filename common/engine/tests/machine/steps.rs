@@ -88,7 +88,7 @@ fn a_journal_entry_is_emitted_and_charged_when_it_is_recorded_and_not_again_at_t
     // The usage of the whole execution includes the charges.
     done(&mut play, 1, 20, "1.00");
     assert_eq!((play.run.status, play.run.tokens()), (RunStatus::Succeeded, 20));
-    let price = play.node("m").spent.price.clone().unwrap();
+    let price = play.node("m").cost.price.clone().unwrap();
     assert_eq!((price.amount.to_string().as_str(), &*price.currency), ("1.00", "EUR"));
 }
 

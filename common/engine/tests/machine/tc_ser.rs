@@ -117,8 +117,12 @@ fn finish(play: &mut Play, case: &Case) {
         if play.run.status.is_over() {
             return;
         }
-        let waits: Vec<String> =
-            play.run.pauses.values().map(|p| super::tell::place(&play.run.graph, &p.frame, p.node)).collect();
+        let waits: Vec<String> = play
+            .run
+            .pauses
+            .values()
+            .map(|p| super::describe::place(&play.run.graph, &p.frame, p.node))
+            .collect();
         if !play.run.control.pausing.is_empty() {
             play.resume();
         } else if let Some(form) = waits.iter().filter(|place| *place != "p").min() {

@@ -115,13 +115,13 @@ fn outputs_of_several_end_nodes_are_merged_and_answers_are_joined() {
     );
     play.start().done("b", "2").skim().done("a", "1");
     let last = play.events.last().cloned().unwrap();
-    assert_eq!(super::tell::words(&play.run.graph, &last), "succeeded [answer=\"B 2\"+\"A 1\"]");
+    assert_eq!(super::describe::words(&play.run.graph, &last), "succeeded [answer=\"B 2\"+\"A 1\"]");
     let mut play = Play::of(
         "start s\njob a\njob b\nend y a.output b.output\nend z b.output\ns > a\ns > b\na > y\nb > y\nb > z",
     );
     play.start().done("a", "1").done("b", "2");
     let last = play.events.last().cloned().unwrap();
-    let words = super::tell::words(&play.run.graph, &last);
+    let words = super::describe::words(&play.run.graph, &last);
     assert_eq!(words, "succeeded [a.output=\"1\" b.output=\"2\"]");
 }
 

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use serde_json::Value as Json;
 
+use super::describe;
 use super::play::Play;
-use super::tell;
 use tidemill_base::ids::BlobId;
 use tidemill_base::value::{BlobRef, Lookup, Segment, Stored, Variables, blob_text};
 use tidemill_engine::Fact;
@@ -49,7 +49,7 @@ impl Play {
             if self.run.status.is_over() || self.run.status == RunStatus::Paused {
                 return self;
             }
-            if self.go_on > 0 {
+            if self.continue_due > 0 {
                 self.continues();
             } else if let Some(order) = self.jobs.pop_first().map(|(_, order)| order) {
                 let fact = self.work(&order, fails);
@@ -72,7 +72,7 @@ impl Play {
     /// Does this number of jobs, or fewer if there are no more.
     pub(super) fn does(&mut self, jobs: usize, fails: Fails) {
         for _ in 0..jobs {
-            while self.go_on > 0 {
+            while self.continue_due > 0 {
                 self.continues();
             }
             let Some(order) = self.jobs.pop_first().map(|(_, order)| order) else { break };
@@ -92,7 +92,7 @@ impl Play {
 
     /// The fact with the result of a job.
     pub(super) fn work(&mut self, order: &JobOrder, fails: Fails) -> Fact {
-        let place = tell::place(&self.run.graph, &order.frame, order.node);
+        let place = describe::place(&self.run.graph, &order.frame, order.node);
         if order.phase.is_none() && fails(&place, order.attempt) {
             return self.failed_fact(order, 1, &format!("{place} broke"));
         }

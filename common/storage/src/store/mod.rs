@@ -9,6 +9,7 @@ mod app_keys;
 mod call;
 mod catalog;
 mod conversation;
+mod costs;
 mod dead;
 pub mod following;
 mod jobs;
@@ -20,7 +21,6 @@ mod paused;
 pub mod redis;
 mod runs;
 mod shards;
-mod spent;
 mod trigger;
 
 pub use app_keys::{AppKey, KeyNote, Revoked};
@@ -30,6 +30,7 @@ pub use conversation::{
     ConversationChange, ConversationRef, ConversationsBy, Entered, Entering, FIELDS_LISTED,
     ListConversations, ListedConversation, Rated, Rating, Settling,
 };
+pub use costs::{KeyCost, MONEY_PLACES, day_of, key_id};
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack, withheld};
 pub use following::Following;
 pub use jobs::{Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs};
@@ -41,7 +42,6 @@ pub use runs::{
     Answered, App, CommandKey, Created, ListRuns, NewRun, Page, PauseAnswer, Reserved, RunCommand, Runs, Sent,
 };
 pub use shards::{Claim, Commit, CommitError, FactReader, Memory, Owner, RawFact, Shards};
-pub use spent::{KeySpent, MONEY_PLACES, day_of, key_id};
 pub use trigger::{
     DueSchedule, Fired, FromSchedule, Trigger, TriggerChanges, TriggerKind, TriggerState, scheduled_run,
     shard_of,

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::{
     AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact, DeadId, DeadLetter,
-    DueSchedule, Entered, Entering, EntryPut, Fired, Following, FromSchedule, KeySpent, KnowledgeBases,
+    DueSchedule, Entered, Entering, EntryPut, Fired, Following, FromSchedule, KeyCost, KnowledgeBases,
     ListConversations, ListDead, ListedConversation, Meta, PutBack, PutEntry, Rated, Rating, Refusal,
     Revoked, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall,
     unreadable_events,
@@ -335,7 +335,7 @@ pub trait Runs: Send + Sync {
     /// All issued keys, revoked ones too, sorted by id.
     async fn keys(&self) -> Result<Vec<AppKey>, StoreError>;
     /// The spending of a key over all shards; on one day (UTC, `2026-01-31`) if given.
-    async fn key_spent(&self, key: &str, day: Option<&str>) -> Result<KeySpent, StoreError>;
+    async fn key_cost(&self, key: &str, day: Option<&str>) -> Result<KeyCost, StoreError>;
     /// The budgets of keys: id and JSON.
     async fn key_budgets(&self) -> Result<Vec<(String, String)>, StoreError>;
     /// Sets or removes the budget of a key.

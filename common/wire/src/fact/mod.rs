@@ -43,8 +43,8 @@ use tidemill_base::ids::FramePath;
 use tidemill_base::value::{JsonMap, Selector};
 use tidemill_engine::Fact;
 use tidemill_engine::fact::{
-    Answer, Asked, Call, Charge, JobChunk, JobParked, JobRef, JobStarted, JobStepped, PauseCommand, Said,
-    Stop, UpdateVariables,
+    Answer, AnswerContent, Call, Charge, JobChunk, JobParked, JobQuestion, JobRef, JobStarted, JobStepped,
+    PauseCommand, Stop, UpdateVariables,
 };
 use tidemill_engine::state::run::RunHead;
 use tidemill_engine::state::step_event::StepEvent;
@@ -226,23 +226,23 @@ fn read_call(mut map: JsonMap) -> Result<Call, WireError> {
     Ok(Call { run, app, given: map.remove("given").map(stored_from_json).transpose()? })
 }
 
-fn read_asked(map: &JsonMap) -> Result<Asked, WireError> {
+fn read_asked(map: &JsonMap) -> Result<JobQuestion, WireError> {
     let text = |key: &str| {
         let found = map.get(key).and_then(Json::as_str);
         found.map(Arc::from).ok_or_else(|| WireError::malformed(WHAT, format!("{key} of a pause is missing")))
     };
     let request = crate::state::pause::from_json(map.get("request").unwrap_or(&Json::Null))?;
-    Ok(Asked { pause: text("id")?, step: text("step")?, request })
+    Ok(JobQuestion { pause: text("id")?, step: text("step")?, request })
 }
 
 /// The content of an `answer` fact. Presence of the key counts: the answer itself may be null.
-fn read_answer(map: &mut Fields<'_>) -> Said {
+fn read_answer(map: &mut Fields<'_>) -> AnswerContent {
     if map.get("cancel").and_then(Json::as_bool) == Some(true) {
-        return Said::Cancel;
+        return AnswerContent::Cancel;
     }
     match map.take_json("input") {
-        Some(input) => Said::Input(input),
-        None => Said::Form {
+        Some(input) => AnswerContent::Input(input),
+        None => AnswerContent::Form {
             action: map.text("action").unwrap_or_default().to_string(),
             inputs: map.take_map("inputs").unwrap_or_default(),
         },
@@ -264,7 +264,7 @@ fn command(kind: &str, map: &mut Fields<'_>) -> Result<Option<Fact>, WireError> 
         }),
         kind::ANSWER => Fact::Answer(Answer {
             pause: text(map, "pause").ok_or_else(|| WireError::malformed(WHAT, "pause is missing"))?.into(),
-            said: read_answer(map),
+            content: read_answer(map),
         }),
         _ => return Ok(None),
     }))

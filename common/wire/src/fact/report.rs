@@ -10,7 +10,7 @@ use crate::record::write_record;
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{Delivery, EntryId, FramePath, NodeId};
 use tidemill_base::value::{JsonMap, Selector};
-use tidemill_engine::fact::{Asked, Call, Charge, ChildEvent};
+use tidemill_engine::fact::{Call, Charge, ChildEvent, JobQuestion};
 use tidemill_engine::state::record::Record;
 use tidemill_engine::state::step_event::StepEvent;
 
@@ -70,7 +70,7 @@ pub enum Report {
         /// The sub-workflow run that it waits for, if any.
         call: Option<Box<Call>>,
         /// The question, when it waits for an answer.
-        pause: Option<Box<Asked>>,
+        pause: Option<Box<JobQuestion>>,
     },
     /// The attempt has ended. It failed when the record holds an error or `failed` is set.
     Ended {
@@ -174,7 +174,7 @@ fn call_json(call: &Call) -> Json {
     value
 }
 
-fn asked_json(asked: &Asked) -> Json {
+fn asked_json(asked: &JobQuestion) -> Json {
     json!({"id": &*asked.pause, "step": &*asked.step, "request": crate::state::pause::to_json(&asked.request)})
 }
 

@@ -134,11 +134,11 @@ pub(crate) fn read_body(value: Option<&Json>) -> Result<Option<Box<BodyState>>, 
 }
 
 /// Writes the cost among other fields.
-pub(crate) fn write_spent(object: &mut ObjectText, spent: &Cost) {
-    if spent.tokens > 0 {
-        object.number("tokens", spent.tokens);
+pub(crate) fn write_spent(object: &mut ObjectText, cost: &Cost) {
+    if cost.tokens > 0 {
+        object.number("tokens", cost.tokens);
     }
-    if let Some(price) = &spent.price {
+    if let Some(price) = &cost.price {
         object.text("price", &price.amount.fixed());
         object.text("currency", &price.currency);
     }
@@ -164,7 +164,7 @@ pub(crate) fn write_tally(object: &mut ObjectText, tally: &Tally) {
     if tally.failures > 0 {
         object.number("failures", tally.failures);
     }
-    write_spent(object, &tally.spent);
+    write_spent(object, &tally.cost);
     object.close();
 }
 
@@ -172,7 +172,7 @@ pub(crate) fn write_tally(object: &mut ObjectText, tally: &Tally) {
 pub(crate) fn read_tally(value: Option<&Json>) -> Tally {
     let Some(map) = value.and_then(Json::as_object) else { return Tally::default() };
     let number = |key: &str| map.get(key).and_then(Json::as_u64).unwrap_or(0);
-    Tally { steps: number("steps"), failures: number("failures"), spent: read_spent(map) }
+    Tally { steps: number("steps"), failures: number("failures"), cost: read_spent(map) }
 }
 
 // ---- containers

@@ -96,15 +96,15 @@ pub(crate) fn write(
     state: &mut Pairs,
     fields: &mut Vec<(&'static str, String)>,
 ) -> Option<Box<MessagesWrite>> {
-    let objects = run.objects.as_ref()?;
+    let message_state = run.messages.as_ref()?;
     let is_over = run.status.is_over() && changes.status_from.is_some();
     let mut write = MessagesWrite::default();
     if is_over {
-        write.expire = objects.parts();
+        write.expire = message_state.parts();
     }
-    let Some(changed) = &changes.objects else { return is_over.then(|| Box::new(write)) };
+    let Some(changed) = &changes.messages else { return is_over.then(|| Box::new(write)) };
     for (name, first) in &changed.lists {
-        let Some(list) = objects.lists.get(name) else { continue };
+        let Some(list) = message_state.lists.get(name) else { continue };
         state.add(&index_field(name), Some(&index_json(list).to_string()));
         let new = list.messages.get(*first as usize..).unwrap_or_default();
         if !new.is_empty() {
@@ -112,10 +112,10 @@ pub(crate) fn write(
         }
     }
     for key in &changed.runtime {
-        write.runtime.push((key.clone(), objects.runtime.get(key).map(Json::to_string)));
+        write.runtime.push((key.clone(), message_state.runtime.get(key).map(Json::to_string)));
     }
     write.history = changed.recorded.iter().map(|record| Json::Object(record.clone()).to_string()).collect();
-    fields.push((OBJECTS_FIELD, objects.parts().join(" ")));
+    fields.push((OBJECTS_FIELD, message_state.parts().join(" ")));
     Some(Box::new(write))
 }
 
@@ -124,39 +124,43 @@ pub(crate) fn write(
 /// # Errors
 /// Something is missing or invalid.
 pub(crate) fn load(run: &mut RunState, rest: MessagesAtRest) -> Result<(), WireError> {
-    if rest.is_empty() && run.objects.is_none() {
+    if rest.is_empty() && run.messages.is_none() {
         return Ok(());
     }
-    let objects = run.objects.get_or_insert_default();
+    let message_state = run.messages.get_or_insert_default();
     for (name, texts) in rest.messages {
-        let Some(list) = objects.lists.get_mut(&name) else { continue };
+        let Some(list) = message_state.lists.get_mut(&name) else { continue };
         // Messages beyond the index were written by a later commit than this state.
         for text in texts.iter().take(list.index.count as usize) {
             list.messages.push(read_message(text)?);
         }
     }
-    if let Some((name, list)) = objects.lists.iter().find(|(_, list)| list.end() < list.index.count) {
+    if let Some((name, list)) = message_state.lists.iter().find(|(_, list)| list.end() < list.index.count) {
         let missing = format!("list {name} has {} of its {} messages", list.end(), list.index.count);
         return Err(WireError::malformed(WHAT, missing));
     }
     for (key, text) in rest.runtime {
-        objects.runtime.insert(key, serde_json::from_str(&text).map_err(|e| WireError::malformed(WHAT, e))?);
+        message_state
+            .runtime
+            .insert(key, serde_json::from_str(&text).map_err(|e| WireError::malformed(WHAT, e))?);
     }
-    objects.runtime.sort_keys();
+    message_state.runtime.sort_keys();
     for text in &rest.history {
-        objects.history.push_back(serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?);
+        message_state
+            .history
+            .push_back(serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?);
     }
-    let last = objects.history.back().and_then(|record| record.get("seq")).and_then(Json::as_u64);
-    objects.recorded = last.unwrap_or(objects.history.len() as u64);
-    let surplus = objects.history.len().saturating_sub(HISTORY_HELD);
-    objects.history.drain(..surplus);
+    let last = message_state.history.back().and_then(|record| record.get("seq")).and_then(Json::as_u64);
+    message_state.recorded = last.unwrap_or(message_state.history.len() as u64);
+    let surplus = message_state.history.len().saturating_sub(HISTORY_HELD);
+    message_state.history.drain(..surplus);
     Ok(())
 }
 
 /// Reads an index into the run, without messages.
 pub(crate) fn load_index(run: &mut RunState, name: &str, text: &str) -> Result<(), WireError> {
     let list = MessageList { messages: Vec::new(), index: read_index(text)? };
-    run.objects.get_or_insert_default().lists.insert(name.to_string(), list);
+    run.messages.get_or_insert_default().lists.insert(name.to_string(), list);
     Ok(())
 }
 

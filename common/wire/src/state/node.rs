@@ -14,7 +14,7 @@ use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{FramePath, NodeId};
 use tidemill_base::value::{JsonMap, Stored};
 use tidemill_engine::state::cost::Cost;
-use tidemill_engine::state::run::{Ended, NodeState, NodeStatus, OpenCall, RunState};
+use tidemill_engine::state::run::{NodeState, NodeStatus, OpenCall, PendingEnd, RunState};
 use tidemill_workflow::graph::DEFAULT_QUEUE;
 
 /// Marks a variable of an outer frame that an item must not see.
@@ -65,7 +65,7 @@ pub(crate) fn write_node(object: &mut ObjectText, node: &NodeState, queue: &str)
         write_record(object, &ended.record);
         object.close();
     }
-    frames::write_spent(object, &node.spent);
+    frames::write_spent(object, &node.cost);
     if node.charged != Cost::default() {
         object.open("charged");
         frames::write_spent(object, &node.charged);
@@ -99,7 +99,7 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
         handle: words("handle").map(Arc::from),
         error: words("error").map(Arc::from),
         failures: small("failures").unwrap_or(0),
-        spent: frames::read_spent(&map),
+        cost: frames::read_spent(&map),
         charged: map.get("charged").and_then(Json::as_object).map(frames::read_spent).unwrap_or_default(),
         parked: words("parked").map(Arc::from),
         call: open_call(&map),
@@ -110,10 +110,10 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
 }
 
 /// The node's end, for hooks that have not run yet.
-fn ended(map: &JsonMap) -> Result<Box<Ended>, WireError> {
+fn ended(map: &JsonMap) -> Result<Box<PendingEnd>, WireError> {
     let failed = map.get("failed").and_then(Json::as_bool).unwrap_or(false);
     let record = Box::new(read_record(&mut Fields::from(map.clone()))?);
-    Ok(Box::new(Ended { failed, record }))
+    Ok(Box::new(PendingEnd { failed, record }))
 }
 
 /// The sub-workflow run of the node: `calls` while it runs, `called` once it has ended.

@@ -63,7 +63,7 @@ pub fn options_to_json(options: &RunOptions) -> JsonMap {
         let lists = given.iter().map(|(name, messages)| (name.clone(), list(messages)));
         map.insert("messages".into(), Json::Object(lists.collect()));
     }
-    if let Some(limits) = &options.objects {
+    if let Some(limits) = &options.message_limits {
         let (mut limits, mut default) = (**limits, MessageLimits::default());
         for key in MessageLimits::KEYS {
             if let (Some(limit), Some(default)) = (limits.of(key), default.of(key))
@@ -145,7 +145,7 @@ pub fn options_from_json(map: &JsonMap) -> RunOptions {
         human_input_timeout_s: number("human_input_timeout_s").unwrap_or(default.human_input_timeout_s),
         budget: read_budget(map),
         choices: read_choices(map),
-        objects: read_limits(map),
+        message_limits: read_limits(map),
         messages: map.get("messages").and_then(given_messages).map(Box::new),
     }
 }

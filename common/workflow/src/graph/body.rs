@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Index, Node, NodeIx};
 use crate::nodes::NodeData;
-use tidemill_base::ids::NodeId;
 use tidemill_base::value::template::mention;
 
 /// The body of an iteration or loop.
@@ -23,7 +22,7 @@ pub struct Body {
 pub(super) fn bodies(nodes: &[Node], index: &Index) -> Option<HashMap<NodeIx, Body>> {
     let mut bodies = HashMap::new();
     for (at, node) in places(nodes) {
-        if let Some(start) = start_of(node) {
+        if let Some(start) = node.data.body_start() {
             let start = *index.get(start)?;
             bodies.insert(at, Body { start, nodes: Vec::new(), mentions: HashSet::new() });
         }
@@ -44,44 +43,6 @@ pub(super) fn bodies(nodes: &[Node], index: &Index) -> Option<HashMap<NodeIx, Bo
 
 fn places(nodes: &[Node]) -> impl Iterator<Item = (NodeIx, &Node)> {
     nodes.iter().enumerate().map(|(at, node)| (NodeIx(at as u32), node))
-}
-
-fn start_of(node: &Node) -> Option<&NodeId> {
-    match &node.data {
-        NodeData::Iteration(data) => Some(&data.start),
-        NodeData::Loop(data) => Some(&data.start),
-        NodeData::Start(_)
-        | NodeData::End(_)
-        | NodeData::Answer(_)
-        | NodeData::IfElse(_)
-        | NodeData::TemplateTransform(_)
-        | NodeData::VariableAggregator(_)
-        | NodeData::Assigner(_)
-        | NodeData::HumanInput(_)
-        | NodeData::UserInteraction(_)
-        | NodeData::Llm(_)
-        | NodeData::ProfileLlm(_)
-        | NodeData::QuestionClassifier(_)
-        | NodeData::ParameterExtractor(_)
-        | NodeData::HttpRequest(_)
-        | NodeData::Code(_)
-        | NodeData::Tool(_)
-        | NodeData::Agent(_)
-        | NodeData::ListOperator(_)
-        | NodeData::ContextProcessor(_)
-        | NodeData::DocumentExtractor(_)
-        | NodeData::IterationStart
-        | NodeData::LoopStart
-        | NodeData::LoopEnd
-        | NodeData::Datasource(_)
-        | NodeData::KnowledgeIndex(_)
-        | NodeData::TriggerWebhook(_)
-        | NodeData::TriggerSchedule(_)
-        | NodeData::TriggerPlugin(_)
-        | NodeData::Choice(_)
-        | NodeData::Step(_)
-        | NodeData::KnowledgeRetrieval(_) => None,
-    }
 }
 
 /// Adds mentions to the body of a container and of all containers around it. The depth is bounded by

@@ -49,40 +49,12 @@ impl ResponseNode {
 
 /// Returns the template that a response node streams; empty for other nodes.
 pub fn template_of(node: &Node) -> Vec<TemplatePart> {
-    match &node.data {
-        NodeData::End(data) => data.response_template(),
-        NodeData::Answer(data) => data.response_template(),
-        NodeData::Start(_)
-        | NodeData::IfElse(_)
-        | NodeData::TemplateTransform(_)
-        | NodeData::VariableAggregator(_)
-        | NodeData::Assigner(_)
-        | NodeData::Llm(_)
-        | NodeData::ProfileLlm(_)
-        | NodeData::QuestionClassifier(_)
-        | NodeData::ParameterExtractor(_)
-        | NodeData::HttpRequest(_)
-        | NodeData::Code(_)
-        | NodeData::Tool(_)
-        | NodeData::Agent(_)
-        | NodeData::ListOperator(_)
-        | NodeData::ContextProcessor(_)
-        | NodeData::DocumentExtractor(_)
-        | NodeData::Iteration(_)
-        | NodeData::IterationStart
-        | NodeData::Loop(_)
-        | NodeData::LoopStart
-        | NodeData::LoopEnd
-        | NodeData::HumanInput(_)
-        | NodeData::UserInteraction(_)
-        | NodeData::Datasource(_)
-        | NodeData::KnowledgeIndex(_)
-        | NodeData::TriggerWebhook(_)
-        | NodeData::TriggerSchedule(_)
-        | NodeData::TriggerPlugin(_)
-        | NodeData::Choice(_)
-        | NodeData::Step(_)
-        | NodeData::KnowledgeRetrieval(_) => Vec::new(),
+    if let NodeData::End(data) = &node.data {
+        data.response_template()
+    } else if let NodeData::Answer(data) = &node.data {
+        data.response_template()
+    } else {
+        Vec::new()
     }
 }
 
@@ -156,41 +128,8 @@ fn writers(nodes: &[Node]) -> Vec<(usize, HashSet<&Selector>)> {
 }
 
 fn written_by(node: &Node) -> HashSet<&Selector> {
-    match &node.data {
-        NodeData::Assigner(data) => data.targets().collect(),
-        NodeData::Start(_)
-        | NodeData::End(_)
-        | NodeData::Answer(_)
-        | NodeData::IfElse(_)
-        | NodeData::TemplateTransform(_)
-        | NodeData::VariableAggregator(_)
-        | NodeData::Llm(_)
-        | NodeData::ProfileLlm(_)
-        | NodeData::QuestionClassifier(_)
-        | NodeData::ParameterExtractor(_)
-        | NodeData::HttpRequest(_)
-        | NodeData::Code(_)
-        | NodeData::Tool(_)
-        | NodeData::Agent(_)
-        | NodeData::ListOperator(_)
-        | NodeData::ContextProcessor(_)
-        | NodeData::DocumentExtractor(_)
-        | NodeData::Iteration(_)
-        | NodeData::IterationStart
-        | NodeData::Loop(_)
-        | NodeData::LoopStart
-        | NodeData::LoopEnd
-        | NodeData::HumanInput(_)
-        | NodeData::UserInteraction(_)
-        | NodeData::Datasource(_)
-        | NodeData::KnowledgeIndex(_)
-        | NodeData::TriggerWebhook(_)
-        | NodeData::TriggerSchedule(_)
-        | NodeData::TriggerPlugin(_)
-        | NodeData::Choice(_)
-        | NodeData::Step(_)
-        | NodeData::KnowledgeRetrieval(_) => HashSet::new(),
-    }
+    let NodeData::Assigner(data) = &node.data else { return HashSet::new() };
+    data.targets().collect()
 }
 
 /// Returns the blocking edges of one template: those that always block, and those after a node that writes a

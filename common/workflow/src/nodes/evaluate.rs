@@ -80,48 +80,22 @@ pub fn evaluate(
 /// result. Other nodes, and phases that the container does not have, fail with `EngineError`.
 pub fn evaluate_phase(node: &Node, phase: Phase, variables: &dyn Variables) -> NodeResult {
     let id = node.id.as_str();
-    match (&node.data, phase) {
-        (NodeData::Iteration(data), Phase::Open) => data.open(variables),
-        (NodeData::Iteration(data), Phase::Collect) => data.collect_pages(id, variables),
-        (NodeData::Loop(data), Phase::Open) => data.open(id, variables),
-        (NodeData::Loop(data), Phase::Check) => data.check(variables),
-        (NodeData::Iteration(_), Phase::Check)
-        | (NodeData::Loop(_), Phase::Collect)
-        | (
-            NodeData::Start(_)
-            | NodeData::End(_)
-            | NodeData::Answer(_)
-            | NodeData::IfElse(_)
-            | NodeData::TemplateTransform(_)
-            | NodeData::VariableAggregator(_)
-            | NodeData::Assigner(_)
-            | NodeData::Llm(_)
-            | NodeData::ProfileLlm(_)
-            | NodeData::QuestionClassifier(_)
-            | NodeData::ParameterExtractor(_)
-            | NodeData::HttpRequest(_)
-            | NodeData::Tool(_)
-            | NodeData::Agent(_)
-            | NodeData::Code(_)
-            | NodeData::ListOperator(_)
-            | NodeData::DocumentExtractor(_)
-            | NodeData::HumanInput(_)
-            | NodeData::UserInteraction(_)
-            | NodeData::IterationStart
-            | NodeData::LoopStart
-            | NodeData::LoopEnd
-            | NodeData::Datasource(_)
-            | NodeData::KnowledgeIndex(_)
-            | NodeData::TriggerWebhook(_)
-            | NodeData::TriggerSchedule(_)
-            | NodeData::TriggerPlugin(_)
-            | NodeData::Choice(_)
-            | NodeData::Step(_)
-            | NodeData::ContextProcessor(_)
-            | NodeData::KnowledgeRetrieval(_),
-            Phase::Open | Phase::Check | Phase::Collect,
-        ) => misplaced(format!("node type {} has no phase {phase:?}", node.kind.wire())),
-    }
+    let result = if let NodeData::Iteration(data) = &node.data {
+        match phase {
+            Phase::Open => Some(data.open(variables)),
+            Phase::Check => None,
+            Phase::Collect => Some(data.collect_pages(id, variables)),
+        }
+    } else if let NodeData::Loop(data) = &node.data {
+        match phase {
+            Phase::Open => Some(data.open(id, variables)),
+            Phase::Check => Some(data.check(variables)),
+            Phase::Collect => None,
+        }
+    } else {
+        None
+    };
+    result.unwrap_or_else(|| misplaced(format!("node type {} has no phase {phase:?}", node.kind.wire())))
 }
 
 fn misplaced(message: String) -> NodeResult {

@@ -46,6 +46,7 @@ pub mod work;
 
 use crate::messages::Effects;
 use tidemill_base::failure::NodeFailure;
+use tidemill_base::ids::NodeId;
 use tidemill_base::value::names::Names;
 use tidemill_base::value::{JsonMap, Segment};
 
@@ -58,20 +59,21 @@ pub use pause::{OnTimeout, PauseKind, PauseRequest};
 /// True for node types and forms that Dify does not have. Such a node is retried by default, but only after a failure
 /// that can pass.
 pub fn is_own_form(kind: NodeKind, data: &JsonMap) -> bool {
-    match kind {
-        NodeKind::Llm => llm::profile::is_form_of(data) || step::is_llm_step(data),
-        NodeKind::ContextProcessor
-        | NodeKind::UserInteraction
-        | NodeKind::Empty
-        | NodeKind::Summary
-        | NodeKind::Facts
-        | NodeKind::Slot
-        | NodeKind::Api
-        | NodeKind::Sql
-        | NodeKind::Call
-        | NodeKind::Choice => true,
-        _ => false,
-    }
+    let has_own_form = kind == NodeKind::Llm && (llm::profile::is_form_of(data) || step::is_llm_step(data));
+    has_own_form
+        || matches!(
+            kind,
+            NodeKind::ContextProcessor
+                | NodeKind::UserInteraction
+                | NodeKind::Empty
+                | NodeKind::Summary
+                | NodeKind::Facts
+                | NodeKind::Slot
+                | NodeKind::Api
+                | NodeKind::Sql
+                | NodeKind::Call
+                | NodeKind::Choice
+        )
 }
 
 /// A node's parsed configuration, one variant per type.
@@ -149,6 +151,20 @@ impl NodeData {
     /// False when the node has streaming switched off.
     pub fn streams(&self) -> bool {
         if let Self::ProfileLlm(data) = self { data.stream } else { true }
+    }
+    /// The fields of the form that a run begins with; only a start node has a form.
+    pub fn form_fields(&self) -> &[start::InputField] {
+        if let Self::Start(data) = self { &data.variables } else { &[] }
+    }
+    /// The node where the body of a container begins; `None` for a node that is no container.
+    pub(crate) fn body_start(&self) -> Option<&NodeId> {
+        if let Self::Iteration(data) = self {
+            Some(&data.start)
+        } else if let Self::Loop(data) = self {
+            Some(&data.start)
+        } else {
+            None
+        }
     }
     /// True when its texts can use variables by bare name.
     pub(crate) fn has_names(&self) -> bool {

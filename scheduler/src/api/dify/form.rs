@@ -7,7 +7,7 @@ use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
-use tidemill_common::machine::fact::Said;
+use tidemill_common::machine::fact::AnswerContent;
 use tidemill_common::store::App;
 use tidemill_common::value::JsonMap;
 
@@ -56,7 +56,7 @@ pub async fn submit(
     let mut map = body.dify_object()?;
     let given = Answer {
         answered_by: Some(user_of(&map)?),
-        said: Said::Form {
+        content: AnswerContent::Form {
             action: take_text(&mut map, "action")?.unwrap_or_default(),
             inputs: take_object(&mut map, "inputs")?.unwrap_or_default(),
         },

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::{Extension, Json as JsonBody};
 use serde_json::{Value as Json, json};
-use tidemill_common::nodes::NodeData;
 use tidemill_common::nodes::start::InputField;
 use tidemill_common::store::App;
 
@@ -53,41 +52,7 @@ pub async fn parameters(
     let workflow = workflow_of(&state, &app)?;
     let graph = &workflow.graph;
     let feature = |name: &str, absent: Json| graph.features.get(name).cloned().unwrap_or(absent);
-    let form: Vec<Json> = match &graph.node(graph.root).data {
-        NodeData::Start(start) => start.variables.iter().map(field).collect(),
-        NodeData::End(_)
-        | NodeData::Answer(_)
-        | NodeData::IfElse(_)
-        | NodeData::TemplateTransform(_)
-        | NodeData::VariableAggregator(_)
-        | NodeData::Assigner(_)
-        | NodeData::Llm(_)
-        | NodeData::ProfileLlm(_)
-        | NodeData::QuestionClassifier(_)
-        | NodeData::ParameterExtractor(_)
-        | NodeData::HttpRequest(_)
-        | NodeData::Code(_)
-        | NodeData::Tool(_)
-        | NodeData::Agent(_)
-        | NodeData::ListOperator(_)
-        | NodeData::ContextProcessor(_)
-        | NodeData::DocumentExtractor(_)
-        | NodeData::Iteration(_)
-        | NodeData::IterationStart
-        | NodeData::Loop(_)
-        | NodeData::LoopStart
-        | NodeData::LoopEnd
-        | NodeData::HumanInput(_)
-        | NodeData::UserInteraction(_)
-        | NodeData::Datasource(_)
-        | NodeData::KnowledgeIndex(_)
-        | NodeData::TriggerWebhook(_)
-        | NodeData::TriggerSchedule(_)
-        | NodeData::TriggerPlugin(_)
-        | NodeData::Choice(_)
-        | NodeData::Step(_)
-        | NodeData::KnowledgeRetrieval(_) => Vec::new(),
-    };
+    let form: Vec<Json> = graph.node(graph.root).data.form_fields().iter().map(field).collect();
     let mut shown = json!({
         "opening_statement": feature("opening_statement", "".into()),
         "suggested_questions": feature("suggested_questions", json!([])),

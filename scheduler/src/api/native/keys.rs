@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
-use tidemill_common::store::{AppKey, KeySpent, Revoked, day_of, key_id};
+use tidemill_common::store::{AppKey, KeyCost, Revoked, day_of, key_id};
 use tidemill_common::value::JsonMap;
 
 use crate::api::ApiState;
@@ -93,8 +93,8 @@ async fn listed(state: &ApiState, keys: Vec<AppKey>) -> Result<JsonBody<Json>, A
             "created_at": created_at.map(seconds),
             "first": is_first,
             "revoked_at": revoked_at.map(seconds),
-            "spent": to_json(&state.store.key_spent(&id, None).await?),
-            "today": to_json(&state.store.key_spent(&id, Some(&today)).await?),
+            "spent": to_json(&state.store.key_cost(&id, None).await?),
+            "today": to_json(&state.store.key_cost(&id, Some(&today)).await?),
             "budget": budget.map(|budget| budget.to_json()),
             "exceeded": state.submitter.budgets.exceeded(&id),
         }));
@@ -153,7 +153,7 @@ fn unknown(id: &str) -> ApiError {
     ApiError::not_found(message)
 }
 
-fn to_json(spent: &KeySpent) -> Json {
+fn to_json(spent: &KeyCost) -> Json {
     let prices: JsonMap =
         spent.prices().map(|(currency, price)| (currency.to_string(), price.into())).collect();
     let [calls, prompt, completion, tokens] =

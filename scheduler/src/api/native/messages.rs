@@ -122,7 +122,7 @@ fn record_to_json(mut record: JsonMap, wanted: View, errors: bool) -> Option<Jso
 
 /// The lists of a run, for its summary; `None` when it has none.
 pub(super) fn lists(run: &RunState) -> Option<Json> {
-    let lists = &run.objects.as_ref()?.lists;
+    let lists = &run.messages.as_ref()?.lists;
     let one = |(name, list): (&String, &tidemill_common::messages::MessageList)| {
         (name.clone(), Json::Object(summary(name, &list.index)))
     };

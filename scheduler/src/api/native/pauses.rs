@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::RunId;
-use tidemill_common::machine::fact::Said;
+use tidemill_common::machine::fact::AnswerContent;
 use tidemill_common::value::JsonMap;
 
 use crate::api::ApiState;
@@ -51,7 +51,7 @@ pub async fn send(
     let run = IdInPath(run).run()?;
     let mut map = body.object()?;
     let given = Answer {
-        said: read_answer(&mut map)?,
+        content: read_answer(&mut map)?,
         key: take_key(&mut map)?,
         answered_by: take_text(&mut map, "answered_by")?,
     };
@@ -65,7 +65,7 @@ pub async fn send(
 }
 
 /// Reads one kind of answer: `input` with any value, `cancel: true`, or `action` and `inputs` of a form.
-fn read_answer(map: &mut JsonMap) -> Result<Said, ApiError> {
+fn read_answer(map: &mut JsonMap) -> Result<AnswerContent, ApiError> {
     let wrong = |message: &str| ApiError::invalid_param(message);
     let form = map.contains_key("action") || map.contains_key("inputs");
     let (input, cancel) = (map.remove("input"), map.remove("cancel"));
@@ -77,9 +77,9 @@ fn read_answer(map: &mut JsonMap) -> Result<Said, ApiError> {
         return Err(wrong("answer in one way: `input`, or `action` with `inputs`, or `cancel`"));
     }
     match input {
-        _ if cancel => Ok(Said::Cancel),
-        Some(input) => Ok(Said::Input(input)),
-        None => Ok(Said::Form {
+        _ if cancel => Ok(AnswerContent::Cancel),
+        Some(input) => Ok(AnswerContent::Input(input)),
+        None => Ok(AnswerContent::Form {
             action: take_text(map, "action")?.unwrap_or_default(),
             inputs: take_object(map, "inputs")?.unwrap_or_default(),
         }),

@@ -90,7 +90,7 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
         shown.insert("total_tokens".into(), run.tokens().into());
         shown.insert("exceptions_count".into(), run.exceptions().into());
     }
-    let (price, currency) = price(&run.spent());
+    let (price, currency) = price(&run.cost());
     shown.insert("total_price".into(), price);
     shown.insert("currency".into(), currency);
     let wasted = run.wasted();
@@ -216,7 +216,7 @@ fn price(spent: &Cost) -> (Json, Json) {
 }
 
 fn shown_node(frame: &FramePath, node: &tidemill_common::graph::Node, state: &NodeState) -> Json {
-    let (price, currency) = price(&state.spent);
+    let (price, currency) = price(&state.cost);
     json!({
         "id": node.id,
         "frame": frame,
@@ -231,7 +231,7 @@ fn shown_node(frame: &FramePath, node: &tidemill_common::graph::Node, state: &No
         "error": state.error,
         "failures": state.failures,
         "parked": state.parked.as_deref(),
-        "tokens": state.spent.tokens,
+        "tokens": state.cost.tokens,
         "price": price,
         "currency": currency,
         "handle": state.handle,

@@ -13,7 +13,7 @@ use tidemill_common::store::following::Followed;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
-    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeySpent, KnowledgeBases,
+    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeyCost, KnowledgeBases,
     ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page, PauseAnswer, PutBack,
     PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent, ServerReport, Settling,
     StoreError, Trigger, TriggerChanges, TriggerState, WaitingCall,
@@ -200,8 +200,8 @@ impl Runs for FakeStore {
     async fn revoked_of(&self, _: &[String]) -> Result<Vec<String>, StoreError> {
         Ok(Vec::new())
     }
-    async fn key_spent(&self, _: &str, _: Option<&str>) -> Result<KeySpent, StoreError> {
-        Ok(KeySpent::default())
+    async fn key_cost(&self, _: &str, _: Option<&str>) -> Result<KeyCost, StoreError> {
+        Ok(KeyCost::default())
     }
     async fn key_budgets(&self) -> Result<Vec<(String, String)>, StoreError> {
         Ok(Vec::new())

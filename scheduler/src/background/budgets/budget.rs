@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use tidemill_common::machine::state::cost::Price;
 use tidemill_common::machine::state::options::budget;
-use tidemill_common::store::KeySpent;
+use tidemill_common::store::KeyCost;
 use tidemill_common::value::JsonMap;
 
 /// The most that a key may spend. A limit that is `None` does not apply.
@@ -67,7 +67,7 @@ impl KeyBudget {
     }
 
     /// Returns which limit the key has reached, or `None` while it may spend more.
-    pub fn crossed(&self, key: &str, all: &KeySpent, today: &KeySpent) -> Option<String> {
+    pub fn crossed(&self, key: &str, all: &KeyCost, today: &KeyCost) -> Option<String> {
         for (name, max, spent) in
             [("tokens", self.tokens, all), ("tokens_per_day", self.tokens_per_day, today)]
         {
@@ -97,8 +97,8 @@ impl KeyBudget {
 mod tests {
     use super::*;
 
-    fn spent(tokens: u64, units: u64) -> KeySpent {
-        let mut spent = KeySpent::default();
+    fn spent(tokens: u64, units: u64) -> KeyCost {
+        let mut spent = KeyCost::default();
         spent.add("tokens", tokens);
         spent.add("price:EUR", units);
         spent
@@ -109,7 +109,7 @@ mod tests {
         let budget =
             KeyBudget::read(r#"{"tokens":10,"tokens_per_day":5,"price":"1 EUR","price_per_day":"0.5 EUR"}"#)
                 .unwrap();
-        let crossed = |all: KeySpent, today: KeySpent| budget.crossed("k", &all, &today);
+        let crossed = |all: KeyCost, today: KeyCost| budget.crossed("k", &all, &today);
         assert_eq!(crossed(spent(9, 9_999_999), spent(4, 4_999_999)), None);
         for (all, today, said) in [
             (spent(10, 0), spent(0, 0), "key k has spent 10 tokens of 10 (tokens, set for the key)"),

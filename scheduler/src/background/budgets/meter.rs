@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use tidemill_common::machine::order::changes::Spending;
-use tidemill_common::wire::commit::SpentWrite;
+use tidemill_common::machine::order::changes::ChargeEntry;
+use tidemill_common::wire::commit::ChargeWrite;
 
 use crate::metrics as names;
 
@@ -29,7 +29,7 @@ impl Meter {
     }
 
     /// Counts the calls of a written commit.
-    pub fn count(&self, spent: &SpentWrite) {
+    pub fn count(&self, spent: &ChargeWrite) {
         for call in &spent.calls {
             let labels = self.labels(call, spent.key.as_deref().unwrap_or_default());
             let [provider, model, key] = labels;
@@ -49,7 +49,7 @@ impl Meter {
         }
     }
 
-    fn labels(&self, call: &Spending, key: &str) -> [String; 3] {
+    fn labels(&self, call: &ChargeEntry, key: &str) -> [String; 3] {
         let labels = [call.provider.clone(), call.model.clone(), key.to_string()];
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.contains(&labels) {
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn above_the_limit_of_series_every_label_is_other() {
-        let call = |model: &str| Spending {
+        let call = |model: &str| ChargeEntry {
             at: Timestamp::default(),
             provider: "p".into(),
             model: model.into(),

@@ -97,8 +97,8 @@ impl Budgets {
                 match KeyBudget::read(&text) {
                     Ok(budget) => {
                         let (all, today) = (
-                            self.store.key_spent(&key, None).await?,
-                            self.store.key_spent(&key, Some(&day)).await?,
+                            self.store.key_cost(&key, None).await?,
+                            self.store.key_cost(&key, Some(&day)).await?,
                         );
                         exceeded.extend(budget.crossed(&key, &all, &today).map(|reason| (key, reason)));
                     }

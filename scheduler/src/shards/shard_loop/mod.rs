@@ -340,7 +340,7 @@ impl<'a> ShardLoop<'a> {
             for (due, _) in &write.timers_set {
                 self.next_timer = Some(self.next_timer.map_or(*due, |known| known.min(*due)));
             }
-            if let Some(spent) = &write.spent {
+            if let Some(spent) = &write.charges {
                 self.context.meter.count(spent);
             }
             if write.calls.is_some() {

@@ -5,7 +5,7 @@
 //! A job without entries has no extra cost. A job that the worker has lost learns that at its next entry: the call does
 //! not return, and the job's task is stopped.
 
-mod calls;
+mod entry_keys;
 mod waiting;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,14 +31,14 @@ use crate::jobs::backoff::Backoff;
 use crate::jobs::handle::JobHandle;
 use crate::metrics;
 
-pub(crate) use crate::attempt::journal::calls::ToolSteps;
+pub(crate) use crate::attempt::journal::entry_keys::ToolEntryKeys;
 pub use crate::attempt::journal::waiting::{CallEnd, PauseEnd};
 
 /// The only field of a journal value that refers to a blob with the result. No result of the engine has this field.
-const APART: &str = "$apart";
+const RESULT_BLOB: &str = "$apart";
 
 /// The field that marks a call that may have been made twice.
-pub(crate) const DOUBLED: &str = "possible_duplicate";
+pub(crate) const POSSIBLE_DUPLICATE: &str = "possible_duplicate";
 /// The journal key of the entry in which a call builds its input.
 pub(crate) const INIT: &str = "init";
 
@@ -47,7 +47,7 @@ const NONSENSE_MAX: u32 = 3;
 
 /// The state of a journal entry when it is begun.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Begun {
+pub enum EntryStart {
     /// It was done before, with this result. Its events and cost are already reported.
     Known(Json),
     /// It must be done now.
@@ -76,15 +76,15 @@ impl Try {
 
 /// The events and cost reported with a journal entry.
 #[derive(Debug, Clone, Default)]
-pub struct Told {
+pub struct EntryReport {
     pub events: Vec<(StepEvent, JsonMap)>,
     /// The cost and the spender.
-    pub charge: Option<(Usage, Spender)>,
+    pub charge: Option<(Usage, ChargeSource)>,
 }
 
 /// The spender of an entry's cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Spender {
+pub enum ChargeSource {
     /// A model: the provider's name in the workflow and the model's name.
     Model(String, String),
     /// A sub-workflow run.
@@ -93,7 +93,7 @@ pub enum Spender {
     Tool,
 }
 
-impl Spender {
+impl ChargeSource {
     /// The spender of a tool call's cost: the run it called, if any.
     pub fn of_tool(run: Option<RunId>) -> Self {
         run.map_or(Self::Tool, Self::Run)
@@ -101,46 +101,46 @@ impl Spender {
 }
 
 /// The journal of one job. A node receives it with its attempt.
-pub struct Steps {
+pub struct Journal {
     handle: JobHandle,
     of: JournalKey,
     wait_max: Duration,
     /// Set for a node that runs inside the job.
-    inside: Option<Inside>,
+    child_try: Option<ChildTry>,
     /// Open entries of the job around an inner node; they wait when the inner node waits.
-    around: Vec<(JournalKey, String)>,
+    enclosing: Vec<(JournalKey, String)>,
     /// Secrets to mask in the journal and in events.
     secrets: Secrets,
-    begun: Mutex<Tries>,
+    entries: Mutex<Entries>,
     /// The cost of replies that broke off.
     wasted: Mutex<Option<Box<Wasted>>>,
 }
 
 /// The entries this journal has begun.
 #[derive(Default)]
-struct Tries {
+struct Entries {
     /// Entries without a result.
     open: Vec<String>,
     /// Entries whose call may have been made twice.
-    doubled: Vec<String>,
+    possible_duplicates: Vec<String>,
 }
 
 /// A try of a node that runs inside a job. Its reports carry the child's name.
 #[derive(Debug, Clone)]
-pub(crate) struct Inside {
+pub(crate) struct ChildTry {
     pub(crate) child: NodeId,
     pub(crate) number: u32,
     pub(crate) began: Timestamp,
 }
 
-impl Inside {
+impl ChildTry {
     /// Builds a report of the child.
     pub(crate) fn report(&self, what: ChildEvent) -> Report {
         Report::Child { started_at: self.began, child: self.child.clone(), number: self.number, what }
     }
 }
 
-impl Steps {
+impl Journal {
     pub(crate) fn new(handle: &JobHandle, execution: ExecutionId) -> Self {
         let of = JournalKey {
             shard: handle.place.shard,
@@ -153,9 +153,9 @@ impl Steps {
             attempt: handle.name.attempt,
         };
         let wait_max = handle.core.settings.job_wait_max;
-        let (begun, wasted) = (Mutex::default(), Mutex::default());
-        let (secrets, around) = (Secrets::default(), Vec::new());
-        Self { handle: handle.clone(), of, wait_max, inside: None, around, secrets, begun, wasted }
+        let (entries, wasted) = (Mutex::default(), Mutex::default());
+        let (secrets, enclosing) = (Secrets::default(), Vec::new());
+        Self { handle: handle.clone(), of, wait_max, child_try: None, enclosing, secrets, entries, wasted }
     }
 
     /// Sets the secrets that the job was given.
@@ -169,28 +169,28 @@ impl Steps {
     }
 
     /// Returns the journal of a node inside this job. `attempt` counts its tries over all attempts of the parent.
-    pub(crate) fn inside(&self, execution: ExecutionId, attempt: u32, inside: Inside) -> Self {
-        let open = self.tries().open.clone();
-        let around = open.into_iter().map(|step| (self.of.clone(), step)).collect();
+    pub(crate) fn of_child(&self, execution: ExecutionId, attempt: u32, child_try: ChildTry) -> Self {
+        let open = self.entries().open.clone();
+        let enclosing = open.into_iter().map(|step| (self.of.clone(), step)).collect();
         let of = JournalKey { execution, attempt, ..self.of.clone() };
         let (handle, secrets, wait_max) = (self.handle.clone(), self.secrets.clone(), self.wait_max);
-        let (begun, wasted) = (Mutex::default(), Mutex::default());
-        Self { handle, of, wait_max, inside: Some(inside), around, secrets, begun, wasted }
+        let (entries, wasted) = (Mutex::default(), Mutex::default());
+        Self { handle, of, wait_max, child_try: Some(child_try), enclosing, secrets, entries, wasted }
     }
 
     /// Begins a journal entry. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
-    pub async fn begin(&self, step: &str) -> Begun {
-        match self.ask(step, false).await {
+    pub async fn begin(&self, step: &str) -> EntryStart {
+        match self.begin_entry(step, false).await {
             EntryBegin::Begin { attempt, possible_duplicate, was_begun } => {
-                let the_try = self.the_try(step, attempt, possible_duplicate);
-                Begun::Try(Try { was_begun, ..the_try })
+                let new_try = self.new_try(step, attempt, possible_duplicate);
+                EntryStart::Try(Try { was_begun, ..new_try })
             }
             EntryBegin::Known { result, possible_duplicate } => {
                 if possible_duplicate {
-                    self.note_doubled(step);
+                    self.note_possible_duplicate(step);
                 }
                 match serde_json::from_str(&result) {
-                    Ok(kept) => Begun::Known(self.secrets.opened(self.brought(step, kept).await)),
+                    Ok(kept) => EntryStart::Known(self.secrets.opened(self.load_result(step, kept).await)),
                     Err(error) => {
                         // The engine never writes such a value.
                         tracing::error!(run = %self.of.run, step, %error, "the journal has no result but something else");
@@ -203,21 +203,21 @@ impl Steps {
     }
 
     /// Begins another try after a failed one.
-    pub async fn again(&self, step: &str) -> Begun {
-        match self.ask(step, true).await {
-            EntryBegin::Begin { attempt, .. } => Begun::Try(self.the_try(step, attempt, false)),
+    pub async fn retry(&self, step: &str) -> EntryStart {
+        match self.begin_entry(step, true).await {
+            EntryBegin::Begin { attempt, .. } => EntryStart::Try(self.new_try(step, attempt, false)),
             EntryBegin::Known { .. } | EntryBegin::NotYours => self.begin(step).await,
         }
     }
 
     /// Loads a result that is stored as a blob.
-    async fn brought(&self, step: &str, kept: Json) -> Json {
+    async fn load_result(&self, step: &str, kept: Json) -> Json {
         let only = kept.as_object().filter(|map| map.len() == 1);
         // The entry `call` used this older field name.
         let of_call = |map: &JsonMap| map.get("apart").filter(|_| step == "call").cloned();
-        let apart = only.and_then(|map| map.get(APART).cloned().or_else(|| of_call(map)));
-        let apart = apart.as_ref().and_then(Json::as_str);
-        let Some(id) = apart.map(BlobId::from) else { return kept };
+        let blob = only.and_then(|map| map.get(RESULT_BLOB).cloned().or_else(|| of_call(map)));
+        let blob = blob.as_ref().and_then(Json::as_str);
+        let Some(id) = blob.map(BlobId::from) else { return kept };
         let text = self.blob(&id).await;
         match text.as_deref().map(serde_json::from_str) {
             Some(Ok(result)) => result,
@@ -231,23 +231,23 @@ impl Steps {
 
     /// Records the result of an entry with its events and cost. After this returns the entry is never repeated.
     /// `number` is the number of the successful try.
-    pub async fn record(&self, step: &str, number: u32, result: &Json, told: Told) {
-        let report = self.told(step, number, told);
-        self.keep(step, result, report, &[]).await;
+    pub async fn record(&self, step: &str, number: u32, result: &Json, entry_report: EntryReport) {
+        let report = self.entry_report(step, number, entry_report);
+        self.record_report(step, result, report, &[]).await;
     }
 
-    fn told(&self, step: &str, number: u32, told: Told) -> Report {
-        let Told { mut events, charge } = told;
-        if self.is_doubled(step) {
-            for (_, data) in events.iter_mut().filter(|(what, _)| ends_a_call(*what)) {
-                data.insert(DOUBLED.into(), true.into());
+    fn entry_report(&self, step: &str, number: u32, entry_report: EntryReport) -> Report {
+        let EntryReport { mut events, charge } = entry_report;
+        if self.is_possible_duplicate(step) {
+            for (_, data) in events.iter_mut().filter(|(what, _)| is_call_end(*what)) {
+                data.insert(POSSIBLE_DUPLICATE.into(), true.into());
             }
         }
         let charge = charge.map(|(usage, by)| {
             let (model, run) = match by {
-                Spender::Model(provider, model) => ((provider, model), None),
-                Spender::Run(run) => (Default::default(), Some(run)),
-                Spender::Tool => Default::default(),
+                ChargeSource::Model(provider, model) => ((provider, model), None),
+                ChargeSource::Run(run) => (Default::default(), Some(run)),
+                ChargeSource::Tool => Default::default(),
             };
             Box::new(Charge { key: format!("{step}/{number}"), usage, model, run })
         });
@@ -255,22 +255,28 @@ impl Steps {
     }
 
     /// As [`Self::record`]; a large result is stored as a blob.
-    pub async fn record_large(&self, step: &str, number: u32, result: Json, told: Told) {
+    pub async fn record_large(&self, step: &str, number: u32, result: Json, entry_report: EntryReport) {
         if json_size(&result) <= STEP_INLINE_BYTES_MAX {
-            return self.record(step, number, &result, told).await;
+            return self.record(step, number, &result, entry_report).await;
         }
         let text = match self.secrets.are_none() {
             true => result.to_string(),
             false => self.secrets.sealed(result).to_string(),
         };
         let id = BlobId::generate();
-        let kept = json!({APART: id.as_str()});
-        let report = self.told(step, number, told);
-        self.keep(step, &kept, report, &[(id, text)]).await;
+        let kept = json!({RESULT_BLOB: id.as_str()});
+        let report = self.entry_report(step, number, entry_report);
+        self.record_report(step, &kept, report, &[(id, text)]).await;
     }
 
     /// As [`Self::record`], with any report and with blobs.
-    pub(crate) async fn keep(&self, step: &str, result: &Json, report: Report, blobs: &[(BlobId, String)]) {
+    pub(crate) async fn record_report(
+        &self,
+        step: &str,
+        result: &Json,
+        report: Report,
+        blobs: &[(BlobId, String)],
+    ) {
         let (kind, fact) = (report.kind(), report.to_json(&self.handle.name));
         let result = match self.secrets.are_none() {
             true => result.to_string(),
@@ -289,7 +295,7 @@ impl Steps {
             }
             match self.until_answered(record).await {
                 EntryStored::Stored => {
-                    self.tries().open.retain(|open| open != step);
+                    self.entries().open.retain(|open| open != step);
                     metrics::STEPS.count();
                     crash::pass(CrashPoint::StepKept);
                     return;
@@ -302,15 +308,15 @@ impl Steps {
 
     fn report(&self, events: Vec<(StepEvent, JsonMap)>, charge: Option<Box<Charge>>) -> Report {
         let events = self.hidden(events);
-        match &self.inside {
+        match &self.child_try {
             None => Report::Step { started_at: self.handle.started_at, events, charge },
-            Some(inside) => inside.report(ChildEvent::Step { events, charge }),
+            Some(child_try) => child_try.report(ChildEvent::Step { events, charge }),
         }
     }
 
     /// Sends events without a journal entry, before later entries are recorded. They are sent again when the job is
     /// delivered again.
-    pub fn tell(&self, events: Vec<(StepEvent, JsonMap)>) {
+    pub fn emit(&self, events: Vec<(StepEvent, JsonMap)>) {
         let report = self.report(events, None);
         let reports = self.handle.core.reporter.of(self.of.shard);
         reports.report(self.of.run, report.kind(), report.to_json(&self.handle.name));
@@ -351,28 +357,28 @@ impl Steps {
         events.into_iter().map(|(what, data)| (what, hidden(data))).collect()
     }
 
-    fn the_try(&self, step: &str, number: u32, possible_duplicate: bool) -> Try {
+    fn new_try(&self, step: &str, number: u32, possible_duplicate: bool) -> Try {
         if possible_duplicate {
             tracing::info!(run = %self.of.run, node = %self.handle.name.node, step, number, "continuing a try of an earlier worker; its call may be made twice");
         }
-        let mut tries = self.tries();
-        if !tries.open.iter().any(|open| open == step) {
-            tries.open.push(step.to_owned());
+        let mut entries = self.entries();
+        if !entries.open.iter().any(|open| open == step) {
+            entries.open.push(step.to_owned());
         }
-        drop(tries);
+        drop(entries);
         if possible_duplicate {
-            self.note_doubled(step);
+            self.note_possible_duplicate(step);
         }
         let idempotency_key = format!("{}:{step}:{number}", self.of.execution);
         Try { number, possible_duplicate, was_begun: possible_duplicate, idempotency_key }
     }
 
-    fn tries(&self) -> MutexGuard<'_, Tries> {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds the cost of a reply that broke off. It is reported with the node's end.
-    pub(crate) fn waste(&self, provider: &str, model: &str, usage: Usage) {
+    pub(crate) fn add_wasted(&self, provider: &str, model: &str, usage: Usage) {
         let mut wasted = self.wasted.lock().unwrap_or_else(PoisonError::into_inner);
         let usage = wasted.take().map_or_else(|| usage.clone(), |so_far| usage::sum(&so_far.usage, &usage));
         *wasted = Some(Box::new(Wasted { provider: provider.to_owned(), model: model.to_owned(), usage }));
@@ -384,26 +390,26 @@ impl Steps {
     }
 
     /// Notes that an entry's call may have been made twice.
-    fn note_doubled(&self, step: &str) {
-        if goes_outside(step) && !self.is_doubled(step) {
-            self.tries().doubled.push(step.to_owned());
+    fn note_possible_duplicate(&self, step: &str) {
+        if is_outside_call(step) && !self.is_possible_duplicate(step) {
+            self.entries().possible_duplicates.push(step.to_owned());
         }
     }
 
     /// Returns true if the call of this entry may have been made twice.
-    pub(crate) fn is_doubled(&self, step: &str) -> bool {
-        self.tries().doubled.iter().any(|known| known == step)
+    pub(crate) fn is_possible_duplicate(&self, step: &str) -> bool {
+        self.entries().possible_duplicates.iter().any(|known| known == step)
     }
 
     /// Lists calls that may have been made twice in a record.
-    pub(crate) fn show_doubled(&self, process_data: &mut JsonMap) {
-        let doubled = std::mem::take(&mut self.tries().doubled);
-        if !doubled.is_empty() {
-            process_data.entry("possible_duplicates").or_insert_with(|| doubled.into());
+    pub(crate) fn list_possible_duplicates(&self, process_data: &mut JsonMap) {
+        let possible_duplicates = std::mem::take(&mut self.entries().possible_duplicates);
+        if !possible_duplicates.is_empty() {
+            process_data.entry("possible_duplicates").or_insert_with(|| possible_duplicates.into());
         }
     }
 
-    async fn ask(&self, step: &str, another: bool) -> EntryBegin {
+    async fn begin_entry(&self, step: &str, another: bool) -> EntryBegin {
         let begun = self.until_answered(|| self.jobs().begin_step(&self.of, step, another)).await;
         crash::pass(CrashPoint::StepBegun);
         begun
@@ -443,7 +449,7 @@ impl Steps {
 }
 
 /// Returns true if the entry is an outside call, not just a mark of a sent event or a question.
-fn goes_outside(step: &str) -> bool {
+fn is_outside_call(step: &str) -> bool {
     let beginnings = ["tool:", "explain:", "embed:", "rerank:"];
     step == "call"
         || step == INIT
@@ -452,7 +458,7 @@ fn goes_outside(step: &str) -> bool {
 }
 
 /// Returns true if the event reports the result of a tool call.
-fn ends_a_call(what: StepEvent) -> bool {
+fn is_call_end(what: StepEvent) -> bool {
     what == StepEvent::ToolCallCompleted || what == StepEvent::ToolCallFailed
 }
 

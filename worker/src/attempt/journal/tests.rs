@@ -15,7 +15,7 @@ use tidemill_common::store::Paused;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire::fact::report::JobName;
 
-use crate::attempt::journal::{Begun, PauseEnd, Steps, Told};
+use crate::attempt::journal::{EntryReport, EntryStart, Journal, PauseEnd};
 use crate::jobs::handle::JobHandle;
 use crate::jobs::in_flight::JobPlace;
 use crate::tests::fake::{FakeJobs, core, execution, run_id};
@@ -41,8 +41,8 @@ fn handle(jobs: &Arc<FakeJobs>) -> JobHandle {
 #[tokio::test]
 async fn a_question_puts_the_job_down_and_its_end_is_what_it_returns() {
     let jobs = FakeJobs::new();
-    let steps = Steps::new(&handle(&jobs), execution(5));
-    let asking = tokio::time::timeout(Duration::from_millis(200), steps.pause("tool:1", request())).await;
+    let journal = Journal::new(&handle(&jobs), execution(5));
+    let asking = tokio::time::timeout(Duration::from_millis(200), journal.pause("tool:1", request())).await;
     assert!(asking.is_err(), "no worker holds the job then");
     let pause = id_in_job(&execution(5), "tool:1").to_string();
     let (kind, parked) =
@@ -60,9 +60,9 @@ async fn a_question_puts_the_job_down_and_its_end_is_what_it_returns() {
         jobs.state().paused.insert(pause.clone(), known);
         let on_timeout = if proposed.is_some() { OnTimeout::Default } else { OnTimeout::Fail };
         let request = PauseRequest { on_timeout, defaults: proposed.unwrap_or_default(), ..request() };
-        assert_eq!(steps.pause("tool:1", request).await, expected);
+        assert_eq!(journal.pause("tool:1", request).await, expected);
     }
-    let other = tokio::time::timeout(Duration::from_millis(200), steps.pause("tool:2", request())).await;
+    let other = tokio::time::timeout(Duration::from_millis(200), journal.pause("tool:2", request())).await;
     assert!(other.is_err(), "another step is another question");
 }
 
@@ -70,31 +70,32 @@ async fn a_question_puts_the_job_down_and_its_end_is_what_it_returns() {
 async fn a_call_that_may_have_been_made_twice_says_so_to_whoever_reads_of_it() {
     let jobs = FakeJobs::new();
     jobs.state().begun.extend(["tool:a".to_owned(), "ready".to_owned()]);
-    let shown = |steps: &Steps| {
+    let shown = |journal: &Journal| {
         let mut process_data = JsonMap::new();
-        steps.show_doubled(&mut process_data);
+        journal.list_possible_duplicates(&mut process_data);
         process_data.remove("possible_duplicates")
     };
-    let steps = Steps::new(&handle(&jobs), execution(5));
+    let journal = Journal::new(&handle(&jobs), execution(5));
     for step in ["tool:a", "tool:b", "ready"] {
-        let Begun::Try(the_try) = steps.begin(step).await else { panic!("{step} is not known") };
+        let EntryStart::Try(new_try) = journal.begin(step).await else { panic!("{step} is not known") };
         let events = vec![(StepEvent::ToolCallCompleted, JsonMap::new())];
-        let told = Told { events, charge: None };
-        steps.record(step, the_try.number, &json!({"words": step}), told).await;
+        let entry_report = EntryReport { events, charge: None };
+        journal.record(step, new_try.number, &json!({"words": step}), entry_report).await;
     }
     // A step without an outside call may be started again any number of times.
-    assert_eq!(shown(&steps), Some(json!(["tool:a"])));
-    let told: Vec<Json> = jobs.state().facts.iter().map(|(_, fact)| fact["events"][0][1].clone()).collect();
-    assert_eq!(told, [json!({"possible_duplicate": true}), json!({}), json!({})]);
+    assert_eq!(shown(&journal), Some(json!(["tool:a"])));
+    let entry_report: Vec<Json> =
+        jobs.state().facts.iter().map(|(_, fact)| fact["events"][0][1].clone()).collect();
+    assert_eq!(entry_report, [json!({"possible_duplicate": true}), json!({}), json!({})]);
     // A later worker reads the note in the journal.
-    let later = Steps::new(&handle(&jobs), execution(5));
+    let later = Journal::new(&handle(&jobs), execution(5));
     for (step, known) in [
         ("tool:a", json!({"words": "tool:a"})),
         ("tool:b", json!({"words": "tool:b"})),
         ("tool:a", json!({"words": "tool:a"})),
     ] {
-        assert_eq!(later.begin(step).await, Begun::Known(known));
+        assert_eq!(later.begin(step).await, EntryStart::Known(known));
     }
-    assert!(later.is_doubled("tool:a") && !later.is_doubled("tool:b"));
+    assert!(later.is_possible_duplicate("tool:a") && !later.is_possible_duplicate("tool:b"));
     assert_eq!(shown(&later), Some(json!(["tool:a"])));
 }

@@ -7,20 +7,20 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use tidemill_common::ids::{BlobId, RunId};
 use tidemill_common::limits::{self, CALL_LOOK_MS};
-use tidemill_common::machine::fact::{Asked, Call};
+use tidemill_common::machine::fact::{Call, JobQuestion};
 use tidemill_common::machine::state::pause::id_in_job;
 use tidemill_common::machine::state::run::json_size;
 use tidemill_common::nodes::{OnTimeout, PauseRequest};
 use tidemill_common::store::{Called, Paused};
 use tidemill_common::value::{BlobRef, Segment, Stored, blob_text};
 
-use crate::attempt::journal::Steps;
+use crate::attempt::journal::Journal;
 use crate::attempt::spill;
 use crate::metrics;
-use crate::outside::providers::Pace;
+use crate::outside::providers::Waiter;
 
 /// Largest input of a sub-workflow run that is stored inline, in bytes of JSON; larger input becomes a blob.
-const GIVEN_INLINE_BYTES_MAX: usize = limits::INLINE_BYTES_MAX;
+const INPUT_INLINE_BYTES_MAX: usize = limits::INLINE_BYTES_MAX;
 
 /// The end of a sub-workflow run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,12 +42,12 @@ pub enum PauseEnd {
     Cancelled,
 }
 
-impl Steps {
+impl Journal {
     /// Waits. For a wait longer than `worker.job_wait_max_ms` the job is parked in Redis with this reason and delivered
     /// again when the time has come. Then this call does not return, and the next worker continues after the last
     /// journal entry.
     pub async fn wait(&self, wait: Duration, reason: &str) {
-        self.wait_as(wait, reason, self.inside.is_some()).await;
+        self.wait_as(wait, reason, self.child_try.is_some()).await;
     }
 
     /// As [`Self::wait`], for a node inside this job. The job's own node does not count as started.
@@ -56,20 +56,20 @@ impl Steps {
     }
 
     async fn wait_as(&self, wait: Duration, reason: &str, is_childs: bool) {
-        if !self.puts_down(wait) {
+        if !self.parks_for(wait) {
             return tokio::time::sleep(wait).await;
         }
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         let reason = self.secrets.masked(reason.to_owned());
         tracing::debug!(run = %self.of.run, node = %self.handle.name.node, wait_ms, reason, "job is parked");
         metrics::PARKED.count();
-        self.put_down().await;
+        self.park_entries().await;
         self.handle.park(wait_ms, reason, is_childs);
         std::future::pending().await
     }
 
     /// Returns true if the job is parked for a wait of this length.
-    pub(crate) fn puts_down(&self, wait: Duration) -> bool {
+    pub(crate) fn parks_for(&self, wait: Duration) -> bool {
         wait > self.wait_max
     }
 
@@ -83,11 +83,11 @@ impl Steps {
         step: &str,
         number: u32,
         app: &str,
-        given: Json,
+        input: Json,
     ) -> Result<(RunId, CallEnd), String> {
         let run = self.of.run.called_by(&self.of.execution, step, number);
         let known = self.until_answered(|| self.jobs().called(self.of.run, run)).await;
-        let (given, blobs) = match known {
+        let (input, blobs) = match known {
             Called::Refused(reason) => return Ok((run, CallEnd::Refused(reason))),
             Called::Ended(fields) => return Ok((run, CallEnd::Ended(fields))),
             Called::Gone => {
@@ -98,17 +98,17 @@ impl Steps {
             }
             Called::Waits => (None, Vec::new()),
             Called::Unknown => {
-                let (given, blobs) = set_apart(given);
+                let (input, blobs) = stored_input(input);
                 let stored = spill::store(self.jobs(), self.of.shard, &blobs).await;
                 stored.map_err(|error| format!("the input of the workflow cannot be stored: {error}"))?;
-                (Some(given), blobs)
+                (Some(input), blobs)
             }
         };
         tracing::debug!(run = %self.of.run, node = %self.handle.name.node, called = %run, app, "waits for a sub-workflow run");
         metrics::PARKED.count();
-        let call = Call { run, app: app.to_owned(), given };
-        self.put_down().await;
-        self.handle.park_for(call, CALL_LOOK_MS, self.inside.is_some(), blobs);
+        let call = Call { run, app: app.to_owned(), given: input };
+        self.park_entries().await;
+        self.handle.park_for(call, CALL_LOOK_MS, self.child_try.is_some(), blobs);
         std::future::pending().await
     }
 
@@ -124,7 +124,7 @@ impl Steps {
     /// The question shows secrets masked. [`tidemill_common::value::secrets::Secrets::unmasked`] restores them in an
     /// answer that repeats the shown text.
     pub async fn pause(&self, step: &str, request: PauseRequest) -> PauseEnd {
-        if self.inside.is_some() {
+        if self.child_try.is_some() {
             // A node inside another never waits for a person.
             return PauseEnd::Cancelled;
         }
@@ -141,8 +141,8 @@ impl Steps {
         let kind = request.kind.name();
         tracing::debug!(run = %self.of.run, node = %self.handle.name.node, %pause, kind, "waits for an answer");
         metrics::PARKED.count();
-        self.put_down().await;
-        self.handle.park_for_answer(Asked {
+        self.park_entries().await;
+        self.handle.park_for_answer(JobQuestion {
             pause,
             step: step.into(),
             request: request.hiding(&self.secrets),
@@ -157,21 +157,21 @@ impl Steps {
     }
 
     /// Marks the open journal entries as only waiting, so that continuing them does not count as a repetition.
-    async fn put_down(&self) {
-        let open = std::mem::take(&mut self.tries().open);
+    async fn park_entries(&self) {
+        let open = std::mem::take(&mut self.entries().open);
         for step in open {
             self.until_answered(|| self.jobs().park_step(&self.of, &step)).await;
         }
-        for (of, step) in &self.around {
+        for (of, step) in &self.enclosing {
             self.until_answered(|| self.jobs().park_step(of, step)).await;
         }
     }
 }
 
 /// Stores the input of a run inline, or as a blob when it is large.
-fn set_apart(given: Json) -> (Stored, Vec<(BlobId, String)>) {
-    let segment = Segment::infer(given);
-    if json_size(&segment.value) <= GIVEN_INLINE_BYTES_MAX {
+fn stored_input(input: Json) -> (Stored, Vec<(BlobId, String)>) {
+    let segment = Segment::infer(input);
+    if json_size(&segment.value) <= INPUT_INLINE_BYTES_MAX {
         return (Stored::Inline(segment), Vec::new());
     }
     let (id, text) = (BlobId::generate(), blob_text(&segment.value));
@@ -180,7 +180,7 @@ fn set_apart(given: Json) -> (Stored, Vec<(BlobId, String)>) {
 }
 
 #[async_trait::async_trait]
-impl Pace for Steps {
+impl Waiter for Journal {
     fn attempt(&self) -> String {
         format!("{}/{}", self.of.execution, self.of.attempt)
     }

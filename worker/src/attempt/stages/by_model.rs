@@ -9,10 +9,10 @@ use tidemill_common::nodes::user_interaction::{ByModel, UserInteractionData};
 use tidemill_common::nodes::{NodeData, NodeResult};
 use tidemill_common::value::{JsonMap, Segment};
 
-use crate::attempt::journal::{Begun, Told};
+use crate::attempt::journal::{EntryReport, EntryStart};
 use crate::attempt::stages::{Flow, Stage, WorkContext};
 use crate::jobs::shared::now;
-use crate::outside::calls::ask;
+use crate::outside::calls::model;
 
 /// The journal key of the call to the model.
 const STEP: &str = "llm:1";
@@ -31,7 +31,7 @@ impl Stage for Answering {
             Ok(result) => result,
             Err(failure) => {
                 let report_data = asking.report_data(json!({"reason": failure.message}));
-                asking.tell("failed", vec![(StepEvent::UserInteractionFailed, report_data)]).await;
+                asking.emit("failed", vec![(StepEvent::UserInteractionFailed, report_data)]).await;
                 NodeResult::failed(failure)
             }
         };
@@ -60,19 +60,19 @@ impl<'a> Asking<'a> {
             "operation_type": self.data.operation(), "interaction_type": self.data.interaction.name(),
             "prompt": self.prompt, "timeout": null, "context_data": {"profile_id": by.profile},
         }));
-        self.tell("asked", vec![(StepEvent::UserInteractionRequested, asked)]).await;
+        self.emit("asked", vec![(StepEvent::UserInteractionRequested, asked)]).await;
         let providers = &self.cx.handle.core.outside.providers;
-        let model = ask::model(providers, Some(&by.profile)).await;
+        let model = model::find(providers, Some(&by.profile)).await;
         let model = model.map_err(|error| error.failure())?;
-        let messages = ask::messages("", &self.prompt);
-        let reply = model.ask(self.cx.steps, STEP, messages, by.parameters.clone(), &mut |_| {}).await?;
+        let messages = model::messages("", &self.prompt);
+        let reply = model.ask(self.cx.journal, STEP, messages, by.parameters.clone(), &mut |_| {}).await?;
         let responded = self.report_data(json!({"input_data": reply.text}));
         let processed = self.report_data(json!({"operation_type": self.data.operation(), "results": {}}));
         let events = vec![
             (StepEvent::UserInteractionResponded, responded),
             (StepEvent::UserInteractionProcessed, processed),
         ];
-        self.tell("answered", events).await;
+        self.emit("answered", events).await;
         let waited_ms = (now().micros() - began.micros()).max(0).unsigned_abs() / 1000;
         let outputs = vec![
             ("interaction_id".to_string(), Segment::string(&self.id)),
@@ -95,11 +95,11 @@ impl<'a> Asking<'a> {
     }
 
     /// Sends events once per attempt, even if a worker dies meanwhile.
-    async fn tell(&self, what: &str, events: Vec<(StepEvent, JsonMap)>) {
+    async fn emit(&self, what: &str, events: Vec<(StepEvent, JsonMap)>) {
         let step = format!("interaction:{what}:{}", self.cx.name.number);
-        if let Begun::Try(the_try) = self.cx.steps.begin(&step).await {
-            let report_data = Told { events, charge: None };
-            self.cx.steps.record(&step, the_try.number, &Json::Null, report_data).await;
+        if let EntryStart::Try(the_try) = self.cx.journal.begin(&step).await {
+            let report_data = EntryReport { events, charge: None };
+            self.cx.journal.record(&step, the_try.number, &Json::Null, report_data).await;
         }
     }
 }

@@ -7,20 +7,20 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::failure::NodeFailure;
-use tidemill_common::graph::{ChildKind, ErrorStrategy, Extraction, INPUTS, NodeIx, NodeSettings};
+use tidemill_common::graph::{ChildKind, ErrorStrategy, Extraction, INPUTS, Node, NodeIx, NodeSettings};
 use tidemill_common::ids::ExecutionId;
 use tidemill_common::machine::backoff::wait_ms;
 use tidemill_common::machine::fact::{ChildEnd, ChildEvent};
 use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::machine::state::options::choices::Choices;
 use tidemill_common::nodes::{NodeResult, extraction};
-use tidemill_common::value::{Segment, Stored, Variables};
+use tidemill_common::value::{Segment, Selector, Stored, Variables};
 use tidemill_common::wire::codec::value::{NamedJson, named_from_json};
 
 use crate::attempt::execute::{Doing, execute, progress_of, sizes, streamed};
 use crate::attempt::executor::{AttemptName, Executor, executor_of};
-use crate::attempt::journal::{Begun, Inside, Try};
-use crate::attempt::progress::{SharedProgress, telling};
+use crate::attempt::journal::{ChildTry, EntryStart, Try};
+use crate::attempt::progress::{SharedProgress, sending_pieces};
 use crate::attempt::spill::{Spilled, spill};
 use crate::attempt::stages::{Flow, Stage, WorkContext};
 use crate::jobs::shared::now;
@@ -90,11 +90,11 @@ async fn run(cx: &mut WorkContext<'_>, child: NodeIx) -> Result<(), NodeFailure>
     let graph = cx.graph.clone();
     let id = &graph.node(child).id;
     let key = format!("child:{id}");
-    let mut begun = cx.steps.begin(&key).await;
+    let mut begun = cx.journal.begin(&key).await;
     loop {
         let the_try = match begun {
-            Begun::Known(kept) => return known(cx, child, kept).await,
-            Begun::Try(the_try) => the_try,
+            EntryStart::Known(kept) => return known(cx, child, kept).await,
+            EntryStart::Try(the_try) => the_try,
         };
         let failed_before = match the_try.was_begun {
             true => failed_once(cx, &key, the_try.number).await,
@@ -107,14 +107,14 @@ async fn run(cx: &mut WorkContext<'_>, child: NodeIx) -> Result<(), NodeFailure>
                 None => return Ok(()),
             },
         };
-        cx.steps.wait_for_child(wait, &format!("the next try of {id}")).await;
-        begun = cx.steps.again(&key).await;
+        cx.journal.wait_for_child(wait, &format!("the next try of {id}")).await;
+        begun = cx.journal.retry(&key).await;
     }
 }
 
 /// Returns the rest of the wait after a try that is recorded as failed.
 async fn failed_once(cx: &WorkContext<'_>, key: &str, number: u32) -> Option<Duration> {
-    let Begun::Known(kept) = cx.steps.begin(&failure_key(key, number)).await else { return None };
+    let EntryStart::Known(kept) = cx.journal.begin(&failure_key(key, number)).await else { return None };
     let due = kept.get("due").and_then(Json::as_i64).map(Timestamp::from_micros);
     let wait = Duration::from_millis(kept.get("wait_ms").and_then(Json::as_u64).unwrap_or(0));
     // A clock difference must not make the wait longer than planned.
@@ -142,6 +142,30 @@ async fn known(cx: &mut WorkContext<'_>, child: NodeIx, mut kept: Json) -> Resul
     cx.variables.put_kept(id, outputs, &*jobs, shard).await
 }
 
+/// A try of a child, with what is known about it before it runs.
+struct TriedChild<'a> {
+    node: &'a Node,
+    ix: NodeIx,
+    /// The journal key of the child.
+    key: &'a str,
+    the_try: &'a Try,
+    child_try: ChildTry,
+    execution: ExecutionId,
+    executor: Option<Executor>,
+    /// The extraction that the child is, if it is one.
+    extraction: Option<&'a Extraction>,
+}
+
+/// The result of a try, as it is recorded.
+struct Outcome {
+    at: Timestamp,
+    spilled: Spilled,
+    failure: Option<NodeFailure>,
+    streamed: Vec<(Selector, u64)>,
+    /// The outputs as they were before the large ones were stored.
+    made: Vec<(String, Segment)>,
+}
+
 /// Runs one try. Returns `None` when the child has ended, else the wait before the next try.
 async fn one_try(
     cx: &mut WorkContext<'_>,
@@ -151,103 +175,142 @@ async fn one_try(
 ) -> Result<Option<Duration>, NodeFailure> {
     let graph = cx.graph.clone();
     let node = graph.node(child);
-    let inside = Inside { child: node.id.clone(), number: the_try.number, began: now() };
-    let execution = ExecutionId::derive(&cx.handle.run, cx.frame, &node.id);
-    let executor = executor_of(node.kind);
-    let streams = cx.frame.is_root() && graph.is_streamed(node);
-    let progress = progress_of(cx.handle, (&graph, node), executor, streams).of_child(inside.clone());
-    let progress = SharedProgress::new(progress);
-    // Count over all attempts of the parent, so that no two tries have the same name.
-    let number = cx.name.number.saturating_sub(1).saturating_add(the_try.number);
-    let steps = cx.steps.inside(execution, number, inside.clone());
-    let name = AttemptName { run: cx.name.run, execution, number };
-    let variables = cx.variables.take(&graph);
-    let options = unattended(cx.options);
-    let doing = Doing {
-        handle: cx.handle,
+    let tried = TriedChild {
+        node,
         ix: child,
-        executor,
-        phase: None,
-        options: &options,
-        name,
-        steps: Some(&steps),
-        progress: &progress,
+        key,
+        the_try,
+        child_try: ChildTry { child: node.id.clone(), number: the_try.number, began: now() },
+        execution: ExecutionId::derive(&cx.handle.run, cx.frame, &node.id),
+        executor: executor_of(node.kind),
+        extraction: node.child.as_ref().and_then(|child| match &child.kind {
+            ChildKind::Extraction(extraction) => Some(&**extraction),
+            ChildKind::Virtual | ChildKind::Slot => None,
+        }),
     };
-    let of = node.child.as_ref().and_then(|child| match &child.kind {
-        ChildKind::Extraction(extraction) => Some(&**extraction),
-        ChildKind::Virtual | ChildKind::Slot => None,
-    });
-    let refused =
-        of.and_then(|of| extraction::check(of, graph.find(&of.source.0).is_some(), &variables).err());
-    let (mut result, variables) = match refused {
-        Some(failure) => (NodeResult::failed(failure), Some(variables)),
-        None => telling(&progress, execute(doing, variables)).await,
-    };
-    if let Some(variables) = variables {
-        cx.variables = variables;
+    let outcome = tried.outcome(cx).await;
+    let failure = outcome.failure.as_ref();
+    match failure.and_then(|failure| next_try(cx, &tried.execution, the_try.number, failure)) {
+        Some(wait) => {
+            tried.record_retry(cx, outcome, wait).await;
+            Ok(Some(wait))
+        }
+        None => tried.record_end(cx, outcome).await.map(|()| None),
     }
-    if let Some(of) = of {
-        result = extraction::shown(of, result);
+}
+
+impl TriedChild<'_> {
+    /// Runs the child and prepares the record of its result.
+    async fn outcome(&self, cx: &mut WorkContext<'_>) -> Outcome {
+        let streams = cx.frame.is_root() && cx.graph.is_streamed(self.node);
+        let progress = progress_of(cx.handle, (cx.graph, self.node), self.executor, streams);
+        let progress = SharedProgress::new(progress.of_child(self.child_try.clone()));
+        let result = self.execute(cx, &progress).await;
+        let result = self.checked(result);
+        let failure = result.failure.clone();
+        let made = if failure.is_none() { result.outputs.clone() } else { Vec::new() };
+        let is_in_outputs = progress.lock().is_in(&result);
+        let spilled = spill(result, Some(&cx.variables), sizes(cx.handle, cx.options));
+        let streamed = streamed(&progress, &spilled, is_in_outputs);
+        Outcome { at: now().max(self.child_try.began), spilled, failure, streamed, made }
     }
-    if result.pause.take().is_some() {
-        let message = format!("node {} runs inside another and cannot wait for an answer", node.id);
-        result = NodeResult::failed(NodeFailure::new("VirtualNodeExecutionError", message));
+
+    /// Makes the child's own call, unless it is an extraction whose source is missing.
+    async fn execute(&self, cx: &mut WorkContext<'_>, progress: &SharedProgress) -> NodeResult {
+        // Count over all attempts of the parent, so that no two tries have the same name.
+        let number = cx.name.number.saturating_sub(1).saturating_add(self.the_try.number);
+        let journal = cx.journal.of_child(self.execution, number, self.child_try.clone());
+        let name = AttemptName { run: cx.name.run, execution: self.execution, number };
+        let variables = cx.variables.take(cx.graph);
+        let options = unattended(cx.options);
+        let doing = Doing {
+            handle: cx.handle,
+            ix: self.ix,
+            executor: self.executor,
+            phase: None,
+            options: &options,
+            name,
+            journal: Some(&journal),
+            progress,
+        };
+        let has_source = |of: &Extraction| cx.graph.find(&of.source.0).is_some();
+        let refused = self.extraction.and_then(|of| extraction::check(of, has_source(of), &variables).err());
+        let (result, variables) = match refused {
+            Some(failure) => (NodeResult::failed(failure), Some(variables)),
+            None => sending_pieces(progress, execute(doing, variables)).await,
+        };
+        if let Some(variables) = variables {
+            cx.variables = variables;
+        }
+        result
     }
-    if the_try.possible_duplicate && executor.is_some_and(Executor::goes_outside) {
-        // A child with a journal of calls has already noted which. Any other child has only one call.
-        let doubled = || json!(["call"]);
-        result.process_data.entry("possible_duplicates").or_insert_with(doubled);
+
+    /// Adapts the result to a child: it shows the extracted value, waits for no answer, and says when its call may have
+    /// been made twice.
+    fn checked(&self, mut result: NodeResult) -> NodeResult {
+        if let Some(of) = self.extraction {
+            result = extraction::shown(of, result);
+        }
+        if result.pause.take().is_some() {
+            let message = format!("node {} runs inside another and cannot wait for an answer", self.node.id);
+            result = NodeResult::failed(NodeFailure::new("VirtualNodeExecutionError", message));
+        }
+        if self.the_try.possible_duplicate && self.executor.is_some_and(Executor::goes_outside) {
+            // A child with a journal of calls has already noted which. Any other child has only one call.
+            let doubled = || json!(["call"]);
+            result.process_data.entry("possible_duplicates").or_insert_with(doubled);
+        }
+        result
     }
-    let failure = result.failure.clone();
-    let made: Vec<(String, Segment)> = if failure.is_none() { result.outputs.clone() } else { Vec::new() };
-    let is_in_outputs = progress.lock().is_in(&result);
-    let spilled = spill(result, Some(&cx.variables), sizes(cx.handle, cx.options));
-    let streamed = streamed(&progress, &spilled, is_in_outputs);
-    let Spilled { record, failed, blobs } = spilled;
-    let at = now().max(inside.began);
-    let wait = failure.as_ref().and_then(|failure| next_try(cx, &execution, the_try.number, failure));
-    if let Some(wait) = wait {
+
+    /// Records a failed try that another follows.
+    async fn record_retry(&self, cx: &WorkContext<'_>, outcome: Outcome, wait: Duration) {
+        let Outcome { at, spilled: Spilled { record, blobs, .. }, .. } = outcome;
         let due = at.plus(wait);
         let kept =
             json!({"due": due.micros(), "wait_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)});
-        let report = inside.report(ChildEvent::Retry { at, record: Box::new(record) });
-        cx.steps.keep(&failure_key(key, the_try.number), &kept, report, &blobs).await;
-        return Ok(Some(wait));
+        let report = self.child_try.report(ChildEvent::Retry { at, record: Box::new(record) });
+        cx.journal.record_report(&failure_key(self.key, self.the_try.number), &kept, report, &blobs).await;
     }
-    let mut record = record;
-    let default = of.filter(|_| failed && is_replaced(cx)).map(default_of);
-    if let Some(default) = &default {
-        record.outputs = vec![("text".to_owned(), Stored::Inline(default.clone()))];
-    }
-    let end = match (failed, &default) {
-        (false, _) => ChildEnd::Succeeded,
-        (true, Some(_)) => ChildEnd::Replaced,
-        (true, None) => ChildEnd::Failed,
-    };
-    let of_parent = failure.map(|failure| match of {
-        Some(_) => NodeFailure { message: record.error.clone(), retryable: false, ..failure },
-        None => failure_of_parent(node.id.as_str(), &record.error),
-    });
-    let outputs = record.outputs.clone();
-    let mut kept = json!({"end": end.name(), "outputs": NamedJson(&outputs)});
-    if let Some(failure) = &of_parent {
-        kept["error"] = json!(failure.message);
-        kept["error_type"] = json!(failure.error_type);
-    }
-    let report = inside.report(ChildEvent::Ended { at, end, record: Box::new(record), streamed });
-    cx.steps.keep(key, &kept, report, &blobs).await;
-    if let Some(failure) = of_parent {
-        if end == ChildEnd::Failed {
-            return Err(failure);
+
+    /// Records the end of the child, and sets its outputs. An error is the failure of the parent.
+    async fn record_end(&self, cx: &mut WorkContext<'_>, outcome: Outcome) -> Result<(), NodeFailure> {
+        let Outcome { at, spilled, failure, streamed, made } = outcome;
+        let Spilled { mut record, failed, blobs } = spilled;
+        let default = self.extraction.filter(|_| failed && is_replaced(cx)).map(default_of);
+        let end = match (failed, &default) {
+            (false, _) => ChildEnd::Succeeded,
+            (true, Some(_)) => ChildEnd::Replaced,
+            (true, None) => ChildEnd::Failed,
+        };
+        if let Some(default) = default {
+            record.outputs = vec![("text".to_owned(), Stored::Inline(default))];
         }
-        note_error(cx, node.id.as_str(), &failure.error_type, &failure.message);
+        let of_parent = failure.map(|failure| match self.extraction {
+            Some(_) => NodeFailure { message: record.error.clone(), retryable: false, ..failure },
+            None => failure_of_parent(self.node.id.as_str(), &record.error),
+        });
+        let outputs = record.outputs.clone();
+        let mut kept = json!({"end": end.name(), "outputs": NamedJson(&outputs)});
+        if let Some(failure) = &of_parent {
+            kept["error"] = json!(failure.message);
+            kept["error_type"] = json!(failure.error_type);
+        }
+        let report = self.child_try.report(ChildEvent::Ended { at, end, record: Box::new(record), streamed });
+        cx.journal.record_report(self.key, &kept, report, &blobs).await;
+        if let Some(failure) = of_parent {
+            if end == ChildEnd::Failed {
+                return Err(failure);
+            }
+            note_error(cx, self.node.id.as_str(), &failure.error_type, &failure.message);
+        }
+        for (name, stored) in outputs {
+            let loaded = made.iter().find(|(known, _)| *known == name).map(|(_, segment)| segment.clone());
+            let loaded = loaded.filter(|_| matches!(stored, Stored::Blob(_)));
+            cx.variables.put(self.node.id.as_str(), &name, stored, loaded);
+        }
+        Ok(())
     }
-    for (name, stored) in outputs {
-        let loaded = made.iter().find(|(known, _)| *known == name).map(|(_, segment)| segment.clone());
-        let loaded = loaded.filter(|_| matches!(stored, Stored::Blob(_)));
-        cx.variables.put(node.id.as_str(), &name, stored, loaded);
-    }
-    Ok(None)
 }
 
 /// Returns true if the node continues with default values when an extraction has failed.

@@ -13,11 +13,11 @@ use tokio::time::timeout;
 
 use crate::attempt::stages::WorkContext;
 use crate::attempt::stages::hooks;
-use crate::attempt::stages::hooks::Way;
+use crate::attempt::stages::hooks::EndedBy;
 use crate::attempt::variables::JobVariables;
 
 /// Sends the hook events. The result says only whether that succeeded; the node's end is stored elsewhere.
-pub(super) async fn tell(cx: &mut WorkContext<'_>, ended: EndedBefore, way: Way) -> NodeResult {
+pub(super) async fn after_end(cx: &mut WorkContext<'_>, ended: EndedBefore, ended_by: EndedBy) -> NodeResult {
     let EndedBefore { failed, error, outputs } = ended;
     let outputs = match values(cx, outputs).await {
         Ok(outputs) => outputs,
@@ -26,8 +26,8 @@ pub(super) async fn tell(cx: &mut WorkContext<'_>, ended: EndedBefore, way: Way)
     // Hooks do not see the failure's type.
     let failure = failed.then(|| NodeFailure::new("", error));
     let mut result = NodeResult { outputs, failure, ..NodeResult::default() };
-    hooks::ended(cx, &mut result, way).await;
-    cx.steps.show_doubled(&mut cx.process_data);
+    hooks::ended(cx, &mut result, ended_by).await;
+    cx.journal.list_possible_duplicates(&mut cx.process_data);
     match result.failure {
         Some(failure) if !failed => NodeResult::failed(failure),
         Some(_) | None => NodeResult::default(),
@@ -41,12 +41,12 @@ const LATE_MAX: Duration = Duration::from_secs(1);
 pub(super) async fn out_of_time(mut cx: WorkContext<'_>, result: &NodeResult) {
     let error = result.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
     let core = &cx.handle.core;
-    let telling = async {
-        cx.variables.load(&*core.jobs, &core.lists, cx.handle.place.shard).await?;
+    let emitting = async {
+        cx.variables.load(&*core.jobs, &core.list_cache, cx.handle.place.shard).await?;
         let ended = EndedBefore { failed: true, error, outputs: Vec::new() };
-        Ok::<_, NodeFailure>(tell(&mut cx, ended, Way::OutOfTime).await)
+        Ok::<_, NodeFailure>(after_end(&mut cx, ended, EndedBy::TimeLimit).await)
     };
-    if !matches!(timeout(LATE_MAX, telling).await, Ok(Ok(_))) {
+    if !matches!(timeout(LATE_MAX, emitting).await, Ok(Ok(_))) {
         let node = &cx.handle.name.node;
         tracing::warn!(run = %cx.handle.run, %node, "hooks of a node that timed out could not be sent");
     }
@@ -75,7 +75,7 @@ async fn values(
     let names: Vec<String> = outputs.iter().map(|(name, _)| name.clone()).collect();
     let inputs = outputs.into_iter().map(|(name, value)| (node.to_owned(), name, value)).collect();
     let mut made = JobVariables::new(inputs, cx.graph.clone());
-    made.load(&*core.jobs, &core.lists, cx.handle.place.shard).await?;
+    made.load(&*core.jobs, &core.list_cache, cx.handle.place.shard).await?;
     let value = |name: String| match made.variable(node, &name) {
         Lookup::Found(segment) if segment.ty == SegmentType::Secret => {
             Some((name, Segment::string(segment.log())))

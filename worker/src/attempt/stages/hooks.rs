@@ -7,7 +7,7 @@ use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::hooks::{HookType, NodeOutcome};
 use tidemill_common::value::JsonMap;
 
-use crate::attempt::journal::{Begun, Told};
+use crate::attempt::journal::{EntryReport, EntryStart};
 use crate::attempt::stages::{Flow, Stage, WorkContext};
 
 /// The stage that sends hook events.
@@ -16,22 +16,22 @@ pub(super) struct Hooks;
 /// The way a node reached the end reported to its hooks. An event sent for one way is sent again for another: the
 /// earlier worker may be gone, and the node has reached a different end.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Way {
+pub(super) enum EndedBy {
     /// Through its stages.
-    Own,
+    Stages,
     /// While no worker held the job.
-    Kept,
+    NoWorker,
     /// By its time limit.
-    OutOfTime,
+    TimeLimit,
 }
 
-impl Way {
+impl EndedBy {
     /// The suffix of the journal key.
     const fn mark(self) -> &'static str {
         match self {
-            Self::Own => "",
-            Self::Kept => ":kept",
-            Self::OutOfTime => ":time",
+            Self::Stages => "",
+            Self::NoWorker => ":kept",
+            Self::TimeLimit => ":time",
         }
     }
 }
@@ -40,7 +40,7 @@ impl Way {
 impl Stage for Hooks {
     async fn before(&self, cx: &mut WorkContext<'_>) -> Flow {
         let outcome = NodeOutcome { status: "running", ..NodeOutcome::default() };
-        match tell(cx, HookType::Before, &outcome, Way::Own).await {
+        match emit(cx, HookType::Before, &outcome, EndedBy::Stages).await {
             Ok(()) => Flow::On,
             Err(failure) => Flow::End(Box::new(NodeResult::failed(failure))),
         }
@@ -49,13 +49,13 @@ impl Stage for Hooks {
     async fn after(&self, cx: &mut WorkContext<'_>, result: &mut NodeResult) {
         // A waiting node has not ended.
         if result.pause.is_none() {
-            ended(cx, result, Way::Own).await;
+            ended(cx, result, EndedBy::Stages).await;
         }
     }
 }
 
 /// Sends the events of hooks after the end of a node. A failing hook fails its node.
-pub(super) async fn ended(cx: &WorkContext<'_>, result: &mut NodeResult, way: Way) {
+pub(super) async fn ended(cx: &WorkContext<'_>, result: &mut NodeResult, ended_by: EndedBy) {
     let outputs = result.outputs.iter().map(|(name, value)| (name.clone(), value.value.clone()));
     let failure = result.failure.as_ref();
     let outcome = NodeOutcome {
@@ -63,7 +63,7 @@ pub(super) async fn ended(cx: &WorkContext<'_>, result: &mut NodeResult, way: Wa
         status: if failure.is_some() { "failed" } else { "succeeded" },
         error: failure.map(|failure| failure.message.clone()).unwrap_or_default(),
     };
-    if let Err(failure) = tell(cx, HookType::After, &outcome, way).await
+    if let Err(failure) = emit(cx, HookType::After, &outcome, ended_by).await
         && result.failure.is_none()
     {
         let inputs = std::mem::take(&mut result.inputs);
@@ -71,11 +71,11 @@ pub(super) async fn ended(cx: &WorkContext<'_>, result: &mut NodeResult, way: Wa
     }
 }
 
-async fn tell(
+async fn emit(
     cx: &WorkContext<'_>,
     hook_type: HookType,
     outcome: &NodeOutcome,
-    way: Way,
+    ended_by: EndedBy,
 ) -> Result<(), tidemill_common::failure::NodeFailure> {
     let Some(work) = cx.node().work.as_deref() else { return Ok(()) };
     let word = if hook_type == HookType::Before { "before" } else { "after" };
@@ -83,17 +83,17 @@ async fn tell(
         let place = hook.place;
         // Each attempt has its own end.
         let attempt = cx.name.number;
-        let mark = way.mark();
+        let mark = ended_by.mark();
         let key = match hook_type {
             HookType::After if attempt > 1 => format!("hook:{word}:{place}:{attempt}{mark}"),
             HookType::Before | HookType::After => format!("hook:{word}:{place}{mark}"),
         };
-        let Begun::Try(the_try) = cx.steps.begin(&key).await else { continue };
+        let EntryStart::Try(the_try) = cx.journal.begin(&key).await else { continue };
         let event = hook.event(&cx.variables, outcome)?;
         let events: Vec<(StepEvent, JsonMap)> =
             event.into_iter().map(|event| (StepEvent::NodeCustomEvent, event)).collect();
         let kept: Json = json!(!events.is_empty());
-        cx.steps.record(&key, the_try.number, &kept, Told { events, charge: None }).await;
+        cx.journal.record(&key, the_try.number, &kept, EntryReport { events, charge: None }).await;
     }
     Ok(())
 }

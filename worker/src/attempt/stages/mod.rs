@@ -3,16 +3,16 @@
 //!
 //! A stage may add variables ([`WorkContext::variables`]) and record data, end the node without its call, or park the
 //! job. A worker that takes the job up again runs all stages again. So a stage does what must not be repeated as a
-//! journal entry ([`Steps`]) with its own key.
+//! journal entry ([`Journal`]) with its own key.
 //!
 //! To add a stage, add a file here and a row in [`STAGES`].
 
+pub(crate) mod approval;
 mod by_model;
 mod children;
-pub(crate) mod confirm;
 mod ended;
 mod hooks;
-mod slot;
+mod slots;
 
 use std::sync::Arc;
 
@@ -21,21 +21,21 @@ use tidemill_common::ids::FramePath;
 use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::value::JsonMap;
-use tidemill_common::wire::job::Job;
+use tidemill_common::wire::job::{EndedBefore, Job};
 use tokio::time::{Instant, timeout_at};
 
 use crate::attempt::execute::{Doing, execute, finish, limit_of, progress_of, timed_out};
 use crate::attempt::executor::{AttemptName, executor_of};
-use crate::attempt::journal::Steps;
-use crate::attempt::progress::{SharedProgress, telling};
-use crate::attempt::stages::hooks::Way;
+use crate::attempt::journal::Journal;
+use crate::attempt::progress::{SharedProgress, sending_pieces};
+use crate::attempt::stages::hooks::EndedBy;
 use crate::attempt::variables::JobVariables;
 use crate::jobs::handle::JobHandle;
 use crate::jobs::shared::now;
 
 /// The stages: before the call they run in this order, after it in reverse.
 static STAGES: &[&dyn Stage] =
-    &[&hooks::Hooks, &children::Children, &slot::Slot, &confirm::Confirming, &by_model::Answering];
+    &[&hooks::Hooks, &children::Children, &slots::SlotStage, &approval::ApprovalStage, &by_model::Answering];
 
 /// A part of a job besides the node's own call.
 #[async_trait::async_trait]
@@ -70,7 +70,7 @@ pub(crate) struct WorkContext<'a> {
     /// The variables the node will read; stages add to them.
     pub(crate) variables: JobVariables,
     /// The job's journal.
-    pub(crate) steps: &'a Steps,
+    pub(crate) journal: &'a Journal,
     /// Data the stages add to the node's record.
     pub(crate) process_data: JsonMap,
 }
@@ -90,44 +90,27 @@ pub(crate) async fn attempt(handle: JobHandle, job: Job, graph: Arc<Graph>, ix: 
     let name = AttemptName { run: job.run, execution: job.execution, number: job.attempt };
     let Job { inputs, options, phase, frame, streams, ended, .. } = job;
     let spare = if ended.is_none() { ended::needed(node, &inputs) } else { None };
-    let mut variables = JobVariables::new(inputs, graph.clone());
-    let core = handle.core.clone();
-    let steps = &Steps::new(&handle, name.execution).hiding(variables.secrets());
+    let variables = JobVariables::new(inputs, graph.clone());
+    let journal = &Journal::new(&handle, name.execution).hiding(variables.secrets());
+    let context = |variables| WorkContext {
+        handle: &handle,
+        graph: &graph,
+        ix,
+        frame: &frame,
+        options: &options,
+        name,
+        variables,
+        journal,
+        process_data: JsonMap::new(),
+    };
     let in_vain = async || {
         let result = timed_out(node, limit);
         if let Some(inputs) = spare {
-            let variables = JobVariables::new(inputs, graph.clone());
-            let (handle, graph, frame, options) = (&handle, &graph, &frame, &options);
-            let process_data = JsonMap::new();
-            let cx = WorkContext { handle, graph, ix, frame, options, name, variables, steps, process_data };
-            ended::out_of_time(cx, &result).await;
+            ended::out_of_time(context(JobVariables::new(inputs, graph.clone())), &result).await;
         }
         (result, None)
     };
-    let before = async {
-        if let Err(failure) = variables.load(&*core.jobs, &core.lists, handle.place.shard).await {
-            return Err(Box::new((NodeResult::failed(failure), variables)));
-        }
-        let process_data = JsonMap::new();
-        let (handle, graph, frame, options) = (&handle, &graph, &frame, &options);
-        let mut cx = WorkContext { handle, graph, ix, frame, options, name, variables, steps, process_data };
-        if let Some(ended) = ended {
-            let mut result = ended::tell(&mut cx, ended, Way::Kept).await;
-            show(&mut result, std::mem::take(&mut cx.process_data));
-            return Err(Box::new((result, cx.variables)));
-        }
-        for stage in STAGES {
-            if let Flow::End(mut result) = stage.before(&mut cx).await {
-                for stage in STAGES.iter().rev() {
-                    stage.after(&mut cx, &mut result).await;
-                }
-                show(&mut result, std::mem::take(&mut cx.process_data));
-                return Err(Box::new((*result, cx.variables)));
-            }
-        }
-        Ok(cx)
-    };
-    let mut cx = match timeout_at(ends_at, before).await {
+    let mut cx = match timeout_at(ends_at, before(context(variables), ended)).await {
         Ok(Ok(cx)) => cx,
         Ok(Err(ended)) => {
             let (result, variables) = *ended;
@@ -146,27 +129,57 @@ pub(crate) async fn attempt(handle: JobHandle, job: Job, graph: Arc<Graph>, ix: 
         phase,
         options: &options,
         name,
-        steps: None,
+        journal: None,
         progress: &progress,
     };
-    steps.show_doubled(&mut cx.process_data);
-    let whole = async {
-        let variables = cx.variables.take(&graph);
-        let (mut result, variables) = telling(&progress, execute(doing, variables)).await;
-        if let Some(variables) = variables {
-            cx.variables = variables;
-        }
-        for stage in STAGES.iter().rev() {
-            stage.after(&mut cx, &mut result).await;
-        }
-        show(&mut result, std::mem::take(&mut cx.process_data));
-        (result, Some(cx.variables))
-    };
-    let ended = match timeout_at(ends_at, whole).await {
+    journal.list_possible_duplicates(&mut cx.process_data);
+    let ended = match timeout_at(ends_at, call(cx, doing)).await {
         Ok(ended) => ended,
         Err(_) => in_vain().await,
     };
     finish(&own, node, ended, &options, Some(&progress)).await;
+}
+
+/// Loads the values and runs the stages before the call. An error is the result of a node that ends without its call.
+async fn before(
+    mut cx: WorkContext<'_>,
+    ended: Option<EndedBefore>,
+) -> Result<WorkContext<'_>, Box<(NodeResult, JobVariables)>> {
+    let core = &cx.handle.core;
+    if let Err(failure) = cx.variables.load(&*core.jobs, &core.list_cache, cx.handle.place.shard).await {
+        return Err(Box::new((NodeResult::failed(failure), cx.variables)));
+    }
+    if let Some(ended) = ended {
+        let mut result = ended::after_end(&mut cx, ended, EndedBy::NoWorker).await;
+        show(&mut result, std::mem::take(&mut cx.process_data));
+        return Err(Box::new((result, cx.variables)));
+    }
+    for stage in STAGES {
+        if let Flow::End(mut result) = stage.before(&mut cx).await {
+            after(&mut cx, &mut result).await;
+            return Err(Box::new((*result, cx.variables)));
+        }
+    }
+    Ok(cx)
+}
+
+/// Makes the node's own call, and runs the stages after it.
+async fn call(mut cx: WorkContext<'_>, doing: Doing<'_>) -> (NodeResult, Option<JobVariables>) {
+    let variables = cx.variables.take(cx.graph);
+    let (mut result, variables) = sending_pieces(doing.progress, execute(doing, variables)).await;
+    if let Some(variables) = variables {
+        cx.variables = variables;
+    }
+    after(&mut cx, &mut result).await;
+    (result, Some(cx.variables))
+}
+
+/// Runs the stages after the call, and adds their data to the record.
+async fn after(cx: &mut WorkContext<'_>, result: &mut NodeResult) {
+    for stage in STAGES.iter().rev() {
+        stage.after(cx, result).await;
+    }
+    show(result, std::mem::take(&mut cx.process_data));
 }
 
 /// Adds the stages' data to the record.

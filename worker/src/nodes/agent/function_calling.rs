@@ -29,10 +29,10 @@ pub(super) async fn run(
         let reply = rounds.ask(round, messages.clone(), rounds.specs(), &mut str::to_owned, &log).await?;
         if reply.tool_calls.is_empty() {
             let data = json!({"output": {"llm_response": reply.text, "tool_responses": []}});
-            rounds.tell(log.done(data, JsonMap::new()));
+            rounds.emit(log.done(data, JsonMap::new()));
             return Ok(());
         }
-        rounds.say("\n");
+        rounds.add_text("\n");
         messages.push(reply.message());
         let mut responses = Vec::with_capacity(reply.tool_calls.len());
         for call in &reply.tool_calls {
@@ -43,7 +43,7 @@ pub(super) async fn run(
                 rounds.call(round, call, &log).await
             };
             if last == 1 {
-                rounds.say(&words);
+                rounds.add_text(&words);
             }
             responses.push(json!({
                 "tool_call_id": call.id, "tool_call_name": call.name, "tool_call_input": call.arguments,
@@ -53,7 +53,7 @@ pub(super) async fn run(
         }
         messages.extend(rounds.instructions().into_iter().map(|text| Message::text(Role::User, text)));
         let data = json!({"output": {"llm_response": reply.text, "tool_responses": responses}});
-        rounds.tell(log.done(data, JsonMap::new()));
+        rounds.emit(log.done(data, JsonMap::new()));
     }
     Ok(())
 }

@@ -4,9 +4,9 @@
 
 mod function_calling;
 mod react;
+mod reply;
 mod rounds;
-mod said;
-mod spoken;
+mod text_stream;
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use tidemill_common::nodes::llm::usage;
 use tidemill_common::value::{JsonMap, Segment, Variables};
 
 use crate::attempt::executor::{PieceSink, ThoughtSink};
-use crate::attempt::journal::Steps;
+use crate::attempt::journal::Journal;
 use crate::outside::http::Http;
 use crate::outside::providers::Providers;
 use crate::outside::tools::Tools;
@@ -48,7 +48,7 @@ pub struct Means<'a> {
     /// Part of the names of its journal entries.
     pub execution: ExecutionId,
     /// The job's journal.
-    pub steps: &'a Steps,
+    pub journal: &'a Journal,
     /// Receives pieces of outputs as they arrive.
     pub on_piece: PieceSink<'a>,
     /// Tools that need no approval; `None` if no tool needs one.
@@ -134,7 +134,7 @@ fn tell_context(given: &AgentParameters, means: Means<'_>, node: &Node) {
     told.insert("node_id".into(), json!(node.id.as_str()));
     told.insert("retriever_resources".into(), Json::Array(given.context.clone()));
     told.insert("context".into(), json!(""));
-    means.steps.tell(vec![(StepEvent::RetrieverResource, told)]);
+    means.journal.emit(vec![(StepEvent::RetrieverResource, told)]);
 }
 
 fn metadata(data: &AgentData, rounds: &Rounds<'_>, node: &Node) -> JsonMap {

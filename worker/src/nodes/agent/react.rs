@@ -37,18 +37,19 @@ pub(super) async fn run(
             react::messages(&given.instruction, &specs, history.clone(), &given.query, &scratchpad);
         let log = rounds.line(&format!("round:{round}"), format!("ROUND {round}"), None);
         let mut thinking = Thinking::default();
-        let said = rounds.ask(round, messages, Vec::new(), &mut |piece| thinking.push(piece), &log).await?;
-        let reply = react::read(&said.text);
-        rounds.say(thinking.rest(&reply.thought));
+        let round_reply =
+            rounds.ask(round, messages, Vec::new(), &mut |piece| thinking.push(piece), &log).await?;
+        let reply = react::read(&round_reply.text);
+        rounds.add_text(thinking.rest(&reply.thought));
         if !reply.bare && !reply.thought.is_empty() {
-            rounds.say("\n");
+            rounds.add_text("\n");
         }
         let Some(action) = &reply.action else {
             let answer = reply.answer.unwrap_or_default();
             if !reply.bare {
-                rounds.say(&answer);
+                rounds.add_text(&answer);
             }
-            rounds.tell(
+            rounds.emit(
                 log.done(json!({"output": {"thought": reply.thought, "answer": answer}}), JsonMap::new()),
             );
             return Ok(());
@@ -62,19 +63,19 @@ pub(super) async fn run(
         };
         let words = if round == given.iterations_max && round > 1 {
             let limit = prompt::limit_reached(given.iterations_max, &action.name);
-            rounds.say(&limit);
+            rounds.add_text(&limit);
             limit
         } else {
             let words = rounds.call(round, &call, &log).await;
             [words].into_iter().chain(rounds.instructions()).collect::<Vec<_>>().join("\n")
         };
         if given.iterations_max == 1 {
-            rounds.say(&words);
+            rounds.add_text(&words);
         }
         let data = json!({"output": {
             "thought": reply.thought, "action": action.name, "action_input": action.input, "observation": words,
         }});
-        rounds.tell(log.done(data, JsonMap::new()));
+        rounds.emit(log.done(data, JsonMap::new()));
         scratchpad.push_str(&react::remembered(&reply, &words));
     }
     Ok(())

@@ -23,20 +23,22 @@ use tidemill_common::nodes::{Usage, Wasted};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 
 use super::Means;
-use super::said::Said;
-use super::spoken::Spoken;
+use super::reply::RoundReply;
+use super::text_stream::TextStream;
 use crate::attempt::executor::ThoughtSink;
-use crate::attempt::journal::{Begun, DOUBLED, Spender, Told, ToolSteps, Try};
+use crate::attempt::journal::{
+    ChargeSource, EntryReport, EntryStart, POSSIBLE_DUPLICATE, ToolEntryKeys, Try,
+};
 use crate::jobs::shared::now;
-use crate::nodes::approval::{Asks, Leave};
+use crate::nodes::approval::{Approval, ApprovalRules};
 use crate::nodes::llm::{bill, lost};
-use crate::nodes::produced::{Keeping, Placed, keep_files};
+use crate::nodes::model_files::{FileStore, LinkedText, store_files};
 use crate::nodes::tool::files;
-use crate::outside::providers::{Model, Question};
+use crate::outside::providers::{Model, ModelReply, Question};
 use crate::outside::tools::{Tool, ToolCall as Call, ToolName};
 
 /// A tool that the model may call.
-struct Ready<'a> {
+struct ReadyTool<'a> {
     /// The tool as configured by the author.
     given: AgentTool,
     tool: Tool<'a>,
@@ -50,18 +52,18 @@ pub(super) struct Rounds<'a> {
     model: Model,
     provider: String,
     params: Params,
-    tools: Vec<Ready<'a>>,
+    tools: Vec<ReadyTool<'a>>,
     pub(super) logs: Logs,
     /// The total cost of the model calls.
     spent: Option<Usage>,
     /// The cost of an unusable reply that ended the rounds.
     wasted: Option<Usage>,
     /// The node's text so far.
-    spoken: Spoken<'a>,
+    text_stream: TextStream<'a>,
     /// Files and variables from tools.
     collected: Collected,
     /// The journal keys of tool calls.
-    called: ToolSteps,
+    entry_keys: ToolEntryKeys,
     /// Instructions to the model from people who approved tool calls.
     instructions: Vec<String>,
     /// True if the model was called in this round, false if the reply came from the journal.
@@ -87,7 +89,7 @@ impl<'a> Rounds<'a> {
             };
             let tool = means.tools.find(name).await.map_err(|error| error.to_string())?;
             let spec = prompt::spec(one, tool.declaration.as_ref());
-            tools.push(Ready { given: one.clone(), tool, spec });
+            tools.push(ReadyTool { given: one.clone(), tool, spec });
         }
         Ok(Self {
             node,
@@ -99,9 +101,9 @@ impl<'a> Rounds<'a> {
             logs: Logs::default(),
             spent: None,
             wasted: None,
-            spoken: Spoken::new(format, means.on_piece, on_thought),
+            text_stream: TextStream::new(format, means.on_piece, on_thought),
             collected: Collected::default(),
-            called: ToolSteps::default(),
+            entry_keys: ToolEntryKeys::default(),
             instructions: Vec::new(),
             is_new: true,
         })
@@ -130,8 +132,8 @@ impl<'a> Rounds<'a> {
     }
 
     /// Adds text to the answer.
-    pub(super) fn say(&mut self, text: &str) {
-        self.spoken.say(text);
+    pub(super) fn add_text(&mut self, text: &str) {
+        self.text_stream.push(text);
     }
 
     /// Takes the instructions from people since the last call.
@@ -149,10 +151,10 @@ impl<'a> Rounds<'a> {
     }
 
     /// Sends a line of the log.
-    pub(super) fn tell(&mut self, log: AgentLog) {
+    pub(super) fn emit(&mut self, log: AgentLog) {
         let event = self.event(&log);
         self.note(log);
-        self.means.steps.tell(vec![event]);
+        self.means.journal.emit(vec![event]);
     }
 
     fn note(&mut self, log: AgentLog) {
@@ -167,7 +169,7 @@ impl<'a> Rounds<'a> {
 
     /// Masks secrets in a line. Mask before cutting: half a secret would not be found.
     fn hidden(&self, log: AgentLog) -> AgentLog {
-        let secrets = self.means.steps.secrets();
+        let secrets = self.means.journal.secrets();
         AgentLog {
             data: secrets.hidden_in(log.data),
             error: log.error.map(|error| secrets.masked(error)),
@@ -177,97 +179,125 @@ impl<'a> Rounds<'a> {
 
     /// A text for an event, masked and bounded.
     fn shown(&self, text: &str) -> String {
-        TextBudget::of_a_line().text(&self.means.steps.secrets().masked(text.to_owned()))
+        TextBudget::of_a_line().text(&self.means.journal.secrets().masked(text.to_owned()))
     }
 
-    /// Asks the model, or takes the recorded reply. `tells` converts pieces of the reply's text to the text that is
+    /// Asks the model, or takes the recorded reply. `to_streamed` converts pieces of the reply's text to the text that is
     /// streamed. A recorded reply is streamed again, because the reader does not know what an earlier worker has sent.
     pub(super) async fn ask(
         &mut self,
         round: u64,
         messages: Vec<Message>,
         tools: Vec<ToolSpec>,
-        tells: &mut (dyn FnMut(&str) -> String + Send),
+        to_streamed: &mut (dyn FnMut(&str) -> String + Send),
         parent: &AgentLog,
-    ) -> Result<Said, String> {
+    ) -> Result<RoundReply, String> {
         let step = format!("llm:{round}");
         let place = format!("{step}/thought");
         let label = format!("{} Thought", self.model.name());
         let log = self.line(&place, label, Some(parent));
-        let begun = self.means.steps.begin(&step).await;
-        self.is_new = matches!(begun, Begun::Try(_));
+        let begun = self.means.journal.begin(&step).await;
+        self.is_new = matches!(begun, EntryStart::Try(_));
         let the_try = match begun {
-            Begun::Known(known) => {
-                let (said, usage) = Said::read(&known).ok_or_else(|| unreadable(&step))?;
-                self.say(&tells(&said.text));
-                said.files.iter().for_each(|file| self.collected.keep(file.clone()));
-                let metadata = self.doubled(&step, self.cost(None, &usage));
-                let log = log.done(thought(&said), metadata);
-                self.note(log);
-                self.spend(usage);
-                return Ok(said);
-            }
-            Begun::Try(the_try) => the_try,
+            EntryStart::Known(known) => return self.take_recorded(&known, &step, log, to_streamed),
+            EntryStart::Try(the_try) => the_try,
         };
-        self.means.steps.tell(vec![self.event(parent), self.event(&log)]);
+        self.means.journal.emit(vec![self.event(parent), self.event(&log)]);
         let (began, clock) = (now(), Instant::now());
+        let question = self.question(messages, tools);
+        let (reply, linked) = match self.ask_model(question, &step, to_streamed).await {
+            Ok(answer) => answer,
+            Err(message) => {
+                let log = log.failed(message.clone(), self.times(began, clock));
+                self.emit(log);
+                return Err(message);
+            }
+        };
+        let usage = bill(&self.model, &reply);
+        let LinkedText { text, files, .. } = linked;
+        let round_reply = RoundReply { text, tool_calls: reply.tool_calls, files, verbatim: reply.verbatim };
+        let metadata = self.doubled(&step, self.cost(Some((began, clock)), &usage));
+        let log = log.done(thought(&round_reply), metadata);
+        let event = self.event(&log);
+        let charge =
+            (usage.clone(), ChargeSource::Model(self.provider.clone(), self.model.name().to_owned()));
+        let result = round_reply.to_json(&usage);
+        let report = EntryReport { events: vec![event], charge: Some(charge) };
+        self.means.journal.record(&step, the_try.number, &result, report).await;
+        self.note(log);
+        self.spend(usage);
+        round_reply.files.iter().for_each(|file| self.collected.keep(file.clone()));
+        Ok(round_reply)
+    }
+
+    /// Takes the recorded reply of a model call: its text, its files and its cost.
+    fn take_recorded(
+        &mut self,
+        known: &Json,
+        step: &str,
+        log: AgentLog,
+        to_streamed: &mut (dyn FnMut(&str) -> String + Send),
+    ) -> Result<RoundReply, String> {
+        let (round_reply, usage) = RoundReply::read(known).ok_or_else(|| unreadable(step))?;
+        self.add_text(&to_streamed(&round_reply.text));
+        round_reply.files.iter().for_each(|file| self.collected.keep(file.clone()));
+        let metadata = self.doubled(step, self.cost(None, &usage));
+        let log = log.done(thought(&round_reply), metadata);
+        self.note(log);
+        self.spend(usage);
+        Ok(round_reply)
+    }
+
+    /// The request for the next reply. The reply gets no more tokens than the messages leave.
+    fn question(&self, messages: Vec<Message>, tools: Vec<ToolSpec>) -> Question {
         let mut params = self.params.clone();
         tokens::lower_reply(&self.model.facts(), &mut params, tokens::estimate(&messages));
-        let question = Question {
+        Question {
             messages,
             params,
             stream: tools.is_empty() || self.model.facts().has("stream-tool-call"),
             tools,
             mode: tidemill_common::nodes::llm::ModelMode::Chat,
-        };
+        }
+    }
+
+    /// Calls the model, streams the text of its reply, and stores its files. The cost of a reply that cannot be used is
+    /// kept as wasted.
+    async fn ask_model(
+        &mut self,
+        question: Question,
+        step: &str,
+        to_streamed: &mut (dyn FnMut(&str) -> String + Send),
+    ) -> Result<(ModelReply, LinkedText), String> {
         let mut has_piece = false;
-        let spoken = &mut self.spoken;
+        let text_stream = &mut self.text_stream;
         let mut on_delta = |text: &str| {
             has_piece = true;
-            spoken.say(&tells(text));
+            text_stream.push(&to_streamed(text));
         };
-        let answer = match self.model.within(self.means.steps, &step).ask(question, &mut on_delta).await {
-            Ok(mut reply) => {
-                let keeping = Keeping { run: self.means.run, http: self.means.http, files: self.means.files };
-                let placed = keep_files(&mut reply, keeping).await.map_err(|failure| failure.message);
-                if placed.is_err() {
-                    self.wasted = Some(bill(&self.model, &reply));
-                }
-                placed.map(|placed| (reply, placed))
-            }
+        let mut reply = match self.model.for_job(self.means.journal, step).ask(question, &mut on_delta).await
+        {
+            Ok(reply) => reply,
             Err(error) => {
                 self.wasted = lost(&self.model, &error);
-                Err(error.message)
+                return Err(error.message);
             }
         };
-        let (reply, placed) = match answer {
-            Ok(answer) => answer,
-            Err(message) => {
-                let log = log.failed(message.clone(), self.times(began, clock));
-                self.tell(log);
-                return Err(message);
+        let file_store = FileStore { run: self.means.run, http: self.means.http, files: self.means.files };
+        let linked = match store_files(&mut reply, file_store).await {
+            Ok(linked) => linked,
+            Err(failure) => {
+                self.wasted = Some(bill(&self.model, &reply));
+                return Err(failure.message);
             }
         };
-        self.say(&tells(if has_piece { placed.rest() } else { &placed.text }));
-        let usage = bill(&self.model, &reply);
-        let Placed { text, files, .. } = placed;
-        let said = Said { text, tool_calls: reply.tool_calls, files, verbatim: reply.verbatim };
-        let metadata = self.doubled(&step, self.cost(Some((began, clock)), &usage));
-        let log = log.done(thought(&said), metadata);
-        let event = self.event(&log);
-        let charge = (usage.clone(), Spender::Model(self.provider.clone(), self.model.name().to_owned()));
-        let result = said.to_json(&usage);
-        let report = Told { events: vec![event], charge: Some(charge) };
-        self.means.steps.record(&step, the_try.number, &result, report).await;
-        self.note(log);
-        self.spend(usage);
-        said.files.iter().for_each(|file| self.collected.keep(file.clone()));
-        Ok(said)
+        self.add_text(&to_streamed(if has_piece { linked.rest() } else { &linked.text }));
+        Ok((reply, linked))
     }
 
     /// Refuses a call after the last round, and tells the model.
     pub(super) fn too_late(&mut self, round: u64, call: &ToolCall, parent: &AgentLog) -> String {
-        let step = self.called.next(round, &call.id);
+        let step = self.entry_keys.next(round, &call.id);
         let line = self.line(&step, format!("CALL {}", call.name), Some(parent));
         self.told_without(line, call, prompt::limit_reached(round, &call.name))
     }
@@ -275,17 +305,17 @@ impl<'a> Rounds<'a> {
     /// Calls a tool, or takes the recorded answer. Returns the text for the model; failures are also texts for the
     /// model.
     pub(super) async fn call(&mut self, round: u64, call: &ToolCall, parent: &AgentLog) -> String {
-        let step = self.called.next(round, &call.id);
+        let step = self.entry_keys.next(round, &call.id);
         let log = self.line(&step, format!("CALL {}", call.name), Some(parent));
         let Some(at) = self.tools.iter().position(|tool| tool.spec.name == call.name) else {
             return self.told_without(log, call, prompt::unknown_tool(&call.name));
         };
-        let leave = self.leave(at, &step, call).await;
-        self.instructions.extend(leave.instruction);
-        if let Some(why) = leave.refused {
+        let approval = self.approval(at, &step, call).await;
+        self.instructions.extend(approval.instruction);
+        if let Some(why) = approval.refused {
             return self.told_without(log, call, why);
         }
-        let edited = leave.edited.map(|edited| ToolCall { arguments: edited.to_string(), ..call.clone() });
+        let edited = approval.edited.map(|edited| ToolCall { arguments: edited.to_string(), ..call.clone() });
         let call = edited.as_ref().unwrap_or(call);
         let arguments = prompt::arguments(&self.tools[at].given, &call.arguments);
         let arguments = arguments.and_then(|arguments| self.tools[at].tool.cast(arguments));
@@ -293,8 +323,8 @@ impl<'a> Rounds<'a> {
             Ok(arguments) => arguments,
             Err(error) => return self.told_without(log, call, prompt::failed_tool(&error)),
         };
-        let the_try = match self.means.steps.begin(&step).await {
-            Begun::Known(known) => {
+        let the_try = match self.means.journal.begin(&step).await {
+            EntryStart::Known(known) => {
                 let answered = Answered::read(&known);
                 let metadata = self.doubled(&step, JsonMap::new());
                 let log = match &answered.error {
@@ -306,15 +336,15 @@ impl<'a> Rounds<'a> {
                 answered.spent.into_iter().for_each(|(usage, _)| self.spend(usage));
                 return answered.words;
             }
-            Begun::Try(the_try) => the_try,
+            EntryStart::Try(the_try) => the_try,
         };
         let (began, clock) = (now(), Instant::now());
         // No worker held the job while the workflow ran, and its start was already reported.
         let is_workflow = self.tools[at].given.kind == ProviderKind::Workflow;
-        let is_told = is_workflow && self.means.steps.has_called(&step, the_try.number).await;
+        let is_told = is_workflow && self.means.journal.has_called(&step, the_try.number).await;
         if !is_told {
             let started = (StepEvent::ToolCallStarted, self.told_call(call, &arguments));
-            self.means.steps.tell(vec![self.event(&log), started]);
+            self.means.journal.emit(vec![self.event(&log), started]);
         }
         let answered = self.invoke(at, &arguments, &step, &the_try).await;
         let metadata = self.doubled(&step, self.times(began, clock));
@@ -334,9 +364,9 @@ impl<'a> Rounds<'a> {
             }
         };
         let events = vec![event, self.event(&log)];
-        let charge = answered.spent.clone().map(|(usage, run)| (usage, Spender::of_tool(run)));
-        let report = Told { events, charge };
-        self.means.steps.record_large(&step, the_try.number, answered.to_json(), report).await;
+        let charge = answered.spent.clone().map(|(usage, run)| (usage, ChargeSource::of_tool(run)));
+        let report = EntryReport { events, charge };
+        self.means.journal.record_large(&step, the_try.number, answered.to_json(), report).await;
         self.note(log);
         answered.files.iter().for_each(|file| self.collected.keep(file.clone()));
         answered.spent.into_iter().for_each(|(usage, _)| self.spend(usage));
@@ -344,20 +374,20 @@ impl<'a> Rounds<'a> {
     }
 
     /// Asks for approval of a tool call, if the run requires it.
-    async fn leave(&self, at: usize, step: &str, call: &ToolCall) -> Leave {
-        let Means { steps, auto_approved, .. } = self.means;
+    async fn approval(&self, at: usize, step: &str, call: &ToolCall) -> Approval {
+        let Means { journal, auto_approved, .. } = self.means;
         let tool = &self.tools[at];
         let id = format!("{}/{}", tool.given.provider, tool.given.name);
-        let asks = Asks { steps, auto_approved, node: self.node };
-        asks.leave(step, (&id, &tool.spec), call).await
+        let rules = ApprovalRules { journal, auto_approved, node: self.node };
+        rules.approval(step, (&id, &tool.spec), call).await
     }
 
     async fn invoke(&self, at: usize, arguments: &JsonMap, step: &str, the_try: &Try) -> Answered {
         let (mut words, mut collected) = (String::new(), Collected::default());
         let mut wrong = None;
         let mut sink = |message| {
-            if let Some(said) = prompt::words(&message) {
-                words.push_str(&said);
+            if let Some(text) = prompt::words(&message) {
+                words.push_str(&text);
             }
             if let Err(failure) = collected.take(message) {
                 wrong.get_or_insert(failure.message);
@@ -370,7 +400,7 @@ impl<'a> Rounds<'a> {
             files: self.means.files,
             idempotency_key: &the_try.idempotency_key,
             sends_key: self.node.settings.idempotency_key,
-            step: Some((self.means.steps, step, the_try.number)),
+            step: Some((self.means.journal, step, the_try.number)),
             known: self.tools[at].tool.known().unwrap_or(KnownParameters::NOTHING),
         };
         let invoked = self.tools[at].tool.invoke(call, &mut sink).await;
@@ -396,16 +426,16 @@ impl<'a> Rounds<'a> {
     /// Records a call that was not made, and tells the model why.
     fn told_without(&mut self, log: AgentLog, call: &ToolCall, words: String) -> String {
         if self.is_new {
-            self.tell(log.clone());
+            self.emit(log.clone());
         }
         let answered =
             Answered { words: words.clone(), files: Vec::new(), error: Some(words.clone()), spent: None };
-        self.tell(log.with(answered.data(call)).failed(words.clone(), JsonMap::new()));
+        self.emit(log.with(answered.data(call)).failed(words.clone(), JsonMap::new()));
         words
     }
 
     fn told_call(&self, call: &ToolCall, arguments: &JsonMap) -> JsonMap {
-        let arguments = self.means.steps.secrets().hidden_in(arguments.clone());
+        let arguments = self.means.journal.secrets().hidden_in(arguments.clone());
         let report = json!({
             "node_id": self.node.id.as_str(),
             "tool_id": call.name,
@@ -436,8 +466,8 @@ impl<'a> Rounds<'a> {
 
     /// Marks the metadata of a call that may have been made twice.
     fn doubled(&self, step: &str, mut metadata: JsonMap) -> JsonMap {
-        if self.means.steps.is_doubled(step) {
-            metadata.insert(DOUBLED.into(), true.into());
+        if self.means.journal.is_possible_duplicate(step) {
+            metadata.insert(POSSIBLE_DUPLICATE.into(), true.into());
         }
         metadata
     }
@@ -463,7 +493,7 @@ impl<'a> Rounds<'a> {
     /// The node's outputs.
     pub(super) async fn outputs(mut self) -> Result<Vec<(String, Segment)>, NodeFailure> {
         let usage = self.usage();
-        let (text, thoughts) = self.spoken.end();
+        let (text, thoughts) = self.text_stream.end();
         let pending = std::mem::take(&mut self.collected.files);
         let files = files::kept(pending, self.means.run, self.means.http, self.means.files).await?;
         let mut json = self.logs.outputs(self.node.id.as_str());
@@ -534,10 +564,13 @@ fn seconds(since: Instant) -> f64 {
     (since.elapsed().as_secs_f64() * 1000.0).round() / 1000.0
 }
 
-fn thought(said: &Said) -> Json {
-    let calls: Vec<Json> =
-        said.tool_calls.iter().map(|call| json!({"name": call.name, "args": call.arguments})).collect();
-    json!({"output": {"llm_response": said.text, "tool_calls": calls}})
+fn thought(round_reply: &RoundReply) -> Json {
+    let calls: Vec<Json> = round_reply
+        .tool_calls
+        .iter()
+        .map(|call| json!({"name": call.name, "args": call.arguments}))
+        .collect();
+    json!({"output": {"llm_response": round_reply.text, "tool_calls": calls}})
 }
 
 fn unreadable(step: &str) -> String {

@@ -10,13 +10,13 @@ use axum::routing::any;
 use serde_json::{Value as Json, json};
 use tidemill_common::config::HttpConfig;
 use tidemill_common::files::{Files, Folder};
-use tidemill_common::graph::build::import;
+use tidemill_common::graph::builder::import;
 use tidemill_common::ids::{RunId, ShardId};
 use tidemill_common::nodes::NodeData;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::nodes::desk::Values;
+use crate::nodes::mock_server::Values;
 
 /// A server and its received requests in order: headers and body.
 struct Server {

@@ -20,7 +20,7 @@ use tidemill_common::wire::knowledge::{
 };
 
 use super::llm::no_bill;
-use crate::attempt::journal::{Begun, Spender, Steps, Told};
+use crate::attempt::journal::{ChargeSource, EntryReport, EntryStart, Journal};
 use crate::jobs::backoff::Backoff;
 use crate::jobs::shared::now;
 use crate::outside::knowledge::Datasets;
@@ -33,7 +33,7 @@ const BATCH: usize = 64;
 pub(super) struct Means<'a> {
     pub(super) providers: &'a Providers,
     pub(super) knowledge: &'a Datasets,
-    pub(super) steps: &'a Steps,
+    pub(super) journal: &'a Journal,
     pub(super) run: RunId,
     pub(super) execution: ExecutionId,
 }
@@ -68,7 +68,7 @@ pub(super) async fn run(
         Err(failure) => {
             tracing::warn!(node = %node.id, document = indexing.order.document, "a document is not indexed");
             // People see this text, and a server may have put what it was sent into it.
-            let shown = indexing.means.steps.secrets().masked(failure.message.clone());
+            let shown = indexing.means.journal.secrets().masked(failure.message.clone());
             indexing.note(IndexingState::Error, 0, &shown).await;
             NodeResult { failure: Some(failure), ..result }
         }
@@ -180,11 +180,11 @@ impl Indexing<'_> {
             return self.check(&record).await;
         }
         // A run of a pipeline, or a retry in another run: its order is set once, when it gets here.
-        match self.means.steps.begin("begin").await {
-            Begun::Known(_) => self.check(&record).await,
-            Begun::Try(the_try) => {
+        match self.means.journal.begin("begin").await {
+            EntryStart::Known(_) => self.check(&record).await,
+            EntryStart::Try(the_try) => {
                 patiently(|| self.store.begin_indexing(&self.dataset, &self.order.document, &record)).await?;
-                self.means.steps.record("begin", the_try.number, &json!({}), Told::default()).await;
+                self.means.journal.record("begin", the_try.number, &json!({}), EntryReport::default()).await;
                 Ok(())
             }
         }
@@ -202,19 +202,19 @@ impl Indexing<'_> {
         let mut dimension = None;
         for (number, batch) in made.chunks(BATCH).enumerate() {
             let step = format!("embed:{number}");
-            let (of_batch, spent) = match self.means.steps.begin(&step).await {
-                Begun::Known(known) => {
+            let (of_batch, spent) = match self.means.journal.begin(&step).await {
+                EntryStart::Known(known) => {
                     let usage = known.get("usage").and_then(|it| it.as_object().cloned()).unwrap_or_default();
                     let dimension = known.get("dimension").and_then(serde_json::Value::as_u64).unwrap_or(0);
                     (usize::try_from(dimension).unwrap_or(0), Usage::from_record(usage))
                 }
-                Begun::Try(the_try) => {
+                EntryStart::Try(the_try) => {
                     let (dimension, spent) = self.embed_batch(&model, &step, batch).await?;
-                    let who = Spender::Model(embedding.provider.clone(), embedding.model.clone());
+                    let who = ChargeSource::Model(embedding.provider.clone(), embedding.model.clone());
                     let charge = (spent.clone(), who);
-                    let report = Told { events: Vec::new(), charge: Some(charge) };
+                    let report = EntryReport { events: Vec::new(), charge: Some(charge) };
                     let result = json!({"usage": spent.record, "dimension": dimension});
-                    self.means.steps.record(&step, the_try.number, &result, report).await;
+                    self.means.journal.record(&step, the_try.number, &result, report).await;
                     (dimension, spent)
                 }
             };
@@ -236,7 +236,7 @@ impl Indexing<'_> {
         batch: &[SegmentRecord],
     ) -> Result<(usize, Usage), NodeFailure> {
         let texts: Vec<String> = batch.iter().map(|segment| segment.content.clone()).collect();
-        let (made, tokens) = model.within(self.means.steps, step).embed(&texts).await?;
+        let (made, tokens) = model.for_job(self.means.journal, step).embed(&texts).await?;
         let dimension = made.first().map_or(0, Vec::len);
         if made.len() != texts.len() || made.iter().any(|vector| vector.len() != dimension) {
             return Ok((0, no_bill()));

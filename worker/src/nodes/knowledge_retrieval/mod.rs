@@ -18,7 +18,7 @@ use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 use tidemill_common::wire::knowledge::ModelName;
 
 use crate::outside::knowledge::models::Models;
-use crate::outside::knowledge::{Asked, Dataset, Datasets};
+use crate::outside::knowledge::{Dataset, Datasets, SearchRequest};
 use crate::outside::providers::Question;
 
 /// Runs the node. A failure is part of the result. All variables the node mentions must be loaded. Dropping the future
@@ -88,8 +88,8 @@ impl Retrieval<'_> {
         }
     }
 
-    fn asked<'f>(&'f self, filters: Option<&'f Filters>) -> Asked<'f> {
-        Asked { query: self.query, filters, models: self.models }
+    fn asked<'f>(&'f self, filters: Option<&'f Filters>) -> SearchRequest<'f> {
+        SearchRequest { query: self.query, filters, models: self.models }
     }
 
     /// Returns the filters. If a model cannot build them, the search runs unfiltered (Dify).

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::SystemClock;
 use tidemill_common::config::{HttpConfig, KnowledgeConfig};
-use tidemill_common::graph::build::import;
+use tidemill_common::graph::builder::import;
 use tidemill_common::knowledge::{Piece, segments};
 use tidemill_common::nodes::NodeData;
 use tidemill_common::nodes::knowledge_retrieval::config::DatasetConfig;
@@ -14,10 +14,10 @@ use tidemill_common::store::{Generation, KnowledgeBases, Published};
 use tidemill_common::wire::knowledge::{DatasetRecord, DocumentRecord, IndexingRecord};
 
 use super::*;
-use crate::nodes::desk::Values;
+use crate::nodes::mock_server::Values;
 use crate::outside::knowledge::tests::{Service, datasets};
 use crate::outside::providers::Providers;
-use crate::tests::fake::{FakeJobs, charges, steps};
+use crate::tests::fake::{FakeJobs, charges, journal};
 
 const A: &str = r#"{"records": [{"content": "apes", "score": 0.2, "title": "A1"}, {"content": "both", "score": 0.3, "title": "A2"}]}"#;
 const B: &str = r#"{"records": [{"content": "bees", "score": 0.9, "title": "B1"}, {"content": "both", "score": 0.7, "title": "B2"}]}"#;
@@ -64,8 +64,8 @@ async fn run_job(jobs: &Arc<FakeJobs>, service: &Service, changes: Json, dataset
         json!({"p": {"base_url": format!("{}/v1", service.base), "api_key": "k", "max_retries": 0}});
     let providers = Providers::new(&serde_json::from_value(profile).unwrap(), &|_| None).unwrap();
     let values = Values(json!({"start": {"q": "why?", "empty": "", "n": 1, "year": 2020}}));
-    let steps = steps(jobs);
-    run(data, node, &values, &Models::new(&providers, &steps), datasets).await
+    let journal = journal(jobs);
+    run(data, node, &values, &Models::new(&providers, &journal), datasets).await
 }
 
 /// The texts of `result`.

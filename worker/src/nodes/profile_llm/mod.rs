@@ -1,18 +1,18 @@
 //! The `llm` node in its profile form: calls the profile's model with the node's prompt, and runs its tool calls. Each
 //! call has a journal entry, so a later worker continues after the last recorded one.
 //!
-//! `talk` runs the rounds, `kit` the tools, and `approval` asks for approvals. `conversation` converts messages,
-//! `reply` and `called` are the results of model and tool calls, `outcome` writes the history, and `failed` defines the
-//! failures. `relay` asks a person instead of a model.
+//! `rounds` runs the rounds, `tool_set` the tools, and `approval` asks for approvals. `conversation` converts messages,
+//! `reply` and `tool_result` are the results of model and tool calls, `outcome` writes the history, and `failed` defines the
+//! failures. `human_relay` asks a person instead of a model.
 
-mod called;
 mod conversation;
 mod failed;
-mod kit;
+mod human_relay;
 mod outcome;
-mod relay;
 mod reply;
-mod talk;
+mod rounds;
+mod tool_result;
+mod tool_set;
 
 use serde_json::{Value as Json, json};
 use tidemill_common::graph::Node;
@@ -25,18 +25,18 @@ use tidemill_common::nodes::llm::record::Secrets;
 use tidemill_common::value::{Segment, Variables};
 
 use crate::attempt::executor::ThoughtSink;
-use crate::outside::providers::profile::{NamedModel, Stands};
+use crate::outside::providers::profile::{NamedModel, Responder};
 use crate::outside::providers::{DeltaSink, Providers};
 use failed::Failed;
-use talk::Talk;
+use rounds::Rounds;
 
-pub use kit::Reach;
+pub use tool_set::ToolAccess;
 
 /// The node's access to the worker.
 pub struct Means<'a> {
     pub providers: &'a Providers,
     /// The environment of its tools, and the job's journal.
-    pub reach: Reach<'a>,
+    pub tool_access: ToolAccess<'a>,
     /// Part of the ids of pauses.
     pub execution: ExecutionId,
     /// Longest prompt, in bytes.
@@ -74,15 +74,15 @@ pub async fn run<'a>(
         Some(conversation) => messages::visible(variables, &conversation.id),
         None => Vec::new(),
     };
-    let Stands::Model(model) = profile.stands else {
-        let (steps, execution, profile) = (means.reach.steps, means.execution, profile.profile);
-        let person = relay::Person { data, node, profile, secrets, steps, execution, before };
+    let Responder::Model(model) = profile.responder else {
+        let (journal, execution, profile) = (means.tool_access.journal, means.execution, profile.profile);
+        let person = human_relay::HumanRelay { data, node, profile, secrets, journal, execution, before };
         return person.answers(result, &prompt).await;
     };
     let params = params::resolve(&data.parameters, variables);
-    let mut talk = Talk::new(data, node, (&profile.profile, model), (params, secrets, before), means);
-    let ended = talk.run(&prompt).await;
-    talk.into_result(result, &prompt, ended)
+    let mut rounds = Rounds::new(data, node, (&profile.profile, model), (params, secrets, before), means);
+    let ended = rounds.run(&prompt).await;
+    rounds.into_result(result, &prompt, ended)
 }
 
 /// Adds the profile to the record.

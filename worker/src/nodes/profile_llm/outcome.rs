@@ -3,10 +3,10 @@
 use serde_json::{Value as Json, json};
 use tidemill_common::value::JsonMap;
 
-use super::talk::Ended;
+use super::rounds::Ended;
 
 /// The question.
-pub(super) struct Asked<'a> {
+pub(super) struct Question<'a> {
     pub(super) profile_id: Json,
     /// The prompt with secrets masked.
     pub(super) prompt: String,
@@ -16,14 +16,15 @@ pub(super) struct Asked<'a> {
 }
 
 /// Builds the record: the question with its answer or error.
-pub(super) fn history(asked: &Asked<'_>, ended: &Ended) -> JsonMap {
-    let mut details = json!({"profileId": asked.profile_id, "prompt": asked.prompt, "usage": asked.usage});
+pub(super) fn history(question: &Question<'_>, ended: &Ended) -> JsonMap {
+    let mut details =
+        json!({"profileId": question.profile_id, "prompt": question.prompt, "usage": question.usage});
     match ended {
         Ok(reply) => details["response"] = reply.text.as_str().into(),
         Err(failed) => details["error"] = failed.failure.message.as_str().into(),
     }
-    if !asked.calls.is_empty() {
-        details["toolCalls"] = Json::Array(asked.calls.to_vec());
+    if !question.calls.is_empty() {
+        details["toolCalls"] = Json::Array(question.calls.to_vec());
     }
     let record = json!({"action": "llm", "success": ended.is_ok(), "details": details});
     record.as_object().cloned().unwrap_or_default()
@@ -38,9 +39,9 @@ mod tests {
 
     #[test]
     fn lp_a17_a_failed_call_is_in_the_history_too() {
-        let asked = Asked { profile_id: json!("fast"), prompt: "Hi".into(), usage: None, calls: &[] };
+        let question = Question { profile_id: json!("fast"), prompt: "Hi".into(), usage: None, calls: &[] };
         let failed = Failed::from(NodeFailure::new("LLMError", "LLM call failed: x"));
-        let record = history(&asked, &Err(failed));
+        let record = history(&question, &Err(failed));
         let expected = json!({
             "action": "llm", "success": false,
             "details": {"profileId": "fast", "prompt": "Hi", "usage": null, "error": "LLM call failed: x"},

@@ -18,7 +18,7 @@ use tidemill_common::nodes::{NodeResult, Usage};
 use tidemill_common::value::{JsonMap, Lookup, Segment, Variables};
 
 use crate::attempt::executor::PieceSink;
-use crate::attempt::journal::{Begun, Spender, Steps, Told, Try};
+use crate::attempt::journal::{ChargeSource, EntryReport, EntryStart, Journal, Try};
 use crate::outside::calls::run::{INPUT, STEP_NODE};
 use crate::outside::http::Http;
 use crate::outside::tools::{Stage, Tool, ToolCall, ToolError, ToolName, Tools};
@@ -37,7 +37,7 @@ pub struct Means<'a> {
     /// The run that owns the files.
     pub run: &'a RunId,
     /// The job's journal; `None` if nothing is recorded.
-    pub steps: Option<&'a Steps>,
+    pub journal: Option<&'a Journal>,
     /// Receives pieces of outputs as they arrive.
     pub on_piece: PieceSink<'a>,
 }
@@ -160,31 +160,31 @@ async fn call_or_recall(
     means: Means<'_>,
     spent: &mut Spent,
 ) -> Result<Recorded, Broken> {
-    let Some(steps) = means.steps else {
+    let Some(journal) = means.journal else {
         let alone = Try::alone(CALL);
         return call_once(tool, arguments, declared, node, means, &alone, spent).await;
     };
-    let the_try = match steps.begin(CALL).await {
-        Begun::Known(known) => match Recorded::from_json(&known) {
+    let the_try = match journal.begin(CALL).await {
+        EntryStart::Known(known) => match Recorded::from_json(&known) {
             Some(recorded) => {
-                recorded.tell(means.on_piece);
+                recorded.stream(means.on_piece);
                 return Ok(recorded);
             }
-            None => match steps.again(CALL).await {
-                Begun::Try(the_try) => the_try,
-                Begun::Known(_) => {
+            None => match journal.retry(CALL).await {
+                EntryStart::Try(the_try) => the_try,
+                EntryStart::Known(_) => {
                     let message = "the journal has a result of this call that cannot be read; a newer version may have written it";
                     return Err(Broken::Tool(ToolError::new(Stage::Read, message)));
                 }
             },
         },
-        Begun::Try(the_try) => the_try,
+        EntryStart::Try(the_try) => the_try,
     };
     let recorded = call_once(tool, arguments, declared, node, means, &the_try, spent).await?;
-    let charge = spent.clone().map(|(usage, run)| (usage, Spender::of_tool(run)));
+    let charge = spent.clone().map(|(usage, run)| (usage, ChargeSource::of_tool(run)));
     let charge = charge.filter(|(usage, _)| usage.is_any());
-    let reported = Told { charge, ..Told::default() };
-    steps.record_large(CALL, the_try.number, recorded.to_json(), reported).await;
+    let reported = EntryReport { charge, ..EntryReport::default() };
+    journal.record_large(CALL, the_try.number, recorded.to_json(), reported).await;
     Ok(recorded)
 }
 
@@ -204,7 +204,7 @@ async fn call_once(
         files: means.files,
         idempotency_key: &the_try.idempotency_key,
         sends_key: node.settings.idempotency_key,
-        step: means.steps.map(|steps| (steps, CALL, the_try.number)),
+        step: means.journal.map(|journal| (journal, CALL, the_try.number)),
         known: declared,
     };
     let (mut collected, mut streamed, mut failure) = (Collected::default(), Vec::new(), None);

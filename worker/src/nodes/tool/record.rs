@@ -44,7 +44,7 @@ impl Recorded {
     }
 
     /// Sends the streamed texts again, because the reader does not know what an earlier worker has sent.
-    pub(super) fn tell(&self, on_piece: PieceSink<'_>) {
+    pub(super) fn stream(&self, on_piece: PieceSink<'_>) {
         for (name, value) in &self.outputs {
             match value.value.as_str() {
                 Some(text) if self.streamed.contains(name) => on_piece(name, text),
@@ -73,9 +73,9 @@ mod tests {
             usage: json!({"total_tokens": 3}).as_object().cloned().map(Usage::from_record),
         };
         assert_eq!(Recorded::from_json(&recorded.to_json()), Some(recorded.clone()));
-        let told = Mutex::new(Vec::new());
-        recorded.tell(&|name, text| told.lock().unwrap().push(format!("{name}={text}")));
-        assert_eq!(*told.lock().unwrap(), ["text=a", "story=once", "temp="]);
+        let streamed = Mutex::new(Vec::new());
+        recorded.stream(&|name, text| streamed.lock().unwrap().push(format!("{name}={text}")));
+        assert_eq!(*streamed.lock().unwrap(), ["text=a", "story=once", "temp="]);
         assert_eq!(Recorded::from_json(&json!({"outputs": [["a"]]})), None);
     }
 }

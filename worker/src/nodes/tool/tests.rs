@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::config::{HttpConfig, ToolsConfig};
 use tidemill_common::files::Folder;
-use tidemill_common::graph::build::import;
+use tidemill_common::graph::builder::import;
 use tidemill_common::hidden::Hidden;
 use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
 use tidemill_common::limits::STEP_INLINE_BYTES_MAX;
@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::jobs::handle::JobHandle;
 use crate::jobs::in_flight::JobPlace;
-use crate::nodes::desk::Values;
+use crate::nodes::mock_server::Values;
 use crate::tests::fake::{FakeJobs, core, execution, run_id};
 
 /// A received request.
@@ -121,13 +121,13 @@ async fn run_node(base: &str, changes: Json, jobs: Option<&Arc<FakeJobs>>) -> Ra
     let http = Http::new(&http).unwrap();
     let told = Mutex::new(Vec::new());
     let on_piece = |name: &str, text: &str| told.lock().unwrap().push(format!("{name}={text}"));
-    let steps = jobs.map(|jobs| Steps::new(&handle(jobs), execution(5)));
+    let journal = jobs.map(|jobs| Journal::new(&handle(jobs), execution(5)));
     let means = Means {
         tools: &tools,
         http: &http,
         files: &files,
         run: &run_id(),
-        steps: steps.as_ref(),
+        journal: journal.as_ref(),
         on_piece: &on_piece,
     };
     let values = Values(json!({"start": {"city": "Bergen"}}));

@@ -11,11 +11,11 @@ use tidemill_common::nodes::step::texts::{EXPLAIN_PROMPT, Text};
 use tidemill_common::value::JsonMap;
 
 use crate::attempt::executor::AttemptName;
-use crate::attempt::journal::Steps;
-use crate::outside::calls::ask;
-use crate::outside::calls::ask::messages;
-use crate::outside::calls::run::said::Said;
-use crate::outside::calls::tell::{Status, Teller, Took, tell};
+use crate::attempt::journal::Journal;
+use crate::outside::calls::model;
+use crate::outside::calls::model::messages;
+use crate::outside::calls::run::step_text::StepText;
+use crate::outside::calls::step_events::{Status, StepEvents, Took, emit};
 use crate::outside::providers::Providers;
 
 /// The name of the explaining step.
@@ -26,7 +26,7 @@ pub(crate) struct Explaining<'a> {
     pub(crate) node: &'a Node,
     pub(crate) options: &'a RunOptions,
     pub(crate) providers: &'a Providers,
-    pub(crate) steps: &'a Steps,
+    pub(crate) journal: &'a Journal,
     pub(crate) name: AttemptName,
     pub(crate) profile: Option<&'a str>,
 }
@@ -43,33 +43,33 @@ impl Explaining<'_> {
             return;
         }
         let (said, language) = (failure.message.clone(), choices.language);
-        let teller = Teller {
+        let step_events = StepEvents {
             id: format!("{}_error", node.id),
             name: TITLE.of(language).to_owned(),
             description: String::new(),
             ty: "llm".to_owned(),
             attempt: self.name.number,
         };
-        let Ok(model) = ask::model(self.providers, self.profile).await else { return };
+        let Ok(model) = model::find(self.providers, self.profile).await else { return };
         let asked = json!({"step": node.title, "error_type": failure.error_type, "error": said});
-        tell(self.steps, teller.event(StepEvent::StepInput, Status::Running, asked.clone()));
+        emit(self.journal, step_events.event(StepEvent::StepInput, Status::Running, asked.clone()));
         let asked = messages(EXPLAIN_PROMPT.of(language), &asked.to_string());
-        let stream = Said::new(self.steps, &teller);
+        let stream = StepText::new(self.journal, &step_events);
         let mut on_delta = |text: &str| stream.push(text);
-        let asking = model.ask(self.steps, "explain:1", asked, JsonMap::new(), &mut on_delta);
+        let asking = model.ask(self.journal, "explain:1", asked, JsonMap::new(), &mut on_delta);
         match stream.of(asking).await {
             Ok(reply) => {
                 let (input_tokens, output_tokens) =
                     (reply.usage.prompt_tokens, reply.usage.completion_tokens);
                 let took = Took { input_tokens, output_tokens, ..Took::default() };
-                tell(self.steps, teller.output(Status::Success, json!({"text": reply.text}), took));
+                emit(self.journal, step_events.output(Status::Success, json!({"text": reply.text}), took));
                 result.process_data.insert("explanation".into(), json!(reply.text));
             }
             Err(error) => {
                 // The error may contain the question, which must not be logged.
                 let error_type = error.error_type;
                 tracing::info!(node = %node.id, error_type, "the model that explains a failure failed");
-                tell(self.steps, teller.output(Status::Error, json!({}), Took::default()));
+                emit(self.journal, step_events.output(Status::Error, json!({}), Took::default()));
             }
         }
     }

@@ -8,8 +8,8 @@ use tidemill_common::nodes::step::{CallError, Chunk};
 use tidemill_common::slots::answer::in_reply;
 use tidemill_common::value::JsonMap;
 
-use crate::outside::calls::ask;
-use crate::outside::calls::ask::{Asked, messages};
+use crate::outside::calls::model;
+use crate::outside::calls::model::{StepModel, messages};
 use crate::outside::calls::{Call, CallContext, CallInfo, ChunkSink, info};
 
 /// Most domains that are kept.
@@ -52,7 +52,7 @@ impl Call for Facts {
         false
     }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
-        let model = ask::model(cx.providers, cx.profile(&input)).await?;
+        let model = model::find(cx.providers, cx.profile(&input)).await?;
         let message = input.get("message").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
         let said = |one: &Json| {
             let text = |key: &str| one.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
@@ -75,13 +75,13 @@ impl Call for Facts {
 /// Returns the texts a model lists under a key, without duplicates. A reply without the key means that it found none.
 async fn texts(
     cx: CallContext<'_>,
-    model: &Asked,
+    model: &StepModel,
     step: &str,
     prompt: &str,
     said: &str,
     key: &str,
 ) -> Result<Vec<String>, CallError> {
-    let reply = model.ask(cx.steps, step, messages(prompt, said), JsonMap::new(), &mut |_| {}).await?;
+    let reply = model.ask(cx.journal, step, messages(prompt, said), JsonMap::new(), &mut |_| {}).await?;
     cx.spend(reply.usage);
     let object = in_reply(&reply.text).unwrap_or_default();
     let mut found: Vec<String> = Vec::new();

@@ -9,8 +9,8 @@ use tidemill_common::value::jinja::{JinjaError, JinjaTemplate};
 use tidemill_common::value::{JsonMap, Segment};
 
 use crate::jobs::shared::now;
-use crate::outside::calls::ask;
-use crate::outside::calls::ask::messages;
+use crate::outside::calls::model;
+use crate::outside::calls::model::messages;
 use crate::outside::calls::{Call, CallContext, CallInfo, ChunkSink, info};
 
 /// Fuel for rendering a prompt: some ten seconds of work.
@@ -98,12 +98,12 @@ impl Call for Llm {
     }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
         let text = |key: &str| input.get(key).and_then(Json::as_str).unwrap_or_default();
-        let model = ask::model(cx.providers, cx.profile(&input)).await?;
+        let model = model::find(cx.providers, cx.profile(&input)).await?;
         let temperature = input.get("temperature").cloned().unwrap_or_else(|| json!(TEMPERATURE));
         let params = JsonMap::from_iter([("temperature".to_owned(), temperature)]);
         let messages = messages(text("system_prompt"), text("user_prompt"));
         let mut on_delta = |piece: &str| out(Chunk::Text(piece.to_owned()));
-        let reply = model.ask(cx.steps, "llm:1", messages, params, &mut on_delta).await?;
+        let reply = model.ask(cx.journal, "llm:1", messages, params, &mut on_delta).await?;
         cx.spend(reply.usage);
         Ok(())
     }

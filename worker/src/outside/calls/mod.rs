@@ -1,17 +1,17 @@
 //! Calls: the units of work that steps of a workflow run. A call declares its name and its input, and returns pieces of
 //! text or objects.
 //!
-//! [`BUILT_IN`] lists the built-in calls; a [`Shelf`] provides library nodes and registered calls. The runner handles
+//! [`BUILT_IN`] lists the built-in calls; a [`CallCatalog`] provides library nodes and registered calls. The runner handles
 //! parameters, missing input, events and outputs; the call does not.
 
 mod api;
-pub(crate) mod ask;
+mod catalog;
 mod custom;
 mod empty;
 pub(crate) mod explain;
 mod facts;
-mod kept;
 mod llm;
+pub(crate) mod model;
 pub(crate) mod params;
 pub(crate) mod prepare;
 mod resolve;
@@ -19,8 +19,8 @@ pub(crate) mod run;
 pub(crate) mod search;
 mod slot;
 mod sql;
+pub(crate) mod step_events;
 mod summary;
-pub(crate) mod tell;
 #[cfg(test)]
 mod tests;
 
@@ -40,12 +40,12 @@ use tidemill_common::registry::calls::Named;
 use tidemill_common::value::{JsonMap, Variables};
 
 use crate::attempt::executor::AttemptName;
-use crate::attempt::journal::Steps;
+use crate::attempt::journal::Journal;
 use crate::outside::http::Http;
 use crate::outside::providers::Providers;
 use crate::outside::tools::Tools;
 
-pub use crate::outside::calls::kept::{Calls, Version};
+pub use crate::outside::calls::catalog::{Calls, Versioned};
 pub use crate::outside::calls::resolve::{CallRef, Resolved, resolve};
 
 /// The name and description of a call, for people.
@@ -77,7 +77,7 @@ pub struct CallContext<'a> {
     /// Services and datasources.
     pub calls: &'a Calls,
     /// The job's journal. The call itself is the entry `call`; its other entries have their own keys.
-    pub steps: &'a Steps,
+    pub journal: &'a Journal,
     pub name: AttemptName,
     /// The `Idempotency-Key` of the call: the same for every delivery of a try.
     pub key: &'a str,
@@ -89,7 +89,7 @@ pub struct CallContext<'a> {
     /// Results besides the pieces.
     pub made: &'a Made,
     /// Builds the events of the step.
-    pub(crate) teller: &'a tell::Teller,
+    pub(crate) step_events: &'a step_events::StepEvents,
     /// Secrets in the call's input.
     pub(crate) secrets: &'a Secrets,
 }
@@ -250,26 +250,26 @@ pub struct LibraryNode {
 
 /// Provides library nodes and registered calls.
 #[async_trait::async_trait]
-pub trait Shelf: Send + Sync {
+pub trait CallCatalog: Send + Sync {
     /// Returns the library node of an id.
     ///
     /// # Errors
-    /// The shelf cannot be read.
+    /// The catalog cannot be read.
     async fn library(&self, id: &str) -> Result<Option<Arc<LibraryNode>>, CallError>;
 
     /// Returns the call of an id, with its version.
     ///
     /// # Errors
-    /// The shelf cannot be read.
+    /// The catalog cannot be read.
     async fn call(&self, id: &str) -> Result<Option<(Arc<dyn Call>, u64)>, CallError>;
 }
 
-/// A shelf without entries.
+/// A catalog without entries.
 #[derive(Debug)]
-pub struct EmptyShelf;
+pub struct EmptyCatalog;
 
 #[async_trait::async_trait]
-impl Shelf for EmptyShelf {
+impl CallCatalog for EmptyCatalog {
     async fn library(&self, _: &str) -> Result<Option<Arc<LibraryNode>>, CallError> {
         Ok(None)
     }

@@ -13,9 +13,9 @@ use tidemill_common::slots::prompt::Sources;
 use tidemill_common::slots::{Filled, missing};
 use tidemill_common::value::JsonMap;
 
-use crate::attempt::journal::{Begun, PauseEnd, Steps, Told};
+use crate::attempt::journal::{EntryReport, EntryStart, Journal, PauseEnd};
 use crate::outside::calls::search::Search;
-use crate::outside::calls::tell::{Status, Teller};
+use crate::outside::calls::step_events::{Status, StepEvents};
 
 /// The error type of input that stays missing.
 pub(crate) const PARAMETER_MISSING: &str = "parameter_missing";
@@ -31,9 +31,9 @@ pub(crate) fn sources(background: &Background) -> Sources {
 pub(crate) struct Asking<'a> {
     pub(crate) search: &'a Search<'a>,
     /// The job's journal; the job is parked.
-    pub(crate) steps: &'a Steps,
+    pub(crate) journal: &'a Journal,
     pub(crate) is_interactive: bool,
-    pub(crate) teller: &'a Teller,
+    pub(crate) step_events: &'a StepEvents,
     pub(crate) secrets: &'a Secrets,
 }
 
@@ -43,7 +43,7 @@ impl Asking<'_> {
     /// # Errors
     /// `parameter_missing`, or the cancellation of the step.
     pub(crate) async fn run(&self, filled: &mut Filled, error: Option<&str>) -> Result<(), CallError> {
-        let rounds_max = self.steps.parameter_rounds_max();
+        let rounds_max = self.journal.parameter_rounds_max();
         for round in 1..=rounds_max {
             if filled.is_complete() {
                 return Ok(());
@@ -51,9 +51,9 @@ impl Asking<'_> {
             if !self.is_interactive {
                 return Err(self.missing(filled, error));
             }
-            self.tell(filled, round, error).await;
+            self.emit(filled, round, error).await;
             let answer = match self
-                .steps
+                .journal
                 .pause(&format!("params:{round}"), self.request(filled, round, error))
                 .await
             {
@@ -112,13 +112,13 @@ impl Asking<'_> {
     }
 
     /// Sends the event that the step waits, once per round.
-    async fn tell(&self, filled: &Filled, round: u32, error: Option<&str>) {
+    async fn emit(&self, filled: &Filled, round: u32, error: Option<&str>) {
         let step = format!("params_asked:{round}");
-        let Begun::Try(the_try) = self.steps.begin(&step).await else { return };
+        let EntryStart::Try(the_try) = self.journal.begin(&step).await else { return };
         let content = Json::Object(self.asked(filled, error));
-        let event = self.teller.event(StepEvent::StepWaitingForParam, Status::Param, content);
-        let report = Told { events: vec![event], charge: None };
-        self.steps.record(&step, the_try.number, &Json::Null, report).await;
+        let event = self.step_events.event(StepEvent::StepWaitingForParam, Status::Param, content);
+        let report = EntryReport { events: vec![event], charge: None };
+        self.journal.record(&step, the_try.number, &Json::Null, report).await;
     }
 
     fn missing(&self, filled: &Filled, error: Option<&str>) -> CallError {

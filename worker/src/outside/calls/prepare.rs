@@ -11,9 +11,9 @@ use tidemill_common::slots::with_overrides;
 use tidemill_common::value::{JsonMap, Variables};
 
 use crate::attempt::executor::AttemptName;
-use crate::attempt::journal::{Begun, INIT, Steps, Told};
+use crate::attempt::journal::{EntryReport, EntryStart, INIT, Journal};
 use crate::outside::calls::run::{INPUT, STEP_NODE};
-use crate::outside::calls::tell::Teller;
+use crate::outside::calls::step_events::StepEvents;
 use crate::outside::calls::{CallContext, CallRef, Calls, Made, Resolved, resolve};
 use crate::outside::http::Http;
 use crate::outside::providers::Providers;
@@ -31,7 +31,7 @@ pub(crate) struct Around<'a> {
     pub(crate) files: &'a dyn Files,
     pub(crate) tools: &'a Tools,
     pub(crate) calls: &'a Calls,
-    pub(crate) steps: &'a Steps,
+    pub(crate) journal: &'a Journal,
     pub(crate) name: AttemptName,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Prepared<'a> {
     /// The merged parameters, then the call's input built from them.
     pub(crate) input: JsonMap,
     pub(crate) made: Made,
-    pub(crate) teller: Teller,
+    pub(crate) step_events: StepEvents,
     /// The `Idempotency-Key` of the call.
     pub(crate) key: Box<str>,
     /// True if an earlier worker began this call and recorded no result.
@@ -95,7 +95,7 @@ pub(crate) fn drafted<'a>(found: Resolved, data: &'a StepData, around: Around<'a
     let nothing = JsonMap::new();
     let known = found.library.as_ref().map_or(&nothing, |library| &library.known_params);
     let params = merged(known, given);
-    let teller = teller(&found, around, language);
+    let step_events = step_events(&found, around, language);
     let made = Made::default();
     let (key, possible_duplicate) = (around.name.idempotency_key().into(), false);
     Prepared {
@@ -107,7 +107,7 @@ pub(crate) fn drafted<'a>(found: Resolved, data: &'a StepData, around: Around<'a
         secrets,
         input: params,
         made,
-        teller,
+        step_events,
         key,
         possible_duplicate,
     }
@@ -125,26 +125,26 @@ impl<'a> Prepared<'a> {
             self.input = self.found.call.init(self.context(), params).await?;
             return Ok(());
         }
-        let steps = self.around.steps;
-        let the_try = match steps.begin(INIT).await {
-            Begun::Known(kept) => {
+        let journal = self.around.journal;
+        let the_try = match journal.begin(INIT).await {
+            EntryStart::Known(kept) => {
                 self.input = kept.as_object().cloned().unwrap_or_default();
                 return Ok(());
             }
-            Begun::Try(the_try) => the_try,
+            EntryStart::Try(the_try) => the_try,
         };
         let of_call = std::mem::replace(&mut self.key, the_try.idempotency_key.into());
         let made = self.found.call.init(self.context(), params).await;
         self.key = of_call;
         self.input = made?;
         let input = Json::Object(self.input.clone());
-        steps.record_large(INIT, the_try.number, input, Told::default()).await;
+        journal.record_large(INIT, the_try.number, input, EntryReport::default()).await;
         Ok(())
     }
 
     /// The context of the call.
     pub(crate) fn context(&self) -> CallContext<'_> {
-        let Around { node, graph, variables, options, providers, http, files, tools, calls, steps, name } =
+        let Around { node, graph, variables, options, providers, http, files, tools, calls, journal, name } =
             self.around;
         CallContext {
             node,
@@ -157,14 +157,14 @@ impl<'a> Prepared<'a> {
             tools,
             files,
             calls,
-            steps,
+            journal,
             name,
             key: &self.key,
             graph,
             background: &self.background,
             profile_id: self.data.filling.profile_id.as_deref(),
             made: &self.made,
-            teller: &self.teller,
+            step_events: &self.step_events,
             secrets: &self.secrets,
         }
     }
@@ -218,12 +218,12 @@ impl<'a> Prepared<'a> {
 }
 
 /// The sender of the step's events. It is named after the node's title, else the library node, else the call.
-fn teller(found: &Resolved, around: Around<'_>, language: Language) -> Teller {
+fn step_events(found: &Resolved, around: Around<'_>, language: Language) -> StepEvents {
     let Around { node, name, .. } = around;
     let info = found.call.info(language);
     let of_library = found.library.as_ref().map(|library| library.name.text(language).to_owned());
     let titles = [node.title.clone(), of_library.unwrap_or_default(), info.name];
-    Teller {
+    StepEvents {
         id: node.id.as_str().to_owned(),
         name: titles.into_iter().find(|name| !name.is_empty()).unwrap_or_default(),
         description: info.description,
@@ -236,6 +236,6 @@ fn teller(found: &Resolved, around: Around<'_>, language: Language) -> Teller {
 fn step_type(found: &Resolved) -> String {
     match &found.call {
         CallRef::BuiltIn(_) => found.call_id.to_lowercase(),
-        CallRef::Kept(_) => found.call_id.clone(),
+        CallRef::Registered(_) => found.call_id.clone(),
     }
 }

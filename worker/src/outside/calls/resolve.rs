@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tidemill_common::nodes::step::CallError;
 
-use crate::outside::calls::kept::VALUE_ERROR;
-use crate::outside::calls::{BUILT_IN, Call, LibraryNode, Shelf};
+use crate::outside::calls::catalog::VALUE_ERROR;
+use crate::outside::calls::{BUILT_IN, Call, CallCatalog, LibraryNode};
 
 /// The call found for a node.
 pub struct Resolved {
@@ -24,7 +24,7 @@ pub enum CallRef {
     /// A built-in call.
     BuiltIn(&'static dyn Call),
     /// A registered call.
-    Kept(Arc<dyn Call>),
+    Registered(Arc<dyn Call>),
 }
 
 impl Deref for CallRef {
@@ -33,7 +33,7 @@ impl Deref for CallRef {
     fn deref(&self) -> &Self::Target {
         match self {
             Self::BuiltIn(call) => *call,
-            Self::Kept(call) => &**call,
+            Self::Registered(call) => &**call,
         }
     }
 }
@@ -42,17 +42,17 @@ impl Deref for CallRef {
 /// whose ids ignore case and are reserved, then registered calls.
 ///
 /// # Errors
-/// `ValueError` if no call has this name, or an error of the shelf.
-pub async fn resolve(node: &str, shelf: &dyn Shelf) -> Result<Resolved, CallError> {
-    let library = shelf.library(node).await?;
+/// `ValueError` if no call has this name, or an error of the catalog.
+pub async fn resolve(node: &str, catalog: &dyn CallCatalog) -> Result<Resolved, CallError> {
+    let library = catalog.library(node).await?;
     let id = library.as_ref().map_or(node, |library| library.call_id.as_str());
     if let Some((id, call)) = BUILT_IN.iter().find(|(known, _)| known.eq_ignore_ascii_case(id)) {
         let call_id = (*id).to_owned();
         return Ok(Resolved { call: CallRef::BuiltIn(*call), call_id, library, version: None });
     }
-    if let Some((call, version)) = shelf.call(id).await? {
+    if let Some((call, version)) = catalog.call(id).await? {
         let call_id = id.to_owned();
-        return Ok(Resolved { call: CallRef::Kept(call), call_id, library, version: Some(version) });
+        return Ok(Resolved { call: CallRef::Registered(call), call_id, library, version: Some(version) });
     }
     let origin = match &library {
         Some(library) => format!("the library node {} names it", library.id),

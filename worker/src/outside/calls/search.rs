@@ -10,9 +10,9 @@ use tidemill_common::slots::prompt::{self, Sources};
 use tidemill_common::slots::{Filled, Schema};
 use tidemill_common::value::JsonMap;
 
-use crate::attempt::journal::Steps;
-use crate::outside::calls::ask;
-use crate::outside::calls::ask::{Asked, messages};
+use crate::attempt::journal::Journal;
+use crate::outside::calls::model;
+use crate::outside::calls::model::{StepModel, messages};
 use crate::outside::providers::Providers;
 
 /// Most tries of the second pass.
@@ -28,7 +28,7 @@ pub(crate) struct Search<'a> {
     /// Secrets hidden from the model.
     pub(crate) secrets: &'a Secrets,
     /// The journal for the model calls.
-    pub(crate) steps: &'a Steps,
+    pub(crate) journal: &'a Journal,
     /// The prefix of their journal keys.
     pub(crate) key: &'a str,
 }
@@ -49,7 +49,7 @@ impl Search<'_> {
         if filled.is_complete() {
             return searched;
         }
-        let model = match ask::model(self.providers, self.profile).await {
+        let model = match model::find(self.providers, self.profile).await {
             Ok(model) => model,
             Err(error) => return Searched { error: Some(error.message), ..searched },
         };
@@ -92,15 +92,15 @@ impl Search<'_> {
     /// Returns the object in the reply, `Some(None)` if it has none, and `None` without a reply.
     async fn ask(
         &self,
-        model: &Asked,
+        model: &StepModel,
         nth: u32,
         (system, user): &(String, String),
         searched: &mut Searched,
     ) -> Option<Option<JsonMap>> {
         let step = format!("{}:llm:{nth}", self.key);
-        let user = self.steps.secrets().masked(self.secrets.masked(user));
+        let user = self.journal.secrets().masked(self.secrets.masked(user));
         let asked = messages(system, &user);
-        match model.ask(self.steps, &step, asked, JsonMap::new(), &mut |_| {}).await {
+        match model.ask(self.journal, &step, asked, JsonMap::new(), &mut |_| {}).await {
             Ok(reply) => {
                 searched.tokens.0 += reply.usage.prompt_tokens;
                 searched.tokens.1 += reply.usage.completion_tokens;

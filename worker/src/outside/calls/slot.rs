@@ -61,14 +61,15 @@ impl Call for Slot {
             providers: cx.providers,
             profile: cx.profile(&input),
             secrets: cx.secrets,
-            steps: cx.steps,
+            journal: cx.journal,
             key: "slot",
         };
         let searched = search.run(&mut filled).await;
         if !filled.is_complete() && input.get("on_missing").and_then(Json::as_str) == Some("pause") {
             let is_interactive = cx.options.choices().interactive;
-            let (teller, secrets) = (cx.teller, cx.secrets);
-            let asking = Asking { search: &search, steps: cx.steps, is_interactive, teller, secrets };
+            let (step_events, secrets) = (cx.step_events, cx.secrets);
+            let asking =
+                Asking { search: &search, journal: cx.journal, is_interactive, step_events, secrets };
             asking.run(&mut filled, searched.error.as_deref()).await?;
         }
         let mut output = filled.output().object();

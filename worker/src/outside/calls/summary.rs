@@ -6,8 +6,8 @@ use tidemill_common::nodes::step::texts::{SUMMARY_PROMPT, Text};
 use tidemill_common::nodes::step::{CallError, Chunk};
 use tidemill_common::value::JsonMap;
 
-use crate::outside::calls::ask;
-use crate::outside::calls::ask::messages;
+use crate::outside::calls::model;
+use crate::outside::calls::model::messages;
 use crate::outside::calls::{Call, CallContext, CallInfo, ChunkSink, info};
 
 pub(super) struct Summary;
@@ -35,7 +35,7 @@ impl Call for Summary {
         false
     }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
-        let model = ask::model(cx.providers, cx.profile(&input)).await?;
+        let model = model::find(cx.providers, cx.profile(&input)).await?;
         let facts = cx.background.facts.join("\n");
         let asked = format!(
             "<conversation>\n{}\n</conversation>\n\n<facts>\n{facts}\n</facts>",
@@ -45,7 +45,7 @@ impl Call for Summary {
         let asked = if steps.is_empty() { asked } else { format!("{asked}\n\n{steps}") };
         let asked = messages(SUMMARY_PROMPT.of(cx.language), &asked);
         let mut on_delta = |piece: &str| out(Chunk::Text(piece.to_owned()));
-        let reply = model.ask(cx.steps, "llm:1", asked, JsonMap::new(), &mut on_delta).await?;
+        let reply = model.ask(cx.journal, "llm:1", asked, JsonMap::new(), &mut on_delta).await?;
         cx.spend(reply.usage);
         cx.keep("summary", reply.text.trim().into());
         cx.output("summary", reply.text.trim().into());

@@ -17,11 +17,11 @@ use tidemill_common::nodes::knowledge_retrieval::{ErrorType, Passage};
 use crate::outside::hide::Hide;
 use crate::outside::http::{Answer, CallError};
 use crate::outside::knowledge::models::Models;
-use crate::outside::knowledge::{Asked, Knowledge, KnowledgeError, SearchSettings};
-use crate::outside::providers::Pace as _;
-use crate::outside::providers::limiter::Turns;
+use crate::outside::knowledge::{Knowledge, KnowledgeError, SearchRequest, SearchSettings};
+use crate::outside::providers::Waiter as _;
+use crate::outside::providers::limiter::CallPermits;
 use crate::outside::providers::retry::{Hints, pause};
-use crate::outside::tools::door::{Door, Request, address, bearer, excerpt};
+use crate::outside::tools::operator_client::{OperatorClient, Request, address, bearer, excerpt};
 
 /// Longest single wait; after it the service is tried again.
 const WAIT_MAX: Duration = Duration::from_millis(MODEL_REST_MAX_MS);
@@ -29,7 +29,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A dataset of an external service; see the module.
 pub struct External {
-    door: Arc<Door>,
+    operator_client: Arc<OperatorClient>,
     id: String,
     name: String,
     url: Url,
@@ -39,7 +39,7 @@ pub struct External {
     retries_max: u32,
     answer_bytes_max: u64,
     /// The store that counts failures; without it they are counted only here.
-    turns: OnceLock<Turns>,
+    permits: OnceLock<CallPermits>,
 }
 
 /// A failed try.
@@ -60,7 +60,7 @@ impl External {
         (id, name): (&str, &str),
         config: &DatasetConfig,
         answer_bytes_max: u64,
-        door: Arc<Door>,
+        operator_client: Arc<OperatorClient>,
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, (&'static str, String)> {
         let mut url = address("endpoint", &config.endpoint).map_err(|error| ("endpoint", error.reason))?;
@@ -82,7 +82,7 @@ impl External {
         let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, JSON), (ACCEPT, JSON)]);
         bearer(&mut headers, "api_key", &key).map_err(|error| ("api_key", error.reason))?;
         Ok(Self {
-            door,
+            operator_client,
             id: id.into(),
             name: name.into(),
             url,
@@ -91,7 +91,7 @@ impl External {
             silence: Duration::from_secs(config.read_seconds),
             retries_max: config.retries_max,
             answer_bytes_max,
-            turns: OnceLock::new(),
+            permits: OnceLock::new(),
         })
     }
 
@@ -103,7 +103,7 @@ impl External {
             body: body.clone(),
             silence: self.silence,
         };
-        let mut answer = self.door.send(request).await.map_err(|error| self.unreached(&error))?;
+        let mut answer = self.operator_client.send(request).await.map_err(|error| self.unreached(&error))?;
         let status = answer.response.status();
         let hints = Hints::of(answer.response.headers(), chrono::Utc::now().timestamp_millis());
         let body = self.whole(&mut answer).await?;
@@ -194,17 +194,17 @@ fn may_pass(status: u16) -> bool {
 
 #[async_trait::async_trait]
 impl Knowledge for External {
-    fn counted_in(&self, turns: Turns) {
+    fn counted_in(&self, permits: CallPermits) {
         // Set once when the worker starts. A search whose job is parked continues its count.
-        let _ = self.turns.set(turns);
+        let _ = self.permits.set(permits);
     }
 
     async fn search(
         &self,
-        asked: Asked<'_>,
+        search: SearchRequest<'_>,
         settings: &SearchSettings,
     ) -> Result<Vec<Passage>, KnowledgeError> {
-        let Asked { query, filters, models } = asked;
+        let SearchRequest { query, filters, models } = search;
         let setting = json!({
             "top_k": settings.top_k,
             "score_threshold": settings.score_threshold.unwrap_or(0.0),
@@ -223,9 +223,9 @@ impl Knowledge for External {
                 Err(failed) => failed,
             };
             let again = failed.hints.retry.unwrap_or(failed.retries_max.is_some());
-            let so_far = match self.turns.get() {
-                Some(turns) if again => {
-                    tries.max(turns.failed(&self.account(), &self.call(models, &body)).await)
+            let so_far = match self.permits.get() {
+                Some(permits) if again => {
+                    tries.max(permits.failed(&self.account(), &self.call(models, &body)).await)
                 }
                 Some(_) | None => tries,
             };

@@ -21,11 +21,11 @@ use tidemill_common::store::{Jobs, KnowledgeBases, StoreError};
 use tidemill_common::wire::knowledge::{DatasetRecord, Technique};
 
 use crate::outside::knowledge::embedded::Embedded;
-use crate::outside::knowledge::embedded::shelf::Shelf;
+use crate::outside::knowledge::embedded::index_cache::IndexCache;
 use crate::outside::knowledge::external::External;
 use crate::outside::knowledge::models::Models;
-use crate::outside::providers::limiter::Turns;
-use crate::outside::tools::door::Door;
+use crate::outside::providers::limiter::CallPermits;
+use crate::outside::tools::operator_client::OperatorClient;
 
 /// The search settings of a dataset; they apply whatever the node says (Dify).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,7 +63,7 @@ impl From<StoreError> for KnowledgeError {
 
 /// A question to a knowledge base.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
+pub struct SearchRequest<'a> {
     pub query: &'a str,
     /// Filters of documents; `None` for all documents.
     pub filters: Option<&'a Filters>,
@@ -81,12 +81,12 @@ pub trait Knowledge: Send + Sync {
     /// It cannot be reached, or refuses.
     async fn search(
         &self,
-        asked: Asked<'_>,
+        search: SearchRequest<'_>,
         settings: &SearchSettings,
     ) -> Result<Vec<Passage>, KnowledgeError>;
 
     /// Sets the store that counts failures, for knowledge bases that count any.
-    fn counted_in(&self, _: Turns) {}
+    fn counted_in(&self, _: CallPermits) {}
 
     /// Returns the metadata fields of its documents, as far as known.
     ///
@@ -119,8 +119,8 @@ impl Dataset {
     ///
     /// # Errors
     /// As there.
-    pub async fn search(&self, asked: Asked<'_>) -> Result<Vec<Passage>, KnowledgeError> {
-        self.knowledge.search(asked, &self.settings).await
+    pub async fn search(&self, search: SearchRequest<'_>) -> Result<Vec<Passage>, KnowledgeError> {
+        self.knowledge.search(search, &self.settings).await
     }
 
     /// Returns the fields that automatic filters may use.
@@ -141,7 +141,7 @@ pub struct Datasets {
     external: BTreeMap<String, Arc<Dataset>>,
     /// The settings of embedded datasets.
     embedded: BTreeMap<String, DatasetConfig>,
-    shelf: Option<Arc<Shelf>>,
+    index_cache: Option<Arc<IndexCache>>,
     index_bytes_max: u64,
     strict: bool,
     /// Most parallel searches of one node; at least 1.
@@ -173,31 +173,32 @@ impl Datasets {
     ) -> Result<Self, KnowledgeSettingError> {
         let (mut external, mut embedded) = (BTreeMap::new(), BTreeMap::new());
         let http = HttpConfig { connect_seconds: config.connect_seconds, ..http.clone() };
-        let mut door = None;
+        let mut operator_client = None;
         for (id, one) in &config.datasets {
             match one.kind {
                 DatasetKind::Embedded => {
                     embedded.insert(id.clone(), checked(id, one)?);
                 }
                 DatasetKind::ExternalHttp => {
-                    let door = match &mut door {
-                        Some(door) => door,
+                    let operator_client = match &mut operator_client {
+                        Some(operator_client) => operator_client,
                         none => {
                             let reason = |error: crate::outside::http::HttpSettingError| error.to_string();
-                            let opened = Door::new(&http).map_err(reason);
+                            let opened = OperatorClient::new(&http).map_err(reason);
                             let opened = opened
                                 .map_err(|reason| KnowledgeSettingError { key: "datasets".into(), reason })?;
                             none.insert(Arc::new(opened))
                         }
                     };
-                    external.insert(id.clone(), Arc::new(service(id, one, config, door, variable)?));
+                    external
+                        .insert(id.clone(), Arc::new(service(id, one, config, operator_client, variable)?));
                 }
             }
         }
         Ok(Self {
             external,
             embedded,
-            shelf: None,
+            index_cache: None,
             index_bytes_max: config.index_bytes_max,
             strict: config.strict,
             searches_max: config.searches_max.max(1),
@@ -208,15 +209,15 @@ impl Datasets {
     #[must_use]
     pub fn kept_in(self, jobs: Arc<dyn Jobs>) -> Self {
         for dataset in self.external.values() {
-            dataset.knowledge.counted_in(Turns(jobs.clone()));
+            dataset.knowledge.counted_in(CallPermits(jobs.clone()));
         }
-        let shelf = Arc::new(Shelf::new(jobs, self.index_bytes_max));
-        Self { shelf: Some(shelf), ..self }
+        let index_cache = Arc::new(IndexCache::new(jobs, self.index_bytes_max));
+        Self { index_cache: Some(index_cache), ..self }
     }
 
     /// The store of embedded knowledge bases.
     pub fn store(&self) -> Option<&dyn KnowledgeBases> {
-        self.shelf.as_ref().map(|shelf| shelf.store())
+        self.index_cache.as_ref().map(|index_cache| index_cache.store())
     }
 
     /// Finds the datasets of these ids or names, in order, each once. Missing ones are skipped with a log line (Dify).
@@ -225,9 +226,9 @@ impl Datasets {
     /// The first missing dataset, if `knowledge.strict` is set; or the store cannot be read.
     pub async fn find(&self, ids: &[String]) -> Result<Vec<Arc<Dataset>>, KnowledgeError> {
         // Datasets of services need no request to the store.
-        let kept = match &self.shelf {
-            Some(shelf) if !ids.iter().all(|id| self.external.contains_key(id)) => {
-                shelf.store().datasets().await?
+        let kept = match &self.index_cache {
+            Some(index_cache) if !ids.iter().all(|id| self.external.contains_key(id)) => {
+                index_cache.store().datasets().await?
             }
             Some(_) | None => Vec::new(),
         };
@@ -275,7 +276,7 @@ impl Datasets {
         id: &str,
         kept: Option<&DatasetRecord>,
     ) -> Result<Option<Arc<Dataset>>, KnowledgeError> {
-        let (Some(shelf), config) = (&self.shelf, self.embedded.get(id)) else { return Ok(None) };
+        let (Some(index_cache), config) = (&self.index_cache, self.embedded.get(id)) else { return Ok(None) };
         let mut record = match (kept, config) {
             (Some(kept), _) => kept.clone(),
             (None, Some(config)) => DatasetRecord {
@@ -324,7 +325,7 @@ impl Datasets {
                 score_threshold: record.retrieval.score_threshold,
             },
             strict: self.strict || config.is_some_and(|config| config.strict),
-            knowledge: Arc::new(Embedded::new(shelf.clone(), record)),
+            knowledge: Arc::new(Embedded::new(index_cache.clone(), record)),
         })))
     }
 }
@@ -355,7 +356,7 @@ fn service(
     id: &str,
     config: &DatasetConfig,
     all: &KnowledgeConfig,
-    door: &Arc<Door>,
+    operator_client: &Arc<OperatorClient>,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Dataset, KnowledgeSettingError> {
     let name = if config.name.is_empty() { id } else { &config.name };
@@ -363,7 +364,7 @@ fn service(
         key: format!("datasets.\"{id}\".{key}"),
         reason,
     };
-    let external = External::new((id, name), config, all.answer_bytes_max, door.clone(), variable);
+    let external = External::new((id, name), config, all.answer_bytes_max, operator_client.clone(), variable);
     Ok(Dataset {
         id: id.into(),
         name: name.into(),

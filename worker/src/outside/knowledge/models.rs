@@ -1,5 +1,5 @@
 //! Model calls of searches. Each call has an entry in the node's journal, so it is charged once, and a later worker
-//! takes the recorded result. A call to a model with limits waits for its turn.
+//! takes the recorded result. A call to a model with limits waits for a permit.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,15 +14,15 @@ use tidemill_common::nodes::{Usage, Wasted};
 use tidemill_common::wire::knowledge::ModelName;
 use tokio::sync::watch;
 
-use crate::attempt::journal::{Begun, Spender, Steps, Told};
+use crate::attempt::journal::{ChargeSource, EntryReport, EntryStart, Journal};
 use crate::nodes::llm::{bill, lost, no_bill};
 use crate::outside::knowledge::KnowledgeError;
-use crate::outside::providers::{Model, ModelError, Pace, Providers, Question};
+use crate::outside::providers::{Model, ModelError, Providers, Question, Waiter};
 
 /// The models for one job; see the module.
 pub struct Models<'a> {
     providers: &'a Providers,
-    steps: &'a Steps,
+    journal: &'a Journal,
     spent: Mutex<Usage>,
     /// The number of running calls that only wait for their answer.
     under_way: watch::Sender<usize>,
@@ -30,18 +30,18 @@ pub struct Models<'a> {
 
 impl<'a> Models<'a> {
     /// The models of a node's job, with no cost so far.
-    pub fn new(providers: &'a Providers, steps: &'a Steps) -> Self {
-        Self { providers, steps, spent: Mutex::new(no_bill()), under_way: watch::Sender::new(0) }
+    pub fn new(providers: &'a Providers, journal: &'a Journal) -> Self {
+        Self { providers, journal, spent: Mutex::new(no_bill()), under_way: watch::Sender::new(0) }
     }
 
     /// Waits for a service other than a model. If the job will be parked, first waits until the running model calls
     /// have ended.
     pub async fn rest(&self, wait: Duration, reason: &str) {
-        if self.steps.puts_down(wait) {
+        if self.journal.parks_for(wait) {
             // It cannot be closed while this holds it.
             drop(self.under_way.subscribe().wait_for(|calls| *calls == 0).await);
         }
-        self.steps.wait(wait, reason).await;
+        self.journal.wait(wait, reason).await;
     }
 
     /// The cost of all calls, including those that earlier workers made for this job.
@@ -51,7 +51,7 @@ impl<'a> Models<'a> {
 
     /// The cost of replies that broke off.
     pub fn wasted(&self) -> Option<Box<Wasted>> {
-        self.steps.take_wasted()
+        self.journal.take_wasted()
     }
 
     /// Finds a model by its names.
@@ -74,7 +74,7 @@ impl<'a> Models<'a> {
     ) -> Result<String, CallError> {
         let model = self.providers.resolve(config).await?;
         let call = async {
-            let reply = model.within(self, step).ask(question, &mut |_| {}).await?;
+            let reply = model.for_job(self, step).ask(question, &mut |_| {}).await?;
             Ok((json!(reply.text), bill(&model, &reply)))
         };
         let said = self.once(step, &config.provider, &model, call).await?;
@@ -88,7 +88,7 @@ impl<'a> Models<'a> {
     pub async fn vector(&self, step: &str, name: &ModelName, text: &str) -> Result<Vec<f32>, CallError> {
         let model = self.find(name).await?;
         let call = async {
-            let (vectors, tokens) = model.within(self, step).embed(&[text.to_owned()]).await?;
+            let (vectors, tokens) = model.for_job(self, step).embed(&[text.to_owned()]).await?;
             Ok((json!(vectors.first().map(|vector| to_text(vector))), billed(&model, tokens)))
         };
         match self.once(step, &name.provider, &model, call).await? {
@@ -114,7 +114,7 @@ impl<'a> Models<'a> {
         }
         let step = format!("{step}:{}", mark(texts));
         let call = async {
-            let (ranking, tokens) = model.within(self, &step).rerank(query, texts, top_n).await?;
+            let (ranking, tokens) = model.for_job(self, &step).rerank(query, texts, top_n).await?;
             Ok((json!(ranking), billed(model, tokens)))
         };
         let kept = self.once(&step, &name.provider, model, call).await?;
@@ -129,24 +129,24 @@ impl<'a> Models<'a> {
         model: &Model,
         call: impl Future<Output = Result<(Json, Usage), ModelError>>,
     ) -> Result<Json, CallError> {
-        let the_try = match self.steps.begin(step).await {
-            Begun::Known(mut known) => {
+        let the_try = match self.journal.begin(step).await {
+            EntryStart::Known(mut known) => {
                 let usage = known.get("usage").and_then(Json::as_object).cloned().unwrap_or_default();
                 self.spend(&Usage::from_record(usage));
                 return Ok(known.get_mut("result").map(Json::take).unwrap_or_default());
             }
-            Begun::Try(the_try) => the_try,
+            EntryStart::Try(the_try) => the_try,
         };
         let _under_way = UnderWay::new(&self.under_way);
         let (result, usage) = call.await.inspect_err(|error| {
             if let Some(usage) = lost(model, error) {
-                self.steps.waste(provider, model.name(), usage);
+                self.journal.add_wasted(provider, model.name(), usage);
             }
         })?;
         let kept = json!({"result": result, "usage": usage.record});
-        let who = Spender::Model(provider.to_owned(), model.name().to_owned());
-        let report = Told { events: Vec::new(), charge: Some((usage.clone(), who)) };
-        self.steps.record(step, the_try.number, &kept, report).await;
+        let who = ChargeSource::Model(provider.to_owned(), model.name().to_owned());
+        let report = EntryReport { events: Vec::new(), charge: Some((usage.clone(), who)) };
+        self.journal.record(step, the_try.number, &kept, report).await;
         self.spend(&usage);
         Ok(result)
     }
@@ -160,9 +160,9 @@ impl<'a> Models<'a> {
 /// Datasets are searched in parallel, and a long wait parks the whole job. So it first waits for the other running
 /// calls; otherwise they would be interrupted and paid twice.
 #[async_trait::async_trait]
-impl Pace for Models<'_> {
+impl Waiter for Models<'_> {
     fn attempt(&self) -> String {
-        self.steps.attempt()
+        self.journal.attempt()
     }
     async fn wait(&self, wait: Duration, reason: &str) {
         self.under_way.send_modify(|calls| *calls = calls.saturating_sub(1));

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 
 use crate::outside::knowledge::*;
 use crate::outside::providers::Providers;
-use crate::tests::fake::{FakeJobs, steps};
+use crate::tests::fake::{FakeJobs, journal};
 
 /// A received request: path, key, body.
 pub(crate) type Seen = (String, String, Json);
@@ -86,9 +86,9 @@ pub(crate) fn datasets(all: Vec<(&str, DatasetConfig)>, strict: bool) -> Dataset
 async fn ask(all: &Datasets, query: &str, filters: Option<&Filters>) -> Result<Vec<Passage>, KnowledgeError> {
     let providers =
         Providers::new(&crate::outside::providers::ProvidersConfig::default(), &|_| None).unwrap();
-    let steps = steps(&FakeJobs::new());
+    let journal = journal(&FakeJobs::new());
     let found = all.find(&["d".into()]).await.unwrap();
-    found[0].search(Asked { query, filters, models: &Models::new(&providers, &steps) }).await
+    found[0].search(SearchRequest { query, filters, models: &Models::new(&providers, &journal) }).await
 }
 
 async fn search(config: DatasetConfig, filters: Option<&Filters>) -> Result<Vec<Passage>, KnowledgeError> {

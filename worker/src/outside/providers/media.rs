@@ -93,7 +93,7 @@ impl SentMessage {
 
 /// Access to files.
 #[derive(Debug, Clone)]
-pub struct Reach {
+pub struct FileAccess {
     /// The client for remote files.
     pub http: Arc<Http>,
     /// The storage of this system's files.
@@ -110,7 +110,7 @@ pub struct Sending<'a> {
     /// Most bytes of all fetched files together.
     pub bytes_max: u64,
     /// Access to files; `None` in a program without files.
-    pub reach: Option<&'a Reach>,
+    pub file_access: Option<&'a FileAccess>,
 }
 
 /// Loads the files of all messages.
@@ -144,16 +144,16 @@ async fn load_file(part: &FilePart, sending: Sending<'_>, left: &mut u64) -> Res
     let source = match remote {
         Some(url) if (sending.as_url)(part.kind) => Source::Url(url.to_owned()),
         remote => {
-            let place = match remote {
-                Some(url) => Place::Elsewhere(url),
+            let file_source = match remote {
+                Some(url) => FileSource::Remote(url),
                 None => {
                     let reference = text("reference").or_else(|| text("related_id"));
-                    Place::Here(reference.ok_or_else(|| {
+                    FileSource::Stored(reference.ok_or_else(|| {
                         unreadable(sending.label, filename, "it has neither a URL nor a reference")
                     })?)
                 }
             };
-            let bytes = bytes_of(place, sending, *left).await;
+            let bytes = bytes_of(file_source, sending, *left).await;
             let bytes = bytes.map_err(|reason| unreadable(sending.label, filename, &reason))?;
             *left = left.saturating_sub(bytes.len() as u64);
             Source::Bytes(bytes)
@@ -170,25 +170,27 @@ async fn load_file(part: &FilePart, sending: Sending<'_>, left: &mut u64) -> Res
 }
 
 /// The location of a file.
-enum Place<'a> {
-    Elsewhere(&'a str),
-    Here(&'a str),
+enum FileSource<'a> {
+    Remote(&'a str),
+    Stored(&'a str),
 }
 
-async fn bytes_of(place: Place<'_>, sending: Sending<'_>, max: u64) -> Result<Bytes, String> {
-    let Some(reach) = sending.reach else { return Err("this program cannot access files".into()) };
+async fn bytes_of(file_source: FileSource<'_>, sending: Sending<'_>, max: u64) -> Result<Bytes, String> {
+    let Some(file_access) = sending.file_access else {
+        return Err("this program cannot access files".into());
+    };
     let bytes_max = sending.bytes_max;
     let too_large = || format!("the files of the prompt have more than {bytes_max} bytes (files_bytes_max)");
-    match place {
-        Place::Here(reference) => {
-            let read = reach.files.read(reference, max).await;
+    match file_source {
+        FileSource::Stored(reference) => {
+            let read = file_access.files.read(reference, max).await;
             read.map_err(|error| match error {
                 tidemill_common::files::FilesError::TooLarge { .. } => too_large(),
                 other => other.to_string(),
             })
         }
-        Place::Elsewhere(url) => {
-            let mut answer = send::get(url, &reach.http).await.map_err(|failure| failure.message)?;
+        FileSource::Remote(url) => {
+            let mut answer = send::get(url, &file_access.http).await.map_err(|failure| failure.message)?;
             let status = answer.response.status();
             if !status.is_success() {
                 return Err(format!("its server answered with status {}", status.as_u16()));
@@ -270,11 +272,11 @@ pub(super) mod tests {
             file.insert("related_id".into(), json!(reference));
         }
         let http = Http::new(&HttpConfig::default()).unwrap();
-        let reach = Reach { http: Arc::new(http), files: Arc::new(files) };
+        let file_access = FileAccess { http: Arc::new(http), files: Arc::new(files) };
         let part = FilePart { kind: MediaKind::Image, file, detail: "low".into() };
         let message = Message { parts: vec![MessagePart::File(part)], ..Message::text(Role::User, "") };
         let takes = move |_| as_url;
-        let sending = Sending { label: "p", as_url: &takes, bytes_max, reach: Some(&reach) };
+        let sending = Sending { label: "p", as_url: &takes, bytes_max, file_access: Some(&file_access) };
         let sent = load(vec![message], sending).await.map_err(|error| error.message)?;
         let media = sent[0].media().next().unwrap();
         assert_eq!((media.format.as_str(), media.detail.as_str()), ("png", "low"));

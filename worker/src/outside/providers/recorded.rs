@@ -23,7 +23,7 @@ use crate::outside::providers::media::tests::{request, text};
 use crate::outside::providers::ollama::{Lines, Ollama};
 use crate::outside::providers::openai::{Addresses, Chunks, OpenAi};
 use crate::outside::providers::reading::{Dialect, Reader, ReplyReader, object};
-use crate::outside::providers::tests::{Told, read, read_request, timeless};
+use crate::outside::providers::tests::{StreamedReply, read, read_request, timeless};
 use crate::outside::providers::{ChatRequest, ModelProvider, ModelReply, RateFacts};
 
 const FOLDERS: [&str; 4] = ["openai", "azure", "anthropic", "ollama"];
@@ -119,7 +119,7 @@ impl Case {
         );
     }
 
-    fn check(&self, at: &str, (deltas, reply): &Told) {
+    fn check(&self, at: &str, (deltas, reply): &StreamedReply) {
         assert_eq!(deltas, &self.deltas, "{at}");
         let reply = match reply {
             Ok(reply) => reply,
@@ -152,7 +152,7 @@ impl Case {
 }
 
 /// Reads a file that arrives in these pieces.
-fn told<D: Dialect>(case: &Case, framing: Framing, dialect: D, pieces: &[&[u8]]) -> Told {
+fn told<D: Dialect>(case: &Case, framing: Framing, dialect: D, pieces: &[&[u8]]) -> StreamedReply {
     if case.is_stream() {
         return read(framing, dialect, pieces);
     }
@@ -172,7 +172,7 @@ fn told<D: Dialect>(case: &Case, framing: Framing, dialect: D, pieces: &[&[u8]])
 }
 
 /// Reads the file in memory with its API's reader.
-fn told_by(provider: &str, case: &Case, pieces: &[&[u8]]) -> Told {
+fn told_by(provider: &str, case: &Case, pieces: &[&[u8]]) -> StreamedReply {
     match provider {
         "ollama" => told(case, Framing::Ndjson, Lines, pieces),
         "anthropic" => {

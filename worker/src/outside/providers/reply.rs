@@ -11,7 +11,7 @@ use tidemill_common::nodes::llm::message::ToolCall;
 use tidemill_common::nodes::llm::usage::Tokens;
 
 use crate::outside::providers::errors::{ErrorClass, ModelError};
-use crate::outside::providers::produced::{Produced, decoded};
+use crate::outside::providers::model_file::{ModelFile, decoded};
 use crate::outside::providers::source::Source;
 use crate::outside::providers::tool_calls::{Calls, Fragment};
 
@@ -22,7 +22,7 @@ pub struct ModelReply {
     pub text: String,
     /// Files the model made, in order. Text from the first file on was not passed on, because the files' addresses in
     /// it are known only when they are stored.
-    pub media: Vec<Produced>,
+    pub media: Vec<ModelFile>,
     /// The complete tool calls, in the model's order.
     pub tool_calls: Vec<ToolCall>,
     /// The whole reply in the API's form, if it must be sent back unchanged; see `Message::verbatim`.
@@ -145,14 +145,14 @@ impl<'a> Growing<'a> {
     ///
     /// # Errors
     /// The reply is too large.
-    pub fn media(&mut self, file: Produced) -> Result<(), ModelError> {
+    pub fn media(&mut self, file: ModelFile) -> Result<(), ModelError> {
         if let Source::Bytes(bytes) = &file.source {
             self.room(bytes.len())?;
         }
         if std::mem::take(&mut self.reasoning) {
             self.hand_on("\n</think>", "")?;
         }
-        self.reply.media.push(Produced { at: self.reply.text.len(), ..file });
+        self.reply.media.push(ModelFile { at: self.reply.text.len(), ..file });
         Ok(())
     }
 
@@ -224,8 +224,8 @@ impl<'a> Growing<'a> {
             return Err(ModelError::broke_off(self.label));
         }
         if let Some((bytes, format)) = self.sound.take() {
-            let file = Produced::sound(bytes.into(), &format);
-            self.reply.media.push(Produced { at: self.reply.text.len(), ..file });
+            let file = ModelFile::sound(bytes.into(), &format);
+            self.reply.media.push(ModelFile { at: self.reply.text.len(), ..file });
         }
         self.reply.latency = self.started.elapsed();
         self.reply.rate = rate;

@@ -16,10 +16,10 @@ use crate::outside::providers::reading::{Dialect, Intake, Reader, ReplyReader};
 use crate::outside::providers::*;
 
 /// The result of reading a stream: the pieces of text, and the reply.
-pub(super) type Told = (Vec<String>, Result<ModelReply, ModelError>);
+pub(super) type StreamedReply = (Vec<String>, Result<ModelReply, ModelError>);
 
 /// Reads a stream that arrives in these pieces.
-pub(super) fn read(framing: Framing, dialect: impl Dialect, pieces: &[&[u8]]) -> Told {
+pub(super) fn read(framing: Framing, dialect: impl Dialect, pieces: &[&[u8]]) -> StreamedReply {
     let mut deltas = Vec::new();
     let mut on_delta = |piece: &str| deltas.push(piece.to_owned());
     let mut reader = ReplyReader::new("p", dialect, &mut on_delta);
@@ -37,7 +37,11 @@ pub(super) fn read(framing: Framing, dialect: impl Dialect, pieces: &[&[u8]]) ->
 }
 
 /// Reads a stream cut at every position and checks that all cuts give the same result.
-pub(super) fn read_however_cut<D: Dialect>(framing: Framing, dialect: impl Fn() -> D, stream: &str) -> Told {
+pub(super) fn read_however_cut<D: Dialect>(
+    framing: Framing,
+    dialect: impl Fn() -> D,
+    stream: &str,
+) -> StreamedReply {
     let bytes = stream.as_bytes();
     let told = read(framing, dialect(), &[bytes]);
     for at in 0..=bytes.len() {
@@ -124,7 +128,7 @@ fn client(base_url: String, retries_max: u32) -> OpenAi {
 }
 
 /// Sends a request; returns the pieces and the reply.
-pub(super) async fn ask(client: &dyn ModelProvider) -> Told {
+pub(super) async fn ask(client: &dyn ModelProvider) -> StreamedReply {
     let request = media::tests::request(vec![media::tests::text(Role::User, "hi")]);
     let mut pieces = Vec::new();
     let reply = client.stream_chat(&request, &mut |piece| pieces.push(piece.to_owned())).await;

@@ -18,7 +18,9 @@ use tidemill_common::sse::Decoder;
 use crate::outside::hide::Hide;
 use crate::outside::http::{Answer, CallError};
 use crate::outside::providers::retry::Hints;
-use crate::outside::tools::door::{Door, Request, address, bearer, content_type, excerpt, headers, whole};
+use crate::outside::tools::operator_client::{
+    OperatorClient, Request, address, bearer, content_type, excerpt, headers, whole,
+};
 use crate::outside::tools::{
     MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime, ToolSettingError,
 };
@@ -31,7 +33,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The client of the tool service; see the module.
 pub struct Bridge {
-    door: Door,
+    operator_client: OperatorClient,
     endpoint: Url,
     headers: HeaderMap,
     silence: Duration,
@@ -41,12 +43,15 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    pub(super) fn new(config: &ToolsConfig, door: Door) -> Result<Self, ToolSettingError> {
+    pub(super) fn new(
+        config: &ToolsConfig,
+        operator_client: OperatorClient,
+    ) -> Result<Self, ToolSettingError> {
         let given = config.headers.iter().map(|(name, value)| (name, value.clone()));
         let mut headers = headers("headers", given)?;
         bearer(&mut headers, "api_key", &config.api_key.0)?;
         Ok(Self {
-            door,
+            operator_client,
             endpoint: address("endpoint", &config.endpoint)?,
             headers,
             silence: Duration::from_secs(config.read_seconds),
@@ -85,7 +90,8 @@ impl Bridge {
             silence: DESCRIBE,
         };
         let unavailable = |message: String| ToolError::unavailable(message).passing();
-        let mut answer = self.door.send(request).await.map_err(|error| unavailable(self.silent(&error)))?;
+        let mut answer =
+            self.operator_client.send(request).await.map_err(|error| unavailable(self.silent(&error)))?;
         let status = answer.response.status();
         // A service without this path describes no tools. A wrong request will fail again at the call.
         if status.is_client_error() {
@@ -158,7 +164,7 @@ impl Bridge {
         }
         let body = json!({"parameters": call.arguments}).to_string().into();
         let request = Request { method: Method::POST, url: &url, headers, body, silence: self.silence };
-        let sent = self.door.send(request).await;
+        let sent = self.operator_client.send(request).await;
         let mut answer =
             sent.map_err(|error| ToolError::new(Stage::Invoke, self.silent(&error)).passing())?;
         let status = answer.response.status().as_u16();

@@ -2,15 +2,15 @@
 //! own module.
 //!
 //! The lookup order: [`openapi`] and [`mcp`] for the providers in the settings, [`workflow`] for apps of this
-//! namespace, [`builtin`] for built-in tools, [`bridge`] for all others, if a service is set. [`door`] calls servers
+//! namespace, [`builtin`] for built-in tools, [`bridge`] for all others, if a service is set. [`operator_client`] calls servers
 //! that the operator has named.
 
 pub mod bridge;
 pub mod builtin;
-pub(crate) mod door;
 mod error;
 pub mod mcp;
 pub mod openapi;
+pub(crate) mod operator_client;
 pub mod workflow;
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ use tidemill_common::nodes::tool::{Declaration, KnownParameters, Message, Provid
 use tidemill_common::store::Jobs;
 use tidemill_common::value::JsonMap;
 
-use crate::attempt::journal::Steps;
+use crate::attempt::journal::Journal;
 use crate::outside::http::{Http, HttpSettingError};
 use crate::outside::tools::bridge::Bridge;
 use crate::outside::tools::builtin::Builtin;
@@ -59,7 +59,7 @@ pub struct ToolCall<'a> {
     /// True if unknown servers get the key too (`tidemill.idempotency_key` of the node).
     pub sends_key: bool,
     /// The journal entry of the call and its try; `None` without a journal.
-    pub step: Option<(&'a Steps, &'a str, u32)>,
+    pub step: Option<(&'a Journal, &'a str, u32)>,
     /// The tool's known parameters.
     pub known: KnownParameters<'a>,
 }
@@ -131,7 +131,7 @@ impl Tool<'_> {
     /// As there, and for a secret among the arguments of a workflow, because it would be stored unmasked as another
     /// run's input.
     pub async fn invoke(&self, call: ToolCall<'_>, sink: MessageSink<'_>) -> Result<(), ToolError> {
-        let secrets = call.step.map(|(steps, ..)| steps.secrets());
+        let secrets = call.step.map(|(journal, ..)| journal.secrets());
         if self.name.kind == ProviderKind::Workflow && secrets.is_some_and(|all| all.are_in(call.arguments)) {
             return Err(ToolError::new(Stage::Invoke, NO_SECRETS));
         }
@@ -168,7 +168,7 @@ impl Tools {
         Ok(Self {
             bridge: match config.endpoint.as_str() {
                 "" => None,
-                _ => Some(Bridge::new(config, door::Door::new(http).map_err(own)?)?),
+                _ => Some(Bridge::new(config, operator_client::OperatorClient::new(http).map_err(own)?)?),
             },
             builtin: config.builtin.then_some(Builtin),
             workflows: config.workflows.then(|| Workflows::new(Duration::from_secs(config.describe_seconds))),

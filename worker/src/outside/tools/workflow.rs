@@ -1,5 +1,5 @@
 //! Apps of this namespace as tools: the published workflow runs as a sub-workflow run, and its outputs are the tool's
-//! answer. No worker waits for it: see [`Steps::call`].
+//! answer. No worker waits for it: see [`Journal::call`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use tidemill_common::value::pyrepr::json_line;
 use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, Stored};
 use tidemill_common::wire::codec::value::{MARK, stored_from_json};
 
-use crate::attempt::journal::{CallEnd, Steps};
+use crate::attempt::journal::{CallEnd, Journal};
 use crate::jobs::backoff::Backoff;
 use crate::outside::tools::{MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime};
 
@@ -107,10 +107,10 @@ impl ToolRuntime for Workflows {
         call: ToolCall<'_>,
         sink: MessageSink<'_>,
     ) -> Result<(), ToolError> {
-        let Some((steps, step, number)) = call.step else {
+        let Some((journal, step, number)) = call.step else {
             return Err(ToolError::unavailable("a workflow can be called by a job with a journal only"));
         };
-        let called = steps.call(step, number, tool.provider_id, given(call.arguments, call.known)).await;
+        let called = journal.call(step, number, tool.provider_id, given(call.arguments, call.known)).await;
         let (run, end) = called.map_err(|reason| ToolError::new(Stage::Invoke, reason))?;
         let fields = match end {
             CallEnd::Refused(reason) => return Err(ToolError::new(Stage::Read, reason)),
@@ -120,7 +120,7 @@ impl ToolRuntime for Workflows {
         if let Some(error) = error(&fields) {
             return Err(ToolError::new(Stage::Tool, error));
         }
-        let mut outputs = opened(&fields, steps).await?;
+        let mut outputs = opened(&fields, journal).await?;
         // The sub-workflow run is deleted before its caller, with its files.
         for value in outputs.values_mut() {
             match value {
@@ -200,7 +200,7 @@ fn usage(fields: &HashMap<String, String>) -> Usage {
 }
 
 /// Loads the run's outputs, including blobs.
-async fn opened(fields: &HashMap<String, String>, steps: &Steps) -> Result<JsonMap, ToolError> {
+async fn opened(fields: &HashMap<String, String>, journal: &Journal) -> Result<JsonMap, ToolError> {
     let unreadable = |reason: String| {
         ToolError::new(Stage::Read, format!("the outputs of the sub-workflow run cannot be read: {reason}"))
     };
@@ -216,26 +216,26 @@ async fn opened(fields: &HashMap<String, String>, steps: &Steps) -> Result<JsonM
             Some(parts) => {
                 let mut text = String::new();
                 for part in parts {
-                    let part = open(part.clone(), steps).await.map_err(unreadable)?;
+                    let part = open(part.clone(), journal).await.map_err(unreadable)?;
                     text.push_str(&tidemill_common::value::pyrepr::str_of(&part));
                 }
                 Json::String(text)
             }
-            None => open(value, steps).await.map_err(unreadable)?,
+            None => open(value, journal).await.map_err(unreadable)?,
         };
         outputs.insert(name, value);
     }
     Ok(outputs)
 }
 
-async fn open(value: Json, steps: &Steps) -> Result<Json, String> {
+async fn open(value: Json, journal: &Journal) -> Result<Json, String> {
     let (blob, at) = match stored_from_json(value).map_err(|error| error.to_string())? {
         Stored::Inline(segment) => return Ok(segment.value),
         Stored::Secret(_) => return Ok(MASK.into()),
         Stored::Blob(blob) => (blob, None),
         Stored::Item { list, at } => (list, Some(at)),
     };
-    let text = steps.blob(&blob.id).await.ok_or_else(|| format!("blob {} is gone", blob.id))?;
+    let text = journal.blob(&blob.id).await.ok_or_else(|| format!("blob {} is gone", blob.id))?;
     let value: Json = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     Ok(match at.and_then(|at| usize::try_from(at).ok()) {
         Some(at) => value.get(at).cloned().unwrap_or_default(),

@@ -46,7 +46,7 @@ pub(crate) fn settled(cx: &mut Step<'_>, path: &FramePath) {
 }
 
 /// Removes a frame. Its counters are added to its container, and its outputs pass to the frame around it if they count.
-pub(super) fn close(
+pub(super) fn close_frame(
     cx: &mut Step<'_>,
     path: &FramePath,
     container: NodeIx,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
-use crate::flow::containers::{frames, let_go, metadata, order_part, tell_end};
+use crate::flow::containers::{emit_end, frames, let_go, metadata, order_part};
 use crate::flow::settle;
 use crate::flow::values::records;
 use crate::order::events::EventKind;
@@ -18,7 +18,7 @@ use tidemill_base::limits;
 use tidemill_base::value::{Lookup, Segment, SegmentType, Stored, Variables};
 use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::nodes::iteration::{
-    APART_PREFIX, ErrorMode, IterationData, Outcome, PAGE_PREFIX, empty_output, item,
+    BLOB_PREFIX, ErrorMode, IterationData, Outcome, PAGE_PREFIX, empty_output, item,
 };
 use tidemill_workflow::nodes::{NodeData, NodeResult, Phase};
 
@@ -63,7 +63,7 @@ pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut rec
         return settle::failed(cx, frame, node, now, record.into());
     }
     let about = cx.about(frame, node);
-    cx.tell(EventKind::NodeRunBodyStarted { about, inputs: record.inputs.clone(), count });
+    cx.emit(EventKind::NodeRunBodyStarted { about, inputs: record.inputs.clone(), count });
     if count == 0 {
         let list = empty_output(items.ty());
         let record = Record {
@@ -71,7 +71,7 @@ pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut rec
             outputs: vec![("output".into(), Stored::Inline(list))],
             ..Record::default()
         };
-        tell_end(cx, frame, node, &record, 0, None);
+        emit_end(cx, frame, node, &record, 0, None);
         let now = cx.at.now;
         return settle::succeeded(cx, frame, node, now, record.into());
     }
@@ -112,7 +112,7 @@ fn open_more(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
             }
         });
         let about = cx.about(frame, node);
-        cx.tell(EventKind::NodeRunBodyNext { about, index: body.next, outputs: Vec::new() });
+        cx.emit(EventKind::NodeRunBodyNext { about, index: body.next, outputs: Vec::new() });
         let path = frame.child(&cx.run.graph.node(node).id.clone(), body.next);
         let index = Stored::Inline(Segment::new(SegmentType::Integer, body.next.into()));
         frames::open(cx, &path, node, vec![("index".into(), index), ("item".into(), item)]);
@@ -137,7 +137,7 @@ pub(super) fn item_closes(cx: &mut Step<'_>, path: &FramePath, frame: &FramePath
     let body = cx.run.node(frame, node).and_then(|state| state.body.clone());
     let is_last = body.is_some_and(|body| index + 1 == body.count);
     let error = cx.run.frames.get(path).and_then(|open| open.error.clone());
-    let Some(closed) = frames::close(cx, path, node, is_last && error.is_none()) else { return };
+    let Some(closed) = frames::close_frame(cx, path, node, is_last && error.is_none()) else { return };
     frames::hand_over_conversation(cx, frame, &closed);
     let seconds = cx.at.now.seconds_since(closed.opened_at);
     let left = Collected { output: error.is_none().then_some(output), seconds, ..Collected::default() };
@@ -145,7 +145,7 @@ pub(super) fn item_closes(cx: &mut Step<'_>, path: &FramePath, frame: &FramePath
         container.keep(index, left);
         cx.out.collected.insert((frame.clone(), node, index));
     }
-    put_apart(cx, frame, node);
+    store_as_blob(cx, frame, node);
     cx.update(frame, node, |state| {
         if let Some(body) = &mut state.body {
             body.closed += 1;
@@ -169,7 +169,7 @@ fn page_bytes(run: &RunState) -> usize {
 
 /// Turns the outputs of adjacent items into a blob as soon as they fill a page. So the memory of an iteration does not
 /// grow with its number of items.
-fn put_apart(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
+fn store_as_blob(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let page_bytes = page_bytes(cx.run);
     let key = (frame.clone(), node);
     let Some(container) = cx.run.containers.get_mut(&key) else { return };
@@ -180,7 +180,7 @@ fn put_apart(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
     let list = Segment::new(SegmentType::ArrayAny, Json::Array(entries));
     let execution = cx.execution(frame, node);
     let name = format!("{execution}/{}.{}/page/{}", cx.at.commit, cx.run.seq, items.start);
-    let (outputs, text) = records::apart(&name, &list);
+    let (outputs, text) = records::as_blob(&name, &list);
     cx.out.blobs.push((outputs.id.clone(), text));
     cx.out.collected.extend(items.clone().map(|index| (frame.clone(), node, index)));
     let page = Collected { page: Some(Box::new(Page { outputs, seconds })), ..Collected::default() };
@@ -256,7 +256,7 @@ pub(super) fn collected(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut 
     if let (true, Some(error)) = (record.error.is_empty(), error) {
         record.error = error.to_string();
     }
-    tell_end(cx, frame, node, &record, steps, None);
+    emit_end(cx, frame, node, &record, steps, None);
     if record.error.is_empty() {
         settle::succeeded(cx, frame, node, now, record.into());
     } else {
@@ -290,11 +290,11 @@ pub(super) fn pages(run: &RunState, frame: &FramePath, node: NodeIx) -> Vec<(Str
                 bytes += json_size(&segment.value);
                 page.push(Outcome::Done(segment.clone()).entry());
             }
-            Some((apart @ (Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_)), way)) => {
+            Some((stored @ (Stored::Blob(_) | Stored::Item { .. } | Stored::Secret(_)), way)) => {
                 flush(&mut page, &mut inputs);
                 // The path into the value follows its number in the name.
                 let way: String = way.iter().map(|key| format!("\n{key}")).collect();
-                inputs.push((id.clone(), format!("{APART_PREFIX}{}{way}", inputs.len()), apart.clone()));
+                inputs.push((id.clone(), format!("{BLOB_PREFIX}{}{way}", inputs.len()), stored.clone()));
                 bytes = 0;
             }
         }

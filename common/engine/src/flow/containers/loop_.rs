@@ -1,7 +1,7 @@
 //! Loops: one round after the other with shared variables, until a condition holds, a `loop-end` is reached or the
 //! rounds are used up.
 
-use crate::flow::containers::{evaluated, frames, let_go, metadata, order_part, tell_end};
+use crate::flow::containers::{emit_end, evaluated, frames, let_go, metadata, order_part};
 use crate::flow::values::variables;
 use crate::flow::{ready, settle};
 use crate::order::events::EventKind;
@@ -52,11 +52,11 @@ pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record:
         return settle::failed(cx, frame, node, now, record.into());
     }
     let about = cx.about(frame, node);
-    cx.tell(EventKind::NodeRunBodyStarted { about, inputs: record.inputs.clone(), count });
+    cx.emit(EventKind::NodeRunBodyStarted { about, inputs: record.inputs.clone(), count });
     if failed {
         // A condition that cannot be applied fails the loop now, without inputs, as on Dify.
         let record = frames::failure(record.error, TYPE_ERROR);
-        tell_end(cx, frame, node, &record, 0, Some("error"));
+        emit_end(cx, frame, node, &record, 0, Some("error"));
         return settle::failed(cx, frame, node, now, record.into());
     }
     let id = cx.run.graph.node(node).id.clone();
@@ -65,7 +65,7 @@ pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record:
     }
     if record.handle == BREAK {
         let record = Record { inputs: record.inputs, ..Record::default() };
-        tell_end(cx, frame, node, &record, 0, Some("loop_break"));
+        emit_end(cx, frame, node, &record, 0, Some("loop_break"));
         return settle::succeeded(cx, frame, node, now, record.into());
     }
     cx.update(frame, node, |state| {
@@ -120,7 +120,7 @@ fn outputs(run: &RunState, frame: &FramePath, node: NodeIx, rounds: u32) -> Resu
 /// Closes a round, and ends the loop or checks its break conditions.
 pub(super) fn round_closes(cx: &mut Step<'_>, path: &FramePath, frame: &FramePath, node: NodeIx, index: u32) {
     let error = cx.run.frames.get(path).and_then(|open| open.error.clone());
-    let Some(closed) = frames::close(cx, path, node, error.is_none()) else { return };
+    let Some(closed) = frames::close_frame(cx, path, node, error.is_none()) else { return };
     cx.update(frame, node, |state| {
         if let Some(body) = &mut state.body {
             body.closed += 1;
@@ -146,7 +146,7 @@ pub(super) fn round_closes(cx: &mut Step<'_>, path: &FramePath, frame: &FramePat
     if closed.loop_end {
         return finish(cx, frame, node, "loop_break");
     }
-    if ready::is_at_hand(cx, frame, cx.run.graph.node(node)) {
+    if ready::can_evaluate_here(cx, frame, cx.run.graph.node(node)) {
         let (record, _) = evaluated(cx, frame, node, Phase::Check);
         checked(cx, frame, node, record);
     } else {
@@ -165,7 +165,7 @@ pub(super) fn checked(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record
     }
     let is_last = rounds >= rounds_max(cx.run, node);
     if !is_last || cx.run.head.options.loop_next_after_last {
-        tell_next(cx, frame, node, rounds);
+        emit_next(cx, frame, node, rounds);
     }
     if is_last {
         return finish(cx, frame, node, "loop_completed");
@@ -173,10 +173,10 @@ pub(super) fn checked(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record
     open_round(cx, frame, node, rounds);
 }
 
-fn tell_next(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, rounds: u32) {
+fn emit_next(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, rounds: u32) {
     let outputs = outputs(cx.run, frame, node, rounds).unwrap_or_default();
     let about = cx.about(frame, node);
-    cx.tell(EventKind::NodeRunBodyNext { about, index: rounds, outputs });
+    cx.emit(EventKind::NodeRunBodyNext { about, index: rounds, outputs });
     cx.close_entry();
 }
 
@@ -199,7 +199,7 @@ fn finish(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, reason: &'static s
     let mut record = record(cx, frame, node);
     record.outputs = outputs(cx.run, frame, node, rounds).unwrap_or_default();
     let (now, steps) = (cx.at.now, rounds_max(cx.run, node));
-    tell_end(cx, frame, node, &record, steps, Some(reason));
+    emit_end(cx, frame, node, &record, steps, Some(reason));
     settle::succeeded(cx, frame, node, now, record.into());
 }
 
@@ -207,6 +207,6 @@ fn fail(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, error: String) {
     let mut record = record(cx, frame, node);
     record.error = error;
     let (now, steps) = (cx.at.now, rounds_max(cx.run, node));
-    tell_end(cx, frame, node, &record, steps, Some("error"));
+    emit_end(cx, frame, node, &record, steps, Some("error"));
     settle::failed(cx, frame, node, now, record.into());
 }

@@ -31,15 +31,15 @@ pub(crate) fn begin(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize
         Some(Phase::Open) | None => {}
     }
     if let Some(record) = iteration::shortcut(cx.run, frame, node) {
-        ready::begun(cx, frame, node);
+        ready::mark_begun(cx, frame, node);
         iteration::opened(cx, frame, node, record);
         return 300;
     }
-    if !ready::is_at_hand(cx, frame, cx.run.graph.node(node)) {
+    if !ready::can_evaluate_here(cx, frame, cx.run.graph.node(node)) {
         cx.update(frame, node, |state| state.body = Some(Box::new(BodyState::to_open())));
         return ready::enqueue(cx, frame, node);
     }
-    ready::begun(cx, frame, node);
+    ready::mark_begun(cx, frame, node);
     let (record, bytes) = evaluated(cx, frame, node, Phase::Open);
     part_known(cx, frame, node, Phase::Open, record);
     bytes + 300
@@ -132,7 +132,7 @@ pub(crate) fn loop_end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
 }
 
 /// Emits the end of a container's body. The end of the node follows.
-fn tell_end(
+fn emit_end(
     cx: &mut Step<'_>,
     frame: &FramePath,
     node: NodeIx,
@@ -144,7 +144,7 @@ fn tell_end(
     let now = cx.at.now;
     let started_at = cx.run.node(frame, node).and_then(|state| state.started_at).unwrap_or(now);
     let end = NodeEnd { about, started_at, finished_at: now, record: Box::new(record.clone()) };
-    cx.tell(EventKind::NodeRunBodyEnded { end, steps, reason });
+    cx.emit(EventKind::NodeRunBodyEnded { end, steps, reason });
 }
 
 /// Removes the state of an open container, and returns its inputs.

@@ -10,7 +10,7 @@ use crate::flow::values::records;
 use crate::flow::{end_of_run, hooks};
 use crate::order::events::EventKind;
 use crate::state::pause::Pause;
-use crate::state::run::Ended;
+use crate::state::run::PendingEnd;
 use crate::state::step_event::StepEvent;
 use crate::step::Step;
 use tidemill_base::failure::{EngineErrorType, NodeFailure};
@@ -38,9 +38,9 @@ pub(crate) fn goes_on(
     if let Some(data) = data_of(&graph.node(node).data)
         && data.interaction == InteractionType::Message
     {
-        tell(cx, frame, node, StepEvent::UserInteractionRequested, requested(data, id, &request));
+        emit_step(cx, frame, node, StepEvent::UserInteractionRequested, requested(data, id, &request));
         let text = JsonMap::from_iter([("text".to_string(), request.content.as_str().into())]);
-        tell(cx, frame, node, StepEvent::TextAdd, text);
+        emit_step(cx, frame, node, StepEvent::TextAdd, text);
     }
     let asked = OpenQuestion { id, request: &request, waited_ms: 0 };
     match check_input(&request, answer) {
@@ -54,12 +54,12 @@ pub(crate) fn goes_on(
 }
 
 /// Emits that a question is open.
-pub(crate) fn asked(cx: &mut Step<'_>, id: &Arc<str>) {
+pub(crate) fn emit_requested(cx: &mut Step<'_>, id: &Arc<str>) {
     let Some(pause) = cx.run.pauses.get(id).cloned() else { return };
     let graph = cx.run.graph.clone();
     if let Some(data) = data_of(&graph.node(pause.node).data) {
         let fields = requested(data, id, &pause.request);
-        tell(cx, &pause.frame, pause.node, StepEvent::UserInteractionRequested, fields);
+        emit_step(cx, &pause.frame, pause.node, StepEvent::UserInteractionRequested, fields);
         cx.close_entry();
     }
 }
@@ -90,9 +90,9 @@ pub(crate) fn expired(cx: &mut Step<'_>, pause: &Pause) {
             }
         },
         (OnTimeout::Branch, Some(data)) => {
-            tell_failed(cx, &pause.frame, pause.node, &pause.id, &reason);
+            emit_failed(cx, &pause.frame, pause.node, &pause.id, &reason);
             let result = data.unanswered(asked_by(cx, pause));
-            end(cx, &pause.frame, pause.node, result);
+            end_interaction(cx, &pause.frame, pause.node, result);
         }
         (OnTimeout::Fail | OnTimeout::Branch, _) => {
             let failure = NodeFailure::new(EngineErrorType::Timeout.name(), reason);
@@ -103,7 +103,7 @@ pub(crate) fn expired(cx: &mut Step<'_>, pause: &Pause) {
 
 /// Stops the run, because the question was cancelled.
 pub(crate) fn called_off(cx: &mut Step<'_>, pause: &Pause) {
-    tell_failed(cx, &pause.frame, pause.node, &pause.id, CANCELLED);
+    emit_failed(cx, &pause.frame, pause.node, &pause.id, CANCELLED);
     end_of_run::abort(cx, CANCELLED);
 }
 
@@ -113,7 +113,7 @@ fn respond(cx: &mut Step<'_>, pause: &Pause, answer: &Json, by_timeout: bool) {
     if by_timeout {
         fields.insert("by_timeout".into(), true.into());
     }
-    tell(cx, &pause.frame, pause.node, StepEvent::UserInteractionResponded, fields);
+    emit_step(cx, &pause.frame, pause.node, StepEvent::UserInteractionResponded, fields);
     let asked = asked_by(cx, pause);
     process(cx, &pause.frame, pause.node, asked, answer);
 }
@@ -134,35 +134,35 @@ fn process(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, asked: OpenQuesti
     let mut fields = about(asked.id);
     fields.insert("operation_type".into(), data.operation().into());
     fields.insert("results".into(), results(&effects));
-    tell(cx, frame, node, StepEvent::UserInteractionProcessed, fields);
+    emit_step(cx, frame, node, StepEvent::UserInteractionProcessed, fields);
     let result = data.answered(asked, answer, effects);
-    end(cx, frame, node, result);
+    end_interaction(cx, frame, node, result);
 }
 
-fn end(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut result: NodeResult) {
+fn end_interaction(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut result: NodeResult) {
     let graph = cx.run.graph.clone();
     let is_carried = graph.node(node).outs.iter().any(|edge| *graph.edge(*edge).handle == *result.handle);
     if !is_carried {
         result.handle = SOURCE_HANDLE.into();
     }
     let (record, _) = records::of(cx, frame, node, result);
-    hooks::end(cx, frame, node, Ended { failed: false, record: record.into() });
+    hooks::end_node(cx, frame, node, PendingEnd { failed: false, record: record.into() });
 }
 
 fn fail(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, id: &str, failure: NodeFailure) {
-    tell_failed(cx, frame, node, id, &failure.message);
+    emit_failed(cx, frame, node, id, &failure.message);
     pauses::fail(cx, frame, node, failure);
 }
 
-fn tell_failed(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, id: &str, reason: &str) {
+fn emit_failed(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, id: &str, reason: &str) {
     let mut fields = about(id);
     fields.insert("reason".into(), reason.into());
-    tell(cx, frame, node, StepEvent::UserInteractionFailed, fields);
+    emit_step(cx, frame, node, StepEvent::UserInteractionFailed, fields);
 }
 
-fn tell(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, what: StepEvent, data: JsonMap) {
+fn emit_step(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, what: StepEvent, data: JsonMap) {
     let about = cx.about(frame, node);
-    cx.tell(EventKind::NodeStep { about, what, data });
+    cx.emit(EventKind::NodeStep { about, what, data });
 }
 
 fn about(id: &str) -> JsonMap {

@@ -8,13 +8,13 @@ pub(crate) mod interactions;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fact::{Asked, Timer};
+use crate::fact::{JobQuestion, Timer};
 use crate::flow::{hooks, timeouts};
 use crate::order::changes::TimerChange;
 use crate::order::events::EventKind;
 use crate::state::pause::{Pause, PauseStatus, id_of};
 use crate::state::record::Record;
-use crate::state::run::{Ended, NodeStatus, RunState, json_size};
+use crate::state::run::{NodeStatus, PendingEnd, RunState, json_size};
 use crate::step::Step;
 use tidemill_base::clock::Timestamp;
 use tidemill_base::failure::{EngineErrorType, NodeFailure};
@@ -52,13 +52,13 @@ pub(crate) fn open(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, request: 
     let is_question = request.kind == PauseKind::UserInteraction;
     begin(cx, frame, node, (id.clone(), None), request);
     if is_question {
-        interactions::asked(cx, &id);
+        interactions::emit_requested(cx, &id);
     }
 }
 
 /// Lets a node wait whose parked job has asked a question.
-pub(crate) fn wait_in_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, asked: Asked) {
-    let Asked { pause, step, request } = asked;
+pub(crate) fn wait_in_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, asked: JobQuestion) {
+    let JobQuestion { pause, step, request } = asked;
     if let Some(failure) = refused(cx, &request) {
         cx.update(frame, node, |state| state.parked = None);
         return fail(cx, frame, node, failure);
@@ -90,7 +90,7 @@ fn begin(
     };
     set_timers(cx, &pause, own, limit);
     let about = cx.about(frame, node);
-    cx.tell(EventKind::NodeRunPauseRequested { about, pause: pause.clone() });
+    cx.emit(EventKind::NodeRunPauseRequested { about, pause: pause.clone() });
     cx.close_entry();
     cx.out.pauses.insert(pause.id.clone(), pause.clone());
     cx.run.pauses.insert(pause.id.clone(), pause);
@@ -122,7 +122,7 @@ fn refused(cx: &Step<'_>, request: &PauseRequest) -> Option<NodeFailure> {
 
 pub(crate) fn fail(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, failure: NodeFailure) {
     let record = Record { error: failure.message, error_type: failure.error_type, ..Record::default() };
-    hooks::end(cx, frame, node, Ended { failed: true, record: record.into() });
+    hooks::end_node(cx, frame, node, PendingEnd { failed: true, record: record.into() });
 }
 
 fn set_timers(cx: &mut Step<'_>, pause: &Pause, own: Option<Timestamp>, limit: Option<Timestamp>) {
@@ -152,7 +152,7 @@ fn limit_of(run: &RunState, request: &PauseRequest) -> Option<Timestamp> {
 }
 
 /// Ends a pause with this status and clears its timers. Returns `None` if there is no such pause.
-pub(crate) fn close(cx: &mut Step<'_>, id: &str, status: PauseStatus) -> Option<Pause> {
+pub(crate) fn close_pause(cx: &mut Step<'_>, id: &str, status: PauseStatus) -> Option<Pause> {
     let mut pause = cx.run.pauses.remove(id)?;
     pause.status = status;
     cx.out.pauses.insert(pause.id.clone(), pause.clone());

@@ -92,10 +92,10 @@ pub(crate) fn flush(cx: &mut Step<'_>) {
                 let node = response.node;
                 let about = cx.about(&FramePath::root(), node);
                 let selector = vec![graph.node(node).id.as_str().to_string(), "answer".to_string()];
-                tell(cx, about, selector, ChunkText::Inline(text.clone()), last);
+                emit_chunk(cx, about, selector, ChunkText::Inline(text.clone()), last);
                 true
             }
-            Some(TemplatePart::Variable(selector)) => tell_variable(cx, active, selector, last),
+            Some(TemplatePart::Variable(selector)) => emit_variable(cx, active, selector, last),
         };
         if !passed {
             return;
@@ -106,7 +106,7 @@ pub(crate) fn flush(cx: &mut Step<'_>) {
 }
 
 /// Emits the known text of a variable. Returns true when the cursor can move on.
-fn tell_variable(cx: &mut Step<'_>, active: usize, selector: &Selector, last: bool) -> bool {
+fn emit_variable(cx: &mut Step<'_>, active: usize, selector: &Selector, last: bool) -> bool {
     let graph = cx.run.graph.clone();
     let root = FramePath::root();
     let source = selector.first().and_then(|id| graph.find(id));
@@ -120,14 +120,14 @@ fn tell_variable(cx: &mut Step<'_>, active: usize, selector: &Selector, last: bo
         }
     }
     let node = source.unwrap_or(graph.responses[active].node);
-    if let Some(closed) = streams::tell_held(cx, node, selector) {
+    if let Some(closed) = streams::emit_held(cx, node, selector) {
         return closed;
     }
     // The author of an answer may show a secret; a secret in the run's outputs is masked, as outputs are.
     let is_output = graph.node(graph.responses[active].node).kind == NodeKind::End;
     let Some(chunk) = value_chunk(cx, &root, selector, is_output) else { return false };
     let about = cx.about(&root, node);
-    tell(cx, about, selector.clone(), chunk, last);
+    emit_chunk(cx, about, selector.clone(), chunk, last);
     true
 }
 
@@ -152,6 +152,6 @@ fn value_chunk(cx: &Step<'_>, frame: &FramePath, selector: &Selector, is_output:
     }
 }
 
-fn tell(cx: &mut Step<'_>, about: About, selector: Selector, chunk: ChunkText, last: bool) {
-    cx.tell(EventKind::NodeRunStreamChunk { about, selector, chunk, last });
+fn emit_chunk(cx: &mut Step<'_>, about: About, selector: Selector, chunk: ChunkText, last: bool) {
+    cx.emit(EventKind::NodeRunStreamChunk { about, selector, chunk, last });
 }

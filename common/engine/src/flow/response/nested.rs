@@ -63,7 +63,7 @@ fn show(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Record) {
                     }
                 };
                 if let Some(chunk) = chunk {
-                    tell(cx, frame, node, selector, chunk, at + 1 == count);
+                    emit_chunk(cx, frame, node, selector, chunk, at + 1 == count);
                 }
             }
         }
@@ -74,7 +74,7 @@ fn show_whole(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record: &Recor
     let Some((_, answer)) = record.outputs.iter().find(|(name, _)| name == "answer") else { return };
     let Some(chunk) = text_of(answer) else { return };
     let selector = vec![cx.run.graph.node(node).id.to_string(), "answer".into()];
-    tell(cx, frame, node, selector, chunk, true);
+    emit_chunk(cx, frame, node, selector, chunk, true);
 }
 
 /// True for an item of a list that is a blob: such an item cannot be sent as a separate chunk.
@@ -92,7 +92,7 @@ fn text_of(answer: &Stored) -> Option<ChunkText> {
     }
 }
 
-fn tell(
+fn emit_chunk(
     cx: &mut Step<'_>,
     frame: &FramePath,
     node: NodeIx,
@@ -101,5 +101,5 @@ fn tell(
     last: bool,
 ) {
     let about = cx.about(frame, node);
-    cx.tell(EventKind::NodeRunStreamChunk { about, selector, chunk, last });
+    cx.emit(EventKind::NodeRunStreamChunk { about, selector, chunk, last });
 }

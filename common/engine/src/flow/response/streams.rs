@@ -64,7 +64,7 @@ fn renew(cx: &mut Step<'_>, job: &JobRef, selector: &Selector) {
     if withdraw {
         let about = cx.about(&job.frame, job.node);
         let selector = selector.clone();
-        cx.tell(EventKind::NodeRunStreamReplaced { about, selector, text: String::new() });
+        cx.emit(EventKind::NodeRunStreamReplaced { about, selector, text: String::new() });
     }
 }
 
@@ -91,7 +91,7 @@ fn withdraw_thoughts(cx: &mut Step<'_>, job: &JobRef) {
     cx.out.streams.insert(key);
     let about = cx.about(&job.frame, job.node);
     let selector = vec![cx.run.graph.node(job.node).id.as_str().to_owned(), THOUGHTS.to_owned()];
-    cx.tell(EventKind::NodeRunStreamReplaced { about, selector, text: String::new() });
+    cx.emit(EventKind::NodeRunStreamReplaced { about, selector, text: String::new() });
 }
 
 /// The key of a node's reasoning. No output can have it, because `%` is escaped in keys of outputs. `reasoning_content`
@@ -119,7 +119,7 @@ pub(crate) fn finish(cx: &mut Step<'_>, it: &JobDone) {
             });
             complete(cx, &it.job, selector, missing, from, *total);
         }
-        close(cx, &key);
+        close_stream(cx, &key);
     }
     flush(cx);
 }
@@ -150,7 +150,7 @@ fn complete(
                 let about = cx.about(&job.frame, job.node);
                 let chunk = ChunkText::Blob(blob, from);
                 let selector = selector.clone();
-                cx.tell(EventKind::NodeRunStreamChunk { about, selector, chunk, last: false });
+                cx.emit(EventKind::NodeRunStreamChunk { about, selector, chunk, last: false });
             } else {
                 cx.run.response.streams.remove(&key);
                 cx.out.streams.insert(key);
@@ -160,7 +160,7 @@ fn complete(
     }
 }
 
-fn close(cx: &mut Step<'_>, key: &str) {
+fn close_stream(cx: &mut Step<'_>, key: &str) {
     if let Some(stream) = cx.run.response.streams.get_mut(key)
         && !stream.closed
     {
@@ -178,13 +178,13 @@ pub(crate) fn close_of_node(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) 
     let keys: Vec<String> =
         cx.run.response.streams.keys().filter(|k| k.starts_with(&prefix)).cloned().collect();
     for key in keys {
-        close(cx, &key);
+        close_stream(cx, &key);
     }
 }
 
 /// Emits the held chunks of the text that the cursor is at. Returns `None` when no chunk ever came, otherwise whether
 /// the text is complete.
-pub(super) fn tell_held(cx: &mut Step<'_>, node: NodeIx, selector: &Selector) -> Option<bool> {
+pub(super) fn emit_held(cx: &mut Step<'_>, node: NodeIx, selector: &Selector) -> Option<bool> {
     if cx.run.response.streams.is_empty() {
         return None;
     }
@@ -202,14 +202,14 @@ pub(super) fn tell_held(cx: &mut Step<'_>, node: NodeIx, selector: &Selector) ->
     cx.out.held.retain(|h| h.stream != key);
     for text in held {
         let (about, selector) = (about.clone(), selector.clone());
-        cx.tell(EventKind::NodeRunStreamChunk {
+        cx.emit(EventKind::NodeRunStreamChunk {
             about,
             selector,
             chunk: ChunkText::Inline(text),
             last: false,
         });
     }
-    tell_end(cx, about, selector, &key);
+    emit_end(cx, about, selector, &key);
     if first && cx.run.response.streams.values().all(|s| s.held.is_empty()) {
         cx.out.held_cleared = true;
     }
@@ -217,7 +217,7 @@ pub(super) fn tell_held(cx: &mut Step<'_>, node: NodeIx, selector: &Selector) ->
 }
 
 /// Emits the empty last chunk that ends a streamed text, once, as on Dify.
-fn tell_end(cx: &mut Step<'_>, about: &About, selector: &Selector, key: &str) {
+fn emit_end(cx: &mut Step<'_>, about: &About, selector: &Selector, key: &str) {
     let Some(stream) = cx.run.response.streams.get_mut(key) else { return };
     if !stream.closed || std::mem::replace(&mut stream.ended, true) {
         return;
@@ -225,5 +225,5 @@ fn tell_end(cx: &mut Step<'_>, about: &About, selector: &Selector, key: &str) {
     cx.out.streams.insert(key.to_string());
     let (about, selector) = (about.clone(), selector.clone());
     let chunk = ChunkText::Inline(String::new());
-    cx.tell(EventKind::NodeRunStreamChunk { about, selector, chunk, last: true });
+    cx.emit(EventKind::NodeRunStreamChunk { about, selector, chunk, last: true });
 }

@@ -39,7 +39,7 @@ pub(crate) fn wait(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, call: Cal
         ("called_run_id".to_string(), json!(run)),
     ]);
     let about = cx.about(frame, node);
-    cx.tell(EventKind::NodeStep { about, what: StepEvent::WorkflowCalled, data });
+    cx.emit(EventKind::NodeStep { about, what: StepEvent::WorkflowCalled, data });
     let order = CallOrder { run, app, frame: frame.clone(), node, given };
     cx.out.calls.get_or_insert_default().ordered.push(order);
     true

@@ -5,7 +5,7 @@
 use crate::fact::{ParentAnswered, ParentAsked};
 use crate::flow::values::messages;
 use crate::flow::{ready, settle, timeouts};
-use crate::order::changes::Told;
+use crate::order::changes::RunFact;
 use crate::state::record::Record;
 use crate::state::run::NodeStatus;
 use crate::step::Step;
@@ -58,12 +58,12 @@ pub(crate) fn ask(
         child_node: cx.run.graph.node(node).id.clone(),
         change,
     };
-    cx.out.calls.get_or_insert_default().told.push(Told::Asked(caller.run, Box::new(asked)));
+    cx.out.calls.get_or_insert_default().facts.push(RunFact::ParentAsked(caller.run, Box::new(asked)));
     Ok(())
 }
 
 /// Applies a change that a sub-workflow run asks for, and answers.
-pub(crate) fn asked(cx: &mut Step<'_>, it: &ParentAsked) {
+pub(crate) fn on_asked(cx: &mut Step<'_>, it: &ParentAsked) {
     let Some(node) = cx.run.find(&it.node) else { return };
     let frame = &it.frame;
     let mut change = it.change.clone();
@@ -79,7 +79,7 @@ pub(crate) fn asked(cx: &mut Step<'_>, it: &ParentAsked) {
     };
     cx.close_entry();
     let answered = ParentAnswered { frame: it.child_frame.clone(), node: it.child_node.clone(), answer };
-    cx.out.calls.get_or_insert_default().told.push(Told::Answered(it.child, Box::new(answered)));
+    cx.out.calls.get_or_insert_default().facts.push(RunFact::ParentAnswered(it.child, Box::new(answered)));
 }
 
 /// Ends the node that asked, with the answer of the caller.

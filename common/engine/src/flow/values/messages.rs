@@ -22,10 +22,10 @@ pub(crate) fn begin(cx: &mut Step<'_>) {
     // They are taken out of the options, because every job carries the options.
     let Some(given) = cx.run.head.options.messages.take() else { return };
     for (name, messages) in *given {
-        let lists = &mut cx.run.objects.get_or_insert_default().lists;
+        let lists = &mut cx.run.messages.get_or_insert_default().lists;
         if !lists.contains_key(&name) {
             lists.insert(name.clone(), MessageList::beginning(messages));
-            cx.out.objects.get_or_insert_default().lists.insert(name, 0);
+            cx.out.messages.get_or_insert_default().lists.insert(name, 0);
         }
     }
 }
@@ -79,7 +79,7 @@ pub(crate) fn apply_by(
             }
         }
     }
-    let changed = cx.run.objects.as_mut().map(|objects| &mut objects.lists);
+    let changed = cx.run.messages.as_mut().map(|messages| &mut messages.lists);
     let mut usage = usage.filter(|usage| usage.total_tokens > 0);
     let mut tokens_before = std::collections::HashMap::new();
     if let Some(lists) = changed {
@@ -91,15 +91,15 @@ pub(crate) fn apply_by(
             }
             let first = index.as_ref().map_or(0, |index| index.count);
             tokens_before.insert(name.clone(), index.as_ref().map_or(0, |index| tokens_of(list, index)));
-            let written = &mut cx.out.objects.get_or_insert_default().lists;
+            let written = &mut cx.out.messages.get_or_insert_default().lists;
             let known = written.entry(name.clone()).or_insert(first);
             *known = first.min(*known);
         }
     }
     for (change, outcome) in &done {
-        tell(cx, frame, node, change, outcome);
+        emit_changes(cx, frame, node, change, outcome);
         let before = tokens_before.insert(change.list.clone(), outcome.tokens).unwrap_or(0);
-        tell_tokens(cx, frame, node, &change.list, (before, outcome.tokens), &limits);
+        emit_tokens(cx, frame, node, &change.list, (before, outcome.tokens), &limits);
     }
     apply_runtime(cx, effects);
     Ok(done.pop().map(|(_, outcome)| outcome))
@@ -126,7 +126,7 @@ fn apply_one(
         return Err(MessageError::ParentConversationNotFound);
     }
     let by = format!("{frame}/{}", cx.run.graph.node(node).id);
-    let lists = &mut cx.run.objects.get_or_insert_default().lists;
+    let lists = &mut cx.run.messages.get_or_insert_default().lists;
     let is_first = !before.iter().any(|(name, _)| *name == change.list);
     if is_first {
         let known = lists.get(&change.list);
@@ -144,21 +144,27 @@ fn apply_one(
 }
 
 fn undo(cx: &mut Step<'_>, before: Vec<(String, Option<Index>)>) {
-    let Some(objects) = cx.run.objects.as_mut() else { return };
+    let Some(messages) = cx.run.messages.as_mut() else { return };
     for (name, index) in before {
-        match (index, objects.lists.get_mut(&name)) {
+        match (index, messages.lists.get_mut(&name)) {
             (Some(index), Some(list)) => list.restore(index),
-            (None, _) | (_, None) => _ = objects.lists.remove(&name),
+            (None, _) | (_, None) => _ = messages.lists.remove(&name),
         }
     }
-    if objects.parts().is_empty() {
-        cx.run.objects = None;
+    if messages.parts().is_empty() {
+        cx.run.messages = None;
     }
 }
 
-fn tell(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, change: &MessageChange, outcome: &Outcome) {
+fn emit_changes(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    change: &MessageChange,
+    outcome: &Outcome,
+) {
     for idx in outcome.added.clone() {
-        let lists = cx.run.objects.as_ref().map(|objects| &objects.lists);
+        let lists = cx.run.messages.as_ref().map(|messages| &messages.lists);
         let kept = lists.and_then(|lists| lists.get(&change.list)?.messages.get(idx as usize));
         let Some(message) = kept.map(|kept| kept.message.to_map()) else { continue };
         let mut data = JsonMap::from_iter([
@@ -167,7 +173,7 @@ fn tell(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, change: &MessageChan
         ]);
         data.extend(message);
         let about = cx.about(frame, node);
-        cx.tell(EventKind::NodeStep { about, what: StepEvent::ConversationMessageAdded, data });
+        cx.emit(EventKind::NodeStep { about, what: StepEvent::ConversationMessageAdded, data });
     }
     let data = JsonMap::from_iter([
         ("conversation_id".to_string(), Json::from(change.list.as_str())),
@@ -178,11 +184,11 @@ fn tell(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, change: &MessageChan
         ("tokens_after".to_string(), outcome.tokens.into()),
     ]);
     let about = cx.about(frame, node);
-    cx.tell(EventKind::NodeStep { about, what: StepEvent::ConversationUpdated, data });
+    cx.emit(EventKind::NodeStep { about, what: StepEvent::ConversationUpdated, data });
 }
 
 /// Emits events when the tokens of a list go above a limit. They are not repeated while the list stays above it.
-fn tell_tokens(
+fn emit_tokens(
     cx: &mut Step<'_>,
     frame: &FramePath,
     node: NodeIx,
@@ -199,7 +205,7 @@ fn tell_tokens(
                 ("usage_percentage".to_string(), json!(now as f64 * 100.0 / limit as f64)),
             ]);
             let about = cx.about(frame, node);
-            cx.tell(EventKind::NodeStep { about, what: *what, data });
+            cx.emit(EventKind::NodeStep { about, what: *what, data });
         }
     };
     let mark = limits.tokens_warning / 100 * TOKENS_WARNING_PERCENT;
@@ -220,7 +226,7 @@ pub(crate) fn outputs(
     outcome: &Outcome,
 ) -> Vec<(String, Stored)> {
     let Some(change) = effects.messages.last() else { return Vec::new() };
-    let list = cx.run.objects.as_ref().and_then(|objects| objects.lists.get(&change.list));
+    let list = cx.run.messages.as_ref().and_then(|messages| messages.lists.get(&change.list));
     let visible = list.into_iter().flat_map(|list| list.visible().map(|(_, kept)| &kept.message));
     let made = context_processor::outputs(&change.list, outcome, visible);
     made.into_iter()
@@ -238,7 +244,7 @@ fn check_runtime(cx: &Step<'_>, effects: &Effects, limits: &MessageLimits) -> Re
         return Ok(());
     }
     let nothing = JsonMap::new();
-    let runtime = cx.run.objects.as_ref().map_or(&nothing, |objects| &objects.runtime);
+    let runtime = cx.run.messages.as_ref().map_or(&nothing, |messages| &messages.runtime);
     let bytes = runtime::bytes_with(runtime, &effects.runtime);
     let max = limits.runtime_bytes_max;
     if bytes as u64 > max { Err(MessageError::RuntimeTooLarge { bytes, max }) } else { Ok(()) }
@@ -250,11 +256,11 @@ fn apply_runtime(cx: &mut Step<'_>, effects: &Effects) {
     }
     // Half of the limit of all other fields.
     let answer_bytes_max = usize::try_from(cx.run.head.options.object_limits().runtime_bytes_max / 2);
-    let runtime = &mut cx.run.objects.get_or_insert_default().runtime;
+    let runtime = &mut cx.run.messages.get_or_insert_default().runtime;
     let changed = runtime::apply(runtime, &effects.runtime, answer_bytes_max.unwrap_or(usize::MAX));
     // Sorted, because a loaded state is sorted too: a hash in Redis has no order.
     runtime.sort_keys();
-    let written = cx.out.objects.get_or_insert_default();
+    let written = cx.out.messages.get_or_insert_default();
     written.runtime.extend(changed);
 }
 
@@ -268,7 +274,7 @@ fn check_history(cx: &Step<'_>, effects: &Effects, limits: &MessageLimits) -> Re
             return Err(MessageError::HistoryRecordTooLarge { bytes, max });
         }
     }
-    let recorded = cx.run.objects.as_ref().map_or(0, |objects| objects.recorded);
+    let recorded = cx.run.messages.as_ref().map_or(0, |messages| messages.recorded);
     let count = recorded + effects.history.len() as u64;
     let max = limits.history_records_max;
     let is_too_long = !effects.history.is_empty() && count > max;
@@ -296,20 +302,20 @@ pub(crate) fn record(cx: &mut Step<'_>, frame: &FramePath, end: &NodeEnd, effect
         true => return,
         false => own,
     };
-    let recorded = cx.run.objects.as_ref().map_or(0, |objects| objects.recorded);
+    let recorded = cx.run.messages.as_ref().map_or(0, |messages| messages.recorded);
     if recorded + records.len() as u64 > limits.history_records_max {
         return;
     }
     for own in records {
         let mut filled = filled(cx, frame, end, own);
-        let objects = cx.run.objects.get_or_insert_default();
-        objects.recorded += 1;
-        filled.insert("seq".into(), objects.recorded.into());
-        objects.history.push_back(filled.clone());
-        if objects.history.len() > HISTORY_HELD {
-            objects.history.pop_front();
+        let messages = cx.run.messages.get_or_insert_default();
+        messages.recorded += 1;
+        filled.insert("seq".into(), messages.recorded.into());
+        messages.history.push_back(filled.clone());
+        if messages.history.len() > HISTORY_HELD {
+            messages.history.pop_front();
         }
-        cx.out.objects.get_or_insert_default().recorded.push(filled);
+        cx.out.messages.get_or_insert_default().recorded.push(filled);
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
         if size <= inline_max {
             return Stored::Inline(segment);
         }
-        let (blob, text) = apart(&format!("{execution}/{commit}.{seq}/{part}/{name}"), &segment);
+        let (blob, text) = as_blob(&format!("{execution}/{commit}.{seq}/{part}/{name}"), &segment);
         blobs.push((blob.id.clone(), text));
         Stored::Blob(blob)
     };
@@ -114,7 +114,7 @@ pub(crate) fn stored(
         return Stored::Inline(value);
     }
     let (execution, commit, seq) = (cx.execution(frame, node), cx.at.commit, cx.run.seq);
-    let (blob, text) = apart(&format!("{execution}/{commit}.{seq}/late/{name}"), &value);
+    let (blob, text) = as_blob(&format!("{execution}/{commit}.{seq}/late/{name}"), &value);
     cx.out.blobs.push((blob.id.clone(), text));
     Stored::Blob(blob)
 }
@@ -147,7 +147,7 @@ fn secret_text(graph: &tidemill_workflow::graph::Graph, segment: &Segment) -> Op
 
 /// Makes a blob. Its id is derived from `name`, which contains the number of the commit: a commit that is computed
 /// again has another number, so an id is never used for two contents.
-pub(crate) fn apart(name: &str, segment: &Segment) -> (BlobRef, String) {
+pub(crate) fn as_blob(name: &str, segment: &Segment) -> (BlobRef, String) {
     let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes());
     let id = BlobId::from(id.simple().to_string().as_str());
     let text = tidemill_base::value::blob_text(&segment.value);

@@ -118,7 +118,7 @@ pub(crate) fn update(cx: &mut Step<'_>, it: UpdateVariables) {
     }
     // A run that has not begun emits no events.
     if cx.run.status != RunStatus::Scheduled {
-        cx.tell(EventKind::GraphRunVariablesUpdated { selectors, key: it.key });
+        cx.emit(EventKind::GraphRunVariablesUpdated { selectors, key: it.key });
         cx.close_entry();
     }
 }

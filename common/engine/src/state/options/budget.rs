@@ -47,7 +47,7 @@ pub struct Budget {
 
 impl Budget {
     /// Returns the message for a cost that exceeds the budget, or `None`.
-    pub fn crossed(&self, tokens: u64, spent: impl FnOnce() -> Cost) -> Option<String> {
+    pub fn crossed(&self, tokens: u64, cost: impl FnOnce() -> Cost) -> Option<String> {
         if let Some((max, by)) = self.tokens
             && tokens > max
         {
@@ -57,7 +57,7 @@ impl Budget {
             ));
         }
         let (max, by) = self.price.as_ref()?;
-        let paid = spent().price.filter(|paid| paid.currency == max.currency)?;
+        let paid = cost().price.filter(|paid| paid.currency == max.currency)?;
         is_more(paid.amount, max.amount).then(|| {
             let (paid, of, max, by) = (paid.amount.fixed(), &max.currency, max.amount.fixed(), by.name());
             format!("{paid} {of} are spent, and the run may spend {max} {of} (budget_price, set by the {by})")
@@ -66,10 +66,10 @@ impl Budget {
 
     /// The rest of the budget, for a sub-workflow run. It is at least one token, so that the run fails at its first
     /// model call and not before.
-    pub fn left(&self, spent: &Cost) -> Self {
-        let tokens = self.tokens.map(|(max, _)| (max.saturating_sub(spent.tokens).max(1), SetBy::Caller));
+    pub fn left(&self, cost: &Cost) -> Self {
+        let tokens = self.tokens.map(|(max, _)| (max.saturating_sub(cost.tokens).max(1), SetBy::Caller));
         let price = self.price.as_ref().map(|(max, _)| {
-            let paid = spent.price.as_ref().filter(|paid| paid.currency == max.currency);
+            let paid = cost.price.as_ref().filter(|paid| paid.currency == max.currency);
             let left = paid.map_or(max.amount, |paid| max.amount.minus(paid.amount));
             (Price { amount: left, currency: max.currency.clone() }, SetBy::Caller)
         });
@@ -116,7 +116,7 @@ pub fn price_text(price: &Price) -> String {
 mod tests {
     use super::*;
 
-    fn spent(tokens: u64, text: &str) -> Cost {
+    fn cost(tokens: u64, text: &str) -> Cost {
         Cost { tokens, price: price(text).map(Box::new) }
     }
 
@@ -126,7 +126,7 @@ mod tests {
             tokens: Some((10, SetBy::Request)),
             price: price("0.5 EUR").map(|price| (price, SetBy::Settings)),
         };
-        let crossed = |tokens, text: &str| budget.crossed(tokens, || spent(tokens, text));
+        let crossed = |tokens, text: &str| budget.crossed(tokens, || cost(tokens, text));
         assert_eq!(crossed(10, "0.5 EUR"), None);
         assert_eq!(
             crossed(11, "0 EUR").unwrap(),
@@ -142,13 +142,13 @@ mod tests {
     #[test]
     fn a_sub_workflow_run_may_spend_what_its_caller_has_left() {
         let budget = Budget { tokens: Some((10, SetBy::Request)), price: None };
-        assert_eq!(budget.left(&spent(4, "1 EUR")).tokens, Some((6, SetBy::Caller)));
-        assert_eq!(budget.left(&spent(40, "1 EUR")).tokens, Some((1, SetBy::Caller)));
+        assert_eq!(budget.left(&cost(4, "1 EUR")).tokens, Some((6, SetBy::Caller)));
+        assert_eq!(budget.left(&cost(40, "1 EUR")).tokens, Some((1, SetBy::Caller)));
         let own = Budget {
             tokens: Some((3, SetBy::Workflow)),
             price: price("1 EUR").map(|p| (p, SetBy::Workflow)),
         };
-        let both = own.tighter(budget.left(&spent(4, "")));
+        let both = own.tighter(budget.left(&cost(4, "")));
         assert_eq!((both.tokens, both.price.unwrap().1), (Some((3, SetBy::Workflow)), SetBy::Workflow));
     }
 

@@ -48,7 +48,7 @@ pub struct RunOptions {
     /// Choices that few runs make; `None` for a run that makes none of them.
     pub choices: Option<Box<Choices>>,
     /// Limits of messages, `rt` and history; `None` for the defaults.
-    pub objects: Option<Box<MessageLimits>>,
+    pub message_limits: Option<Box<MessageLimits>>,
     /// Lists of messages that the run begins with, by name; `None` once it has begun.
     pub messages: Option<Box<GivenMessages>>,
 }
@@ -60,7 +60,7 @@ impl RunOptions {
     }
     /// Returns the limits of messages, `rt` and history.
     pub fn object_limits(&self) -> MessageLimits {
-        self.objects.as_deref().copied().unwrap_or_default()
+        self.message_limits.as_deref().copied().unwrap_or_default()
     }
 }
 
@@ -81,7 +81,7 @@ impl Default for RunOptions {
             human_input_timeout_s: limits::HUMAN_INPUT_SECONDS_MAX,
             budget: None,
             choices: None,
-            objects: None,
+            message_limits: None,
             messages: None,
         }
     }

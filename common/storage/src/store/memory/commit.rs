@@ -3,7 +3,7 @@
 use super::calls;
 use super::queue::Job;
 use super::shard::{Blob, Conversation, Run, Shard};
-use crate::store::{Commit, CommitError, KeySpent, StoreError, day_of};
+use crate::store::{Commit, CommitError, KeyCost, StoreError, day_of};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{EntryId, ExecutionId};
 use tidemill_base::limits;
@@ -45,11 +45,11 @@ pub(super) fn write(shard: &mut Shard, commit: &Commit, now: Timestamp) -> Vec<E
     for write in &commit.writes {
         write_run(shard, commit.number, write);
         write_around(shard, write, now);
-        if let Some(spent) = &write.spent
-            && let (Some(key), Some(last)) = (&spent.key, spent.calls.last())
+        if let Some(charges) = &write.charges
+            && let (Some(key), Some(last)) = (&charges.key, charges.calls.last())
         {
             for day in [None, Some(day_of(last.at))] {
-                shard.spent.entry((key.clone(), day)).or_default().merge(&KeySpent::of(spent));
+                shard.key_costs.entry((key.clone(), day)).or_default().merge(&KeyCost::of(charges));
             }
         }
         if let Some(calls) = &write.calls {
@@ -151,7 +151,7 @@ fn write_around(shard: &mut Shard, write: &RunWrite, now: Timestamp) {
     for (due, member) in &write.timers_set {
         shard.timers.set(*due, member);
     }
-    if write.go_on {
+    if write.continue_due {
         shard.add_fact(now, write.run.to_string(), kind::CONTINUE, "{}");
     }
 }

@@ -11,7 +11,7 @@ use super::shard::{GraphDocument, Run, Shard};
 use super::{Inner, MemoryStore, Reservation, calls, conversations, dead, pauses};
 use crate::store::{
     Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
-    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeyNote, KeySpent,
+    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeyCost, KeyNote,
     KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
     PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
     ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall, shard_of,
@@ -232,14 +232,14 @@ impl Runs for MemoryStore {
         Ok(self.inner.lock().keys.all())
     }
 
-    async fn key_spent(&self, key: &str, day: Option<&str>) -> Result<KeySpent, StoreError> {
+    async fn key_cost(&self, key: &str, day: Option<&str>) -> Result<KeyCost, StoreError> {
         let of = (key.to_string(), day.map(str::to_string));
-        let mut sum = KeySpent::default();
+        let mut sum = KeyCost::default();
         self.inner
             .lock()
             .shards
             .values()
-            .filter_map(|shard| shard.spent.get(&of))
+            .filter_map(|shard| shard.key_costs.get(&of))
             .for_each(|part| sum.merge(part));
         Ok(sum)
     }

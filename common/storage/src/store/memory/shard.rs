@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::queue::Queue;
 use super::stream::Stream;
-use crate::store::{Dead, KeySpent, RawFact, StoreError, unreadable_events};
+use crate::store::{Dead, KeyCost, RawFact, StoreError, unreadable_events};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId};
 use tidemill_base::limits;
@@ -35,7 +35,7 @@ pub(super) struct Shard {
     /// Ended runs with unsettled turns.
     pub(super) unsettled: BTreeSet<RunId>,
     /// The spending of keys, in total and by day.
-    pub(super) spent: BTreeMap<(String, Option<String>), KeySpent>,
+    pub(super) key_costs: BTreeMap<(String, Option<String>), KeyCost>,
     /// Ordered sub-workflow runs that are not created yet: commit, run, caller.
     pub(super) calling: BTreeSet<(u64, RunId, RunId)>,
     /// Removed runs whose files are not deleted yet.

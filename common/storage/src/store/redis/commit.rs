@@ -145,7 +145,7 @@ impl RedisOwner {
         if let Some(calls) = &write.calls {
             super::calls::write(request, keys, run, calls, number);
         }
-        if write.go_on {
+        if write.continue_due {
             request.command("XADD", 8).word(keys.inbox(shard)).word("*");
             request.word("kind").word("continue").word("run").word(run).word("fact").word("{}");
         }
@@ -179,8 +179,8 @@ impl RedisOwner {
         write_fields(request, || keys.collected(write.run), write.collected.iter());
         set_fields(request, || keys.pauses(write.run), &write.pauses);
         set_fields(request, || keys.ledger(write.run), &write.ledger);
-        if let Some(spent) = &write.spent {
-            super::spent::write(request, &self.keys, self.claim.shard, spent);
+        if let Some(charges) = &write.charges {
+            super::costs::write(request, &self.keys, self.claim.shard, charges);
         }
         if let Some(messages) = &write.messages {
             super::messages::write(request, keys, write.run, messages);

@@ -264,7 +264,7 @@ impl Keys {
         self.shard(shard, &format!("conversations:{whose}:{by}"))
     }
     /// hash: the spending of a key on this shard
-    pub fn spent(&self, shard: ShardId, key: &str) -> String {
+    pub fn key_costs(&self, shard: ShardId, key: &str) -> String {
         self.shard(shard, &format!("spent:{key}"))
     }
     /// zset: ordered sub-workflow runs that are not created yet, `<run> <caller>`, by the commit that ordered

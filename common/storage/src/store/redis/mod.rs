@@ -13,6 +13,7 @@ mod catalog;
 mod commit;
 mod connection;
 mod conversations;
+mod costs;
 mod dead;
 mod follow;
 mod jobs;
@@ -24,7 +25,6 @@ mod messages;
 mod pauses;
 mod runs;
 mod shards;
-mod spent;
 mod triggers;
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::connection::{Arg, args};
 use crate::store::redis::connection::replies::{array, entry, pairs, unexpected};
 use crate::store::{
     Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
-    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeyNote, KeySpent,
+    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeyCost, KeyNote,
     KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
     PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
     ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall, unreadable_events,
@@ -243,8 +243,8 @@ impl Runs for RedisStore {
         self.all_keys().await
     }
 
-    async fn key_spent(&self, key: &str, day: Option<&str>) -> Result<KeySpent, StoreError> {
-        self.all_spent(key, day).await
+    async fn key_cost(&self, key: &str, day: Option<&str>) -> Result<KeyCost, StoreError> {
+        self.all_costs(key, day).await
     }
 
     async fn key_budgets(&self) -> Result<Vec<(String, String)>, StoreError> {

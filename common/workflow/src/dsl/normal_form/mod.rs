@@ -1,24 +1,20 @@
 //! Rewrites old and alternative spellings before any check, so that later code sees only the canonical form.
 //!
-//! To add a spelling, add a file here and a row in [`FORMS`]. A rewrite changes JSON only and never reports
-//! problems. It leaves what it does not understand unchanged, for the checks to report.
+//! To add a spelling, add a file here and a row in [`FORMS`]; a rewrite of a few lines goes into [`small`]. A rewrite
+//! changes JSON only and never reports problems. It leaves what it does not understand unchanged, for the checks to
+//! report.
 
-mod assigner_version;
 mod child_references;
 mod context_processor;
 mod default_value_object;
-mod edge_handle;
 mod extractions;
 mod extractors;
 mod foreign_node;
 mod hooks;
 mod llm_profile;
 mod node_type;
-mod node_version;
-mod null_lists;
-mod retry_seconds;
+mod small;
 mod steps;
-mod structured_output;
 mod success_branch;
 mod user_interaction;
 
@@ -43,19 +39,19 @@ enum Part {
 /// The rules, in the order of their application.
 const FORMS: &[Form] = &[
     // `nodes` or `edges` absent or null is an empty list
-    Form { rewrite: null_lists::rewrite, part: Part::Graph },
+    Form { rewrite: small::null_lists, part: Part::Graph },
     // `{id, type, name, config}` for a node
     Form { rewrite: foreign_node::rewrite, part: Part::Graph },
     // types as other programs spell them
     Form { rewrite: node_type::rewrite, part: Part::NodeData },
     // an edge without `sourceHandle` gets the handle `source`
-    Form { rewrite: edge_handle::rewrite, part: Part::Edge },
+    Form { rewrite: small::edge_handle, part: Part::Edge },
     // `success-branch` for the handle `source`
     Form { rewrite: success_branch::rewrite, part: Part::Graph },
     // `version` of a node as a number
-    Form { rewrite: node_version::rewrite, part: Part::NodeData },
+    Form { rewrite: small::node_version, part: Part::NodeData },
     // an assigner with `items` is of version 2
-    Form { rewrite: assigner_version::rewrite, part: Part::NodeData },
+    Form { rewrite: small::assigner_version, part: Part::NodeData },
     // keys in camel case and operations in upper case
     Form { rewrite: context_processor::rewrite, part: Part::NodeData },
     // `profileId` of an llm node
@@ -67,9 +63,9 @@ const FORMS: &[Form] = &[
     // `default_value` as a mapping
     Form { rewrite: default_value_object::rewrite, part: Part::NodeData },
     // `structured_output_enabled`
-    Form { rewrite: structured_output::rewrite, part: Part::NodeData },
+    Form { rewrite: small::structured_output, part: Part::NodeData },
     // `retry_interval_seconds`
-    Form { rewrite: retry_seconds::rewrite, part: Part::NodeData },
+    Form { rewrite: small::retry_seconds, part: Part::NodeData },
     // inputs that are extracted from a conversation
     Form { rewrite: extractions::rewrite, part: Part::Graph },
     // a node inside another named by its local or dotted id

@@ -9,8 +9,7 @@ const WEBHOOKS_MAX: usize = 5;
 
 /// True when a node is a trigger; false for an unknown type.
 pub(super) fn is_trigger(draft: &Draft<'_>, at: usize) -> bool {
-    let kind = draft.nodes[at].kind;
-    matches!(kind, Some(NodeKind::TriggerWebhook | NodeKind::TriggerSchedule | NodeKind::TriggerPlugin))
+    draft.nodes[at].kind.is_some_and(NodeKind::is_trigger)
 }
 
 /// Reports triggers next to a start node, with Dify's message: Dify refuses to publish such a workflow.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value as Json, json};
 
-use super::{APART_PREFIX, ErrorMode, IterationData, PAGE_PREFIX, item};
+use super::{BLOB_PREFIX, ErrorMode, IterationData, PAGE_PREFIX, item};
 use crate::nodes::NodeResult;
 use tidemill_base::failure::{EngineErrorType, NodeFailure};
 use tidemill_base::value::{Lookup, Segment, SegmentType, Variables};
@@ -115,7 +115,7 @@ fn pages(node: &str, variables: &dyn Variables) -> Result<Vec<Outcome>, String> 
 fn apart_names(node: &str, variables: &dyn Variables) -> HashMap<usize, String> {
     let names = variables.names().into_iter().filter(|(of, _)| of == node);
     let number = |name: String| {
-        let digits = name.strip_prefix(APART_PREFIX)?.split('\n').next()?;
+        let digits = name.strip_prefix(BLOB_PREFIX)?.split('\n').next()?;
         Some((digits.parse().ok()?, name))
     };
     names.filter_map(|(_, name)| number(name)).collect()

@@ -20,7 +20,7 @@ pub use collect::Outcome;
 pub const PAGE_PREFIX: &str = "#";
 /// The prefix of an outcome stored on its own. Its number in the order of pages and such outcomes follows, and then,
 /// one per line, the keys of the path into the value.
-pub const APART_PREFIX: &str = "=";
+pub const BLOB_PREFIX: &str = "=";
 
 const LANES_DEFAULT: i64 = 10;
 /// Most characters of a value shown in an error.

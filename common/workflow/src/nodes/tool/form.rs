@@ -61,7 +61,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::graph::build::import;
+    use crate::graph::builder::import;
 
     fn of(variables: Json, features: Json) -> Option<Declaration> {
         let document = json!({

@@ -190,10 +190,8 @@ impl Schedules {
 /// The schedule in the app's current version. Returns `None` when its node was removed or has another type now.
 fn data_of<'g>(graph: &'g Graph, node: &str) -> Option<&'g TriggerScheduleData> {
     let at: NodeIx = graph.find(node)?;
-    match &graph.node(at).data {
-        NodeData::TriggerSchedule(data) => Some(data),
-        _ => None,
-    }
+    let NodeData::TriggerSchedule(data) = &graph.node(at).data else { return None };
+    Some(data)
 }
 
 #[cfg(test)]

@@ -47,10 +47,10 @@ fn memory(size: u64) -> Json {
 async fn what_was_said_before_is_told_between_instruction_and_question_however_the_window_is_switched() {
     for strategy in STRATEGIES {
         for (size, expected) in [(1, 2), (2, 4)] {
-            let desk = desk(vec![answers(strategy, "Yes.")], vec![]).await;
+            let server = mock_server(vec![answers(strategy, "Yes.")], vec![]).await;
             let setup = Setup { fields: memory(size), variables: chat(), ..Setup::of(strategy) };
-            setup.run(&desk, &FakeJobs::new()).await;
-            let said = conversation(&desk.asked()[0]);
+            setup.run(&server, &FakeJobs::new()).await;
+            let said = conversation(&server.model_requests()[0]);
             assert_eq!((said[0].0.as_str(), said.len()), ("system", expected + 2), "{strategy:?} {said:?}");
             assert!(said[0].1.contains("Be brief."), "{strategy:?} {said:?}");
             let last = &said[said.len() - 3..];
@@ -69,11 +69,12 @@ async fn files_are_sent_once_and_only_to_a_model_that_sees() {
             [(&["tool-call", "vision"][..], "<file>|What is this?"), (&["tool-call"], "[image]What is this?")]
         {
             let replies = vec![wants(strategy, "find", QUERY), answers(strategy, "Yes.")];
-            let desk = desk(replies, vec![found()]).await;
+            let server = mock_server(replies, vec![found()]).await;
             let setup = Setup { fields: memory(2), variables: chat(), features, ..Setup::of(strategy) };
-            let ran = setup.run(&desk, &FakeJobs::new()).await;
+            let ran = setup.run(&server, &FakeJobs::new()).await;
             assert_eq!(ran.result.failure, None, "{strategy:?} {features:?}");
-            let question = |at: usize| conversation(&desk.asked()[at])[1].1.replace("[image]|", "[image]");
+            let question =
+                |at: usize| conversation(&server.model_requests()[at])[1].1.replace("[image]|", "[image]");
             assert_eq!(question(0), first, "{strategy:?} {features:?}");
             assert_eq!(question(1), "[image]What is this?", "{strategy:?} {features:?}");
         }
@@ -85,13 +86,13 @@ async fn passages_are_told_as_sources() {
     let passage =
         json!({"content": "Keys lie on tables.", "title": "Keys", "metadata": {"_source": "knowledge"}});
     for strategy in STRATEGIES {
-        let (desk, jobs) = (desk(vec![answers(strategy, "Yes.")], vec![]).await, FakeJobs::new());
+        let (server, jobs) = (mock_server(vec![answers(strategy, "Yes.")], vec![]).await, FakeJobs::new());
         let setup = Setup {
             parameters: json!({"context": {"type": "variable", "value": ["k", "result"]}}),
             variables: json!({"k": {"result": [passage]}}),
             ..Setup::of(strategy)
         };
-        setup.run(&desk, &jobs).await;
+        setup.run(&server, &jobs).await;
         let told = || {
             let state = jobs.state();
             let facts = state.facts.iter().map(|(_, fact)| fact.to_string());
@@ -113,9 +114,9 @@ async fn files_that_tools_and_the_model_make_are_outputs() {
             }
             other => other,
         };
-        let desk = desk(vec![wants(strategy, "find", QUERY), last], vec![blob.clone()]).await;
+        let server = mock_server(vec![wants(strategy, "find", QUERY), last], vec![blob.clone()]).await;
         let jobs = FakeJobs::new();
-        let ran = Setup::of(strategy).run(&desk, &jobs).await;
+        let ran = Setup::of(strategy).run(&server, &jobs).await;
         let files = ran.output("files");
         let named: Vec<(&str, &str)> = files
             .as_array()
@@ -124,11 +125,15 @@ async fn files_that_tools_and_the_model_make_are_outputs() {
             .map(|file| (file["type"].as_str().unwrap(), file["mime_type"].as_str().unwrap()))
             .collect();
         assert_eq!(named, [("image", "image/png"), ("image", "image/jpeg")], "{strategy:?}: {files:#}");
-        assert!(desk.told(1).contains("Generated file a.png."), "{strategy:?}: {}", desk.told(1));
+        assert!(
+            server.last_message(1).contains("Generated file a.png."),
+            "{strategy:?}: {}",
+            server.last_message(1)
+        );
         // A repetition takes them from the journal.
-        let again = Setup::of(strategy).run(&desk, &jobs).await;
+        let again = Setup::of(strategy).run(&server, &jobs).await;
         assert_eq!((again.output("files"), again.text()), (files, ran.text()), "{strategy:?}");
-        assert_eq!((desk.asked().len(), desk.called().len()), (2, 1), "{strategy:?}");
+        assert_eq!((server.model_requests().len(), server.tool_inputs().len()), (2, 1), "{strategy:?}");
     }
 }
 
@@ -143,9 +148,11 @@ async fn a_model_that_writes_what_it_would_do_is_stopped_before_it_makes_up_an_a
         (Strategy::FunctionCalling, "acme", json!({}), Json::Null),
         (Strategy::FunctionCalling, "acme", json!({"stop": ["END"]}), json!(["END"])),
     ] {
-        let desk = desk(vec![answers(strategy, "Yes.")], vec![]).await;
-        Setup { provider, params: params.clone(), ..Setup::of(strategy) }.run(&desk, &FakeJobs::new()).await;
-        let asked = &desk.asked()[0];
+        let server = mock_server(vec![answers(strategy, "Yes.")], vec![]).await;
+        Setup { provider, params: params.clone(), ..Setup::of(strategy) }
+            .run(&server, &FakeJobs::new())
+            .await;
+        let asked = &server.model_requests()[0];
         assert_eq!(asked["stop"], stop, "{strategy:?} {provider} {params}");
         // Each strategy describes the tools in its own way.
         assert_eq!(asked.get("tools").is_some(), strategy == Strategy::FunctionCalling, "{strategy:?}");
@@ -157,8 +164,8 @@ async fn a_model_that_fails_after_a_paid_round_fails_the_node_which_keeps_what_w
     for strategy in STRATEGIES {
         let replies =
             vec![wants(strategy, "find", QUERY), Reply::Refuses(400, "too long"), answers(strategy, "Yes.")];
-        let (desk, jobs) = (desk(replies, vec![found()]).await, FakeJobs::new());
-        let ran = Setup::of(strategy).run(&desk, &jobs).await;
+        let (server, jobs) = (mock_server(replies, vec![found()]).await, FakeJobs::new());
+        let ran = Setup::of(strategy).run(&server, &jobs).await;
         let failure = ran.result.failure.as_ref().unwrap();
         assert_eq!(
             (failure.error_type.as_ref(), failure.message.as_str()),
@@ -173,9 +180,9 @@ async fn a_model_that_fails_after_a_paid_round_fails_the_node_which_keeps_what_w
             charges(&jobs).into_iter().map(|(_, who, tokens)| (who, tokens)).collect();
         assert_eq!(charged, [("acme:m".to_owned(), TOKENS)], "{strategy:?}");
         // A repetition continues after the failure and repeats no recorded call.
-        let again = Setup::of(strategy).run(&desk, &jobs).await;
+        let again = Setup::of(strategy).run(&server, &jobs).await;
         assert!(again.text().ends_with("Yes."), "{strategy:?}: {}", again.text());
-        assert_eq!((desk.asked().len(), desk.called().len()), (3, 1), "{strategy:?}");
+        assert_eq!((server.model_requests().len(), server.tool_inputs().len()), (3, 1), "{strategy:?}");
         assert_eq!(again.result.usage.unwrap().total_tokens, 2 * TOKENS, "{strategy:?}");
     }
 }
@@ -185,18 +192,21 @@ async fn a_model_that_cannot_stream_its_calls_is_asked_for_them_whole() {
     for (features, streams) in [(&["tool-call", "stream-tool-call"][..], true), (&["tool-call"], false)] {
         let strategy = Strategy::FunctionCalling;
         let replies = vec![wants(strategy, "find", QUERY), answers(strategy, "Here it is.")];
-        let desk = desk(replies, vec![found()]).await;
-        let ran = Setup { features, ..Setup::of(strategy) }.run(&desk, &FakeJobs::new()).await;
+        let server = mock_server(replies, vec![found()]).await;
+        let ran = Setup { features, ..Setup::of(strategy) }.run(&server, &FakeJobs::new()).await;
         assert_eq!(ran.text(), "Looking.\nHere it is.");
-        assert!(desk.asked().iter().all(|asked| (asked["stream"] == true) == streams), "{features:?}");
+        assert!(
+            server.model_requests().iter().all(|asked| (asked["stream"] == true) == streams),
+            "{features:?}"
+        );
         let whole = ["Looking.", "\n", "Here it is."];
         let cut = ["Look", "ing.", "\n", "Here ", "it is."];
         assert_eq!(ran.pieces, if streams { &cut[..] } else { &whole[..] }, "{features:?}");
     }
     // Text-only answers stream for every model.
-    let desk = desk(vec![answers(Strategy::ReAct, "Yes.")], vec![]).await;
-    Setup { features: &[], ..Setup::of(Strategy::ReAct) }.run(&desk, &FakeJobs::new()).await;
-    assert_eq!(desk.asked()[0]["stream"], true);
+    let server = mock_server(vec![answers(Strategy::ReAct, "Yes.")], vec![]).await;
+    Setup { features: &[], ..Setup::of(Strategy::ReAct) }.run(&server, &FakeJobs::new()).await;
+    assert_eq!(server.model_requests()[0]["stream"], true);
 }
 
 #[tokio::test]
@@ -205,9 +215,9 @@ async fn thoughts_before_a_call_do_not_swallow_what_is_said_after_it() {
     let calls = vec![("find".to_owned(), QUERY.to_owned())];
     let thinks = Reply::Says { thought: "Where?", text: String::new(), calls, images: Vec::new() };
     let last = Reply::Says { thought: "So.", text: "There.".into(), calls: Vec::new(), images: Vec::new() };
-    let desk = desk(vec![thinks, last], vec![found()]).await;
+    let server = mock_server(vec![thinks, last], vec![found()]).await;
     let setup = Setup { fields: json!({"reasoning_format": "separated"}), ..Setup::of(strategy) };
-    let ran = setup.run(&desk, &FakeJobs::new()).await;
+    let ran = setup.run(&server, &FakeJobs::new()).await;
     assert_eq!((ran.text().as_str(), ran.output("reasoning_content")), ("There.", json!("Where?\nSo.")));
     let thoughts: Vec<&str> = ran.thoughts.split_whitespace().collect();
     assert_eq!((ran.pieces.concat().as_str(), thoughts), ("There.", vec!["Where?", "So."]));

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value as Json, json};
 use tidemill_common::config::{HttpConfig, ToolsConfig};
 use tidemill_common::files::Folder;
-use tidemill_common::graph::build::import;
+use tidemill_common::graph::builder::import;
 use tidemill_common::nodes::NodeData;
 
 use super::*;
-use crate::nodes::desk::{Desk, Reply, TOKENS, Values, desk, says};
-use crate::tests::fake::{FakeJobs, execution, run_id, steps};
+use crate::nodes::mock_server::{MockServer, Reply, TOKENS, Values, mock_server, says};
+use crate::tests::fake::{FakeJobs, execution, journal, run_id};
 
 const STRATEGIES: [Strategy; 2] = [Strategy::FunctionCalling, Strategy::ReAct];
 /// A model reply that calls a tool with this argument text, in the form of a strategy.
@@ -121,14 +121,14 @@ impl Setup {
         }})
     }
 
-    async fn run(self, desk: &Desk, jobs: &Arc<FakeJobs>) -> Ran {
+    async fn run(self, server: &MockServer, jobs: &Arc<FakeJobs>) -> Ran {
         let imported = import(self.document().to_string().as_bytes());
         let graph = imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics));
         let node = graph.node(graph.find("t").unwrap());
         let NodeData::Agent(data) = &node.data else { panic!("{:?}", node.data) };
-        let providers = desk.providers(self.provider, self.features);
+        let providers = server.providers(self.provider, self.features);
         let config = ToolsConfig {
-            endpoint: format!("{}/tools", desk.base).into(),
+            endpoint: format!("{}/tools", server.base).into(),
             describe_seconds: 0,
             ..ToolsConfig::default()
         };
@@ -147,7 +147,7 @@ impl Setup {
             files: &files,
             run: &run_id(),
             execution: execution(5),
-            steps: &steps(jobs),
+            journal: &journal(jobs),
             on_piece: &on_piece,
             auto_approved: None,
         };

@@ -15,9 +15,9 @@ async fn in_the_last_round_no_tool_is_called_and_it_is_said_why() {
     const WORDS: &str = "Maximum iteration limit (2) reached. Cannot call tool 'find'. Please consider increasing the iteration limit.";
     for strategy in STRATEGIES {
         let wants = || wants(strategy, "find", QUERY);
-        let desk = desk(vec![wants(), wants()], vec![found()]).await;
-        let ran = Setup::of(strategy).rounds(2).run(&desk, &FakeJobs::new()).await;
-        assert_eq!((desk.asked().len(), desk.called().len()), (2, 1), "{strategy:?}");
+        let server = mock_server(vec![wants(), wants()], vec![found()]).await;
+        let ran = Setup::of(strategy).rounds(2).run(&server, &FakeJobs::new()).await;
+        assert_eq!((server.model_requests().len(), server.tool_inputs().len()), (2, 1), "{strategy:?}");
         match strategy {
             Strategy::FunctionCalling => {
                 assert_eq!(ran.text(), "Looking.\nLooking.\n");
@@ -35,11 +35,11 @@ async fn in_the_last_round_no_tool_is_called_and_it_is_said_why() {
 #[tokio::test]
 async fn the_only_round_calls_its_tool_and_says_what_that_answered() {
     for strategy in STRATEGIES {
-        let desk = desk(vec![wants(strategy, "find", QUERY)], vec![found()]).await;
-        let ran = Setup::of(strategy).rounds(1).run(&desk, &FakeJobs::new()).await;
+        let server = mock_server(vec![wants(strategy, "find", QUERY)], vec![found()]).await;
+        let ran = Setup::of(strategy).rounds(1).run(&server, &FakeJobs::new()).await;
         assert_eq!(ran.text(), format!("Looking.\n{FOUND}"), "{strategy:?}");
         assert_eq!(ran.pieces.concat(), ran.text(), "{strategy:?}");
-        assert_eq!((desk.asked().len(), desk.called().len()), (1, 1), "{strategy:?}");
+        assert_eq!((server.model_requests().len(), server.tool_inputs().len()), (1, 1), "{strategy:?}");
         assert_eq!(ran.lines("CALL find"), [("success".to_owned(), String::new())], "{strategy:?}");
     }
 }
@@ -47,10 +47,13 @@ async fn the_only_round_calls_its_tool_and_says_what_that_answered() {
 #[tokio::test]
 async fn without_a_call_there_is_one_round() {
     for strategy in STRATEGIES {
-        let desk = desk(vec![answers(strategy, "No need.")], vec![]).await;
-        let ran = Setup::of(strategy).run(&desk, &FakeJobs::new()).await;
+        let server = mock_server(vec![answers(strategy, "No need.")], vec![]).await;
+        let ran = Setup::of(strategy).run(&server, &FakeJobs::new()).await;
         assert!(ran.text().ends_with("No need."), "{strategy:?}: {}", ran.text());
-        assert_eq!((desk.asked().len(), ran.lines("ROUND 1").len(), ran.lines("ROUND 2").len()), (1, 1, 0));
+        assert_eq!(
+            (server.model_requests().len(), ran.lines("ROUND 1").len(), ran.lines("ROUND 2").len()),
+            (1, 1, 0)
+        );
     }
 }
 
@@ -68,11 +71,16 @@ async fn what_cannot_be_called_is_told_to_the_model_which_goes_on() {
             "tool invoke error: the arguments of find are not a JSON object: [1]",
         ),
     ] {
-        let desk = desk(vec![wants(strategy, tool, arguments), answers(strategy, "Then not.")], vec![]).await;
-        let ran = Setup::of(strategy).run(&desk, &FakeJobs::new()).await;
+        let server =
+            mock_server(vec![wants(strategy, tool, arguments), answers(strategy, "Then not.")], vec![]).await;
+        let ran = Setup::of(strategy).run(&server, &FakeJobs::new()).await;
         assert!(ran.text().ends_with("Then not."), "{strategy:?} {tool}: {}", ran.text());
-        assert!(desk.told(1).contains(told), "{strategy:?} {tool}: {}", desk.told(1));
-        assert_eq!((desk.asked().len(), desk.called().len()), (2, 0), "{strategy:?} {tool}");
+        assert!(server.last_message(1).contains(told), "{strategy:?} {tool}: {}", server.last_message(1));
+        assert_eq!(
+            (server.model_requests().len(), server.tool_inputs().len()),
+            (2, 0),
+            "{strategy:?} {tool}"
+        );
         let lines = ran.lines(&format!("CALL {tool}"));
         assert!(lines.len() == 1 && lines[0].0 == "error" && lines[0].1.starts_with(told), "{lines:?}");
     }
@@ -82,10 +90,10 @@ async fn what_cannot_be_called_is_told_to_the_model_which_goes_on() {
 async fn what_a_tool_fails_with_is_told_to_the_model_which_goes_on() {
     for strategy in STRATEGIES {
         let replies = vec![wants(strategy, "find", QUERY), answers(strategy, "Then not.")];
-        let desk = desk(replies, vec![json!("sensor offline")]).await;
-        let ran = Setup::of(strategy).run(&desk, &FakeJobs::new()).await;
+        let server = mock_server(replies, vec![json!("sensor offline")]).await;
+        let ran = Setup::of(strategy).run(&server, &FakeJobs::new()).await;
         assert!(ran.text().ends_with("Then not."), "{strategy:?}");
-        let told = desk.told(1);
+        let told = server.last_message(1);
         assert!(
             told.contains("tool invoke error: ") && told.contains("sensor offline"),
             "{strategy:?}: {told}"
@@ -96,21 +104,21 @@ async fn what_a_tool_fails_with_is_told_to_the_model_which_goes_on() {
 
 #[tokio::test]
 async fn words_that_are_no_object_are_the_parameter_of_a_tool_that_has_one() {
-    let desk = desk(
+    let server = mock_server(
         vec![wants(Strategy::ReAct, "find", "\"the key\""), answers(Strategy::ReAct, "There.")],
         vec![found()],
     )
     .await;
-    Setup::of(Strategy::ReAct).run(&desk, &FakeJobs::new()).await;
-    assert_eq!(desk.called()[0]["parameters"], json!({"q": "the key"}));
+    Setup::of(Strategy::ReAct).run(&server, &FakeJobs::new()).await;
+    assert_eq!(server.tool_inputs()[0]["parameters"], json!({"q": "the key"}));
 }
 
 #[tokio::test]
 async fn a_reply_without_an_action_or_an_answer_is_the_answer() {
     for text in ["I just know: yes.", "Action:\n```\n{\"action\": \"find\", \n```"] {
-        let desk = desk(vec![says(text)], vec![]).await;
-        let ran = Setup::of(Strategy::ReAct).run(&desk, &FakeJobs::new()).await;
+        let server = mock_server(vec![says(text)], vec![]).await;
+        let ran = Setup::of(Strategy::ReAct).run(&server, &FakeJobs::new()).await;
         assert!(!ran.text().is_empty() && text.contains(ran.text().trim()), "{text}: {}", ran.text());
-        assert_eq!((desk.asked().len(), desk.called().len()), (1, 0), "{text}");
+        assert_eq!((server.model_requests().len(), server.tool_inputs().len()), (1, 0), "{text}");
     }
 }

@@ -13,7 +13,7 @@ use url::form_urlencoded::Serializer;
 use crate::outside::calls::Calls;
 use crate::outside::calls::api::SERVICE_METADATA;
 use crate::outside::hide::Hide;
-use crate::outside::tools::door::{Request, secret, whole};
+use crate::outside::tools::operator_client::{Request, secret, whole};
 
 /// The header of a token.
 const ACCESS_TOKEN: HeaderName = HeaderName::from_static("access-token");
@@ -164,7 +164,7 @@ async fn given(calls: &Calls, id: &str, oidc: &Oidc) -> Result<String, CallError
     let body = Bytes::from(form(oidc, &client_secret));
     let request = Request { method: Method::POST, url: &url, headers, body, silence: TOKEN_WAIT };
     let asking = async {
-        let answer = calls.door()?.send(request).await;
+        let answer = calls.operator_client()?.send(request).await;
         let mut answer = answer.map_err(|error| wrong(error.to_string()).passing())?;
         let status = answer.response.status();
         let bytes = whole(&mut answer, calls.config.answer_bytes_max)

@@ -12,9 +12,9 @@ use tidemill_common::nodes::step::CallError;
 use tidemill_common::registry::calls::ServiceConfig;
 
 use crate::outside::calls::api::SERVICE_METADATA;
-use crate::outside::calls::{Calls, Version};
+use crate::outside::calls::{Calls, Versioned};
 use crate::outside::openapi::document;
-use crate::outside::tools::door::{Request, whole};
+use crate::outside::tools::operator_client::{Request, whole};
 
 /// Longest wait for a document.
 const WAIT: Duration = Duration::from_secs(30);
@@ -38,7 +38,7 @@ pub(in crate::outside::calls) struct Document {
 pub(super) async fn document(
     calls: &Calls,
     id: &str,
-    service: &Version<ServiceConfig>,
+    service: &Versioned<ServiceConfig>,
 ) -> Result<Arc<Json>, CallError> {
     let known = calls.documents().get(id).cloned();
     let is_fresh = |document: &Document| {
@@ -80,9 +80,9 @@ async fn fetched(
         body: Bytes::new(),
         silence: WAIT,
     };
-    let door = calls.door()?;
+    let operator_client = calls.operator_client()?;
     let fetching = async {
-        let mut answer = door.send(request).await.map_err(|error| error.to_string())?;
+        let mut answer = operator_client.send(request).await.map_err(|error| error.to_string())?;
         let status = answer.response.status();
         if !status.is_success() {
             return Err(format!("its server answers with status {}", status.as_u16()));

@@ -26,7 +26,7 @@ use crate::outside::calls::api::credentials::Credentials;
 pub(super) use crate::outside::calls::api::credentials::Token;
 pub(super) use crate::outside::calls::api::documents::Document;
 use crate::outside::calls::api::request::Draft;
-use crate::outside::calls::{Call, CallContext, CallInfo, Calls, ChunkSink, Version, info};
+use crate::outside::calls::{Call, CallContext, CallInfo, Calls, ChunkSink, Versioned, info};
 use crate::outside::http::read;
 use crate::outside::http::read::Largest;
 use crate::outside::http::watch::Waits;
@@ -138,7 +138,7 @@ async fn perform(means: Means<'_>, input: &JsonMap) -> Result<JsonMap, CallError
     Ok(JsonMap::from_iter([("http_code".to_owned(), json!(code)), ("result".to_owned(), result)]))
 }
 
-async fn service(calls: &Calls, id: &str) -> Result<Version<ServiceConfig>, CallError> {
+async fn service(calls: &Calls, id: &str) -> Result<Versioned<ServiceConfig>, CallError> {
     let found = calls.service(id).await;
     found.map_err(|error| match error.retryable {
         true => error,

@@ -77,7 +77,7 @@ impl Bench {
         let environment = |name: &str| (name == "SVC_KEY").then(|| format!("env-{MARKER}"));
         let calls = Calls::new(jobs.clone(), Some(key()), environment, Duration::ZERO);
         let config = HttpConfig { guard: false, ..HttpConfig::default() };
-        let calls = calls.reaching(&CallsConfig::default(), &config).unwrap();
+        let calls = calls.with_client(&CallsConfig::default(), &config).unwrap();
         Self { seen, server, jobs, calls, http: Http::new(&config).unwrap() }
     }
     async fn call(&self, input: Json) -> Result<Json, CallError> {

@@ -10,20 +10,20 @@ use serde_json::Value as Json;
 use tidemill_common::nodes::step::CallError;
 use tidemill_common::registry::Secret;
 
+use crate::outside::calls::catalog::VALUE_ERROR;
 use crate::outside::calls::custom::lines::raised;
-use crate::outside::calls::custom::{Asked, Take};
-use crate::outside::calls::kept::VALUE_ERROR;
-use crate::outside::tools::door::{Request, secret};
+use crate::outside::calls::custom::{OperationRequest, Take};
+use crate::outside::tools::operator_client::{Request, secret};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 pub(super) async fn ask(
-    asked: Asked<'_>,
+    request: OperationRequest<'_>,
     url: &str,
     (headers, headers_env): (&BTreeMap<String, Secret>, &BTreeMap<String, String>),
     take: Take<'_>,
 ) -> Result<(), CallError> {
-    let Asked { id, body, calls, key, .. } = asked;
+    let OperationRequest { id, body, calls, key, .. } = request;
     let wrong =
         |reason: String| CallError::of(VALUE_ERROR, format!("the Call {id} cannot be used: {reason}"));
     let url = Url::parse(url).map_err(|error| wrong(format!("its url: {error}")))?;
@@ -47,7 +47,7 @@ pub(super) async fn ask(
     let body = Bytes::from(body.to_string());
     let request = Request { method: Method::POST, url: &url, headers: given, body, silence };
     let away = |reason: String| CallError::new(format!("the Call {id} does not answer: {reason}")).passing();
-    let mut answer = calls.door()?.send(request).await.map_err(|error| away(error.to_string()))?;
+    let mut answer = calls.operator_client()?.send(request).await.map_err(|error| away(error.to_string()))?;
     let status = answer.response.status();
     let (most, mut bytes, mut said) = (calls.config.answer_bytes_max, 0, Vec::new());
     while let Some(piece) = answer.piece().await.map_err(|error| away(error.to_string()))? {

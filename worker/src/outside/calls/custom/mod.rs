@@ -30,7 +30,7 @@ pub(super) struct Custom {
 }
 
 /// A request for one operation.
-struct Asked<'a> {
+struct OperationRequest<'a> {
     id: &'a str,
     body: Json,
     calls: &'a Calls,
@@ -72,10 +72,10 @@ impl Call for Custom {
             "operation": Operation::Init.name(), "call_vars": variables(cx), "params": params
         });
         // It has its own journal entry and key, so that the answers of two operations cannot be confused.
-        self.init_by(cx.calls, cx.key.to_owned(), body, cx.steps.secrets()).await
+        self.init_by(cx.calls, cx.key.to_owned(), body, cx.journal.secrets()).await
     }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
-        self.exec_by(cx.calls, cx.key.to_owned(), input, (cx.steps.secrets(), out)).await
+        self.exec_by(cx.calls, cx.key.to_owned(), input, (cx.journal.secrets(), out)).await
     }
 }
 
@@ -116,8 +116,8 @@ impl Custom {
         secrets: &Secrets,
     ) -> Result<JsonMap, CallError> {
         let (mut whole, hide) = (Vec::new(), self.hide(calls)?);
-        let asked = Asked { id: &self.id, body, calls, key, hide: &hide, secrets };
-        self.ask(asked, &mut |piece| {
+        let request = OperationRequest { id: &self.id, body, calls, key, hide: &hide, secrets };
+        self.ask(request, &mut |piece| {
             whole.extend_from_slice(piece);
             Ok(())
         })
@@ -151,31 +151,32 @@ impl Custom {
                 Chunk::Data(data) => Chunk::Data(hide.map(&data)),
             });
         };
-        let asked = Asked { id: &self.id, body, calls, key: key.clone(), hide: &hide, secrets };
-        self.ask(asked, &mut |piece| reader.take(piece, &mut take)).await?;
+        let request = OperationRequest { id: &self.id, body, calls, key: key.clone(), hide: &hide, secrets };
+        self.ask(request, &mut |piece| reader.take(piece, &mut take)).await?;
         reader.end(&mut take)?;
         if !self.manifest.has(Operation::AfterExec) {
             return Ok(());
         }
         let body = json!({"operation": Operation::AfterExec.name(), "input": input});
         let key = format!("{key}:{}", Operation::AfterExec.name());
-        self.ask(Asked { id: &self.id, body, calls, key, hide: &hide, secrets }, &mut |_| Ok(())).await
+        self.ask(OperationRequest { id: &self.id, body, calls, key, hide: &hide, secrets }, &mut |_| Ok(()))
+            .await
     }
 
     /// Requests an operation; the answer goes to `take` as it arrives.
-    async fn ask(&self, asked: Asked<'_>, take: Take<'_>) -> Result<(), CallError> {
-        let (calls, id, hide) = (asked.calls, asked.id, asked.hide);
+    async fn ask(&self, request: OperationRequest<'_>, take: Take<'_>) -> Result<(), CallError> {
+        let (calls, id, hide) = (request.calls, request.id, request.hide);
         let most = Duration::from_secs(calls.config.seconds_max);
         let work = async {
             match &self.manifest.transport {
                 Some(Transport::Http { url, headers, headers_env }) => {
-                    http::ask(asked, url, (headers, headers_env), take).await
+                    http::ask(request, url, (headers, headers_env), take).await
                 }
                 Some(Transport::Process { command, env, env_from }) => {
-                    process::ask(asked, command, (env, env_from), take).await
+                    process::ask(request, command, (env, env_from), take).await
                 }
                 None => Err(CallError::of(
-                    crate::outside::calls::kept::VALUE_ERROR,
+                    crate::outside::calls::catalog::VALUE_ERROR,
                     format!("the Call {id} has no transport"),
                 )),
             }

@@ -12,8 +12,8 @@ use tidemill_common::registry::Secret;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use crate::outside::calls::custom::{Asked, Take};
-use crate::outside::calls::kept::VALUE_ERROR;
+use crate::outside::calls::catalog::VALUE_ERROR;
+use crate::outside::calls::custom::{OperationRequest, Take};
 
 /// Variables of the worker's environment that most programs need.
 const PASSED: [&str; 3] = ["PATH", "HOME", "LANG"];
@@ -23,12 +23,12 @@ const READ_BYTES: usize = 16 * 1024;
 const LOG_BYTES_MAX: usize = 4096;
 
 pub(super) async fn ask(
-    asked: Asked<'_>,
+    request: OperationRequest<'_>,
     command: &[String],
     (env, env_from): (&BTreeMap<String, Secret>, &BTreeMap<String, String>),
     take: Take<'_>,
 ) -> Result<(), CallError> {
-    let Asked { id, body, calls, key, hide, secrets } = asked;
+    let OperationRequest { id, body, calls, key, hide, secrets } = request;
     let Some((program, arguments)) = command.split_first() else {
         return Err(CallError::of(VALUE_ERROR, format!("the Call {id} names no program")));
     };

@@ -12,7 +12,7 @@ use axum::routing::post;
 use tidemill_common::config::{CallsConfig, HttpConfig};
 use tidemill_common::store::CatalogKind;
 
-use crate::outside::calls::Shelf;
+use crate::outside::calls::CallCatalog;
 use crate::outside::calls::custom::*;
 use crate::outside::calls::tests::key as sealing;
 use crate::tests::fake::FakeJobs;
@@ -24,7 +24,7 @@ fn calls(programs: Vec<String>) -> (Arc<FakeJobs>, Calls) {
     let environment = |name: &str| (name == "GREET_KEY").then(|| format!("env-{MARKER}"));
     let calls = Calls::new(jobs.clone(), Some(sealing()), environment, Duration::ZERO);
     let config = CallsConfig { programs, seconds_max: 20, ..CallsConfig::default() };
-    (jobs, calls.reaching(&config, &HttpConfig::default()).unwrap())
+    (jobs, calls.with_client(&config, &HttpConfig::default()).unwrap())
 }
 
 fn manifest(transport: Json) -> Manifest {

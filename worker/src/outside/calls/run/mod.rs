@@ -2,7 +2,7 @@
 //! history. An error is also sent as an event and fails the node.
 
 mod once;
-pub(crate) mod said;
+pub(crate) mod step_text;
 #[cfg(test)]
 mod tests;
 mod typed;
@@ -18,12 +18,12 @@ use tidemill_common::nodes::step::{CallError, Chunk, Gathered, StepData};
 use tidemill_common::nodes::{NodeResult, SOURCE_HANDLE};
 use tidemill_common::value::{JsonMap, Segment};
 
-use crate::attempt::journal::Steps;
+use crate::attempt::journal::Journal;
 use crate::jobs::shared::now;
 use crate::outside::calls::explain::Explaining;
 use crate::outside::calls::prepare::{Around, Prepared, made, prepare};
-use crate::outside::calls::run::said::Said;
-use crate::outside::calls::tell::{Status, Teller, Took, bounded, seconds, tell};
+use crate::outside::calls::run::step_text::StepText;
+use crate::outside::calls::step_events::{Status, StepEvents, Took, bounded, emit, seconds};
 use crate::outside::providers::DeltaSink;
 
 /// The namespace of input built by earlier stages; see [`INPUT`].
@@ -39,9 +39,9 @@ pub(crate) async fn run(data: &StepData, around: Around<'_>, on_delta: DeltaSink
         Ok(prepared) => step(prepared, data, around, on_delta).await,
         Err(error) => refused(data, around, &error),
     };
-    let Around { node, options, providers, steps, name, .. } = around;
+    let Around { node, options, providers, journal, name, .. } = around;
     let profile = data.filling.profile_id.as_deref();
-    Explaining { node, options, providers, steps, name, profile }.explain(&mut result).await;
+    Explaining { node, options, providers, journal, name, profile }.explain(&mut result).await;
     result
 }
 
@@ -54,16 +54,16 @@ async fn step(
 ) -> NodeResult {
     match made(around.variables) {
         Some(input) => prepared.input = input,
-        None => begun(around.steps, &prepared),
+        None => begun(around.journal, &prepared),
     }
-    let (teller, began, clock) = (prepared.teller.clone(), now(), Instant::now());
+    let (step_events, began, clock) = (prepared.step_events.clone(), now(), Instant::now());
     let shown = prepared.secrets.masked_map(&prepared.input);
     let seen = bounded(shown.clone());
-    tell(around.steps, teller.event(StepEvent::StepInput, Status::Running, json!(seen)));
+    emit(around.journal, step_events.event(StepEvent::StepInput, Status::Running, json!(seen)));
     // Calls that only ask models have recorded the models' replies.
     let called = match prepared.found.call.is_kept() {
-        true => once::once(&mut prepared, around.steps, on_delta).await,
-        false => call(&prepared, around.steps, on_delta).await,
+        true => once::once(&mut prepared, around.journal, on_delta).await,
+        false => call(&prepared, around.journal, on_delta).await,
     };
     let (usage, runtime, more) = prepared.made.take();
     let took = Took {
@@ -89,8 +89,8 @@ async fn step(
             let output: JsonMap =
                 outputs.iter().filter(|(name, _)| !is_whole(name, &called.gathered)).map(value_of).collect();
             let output = Json::Object(bounded(output));
-            tell(around.steps, teller.output(Status::Success, output.clone(), took));
-            let mut record = teller.record(Status::Success, json!(seen), output, took);
+            emit(around.journal, step_events.output(Status::Success, output.clone(), took));
+            let mut record = step_events.record(Status::Success, json!(seen), output, took);
             if prepared.possible_duplicate {
                 record.insert("extra_data".into(), json!({"possible_duplicate": true}));
             }
@@ -104,17 +104,20 @@ async fn step(
             let error = CallError { message: prepared.secrets.masked(&error.message), ..error };
             let error = CallError { data: prepared.secrets.masked_map(&error.data), ..error };
             if error.error_type == CALLED_OFF {
-                tell(around.steps, teller.event(StepEvent::StepCancel, Status::Cancelled, error.object()));
+                emit(
+                    around.journal,
+                    step_events.event(StepEvent::StepCancel, Status::Cancelled, error.object()),
+                );
                 return NodeResult { failure: Some(error.failure()), ..result };
             }
-            failed(result, &teller, around.steps, &error, json!(seen), took)
+            failed(result, &step_events, around.journal, &error, json!(seen), took)
         }
     }
 }
 
 /// Sends the event that a step starts and which call it is. The stage that fills missing input has already sent it.
-pub(crate) fn begun(steps: &Steps, prepared: &Prepared<'_>) {
-    tell(steps, prepared.teller.event(StepEvent::StepInit, Status::Init, json!(prepared.record())));
+pub(crate) fn begun(journal: &Journal, prepared: &Prepared<'_>) {
+    emit(journal, prepared.step_events.event(StepEvent::StepInit, Status::Init, json!(prepared.record())));
 }
 
 /// The outgoing handle: the one in `branch_id` if the call chooses and an edge has it.
@@ -129,7 +132,7 @@ fn handle(prepared: &Prepared<'_>, around: Around<'_>, outputs: &[(String, Segme
 }
 
 /// The result of a call.
-struct Called {
+struct CallOutput {
     gathered: Gathered,
     /// All text it returned, including text that an object replaced.
     said: String,
@@ -137,10 +140,14 @@ struct Called {
     seconds: f64,
 }
 
-async fn call(prepared: &Prepared<'_>, steps: &Steps, on_delta: DeltaSink<'_>) -> Result<Called, CallError> {
-    let (to_user, teller, clock) = (prepared.to_user(), &prepared.teller, Instant::now());
-    let mut called = Called { gathered: Gathered::default(), said: String::new(), seconds: 0.0 };
-    let said = Said::new(steps, teller);
+async fn call(
+    prepared: &Prepared<'_>,
+    journal: &Journal,
+    on_delta: DeltaSink<'_>,
+) -> Result<CallOutput, CallError> {
+    let (to_user, step_events, clock) = (prepared.to_user(), &prepared.step_events, Instant::now());
+    let mut called = CallOutput { gathered: Gathered::default(), said: String::new(), seconds: 0.0 };
+    let said = StepText::new(journal, step_events);
     let mut out = |chunk: Chunk| {
         match &chunk {
             Chunk::Text(text) if text.is_empty() => {}
@@ -153,7 +160,7 @@ async fn call(prepared: &Prepared<'_>, steps: &Steps, on_delta: DeltaSink<'_>) -
             }
             Chunk::Data(object) if to_user => {
                 said.flush();
-                tell(steps, teller.object(object));
+                emit(journal, step_events.object(object));
             }
             Chunk::Data(_) => {}
         }
@@ -188,29 +195,29 @@ fn kept(mut runtime: JsonMap, around: Around<'_>, user_text: &str, began: f64, t
 
 /// The result of a step that did not start: its call does not exist or cannot be made.
 pub(crate) fn refused(data: &StepData, around: Around<'_>, error: &CallError) -> NodeResult {
-    let teller = Teller {
+    let step_events = StepEvents {
         id: around.node.id.as_str().to_owned(),
         name: around.node.title.clone(),
         description: String::new(),
         ty: data.id().to_lowercase(),
         attempt: around.name.number,
     };
-    failed(NodeResult::default(), &teller, around.steps, error, json!({}), Took::default())
+    failed(NodeResult::default(), &step_events, around.journal, error, json!({}), Took::default())
 }
 
 /// The result of a failed step: reported with an empty output and kept in the history, where the view of steps skips
 /// it.
 pub(crate) fn failed(
     result: NodeResult,
-    teller: &Teller,
-    steps: &Steps,
+    step_events: &StepEvents,
+    journal: &Journal,
     error: &CallError,
     input: Json,
     took: Took,
 ) -> NodeResult {
-    tell(steps, teller.output(Status::Error, json!({}), took));
-    tell(steps, teller.event(StepEvent::StepError, Status::Error, error.object()));
-    let mut record = teller.record(Status::Error, input, json!({}), took);
+    emit(journal, step_events.output(Status::Error, json!({}), took));
+    emit(journal, step_events.event(StepEvent::StepError, Status::Error, error.object()));
+    let mut record = step_events.record(Status::Error, input, json!({}), took);
     record.insert("error_message".into(), error.object());
     let effects = Effects { history: vec![record], ..Effects::default() };
     NodeResult {

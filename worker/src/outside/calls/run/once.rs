@@ -5,10 +5,10 @@ use serde_json::{Value as Json, json};
 use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::step::{CallError, Gathered};
 
-use crate::attempt::journal::{Begun, Steps, Told};
+use crate::attempt::journal::{EntryReport, EntryStart, Journal};
 use crate::outside::calls::prepare::Prepared;
-use crate::outside::calls::run::{Called, call};
-use crate::outside::calls::tell::tell;
+use crate::outside::calls::run::{CallOutput, call};
+use crate::outside::calls::step_events::emit;
 use crate::outside::providers::DeltaSink;
 
 /// The journal key.
@@ -17,22 +17,22 @@ const STEP: &str = "call";
 /// Makes the call, or takes its recorded result. Recorded text goes to `on_delta` and the user at once.
 pub(super) async fn once(
     prepared: &mut Prepared<'_>,
-    steps: &Steps,
+    journal: &Journal,
     on_delta: DeltaSink<'_>,
-) -> Result<Called, CallError> {
-    let the_try = match steps.begin(STEP).await {
-        Begun::Try(the_try) => the_try,
-        Begun::Known(kept) => return Ok(replayed(&kept, prepared, steps, on_delta)),
+) -> Result<CallOutput, CallError> {
+    let the_try = match journal.begin(STEP).await {
+        EntryStart::Try(the_try) => the_try,
+        EntryStart::Known(kept) => return Ok(replayed(&kept, prepared, journal, on_delta)),
     };
     prepared.key = the_try.idempotency_key.into();
     prepared.possible_duplicate = the_try.possible_duplicate;
-    let called = call(prepared, steps, on_delta).await?;
-    steps.record_large(STEP, the_try.number, kept(&called, prepared), Told::default()).await;
+    let called = call(prepared, journal, on_delta).await?;
+    journal.record_large(STEP, the_try.number, kept(&called, prepared), EntryReport::default()).await;
     Ok(called)
 }
 
 /// The recorded value of a successful call.
-fn kept(called: &Called, prepared: &Prepared<'_>) -> Json {
+fn kept(called: &CallOutput, prepared: &Prepared<'_>) -> Json {
     let (usage, runtime, outputs) = prepared.made.seen();
     let mut kept = match &called.gathered {
         Gathered::Text(text) => json!({"text": text}),
@@ -55,7 +55,12 @@ fn kept(called: &Called, prepared: &Prepared<'_>) -> Json {
 }
 
 /// Rebuilds a call's result from the journal.
-fn replayed(kept: &Json, prepared: &mut Prepared<'_>, steps: &Steps, on_delta: DeltaSink<'_>) -> Called {
+fn replayed(
+    kept: &Json,
+    prepared: &mut Prepared<'_>,
+    journal: &Journal,
+    on_delta: DeltaSink<'_>,
+) -> CallOutput {
     let text = |key: &str| kept.get(key).and_then(Json::as_str).map(str::to_owned);
     let map = |key: &str| kept.get(key).and_then(Json::as_object).cloned();
     let gathered = match map("data") {
@@ -65,18 +70,18 @@ fn replayed(kept: &Json, prepared: &mut Prepared<'_>, steps: &Steps, on_delta: D
     let said = text("said").or_else(|| text("text")).unwrap_or_default();
     let usage = map("usage").map(Usage::from_record);
     prepared.made.put(usage, map("runtime").unwrap_or_default(), map("outputs").unwrap_or_default());
-    prepared.possible_duplicate = steps.is_doubled(STEP);
+    prepared.possible_duplicate = journal.is_possible_duplicate(STEP);
     if !said.is_empty() {
         on_delta(&said);
         if prepared.to_user() {
-            tell(steps, prepared.teller.text(&said));
+            emit(journal, prepared.step_events.text(&said));
         }
     }
     if let Gathered::Data(object) = &gathered
         && prepared.to_user()
     {
-        tell(steps, prepared.teller.object(object));
+        emit(journal, prepared.step_events.object(object));
     }
     let seconds = kept.get("seconds").and_then(Json::as_f64).unwrap_or_default();
-    Called { gathered, said, seconds }
+    CallOutput { gathered, said, seconds }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
-use tidemill_common::graph::{Graph, build};
+use tidemill_common::graph::{Graph, builder};
 use tidemill_common::ids::{Delivery, EntryId, FramePath, ShardId};
 use tidemill_common::language::Language;
 use tidemill_common::machine::state::options::RunOptions;
@@ -15,7 +15,7 @@ use tidemill_common::value::{JsonMap, Segment, Stored};
 use tidemill_common::wire::fact::report::JobName;
 
 use crate::attempt::executor::AttemptName;
-use crate::attempt::journal::Steps;
+use crate::attempt::journal::Journal;
 use crate::attempt::variables::JobVariables;
 use crate::jobs::handle::JobHandle;
 use crate::jobs::in_flight::JobPlace;
@@ -97,7 +97,7 @@ fn graph(node: &Json) -> Graph {
         ],
         "edges": [{"source": "start", "target": "t"}, {"source": "t", "target": "end"}],
     }});
-    let imported = build::import(file.to_string().as_bytes());
+    let imported = builder::import(file.to_string().as_bytes());
     imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics))
 }
 
@@ -139,7 +139,7 @@ async fn came_to(
     jobs.state().facts.clear();
     let graph = Arc::new(graph(&node));
     let core = core(jobs, 1);
-    let steps = Steps::new(&handle(&core), execution(5));
+    let journal = Journal::new(&handle(&core), execution(5));
     let mut values: Vec<(String, String, Stored)> = Vec::new();
     for (of, names) in inputs.as_object().unwrap() {
         for (name, value) in names.as_object().unwrap() {
@@ -153,16 +153,16 @@ async fn came_to(
     let Outside { providers, http, files, tools, calls, .. } = &core.outside;
     let (files, options) = (&**files, &RunOptions::default());
     let name = AttemptName { run: run_id(), execution: execution(5), number: 1 };
-    let (steps, graph) = (&steps, &*graph);
+    let (journal, graph) = (&journal, &*graph);
     let variables = &variables;
     let around =
-        Around { node, graph, variables, options, providers, http, files, tools, calls, steps, name };
+        Around { node, graph, variables, options, providers, http, files, tools, calls, journal, name };
     let mut streamed = String::new();
     let mut on_delta = |piece: &str| streamed.push_str(piece);
     let script = script.map(Arc::new);
     let result = match &script {
         Some(script) => {
-            let call = CallRef::Kept(script.clone());
+            let call = CallRef::Registered(script.clone());
             let library = library.map(Arc::new);
             let found = Resolved { call, call_id: "Script".into(), library, version: Some(2) };
             step(with(found, data, around).await.unwrap(), data, around, &mut on_delta).await

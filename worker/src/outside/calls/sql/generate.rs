@@ -10,8 +10,8 @@ use crate::outside::calls::sql::database;
 use crate::outside::calls::sql::database::Bounds;
 use crate::outside::calls::sql::outcome::{failed, invalid};
 use crate::outside::calls::sql::statement::Prepared;
-use crate::outside::calls::sql::{Asked, CallContext};
-use crate::outside::calls::{Calls, ask};
+use crate::outside::calls::sql::{CallContext, SqlRequest};
+use crate::outside::calls::{Calls, model};
 
 /// Most columns, over all tables, in the prompt.
 const COLUMNS_MAX: u64 = 2000;
@@ -30,18 +30,22 @@ const WRITING: Text = Text {
 };
 
 /// Returns the statement that the model writes for the question.
-pub(super) async fn sql(cx: CallContext<'_>, input: &JsonMap, asked: &Asked) -> Result<String, CallError> {
-    if asked.question.is_empty() {
+pub(super) async fn sql(
+    cx: CallContext<'_>,
+    input: &JsonMap,
+    request: &SqlRequest,
+) -> Result<String, CallError> {
+    if request.question.is_empty() {
         return Err(invalid("there is no question to write a statement for (mode: generate)", ""));
     }
-    let tables = tables(cx.calls, asked).await?;
-    let model = ask::model(cx.providers, cx.profile(input)).await?;
-    let system = if asked.read_only { SYSTEM } else { WRITING };
-    let kind = asked.source.database_type.name();
+    let tables = tables(cx.calls, request).await?;
+    let model = model::find(cx.providers, cx.profile(input)).await?;
+    let system = if request.read_only { SYSTEM } else { WRITING };
+    let kind = request.source.database_type.name();
     let system = format!("{}\n\n{kind}:\n{tables}", system.of(cx.language));
     let params = JsonMap::from_iter([("temperature".to_owned(), json!(0))]);
-    let messages = ask::messages(&system, &asked.question);
-    let reply = model.ask(cx.steps, "llm:1", messages, params, &mut |_| {}).await?;
+    let messages = model::messages(&system, &request.question);
+    let reply = model.ask(cx.journal, "llm:1", messages, params, &mut |_| {}).await?;
     cx.spend(reply.usage);
     Ok(written(&reply.text).to_owned())
 }
@@ -59,13 +63,13 @@ fn written(reply: &str) -> &str {
 }
 
 /// Lists the tables with their columns, one per line.
-pub(super) async fn tables(calls: &Calls, asked: &Asked) -> Result<String, CallError> {
-    let (sql, values) = catalogue(asked.source.database_type, &asked.tables);
-    let statement = Prepared::read(&sql, asked.source.database_type, true);
+pub(super) async fn tables(calls: &Calls, request: &SqlRequest) -> Result<String, CallError> {
+    let (sql, values) = catalogue(request.source.database_type, &request.tables);
+    let statement = Prepared::read(&sql, request.source.database_type, true);
     let statement = statement.map_err(|reason| invalid(reason.to_string(), &sql))?;
-    let bounds = Bounds { rows: COLUMNS_MAX, ..asked.bounds };
-    let room = calls.room(&asked.id);
-    let columns = database::run(asked.place(&room), &statement, &values, bounds).await;
+    let bounds = Bounds { rows: COLUMNS_MAX, ..request.bounds };
+    let connection_limit = calls.connection_limit(&request.id);
+    let columns = database::run(request.target(&connection_limit), &statement, &values, bounds).await;
     let columns = columns.map_err(|trouble| match trouble {
         database::Trouble::Bound(_) => invalid(
             format!(
@@ -73,11 +77,11 @@ pub(super) async fn tables(calls: &Calls, asked: &Asked) -> Result<String, CallE
             ),
             "",
         ),
-        other => asked.without_password(failed(other, &sql, true)),
+        other => request.without_password(failed(other, &sql, true)),
     })?;
     if columns.rows.is_empty() {
-        let which = if asked.tables.is_empty() { "tables".into() } else { asked.tables.join(", ") };
-        return Err(invalid(format!("the datasource {} has no {which}", asked.id), ""));
+        let which = if request.tables.is_empty() { "tables".into() } else { request.tables.join(", ") };
+        return Err(invalid(format!("the datasource {} has no {which}", request.id), ""));
     }
     Ok(listed(&columns.rows))
 }

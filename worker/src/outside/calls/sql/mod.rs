@@ -20,8 +20,8 @@ use tidemill_common::nodes::step::{CallError, Chunk};
 use tidemill_common::registry::calls::DatasourceConfig;
 use tidemill_common::value::JsonMap;
 
-use crate::outside::calls::kept::VALUE_ERROR;
-use crate::outside::calls::sql::database::{Bounds, Place};
+use crate::outside::calls::catalog::VALUE_ERROR;
+use crate::outside::calls::sql::database::{Bounds, Target};
 use crate::outside::calls::sql::outcome::{data, failed, invalid, refused};
 use crate::outside::calls::sql::statement::Prepared;
 use crate::outside::calls::{Call, CallContext, CallInfo, Calls, ChunkSink, info};
@@ -93,14 +93,14 @@ impl Call for Sql {
         Ok(input)
     }
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
-        let asked = Asked::read(cx.calls, &input).await?;
+        let request = SqlRequest::read(cx.calls, &input).await?;
         let mut answer = match input.get("mode").and_then(Json::as_str) {
-            Some("service") => service::ask(cx.calls, &asked).await?,
+            Some("service") => service::ask(cx.calls, &request).await?,
             Some("generate") => {
-                let sql = generate::sql(cx, &input, &asked).await?;
-                query(cx.calls, &asked, &sql, &JsonMap::new()).await?
+                let sql = generate::sql(cx, &input, &request).await?;
+                query(cx.calls, &request, &sql, &JsonMap::new()).await?
             }
-            _ => given(cx.calls, &asked, &input).await?,
+            _ => given(cx.calls, &request, &input).await?,
         };
         if let Some(Json::String(sql)) = answer.get_mut("sql") {
             *sql = cx.secrets.masked(sql);
@@ -115,7 +115,7 @@ fn text<'a>(input: &'a JsonMap, key: &str) -> Option<&'a str> {
 }
 
 /// The checked input of a call.
-struct Asked {
+struct SqlRequest {
     source: DatasourceConfig,
     id: String,
     password: Option<String>,
@@ -125,7 +125,7 @@ struct Asked {
     bounds: Bounds,
 }
 
-impl Asked {
+impl SqlRequest {
     async fn read(calls: &Calls, input: &JsonMap) -> Result<Self, CallError> {
         let id = text(input, "datasource").ok_or_else(|| {
             CallError::of(VALUE_ERROR, "datasource is required: the id of one that is kept")
@@ -167,22 +167,22 @@ impl Asked {
         CallError { message: hide.text(&error.message), data: hide.map(&error.data), ..error }
     }
 
-    fn place<'a>(&'a self, room: &'a std::sync::Arc<tokio::sync::Semaphore>) -> Place<'a> {
-        Place { source: &self.source, password: self.password.as_deref(), room }
+    fn target<'a>(&'a self, connection_limit: &'a std::sync::Arc<tokio::sync::Semaphore>) -> Target<'a> {
+        Target { source: &self.source, password: self.password.as_deref(), connection_limit }
     }
 }
 
 /// Runs the statement of the input.
-async fn given(calls: &Calls, asked: &Asked, input: &JsonMap) -> Result<JsonMap, CallError> {
+async fn given(calls: &Calls, request: &SqlRequest, input: &JsonMap) -> Result<JsonMap, CallError> {
     let none = JsonMap::new();
     let sql =
         text(input, "sql").ok_or_else(|| invalid("there is no statement: sql is empty (mode: query)", ""))?;
     let bind = input.get("bind").and_then(Json::as_object).unwrap_or(&none);
-    query(calls, asked, sql, bind).await
+    query(calls, request, sql, bind).await
 }
 
 /// Runs a statement with the values in `bind`.
-async fn query(calls: &Calls, asked: &Asked, sql: &str, bind: &JsonMap) -> Result<JsonMap, CallError> {
+async fn query(calls: &Calls, request: &SqlRequest, sql: &str, bind: &JsonMap) -> Result<JsonMap, CallError> {
     let most = calls.config.sql_statement_bytes_max;
     if sql.len() > most {
         let message = format!(
@@ -191,15 +191,15 @@ async fn query(calls: &Calls, asked: &Asked, sql: &str, bind: &JsonMap) -> Resul
         );
         return Err(invalid(message, ""));
     }
-    let statement = Prepared::read(sql, asked.source.database_type, asked.read_only);
+    let statement = Prepared::read(sql, request.source.database_type, request.read_only);
     let statement = statement.map_err(|reason| refused(&reason, sql))?;
     let value = |name: &String| {
         bind.get(name).cloned().ok_or_else(|| invalid(format!("there is no value for :{name} in bind"), sql))
     };
     let values = statement.names.iter().map(value).collect::<Result<Vec<Json>, CallError>>()?;
-    let room = calls.room(&asked.id);
-    let done = database::run(asked.place(&room), &statement, &values, asked.bounds).await;
-    let done = done.map_err(|trouble| asked.without_password(failed(trouble, sql, statement.reads)))?;
+    let connection_limit = calls.connection_limit(&request.id);
+    let done = database::run(request.target(&connection_limit), &statement, &values, request.bounds).await;
+    let done = done.map_err(|trouble| request.without_password(failed(trouble, sql, statement.reads)))?;
     Ok(data(sql, done))
 }
 

@@ -13,25 +13,25 @@ use tidemill_common::nodes::step::CallError;
 use tidemill_common::value::JsonMap;
 
 use crate::outside::calls::Calls;
-use crate::outside::calls::kept::VALUE_ERROR;
+use crate::outside::calls::catalog::VALUE_ERROR;
 use crate::outside::calls::sql::outcome::{invalid, refused};
 use crate::outside::calls::sql::statement::{Prepared, Refused};
-use crate::outside::calls::sql::{Asked, EXECUTION_FAILED, LIMIT_EXCEEDED};
-use crate::outside::tools::door::{Request, excerpt, whole};
+use crate::outside::calls::sql::{EXECUTION_FAILED, LIMIT_EXCEEDED, SqlRequest};
+use crate::outside::tools::operator_client::{Request, excerpt, whole};
 
-pub(super) async fn ask(calls: &Calls, asked: &Asked) -> Result<JsonMap, CallError> {
+pub(super) async fn ask(calls: &Calls, request: &SqlRequest) -> Result<JsonMap, CallError> {
     let answer = async {
-        let reply = reply(calls, asked).await?;
-        read(&reply, asked)
+        let reply = reply(calls, request).await?;
+        read(&reply, request)
     };
-    let data = answer.await.map_err(|error| asked.without_password(error))?;
-    Ok(asked.hide().map(&data))
+    let data = answer.await.map_err(|error| request.without_password(error))?;
+    Ok(request.hide().map(&data))
 }
 
-async fn reply(calls: &Calls, asked: &Asked) -> Result<Json, CallError> {
-    let source = &asked.source;
+async fn reply(calls: &Calls, request: &SqlRequest) -> Result<Json, CallError> {
+    let source = &request.source;
     let url = source.service_url.as_deref().ok_or_else(|| {
-        let message = format!("the datasource {} has no service_url, which mode: service asks", asked.id);
+        let message = format!("the datasource {} has no service_url, which mode: service asks", request.id);
         CallError::of(VALUE_ERROR, message)
     })?;
     let url = Url::parse(url).map_err(|error| CallError::of(VALUE_ERROR, format!("service_url: {error}")))?;
@@ -40,10 +40,10 @@ async fn reply(calls: &Calls, asked: &Asked) -> Result<Json, CallError> {
         "host": source.host,
         "port": source.port.unwrap_or(source.database_type.usual_port()),
         "username": source.username,
-        "password": asked.password,
+        "password": request.password,
         "database": source.database,
-        "goal": asked.question,
-        "table_list": asked.tables,
+        "goal": request.question,
+        "table_list": request.tables,
     });
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -56,7 +56,8 @@ async fn reply(calls: &Calls, asked: &Asked) -> Result<Json, CallError> {
             let message = format!("the text-to-SQL service does not answer: {reason}");
             CallError::of(EXECUTION_FAILED, message).with(json!({"sql": "", "db_error": reason})).passing()
         };
-        let mut answer = calls.door()?.send(request).await.map_err(|error| away(error.to_string()))?;
+        let mut answer =
+            calls.operator_client()?.send(request).await.map_err(|error| away(error.to_string()))?;
         let status = answer.response.status();
         let bytes = whole(&mut answer, config.answer_bytes_max).await.map_err(away)?;
         if !status.is_success() {
@@ -79,7 +80,7 @@ async fn reply(calls: &Calls, asked: &Asked) -> Result<Json, CallError> {
 }
 
 /// Reads a reply.
-fn read(reply: &Json, asked: &Asked) -> Result<JsonMap, CallError> {
+fn read(reply: &Json, request: &SqlRequest) -> Result<JsonMap, CallError> {
     let result = &reply["result"];
     let sql = result["sql"].as_str().unwrap_or_default();
     let detail =
@@ -92,8 +93,8 @@ fn read(reply: &Json, asked: &Asked) -> Result<JsonMap, CallError> {
             CallError::of(EXECUTION_FAILED, format!("the statement could not be run{}", suffix(detail)));
         return Err(error.with(json!({"sql": sql, "db_error": detail})));
     }
-    if asked.read_only
-        && let Err(reason @ Refused::NotReadOnly(_)) = Prepared::read(sql, asked.source.database_type, true)
+    if request.read_only
+        && let Err(reason @ Refused::NotReadOnly(_)) = Prepared::read(sql, request.source.database_type, true)
     {
         return Err(refused(&reason, sql));
     }
@@ -102,8 +103,8 @@ fn read(reply: &Json, asked: &Asked) -> Result<JsonMap, CallError> {
         Json::Null => Vec::new(),
         other => vec![other.clone()],
     };
-    if rows.len() as u64 > asked.bounds.rows {
-        let most = asked.bounds.rows;
+    if rows.len() as u64 > request.bounds.rows {
+        let most = request.bounds.rows;
         let message =
             format!("the result has {} rows, more than {most} (calls.sql_rows_max, rows_max)", rows.len());
         return Err(CallError::of(LIMIT_EXCEEDED, message).with(json!({"sql": sql})));

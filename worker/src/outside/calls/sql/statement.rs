@@ -180,9 +180,9 @@ impl<'a> Places<'a> {
     fn new(sql: &'a str) -> Self {
         Self { sql, byte: 0, at: (1, 1) }
     }
-    fn of(&mut self, place: Location) -> usize {
+    fn of(&mut self, target: Location) -> usize {
         for letter in self.sql[self.byte..].chars() {
-            if self.at >= (place.line, place.column) {
+            if self.at >= (target.line, target.column) {
                 break;
             }
             self.byte += letter.len_utf8();

@@ -1,11 +1,11 @@
-//! Knowledge bases with documents in the store. A worker caches the searched indexes in memory ([`shelf`], [`index`])
+//! Knowledge bases with documents in the store. A worker caches the searched indexes in memory ([`index_cache`], [`index`])
 //! until they change. Documents excluded by a filter are skipped before the search.
 //!
 //! The semantic search compares every vector (an exact scan: memory limits a dataset, and so the time). The full-text
 //! search uses BM25 ([`words`]), and the keyword search ranks by words shared with the question ([`keywords`]).
 
 pub mod index;
-pub mod shelf;
+pub mod index_cache;
 pub mod words;
 
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use tidemill_common::value::JsonMap;
 use tidemill_common::wire::knowledge::{DatasetRecord, SearchMethod, SegmentRecord, Technique};
 
 use crate::outside::knowledge::embedded::index::Index;
-use crate::outside::knowledge::embedded::shelf::Shelf;
-use crate::outside::knowledge::{Asked, Knowledge, KnowledgeError, SearchSettings};
+use crate::outside::knowledge::embedded::index_cache::IndexCache;
+use crate::outside::knowledge::{Knowledge, KnowledgeError, SearchRequest, SearchSettings};
 
 /// Most extra segments whose words are compared one by one, beyond the requested number.
 const COMPARED_MAX: usize = 50;
 
 /// A dataset in the store; see the module.
 pub struct Embedded {
-    shelf: Arc<Shelf>,
+    index_cache: Arc<IndexCache>,
     record: DatasetRecord,
 }
 
@@ -42,12 +42,12 @@ struct Wanted {
 }
 
 /// Document, segment, score.
-type Found = (usize, usize, f64);
+type Hit = (usize, usize, f64);
 
 impl Embedded {
     /// Creates the dataset of a record.
-    pub fn new(shelf: Arc<Shelf>, record: DatasetRecord) -> Self {
-        Self { shelf, record }
+    pub fn new(index_cache: Arc<IndexCache>, record: DatasetRecord) -> Self {
+        Self { index_cache, record }
     }
 
     fn error(&self, reason: impl std::fmt::Display, retryable: bool) -> KnowledgeError {
@@ -66,14 +66,14 @@ impl Embedded {
     }
 
     /// The question's vector, from the model of the documents' vectors.
-    async fn vector(&self, asked: Asked<'_>) -> Result<Vec<f32>, KnowledgeError> {
+    async fn vector(&self, search: SearchRequest<'_>) -> Result<Vec<f32>, KnowledgeError> {
         let Some(name) = &self.record.embedding else { return Ok(Vec::new()) };
         let step = format!("embed:{}", self.record.id);
-        let vector = asked.models.vector(&step, name, asked.query).await;
+        let vector = search.models.vector(&step, name, search.query).await;
         vector.map(vectors::unit).map_err(|error| self.error(&error, error.is_retryable()))
     }
 
-    fn passage(&self, index: &Index, (document, segment, score): Found) -> Option<Passage> {
+    fn passage(&self, index: &Index, (document, segment, score): Hit) -> Option<Passage> {
         let document = index.documents.get(document)?;
         let segment = document.content.segments.get(segment)?;
         let mut more = JsonMap::new();
@@ -105,14 +105,14 @@ impl Embedded {
     /// Ranks passages with the dataset's model; without a usable model their order stays (Dify).
     async fn ranked(
         &self,
-        asked: Asked<'_>,
+        search: SearchRequest<'_>,
         passages: Vec<Passage>,
         top_k: usize,
     ) -> Result<Vec<Passage>, KnowledgeError> {
         let Some(name) = &self.record.retrieval.reranking_model else {
             return Ok(passages);
         };
-        let model = match asked.models.find(name).await {
+        let model = match search.models.find(name).await {
             Ok(model) => model,
             Err(error) => {
                 let (model, why) = (&name.model, error.brief());
@@ -122,7 +122,7 @@ impl Embedded {
         };
         let texts: Vec<String> = passages.iter().map(|passage| passage.content.clone()).collect();
         let step = format!("rerank:{}", self.record.id);
-        let ranking = asked.models.ranking(&step, (name, &model), asked.query, (&texts, top_k)).await;
+        let ranking = search.models.ranking(&step, (name, &model), search.query, (&texts, top_k)).await;
         let ranking = ranking.map_err(|error| self.error(&error, error.is_retryable()))?;
         let ranked =
             |(at, score): (usize, f64)| Some(Passage { score: Some(score), ..passages.get(at)?.clone() });
@@ -134,19 +134,19 @@ impl Embedded {
 impl Knowledge for Embedded {
     async fn search(
         &self,
-        asked: Asked<'_>,
+        search: SearchRequest<'_>,
         settings: &SearchSettings,
     ) -> Result<Vec<Passage>, KnowledgeError> {
-        let index = self.shelf.index(&self.record).await?;
+        let index = self.index_cache.index(&self.record).await?;
         let is_wanted = |document: &index::Document| {
-            asked.filters.is_none_or(|filters| filters.matches(&document.record.doc_metadata))
+            search.filters.is_none_or(|filters| filters.matches(&document.record.doc_metadata))
         };
         let documents: Vec<bool> = index.documents.iter().map(is_wanted).collect();
         if !documents.contains(&true) {
             return Ok(Vec::new());
         }
         let method = self.method();
-        let vector = if method.needs_vectors() { self.vector(asked).await? } else { Vec::new() };
+        let vector = if method.needs_vectors() { self.vector(search).await? } else { Vec::new() };
         if method.needs_vectors() && index.dimension.is_some_and(|of_index| of_index != vector.len()) {
             let reason = format!(
                 "its model gave a vector of {} numbers, those of its documents have {}: add them again",
@@ -157,7 +157,7 @@ impl Knowledge for Embedded {
         }
         let top_k = usize::try_from(settings.top_k).unwrap_or(usize::MAX);
         let wanted = Wanted {
-            query: asked.query.to_owned(),
+            query: search.query.to_owned(),
             vector,
             method,
             documents,
@@ -167,16 +167,16 @@ impl Knowledge for Embedded {
         let (here, searched) = (index.clone(), tokio::task::spawn_blocking(move || find(&index, &wanted)));
         let found = searched.await.map_err(|error| self.error(error, true))?;
         let passages: Vec<Passage> = found.into_iter().filter_map(|it| self.passage(&here, it)).collect();
-        let mut passages = self.ranked(asked, passages, top_k).await?;
+        let mut passages = self.ranked(search, passages, top_k).await?;
         passages.retain(|passage| settings.score_threshold.is_none_or(|least| passage.order() >= least));
         passages.truncate(top_k);
         let ids = passages.iter().filter_map(|it| it.more.get("segment_id")?.as_str().map(str::to_owned));
-        self.shelf.found(&self.record.id, ids);
+        self.index_cache.found(&self.record.id, ids);
         Ok(passages)
     }
 
     async fn fields(&self) -> Result<Vec<String>, KnowledgeError> {
-        Ok(self.shelf.index(&self.record).await?.fields())
+        Ok(self.index_cache.index(&self.record).await?.fields())
     }
 }
 
@@ -189,7 +189,7 @@ fn shown(segment: &SegmentRecord) -> String {
 }
 
 /// Returns the best segments, the best first.
-fn find(index: &Index, wanted: &Wanted) -> Vec<Found> {
+fn find(index: &Index, wanted: &Wanted) -> Vec<Hit> {
     match wanted.method {
         SearchMethod::SemanticSearch => best(by_meaning(index, wanted), wanted.count),
         SearchMethod::FullTextSearch => best(by_words(index, wanted), wanted.count),
@@ -209,7 +209,7 @@ fn find(index: &Index, wanted: &Wanted) -> Vec<Found> {
     }
 }
 
-fn by_meaning(index: &Index, wanted: &Wanted) -> Vec<Found> {
+fn by_meaning(index: &Index, wanted: &Wanted) -> Vec<Hit> {
     let documents = index.documents.iter().enumerate().filter(|(at, _)| wanted.documents[*at]);
     let of_document = |(at, document): (usize, &index::Document)| {
         let content = document.content.clone();
@@ -225,7 +225,7 @@ fn nearness(index: &Index, wanted: &Wanted, document: usize, segment: usize) -> 
     f64::from(vectors::cosine(vector, &wanted.vector))
 }
 
-fn by_words(index: &Index, wanted: &Wanted) -> Vec<Found> {
+fn by_words(index: &Index, wanted: &Wanted) -> Vec<Hit> {
     let documents: Vec<_> = index.documents.iter().map(|document| &document.content.words).collect();
     let hits = words::search(&wanted.query, &documents, |document| wanted.documents[document]);
     let enabled = hits.into_iter().filter(|hit| {
@@ -236,12 +236,12 @@ fn by_words(index: &Index, wanted: &Wanted) -> Vec<Found> {
 }
 
 /// Scores candidates by a share of vector similarity, and the rest by words shared with the question.
-fn compared(index: &Index, wanted: &Wanted, candidates: Vec<Found>, meaning: f64) -> Vec<Found> {
-    let text = |found: &Found| shown(&index.documents[found.0].content.segments[found.1]);
+fn compared(index: &Index, wanted: &Wanted, candidates: Vec<Hit>, meaning: f64) -> Vec<Hit> {
+    let text = |found: &Hit| shown(&index.documents[found.0].content.segments[found.1]);
     let texts: Vec<String> = candidates.iter().map(text).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let words = keywords::scores(&wanted.query, &texts);
-    let scored = |((document, segment, _), words): (Found, f64)| {
+    let scored = |((document, segment, _), words): (Hit, f64)| {
         let near = if meaning > 0.0 { nearness(index, wanted, document, segment) } else { 0.0 };
         (document, segment, meaning * near + (1.0 - meaning) * words)
     };
@@ -249,8 +249,8 @@ fn compared(index: &Index, wanted: &Wanted, candidates: Vec<Found>, meaning: f64
 }
 
 /// Returns the best; ties keep their order.
-fn best(mut found: Vec<Found>, count: usize) -> Vec<Found> {
-    let order = |a: &Found, b: &Found| b.2.total_cmp(&a.2).then((a.0, a.1).cmp(&(b.0, b.1)));
+fn best(mut found: Vec<Hit>, count: usize) -> Vec<Hit> {
+    let order = |a: &Hit, b: &Hit| b.2.total_cmp(&a.2).then((a.0, a.1).cmp(&(b.0, b.1)));
     if count < found.len() && count > 0 {
         found.select_nth_unstable_by(count - 1, order);
     }

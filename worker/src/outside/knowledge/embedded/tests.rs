@@ -16,9 +16,9 @@ use crate::outside::knowledge::Datasets;
 use crate::outside::knowledge::embedded::*;
 use crate::outside::knowledge::models::Models;
 use crate::outside::knowledge::tests::Service;
-use crate::outside::providers::limiter::Turns;
+use crate::outside::providers::limiter::CallPermits;
 use crate::outside::providers::{Providers, ProvidersConfig};
-use crate::tests::fake::{FakeJobs, charges, steps};
+use crate::tests::fake::{FakeJobs, charges, journal};
 
 /// A unit vector in one of three directions.
 fn vector(matter: [f32; 3]) -> Vec<f32> {
@@ -104,9 +104,9 @@ async fn search_in(
     query: &str,
     filters: Option<&Filters>,
 ) -> Result<Vec<Passage>, KnowledgeError> {
-    let steps = steps(jobs);
+    let journal = journal(jobs);
     let found = datasets.find(&["k".into()]).await?;
-    found[0].search(Asked { query, filters, models: &Models::new(providers, &steps) }).await
+    found[0].search(SearchRequest { query, filters, models: &Models::new(providers, &journal) }).await
 }
 
 fn texts(passages: &[Passage]) -> Vec<&str> {
@@ -323,7 +323,7 @@ async fn a_model_with_limits_that_refuses_is_waited_for() {
     let service = Service::new(&[("/v1/embeddings", 429, "{}"), ("/v1/embeddings", 200, vector)]).await;
     let table = json!({"p": {"base_url": format!("{}/v1", service.base), "api_key": "k", "limits": {"concurrency": 9}}});
     let (config, jobs) = (serde_json::from_value::<ProvidersConfig>(table).unwrap(), FakeJobs::new());
-    let providers = Providers::new(&config, &|_| None).unwrap().taking_turns(Turns(jobs.clone()));
+    let providers = Providers::new(&config, &|_| None).unwrap().with_call_permits(CallPermits(jobs.clone()));
     let datasets = by_vectors(Retrieval { top_k: 1, ..Retrieval::default() }).await.datasets(MUCH, None);
     let found = search_in(&jobs, &providers, &datasets, "q", None).await.unwrap();
     assert_eq!((texts(&found), service.paths().len()), (vec!["apes climb"], 2));

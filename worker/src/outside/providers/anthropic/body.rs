@@ -3,8 +3,8 @@
 use serde_json::{Map, Value as Json, json};
 use tidemill_common::nodes::llm::message::ToolSpec;
 
-use crate::outside::providers::anthropic::turns;
-use crate::outside::providers::anthropic::turns::Conversation;
+use crate::outside::providers::anthropic::conversation;
+use crate::outside::providers::anthropic::conversation::Conversation;
 use crate::outside::providers::params::{ANSWER, bare_schema, take_schema};
 use crate::outside::providers::{ChatRequest, ModelError};
 
@@ -40,7 +40,8 @@ pub(super) struct Written {
 }
 
 pub(super) fn write(request: &ChatRequest) -> Result<Written, ModelError> {
-    let Conversation { system, messages, thoughts_lost } = turns::arrange(&request.label, &request.messages)?;
+    let Conversation { system, messages, thoughts_lost } =
+        conversation::arrange(&request.label, &request.messages)?;
     let mut params = request.params.clone();
     let schema = take_schema(&request.label, &mut params)?.map(bare_schema);
     let max_tokens = ["max_tokens", "max_tokens_to_sample"].iter().find_map(|key| params.get(*key)?.as_u64());

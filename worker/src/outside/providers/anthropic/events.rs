@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::outside::providers::anthropic::kept::Kept;
+use crate::outside::providers::anthropic::reply_blocks::ReplyBlocks;
 use crate::outside::providers::errors::ModelError;
 use crate::outside::providers::params::{ANSWER, text};
 use crate::outside::providers::reading::Dialect;
@@ -22,7 +22,7 @@ pub struct Events {
     without_arguments: Vec<u64>,
     counted: Counted,
     /// The original blocks, if they must be sent back.
-    kept: Option<Kept>,
+    reply_blocks: Option<ReplyBlocks>,
 }
 
 impl Events {
@@ -34,19 +34,19 @@ impl Events {
             calls: Vec::new(),
             without_arguments: Vec::new(),
             counted: Counted { input: 0, written: 0, read: 0 },
-            kept: None,
+            reply_blocks: None,
         }
     }
 
     /// Also keeps the original blocks if `keeps` is true.
     #[must_use]
     pub(in crate::outside::providers) fn keeping(self, keeps: bool) -> Self {
-        Self { kept: keeps.then(Kept::default), ..self }
+        Self { reply_blocks: keeps.then(ReplyBlocks::default), ..self }
     }
 
     fn begin_block(&mut self, index: u64, block: &Json, reply: &mut Growing<'_>) -> Result<(), ModelError> {
-        if let Some(kept) = &mut self.kept {
-            kept.begin(index, block);
+        if let Some(reply_blocks) = &mut self.reply_blocks {
+            reply_blocks.begin(index, block);
         }
         match text(block, "type") {
             "text" => reply.text(text(block, "text")),
@@ -73,8 +73,8 @@ impl Events {
     }
 
     fn add_to_block(&mut self, index: u64, delta: &Json, reply: &mut Growing<'_>) -> Result<(), ModelError> {
-        if let Some(kept) = &mut self.kept {
-            kept.add(index, delta);
+        if let Some(reply_blocks) = &mut self.reply_blocks {
+            reply_blocks.add(index, delta);
         }
         match text(delta, "type") {
             "text_delta" => reply.text(text(delta, "text")),
@@ -106,7 +106,7 @@ impl Events {
 
     /// A call without arguments gets an empty JSON object.
     fn end_block(&mut self, index: u64, reply: &mut Growing<'_>) -> Result<(), ModelError> {
-        if let Some(block) = self.kept.as_mut().and_then(|kept| kept.end(index)) {
+        if let Some(block) = self.reply_blocks.as_mut().and_then(|reply_blocks| reply_blocks.end(index)) {
             reply.keep(block)?;
         }
         if self.without_arguments.contains(&index) { self.add_arguments(index, "{}", reply) } else { Ok(()) }
@@ -122,7 +122,7 @@ impl Events {
 
 impl Dialect for Events {
     fn begin(&mut self) {
-        *self = Self::new(self.answers_with_tool).keeping(self.kept.is_some());
+        *self = Self::new(self.answers_with_tool).keeping(self.reply_blocks.is_some());
     }
 
     fn take(&mut self, object: &Json, reply: &mut Growing<'_>) -> Result<(), ModelError> {

@@ -1,13 +1,13 @@
 //! A client of Anthropic's API, `POST {base_url}/v1/messages`.
 //!
-//! `body` writes the request, `turns` its conversation, and `blocks` the parts of messages. `events` reads the answer,
-//! and `kept` keeps the parts that must be sent back unchanged. The API has neither embeddings nor rerank.
+//! `body` writes the request, `conversation` its conversation, and `blocks` the parts of messages. `events` reads the answer,
+//! and `reply_blocks` keeps the parts that must be sent back unchanged. The API has neither embeddings nor rerank.
 
 mod blocks;
 mod body;
+mod conversation;
 mod events;
-mod kept;
-mod turns;
+mod reply_blocks;
 
 use tidemill_common::nodes::llm::message::MediaKind;
 
@@ -61,7 +61,7 @@ impl ModelProvider for Anthropic {
         self.api.converse(&post, &mut reader).await?;
         let mut reply = reader.into_reply();
         // Without reasoning the reply can be written again from its parts.
-        if !reply.verbatim.iter().any(kept::is_thought) {
+        if !reply.verbatim.iter().any(reply_blocks::is_thought) {
             reply.verbatim.clear();
         }
         Ok(reply)

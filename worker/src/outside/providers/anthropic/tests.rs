@@ -8,7 +8,7 @@ use crate::outside::providers::ErrorClass;
 use crate::outside::providers::anthropic::*;
 use crate::outside::providers::media::tests::{document, media, request, text};
 use crate::outside::providers::media::{SentMessage, SentPart};
-use crate::outside::providers::tests::{Told, read_however_cut};
+use crate::outside::providers::tests::{StreamedReply, read_however_cut};
 
 fn written(request: &ChatRequest) -> Json {
     serde_json::from_str(&body::write(request).unwrap().body).unwrap()
@@ -228,14 +228,14 @@ fn blocks_are_kept_as_they_came_where_they_will_be_sent_back() {
         read_however_cut(Framing::Sse, || Events::new(false).keeping(keeps), &events.concat()).1.unwrap()
     };
     assert_eq!(keeping(false).verbatim, Vec::<Json>::new());
-    let kept = [
+    let reply_blocks = [
         thought("Zm9v"),
         json!({"type": "redacted_thinking", "data": "x"}),
         words("I look."),
         used("a"),
         json!({"type": "tool_use", "id": "b", "name": "g", "input": {}}),
     ];
-    assert_eq!(keeping(true).verbatim, kept);
+    assert_eq!(keeping(true).verbatim, reply_blocks);
     assert_eq!(keeping(true).tool_calls.len(), 2);
     let whole =
         json!({"type": "message", "stop_reason": "tool_use", "content": [thought("Zm9v"), used("a")]});
@@ -301,7 +301,7 @@ fn stopped(reason: &str, tokens: u64) -> [String; 2] {
     ]
 }
 
-fn told(answers_with_tool: bool, events: &[String]) -> Told {
+fn told(answers_with_tool: bool, events: &[String]) -> StreamedReply {
     read_however_cut(Framing::Sse, || Events::new(answers_with_tool), &events.concat())
 }
 

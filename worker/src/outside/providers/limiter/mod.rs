@@ -1,5 +1,5 @@
-//! Enforces model limits across all workers. A call to a model with limits needs a turn: a permit from the store.
-//! Without a turn it waits. The limits that a provider reports apply to all workers.
+//! Enforces model limits across all workers. A call to a model with limits needs a permit from the store.
+//! Without a permit it waits. The limits that a provider reports apply to all workers.
 //!
 //! For a model without limits the store only counts failures, because the job may be parked between tries and continue
 //! in another worker.
@@ -19,31 +19,31 @@ use crate::metrics;
 use crate::outside::providers::profile::LimitsConfig;
 use crate::outside::providers::{Detail, ErrorClass, ModelError, RateFacts, RateWindow, retry};
 
-mod resting;
+mod resting_models;
 
-pub use crate::outside::providers::limiter::resting::Resting;
+pub use crate::outside::providers::limiter::resting_models::RestingModels;
 
-/// The lease of a turn. It is renewed three times as often.
+/// The lease of a permit. It is renewed three times as often.
 const LEASE: Duration = Duration::from_secs(60);
 /// Rest of a model whose refusal names no time.
 const REST_UNSAID: Duration = Duration::from_secs(5);
-/// Most tries when the store returns unusable answers; then the call runs without a turn.
+/// Most tries when the store returns unusable answers; then the call runs without a permit.
 const NONSENSE_MAX: u32 = 3;
 
 /// Waits on behalf of a call.
 #[async_trait::async_trait]
-pub trait Pace: Send + Sync {
+pub trait Waiter: Send + Sync {
     /// The name of the attempt; the same when its job is delivered again.
     fn attempt(&self) -> String;
     /// Waits and records the reason. It may never return; the call may then be made again later.
     async fn wait(&self, wait: Duration, reason: &str);
 }
 
-/// The store of turns.
+/// The store of permits.
 #[derive(Clone)]
-pub struct Turns(pub Arc<dyn Jobs>);
+pub struct CallPermits(pub Arc<dyn Jobs>);
 
-impl Turns {
+impl CallPermits {
     /// Counts a failure of a call to something other than a model, and returns the count across all workers.
     pub async fn failed(&self, account: &str, call: &str) -> u32 {
         let buckets = [LimitBucket { account: account.into(), model: None, bounds: LimitBounds::default() }];
@@ -61,40 +61,40 @@ impl Turns {
     }
 }
 
-impl fmt::Debug for Turns {
+impl fmt::Debug for CallPermits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Turns")
+        f.write_str("CallPermits")
     }
 }
 
 /// The limits of a model.
 #[derive(Debug, Clone)]
 pub struct Limited {
-    turns: Turns,
+    permits: CallPermits,
     /// The model's own limit, then the limit shared by all models of the profile, if any.
     buckets: Arc<[LimitBucket]>,
     /// Most refusals of a call because of limits.
     refusals_max: u32,
     /// Most retries of a call after other failures.
     retries_max: u32,
-    /// True if it has a limits table. Without one a call needs a turn only while the model rests.
+    /// True if it has a limits table. Without one a call needs a permit only while the model rests.
     bounded: bool,
-    resting: Arc<Resting>,
+    resting_models: Arc<RestingModels>,
 }
 
-/// A job's call to a model, over all its turns in one worker.
-pub struct Trying<'a> {
+/// A job's call to a model, over all its permits in one worker.
+pub struct LimitedCall<'a> {
     limited: &'a Limited,
-    pace: &'a dyn Pace,
+    waiter: &'a dyn Waiter,
     call: String,
     tokens: u64,
     /// The number of timeouts. They are worth one retry, not several.
     silences: u32,
 }
 
-/// The turn of a call. It is given back when dropped.
+/// The permit of a call. It is given back when dropped.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub struct CallPermit<'a> {
     limited: &'a Limited,
     call: String,
     /// Estimated tokens of the call.
@@ -104,18 +104,18 @@ pub struct Turn<'a> {
     over: bool,
 }
 
-/// The result of a call with a turn.
+/// The result of a call with a permit.
 #[derive(Debug)]
-pub enum Ended<T> {
+pub enum TryEnd<T> {
     /// The call has ended.
     Over(Result<T, ModelError>),
-    /// The call failed and must be repeated after this wait, with a new turn.
+    /// The call failed and must be repeated after this wait, with a new permit.
     Again(Duration, ModelError),
 }
 
 /// Facts from an answer that adjust the limits.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Spent {
+pub struct CallUsage {
     /// The counted tokens; zero if the server does not count.
     pub tokens: Tokens,
     /// The remaining limits of the provider.
@@ -126,11 +126,11 @@ impl Limited {
     /// Creates the limits of a model of an account. Without a table only the tries of a call are limited: `retries_max`
     /// after the first.
     pub fn new(
-        turns: &Turns,
+        permits: &CallPermits,
         account: &str,
         model: &str,
         (of_model, of_all): (Option<&LimitsConfig>, Option<&LimitsConfig>),
-        (retries_max, resting): (u32, &Arc<Resting>),
+        (retries_max, resting_models): (u32, &Arc<RestingModels>),
     ) -> Self {
         let account: Arc<str> = account.into();
         let bucket = |model: Option<&str>, limits: Option<&LimitsConfig>| LimitBucket {
@@ -145,13 +145,26 @@ impl Limited {
             buckets.push(bucket(None, of_all));
         }
         let refusals_max = first.map_or(retries_max, LimitsConfig::refusals_max);
-        let (turns, resting) = (turns.clone(), resting.clone());
-        Self { turns, buckets: buckets.into(), refusals_max, retries_max, bounded: first.is_some(), resting }
+        let (permits, resting_models) = (permits.clone(), resting_models.clone());
+        Self {
+            permits,
+            buckets: buckets.into(),
+            refusals_max,
+            retries_max,
+            bounded: first.is_some(),
+            resting_models,
+        }
     }
 
     /// Prepares a call with an estimate of its tokens. It waits as the job does.
-    pub fn trying<'a>(&'a self, pace: &'a dyn Pace, call: &str, tokens: u64) -> Trying<'a> {
-        Trying { limited: self, pace, call: format!("{}/{call}", pace.attempt()), tokens, silences: 0 }
+    pub fn new_call<'a>(&'a self, waiter: &'a dyn Waiter, call: &str, tokens: u64) -> LimitedCall<'a> {
+        LimitedCall {
+            limited: self,
+            waiter,
+            call: format!("{}/{call}", waiter.attempt()),
+            tokens,
+            silences: 0,
+        }
     }
 
     fn model(&self) -> &str {
@@ -184,16 +197,16 @@ impl Limited {
         }
     }
 
-    /// Takes a turn and repeats until the store answers. After unusable answers the call runs without a turn.
+    /// Takes a permit and repeats until the store answers. After unusable answers the call runs without a permit.
     async fn take(&self, call: &str, tokens: u64) -> LimitTaken {
         let (mut backoff, mut nonsense) = (Backoff::default(), 0);
         let take = TakeLimit { buckets: &self.buckets, call, tokens, lease: LEASE };
         loop {
-            match self.turns.0.take_limit(take).await {
+            match self.permits.0.take_limit(take).await {
                 Ok(taken) => return taken,
                 Err(error) => {
                     nonsense += u32::from(!error.is_passing());
-                    tracing::warn!(model = self.model(), %error, "cannot get a turn at the model");
+                    tracing::warn!(model = self.model(), %error, "cannot get a permit for the model");
                     if nonsense >= NONSENSE_MAX {
                         return LimitTaken::Taken;
                     }
@@ -204,28 +217,29 @@ impl Limited {
     }
 }
 
-impl Trying<'_> {
-    /// Waits for the call's turn.
-    pub async fn turn(&self) -> Turn<'_> {
+impl LimitedCall<'_> {
+    /// Waits for a permit for the call.
+    pub async fn permit(&self) -> CallPermit<'_> {
         let Self { limited, call, tokens, .. } = self;
-        let turn = |over| Turn { limited, call: call.clone(), tokens: *tokens, began: Instant::now(), over };
-        if !limited.bounded && !limited.resting.has(limited.model()) {
-            return turn(true);
+        let permit =
+            |over| CallPermit { limited, call: call.clone(), tokens: *tokens, began: Instant::now(), over };
+        if !limited.bounded && !limited.resting_models.has(limited.model()) {
+            return permit(true);
         }
         loop {
             let LimitTaken::Wait { wait, bound, bucket } = limited.take(call, *tokens).await else {
-                return turn(false);
+                return permit(false);
             };
             metrics::MODEL_WAITS.count_of(limited.model());
-            self.pace.wait(wait, &limited.reason(bound, bucket)).await;
+            self.waiter.wait(wait, &limited.reason(bound, bucket)).await;
         }
     }
 
     /// Returns the result of the call, or `None` after waiting when it must be repeated.
-    pub async fn over<T>(&mut self, ended: Ended<T>) -> Option<Result<T, ModelError>> {
+    pub async fn over<T>(&mut self, ended: TryEnd<T>) -> Option<Result<T, ModelError>> {
         let (wait, error) = match ended {
-            Ended::Over(answer) => return Some(answer),
-            Ended::Again(wait, error) => (wait, error),
+            TryEnd::Over(answer) => return Some(answer),
+            TryEnd::Again(wait, error) => (wait, error),
         };
         self.silences += u32::from(error.detail == Detail::Late);
         if self.silences > 1 {
@@ -235,14 +249,14 @@ impl Trying<'_> {
         tracing::warn!(model, error = why, wait_ms = wait.as_millis(), "model call failed, trying again");
         if !wait.is_zero() {
             let reason = format!("{}: a call failed and is repeated", self.limited.model_label(0));
-            self.pace.wait(wait, &reason).await;
+            self.waiter.wait(wait, &reason).await;
         }
         None
     }
 }
 
-impl Turn<'_> {
-    /// Waits for the answer and renews the turn meanwhile.
+impl CallPermit<'_> {
+    /// Waits for the answer and renews the permit meanwhile.
     pub async fn during<T>(&self, answer: impl Future<Output = T>) -> T {
         if self.over {
             return answer.await;
@@ -265,22 +279,22 @@ impl Turn<'_> {
     pub async fn end<T>(
         mut self,
         answer: Result<T, ModelError>,
-        spent: impl FnOnce(&T) -> Spent,
+        usage: impl FnOnce(&T) -> CallUsage,
         partly: bool,
-    ) -> Ended<T> {
+    ) -> TryEnd<T> {
         let held = !std::mem::replace(&mut self.over, true);
         let error = match answer {
             Ok(answer) if held => {
-                let Spent { tokens, rate } = spent(&answer);
+                let CallUsage { tokens, rate } = usage(&answer);
                 let counted = tokens.prompt.saturating_add(tokens.completion);
                 let beyond = if counted == 0 { 0 } else { difference(counted, self.tokens) };
                 let lasted = Some(self.began.elapsed());
                 let rest = rest(rate, self.tokens);
                 let left = LimitLeft { requests: rate.requests.remaining, tokens: rate.tokens.remaining };
-                self.tell(GiveLimit { tokens: beyond, lasted, rest, left, ..self.gift() });
-                return Ended::Over(Ok(answer));
+                self.give_later(GiveLimit { tokens: beyond, lasted, rest, left, ..self.gift() });
+                return TryEnd::Over(Ok(answer));
             }
-            Ok(answer) => return Ended::Over(Ok(answer)),
+            Ok(answer) => return TryEnd::Over(Ok(answer)),
             Err(error) => error,
         };
         let limited = self.limited;
@@ -288,9 +302,9 @@ impl Turn<'_> {
         let rests = rest_after(&error, limited.bounded).filter(|_| may_again);
         if !may_again || (partly && rests.is_none()) {
             if held {
-                self.tell(self.gift());
+                self.give_later(self.gift());
             }
-            return Ended::Over(Err(error));
+            return TryEnd::Over(Err(error));
         }
         let limit = error.class == ErrorClass::RateLimit;
         let rest = rests.unwrap_or_default();
@@ -298,15 +312,15 @@ impl Turn<'_> {
         let failed = GiveLimit { tokens, rest, refused: limit && !partly, ..self.gift() };
         let mut so_far = 0;
         if held || limit || !rest.is_zero() {
-            so_far = limited.turns.0.give_limit(failed).await.unwrap_or_else(not_given);
+            so_far = limited.permits.0.give_limit(failed).await.unwrap_or_else(not_given);
         }
         if !limit && !partly {
             // Refusals have a separate limit.
             let account = limited.buckets.first().map_or("", |bucket| &*bucket.account);
-            so_far = limited.turns.failed(account, &format!("{}/failed", self.call)).await;
+            so_far = limited.permits.failed(account, &format!("{}/failed", self.call)).await;
         }
         if !rest.is_zero() {
-            limited.resting.note(limited.model(), rest);
+            limited.resting_models.note(limited.model(), rest);
             metrics::MODEL_RESTS.count_of(limited.model());
             let why = error.brief();
             tracing::info!(
@@ -319,11 +333,11 @@ impl Turn<'_> {
         }
         let tries_max = if limit { limited.refusals_max } else { limited.retries_max };
         if partly || so_far > tries_max {
-            return Ended::Over(Err(error));
+            return TryEnd::Over(Err(error));
         }
-        // A resting model is waited for at the next turn, after calls that already wait.
+        // A resting model is waited for for the next permit, after calls that already wait.
         let wait = if rests.is_some() { Duration::ZERO } else { retry::pause(so_far) };
-        Ended::Again(wait, error)
+        TryEnd::Again(wait, error)
     }
 
     fn gift(&self) -> GiveLimit<'_> {
@@ -340,22 +354,22 @@ impl Turn<'_> {
     }
 
     /// Runs in the background: no call waits for it, and an expiring lease has the same effect.
-    fn tell(&self, gift: GiveLimit<'_>) {
+    fn give_later(&self, gift: GiveLimit<'_>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (limited, call) = (self.limited.clone(), self.call.clone());
         let GiveLimit { tokens, lasted, rest, refused, left, .. } = gift;
         runtime.spawn(async move {
             let (buckets, call) = (&*limited.buckets, &*call);
             let give = GiveLimit { buckets, call, tokens, lasted, rest, refused, left };
-            limited.turns.0.give_limit(give).await.unwrap_or_else(not_given);
+            limited.permits.0.give_limit(give).await.unwrap_or_else(not_given);
         });
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for CallPermit<'_> {
     fn drop(&mut self) {
         if !self.over {
-            self.tell(self.gift());
+            self.give_later(self.gift());
         }
     }
 }
@@ -369,7 +383,7 @@ fn rest_after(error: &ModelError, bounded: bool) -> Option<Duration> {
 
 /// A refusal that cannot be counted ends the call; otherwise it could repeat forever.
 fn not_given(error: StoreError) -> u32 {
-    tracing::warn!(%error, "a turn at a model cannot be given back; its lease expires");
+    tracing::warn!(%error, "a permit for a model cannot be given back; its lease expires");
     u32::MAX
 }
 

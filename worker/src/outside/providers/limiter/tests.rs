@@ -1,4 +1,4 @@
-//! Tests of turns at models with the in-memory store, whose clock the tests move, and servers that refuse.
+//! Tests of permits for models with the in-memory store, whose clock the tests move, and servers that refuse.
 
 use std::sync::Mutex;
 
@@ -32,7 +32,7 @@ impl<'a> Moving<'a> {
 }
 
 #[async_trait::async_trait]
-impl Pace for Moving<'_> {
+impl Waiter for Moving<'_> {
     fn attempt(&self) -> String {
         self.name.into()
     }
@@ -47,7 +47,7 @@ impl Pace for Moving<'_> {
 struct Parked(Mutex<Vec<(u64, String)>>);
 
 #[async_trait::async_trait]
-impl Pace for Parked {
+impl Waiter for Parked {
     fn attempt(&self) -> String {
         "parked".into()
     }
@@ -66,7 +66,7 @@ fn shared() -> (Arc<ManualClock>, Arc<MemoryStore>) {
 fn model(store: &Arc<MemoryStore>, base_url: &str, settings: Json) -> Model {
     let tables = json!({"p": {"base_url": base_url, "api_key": "k", "models": {"m": settings}}});
     let providers = Providers::new(&serde_json::from_value(tables).unwrap(), &|_| None).unwrap();
-    providers.taking_turns(Turns(store.clone())).model("p", "m").now_or_never().unwrap().unwrap()
+    providers.with_call_permits(CallPermits(store.clone())).model("p", "m").now_or_never().unwrap().unwrap()
 }
 
 fn question() -> Question {
@@ -79,8 +79,8 @@ fn question() -> Question {
     }
 }
 
-async fn ask(model: &Model, pace: &dyn Pace) -> Result<ModelReply, ModelError> {
-    model.within(pace, "llm").ask(question(), &mut |_| {}).await
+async fn ask(model: &Model, waiter: &dyn Waiter) -> Result<ModelReply, ModelError> {
+    model.for_job(waiter, "llm").ask(question(), &mut |_| {}).await
 }
 
 fn refusal(retry_after: &str) -> Vec<Vec<u8>> {
@@ -129,10 +129,10 @@ async fn a_call_that_is_refused_too_often_fails_as_without_limits() {
     let (clock, store) = shared();
     let url = serve(vec![refusal("2"), refusal("3"), refusal("4")]).await;
     let model = model(&store, &url, json!({"limits": {"refusals_max": 2}}));
-    let pace = Moving::new("a", &clock);
-    let error = ask(&model, &pace).await.unwrap_err();
+    let waiter = Moving::new("a", &clock);
+    let error = ask(&model, &waiter).await.unwrap_err();
     assert_eq!((error.class, error.retry_after_ms), (ErrorClass::RateLimit, Some(4000)));
-    assert_eq!(pace.waits().iter().map(|(ms, _)| *ms).collect::<Vec<_>>(), [2000, 3000]);
+    assert_eq!(waiter.waits().iter().map(|(ms, _)| *ms).collect::<Vec<_>>(), [2000, 3000]);
 }
 
 #[tokio::test]
@@ -141,9 +141,9 @@ async fn a_used_up_quota_is_not_waited_for() {
     let body = r#"{"error":{"code":"insufficient_quota"}}"#;
     let head = "HTTP/1.1 429 Too Many\r\nconnection: close\r\ncontent-length: ";
     let url = serve(vec![vec![format!("{head}{}\r\n\r\n{body}", body.len()).into_bytes()]]).await;
-    let pace = Moving::new("a", &clock);
-    let error = ask(&model(&store, &url, json!({"limits": {}})), &pace).await.unwrap_err();
-    assert_eq!((error.class, pace.waits()), (ErrorClass::RateLimit, Vec::new()));
+    let waiter = Moving::new("a", &clock);
+    let error = ask(&model(&store, &url, json!({"limits": {}})), &waiter).await.unwrap_err();
+    assert_eq!((error.class, waiter.waits()), (ErrorClass::RateLimit, Vec::new()));
 }
 
 #[tokio::test]
@@ -154,19 +154,19 @@ async fn calls_wait_for_their_turn_and_tokens_are_counted_as_they_were() {
     let settings =
         json!({"max_tokens_default": 1, "limits": {"tokens_per_minute": 60, "requests_per_minute": 600}});
     let model = model(&store, &url, settings);
-    let pace = Moving::new("a", &clock);
-    ask(&model, &pace).await.unwrap();
+    let waiter = Moving::new("a", &clock);
+    ask(&model, &waiter).await.unwrap();
     let second = Moving::new("b", &clock);
     until_given(&store).await;
     // 20 of 60 are left, so this call may run and leaves a debt.
     ask(&model, &second).await.unwrap();
     until_given(&store).await;
     let third = Moving::new("c", &clock);
-    let trying = model.limited_for_tests().trying(&third, "llm", 1);
-    let turn = trying.turn().await;
+    let call = model.limited_for_tests().new_call(&third, "llm", 1);
+    let permit = call.permit().await;
     let why = "the model m of p: no more than 60 tokens a minute".to_owned();
     assert_eq!(third.waits(), [(21_000, why)], "20 of debt, and one");
-    drop(turn);
+    drop(permit);
 }
 
 #[tokio::test]
@@ -177,7 +177,7 @@ async fn what_a_provider_says_is_left_is_all_that_any_worker_has() {
     ask(&model, &Moving::new("a", &clock)).await.unwrap();
     until_given(&store).await;
     let second = Moving::new("b", &clock);
-    drop(model.limited_for_tests().trying(&second, "llm", 1).turn().await);
+    drop(model.limited_for_tests().new_call(&second, "llm", 1).permit().await);
     assert_eq!(second.waits(), [(100, "the model m of p: no more than 600 requests a minute".to_owned())]);
 }
 
@@ -194,18 +194,18 @@ async fn the_turn_of_a_call_that_is_dropped_is_free_for_others() {
     let limited = model(&store, "http://127.0.0.1:1/v1", json!({"limits": {"concurrency": 1}}));
     let limited = limited.limited_for_tests();
     let (first, second) = (Moving::new("a", &clock), Moving::new("b", &clock));
-    let trying = limited.trying(&first, "llm", 1);
-    let turn = trying.turn().await;
+    let call = limited.new_call(&first, "llm", 1);
+    let permit = call.permit().await;
     let parked = Parked::default();
-    let waiting = limited.trying(&parked, "llm", 1);
+    let waiting = limited.new_call(&parked, "llm", 1);
     tokio::select! {
-        _ = waiting.turn() => panic!("there is one place"),
+        _ = waiting.permit() => panic!("there is one place"),
         () = until_waiting(&parked) => {}
     }
     assert_eq!(parked.0.lock().unwrap()[0].1, "the model m of p: no more than 1 calls at the same time");
-    drop(turn);
+    drop(permit);
     until_given(&store).await;
-    drop(limited.trying(&second, "llm", 1).turn().await);
+    drop(limited.new_call(&second, "llm", 1).permit().await);
     assert_eq!(second.waits(), Vec::new());
 }
 
@@ -225,7 +225,7 @@ fn only_what_has_limits_in_its_profile_is_limited() {
         };
         let (one, all) = (config(&of_model), config(&of_all));
         let tables = (one.as_ref(), all.as_ref());
-        let limited = Limited::new(&Turns(store.clone()), "p/1", "m", tables, (2, &Arc::default()));
+        let limited = Limited::new(&CallPermits(store.clone()), "p/1", "m", tables, (2, &Arc::default()));
         let found: Vec<_> =
             limited.buckets.iter().map(|b| (b.model.is_some(), b.bounds.requests_per_minute)).collect();
         assert_eq!((limited.bounded, found), (bounded, buckets), "{of_model:?} {of_all:?}");
@@ -266,9 +266,9 @@ async fn tries_of_a_model_without_limits_are_counted_over_all_workers() {
     for waits in [vec![7000], vec![7000]] {
         let parked = Parked::default();
         let elsewhere = model(&store, &url, json!({}));
-        let pace = Patient { parked: &parked, clock: &clock };
+        let waiter = Patient { parked: &parked, clock: &clock };
         tokio::select! {
-            reply = ask(&elsewhere, &pace) => {
+            reply = ask(&elsewhere, &waiter) => {
                 let error = reply.unwrap_err();
                 assert_eq!((error.class, error.retry_after_ms), (ErrorClass::ServerUnavailable, Some(7000)));
                 return;
@@ -289,7 +289,7 @@ struct Patient<'a> {
 }
 
 #[async_trait::async_trait]
-impl Pace for Patient<'_> {
+impl Waiter for Patient<'_> {
     fn attempt(&self) -> String {
         "parked".into()
     }
@@ -307,8 +307,8 @@ async fn a_model_without_limits_that_never_fails_costs_no_request_to_the_store()
     let url = serve(vec![reply("")]).await;
     let model = model(&store, &url, json!({}));
     let parked = Parked::default();
-    let trying = model.limited_for_tests().trying(&parked, "llm", 1);
-    assert!(trying.turn().await.over, "nothing was taken, so nothing is given back");
+    let call = model.limited_for_tests().new_call(&parked, "llm", 1);
+    assert!(call.permit().await.over, "nothing was taken, so nothing is given back");
     assert_eq!(ask(&model, &parked).await.unwrap().text, "ok");
 }
 

@@ -5,8 +5,8 @@ use tidemill_common::nodes::llm::message::MediaKind;
 use tidemill_common::nodes::llm::usage::Tokens;
 
 use crate::outside::providers::errors::ModelError;
+use crate::outside::providers::model_file::ModelFile;
 use crate::outside::providers::params::text;
-use crate::outside::providers::produced::Produced;
 use crate::outside::providers::reading::Dialect;
 use crate::outside::providers::reply::Growing;
 use crate::outside::providers::tool_calls::Fragment;
@@ -27,7 +27,7 @@ impl Dialect for Lines {
         reply.text(text(message, "content"))?;
         for picture in message.get("images").and_then(Json::as_array).into_iter().flatten() {
             let url = format!("data:;base64,{}", picture.as_str().unwrap_or_default());
-            reply.media(Produced::at_url(MediaKind::Image, &url)?)?;
+            reply.media(ModelFile::at_url(MediaKind::Image, &url)?)?;
         }
         for call in message.get("tool_calls").and_then(Json::as_array).into_iter().flatten() {
             take_call(call, reply)?;

@@ -6,7 +6,7 @@ use tidemill_common::nodes::llm::message::{ToolCall, ToolSpec};
 use crate::outside::providers::media::tests::{document, media, request, text};
 use crate::outside::providers::media::{SentMessage, SentPart};
 use crate::outside::providers::ollama::*;
-use crate::outside::providers::tests::{Told, read_however_cut};
+use crate::outside::providers::tests::{StreamedReply, read_however_cut};
 
 fn written(request: &ChatRequest) -> Json {
     serde_json::from_str(&body::write(request).unwrap()).unwrap()
@@ -78,7 +78,7 @@ fn pictures_and_calls_have_their_own_places() {
     assert!(body::write(&request(vec![message])).is_err());
 }
 
-fn told(lines: &[Json]) -> Told {
+fn told(lines: &[Json]) -> StreamedReply {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     read_however_cut(Framing::Ndjson, || Lines, &text)
 }

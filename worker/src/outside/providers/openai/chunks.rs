@@ -9,8 +9,8 @@ use tidemill_common::nodes::llm::usage::Tokens;
 use tidemill_common::value::JsonMap;
 
 use crate::outside::providers::errors::ModelError;
+use crate::outside::providers::model_file::ModelFile;
 use crate::outside::providers::params::text;
-use crate::outside::providers::produced::Produced;
 use crate::outside::providers::reading::Dialect;
 use crate::outside::providers::reply::Growing;
 use crate::outside::providers::tool_calls::Fragment;
@@ -103,12 +103,12 @@ fn take_part(part: &Json, reply: &mut Growing<'_>) -> Result<(), ModelError> {
         None => String::new(),
     };
     match text(part, "type") {
-        "image_url" => reply.media(Produced::at_url(MediaKind::Image, &url("image_url"))?),
-        "video_url" => reply.media(Produced::at_url(MediaKind::Video, &url("video_url"))?),
-        "audio_url" => reply.media(Produced::at_url(MediaKind::Audio, &url("audio_url"))?),
+        "image_url" => reply.media(ModelFile::at_url(MediaKind::Image, &url("image_url"))?),
+        "video_url" => reply.media(ModelFile::at_url(MediaKind::Video, &url("video_url"))?),
+        "audio_url" => reply.media(ModelFile::at_url(MediaKind::Audio, &url("audio_url"))?),
         "file" => {
             let data = text(part.get("file").unwrap_or(&Json::Null), "file_data");
-            reply.media(Produced::at_url(MediaKind::Document, data)?)
+            reply.media(ModelFile::at_url(MediaKind::Document, data)?)
         }
         _ => reply.text(text(part, "text")),
     }

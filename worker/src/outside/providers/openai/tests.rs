@@ -6,7 +6,7 @@ use tidemill_common::nodes::llm::message::ToolCall;
 use crate::outside::providers::ErrorClass;
 use crate::outside::providers::media::Source;
 use crate::outside::providers::openai::*;
-use crate::outside::providers::tests::{Told, read_however_cut};
+use crate::outside::providers::tests::{StreamedReply, read_however_cut};
 
 fn event(object: &Json) -> String {
     format!("data: {object}\n\n")
@@ -26,7 +26,7 @@ fn finish(reason: &str) -> String {
     choice(json!({}), json!(reason))
 }
 
-fn told(events: &[String]) -> Told {
+fn told(events: &[String]) -> StreamedReply {
     read_however_cut(Framing::Sse, Chunks::default, &events.concat())
 }
 

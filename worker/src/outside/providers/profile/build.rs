@@ -80,20 +80,20 @@ impl Connection {
             Ok((name.clone(), (settings.clone(), pricing)))
         };
         let models = table.models.iter().map(priced).collect::<Result<_, String>>()?;
-        let resting = Arc::default();
-        Ok(Self { client, key_mark, models, files, resting, table: table.clone(), is_read: true })
+        let resting_models = Arc::default();
+        Ok(Self { client, key_mark, models, files, resting_models, table: table.clone(), is_read: true })
     }
 
     /// A connection that cannot be used; every call returns the reason.
     pub(super) fn broken(reason: String) -> Self {
         let files = FilesSending { send: MediaSend::default(), bytes_max: FILES_BYTES_MAX };
-        let (key_mark, models, resting) = (String::new(), BTreeMap::new(), Arc::default());
+        let (key_mark, models, resting_models) = (String::new(), BTreeMap::new(), Arc::default());
         Self {
             client: Err(reason),
             key_mark,
             models,
             files,
-            resting,
+            resting_models,
             table: ProviderConfig::default(),
             is_read: false,
         }

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::outside::providers::profile::kept::Shelf;
+use crate::outside::providers::profile::catalog::CatalogView;
 use crate::outside::providers::profile::{Connection, DEFAULT_PROVIDER, Providers};
 
 /// The place where a provider is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ConfiguredIn {
     /// The worker's settings or environment.
     Settings,
     /// Redis.
-    Kept,
+    Redis,
     /// A profile in Redis with its own connection.
     Profile,
     /// A profile in the worker's settings with its own connection.
@@ -23,22 +23,27 @@ pub(super) enum Place {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found<'a> {
     pub(super) name: &'a str,
-    pub(super) place: Place,
+    pub(super) configured_in: ConfiguredIn,
     pub(super) connection: &'a Arc<Connection>,
 }
 
 impl Providers {
     /// Returns the first match. In each step a provider of the settings wins over one in Redis.
-    pub(super) fn find<'a>(&'a self, shelf: &'a Shelf, provider: &str, model: &str) -> Option<Found<'a>> {
+    pub(super) fn find<'a>(
+        &'a self,
+        catalog_view: &'a CatalogView,
+        provider: &str,
+        model: &str,
+    ) -> Option<Found<'a>> {
         let serving = |wanted: Option<&str>| {
-            first(self, shelf, &|_, connection| {
+            first(self, catalog_view, &|_, connection| {
                 let serves = |s: &crate::outside::providers::profile::Serves| {
                     same_provider(&s.provider, provider) && s.model.as_deref() == wanted
                 };
                 connection.table.serves.iter().any(serves)
             })
         };
-        let named = |test: &dyn Fn(&str) -> bool| first(self, shelf, &|name, _| test(name));
+        let named = |test: &dyn Fn(&str) -> bool| first(self, catalog_view, &|name, _| test(name));
         serving(Some(model))
             .or_else(|| serving(None))
             .or_else(|| named(&|name| name == provider))
@@ -50,27 +55,35 @@ impl Providers {
 
 fn first<'a>(
     providers: &'a Providers,
-    shelf: &'a Shelf,
+    catalog_view: &'a CatalogView,
     test: &dyn Fn(&str, &Connection) -> bool,
 ) -> Option<Found<'a>> {
-    let found = |place, name: &'a String, connection| Found { name, place, connection };
+    let found = |configured_in, name: &'a String, connection| Found { name, configured_in, connection };
     let of_settings = providers.tables.iter().find(|(name, connection)| test(name, connection));
-    let of_settings = of_settings.map(|(name, connection)| found(Place::Settings, name, connection));
+    let of_settings = of_settings.map(|(name, connection)| found(ConfiguredIn::Settings, name, connection));
     of_settings.or_else(|| {
-        let of_redis = shelf.providers.iter().find(|(name, (_, connection))| test(name, connection));
-        of_redis.map(|(name, (_, connection))| found(Place::Kept, name, connection))
+        let of_redis = catalog_view.providers.iter().find(|(name, (_, connection))| test(name, connection));
+        of_redis.map(|(name, (_, connection))| found(ConfiguredIn::Redis, name, connection))
     })
 }
 
 /// Finds a profile's provider by its exact name, ignoring case. The settings win here too; there is no default.
 pub(super) fn exactly<'a>(
     tables: &'a BTreeMap<String, Arc<Connection>>,
-    kept: &'a BTreeMap<String, (u64, Arc<Connection>)>,
+    catalog: &'a BTreeMap<String, (u64, Arc<Connection>)>,
     id: &str,
 ) -> Option<Found<'a>> {
-    let settings = tables.iter().map(|(name, connection)| Found { name, place: Place::Settings, connection });
-    let kept = kept.iter().map(|(name, (_, connection))| Found { name, place: Place::Kept, connection });
-    let all: Vec<Found<'_>> = settings.chain(kept).collect();
+    let settings = tables.iter().map(|(name, connection)| Found {
+        name,
+        configured_in: ConfiguredIn::Settings,
+        connection,
+    });
+    let catalog = catalog.iter().map(|(name, (_, connection))| Found {
+        name,
+        configured_in: ConfiguredIn::Redis,
+        connection,
+    });
+    let all: Vec<Found<'_>> = settings.chain(catalog).collect();
     let same = |found: &&Found<'_>| same_provider(found.name, id);
     all.iter().find(|found| found.name == id).or_else(|| all.iter().find(same)).copied()
 }

@@ -4,16 +4,16 @@
 //! `[providers.NAME]` of the worker's settings, providers in Redis, or `OPENAI_BASE_URL` and `OPENAI_API_KEY` in the
 //! worker's environment. Keys do not leave this module.
 //!
-//! `build` creates clients, `lookup` finds the right one, `kept` caches the providers in Redis, `named` finds profiles,
+//! `build` creates clients, `lookup` finds the right one, `catalog` caches the providers in Redis, `named` finds profiles,
 //! and `model` is what nodes call.
 
 mod build;
-mod kept;
+mod catalog;
+mod job_model;
 mod lookup;
 mod model;
 mod named;
 mod vector;
-mod within;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use tidemill_common::nodes::llm::usage::Pricing;
 use tidemill_common::registry::RETRIES_MAX;
 use tidemill_common::value::JsonMap;
 
-use crate::outside::providers::limiter::{Limited, Resting, Turns};
-use crate::outside::providers::media::Reach;
-use crate::outside::providers::profile::kept::Shelf;
-use crate::outside::providers::profile::lookup::{Found, Place, last_part};
+use crate::outside::providers::limiter::{CallPermits, Limited, RestingModels};
+use crate::outside::providers::media::FileAccess;
+use crate::outside::providers::profile::catalog::CatalogView;
+use crate::outside::providers::profile::lookup::{ConfiguredIn, Found, last_part};
 use crate::outside::providers::{ErrorClass, ModelError, ModelProvider};
 
-pub use crate::outside::providers::profile::kept::Kept;
+pub use crate::outside::providers::profile::catalog::ProviderCatalog;
+pub use crate::outside::providers::profile::job_model::JobModel;
 pub use crate::outside::providers::profile::model::{Model, OfProfile, Question};
-pub use crate::outside::providers::profile::named::{NamedModel, ProfileError, Stands};
-pub use crate::outside::providers::profile::within::Within;
+pub use crate::outside::providers::profile::named::{NamedModel, ProfileError, Responder};
 pub use tidemill_common::registry::{
     AskedWith, LimitsConfig, MediaSend, ModelSettings, PricingConfig, ProviderConfig, ProviderKind,
     ProvidersConfig, Secret, Serves,
@@ -58,11 +58,11 @@ pub struct Providers {
     /// Those of the settings and of the environment.
     tables: BTreeMap<String, Arc<Connection>>,
     /// Those in Redis.
-    kept: Option<Kept>,
+    catalog: Option<ProviderCatalog>,
     /// Access to the files of prompts.
-    reach: Option<Arc<Reach>>,
+    file_access: Option<Arc<FileAccess>>,
     /// The store that limits and counts calls.
-    turns: Option<Turns>,
+    permits: Option<CallPermits>,
 }
 
 /// A provider with its client. The client's connection pool lives as long as this.
@@ -76,7 +76,7 @@ struct Connection {
     models: BTreeMap<String, (ModelSettings, Option<Pricing>)>,
     files: FilesSending,
     /// Models that were asked to wait.
-    resting: Arc<Resting>,
+    resting_models: Arc<RestingModels>,
     /// The table as written.
     table: ProviderConfig,
     /// False when the table could not be read.
@@ -125,26 +125,26 @@ impl Providers {
             Err(reason) => Err(TableError { name, reason }),
         };
         let tables = tables.into_iter().map(connection).collect::<Result<_, _>>()?;
-        Ok(Self { tables, kept: None, reach: None, turns: None })
+        Ok(Self { tables, catalog: None, file_access: None, permits: None })
     }
 
     /// Adds access to the files of prompts. Without it a prompt with files fails.
     #[must_use]
-    pub fn reaching(self, reach: Reach) -> Self {
-        Self { reach: Some(Arc::new(reach)), ..self }
+    pub fn with_files(self, file_access: FileAccess) -> Self {
+        Self { file_access: Some(Arc::new(file_access)), ..self }
     }
 
-    /// Adds the store for turns at models with limits and for counting tries. Without it limits have no effect, and
+    /// Adds the store for permits for models with limits and for counting tries. Without it limits have no effect, and
     /// calls wait inside the worker.
     #[must_use]
-    pub fn taking_turns(self, turns: Turns) -> Self {
-        Self { turns: Some(turns), ..self }
+    pub fn with_call_permits(self, permits: CallPermits) -> Self {
+        Self { permits: Some(permits), ..self }
     }
 
     /// Adds the providers and profiles in Redis.
     #[must_use]
-    pub fn keeping(self, kept: Kept) -> Self {
-        Self { kept: Some(kept), ..self }
+    pub fn with_catalog(self, catalog: ProviderCatalog) -> Self {
+        Self { catalog: Some(catalog), ..self }
     }
 
     /// Returns the model that a workflow names; see [`Providers::model`].
@@ -164,17 +164,17 @@ impl Providers {
     /// `ProviderTokenNotInitError` with instructions, or an error of Redis if it is needed and does not answer.
     pub async fn model(&self, provider: &str, name: &str) -> Result<Model, ModelError> {
         let label = last_part(provider);
-        let mut shelf = self.shelf(label, false).await?;
-        if !self.knows(&shelf, provider, name) {
+        let mut catalog_view = self.catalog_view(label, false).await?;
+        if !self.knows(&catalog_view, provider, name) {
             // It may have been added a moment ago.
-            shelf = self.shelf(label, true).await?;
+            catalog_view = self.catalog_view(label, true).await?;
         }
-        if let Some(id) = named::asked_for(provider)
-            && self.kept.is_some()
+        if let Some(id) = named::profile_id_in(provider)
+            && self.catalog.is_some()
         {
-            return named::model(self, &shelf, id, name);
+            return named::model(self, &catalog_view, id, name);
         }
-        let found = self.find(&shelf, provider, name).ok_or_else(|| {
+        let found = self.find(&catalog_view, provider, name).ok_or_else(|| {
             not_initialized(
                 name,
                 &format!(
@@ -187,17 +187,17 @@ impl Providers {
         self.model_at(found, provider, name, Arc::default())
     }
 
-    fn knows(&self, shelf: &Shelf, provider: &str, model: &str) -> bool {
-        match named::asked_for(provider) {
-            Some(id) if self.kept.is_some() => named::find(shelf, id).is_some(),
-            _ => self.find(shelf, provider, model).is_some(),
+    fn knows(&self, catalog_view: &CatalogView, provider: &str, model: &str) -> bool {
+        match named::profile_id_in(provider) {
+            Some(id) if self.catalog.is_some() => named::find(catalog_view, id).is_some(),
+            _ => self.find(catalog_view, provider, model).is_some(),
         }
     }
 
     /// Returns the cached state of Redis.
-    async fn shelf(&self, label: &str, newest: bool) -> Result<Arc<Shelf>, ModelError> {
-        let Some(kept) = &self.kept else { return Ok(Arc::default()) };
-        kept.shelf(&self.tables, newest).await.map_err(|error| {
+    async fn catalog_view(&self, label: &str, newest: bool) -> Result<Arc<CatalogView>, ModelError> {
+        let Some(catalog) = &self.catalog else { return Ok(Arc::default()) };
+        catalog.catalog_view(&self.tables, newest).await.map_err(|error| {
             let what = format!("providers in Redis (redis.url) cannot be read: {error}");
             ModelError { retryable: true, ..ModelError::new(label, ErrorClass::Connection, &what) }
         })
@@ -211,19 +211,23 @@ impl Providers {
         name: &str,
         parameters: Arc<JsonMap>,
     ) -> Result<Model, ModelError> {
-        let Found { name: found, place, connection } = found;
+        let Found { name: found, configured_in, connection } = found;
         let clients = connection.client.as_ref().map_err(|missing| {
             not_initialized(
                 name,
-                &match place {
-                    Place::Settings => format!("The provider [providers.{found}] has no key: {missing}."),
-                    Place::Kept => format!("The provider {found} in Redis cannot be used: {missing}."),
-                    Place::Profile => {
-                        let id = named::asked_for(found).unwrap_or(found);
+                &match configured_in {
+                    ConfiguredIn::Settings => {
+                        format!("The provider [providers.{found}] has no key: {missing}.")
+                    }
+                    ConfiguredIn::Redis => {
+                        format!("The provider {found} in Redis cannot be used: {missing}.")
+                    }
+                    ConfiguredIn::Profile => {
+                        let id = named::profile_id_in(found).unwrap_or(found);
                         format!("The profile {id} in Redis cannot be used: {missing}.")
                     }
-                    Place::SettingsProfile => {
-                        let id = named::asked_for(found).unwrap_or(found);
+                    ConfiguredIn::SettingsProfile => {
+                        let id = named::profile_id_in(found).unwrap_or(found);
                         format!("The profile [profiles.{id}] cannot be used: {missing}.")
                     }
                 },
@@ -232,11 +236,12 @@ impl Providers {
         let (settings, pricing) = connection.models.get(name).cloned().unwrap_or_default();
         let limits = (settings.limits.as_ref(), connection.table.limits.as_ref());
         let account = format!("{found}/{}", connection.key_mark);
-        let tries = (connection.table.max_retries.unwrap_or(RETRIES_MAX), &connection.resting);
-        let limited = self.turns.as_ref().map(|turns| Limited::new(turns, &account, name, limits, tries));
+        let tries = (connection.table.max_retries.unwrap_or(RETRIES_MAX), &connection.resting_models);
+        let limited =
+            self.permits.as_ref().map(|permits| Limited::new(permits, &account, name, limits, tries));
         let client = if limited.is_some() { &clients.reporting } else { &clients.usual }.clone();
         let label = last_part(provider).into();
-        let (name, files, reach) = (name.into(), connection.files, self.reach.clone());
+        let (name, files, file_access) = (name.into(), connection.files, self.file_access.clone());
         Ok(Model {
             settings,
             pricing,
@@ -244,7 +249,7 @@ impl Providers {
             label,
             name,
             files,
-            reach,
+            file_access,
             parameters,
             limited,
             of_profile: None,

@@ -14,7 +14,7 @@ use tidemill_common::value::{JsonMap, merged};
 
 use crate::outside::providers::limiter::Limited;
 use crate::outside::providers::media;
-use crate::outside::providers::media::{Reach, Sending};
+use crate::outside::providers::media::{FileAccess, Sending};
 use crate::outside::providers::profile::{FilesSending, vector};
 use crate::outside::providers::{
     ChatRequest, DeltaSink, Embeddings, ModelError, ModelProvider, ModelReply, Ranking,
@@ -38,7 +38,7 @@ pub struct Model {
     pub(super) label: String,
     pub(super) name: String,
     pub(super) files: FilesSending,
-    pub(super) reach: Option<Arc<Reach>>,
+    pub(super) file_access: Option<Arc<FileAccess>>,
     /// Parameters of each call; those of a question win.
     pub(super) parameters: Arc<JsonMap>,
     /// The limits of its calls, if any.
@@ -131,8 +131,9 @@ impl Model {
     pub(super) async fn request(&self, question: Question) -> Result<ChatRequest, ModelError> {
         let Question { messages, params, tools, mode, stream } = question;
         let as_url = |kind: MediaKind| self.files.send == MediaSend::Url && self.client.takes_url(kind);
-        let reach = self.reach.as_deref();
-        let sending = Sending { label: &self.label, as_url: &as_url, bytes_max: self.files.bytes_max, reach };
+        let file_access = self.file_access.as_deref();
+        let sending =
+            Sending { label: &self.label, as_url: &as_url, bytes_max: self.files.bytes_max, file_access };
         Ok(ChatRequest {
             label: self.label.clone(),
             model: self.sent_name().to_owned(),

@@ -7,9 +7,9 @@ use tidemill_common::value::JsonMap;
 
 use crate::outside::providers::ModelError;
 use crate::outside::providers::profile::OfProfile;
-use crate::outside::providers::profile::kept::{KeptProfile, Shelf, Under};
+use crate::outside::providers::profile::catalog::{Base, CatalogProfile, CatalogView};
 use crate::outside::providers::profile::lookup;
-use crate::outside::providers::profile::lookup::{Found, Place, last_part};
+use crate::outside::providers::profile::lookup::{ConfiguredIn, Found, last_part};
 use crate::outside::providers::profile::{Model, Providers, not_initialized};
 
 /// Ids of the default profile, unless a profile has such an id.
@@ -22,12 +22,12 @@ pub struct NamedModel {
     /// Changes with each update; 0 for a profile in the worker's settings.
     pub version: u64,
     pub profile: Arc<ProfileConfig>,
-    pub stands: Stands,
+    pub responder: Responder,
 }
 
 /// The responder behind a profile.
 #[derive(Debug)]
-pub enum Stands {
+pub enum Responder {
     /// A model; every call gets the profile's parameters.
     Model(Box<Model>),
     /// A person instead of a model.
@@ -71,69 +71,76 @@ impl Providers {
     /// # Errors
     /// As [`Self::profile`].
     pub async fn profile_with(&self, id: &str, model: &str) -> Result<NamedModel, ProfileError> {
-        let mut shelf = self.shelf(id, false).await?;
-        if find(&shelf, id).is_none() {
+        let mut catalog_view = self.catalog_view(id, false).await?;
+        if find(&catalog_view, id).is_none() {
             // It may have been added a moment ago.
-            shelf = self.shelf(id, true).await?;
+            catalog_view = self.catalog_view(id, true).await?;
         }
-        let (id, kept) = find(&shelf, id).ok_or_else(|| ProfileError::NotFound { id: id.into() })?;
-        let profile = kept.profile.clone().map_err(|reason| unusable((id, kept), "", &reason))?;
-        let stands = match &kept.under {
-            Ok(Under::Person) => Stands::Person,
-            _ => Stands::Model(Box::new(asked(self, &shelf, (id, kept), model)?)),
+        let (id, entry) = find(&catalog_view, id).ok_or_else(|| ProfileError::NotFound { id: id.into() })?;
+        let profile = entry.profile.clone().map_err(|reason| unusable((id, entry), "", &reason))?;
+        let responder = match &entry.base {
+            Ok(Base::Person) => Responder::Person,
+            _ => Responder::Model(Box::new(model_of(self, &catalog_view, (id, entry), model)?)),
         };
-        Ok(NamedModel { id: id.into(), version: kept.version, profile, stands })
+        Ok(NamedModel { id: id.into(), version: entry.version, profile, responder })
     }
 }
 
 /// The profile id in a provider name `profile/ID`.
-pub(super) fn asked_for(provider: &str) -> Option<&str> {
+pub(super) fn profile_id_in(provider: &str) -> Option<&str> {
     provider.strip_prefix(PROFILE_PREFIX)
 }
 
 /// Returns the model of a profile, or another model of the same provider.
-pub(super) fn model(providers: &Providers, shelf: &Shelf, id: &str, name: &str) -> Result<Model, ModelError> {
+pub(super) fn model(
+    providers: &Providers,
+    catalog_view: &CatalogView,
+    id: &str,
+    name: &str,
+) -> Result<Model, ModelError> {
     let not_found = || not_initialized(name, &format!("LLM Profile not found: {id}"));
-    let (id, kept) = find(shelf, id).ok_or_else(not_found)?;
-    let mut model = asked(providers, shelf, (id, kept), name)?;
-    if let Ok(profile) = &kept.profile {
+    let (id, entry) = find(catalog_view, id).ok_or_else(not_found)?;
+    let mut model = model_of(providers, catalog_view, (id, entry), name)?;
+    if let Ok(profile) = &entry.profile {
         let provider = profile.provider.clone();
         model.of_profile =
-            Some(OfProfile { id: id.into(), version: kept.version, provider, model: model.name.clone() });
+            Some(OfProfile { id: id.into(), version: entry.version, provider, model: model.name.clone() });
     }
     Ok(model)
 }
 
-pub(super) fn find<'a>(shelf: &'a Shelf, id: &'a str) -> Option<(&'a str, &'a KeptProfile)> {
-    let of_id = |id: &'a str| shelf.profiles.get(id).map(|kept| (id, kept));
-    let default = || of_id(shelf.default_profile.as_deref().filter(|_| DEFAULT_IDS.contains(&id))?);
+pub(super) fn find<'a>(catalog_view: &'a CatalogView, id: &'a str) -> Option<(&'a str, &'a CatalogProfile)> {
+    let of_id = |id: &'a str| catalog_view.profiles.get(id).map(|entry| (id, entry));
+    let default = || of_id(catalog_view.default_profile.as_deref().filter(|_| DEFAULT_IDS.contains(&id))?);
     of_id(id).or_else(default)
 }
 
-fn asked(
+fn model_of(
     providers: &Providers,
-    shelf: &Shelf,
-    (id, kept): (&str, &KeptProfile),
+    catalog_view: &CatalogView,
+    (id, entry): (&str, &CatalogProfile),
     name: &str,
 ) -> Result<Model, ModelError> {
-    let wrong = |reason: &str| unusable((id, kept), name, reason);
-    let profile = kept.profile.as_ref().map_err(|reason| wrong(reason))?;
+    let wrong = |reason: &str| unusable((id, entry), name, reason);
+    let profile = entry.profile.as_ref().map_err(|reason| wrong(reason))?;
     let own = format!("{PROFILE_PREFIX}{id}");
-    let found = match kept.under.as_ref().map_err(|reason| wrong(reason))? {
-        Under::Provider(provider) => lookup::exactly(&providers.tables, &shelf.providers, provider)
+    let found = match entry.base.as_ref().map_err(|reason| wrong(reason))? {
+        Base::Provider(provider) => lookup::exactly(&providers.tables, &catalog_view.providers, provider)
             .ok_or_else(|| wrong("its provider is gone"))?,
-        Under::Own(connection, _) => {
-            let place = if kept.is_of_settings() { Place::SettingsProfile } else { Place::Profile };
-            Found { name: &own, place, connection }
+        Base::Own(connection, _) => {
+            let configured_in =
+                if entry.is_of_settings() { ConfiguredIn::SettingsProfile } else { ConfiguredIn::Profile };
+            Found { name: &own, configured_in, connection }
         }
-        Under::Person => return Err(wrong("a person answers it (HUMAN_RELAY), no model")),
+        Base::Person => return Err(wrong("a person answers it (HUMAN_RELAY), no model")),
     };
     let name = if name.is_empty() { profile.model.as_str() } else { name };
     let parameters = Arc::new(profile.parameters.clone());
     providers.model_at(found, last_part(&profile.provider), name, parameters)
 }
 
-fn unusable((id, kept): (&str, &KeptProfile), model: &str, reason: &str) -> ModelError {
-    let place = if kept.is_of_settings() { format!("[profiles.{id}]") } else { format!("{id} in Redis") };
-    not_initialized(model, &format!("The profile {place} cannot be used: {reason}."))
+fn unusable((id, entry): (&str, &CatalogProfile), model: &str, reason: &str) -> ModelError {
+    let configured_in =
+        if entry.is_of_settings() { format!("[profiles.{id}]") } else { format!("{id} in Redis") };
+    not_initialized(model, &format!("The profile {configured_in} cannot be used: {reason}."))
 }

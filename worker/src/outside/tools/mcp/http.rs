@@ -19,10 +19,12 @@ use tokio::sync::Mutex;
 use crate::outside::hide::Hide;
 use crate::outside::http::{Answer, CallError};
 use crate::outside::tools::ToolSettingError;
-use crate::outside::tools::door::{Door, Request, address, content_type, excerpt, headers, whole};
 use crate::outside::tools::mcp::Transport;
 use crate::outside::tools::mcp::protocol::{
     Incoming, McpError, chosen_version, incoming, introduction, notification, request,
+};
+use crate::outside::tools::operator_client::{
+    OperatorClient, Request, address, content_type, excerpt, headers, whole,
 };
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -36,7 +38,7 @@ const RESUME_WAIT: Duration = Duration::from_secs(1);
 /// The address of a server, and the common parts of all requests.
 #[derive(Debug)]
 pub(super) struct Address {
-    pub(super) door: Door,
+    pub(super) operator_client: OperatorClient,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     /// Longest silence, except for tool calls.
@@ -85,7 +87,8 @@ impl Address {
             all.extend(headers(&key("headers_env"), std::iter::once((name, Hidden(value))))?);
         }
         Ok(Self {
-            door: Door::new(http).map_err(|error| ToolSettingError::new("http", error.to_string()))?,
+            operator_client: OperatorClient::new(http)
+                .map_err(|error| ToolSettingError::new("http", error.to_string()))?,
             url: address(&key("url"), &config.url)?,
             headers: all,
             silence: Duration::from_secs(config.timeout_seconds),
@@ -159,8 +162,12 @@ impl StreamableHttp {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         let body = Bytes::from(body.to_string());
         let request = Request { method: Method::POST, url: &self.at.url, headers, body, silence };
-        let mut answer =
-            self.at.door.send(request).await.map_err(|error| McpError::Unreachable(error.to_string()))?;
+        let mut answer = self
+            .at
+            .operator_client
+            .send(request)
+            .await
+            .map_err(|error| McpError::Unreachable(error.to_string()))?;
         let status = answer.response.status();
         if status.is_success() {
             return Ok(answer);
@@ -284,7 +291,7 @@ impl StreamableHttp {
         headers.insert(LAST_EVENT, last_id);
         let request =
             Request { method: Method::GET, url: &self.at.url, headers, body: Bytes::new(), silence };
-        let answer = self.at.door.send(request).await;
+        let answer = self.at.operator_client.send(request).await;
         let answer = answer.map_err(|error| McpError::Unreachable(error.to_string()))?;
         let streams = answer.response.status().is_success() && content_type(&answer) == "text/event-stream";
         Ok(streams.then_some(answer))

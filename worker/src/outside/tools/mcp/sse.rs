@@ -13,11 +13,11 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 use crate::outside::http::Answer;
-use crate::outside::tools::door::Request;
 use crate::outside::tools::mcp::Transport;
 use crate::outside::tools::mcp::http::Address;
 use crate::outside::tools::mcp::protocol::{McpError, chosen_version, introduction, notification};
 use crate::outside::tools::mcp::waiting::Waiting;
+use crate::outside::tools::operator_client::Request;
 
 /// The message when the stream has ended.
 const ENDED: &str = "the server has closed its stream of events";
@@ -140,7 +140,8 @@ async fn post(at: &Address, to: &Url, message: &Json) -> Result<(), McpError> {
 }
 
 async fn send(at: &Address, request: Request<'_>) -> Result<Answer, McpError> {
-    let answer = at.door.send(request).await.map_err(|error| McpError::Unreachable(error.to_string()))?;
+    let answer =
+        at.operator_client.send(request).await.map_err(|error| McpError::Unreachable(error.to_string()))?;
     let status = answer.response.status();
     if status.is_success() {
         return Ok(answer);

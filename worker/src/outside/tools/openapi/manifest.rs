@@ -15,9 +15,9 @@ use crate::outside::http::watch::Waits;
 use crate::outside::http::{Call, Http};
 use crate::outside::openapi::document::ONLY_OPENAPI;
 use crate::outside::tools::ToolError;
-use crate::outside::tools::door::whole;
 use crate::outside::tools::openapi::document;
 use crate::outside::tools::openapi::document::Operation;
+use crate::outside::tools::operator_client::whole;
 
 /// The operations of a document that a manifest names.
 pub(super) struct Named {

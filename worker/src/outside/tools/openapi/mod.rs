@@ -20,9 +20,9 @@ use tidemill_common::nodes::tool::config::{ApiConfig, AuthType};
 use crate::outside::hide::Hide;
 use crate::outside::http::watch::Waits;
 use crate::outside::http::{Call, CallError};
-use crate::outside::tools::door::{address, secret};
 use crate::outside::tools::openapi::document::Operation;
 use crate::outside::tools::openapi::manifest::Named;
+use crate::outside::tools::operator_client::{address, secret};
 use crate::outside::tools::{
     MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime, ToolSettingError,
 };

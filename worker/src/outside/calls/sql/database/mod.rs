@@ -20,11 +20,11 @@ use crate::outside::calls::sql::statement::Prepared;
 
 /// A datasource with its opened password.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct Target<'a> {
     pub(super) source: &'a DatasourceConfig,
     pub(super) password: Option<&'a str>,
     /// Limits the number of connections at the same time.
-    pub(super) room: &'a Arc<Semaphore>,
+    pub(super) connection_limit: &'a Arc<Semaphore>,
 }
 
 /// Limits of a result.
@@ -57,18 +57,18 @@ pub(super) enum Trouble {
 
 /// Runs a statement; `values` are the values of its names, in order.
 pub(super) async fn run(
-    place: Place<'_>,
+    target: Target<'_>,
     statement: &Prepared,
     values: &[Json],
     bounds: Bounds,
 ) -> Result<Outcome, Trouble> {
     let work = async {
         // The semaphore is never closed.
-        let _room = place.room.acquire().await;
-        match place.source.database_type {
-            DatabaseType::Postgres => postgres::run(place, statement, values, bounds).await,
-            DatabaseType::Mysql => mysql::run(place, statement, values, bounds).await,
-            DatabaseType::Sqlite => sqlite::run(place, statement, values, bounds).await,
+        let _permit = target.connection_limit.acquire().await;
+        match target.source.database_type {
+            DatabaseType::Postgres => postgres::run(target, statement, values, bounds).await,
+            DatabaseType::Mysql => mysql::run(target, statement, values, bounds).await,
+            DatabaseType::Sqlite => sqlite::run(target, statement, values, bounds).await,
             kind @ (DatabaseType::Opengauss | DatabaseType::Mongodb) => Err(Trouble::Refused(format!(
                 "{} is asked through a service only (mode: service)",
                 kind.name()

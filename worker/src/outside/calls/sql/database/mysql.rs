@@ -7,25 +7,25 @@ use sqlx::{AssertSqlSafe, Column, ConnectOptions, Connection, Executor, Row, Typ
 use tidemill_common::registry::calls::{DatabaseType, Tls};
 use tidemill_common::value::JsonMap;
 
-use crate::outside::calls::sql::database::{Bounds, Outcome, Place, Trouble, take_all, trouble};
+use crate::outside::calls::sql::database::{Bounds, Outcome, Target, Trouble, take_all, trouble};
 use crate::outside::calls::sql::statement::Prepared;
 use crate::outside::calls::sql::values::{Plain, bytes_text};
 
 pub(super) async fn run(
-    place: Place<'_>,
+    target: Target<'_>,
     statement: &Prepared,
     values: &[Json],
     bounds: Bounds,
 ) -> Result<Outcome, Trouble> {
-    let mut connection = connect(place).await.map_err(|error| trouble(&error))?;
+    let mut connection = connect(target).await.map_err(|error| trouble(&error))?;
     let done = within(&mut connection, statement, values, bounds).await;
     // The connection is no longer needed, so an error here does not matter.
     let _ = connection.close().await;
     done
 }
 
-async fn connect(place: Place<'_>) -> Result<MySqlConnection, sqlx::Error> {
-    let source = place.source;
+async fn connect(target: Target<'_>) -> Result<MySqlConnection, sqlx::Error> {
+    let source = target.source;
     let tls = match source.tls {
         Tls::Prefer => MySqlSslMode::Preferred,
         Tls::Disable => MySqlSslMode::Disabled,
@@ -41,7 +41,7 @@ async fn connect(place: Place<'_>) -> Result<MySqlConnection, sqlx::Error> {
         // Keep the server's own SQL modes, so that a statement behaves as in other clients.
         .pipes_as_concat(false)
         .no_engine_substitution(false);
-    let options = match place.password {
+    let options = match target.password {
         Some(password) => options.password(password),
         None => options,
     };

@@ -10,24 +10,24 @@ use sqlx::{
 use tidemill_common::registry::calls::{DatabaseType, Tls};
 use tidemill_common::value::JsonMap;
 
-use crate::outside::calls::sql::database::{Bounds, Intake, Outcome, Place, Trouble, take_all, trouble};
+use crate::outside::calls::sql::database::{Bounds, Intake, Outcome, Target, Trouble, take_all, trouble};
 use crate::outside::calls::sql::statement::Prepared;
 
 pub(super) async fn run(
-    place: Place<'_>,
+    target: Target<'_>,
     statement: &Prepared,
     values: &[Json],
     bounds: Bounds,
 ) -> Result<Outcome, Trouble> {
-    let mut connection = connect(place).await.map_err(|error| trouble(&error))?;
+    let mut connection = connect(target).await.map_err(|error| trouble(&error))?;
     let done = within(&mut connection, statement, values, bounds).await;
     // The connection is no longer needed, so an error here does not matter.
     let _ = connection.close().await;
     done
 }
 
-async fn connect(place: Place<'_>) -> Result<PgConnection, sqlx::Error> {
-    let source = place.source;
+async fn connect(target: Target<'_>) -> Result<PgConnection, sqlx::Error> {
+    let source = target.source;
     let tls = match source.tls {
         Tls::Prefer => PgSslMode::Prefer,
         Tls::Disable => PgSslMode::Disable,
@@ -38,7 +38,7 @@ async fn connect(place: Place<'_>) -> Result<PgConnection, sqlx::Error> {
         .host(source.host.as_deref().unwrap_or_default())
         .port(source.port.unwrap_or(DatabaseType::Postgres.usual_port()))
         .username(source.username.as_deref().unwrap_or_default())
-        .password(place.password.unwrap_or_default())
+        .password(target.password.unwrap_or_default())
         .database(&source.database)
         .ssl_mode(tls)
         .application_name("tidemill");

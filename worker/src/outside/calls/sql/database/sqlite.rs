@@ -8,7 +8,9 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, Column, ConnectOptions, Connection, Executor, Row, TypeInfo, ValueRef};
 use tidemill_common::value::JsonMap;
 
-use crate::outside::calls::sql::database::{Bounds, Outcome, Place, Trouble, out_of_time, take_all, trouble};
+use crate::outside::calls::sql::database::{
+    Bounds, Outcome, Target, Trouble, out_of_time, take_all, trouble,
+};
 use crate::outside::calls::sql::statement::Prepared;
 use crate::outside::calls::sql::values::{Plain, bytes_text};
 
@@ -16,14 +18,14 @@ use crate::outside::calls::sql::values::{Plain, bytes_text};
 const LOOK_EVERY: i32 = 10_000;
 
 pub(super) async fn run(
-    place: Place<'_>,
+    target: Target<'_>,
     statement: &Prepared,
     values: &[Json],
     bounds: Bounds,
 ) -> Result<Outcome, Trouble> {
     let began = Instant::now();
     let options = SqliteConnectOptions::new()
-        .filename(&place.source.database)
+        .filename(&target.source.database)
         .read_only(statement.reads)
         .create_if_missing(false)
         .busy_timeout(bounds.time)

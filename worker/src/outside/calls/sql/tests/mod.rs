@@ -25,17 +25,17 @@ impl Bench {
         let jobs = FakeJobs::new();
         jobs.keep(CatalogKind::Datasource, "db", datasource, &key());
         let calls = Calls::new(jobs.clone(), Some(key()), |_| None, Duration::ZERO);
-        let calls = calls.reaching(&config, &HttpConfig::default()).expect("the defaults are right");
+        let calls = calls.with_client(&config, &HttpConfig::default()).expect("the defaults are right");
         Self { calls }
     }
-    pub(super) async fn asked(&self, mut input: Json) -> (Asked, JsonMap) {
+    pub(super) async fn request(&self, mut input: Json) -> (SqlRequest, JsonMap) {
         input["datasource"] = "db".into();
         let input = input.as_object().cloned().expect("an object");
-        (Asked::read(&self.calls, &input).await.expect("there is such a datasource"), input)
+        (SqlRequest::read(&self.calls, &input).await.expect("there is such a datasource"), input)
     }
     pub(super) async fn query(&self, input: Json) -> Result<Json, CallError> {
-        let (asked, input) = self.asked(input).await;
-        given(&self.calls, &asked, &input).await.map(Json::Object)
+        let (request, input) = self.request(input).await;
+        given(&self.calls, &request, &input).await.map(Json::Object)
     }
     pub(super) async fn refused(&self, input: Json) -> CallError {
         match self.query(input.clone()).await {
@@ -153,10 +153,10 @@ async fn se_a17_a_file_that_is_not_there_is_named_and_not_made() {
 #[tokio::test]
 async fn a_model_is_told_of_the_tables_of_sqlite() {
     let (_folder, bench) = bench(CallsConfig::default()).await;
-    let (asked, _) = bench.asked(json!({})).await;
-    let told = generate::tables(&bench.calls, &asked).await.unwrap();
+    let (request, _) = bench.request(json!({})).await;
+    let told = generate::tables(&bench.calls, &request).await.unwrap();
     assert_eq!(told, "t(id INTEGER, a INTEGER, b TEXT, c BLOB, d REAL)");
-    let (asked, _) = bench.asked(json!({"table_name_list": ["nothing"]})).await;
-    let error = generate::tables(&bench.calls, &asked).await.unwrap_err();
+    let (request, _) = bench.request(json!({"table_name_list": ["nothing"]})).await;
+    let error = generate::tables(&bench.calls, &request).await.unwrap_err();
     assert!(error.message.contains("the datasource db has no nothing"), "{error}");
 }

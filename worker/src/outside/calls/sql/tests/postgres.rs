@@ -161,8 +161,8 @@ async fn se_a17_postgres_is_asked_in_a_transaction_that_only_reads() {
     let error = narrow.refused(json!({"sql": "select id from t"})).await;
     assert_eq!(error.error_type, "SqlLimitExceeded");
 
-    let (asked, _) = bench.asked(json!({})).await;
-    let told = generate::tables(&bench.calls, &asked).await.unwrap();
+    let (request, _) = bench.request(json!({})).await;
+    let told = generate::tables(&bench.calls, &request).await.unwrap();
     assert!(told.contains("t(id integer, a smallint, price numeric"), "{told}");
 
     let made = "insert into t (id, a) values (:id, 3) returning id";

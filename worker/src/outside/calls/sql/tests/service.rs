@@ -17,8 +17,8 @@ type Seen = Arc<Mutex<Vec<Json>>>;
 
 async fn answering(answer: Json) -> (String, Seen) {
     let seen = Seen::default();
-    let take = |State((seen, answer)): State<(Seen, Json)>, JsonBody(asked): JsonBody<Json>| async move {
-        seen.lock().expect("nobody panics").push(asked);
+    let take = |State((seen, answer)): State<(Seen, Json)>, JsonBody(request): JsonBody<Json>| async move {
+        seen.lock().expect("nobody panics").push(request);
         JsonBody(answer)
     };
     let app = Router::new().route("/sql", post(take)).with_state((seen.clone(), answer));
@@ -28,19 +28,19 @@ async fn answering(answer: Json) -> (String, Seen) {
     (url, seen)
 }
 
-async fn asked(answer: Json) -> (Result<Json, tidemill_common::nodes::step::CallError>, Seen) {
+async fn request(answer: Json) -> (Result<Json, tidemill_common::nodes::step::CallError>, Seen) {
     let (url, seen) = answering(answer).await;
     let datasource = json!({"database_type": "opengauss", "host": "db", "username": "me", "password": PASSWORD,
                             "database": "d", "table_name_list": ["t"], "service_url": url});
     let bench = Bench::new(datasource, CallsConfig::default());
-    let (asked, _) = bench.asked(json!({"question": "How many?"})).await;
-    (service::ask(&bench.calls, &asked).await.map(Json::Object), seen)
+    let (request, _) = bench.request(json!({"question": "How many?"})).await;
+    (service::ask(&bench.calls, &request).await.map(Json::Object), seen)
 }
 
 #[tokio::test]
 async fn se_a17_a_service_is_told_the_question_and_gives_rows_statement_and_risk() {
     let result = json!({"execute_result": [{"n": 2}], "sql": "select count(*) as n from t", "risk": "low"});
-    let (answer, seen) = asked(json!({"code": 200, "result": result})).await;
+    let (answer, seen) = request(json!({"code": 200, "result": result})).await;
     assert_eq!(
         answer.unwrap(),
         json!({"result": [{"n": 2}], "sql": "select count(*) as n from t", "risk": "low"})
@@ -62,7 +62,7 @@ async fn se_a17_a_service_that_fails_is_an_error_of_its_kind_without_the_passwor
         (json!({"code": 200, "result": {"sql": "drop table t", "execute_result": []}}), "SqlNotReadOnly"),
         (json!("nothing"), "SqlInvalid"),
     ] {
-        let (refused, _) = asked(answer.clone()).await;
+        let (refused, _) = request(answer.clone()).await;
         let error = refused.unwrap_err();
         assert_eq!((error.error_type.as_str(), error.retryable), (class, false), "{answer}: {error}");
         assert!(!format!("{error:?}").contains(PASSWORD), "{error:?}");
@@ -70,7 +70,7 @@ async fn se_a17_a_service_that_fails_is_an_error_of_its_kind_without_the_passwor
     let datasource = json!({"database_type": "mongodb", "host": "db", "username": "me", "database": "d",
                             "service_url": "http://127.0.0.1:1/"});
     let bench = Bench::new(datasource, CallsConfig::default());
-    let (asked, _) = bench.asked(json!({"question": "q"})).await;
-    let error = service::ask(&bench.calls, &asked).await.unwrap_err();
+    let (request, _) = bench.request(json!({"question": "q"})).await;
+    let error = service::ask(&bench.calls, &request).await.unwrap_err();
     assert_eq!((error.error_type.as_str(), error.retryable), ("SqlExecutionFailed", true), "{error}");
 }

@@ -1,4 +1,4 @@
-mod kept;
+mod catalog;
 
 use crate::outside::providers::profile::*;
 use serde_json::{Value as Json, json};
@@ -47,7 +47,7 @@ fn the_first_profile_that_matches_serves_a_model() {
         ("x/y/z", "m", "default"),
     ] {
         assert_eq!(
-            providers.find(&Shelf::default(), provider, name).unwrap().name,
+            providers.find(&CatalogView::default(), provider, name).unwrap().name,
             profile,
             "{provider} {name}"
         );
