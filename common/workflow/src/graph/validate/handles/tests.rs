@@ -83,17 +83,17 @@ fn table() -> Vec<(String, Vec<&'static str>, &'static str, &'static str, &'stat
         ),
         (
             format!("{question}, interaction_type: ask_for_approval"),
-            vec!["approve", "reject", "source"],
+            vec!["approved", "rejected", "source"],
             "accept",
             "no handle \"accept\"",
-            "source, approve, reject",
+            "source, approved, rejected",
         ),
         (
             format!("{question}, interaction_type: ask_for_selection, {options}"),
             vec!["x", "y"],
             "z",
             "no handle \"z\"",
-            "source, x, y, reject",
+            "source, x, y, rejected",
         ),
     ]
 }
