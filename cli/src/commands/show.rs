@@ -265,7 +265,8 @@ reply:
 
     #[test]
     fn warnings_follow_the_head() {
-        let run = json!({"id": "r1", "status": "succeeded", "warnings": [{"code": "x", "message": "one\nline"}]});
+        let run =
+            json!({"id": "r1", "status": "succeeded", "warnings": [{"code": "x", "message": "one\nline"}]});
         assert_eq!(render(&run), "run     r1\nstatus  succeeded\nwarning: one line\n");
     }
 

@@ -4,9 +4,11 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Report;
-use crate::graph::ErrorStrategy;
+use crate::graph::containers::Parent;
 use crate::graph::draft::Draft;
+use crate::nodes::node::ErrorStrategy;
 use crate::nodes::{ExecutionType, NodeKind, mentions_of};
+use tidemill_base::limits::CONTAINER_DEPTH_MAX;
 
 /// A strategy that changes nothing.
 pub(super) const NO_EFFECT: &str = "error_strategy.no_effect";
@@ -63,13 +65,14 @@ pub(super) fn defaults_have_what_is_read(draft: &Draft<'_>, report: &mut Report<
         return;
     }
     let mut missing: HashMap<usize, Vec<(String, &str)>> = HashMap::new();
-    for reader in &draft.nodes {
+    for (reader_at, reader) in draft.nodes.iter().enumerate() {
         let Some(data) = &reader.data else { continue };
         for (of, name) in mentions_of(&reader.source.id, data) {
             let Some((at, names)) = defaults.get(of.as_str()) else { continue };
             let known = missing.entry(*at).or_default();
             let is_new = !known.iter().any(|(seen, _)| *seen == name);
-            if of != reader.source.id && is_new && !names.contains(name.as_str()) {
+            let is_own = of == reader.source.id || is_inside(draft, reader_at, *at);
+            if !is_own && is_new && !names.contains(name.as_str()) {
                 known.push((name, reader.source.id.as_str()));
             }
         }
@@ -85,6 +88,15 @@ pub(super) fn defaults_have_what_is_read(draft: &Draft<'_>, report: &mut Report<
         let hint = "add it to `default_value`: after a failure the variable does not exist";
         report.node_warning(draft, at, "data.error_strategy", message, hint);
     }
+}
+
+/// True for a node in the body of this container. There the container's item or variables exist.
+fn is_inside(draft: &Draft<'_>, node: usize, container: usize) -> bool {
+    let outer = |at: &usize| match draft.parents[*at] {
+        Parent::In(parent) => Some(parent),
+        Parent::None | Parent::NotAContainer(_) | Parent::Unknown(_) => None,
+    };
+    std::iter::successors(Some(node), outer).skip(1).take(CONTAINER_DEPTH_MAX).any(|at| at == container)
 }
 
 #[cfg(test)]
@@ -140,5 +152,10 @@ mod tests {
         // Nothing reads the outputs: such a node may fail unnoticed.
         let unread = "- {id: t, data: {type: template-transform, template: x, variables: [], error_strategy: default-value}}\nedges: [{source: s, target: t}]\n";
         assert_eq!(found(unread), []);
+        let item = "- {id: it, data: {type: iteration, start_node_id: its, iterator_selector: [s, l], output_selector: [t, output], error_strategy: default-value}}\n\
+                    - {id: its, parentId: it, data: {type: iteration-start}}\n\
+                    - {id: t, parentId: it, data: {type: template-transform, template: x, variables: [{variable: x, value_selector: [it, item]}]}}\n\
+                    edges: [{source: s, target: it}, {source: its, target: t}]\n";
+        assert_eq!(found(item), [], "the item exists inside the iteration");
     }
 }

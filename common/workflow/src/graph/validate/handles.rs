@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 
 use super::Report;
-use crate::graph::ErrorStrategy;
 use crate::graph::draft::{Draft, DraftNode};
 use crate::nodes::human_input::{HumanInputData, TIMEOUT_HANDLE};
 use crate::nodes::if_else::ELSE_HANDLE;
+use crate::nodes::node::ErrorStrategy;
 use crate::nodes::pause::as_form::REJECT;
 use crate::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NodeData, SOURCE_HANDLE};
 
