@@ -114,7 +114,7 @@ impl ProviderCatalog {
         };
         let providers: BTreeMap<_, _> = catalog.providers.iter().map(provider).collect();
         let profile = |entry: &CatalogEntry| {
-            let same = before.profiles.get(&entry.id).filter(|entry| entry.version == entry.version);
+            let same = before.profiles.get(&entry.id).filter(|known| known.version == entry.version);
             (entry.id.clone(), self.profile(entry, same, tables, &providers))
         };
         let mut profiles: BTreeMap<_, _> = catalog.profiles.iter().map(profile).collect();
