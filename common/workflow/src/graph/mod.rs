@@ -25,12 +25,12 @@ use tidemill_base::value::{JsonMap, SegmentType};
 
 pub use crate::dsl::children::global_id;
 pub use crate::dsl::{AppMode, DocumentVariable, GraphHash};
-pub use crate::graph::builder::{Imported, build, import, import_within};
 pub use crate::nodes::node::{
     Backoff, DEFAULT_QUEUE, EdgeIx, ErrorStrategy, Node, NodeIx, NodeSettings, Quoted, RetryConfig,
 };
 pub use crate::nodes::work::{Approval, Child, ChildKind, Extraction, FedInput, INPUTS, Work};
 pub use body::Body;
+pub use builder::{Imported, build, import, import_within};
 pub use response::{ResponseNode, stream_key, stream_prefix};
 pub use tidemill_base::value::template::TemplatePart;
 
