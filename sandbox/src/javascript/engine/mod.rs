@@ -1,5 +1,7 @@
 //! One execution of JavaScript, in its own runtime and context.
 
+mod intl;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -116,7 +118,7 @@ fn program(
             .map_err(|reason| Exception::throw_range(&ctx, reason))
     };
     let prelude: Function<'_> = ctx.eval_with_options(PRELUDE, script("console.js"))?;
-    prelude.call::<_, ()>((Func::from(print),))?;
+    prelude.call::<_, ()>((Func::from(print), Func::from(intl::load)))?;
     ctx.eval_with_options::<Value<'_>, _>(code, script("code.js"))?;
     let call: Function<'_> = ctx.eval_with_options(CALL, script("node.js"))?;
     let result: Value<'_> = call.call((inputs,))?;

@@ -146,11 +146,11 @@ async fn a_table_of_the_settings_wins_over_one_in_redis_that_matches_as_well() {
     for (provider, served) in [
         ("openai", "Settings openai"),
         ("langgenius/openai/openai", "Settings openai"),
-        ("langgenius/acme/acme", "Kept acme"),
-        ("tongyi", "Kept gate"),
-        ("x", "Kept x"),
+        ("langgenius/acme/acme", "Redis acme"),
+        ("tongyi", "Redis gate"),
+        ("x", "Redis x"),
         ("full/name/x", "Settings full/name/x"),
-        ("some/other/x", "Kept x"),
+        ("some/other/x", "Redis x"),
         ("unheard/of/it", "Settings default"),
     ] {
         assert_eq!(served_by(&providers, provider).await, served, "{provider}");
