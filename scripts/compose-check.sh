@@ -1,6 +1,7 @@
 #!/bin/sh
-# Checks deploy/compose.yaml as `docker compose`, or Debian's docker-compose, reads it, with the settings of
-# deploy/env.example and keys of deploy/secrets.sh; and deploy/haproxy.cfg where haproxy is installed. Says what it skipped.
+# Checks deploy/compose.yaml with `docker compose`, or with Debian's docker-compose. The settings are those of
+# deploy/env.example; deploy/secrets.sh creates the keys. If haproxy is installed, deploy/haproxy.cfg is checked too.
+# Prints which checks were skipped.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -13,7 +14,7 @@ else
     exit 0
 fi
 
-# In a copy: the folder's own .env and keys are none of our business, and may not be there.
+# Works in a copy: the .env and the keys in deploy/ belong to the user, and may not exist.
 dir=$(mktemp -d "${TMPDIR:-/tmp}/tidemill-compose.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/deploy"
@@ -22,12 +23,12 @@ for file in Dockerfile compose.yaml env.example haproxy.cfg redis.conf secrets.s
 done
 cp "$dir/deploy/env.example" "$dir/deploy/.env"
 sh "$dir/deploy/secrets.sh" >/dev/null
-# Only what .env says counts.
+# Only the values in .env must count.
 for name in COMPOSE_PROJECT_NAME COMPOSE_FILE REDIS_MEMORY REDIS_MAXMEMORY SCHEDULER_MEMORY WORKER_MEMORY; do
     unset "$name"
 done
 
-# Warnings (a variable that is not set, say) are mistakes as well.
+# A warning (for example, a variable that is not set) is an error too.
 $compose -f "$dir/deploy/compose.yaml" config >"$dir/config" 2>"$dir/said" || {
     cat "$dir/said" >&2
     echo "compose-check: $compose refuses deploy/compose.yaml" >&2
@@ -35,20 +36,20 @@ $compose -f "$dir/deploy/compose.yaml" config >"$dir/config" 2>"$dir/said" || {
 }
 [ ! -s "$dir/said" ] || {
     cat "$dir/said" >&2
-    echo "compose-check: $compose complains about deploy/compose.yaml" >&2
+    echo "compose-check: $compose prints warnings about deploy/compose.yaml" >&2
     exit 1
 }
 # No key may reach a command line or the environment of a container, where `docker inspect` shows it.
 for key in "$dir"/deploy/secrets/*; do
     if grep -qF "$(cat "$key")" "$dir/config"; then
-        echo "compose-check: the value of deploy/secrets/${key##*/} stands in the configuration" >&2
+        echo "compose-check: the configuration contains the value of deploy/secrets/${key##*/}" >&2
         exit 1
     fi
 done
-# Every file that is mounted is there: Docker would make an empty folder of it.
+# Every mounted file must exist: for a missing one Docker creates an empty folder.
 for path in $(grep -o "$dir/deploy/[A-Za-z0-9._/-]*" "$dir/config" | sort -u); do
     [ -e "$path" ] || {
-        echo "compose-check: deploy/${path#"$dir/deploy/"} is named and does not exist" >&2
+        echo "compose-check: deploy/${path#"$dir/deploy/"} is named in the configuration, but does not exist" >&2
         exit 1
     }
 done

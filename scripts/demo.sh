@@ -1,7 +1,7 @@
 #!/bin/sh
-# Tidemill in small: a private Redis, a scheduler, two workers and a mock model, each a process of its own, and one
-# chatflow through them. Everything lives in a temporary folder and ends with this script. Needs no key, no terminal,
-# and no free port that it would have to know.
+# A small Tidemill: starts a private Redis, a scheduler, two workers and a mock model, each as a separate process, and
+# runs one chatflow. All files are in a temporary folder. At the end, the processes are stopped and the folder is
+# removed. Needs no API key and no terminal. The system chooses the ports.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -10,7 +10,7 @@ bin="$target/debug"
 dir=$(mktemp -d "${TMPDIR:-/tmp}/tidemill-demo.XXXXXX")
 pids=''
 
-# Whatever this machine is set to, the demonstration has settings of its own.
+# The demo has its own settings; variables of this machine must not change them.
 for name in $(env | sed -n 's/^\(TIDEMILL_[A-Z0-9_]*\)=.*/\1/p'); do unset "$name"; done
 
 step() { printf '\n==> %s\n' "$*"; }
@@ -19,13 +19,13 @@ fail() {
     printf '\ndemo: %s\n' "$*" >&2
     for log in "$dir"/*.log; do
         [ -s "$log" ] || continue
-        printf -- '--- the end of %s\n' "${log##*/}" >&2
+        printf -- '--- the last lines of %s\n' "${log##*/}" >&2
         tail -n 15 "$log" >&2
     done
     exit 1
 }
 
-# The last one started ends first, Redis last.
+# Stops the processes in reverse order: Redis, which started first, stops last.
 clean_up() {
     status=$?
     trap - EXIT INT TERM HUP
@@ -46,7 +46,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 trap 'exit 129' HUP
 
-# start NAME COMMAND...: in the background, its output in a log.
+# start NAME COMMAND...: runs the command in the background, with its output in NAME.log.
 start() {
     name=$1
     shift
@@ -54,29 +54,29 @@ start() {
     pids="$! $pids"
 }
 
-# wait_for WHAT COMMAND...: until the command succeeds, at most half a minute.
+# wait_for WHAT COMMAND...: repeats the command until it succeeds, for about 30 seconds at most.
 wait_for() {
     what=$1
     shift
     tries=0
     until "$@" >/dev/null 2>&1; do
         tries=$((tries + 1))
-        [ "$tries" -lt 150 ] || fail "$what did not come up"
+        [ "$tries" -lt 150 ] || fail "$what did not start in time"
         sleep 0.2
     done
 }
 
-step 'Redis, reachable by a socket in a temporary folder and by nothing else'
+step 'start Redis (no port, only a socket in a temporary folder)'
 start redis redis-server --port 0 --unixsocket "$dir/redis.sock" --unixsocketperm 700 --dir "$dir" \
     --daemonize no --appendonly yes --save '' --maxmemory-policy noeviction
 wait_for Redis redis-cli -s "$dir/redis.sock" PING
 
-step 'a mock model that speaks the OpenAI protocol'
+step 'start a mock model, which speaks the OpenAI protocol'
 start mock-llm "$bin/tidemill" mock-llm examples/mock-rules.json --listen 127.0.0.1:0
 wait_for 'the mock model' grep -q '^http' "$dir/mock-llm.log"
 model=$(sed -n 's/^\(http[^ ]*\).*/\1/p' "$dir/mock-llm.log" | head -n 1)
 
-step 'a scheduler and two workers, with these settings'
+step 'start a scheduler and two workers with these settings'
 admin_key=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 umask 077
 cat >"$dir/tidemill.toml" <<SETTINGS
@@ -111,7 +111,7 @@ run=$("$bin/tidemill" ps --json | sed -n 's/.*"id": *"\([^"]*\)".*/\1/p' | head 
 step "tidemill show $run"
 "$bin/tidemill" show "$run"
 
-step 'the same in Redis: redis-cli --scan, and the run as it is stored'
+step 'the same run in Redis: all keys (redis-cli --scan), then the fields of the run'
 redis-cli -s "$dir/redis.sock" --scan --pattern 'tm:*' | sort
 shard=$((0x${run##*-} & 0x3fff))
 echo
@@ -119,12 +119,12 @@ redis-cli -s "$dir/redis.sock" HGETALL "tm:{$shard}:run:$run" | paste - -
 
 cat <<'NEXT'
 
-==> That was all of it; everything that was started is being stopped. Where to go on:
+==> The demo has finished. Its processes are being stopped. What to try next:
 
-    tidemill dev examples/chat.yml --mock-llm=examples/mock-rules.json   the same, and it stays
-    tidemill ps, show, watch, stop        beside it, in the same folder
-    docs/redis.md                         what lies in Redis, and the redis-cli commands for operators
+    tidemill dev examples/chat.yml --mock-llm=examples/mock-rules.json   runs the same, until you stop it
+    tidemill ps, show, watch, stop        for the runs of `tidemill dev`: in another terminal, in the same folder
+    docs/redis.md                         the data in Redis, and redis-cli commands for operators
     docs/api.md                           the HTTP interface
     deploy/example.toml                   every setting with its default
-    (the binaries are in the target folder: target/debug/tidemill, or run `cargo run -p tidemill -- dev …`)
+    (The program is in the target folder: target/debug/tidemill. Or use `cargo run -p tidemill -- dev …`.)
 NEXT

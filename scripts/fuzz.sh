@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the fuzz targets, each for FUZZ_SECONDS (60); ONLY names some of them. See fuzz/README.md.
+# Runs each fuzz target for FUZZ_SECONDS (default: 60). ONLY="target …" runs only these targets. See fuzz/README.md.
 set -eu
 
 cargo=${CARGO:-cargo}
@@ -27,7 +27,7 @@ for target in ${ONLY:-$("$cargo" fuzz list)}; do
         done
     fi
     echo "fuzz: $target for $seconds s"
-    # Without a sanitizer, which would need another toolchain: there is no unsafe code of ours to watch.
+    # No sanitizer: it would need another toolchain, and our own code has no unsafe parts to check.
     "$cargo" fuzz run --sanitizer none --target-dir "$build" "$target" "$corpus" -- \
         -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=16384 -print_final_stats=1 -verbosity=0
 done

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs valgrind, which only `make bench-check` and `make bench-baseline` need, where it is missing.
+# Installs valgrind if it is missing. Only `make bench-check` and `make bench-baseline` need it.
 set -eu
 
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -12,7 +12,7 @@ as_root() {
     elif has sudo; then
         sudo "$@"
     else
-        say "this needs root and there is no sudo: $*" >&2
+        say "this command needs root, and sudo is not installed: $*" >&2
         exit 1
     fi
 }
@@ -28,10 +28,10 @@ elif has dnf; then
 elif has apk; then
     as_root apk add --no-cache valgrind
 elif has brew; then
-    # Homebrew has it for Linux only; on macOS there is none for today's machines.
+    # Homebrew has valgrind only for Linux. There is no valgrind for current Macs.
     brew install valgrind
 else
-    say 'no apt-get, dnf, apk or brew here; install valgrind by hand' >&2
+    say 'found no apt-get, dnf, apk or brew; install valgrind yourself' >&2
     exit 1
 fi
 

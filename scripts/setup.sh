@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs what building, running and testing need beside Rust, where it is missing. Changes nothing that is there:
-# no service is stopped, disabled or configured.
+# Installs the programs, besides Rust, that building, running and testing need, if they are missing. Does not change
+# installed programs: no service is stopped, disabled or configured.
 set -eu
 
-# Debian keeps the programs of PostgreSQL out of the path, and Fedora that of MariaDB's server.
+# On Debian the programs of PostgreSQL are not in PATH, and on Fedora the server of MariaDB is not.
 has() {
     command -v "$1" >/dev/null 2>&1 && return
     case "$1" in
@@ -21,13 +21,13 @@ as_root() {
     elif has sudo; then
         sudo "$@"
     else
-        say "this needs root and there is no sudo: $*" >&2
+        say "this command needs root, and sudo is not installed: $*" >&2
         exit 1
     fi
 }
 
 if ! has cargo; then
-    say 'Rust is missing. Install rustup as https://rustup.rs tells; it brings the toolchain of rust-toolchain.toml.' >&2
+    say 'Rust is missing. Install rustup (see https://rustup.rs); it installs the toolchain of rust-toolchain.toml.' >&2
     exit 1
 fi
 
@@ -41,13 +41,13 @@ has mariadbd && has my_print_defaults || missing="$missing mariadbd"
 [ -n "$missing" ] || exit 0
 say "installing:$missing"
 
-# The package of a program, by package manager.
+# package MANAGER PROGRAM: prints the packages that contain the program.
 package() {
     case "$1:$2" in
         apt:redis-server) echo redis-server ;;
         dnf:postgres) echo postgresql-server ;;
         *:postgres) echo postgresql ;;
-        # The programs alone: no service comes with them, and nothing is started.
+        # Only the programs: these packages install and start no service.
         apt:mariadbd) echo 'mariadb-server-core mariadb-client-core' ;;
         dnf:mariadbd) echo mariadb-server ;;
         apk:mariadbd) echo 'mariadb mariadb-common' ;;
@@ -64,25 +64,25 @@ packages() {
     for program in $missing; do package "$1" "$program"; done
 }
 
-# Package names have no blanks in them, so they are split on purpose below.
+# The lists of packages below are split at spaces on purpose: no package name contains one.
 # shellcheck disable=SC2046
 if has apt-get; then
     as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $(packages apt)
 elif has dnf; then
-    # Newer releases have Valkey in the place of Redis, under both names.
+    # Newer releases have Valkey instead of Redis; this package gives it the names of Redis too.
     as_root dnf install -y $(packages dnf) ||
         as_root dnf install -y $(packages dnf | sed 's/^redis$/valkey-compat-redis/')
 elif has apk; then
     as_root apk add --no-cache $(packages apk)
 elif has brew; then
     case "$missing" in
-        *' cc'*) say 'a C compiler is missing: run `xcode-select --install` (macOS), then this again' >&2; exit 1 ;;
+        *' cc'*) say 'a C compiler is missing: run `xcode-select --install` (macOS), then repeat this command' >&2; exit 1 ;;
     esac
     # Homebrew refuses to work as root.
     brew install $(packages brew)
 else
-    say "no apt-get, dnf, apk or brew here; install by hand:$missing" >&2
+    say "found no apt-get, dnf, apk or brew; install these yourself:$missing" >&2
     exit 1
 fi
 
