@@ -1,28 +1,28 @@
 #!/bin/sh
-# Makes the keys of the containers, each a file in deploy/secrets, where they are missing. Never changes one that is there.
-# A key that an older deploy/.env holds is taken from there: another TIDEMILL_SECRET_KEY could not open what is sealed.
+# Makes missing keys of the containers, each as a file in deploy/secrets. Never changes an existing key.
+# If an older deploy/.env has a key, the script uses it: a new TIDEMILL_SECRET_KEY could not decrypt stored secrets.
 set -eu
 cd "$(dirname "$0")"
 
-# Others may not look into the folder. The files in it are for all to read, since a container sees them as they are
-# here, and its users are not those of this machine.
+# Only the owner may open the folder. The files in it are readable for all, because a container sees them with these
+# permissions, and its users differ from those of this machine.
 mkdir -p secrets
 chmod 700 secrets
 
-# A line NAME=value of .env, if there is one.
+# given NAME: prints the value of the line NAME=value in .env, if there is one.
 given() {
     [ ! -f .env ] || sed -n "s/^$1=//p" .env | tr -d "\"'" | tail -n 1
 }
 
-# key FILE NAME: makes a file from that line, or at random.
+# key FILE NAME: makes a missing file from that line, or else with a random key.
 key() {
     [ ! -s "secrets/$1" ] || return 0
     value=$(given "$2")
     if [ -n "$value" ]; then
-        echo "secrets: secrets/$1 is $2 of .env; remove it there"
+        echo "secrets: copied $2 from .env to secrets/$1; remove it from .env"
     else
         value=$(openssl rand -hex 32)
-        echo "secrets: secrets/$1 is new"
+        echo "secrets: created secrets/$1"
     fi
     printf '%s' "$value" >"secrets/$1"
 }
@@ -30,12 +30,12 @@ key() {
 key admin_key TIDEMILL_ADMIN_KEY
 key secret_key TIDEMILL_SECRET_KEY
 key redis_password REDIS_PASSWORD
-# Made again each time, so that it follows the password.
+# Written each time, so that the URL always has the current password.
 rm -f secrets/redis_url
 printf 'redis://:%s@redis:6379' "$(cat secrets/redis_password)" >secrets/redis_url
 chmod 444 secrets/*
 
 for name in admin_key secret_key; do
     [ "$(wc -c <"secrets/$name")" -ge 16 ] ||
-        echo "secrets: deploy/secrets/$name is shorter than 16 characters, and will be refused; \`openssl rand -hex 32\` makes a better one" >&2
+        echo "secrets: deploy/secrets/$name is shorter than 16 characters and will be refused; \`openssl rand -hex 32\` makes a better one" >&2
 done
