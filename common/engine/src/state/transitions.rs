@@ -62,10 +62,18 @@ pub struct Facts {
     /// The name of the group; empty for facts that are listed one by one.
     pub group: &'static str,
     pub kinds: &'static [FactKind],
+    /// The kinds of the larger group that this one contains.
+    pub and: &'static [FactKind],
+}
+
+impl Facts {
+    fn contain(&self, kind: FactKind) -> bool {
+        self.kinds.contains(&kind) || self.and.contains(&kind)
+    }
 }
 
 const fn by(kinds: &'static [FactKind]) -> Facts {
-    Facts { group: "", kinds }
+    Facts { group: "", kinds, and: &[] }
 }
 
 /// The reports of a worker about a job.
@@ -82,55 +90,44 @@ pub const REPORTS: Facts = Facts {
         // A job that no worker took in time counts as begun, and fails.
         F::QueueTimeout,
     ],
+    and: &[],
 };
 /// The facts after which a run goes on: nodes become ready, begin, and pure nodes end in the same step.
-pub const ADVANCES: Facts = Facts {
-    group: "a fact that lets the run go on",
-    kinds: &[
-        F::Start,
-        F::Import,
-        F::JobParked,
-        F::CallEnded,
-        F::ParentAnswered,
-        F::JobSucceeded,
-        F::JobFailed,
-        F::JobLost,
-        F::Continue,
-        F::RetryDue,
-        F::QueueTimeout,
-        F::ExecutionTimeout,
-        F::PauseExpires,
-        F::Answer,
-        F::Resume,
-    ],
-};
+pub const ADVANCES: Facts = Facts { group: "a fact that lets the run go on", kinds: ADVANCING, and: &[] };
+const ADVANCING: &[FactKind] = &[
+    F::Start,
+    F::Import,
+    F::JobParked,
+    F::CallEnded,
+    F::ParentAnswered,
+    F::JobSucceeded,
+    F::JobFailed,
+    F::JobLost,
+    F::Continue,
+    F::RetryDue,
+    F::QueueTimeout,
+    F::ExecutionTimeout,
+    F::PauseExpires,
+    F::Answer,
+    F::Resume,
+];
 /// The facts whose step may end the run before all of its nodes have ended: by a failure, a budget, a limit or a stop.
 pub const ENDS: Facts = Facts {
     group: "a fact that ends the run",
-    kinds: &[
-        F::Start,
-        F::Import,
-        F::JobStepped,
-        F::Child,
-        F::JobParked,
-        F::CallEnded,
-        F::ParentAnswered,
-        F::JobSucceeded,
-        F::JobFailed,
-        F::JobLost,
-        F::Continue,
-        F::RetryDue,
-        F::QueueTimeout,
-        F::ExecutionTimeout,
-        F::PauseExpires,
-        F::PauseLimit,
-        F::RunDeadline,
-        F::Answer,
-        F::Resume,
-        F::OverBudget,
-        F::Stop,
-        F::Defect,
-    ],
+    kinds: &[F::JobStepped, F::Child, F::PauseLimit, F::RunDeadline, F::OverBudget, F::Stop, F::Defect],
+    and: ADVANCING,
+};
+/// The facts after which a run may be paused.
+const PAUSES: Facts =
+    Facts { group: "a fact that lets the run go on, or `pause`", kinds: &[F::Pause], and: ADVANCING };
+/// The facts whose step may end a node that runs.
+const ENDS_NODE: Facts =
+    Facts { group: "a fact that lets the run go on, or `child`", kinds: &[F::Child], and: ADVANCING };
+/// The facts whose step may take back a queued job without ending the run. A breakpoint pauses in the step of a result.
+const TAKES_BACK: Facts = Facts {
+    group: "`pause`, or a breakpoint",
+    kinds: &[F::Pause, F::Import, F::JobSucceeded, F::JobFailed, F::Answer, F::PauseExpires, F::Resume],
+    and: &[],
 };
 
 /// A change of a status.
@@ -158,12 +155,7 @@ pub const RUNS: &[Transition<RunStatus>] = &[
         "its key has spent its budget, or its first step panics",
     ),
     row(R::Scheduled, R::Stopped, by(&[F::Stop]), "it is stopped before it begins"),
-    row(
-        R::Running,
-        R::Paused,
-        Facts { group: "a fact that lets the run go on, or `pause`", kinds: PAUSES },
-        "no job is out, and an answer or a resume command is awaited",
-    ),
+    row(R::Running, R::Paused, PAUSES, "no job is out, and an answer or a resume command is awaited"),
     row(
         R::Paused,
         R::Running,
@@ -176,26 +168,6 @@ pub const RUNS: &[Transition<RunStatus>] = &[
     row(R::Running, R::Stopped, ENDS, "a stop command, a breakpoint, or a limit on steps or time"),
     row(R::Paused, R::Failed, ENDS, "a budget, or an answer that cannot be used"),
     row(R::Paused, R::Stopped, ENDS, "a stop command, or a limit on time or waiting"),
-];
-
-/// The facts after which a run may be paused.
-const PAUSES: &[FactKind] = &[
-    F::Start,
-    F::Import,
-    F::JobParked,
-    F::CallEnded,
-    F::ParentAnswered,
-    F::JobSucceeded,
-    F::JobFailed,
-    F::JobLost,
-    F::Continue,
-    F::RetryDue,
-    F::QueueTimeout,
-    F::ExecutionTimeout,
-    F::PauseExpires,
-    F::Answer,
-    F::Resume,
-    F::Pause,
 ];
 
 /// Every change of a node's status.
@@ -211,12 +183,7 @@ pub const NODES: &[Transition<NodeStatus>] = &[
     row(N::Running, N::Waiting, ADVANCES, "it asks a person"),
     // Its job.
     row(N::Queued, N::Running, REPORTS, "a worker has begun it"),
-    row(
-        N::Queued,
-        N::Ready,
-        Facts { group: "`pause`, or a breakpoint", kinds: TAKES_BACK },
-        "its job is taken back",
-    ),
+    row(N::Queued, N::Ready, TAKES_BACK, "its job is taken back"),
     row(N::Running, N::Queued, by(&[F::JobLost]), "its job has vanished, and is ordered again"),
     row(N::Running, N::Retrying, ADVANCES, "its job is parked, or it waits for the run that called this one"),
     row(
@@ -234,24 +201,9 @@ pub const NODES: &[Transition<NodeStatus>] = &[
     ),
     row(N::Retrying, N::Succeeded, by(&[F::ParentAnswered]), "the run that called this one has answered"),
     // It ends, or its attempt does.
-    row(
-        N::Running,
-        N::Succeeded,
-        Facts { group: "a fact that lets the run go on, or `child`", kinds: ENDS_NODE },
-        "it succeeds",
-    ),
-    row(
-        N::Running,
-        N::Exception,
-        Facts { group: "a fact that lets the run go on, or `child`", kinds: ENDS_NODE },
-        "it fails, and its error strategy goes on",
-    ),
-    row(
-        N::Running,
-        N::Failed,
-        Facts { group: "a fact that lets the run go on, or `child`", kinds: ENDS_NODE },
-        "it fails",
-    ),
+    row(N::Running, N::Succeeded, ENDS_NODE, "it succeeds"),
+    row(N::Running, N::Exception, ENDS_NODE, "it fails, and its error strategy goes on"),
+    row(N::Running, N::Failed, ENDS_NODE, "it fails"),
     row(N::Failed, N::Retrying, ADVANCES, "it has tries left (in the step in which it failed)"),
     row(N::Running, N::Ready, ADVANCES, "it has ended without a worker, and its hooks have to run first"),
     row(
@@ -315,30 +267,6 @@ pub const NODES: &[Transition<NodeStatus>] = &[
     row(N::Waiting, N::Stopped, ENDS, "the run ends first"),
 ];
 
-/// The facts whose step may take back a queued job without ending the run. A breakpoint pauses in the step of a result.
-const TAKES_BACK: &[FactKind] =
-    &[F::Pause, F::Import, F::JobSucceeded, F::JobFailed, F::Answer, F::PauseExpires, F::Resume];
-
-/// The facts whose step may end a node that runs.
-const ENDS_NODE: &[FactKind] = &[
-    F::Start,
-    F::Import,
-    F::Child,
-    F::JobParked,
-    F::CallEnded,
-    F::ParentAnswered,
-    F::JobSucceeded,
-    F::JobFailed,
-    F::JobLost,
-    F::Continue,
-    F::RetryDue,
-    F::QueueTimeout,
-    F::ExecutionTimeout,
-    F::PauseExpires,
-    F::Answer,
-    F::Resume,
-];
-
 /// Panics in debug builds when the table has no row for a change of a node's status.
 #[inline]
 pub(crate) fn check_node(from: NodeStatus, cause: FactKind, to: NodeStatus) {
@@ -363,7 +291,7 @@ fn check<S: PartialEq>(
     to: S,
     names: (&'static str, &'static str),
 ) {
-    let is_it = |row: &&Transition<S>| row.from == from && row.to == to && row.facts.kinds.contains(&cause);
+    let is_it = |row: &&Transition<S>| row.from == from && row.to == to && row.facts.contain(cause);
     let (was, is) = names;
     debug_assert!(
         table.iter().any(|row| is_it(&row)),

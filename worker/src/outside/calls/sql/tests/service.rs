@@ -18,7 +18,7 @@ type Seen = Arc<Mutex<Vec<Json>>>;
 async fn answering(answer: Json) -> (String, Seen) {
     let seen = Seen::default();
     let take = |State((seen, answer)): State<(Seen, Json)>, JsonBody(request): JsonBody<Json>| async move {
-        seen.lock().expect("nobody panics").push(request);
+        seen.lock().expect("no other task has panicked").push(request);
         JsonBody(answer)
     };
     let app = Router::new().route("/sql", post(take)).with_state((seen.clone(), answer));
