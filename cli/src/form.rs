@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::output::text::{one_line, safe};
 use crate::question;
 
-/// What comes before and after a field's name in the text of a form. Older forms use `$outputs`.
+/// The texts before and after a field's name in the text of a form. Older forms use `$outputs`.
 const PLACES: [&str; 2] = ["{{#$output.", "{{#$outputs."];
 const PLACE_END: &str = "#}}";
 

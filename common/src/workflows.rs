@@ -38,7 +38,7 @@ pub enum WorkflowError {
     Unreadable {
         /// The version.
         hash: GraphHash,
-        /// What is wrong with the document.
+        /// The problem of the document.
         reason: String,
     },
 }
@@ -62,7 +62,7 @@ struct Cache {
 struct CacheEntry {
     /// Empty while the first request for it loads it; the others wait for that one.
     workflow: Arc<OnceCell<Arc<Workflow>>>,
-    /// What it counts for, in bytes.
+    /// The size that it is counted with, in bytes.
     bytes: usize,
     /// The count of uses at its last one.
     used: u64,

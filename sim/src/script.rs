@@ -17,7 +17,7 @@ pub enum Ending {
     Error(String),
 }
 
-/// What happens to a form.
+/// The end of a form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FormFate {
     /// A person chooses this action and writes this comment.

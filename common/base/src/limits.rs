@@ -108,7 +108,7 @@ pub const KEY_CHARS_MIN: usize = 16;
 pub const SHARDS: u16 = 2;
 /// Bytes of workflow documents that a process keeps in memory; their graphs take a few times as much.
 pub const WORKFLOWS_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// What a workflow counts for at least, in bytes.
+/// The least size that a workflow is counted with, in bytes.
 pub const WORKFLOW_BYTES_MIN: usize = 4096;
 /// Bytes of run states that one scheduler keeps in memory (`run_cache_bytes`).
 pub const RUN_CACHE_BYTES: usize = 256 * 1024 * 1024;

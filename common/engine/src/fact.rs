@@ -161,7 +161,7 @@ pub struct ChildFact {
     pub what: ChildEvent,
 }
 
-/// What happens to a child node. `Retry` and `Ended` are recorded in the job's journal in the same write as this fact.
+/// An event of a child node. `Retry` and `Ended` are recorded in the job's journal in the same write as this fact.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChildEvent {
     /// A try began.

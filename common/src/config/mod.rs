@@ -104,7 +104,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// What a store keeps to.
+    /// The limits that the store enforces.
     pub const fn store_limits(&self) -> StoreLimits {
         StoreLimits {
             shards: self.scheduler.shards,

@@ -1,4 +1,4 @@
-//! What a process says when it panics: where. The message of a panic may quote a value, and a value may be a secret, whole or
+//! Logs the place of a panic, not its message. The message may quote a value, and a value may be a secret, whole or
 //! cut; the place in the source says enough to fix it.
 
 use std::any::Any;

@@ -1,4 +1,4 @@
-//! What a model call has used: tokens, and what they cost.
+//! The usage of a model call: its tokens, and their cost.
 
 use tidemill_base::value::JsonMap;
 

@@ -154,7 +154,7 @@ pub enum RulesError {
         index: usize,
         /// The key; inner keys are separated by a dot.
         key: String,
-        /// What is wrong, and what is allowed.
+        /// The problem, and the allowed values.
         reason: String,
     },
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidemill_common::store::{Catalog, Jobs, StoreError};
 use tokio::time::Instant;
 
-/// What a worker made of the newest catalog it has read.
+/// The view that a worker has built from the newest catalog it has read.
 pub(crate) struct CatalogCopy<T> {
     jobs: Arc<dyn Jobs>,
     /// Names the entries in the log.

@@ -10,7 +10,7 @@ use crate::form;
 use crate::output::Report;
 use crate::target::URL_DEFAULT;
 
-/// What the command does next.
+/// The next action of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
     /// Follow the run; it continues.

@@ -7,7 +7,7 @@ use super::*;
 /// An event that owns its texts: id, name, data.
 type Owned = (Option<String>, String, String);
 
-/// What is known after the last piece.
+/// The state after the last piece.
 #[derive(Debug, PartialEq)]
 struct Told {
     events: Vec<Owned>,

@@ -1,4 +1,4 @@
-//! What follows from a fact, in the order in which a node passes it:
+//! The consequences of a fact, in the order in which a node passes them:
 //!
 //! - [`ready`] starts ready nodes, in the step or as jobs; [`timeouts`] limits them.
 //! - [`settle`] ends a node: its outputs ([`values`]), its taken and skipped [`edges`], its [`hooks`], or its [`retry`]

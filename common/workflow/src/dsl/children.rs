@@ -1,4 +1,4 @@
-//! What a file says of nodes that run inside others: the ids that they get, and the model that is asked.
+//! Reads how a file describes nodes that run inside others: the ids that they get, and the model that is asked.
 
 use serde_json::Value as Json;
 

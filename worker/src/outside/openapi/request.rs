@@ -8,7 +8,7 @@ use url::form_urlencoded::{Serializer, byte_serialize};
 
 use crate::outside::openapi::operation::Place;
 
-/// What OpenAPI leaves open, or what Dify does differently.
+/// Rules that OpenAPI leaves open, or in which Dify differs.
 #[derive(Debug)]
 pub(crate) struct Rules {
     /// True if nulls are left out. Otherwise they are empty texts.

@@ -60,7 +60,7 @@ pub struct ChatRequest {
     pub stream: bool,
     /// True for OpenAI's reasoning models, which take other parameters. `None`: the name decides.
     pub reasoning: Option<bool>,
-    /// Tokens of prompt and reply together, for a server that must be told.
+    /// Tokens of prompt and reply together, for a server that requires it in the request.
     pub context_size: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
 //! Filters that sort and group: `sort`, `unique`, `dictsort`, `groupby`, `min`, `max`. They ignore case
-//! unless told otherwise.
+//! unless the call says otherwise.
 
 use std::sync::Arc;
 
