@@ -5,7 +5,9 @@
 //! whose body mentions it.
 
 use crate::fact::UpdateVariables;
+use crate::flow::values::changes;
 use crate::order::events::EventKind;
+use crate::state::change::Update;
 use crate::state::run::RunStatus;
 use crate::step::Step;
 use tidemill_base::ids::{FramePath, NodeId};
@@ -28,24 +30,18 @@ pub(crate) fn write(cx: &mut Step<'_>, frame: &FramePath, node: &NodeId, name: &
     cx.out.variables.insert((pool, node.clone(), name.to_string()));
 }
 
-/// Writes a variable that may belong to another node or namespace. Conversation variables are stored beyond the run,
-/// also if the frame fails.
-pub(crate) fn assign(cx: &mut Step<'_>, frame: &FramePath, node: &str, name: &str, value: Stored) {
-    if node == CONVERSATION {
-        cx.out.conversation.insert(name.to_string(), value.clone());
-        let pool = cx.run.pool_frame(frame);
-        if !pool.is_root()
-            && let Some(item) = cx.frame_mut(&pool)
-        {
-            item.conversation_written.insert(name.to_string());
-        }
+/// Writes a variable that may belong to another node or namespace. Conversation variables are stored beyond the run.
+pub(crate) fn assign(cx: &mut Step<'_>, frame: &FramePath, update: Update) {
+    if update.node == CONVERSATION {
+        changes::note(cx, frame, &update);
     }
-    let of = NodeId::from(node);
+    let Update { node, name, value, .. } = update;
+    let of = NodeId::from(node.as_str());
     // A variable of the run is visible in all frames, except in items that opened earlier.
     if node == RUN && !cx.run.pool_frame(frame).is_root() {
-        write(cx, &FramePath::root(), &of, name, value.clone());
+        write(cx, &FramePath::root(), &of, &name, value.clone());
     }
-    write(cx, frame, &of, name, value);
+    write(cx, frame, &of, &name, value);
 }
 
 /// Removes all variables of a node that a node in `frame` sees.
@@ -113,8 +109,8 @@ pub(crate) fn update(cx: &mut Step<'_>, it: UpdateVariables) {
     let root = FramePath::root();
     let mut selectors = Vec::with_capacity(it.updates.len());
     for (node, name, value) in it.updates {
-        assign(cx, &root, &node, &name, value);
-        selectors.push((node, name));
+        selectors.push((node.clone(), name.clone()));
+        assign(cx, &root, Update::whole(node, name, value));
     }
     // A run that has not begun emits no events.
     if cx.run.status != RunStatus::Scheduled {

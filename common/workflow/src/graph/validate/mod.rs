@@ -2,6 +2,7 @@
 //! problem at once. A rule ignores parts that another rule has already refused.
 
 mod children;
+mod conversation;
 mod error_strategies;
 mod handles;
 mod triggers;
@@ -54,6 +55,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { code: "graph.unknown_handle", check: handles::can_be_chosen },
     Rule { code: error_strategies::NO_EFFECT, check: error_strategies::can_work },
     Rule { code: error_strategies::MISSING_DEFAULT, check: error_strategies::defaults_have_what_is_read },
+    Rule { code: conversation::LAST_WRITE_WINS, check: conversation::items_do_not_replace },
     Rule { code: "graph.unreachable_node", check: every_node_can_be_reached },
 ];
 
