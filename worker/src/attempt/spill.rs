@@ -66,8 +66,7 @@ pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes:
             let operand = secret.map_or_else(|| keep(it.operand), Stored::Secret);
             LogEntry::One(Change { kind: it.kind, operand })
         };
-        let changes =
-            update.changes.map(|all| ChangeLog::new(all.into_iter().map(&mut change).collect()));
+        let changes = update.changes.map(|all| ChangeLog::new(all.into_iter().map(&mut change).collect()));
         Update { node: update.node, name: update.name, value, changes }
     };
     let updates = result.updates.into_iter().map(written).collect();

@@ -75,10 +75,7 @@ pub enum EventKind {
         key: Option<String>,
     },
     /// The run succeeded.
-    GraphRunSucceeded {
-        outputs: Vec<(String, Output)>,
-        warnings: Warnings,
-    },
+    GraphRunSucceeded { outputs: Vec<(String, Output)>, warnings: Warnings },
     /// The run succeeded, with failures that were handled or followed by a successful retry.
     GraphRunPartialSucceeded {
         /// The number of failed attempts.

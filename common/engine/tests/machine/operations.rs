@@ -39,6 +39,13 @@ fn play(text: &str, list: Json, inline_max: usize) -> Play {
     play
 }
 
+/// Does the jobs of assigners: those that read large values.
+fn assigns(play: &mut Play) {
+    while let Some(place) = play.waiting().into_iter().find(|place| place.ends_with("/w")) {
+        play.works(&place);
+    }
+}
+
 /// What the conversation keeps of a variable.
 fn kept(play: &Play, name: &str) -> Json {
     let text = &play.kept.conversation[&format!("v:{name}")];
@@ -68,31 +75,28 @@ fn items_in_parallel_append_in_the_order_in_which_they_end() {
 
 #[test]
 fn a_whole_value_replaces_what_is_there_and_later_operations_follow_it() {
-    // The second item replaces the list between two of its own operations.
-    let items = format!("{APPEND}, {}", SET.replace("[it, row]", "[s, row]"));
-    let text = iteration(PARALLEL, APPEND)
-        .replace("its, sourceHandle: \"source\", target: a", "its, sourceHandle: \"source\", target: g");
-    // Two assigners: one only appends, one appends, replaces and appends.
-    let text = text.replace(
-        "    - {id: k,",
-        &format!(
-            "    - {{id: g, parentId: it, data: {{type: if-else, title: g, cases: [{{case_id: 'true', logical_operator: and, conditions: [{{comparison_operator: is, variable_selector: [it, item], value: set}}]}}]}}}}\n    \
-             - {{id: b, parentId: it, data: {{type: template-transform, template: x, variables: [], title: b, tidemill: {{runs_on: worker}}}}}}\n    \
-             - {{id: v, parentId: it, data: {{type: assigner, title: v, version: '2', items: [{items}, {APPEND}]}}}}\n    - {{id: k,"
-        ),
-    );
-    let text = text.replace(
-        "    edges:\n",
-        "    edges:\n    - {source: g, sourceHandle: 'false', target: a}\n    - {source: g, sourceHandle: 'true', target: b}\n    - {source: b, target: v}\n",
-    );
+    // An item with the text `set` appends, replaces and appends; the others only append.
+    let gate = "cases: [{case_id: 'true', logical_operator: and, conditions: [{comparison_operator: is, variable_selector: [it, item], value: set}]}]";
+    let set = SET.replace("[it, row]", "[s, row]");
+    let text = sheet(&format!(
+        "conversation c, value_type: 'array[string]', value: []\n\
+         it iteration iterator_selector: [s, l], output_selector: [k, output]{PARALLEL}\n\
+         it/g if-else {gate}\n\
+         it/w assigner version: '2', items: [{APPEND}]\n\
+         it/v assigner version: '2', items: [{APPEND}, {set}, {APPEND}]\n\
+         it/k job\n\
+         it/h job\n\
+         e end outputs: [{{variable: c, value_selector: [conversation, c]}}]\n\
+         s > it > e\nits > g\ng:false > w > k\ng:true > v > h"
+    ));
     let mut play = Play::headed(&text, json!({"l": ["x", "set", "z"], "row": ["r"]}), |_| {});
-    play.start().done("it#0/a", "").done("it#1/b", "").done("it#2/a", "");
-    play.done("it#0/k", "");
+    play.restless = true;
+    play.start().done("it#0/k", "");
     assert_eq!(play.value("conversation.c"), json!(["x"]));
-    assert_eq!(play.words().iter().filter(|words| words.contains("it#1")).count() > 0, true);
-    // The item with the whole value has ended with `v`, before the first item.
+    play.done("it#1/h", "");
+    assert_eq!(play.value("conversation.c"), json!(["r", "set"]));
     play.done("it#2/k", "");
-    assert_eq!(play.last(), r#"succeeded [c=["x","z"]]"#);
+    assert_eq!(play.last(), r#"succeeded [c=["r","set","z"]]"#);
 }
 
 #[test]
@@ -111,7 +115,7 @@ fn operations_of_failed_items_count_in_each_error_mode() {
     let mut play = play(&iteration(&options, APPEND), json!(["x", "y", "z"]), 8_192);
     play.done("it#0/a", "").done("it#1/a", "").done("it#2/a", "");
     play.done("it#0/k", "").failed("it#1/k", "broken").done("it#2/k", "");
-    assert!(play.last().starts_with("failed"), "{}", play.last());
+    assert!(play.last().starts_with("run failed"), "{}", play.last());
     assert_eq!(kept(&play, "c"), json!(["x", "y", "z"]));
 }
 
@@ -150,20 +154,34 @@ fn an_operation_that_no_longer_fits_is_left_out_with_a_warning() {
     let mut play = play(&iteration(PARALLEL, APPEND), json!(["x", "y"]), 8_192);
     play.done("it#0/a", "").done("it#1/a", "").done("it#0/k", "");
     play.update("conversation.c", json!("a text now")).done("it#1/k", "");
-    assert_eq!((play.last(), dropped(&play)), (r#"succeeded [c="a text now"]"#.into(), vec![(
-        "c".into(),
-        "append".into()
-    )]));
+    assert_eq!(
+        (play.last(), dropped(&play)),
+        (r#"succeeded [c="a text now"]"#.into(), vec![("c".into(), "append".into())])
+    );
     let warning = &play.records.last().unwrap().data["warnings"][0];
     assert_eq!((&warning["code"], &warning["variable"]), (&json!("run.operation_dropped"), &json!("c")));
     assert!(warning["message"].as_str().unwrap().contains("append"), "{warning}");
 }
 
+/// The iteration beside a job `o` whose output the run itself appends.
+fn with_outer_append() -> String {
+    sheet(&format!(
+        "conversation c, value_type: 'array[string]', value: []\n\
+         it iteration iterator_selector: [s, l], output_selector: [k, output]{PARALLEL}\n\
+         it/a job\n\
+         it/w assigner version: '2', items: [{APPEND}]\n\
+         it/k job\n\
+         o job\n\
+         p assigner version: '2', items: [{}]\n\
+         e end outputs: [{{variable: c, value_selector: [conversation, c]}}]\n\
+         s > it > e\ns > o > p\nits > a > w > k",
+        APPEND.replace("[it, item]", "[o, output]")
+    ))
+}
+
 #[test]
 fn what_the_run_writes_meanwhile_is_kept() {
-    let text = iteration(PARALLEL, APPEND)
-        .replace("    edges:\n", &format!("    - {{id: o, data: {{type: template-transform, template: x, variables: [], title: o, tidemill: {{runs_on: worker}}}}}}\n    - {{id: p, data: {{type: assigner, title: p, version: '2', items: [{}]}}}}\n    edges:\n    - {{source: s, target: o}}\n    - {{source: o, target: p}}\n", APPEND.replace("[it, item]", "[o, output]")));
-    let mut play = play(&text, json!(["x", "y"]), 8_192);
+    let mut play = play(&with_outer_append(), json!(["x", "y"]), 8_192);
     play.done("it#0/a", "").done("it#1/a", "").done("it#0/k", "").done("o", "outer").done("it#1/k", "");
     assert_eq!(play.last(), r#"succeeded [c=["x","outer","y"]]"#);
 }
@@ -173,26 +191,21 @@ fn operations_on_large_lists_are_applied_when_the_iteration_ends() {
     // Larger values than 20 bytes are blobs, so a worker applies the operations.
     let mut play = play(&iteration(PARALLEL, APPEND), json!(["x", "y with some more text", "z"]), 20);
     play.done("it#0/a", "").done("it#1/a", "").done("it#2/a", "");
-    while let Some(place) = play.waiting().into_iter().find(|place| place.ends_with("/w")) {
-        play.works(&place);
-    }
+    assigns(&mut play);
     play.done("it#1/k", "").done("it#2/k", "").done("it#0/k", "");
     assert_eq!(play.waiting(), ["it"]);
     play.works("it");
     assert_eq!(play.value("conversation.c"), json!(["y with some more text", "z", "x"]));
     assert!(dropped(&play).is_empty());
     assert!(!play.kept_text().contains("pending"), "{}", play.kept_text());
-    assert!(play.words().iter().all(|words| !words.contains("+c")), "{:?}", play.words());
+    assert!(play.words().iter().all(|words| !words.contains("+c=")), "{:?}", play.words());
 }
 
 #[test]
 fn a_large_list_that_is_written_while_a_worker_applies_operations_is_kept() {
-    let text = iteration(PARALLEL, APPEND).replace(
-        "    edges:\n",
-        &format!("    - {{id: o, data: {{type: template-transform, template: x, variables: [], title: o, tidemill: {{runs_on: worker}}}}}}\n    - {{id: p, data: {{type: assigner, title: p, version: '2', items: [{}]}}}}\n    edges:\n    - {{source: s, target: o}}\n    - {{source: o, target: p}}\n", APPEND.replace("[it, item]", "[o, output]")),
-    );
-    let mut play = play(&text, json!(["x", "y with some more text", "z"]), 30);
+    let mut play = play(&with_outer_append(), json!(["x", "y with some more text", "z"]), 30);
     play.done("it#0/a", "").done("it#1/a", "").done("it#2/a", "");
+    assigns(&mut play);
     play.done("it#0/k", "").done("it#1/k", "").done("it#2/k", "");
     assert!(play.waiting().contains(&"it".to_string()), "{:?}", play.waiting());
     // The job of the iteration has read the list; then the run appends to it.
@@ -218,7 +231,7 @@ fn items_one_after_the_other_see_large_lists_of_those_before() {
         play.goes_on(|_, _| false);
         assert_eq!(play.value("conversation.c"), list);
         let texts = play.value("it.output");
-        assert_eq!(texts[3], json!("xa first long textxbxa third long textxd").as_str().map(|_| json!("a first long textba third long textd")).unwrap());
+        assert_eq!(texts[3], "a first long textba third long textd");
     }
 }
 
@@ -234,7 +247,9 @@ fn a_stopped_run_leaves_the_operations_of_closed_and_of_open_items() {
 #[test]
 fn a_run_stopped_with_waiting_operations_on_a_large_list_says_that_some_are_lost() {
     let mut play = play(&iteration(PARALLEL, APPEND), json!(["x", "y with some more text", "z"]), 20);
-    play.done("it#0/a", "").done("it#1/a", "").done("it#1/k", "").done("it#0/k", "");
+    play.done("it#0/a", "").done("it#1/a", "");
+    assigns(&mut play);
+    play.done("it#1/k", "").done("it#0/k", "");
     play.stop("enough");
     assert_eq!(dropped(&play), [("c".to_owned(), String::new())]);
     let warning = &play.records.last().unwrap().data["warnings"][0];

@@ -33,7 +33,9 @@ fn log_json(log: &ChangeLog) -> Json {
 
 fn read_log(value: Json) -> Result<ChangeLog, WireError> {
     let one = |entry: Json| {
-        let Json::Array(pair) = entry else { return Err(WireError::malformed(WHAT, "an entry is not a pair")) };
+        let Json::Array(pair) = entry else {
+            return Err(WireError::malformed(WHAT, "an entry is not a pair"));
+        };
         let mut pair = pair.into_iter();
         let name = pair.next().and_then(|name| name.as_str().map(str::to_string)).unwrap_or_default();
         let operand = stored_from_json(pair.next().unwrap_or_default())?;
@@ -167,7 +169,12 @@ mod tests {
         let inline = |text: &str| Stored::Inline(Segment::string(text));
         let updates = vec![
             Update::whole("a".into(), "b".into(), inline("c")),
-            Update { node: "conversation".into(), name: "l".into(), value: inline("v"), changes: Some(log()) },
+            Update {
+                node: "conversation".into(),
+                name: "l".into(),
+                value: inline("v"),
+                changes: Some(log()),
+            },
         ];
         assert_eq!(written_from_json(written_json(&updates)).unwrap(), updates);
         let older = json!([{"selector": ["a", "b"], "value": "c"}]);

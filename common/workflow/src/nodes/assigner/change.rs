@@ -75,9 +75,7 @@ impl ChangeKind {
             | Self::Multiply
             | Self::Divide
             | Self::RemoveFirst
-            | Self::RemoveLast => {
-                operation.fits_target(current.ty) && fits(current.ty, operation, operand)
-            }
+            | Self::RemoveLast => operation.fits_target(current.ty) && fits(current.ty, operation, operand),
         };
         let value = if accepts { operation.change(&current.value, &operand.value) } else { None };
         value.map(|value| Segment::new(current.ty, value))
@@ -154,7 +152,11 @@ mod tests {
         ] {
             let current = Segment { ty, ..Segment::infer(value) };
             let result = ChangeKind::from_name(kind).unwrap().apply(&current, &Segment::infer(operand));
-            assert_eq!(result.map(|it| (it.ty, it.value)), expected.map(|value| (ty, value)), "{kind} {current:?}");
+            assert_eq!(
+                result.map(|it| (it.ty, it.value)),
+                expected.map(|value| (ty, value)),
+                "{kind} {current:?}"
+            );
         }
     }
 

@@ -91,9 +91,7 @@ impl Operation {
             Self::Append => Some(joined(items()?, std::slice::from_ref(operand))),
             Self::Extend => Some(joined(items()?, operand.as_array().map_or(&[][..], Vec::as_slice))),
             Self::RemoveFirst => Some(items()?.get(1..).unwrap_or_default().to_vec().into()),
-            Self::RemoveLast => {
-                Some(items()?.split_last().map_or(&[][..], |(_, rest)| rest).to_vec().into())
-            }
+            Self::RemoveLast => Some(items()?.split_last().map_or(&[][..], |(_, rest)| rest).to_vec().into()),
             Self::OverWrite | Self::Clear | Self::Set => None,
         }
     }

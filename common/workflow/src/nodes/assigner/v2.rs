@@ -179,7 +179,10 @@ impl Item {
     fn misfit(&self, target: &Segment, operand: &Json) -> Refusal {
         if let Operation::Compute(_) = self.operation {
             let (left, right) = (str_of(&target.value), str_of(operand));
-            return Refusal::Escaped(format!("{left} {} {right} has no finite result", self.operation.name()));
+            return Refusal::Escaped(format!(
+                "{left} {} {right} has no finite result",
+                self.operation.name()
+            ));
         }
         let variable = repr_texts(&self.target);
         Refusal::Escaped(format!("variable {variable} is declared as {} but is not a list", target.ty))

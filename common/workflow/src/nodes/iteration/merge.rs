@@ -87,7 +87,8 @@ mod tests {
             .with("it", "+10\ntags", Segment::infer(json!([["remove-first", null], ["append", 5]])))
             .with("it", "+9\ntags\nappend", Segment::string("b"))
             .with("it", "+2\nn", Segment::infer(json!([["+=", 2]])));
-        let outputs: Vec<_> = merged("it", &pool).unwrap().into_iter().map(|(name, it)| (name, it.value)).collect();
+        let outputs: Vec<_> =
+            merged("it", &pool).unwrap().into_iter().map(|(name, it)| (name, it.value)).collect();
         let expected = [
             ("+n".to_owned(), json!(3)),
             ("+tags".to_owned(), json!(["b"])),
