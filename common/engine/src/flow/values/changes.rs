@@ -92,8 +92,8 @@ fn page(cx: &mut Step<'_>, place: &str, changes: &[Change]) -> tidemill_base::va
     blob
 }
 
-/// Tells waiting operations on the variable that it is written: a whole value replaces them, and a job that applies them
-/// has read an old value.
+/// Marks operations that wait on the variable, because it is written: a whole value replaces them, and a job that applies
+/// them has read an old value.
 fn note_in_waiting(cx: &mut Step<'_>, pool: &FramePath, update: &Update) {
     if cx.run.containers.values().all(|container| container.pending.is_empty()) {
         return;
@@ -133,7 +133,7 @@ pub(crate) fn hand_over(cx: &mut Step<'_>, path: &FramePath, node: NodeIx, item:
         let key = (parent.clone(), node);
         let waits = cx.run.containers.get(&key).is_some_and(|it| it.pending.contains_key(name));
         let current = cx.run.pool(&parent).stored(CONVERSATION, name).map(std::borrow::Cow::into_owned);
-        let arrived = if waits { None } else { arrived(&cx.run.graph, current, log, base, &own) };
+        let arrived = if waits { None } else { arrived(&cx.run.graph, current, log, base) };
         let value = match arrived {
             None => {
                 wait(cx, key, name, log, own);
@@ -164,15 +164,9 @@ enum Arrived {
 }
 
 /// Applies operations to the present value; `None` when a value must be loaded first.
-fn arrived(
-    graph: &Graph,
-    current: Option<Stored>,
-    log: &ChangeLog,
-    base: &str,
-    own: &Stored,
-) -> Option<Arrived> {
+fn arrived(graph: &Graph, current: Option<Stored>, log: &ChangeLog, base: &str) -> Option<Arrived> {
     let Some(current) = current else { return Some(Arrived::Same) };
-    if fingerprint(&current) == base || current == *own && log.entries().is_empty() {
+    if fingerprint(&current) == base {
         return Some(Arrived::Same);
     }
     let mut value = inline(graph, &current)?;
@@ -347,7 +341,7 @@ pub(crate) fn leave(cx: &mut Step<'_>) {
                 .or_else(|| cx.run.pool(&root).stored(CONVERSATION, name).map(std::borrow::Cow::into_owned));
             let arrived = match written {
                 Written::Whole => Some(Arrived::Same),
-                Written::Changed { log, base } => arrived(&graph, current, log, base, own),
+                Written::Changed { log, base } => arrived(&graph, current, log, base),
             };
             let value = match arrived {
                 Some(Arrived::Same) => own.clone(),

@@ -20,7 +20,7 @@ pub(crate) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
     let execution = cx.execution(frame, node);
     let graph = cx.run.graph.clone();
     // Only an item hands operations over.
-    let in_item = !cx.run.pool_frame(frame).is_root();
+    let in_item = !result.updates.is_empty() && !cx.run.pool_frame(frame).is_root();
     let mut bytes = 0;
     let mut blobs = Vec::new();
     let (commit, seq) = (cx.at.commit, cx.run.seq);
