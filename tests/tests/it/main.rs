@@ -45,6 +45,7 @@ mod snapshots;
 mod spending;
 mod steps;
 mod store_contract;
+mod timers;
 mod tool_servers;
 mod triggers;
 
