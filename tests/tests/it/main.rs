@@ -36,6 +36,7 @@ mod questions;
 mod redis_page;
 mod refund;
 mod registered_calls;
+mod rolling;
 mod scratch_folder;
 mod sealing;
 mod secrets;

@@ -287,11 +287,13 @@ impl<'a> ShardLoop<'a> {
         if facts.is_some() {
             self.take_facts(now, found.facts);
         }
-        let members = self.timers.found(found.timers, found.next, self.read_all_at, now);
-        if !members.is_empty() {
+        let due = self.timers.found(found.timers, found.next, self.read_all_at, now);
+        if !due.is_empty() {
             crash::pass(CrashPoint::TimersRead);
         }
-        self.queue.extend(members.into_iter().map(Input::Timer));
+        for (due, member) in due {
+            timers::queue(&mut self.queue, due, member);
+        }
         Ok(())
     }
 

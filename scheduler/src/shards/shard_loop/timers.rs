@@ -4,16 +4,18 @@
 //! Exact, because only the owner's commits set timers: at the start the earliest one is read, each commit tells what it
 //! sets, and each read of due timers returns the time of the next one.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use tidemill_common::clock::Timestamp;
+
+use crate::shards::batch::Input;
 
 /// The most new timers that are read at once. While so many wait to be applied, no others are read.
 const TIMERS_MAX: usize = 64;
 /// The pause between two reads of due timers while facts keep coming: many timers that are due shortly after each other
 /// cost one read.
-const TIMERS_PAUSE: Duration = Duration::from_millis(5);
+const TIMERS_PAUSE: Duration = Duration::from_millis(2);
 
 /// What the loop knows about the timers of its shard.
 #[derive(Debug, Default)]
@@ -80,7 +82,7 @@ impl Timers {
         next: Option<Timestamp>,
         read_all_at: Timestamp,
         now: Timestamp,
-    ) -> Vec<String> {
+    ) -> Vec<(Timestamp, String)> {
         self.looked_at = now;
         self.next = next;
         let mut taken = Vec::with_capacity(due.len());
@@ -93,14 +95,28 @@ impl Timers {
                 continue;
             }
             self.queued.insert(member.clone());
-            taken.push(member);
+            taken.push((due, member));
         }
         taken
     }
 }
 
+/// Queues a due timer after all facts that were received up to its time, and before those that were received later.
+pub(super) fn queue(to: &mut VecDeque<Input>, due: Timestamp, member: String) {
+    let is_before = |input: &Input| match input {
+        Input::Fact(fact) => i64::try_from(fact.entry.major).is_ok_and(|millis| millis <= due.millis()),
+        Input::Timer(_) | Input::Lost(..) => false,
+    };
+    let after_facts = to.iter().rposition(is_before).map_or(0, |last| last + 1);
+    let timers = to.iter().skip(after_facts).take_while(|input| matches!(input, Input::Timer(_))).count();
+    to.insert(after_facts + timers, Input::Timer(member));
+}
+
 #[cfg(test)]
 mod tests {
+    use tidemill_common::ids::EntryId;
+    use tidemill_common::store::RawFact;
+
     use super::*;
 
     const QUIET: bool = true;
@@ -110,8 +126,33 @@ mod tests {
         Timestamp::from_millis(millis)
     }
 
-    fn timers(of: &[(i64, &str)]) -> Vec<(Timestamp, String)> {
-        of.iter().map(|(due, member)| (at(*due), (*member).to_string())).collect()
+    /// The members to queue after a read at `now` that found `due`.
+    fn found(
+        known: &mut Timers,
+        due: &[(i64, &str)],
+        next: Option<i64>,
+        read_all_at: i64,
+        now: i64,
+    ) -> Vec<String> {
+        let due = due.iter().map(|(due, member)| (at(*due), (*member).to_string())).collect();
+        let found = known.found(due, next.map(at), at(read_all_at), at(now));
+        found.into_iter().map(|(_, member)| member).collect()
+    }
+
+    #[test]
+    fn a_timer_stands_between_the_facts_before_its_time_and_those_after_it() {
+        let fact = |millis| RawFact::read(EntryId::new(millis, 0), "done", "", String::new());
+        let mut inputs: VecDeque<Input> = [3, 5, 5, 6, 8].map(|millis| Input::Fact(fact(millis))).into();
+        for (due, member) in [(5, "a"), (5, "b"), (7, "c"), (9, "d"), (2, "late")] {
+            queue(&mut inputs, at(due), member.into());
+        }
+        let name = |input: &Input| match input {
+            Input::Timer(member) => member.clone(),
+            Input::Fact(fact) => fact.entry.major.to_string(),
+            Input::Lost(..) => "lost".into(),
+        };
+        let order: Vec<String> = inputs.iter().map(name).collect();
+        assert_eq!(order.join(" "), "late 3 5 5 a b 6 c 8 d");
     }
 
     #[test]
@@ -122,7 +163,7 @@ mod tests {
         assert_eq!([known.look_at(QUIET), known.look_at(BUSY)], [Some(at(300)); 2]);
         assert_eq!(known.due(at(299), QUIET), None);
         assert_eq!(known.due(at(300), QUIET), Some(at(300)));
-        assert_eq!(known.found(timers(&[(300, "a")]), Some(at(400)), at(301), at(301)), ["a"]);
+        assert_eq!(found(&mut known, &[(300, "a")], Some(400), 301, 301), ["a"]);
         assert_eq!(known.due(at(399), QUIET), None);
     }
 
@@ -136,42 +177,42 @@ mod tests {
     #[test]
     fn a_busy_shard_reads_timers_at_intervals_and_not_while_many_wait() {
         let mut known = Timers::new(Some(at(100)));
-        assert_eq!(known.found(timers(&[(100, "a")]), Some(at(101)), at(100), at(100)), ["a"]);
-        assert_eq!((known.look_at(QUIET), known.look_at(BUSY)), (Some(at(101)), Some(at(105))));
+        assert_eq!(found(&mut known, &[(100, "a")], Some(101), 100, 100), ["a"]);
+        assert_eq!((known.look_at(QUIET), known.look_at(BUSY)), (Some(at(101)), Some(at(102))));
         let many: Vec<String> = (0..TIMERS_MAX).map(|n| n.to_string()).collect();
-        let due = many.iter().map(|member| (at(101), member.clone())).collect();
-        assert_eq!(known.found(due, Some(at(101)), at(105), at(105)).len(), TIMERS_MAX);
+        let due: Vec<(i64, &str)> = many.iter().map(|member| (101, member.as_str())).collect();
+        assert_eq!(found(&mut known, &due, Some(101), 105, 105).len(), TIMERS_MAX);
         assert_eq!(known.look_at(BUSY), None);
         known.written(&many, []);
-        assert_eq!(known.look_at(BUSY), Some(at(110)));
+        assert_eq!(known.look_at(BUSY), Some(at(107)));
     }
 
     #[test]
     fn a_queued_timer_is_queued_again_only_after_a_commit_has_removed_it() {
         let mut known = Timers::new(Some(at(1)));
-        assert_eq!(known.found(timers(&[(1, "a")]), None, at(2), at(2)), ["a"]);
+        assert_eq!(found(&mut known, &[(1, "a")], None, 2, 2), ["a"]);
         assert_eq!(known.ask(), TIMERS_MAX + 1);
-        let both = timers(&[(1, "a"), (2, "b")]);
-        assert_eq!(known.found(both.clone(), None, at(3), at(3)), ["b"]);
+        let both = [(1, "a"), (2, "b")];
+        assert_eq!(found(&mut known, &both, None, 3, 3), ["b"]);
         known.written(&["a".to_string()], [at(3)]);
-        assert_eq!(known.found(both, None, at(4), at(4)), ["a"]);
+        assert_eq!(found(&mut known, &both, None, 4, 4), ["a"]);
     }
 
     #[test]
     fn a_timer_waits_for_the_facts_before_it() {
         let mut known = Timers::new(Some(at(1)));
-        let due = timers(&[(1, "a"), (5, "b"), (6, "c")]);
-        assert_eq!(known.found(due, Some(at(9)), at(4), at(7)), ["a"]);
+        let due = [(1, "a"), (5, "b"), (6, "c")];
+        assert_eq!(found(&mut known, &due, Some(9), 4, 7), ["a"]);
         assert_eq!(known.look_at(QUIET), Some(at(5)));
     }
 
     #[test]
     fn a_timer_that_no_commit_has_removed_is_read_again() {
         let mut known = Timers::new(Some(at(1)));
-        known.found(timers(&[(1, "a")]), None, at(2), at(2));
+        found(&mut known, &[(1, "a")], None, 2, 2);
         known.none_is_queued(at(3));
         assert_eq!(known.due(at(3), QUIET), Some(at(3)));
-        known.found(timers(&[(1, "a")]), None, at(3), at(3));
+        found(&mut known, &[(1, "a")], None, 3, 3);
         known.written(&["a".to_string()], []);
         known.none_is_queued(at(4));
         assert_eq!(known.look_at(QUIET), None);

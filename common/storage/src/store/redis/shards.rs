@@ -124,6 +124,7 @@ impl Shards for RedisStore {
         now: Timestamp,
         timers: usize,
     ) -> Result<Due, StoreError> {
+        type Scored = Vec<(String, f64)>;
         const DOING: &str = "reading due timers";
         let (key, until) = (self.keys.timers(shard), now.millis());
         let mut pipe = redis::pipe();
@@ -135,7 +136,6 @@ impl Shards for RedisStore {
         pipe.arg("LIMIT").arg(0).arg(timers);
         pipe.cmd("ZRANGEBYSCORE").arg(&key).arg(format!("({until}")).arg("+inf").arg("WITHSCORES");
         pipe.arg("LIMIT").arg(0).arg(1);
-        type Scored = Vec<(String, f64)>;
         let (entries, due, later): (Vec<Value>, Scored, Scored) = match facts {
             Some(_) => self.connector.ask_all(DOING, &pipe).await?,
             None => {
