@@ -18,6 +18,7 @@ mod deploy;
 mod documented;
 mod encrypted;
 mod events;
+mod field_cases;
 mod knowledge;
 mod layering;
 mod library;
