@@ -29,6 +29,7 @@ mod messages;
 mod model_protocols;
 mod model_provider;
 mod moderation;
+mod operations;
 mod pauses;
 mod plain;
 mod profile_llm;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fact::Timer;
+use crate::flow::values::changes;
 use crate::flow::{subruns, timeouts};
 use crate::order::changes::TimerChange;
 use crate::order::events::{EventKind, Output};
@@ -37,13 +38,13 @@ pub(crate) fn check(cx: &mut Step<'_>) {
     }
     let exceptions = cx.run.exceptions();
     let outputs = outputs(cx.run);
-    let dead_ends = cx.run.control.dead_ends.clone();
+    let warnings = cx.run.control.warnings.clone();
     if exceptions > 0 {
         end_run(cx, RunStatus::PartialSucceeded, None);
-        cx.emit(EventKind::GraphRunPartialSucceeded { exceptions, outputs, dead_ends });
+        cx.emit(EventKind::GraphRunPartialSucceeded { exceptions, outputs, warnings });
     } else {
         end_run(cx, RunStatus::Succeeded, None);
-        cx.emit(EventKind::GraphRunSucceeded { outputs, dead_ends });
+        cx.emit(EventKind::GraphRunSucceeded { outputs, warnings });
     }
     cx.close_entry();
 }
@@ -97,8 +98,8 @@ pub(crate) fn fail(cx: &mut Step<'_>, error: &str) {
     }
     let exceptions = cx.run.exceptions();
     end_run(cx, RunStatus::Failed, Some(error.into()));
-    let dead_ends = cx.run.control.dead_ends.clone();
-    cx.emit(EventKind::GraphRunFailed { error: error.to_string(), exceptions, dead_ends });
+    let warnings = cx.run.control.warnings.clone();
+    cx.emit(EventKind::GraphRunFailed { error: error.to_string(), exceptions, warnings });
     cx.close_entry();
 }
 
@@ -142,8 +143,8 @@ fn stop(cx: &mut Step<'_>, reason: &str, emitted: Option<(&FramePath, NodeIx)>) 
     let outputs = outputs(cx.run);
     cut_off(cx, &reason);
     end_run(cx, RunStatus::Stopped, Some(reason.as_str().into()));
-    let dead_ends = cx.run.control.dead_ends.clone();
-    cx.emit(EventKind::GraphRunAborted { reason, outputs, dead_ends });
+    let warnings = cx.run.control.warnings.clone();
+    cx.emit(EventKind::GraphRunAborted { reason, outputs, warnings });
     cx.close_entry();
 }
 
@@ -265,6 +266,7 @@ pub(crate) fn check_limits(cx: &mut Step<'_>) {
 fn end_run(cx: &mut Step<'_>, status: RunStatus, error: Option<Arc<str>>) {
     cx.close_entry();
     take_back_all(cx);
+    changes::leave(cx);
     cx.set_run_status(status);
     cx.run.finished_at = Some(cx.at.now);
     cx.run.error = error;

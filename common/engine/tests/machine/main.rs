@@ -35,6 +35,7 @@ mod late_hooks;
 mod loops;
 mod messages;
 mod nested_answers;
+mod operations;
 mod pauses;
 mod profiles;
 mod properties;
