@@ -163,6 +163,7 @@ cases! {
     },
     timers::{
         due_timers_are_returned_in_order,
+        due_timers_come_with_the_facts_before_them,
         timers_are_reset_and_cleared_by_commits,
     },
     jobs::{

@@ -38,6 +38,7 @@ mod questions;
 mod redis_page;
 mod refund;
 mod registered_calls;
+mod rolling;
 mod scratch_folder;
 mod sealing;
 mod secrets;
@@ -47,6 +48,7 @@ mod snapshots;
 mod spending;
 mod steps;
 mod store_contract;
+mod timers;
 mod tool_servers;
 mod triggers;
 
