@@ -12,7 +12,7 @@ use super::{describe, draw};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, Delivery, EntryId, FramePath, RunId, ShardId};
 use tidemill_base::value::{Segment, Stored};
-use tidemill_engine::fact::{JobLost, Timer};
+use tidemill_engine::fact::{JobLost, LastSign, Timer};
 use tidemill_engine::order::changes::{Changes, JobOrder};
 use tidemill_engine::order::events::Event;
 use tidemill_engine::state::NamedValues;
@@ -276,6 +276,24 @@ impl Play {
     pub(super) fn fire(&mut self) -> &mut Self {
         for timer in self.due() {
             self.feed(vec![Fact::TimerFired(timer)]);
+        }
+        self
+    }
+
+    /// Fires all timers that are due, while the workers of all jobs are alive.
+    pub(super) fn fire_alive(&mut self) -> &mut Self {
+        self.fire_seen(self.now)
+    }
+
+    /// Fires all timers that are due. The workers gave their last sign of life at this moment.
+    pub(super) fn fire_seen(&mut self, at: Timestamp) -> &mut Self {
+        for timer in self.due() {
+            let signs = || self.jobs.keys().map(|entry| LastSign { entry: *entry, at }).collect();
+            let fact = match timer {
+                Timer::RunDeadline => Fact::RunDeadline(signs()),
+                other => Fact::TimerFired(other),
+            };
+            self.feed(vec![fact]);
         }
         self
     }

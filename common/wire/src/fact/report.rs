@@ -62,6 +62,8 @@ pub enum Report {
     Parked {
         /// When the attempt began.
         started_at: Timestamp,
+        /// When the worker let go of the job.
+        at: Timestamp,
         /// Milliseconds to wait.
         wait_ms: u64,
         reason: String,
@@ -130,8 +132,9 @@ impl Report {
                 object.number("try", *number);
                 child::write(object, what);
             }
-            Self::Parked { started_at, wait_ms, reason, is_childs, call, pause } => {
+            Self::Parked { started_at, at, wait_ms, reason, is_childs, call, pause } => {
                 object.number("started_at", started_at.micros());
+                object.number("at", at.micros());
                 object.number("wait_ms", *wait_ms);
                 object.text("reason", reason);
                 if *is_childs {
