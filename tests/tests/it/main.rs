@@ -47,6 +47,7 @@ mod steps;
 mod store_contract;
 mod tool_servers;
 mod triggers;
+mod working_time;
 
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::{Cluster, Scheduler, Worker};
