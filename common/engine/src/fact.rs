@@ -116,6 +116,8 @@ pub struct JobRef {
     pub entry: EntryId,
     /// The number of the delivery that reports.
     pub delivery: u32,
+    /// The last sign of life of the worker that lost the job before, if the reporting one knows it.
+    pub lost_at: Option<Timestamp>,
 }
 
 /// See [`Fact::JobStarted`].

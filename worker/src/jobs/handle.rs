@@ -49,6 +49,7 @@ impl JobHandle {
         started_at: Timestamp,
     ) -> Self {
         let name = JobName {
+            lost_at: None,
             frame: job.frame.clone(),
             node: job.node.clone(),
             attempt: job.attempt,

@@ -4,7 +4,7 @@
 use crate::fact::{JobRef, JobStarted};
 use crate::flow::timeouts;
 use crate::order::events::EventKind;
-use crate::state::run::NodeStatus;
+use crate::state::run::{NodeState, NodeStatus};
 use crate::step::Step;
 use tidemill_base::clock::Timestamp;
 
@@ -56,6 +56,9 @@ fn hold(cx: &mut Step<'_>, job: &JobRef, at: Timestamp, has_begun: bool) {
     let number = job.delivery;
     // A worker's clock may run ahead, but a start is never after the report of it.
     let at = at.min(cx.at.now);
+    if let Some(lost_at) = job.lost_at {
+        count_lost(cx, job, lost_at.min(at));
+    }
     let before = cx.run.clock;
     cx.run.clock.begins(at);
     let clock = cx.run.clock;
@@ -78,6 +81,17 @@ fn hold(cx: &mut Step<'_>, job: &JobRef, at: Timestamp, has_begun: bool) {
     }
     if was_queued {
         timeouts::started(cx, &job.frame, job.node);
+    }
+}
+
+/// Counts what a worker had worked that lost the job: until its last sign of life.
+#[inline(never)]
+fn count_lost(cx: &mut Step<'_>, job: &JobRef, until: Timestamp) {
+    let is_older = |node: &&NodeState| node.status == NodeStatus::Running && node.delivery < job.delivery;
+    let Some(node) = cx.run.node(&job.frame, job.node).filter(is_older) else { return };
+    let begun = cx.run.begun(node, cx.at.now);
+    if until > begun.at {
+        cx.run.count_work(begun, until);
     }
 }
 

@@ -9,6 +9,7 @@ use super::draw::draw;
 use super::loops;
 use super::play::Play;
 use tidemill_base::failure::EngineErrorType;
+use tidemill_engine::Fact;
 use tidemill_engine::state::options::RunOptions;
 use tidemill_engine::state::record::Record;
 use tidemill_engine::state::run::{NodeStatus, RunStatus};
@@ -126,6 +127,23 @@ fn the_time_after_the_last_sign_of_life_of_a_worker_does_not_count() {
     let fact = play.done_fact(&order, 2, "", &[]);
     play.finish("a", fact).skim();
     assert_eq!((play.run.status, play.worked_ms()), (RunStatus::Running, 8_000));
+}
+
+#[test]
+fn the_work_of_a_lost_delivery_counts_to_the_last_sign_of_life_when_it_is_known() {
+    for (lost_after, expected) in [(Some(4), 7_000), (None, 3_000), (Some(100_000), 3_603_000)] {
+        let mut play = ten("start s\njob a\ns > a");
+        play.started("a", 1);
+        let lost_at = lost_after.map(|after| play.now.plus(seconds(after)));
+        play.after(HOUR);
+        let fact = play.fact(&play.job_of("a"), 2, &Report::Started { at: play.now });
+        let Fact::JobStarted(mut begun) = fact else { panic!("a start") };
+        begun.job.lost_at = lost_at;
+        play.feed(vec![Fact::JobStarted(begun)]).after(seconds(3));
+        let done = play.done_fact(&play.job_of("a"), 2, "", &[]);
+        play.finish("a", done);
+        assert_eq!(play.worked_ms(), expected, "{lost_after:?}");
+    }
 }
 
 #[test]

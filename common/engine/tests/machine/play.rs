@@ -324,7 +324,7 @@ impl Play {
         let holder = Delivery { consumer: format!("w{delivery}").into(), number: order.delivered + delivery };
         let node = self.run.graph.node(order.node).id.clone();
         let (attempt, entry) = (order.attempt, order.entry);
-        let name = JobName { frame: order.frame.clone(), node, attempt, entry, holder };
+        let name = JobName { frame: order.frame.clone(), node, attempt, entry, holder, lost_at: None };
         parse(report.kind(), &report.to_json(&name), &self.run.graph).unwrap()
     }
 

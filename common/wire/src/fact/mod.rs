@@ -287,6 +287,7 @@ pub(super) fn read_job(map: &Fields<'_>, graph: &Graph) -> Result<JobRef, WireEr
             .parse()
             .map_err(|e| WireError::malformed(WHAT, e))?,
         delivery: number("delivery").ok_or_else(|| WireError::malformed(WHAT, "delivery is missing"))?,
+        lost_at: map.get("lost_at").and_then(Json::as_i64).map(Timestamp::from_micros),
     })
 }
 

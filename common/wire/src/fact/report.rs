@@ -25,6 +25,8 @@ pub struct JobName {
     pub entry: EntryId,
     /// The delivery to the worker.
     pub holder: Delivery,
+    /// The last sign of life of the worker that lost the job before, if one did.
+    pub lost_at: Option<Timestamp>,
 }
 
 /// A worker's report about a job.
@@ -109,6 +111,9 @@ impl Report {
         object.entry("job", job.entry);
         object.text("holder", &job.holder.consumer);
         object.number("delivery", job.holder.number);
+        if let Some(at) = job.lost_at {
+            object.number("lost_at", at.micros());
+        }
         self.write(&mut object);
         object.end()
     }
