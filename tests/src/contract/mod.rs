@@ -241,6 +241,7 @@ cases! {
         a_heartbeat_keeps_a_job,
         a_heartbeat_returns_lost_jobs,
         held_streams_are_the_streams_with_a_held_job,
+        the_idle_time_of_a_held_job_counts_from_the_last_heartbeat,
         a_job_that_is_handed_back_is_taken_at_once_and_not_counted,
         a_job_is_handed_back_once,
         only_the_holder_hands_back,

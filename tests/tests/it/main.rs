@@ -51,6 +51,7 @@ mod store_contract;
 mod timers;
 mod tool_servers;
 mod triggers;
+mod working_time;
 
 use tidemill_tests::client::Client;
 use tidemill_tests::cluster::{Cluster, Scheduler, Worker};
