@@ -8,7 +8,7 @@ use axum::extract::State;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::RunId;
-use tidemill_common::store::{DeadId, DeadLetter, Jobs, ListDead};
+use tidemill_common::store::{DeadId, DeadLetter, ListDead};
 use tidemill_common::value::JsonMap;
 
 use crate::api::ApiState;
@@ -98,6 +98,25 @@ fn answer(matched: usize, retried: Vec<Json>, refused: Vec<Json>, next: Option<D
     JsonBody(json!({"matched": matched, "retried": retried, "refused": refused, "next": next}))
 }
 
+/// The id of the app with this id, or else with this name.
+async fn app_called(state: &ApiState, wanted: &str) -> Result<String, ApiError> {
+    if let Some(app) = state.store.app(wanted).await? {
+        return Ok(app.id);
+    }
+    let mut named = Vec::new();
+    for id in state.store.apps().await? {
+        let app = state.store.app(&id).await?;
+        named.extend(app.filter(|app| app.name == wanted).map(|app| app.id));
+    }
+    let found = named.len();
+    match named.pop() {
+        Some(id) if found == 1 => Ok(id),
+        _ => Err(ApiError::invalid_param(format!(
+            "filter.app: {found} apps are called {wanted}; write the id"
+        ))),
+    }
+}
+
 /// The runs of the wanted app.
 struct Apps {
     /// `None` when runs of all apps are meant.
@@ -110,12 +129,7 @@ impl Apps {
     async fn of(state: &ApiState, wanted: Option<&str>) -> Result<Self, ApiError> {
         let wanted = match wanted {
             None => None,
-            Some(name) => {
-                let app = state.store.app_called(name).await?;
-                let missing =
-                    || ApiError::invalid_param(format!("no app, or more than one, is called {name}"));
-                Some(app.ok_or_else(missing)?.id)
-            }
+            Some(name) => Some(app_called(state, name).await?),
         };
         Ok(Self { wanted, known: HashMap::new() })
     }
@@ -186,12 +200,12 @@ fn parse_filter(filter: &JsonMap) -> Result<Filter, ApiError> {
         |name: &str, expected: &str| ApiError::invalid_param(format!("filter.{name} must be {expected}"));
     known("filter", filter, &FILTERS)?;
     let text = |name: &str| match filter.get(name) {
-        None | Some(Json::Null) => Ok(None),
+        None | Some(Json::Null) => Ok::<_, ApiError>(None),
         Some(Json::String(text)) => Ok(Some(text.clone())),
         Some(_) => Err(wrong(name, "a text")),
     };
     let time = |name: &str| match filter.get(name) {
-        None | Some(Json::Null) => Ok(None),
+        None | Some(Json::Null) => Ok::<_, ApiError>(None),
         Some(value) => {
             let seconds = value.as_f64().filter(|s| (0.0..1e12).contains(s));
             let seconds = seconds.ok_or_else(|| wrong(name, "a time in Unix seconds"))?;
