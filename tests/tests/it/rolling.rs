@@ -150,7 +150,9 @@ async fn a_rolling_restart_cuts_no_stream_without_a_word() {
     let _worker = cluster.worker().await;
     let proxy = ReadyProxy::start().await;
     let (_, app) = first.client().register(&flow()).await;
-    [&first, &second].map(|scheduler| proxy.add(&scheduler.address));
+    for scheduler in [&first, &second] {
+        proxy.add(&scheduler.address);
+    }
 
     // A short and a long one at each scheduler, and two clients of our own API that follow another long run.
     let mut longer = Vec::new();
