@@ -49,8 +49,8 @@ fn dropped(one: &Dropped, graph: &Graph) -> Json {
     let (title, name) = names(id.as_str(), graph);
     let message = if operation.is_empty() {
         format!(
-            "the run ended before operations of items of {name} on the large conversation variable {variable} were \
-             applied, so it has the value that the last of these items saw"
+            "operations of items of {name} on the large conversation variable {variable} were not applied, because the \
+             run ended before or the job for it failed; the variable has the value that the last of these items saw"
         )
     } else {
         format!(
