@@ -128,6 +128,7 @@ fn native_routes() -> Router<ApiState> {
         .route("/apps/{id}", get(native::apps::show))
         .route("/apps/{id}/keys", post(native::keys::add).get(native::keys::of_app))
         .route("/dead", get(native::dead::list))
+        .route("/dead/retry", post(native::dead_bulk::retry))
         .route("/dead/{id}", get(native::dead::show).delete(native::dead::forget))
         .route("/dead/{id}/retry", post(native::dead::retry))
         .route("/knowledge", post(native::knowledge::datasets::create).get(native::knowledge::datasets::list))

@@ -33,7 +33,9 @@ pub use conversation::{
 pub use costs::{KeyCost, MONEY_PLACES, day_of, key_id};
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack, withheld};
 pub use following::Following;
-pub use jobs::{Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs};
+pub use jobs::{
+    Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs, Note, Stale, StaleJob, TakeOver,
+};
 pub use journal::{EntryBegin, EntryStored, JournalKey};
 pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, TakeLimit};

@@ -184,6 +184,14 @@ pub trait Shards: Send + Sync {
         from: usize,
         count: usize,
     ) -> Result<(Vec<RunId>, Option<usize>), StoreError>;
+    /// For each of these entries of a queue that a worker holds, the time since the last sign of life of the worker;
+    /// `None` for one that is not held, or was returned.
+    async fn idle_of(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        entries: &[EntryId],
+    ) -> Result<Vec<Option<Duration>>, StoreError>;
     /// The entries of a queue that neither wait nor are held.
     async fn lost_jobs(
         &self,

@@ -9,6 +9,7 @@
 pub(crate) mod housekeeping;
 mod loading;
 pub(crate) mod poison;
+mod signs;
 mod timers;
 
 use std::collections::{HashMap, VecDeque};
@@ -227,7 +228,7 @@ impl<'a> ShardLoop<'a> {
             self.queue.extend(std::mem::take(&mut self.lost.1));
         }
         self.take_due_timers().await.map_err(End::Retake)?;
-        let inputs = self.take_inputs();
+        let mut inputs = self.take_inputs();
         if inputs.is_empty() {
             return Ok(());
         }
@@ -238,6 +239,7 @@ impl<'a> ShardLoop<'a> {
             return Ok(());
         }
         let gone = self.load_missing(&inputs).await?;
+        self.look_for_signs(&mut inputs).await?;
         let (number, now) = (self.number + 1, self.now());
         match batch::decide(&inputs, &mut self.cache, &mut self.buffers, &gone, number, now) {
             Ok(batch) => {

@@ -105,10 +105,11 @@ impl Timers {
 pub(super) fn queue(to: &mut VecDeque<Input>, due: Timestamp, member: String) {
     let is_before = |input: &Input| match input {
         Input::Fact(fact) => i64::try_from(fact.entry.major).is_ok_and(|millis| millis <= due.millis()),
-        Input::Timer(_) | Input::Lost(..) => false,
+        Input::Timer(_) | Input::TimeLimit(..) | Input::Lost(..) => false,
     };
     let after_facts = to.iter().rposition(is_before).map_or(0, |last| last + 1);
-    let timers = to.iter().skip(after_facts).take_while(|input| matches!(input, Input::Timer(_))).count();
+    let is_timer = |input: &&Input| matches!(input, Input::Timer(_) | Input::TimeLimit(..));
+    let timers = to.iter().skip(after_facts).take_while(is_timer).count();
     to.insert(after_facts + timers, Input::Timer(member));
 }
 
@@ -147,7 +148,7 @@ mod tests {
             queue(&mut inputs, at(due), member.into());
         }
         let name = |input: &Input| match input {
-            Input::Timer(member) => member.clone(),
+            Input::Timer(member) | Input::TimeLimit(member, _) => member.clone(),
             Input::Fact(fact) => fact.entry.major.to_string(),
             Input::Lost(..) => "lost".into(),
         };

@@ -208,6 +208,18 @@ impl Shards for MemoryStore {
         Ok((page, (next < open.len()).then_some(next)))
     }
 
+    async fn idle_of(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        entries: &[EntryId],
+    ) -> Result<Vec<Option<Duration>>, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        let queue = space.shard(shard).queues.get(queue);
+        Ok(entries.iter().map(|entry| queue?.idle(*entry, now)).collect())
+    }
+
     async fn lost_jobs(
         &self,
         shard: ShardId,

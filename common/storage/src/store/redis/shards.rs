@@ -21,6 +21,8 @@ use tidemill_wire::state::messages::{OBJECTS_FIELD, parts};
 
 /// The most blobs that one call of the sweep removes.
 const SWEEP_BLOBS: usize = 100;
+/// The idle time that only returned jobs reach: their last sign of life is set to the epoch.
+const RETURNED: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The most facts remembered as being tried.
 const TRYING_MAX: isize = 64;
 
@@ -206,6 +208,39 @@ impl Shards for RedisStore {
         }
         let next = (ids.len() == count).then_some(from + count);
         Ok((ids.iter().filter_map(|id| id.parse().ok()).collect(), next))
+    }
+
+    async fn idle_of(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        entries: &[EntryId],
+    ) -> Result<Vec<Option<Duration>>, StoreError> {
+        const DOING: &str = "looking for signs of life of workers";
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let key = self.keys.jobs(shard, queue);
+        let mut pipe = redis::Pipeline::with_capacity(entries.len());
+        // A stream that was never read has no group.
+        pipe.ignore_errors();
+        for entry in entries {
+            let entry = entry.to_string();
+            pipe.cmd("XPENDING").arg(&key).arg(super::keys::GROUP).arg(&entry).arg(&entry).arg(1);
+        }
+        /// Entry, consumer, milliseconds without a sign of life, deliveries.
+        type Held = (String, String, u64, u64);
+        let answers: Vec<redis::RedisResult<Vec<Held>>> = self.connector.ask_all(DOING, &pipe).await?;
+        let idle = |answer: redis::RedisResult<Vec<Held>>| match answer {
+            Ok(held) => {
+                let idle = held.first().map(|(_, _, ms, _)| Duration::from_millis(*ms));
+                // The last sign of life of a returned job is set to the epoch.
+                Ok(idle.filter(|idle| *idle < RETURNED))
+            }
+            Err(error) if error.code() == Some("NOGROUP") => Ok(None),
+            Err(error) => Err(self.connector.error(DOING, &error)),
+        };
+        answers.into_iter().map(idle).collect()
     }
 
     async fn lost_jobs(
