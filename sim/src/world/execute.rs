@@ -67,6 +67,7 @@ pub(crate) fn run(job: &Job, name: &JobName, shard: ShardId, handing_out: u64, s
     let variables = Loaded::new(job, shard, &graph, shared);
     let limits = EvaluationLimits {
         undefined: job.options.template_undefined,
+        missing_file_is_all: job.options.dify_ways.webhook_missing_file_is_all,
         template_chars_max: job.options.template_chars_max,
         fuel: None,
         output_bytes: None,

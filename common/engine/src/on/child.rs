@@ -25,7 +25,7 @@ pub(crate) fn step(cx: &mut Step<'_>, it: ChildFact) {
     }
     let is_current = job_started::is_current(cx, &it.job);
     if is_current {
-        job_started::note_holder(cx, &it.job);
+        job_started::note_holder(cx, &it.job, it.started_at);
     }
     let job = of_child(&it);
     let started_at = it.started_at;

@@ -14,6 +14,8 @@ pub struct Control {
     pub pausing: Vec<Arc<str>>,
     /// The end of the run's last pause. The working time is counted from there, as on Dify.
     pub resumed_at: Option<Timestamp>,
+    /// The working time before `resumed_at`, in microseconds. It does not count against the limit on time, as on Dify.
+    pub worked_before: i64,
     /// Node starts before `resumed_at`. They do not count against the limit on steps, as on Dify.
     pub steps_before: u64,
     /// Indexes of the breakpoints that have fired.

@@ -141,6 +141,7 @@ pub(super) fn differences(memory: &RunState, loaded: &RunState) -> Vec<String> {
         compare("pauses", &memory.pauses, &loaded.pauses);
         compare("sums", &memory.sums, &loaded.sums);
     }
+    compare("clock", &memory.clock, &loaded.clock);
     compare("control", &memory.control, &loaded.control);
     compare("objects", &memory.messages, &loaded.messages);
     compare("response", &memory.response, &loaded.response);

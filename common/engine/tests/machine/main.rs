@@ -24,6 +24,7 @@ mod budgets;
 mod calls;
 mod charges;
 mod children;
+mod clock;
 mod dead_ends;
 mod failures;
 mod holders;

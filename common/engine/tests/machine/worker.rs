@@ -115,6 +115,7 @@ impl Play {
         }
         let limits = EvaluationLimits {
             undefined: UndefinedNames::Empty,
+            missing_file_is_all: false,
             template_chars_max: usize::MAX,
             fuel: None,
             output_bytes: None,

@@ -334,6 +334,7 @@ pub fn control_json(control: &Control) -> String {
     if let Some(at) = control.resumed_at {
         map.insert("resumed_at".into(), at.micros().into());
         map.insert("steps_before".into(), control.steps_before.into());
+        map.insert("worked_before".into(), control.worked_before.into());
     }
     if !control.fired.is_empty() {
         map.insert("fired".into(), control.fired.iter().copied().collect());
@@ -356,6 +357,7 @@ pub(crate) fn read_control(text: &str) -> Result<Control, WireError> {
     Ok(Control {
         pausing: list("pausing").filter_map(Json::as_str).map(Arc::from).collect(),
         resumed_at: map.get("resumed_at").and_then(Json::as_i64).map(Timestamp::from_micros),
+        worked_before: map.get("worked_before").and_then(Json::as_i64).unwrap_or(0),
         steps_before: map.get("steps_before").and_then(Json::as_u64).unwrap_or(0),
         fired,
         wasted: map.get("wasted").and_then(Json::as_object).map(|map| Box::new(read_spent(map))),

@@ -90,6 +90,7 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
         shown.insert("total_tokens".into(), run.tokens().into());
         shown.insert("exceptions_count".into(), run.exceptions().into());
     }
+    shown.insert("working_time".into(), working_seconds(&run, SystemClock.now()).into());
     let (price, currency) = price(&run.cost());
     shown.insert("total_price".into(), price);
     shown.insert("currency".into(), currency);
@@ -112,6 +113,11 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     shown.insert("calls".into(), calls.into());
     shown.insert("calls_count".into(), count.into());
     Ok(JsonBody(Json::Object(shown)))
+}
+
+/// The working time of the run in seconds. A running job counts up to now, as if its worker were alive.
+fn working_seconds(run: &RunState, now: Timestamp) -> f64 {
+    run.worked_micros_with(now, |_| Some(now)) as f64 / 1e6
 }
 
 /// The warnings so far. A handle may come from a variable, so secrets are masked.

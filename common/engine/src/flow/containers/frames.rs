@@ -72,7 +72,12 @@ pub(super) fn close_frame(
     if !failures_count {
         tally.failures = frame.nodes.iter().fold(Tally::default(), |sum, n| sum.plus(&n.inside)).failures;
     }
-    cx.update(&parent, container, |state| state.inside = state.inside.plus(&tally));
+    // The nodes of the frame are gone, so the container keeps what they had of the clock.
+    let clock = cx.run.clock;
+    cx.update(&parent, container, |state| {
+        state.inside = state.inside.plus(&tally);
+        state.clock = clock;
+    });
     pass_outputs(cx, &parent, &frame.responded, outputs_count);
     debug_assert!(graph.nodes.len() == frame.nodes.len());
     Some(frame)
