@@ -1,6 +1,6 @@
 //! Values of code and templates: small numbers, texts that look like numbers, large values, texts by locale.
 
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 use super::workflow::{Sketch, choose, code, end, javascript, start, template};
 use super::{Case, Desk};
