@@ -10,7 +10,7 @@ use tidemill_base::limits;
 pub struct RunConfig {
     /// Maximum number of node starts (Dify: `WORKFLOW_MAX_EXECUTION_STEPS`).
     pub max_steps: u64,
-    /// Longest time, in seconds (Dify: `WORKFLOW_MAX_EXECUTION_TIME`).
+    /// Longest working time, in seconds. Waiting does not count (Dify: `WORKFLOW_MAX_EXECUTION_TIME`).
     pub max_execution_time_s: u64,
     /// Longest output of a template, in characters (Dify: `TEMPLATE_TRANSFORM_MAX_LENGTH`).
     pub template_chars_max: usize,

@@ -48,10 +48,11 @@ pub(crate) fn succeeded(
     let updates = std::mem::take(&mut record.updates);
     let end = close_node(cx, frame, node, finished_at, record, NodeStatus::Succeeded);
     messages::record(cx, frame, &end, effects);
-    for (of, name, value) in updates {
-        variables::assign(cx, frame, &of, &name, value.clone());
+    for update in updates {
+        let (variable, value) = ((update.node.clone(), update.name.clone()), update.value.clone());
+        variables::assign(cx, frame, update);
         let about = cx.about(frame, node);
-        cx.emit(EventKind::NodeRunVariableUpdated { about, variable: (of, name), value });
+        cx.emit(EventKind::NodeRunVariableUpdated { about, variable, value });
     }
     if cx.run.graph.node(node).kind == NodeKind::LoopEnd {
         containers::loop_end(cx, frame, node);
