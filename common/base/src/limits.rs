@@ -102,6 +102,13 @@ pub const JOB_LEASE_MS: u64 = 10_000;
 pub const LATE_HOOKS_WAIT_MS: u64 = 30_000;
 /// Most deliveries of one job before it fails (`deliveries_max`).
 pub const DELIVERIES_MAX: u32 = 3;
+/// Losses of a job with its worker, in multiples of `deliveries_max`, after which it is given up although other
+/// workers died at the same times.
+pub const LOSSES_FACTOR: u32 = 4;
+/// Further losses after which a job is given up although it was never the only suspect.
+pub const LOSSES_MORE: u32 = 32;
+/// Jobs without a sign of life that one look at a stream reads.
+pub const STALE_READ_MAX: usize = 2_000;
 /// Most entries in an inbox before new runs are refused (`inbox_max`).
 pub const INBOX_MAX: u64 = 100_000;
 /// Fewest characters of the admin key and of the key that seals secrets, unless `scheduler.allow_weak_keys` is

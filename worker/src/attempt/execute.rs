@@ -372,6 +372,7 @@ pub(crate) fn sizes(handle: &JobHandle, options: &RunOptions) -> Sizes {
 fn limits_of(options: &RunOptions, fuel: u64) -> EvaluationLimits {
     EvaluationLimits {
         undefined: options.template_undefined,
+        missing_file_is_all: options.dify_ways.webhook_missing_file_is_all,
         template_chars_max: options.template_chars_max,
         fuel: Some(fuel),
         output_bytes: None,

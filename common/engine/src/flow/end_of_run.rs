@@ -4,6 +4,7 @@ use crate::flow::pauses;
 use std::sync::Arc;
 
 use crate::fact::Timer;
+use crate::flow::values::changes;
 use crate::flow::{clock, subruns, time_limit, timeouts};
 use crate::order::changes::TimerChange;
 use crate::order::events::{EventKind, Output};
@@ -35,13 +36,13 @@ pub(crate) fn check(cx: &mut Step<'_>) {
     }
     let exceptions = cx.run.exceptions();
     let outputs = outputs(cx.run);
-    let dead_ends = cx.run.control.dead_ends.clone();
+    let warnings = cx.run.control.warnings.clone();
     if exceptions > 0 {
         end_run(cx, RunStatus::PartialSucceeded, None);
-        cx.emit(EventKind::GraphRunPartialSucceeded { exceptions, outputs, dead_ends });
+        cx.emit(EventKind::GraphRunPartialSucceeded { exceptions, outputs, warnings });
     } else {
         end_run(cx, RunStatus::Succeeded, None);
-        cx.emit(EventKind::GraphRunSucceeded { outputs, dead_ends });
+        cx.emit(EventKind::GraphRunSucceeded { outputs, warnings });
     }
     cx.close_entry();
 }
@@ -98,8 +99,8 @@ pub(crate) fn fail(cx: &mut Step<'_>, error: &str) {
     }
     let exceptions = cx.run.exceptions();
     end_run(cx, RunStatus::Failed, Some(error.into()));
-    let dead_ends = cx.run.control.dead_ends.clone();
-    cx.emit(EventKind::GraphRunFailed { error: error.to_string(), exceptions, dead_ends });
+    let warnings = cx.run.control.warnings.clone();
+    cx.emit(EventKind::GraphRunFailed { error: error.to_string(), exceptions, warnings });
     cx.close_entry();
 }
 
@@ -143,8 +144,8 @@ fn stop(cx: &mut Step<'_>, reason: &str, emitted: Option<(&FramePath, NodeIx)>) 
     let outputs = outputs(cx.run);
     cut_off(cx, &reason);
     end_run(cx, RunStatus::Stopped, Some(reason.as_str().into()));
-    let dead_ends = cx.run.control.dead_ends.clone();
-    cx.emit(EventKind::GraphRunAborted { reason, outputs, dead_ends });
+    let warnings = cx.run.control.warnings.clone();
+    cx.emit(EventKind::GraphRunAborted { reason, outputs, warnings });
     cx.close_entry();
 }
 
@@ -222,6 +223,7 @@ pub(crate) fn check_limits(cx: &mut Step<'_>) {
 fn end_run(cx: &mut Step<'_>, status: RunStatus, error: Option<Arc<str>>) {
     cx.close_entry();
     take_back_all(cx);
+    changes::leave(cx);
     cx.set_run_status(status);
     cx.run.finished_at = Some(cx.at.now);
     cx.run.error = error;

@@ -161,8 +161,8 @@ fn ended(cx: &mut Step<'_>, number: u32, how: ChildEnd, mut done: JobDone) {
         }
     }
     if how == ChildEnd::Succeeded {
-        for (of, name, value) in updates {
-            variables::assign(cx, &job.frame, &of, &name, value);
+        for update in updates {
+            variables::assign(cx, &job.frame, update);
         }
     }
     response::streams::close_of_node(cx, &job.frame, job.node);

@@ -330,7 +330,8 @@ impl RunState {
             + self.messages.iter().len()
             + control.pausing.len()
             + control.wasted.iter().len()
-            + control.dead_ends.len()
+            + control.warnings.dead_ends.len()
+            + control.warnings.dropped.len()
             + head.commands.len()
             + head.inputs.len()
             + head.key.iter().len()
@@ -381,7 +382,7 @@ impl RunState {
             .map(|(name, value)| name.len() + values(value))
             .sum();
         let history = self.head.history.as_ref().map_or(0, values);
-        let collected: usize = self.containers.values().map(|container| 256 + container.bytes).sum();
+        let collected: usize = self.containers.values().map(|container| 256 + container.size()).sum();
         let kept = self.messages.as_ref().map_or(0, |messages| messages.size_estimate());
         fixed
             + written

@@ -161,6 +161,10 @@ pub(super) fn differences(memory: &RunState, loaded: &RunState) -> Vec<String> {
             |f: &Frame| (f.opened_at, f.error.clone(), f.loop_end, f.conversation_written.clone(), f.open);
         compare("frame", &of(frame), &of(other));
     }
+    let waiting = |run: &RunState| -> Vec<_> {
+        run.containers.iter().map(|(key, it)| (key.clone(), it.pending.clone())).collect()
+    };
+    compare("waiting operations", &waiting(memory), &waiting(loaded));
     compare("outputs", &tidemill_engine::outputs(memory), &tidemill_engine::outputs(loaded));
     found
 }

@@ -36,6 +36,7 @@ mod late_hooks;
 mod loops;
 mod messages;
 mod nested_answers;
+mod operations;
 mod pauses;
 mod profiles;
 mod properties;

@@ -123,7 +123,7 @@ fn working_seconds(run: &RunState, now: Timestamp) -> f64 {
 /// The warnings so far. A handle may come from a variable, so secrets are masked.
 async fn warnings(run: &RunState, render: &Renderer) -> Result<Json, ApiError> {
     const KEY: &str = "warnings";
-    let shown = wire::warnings::shown(&run.control.dead_ends, &run.graph);
+    let shown = wire::warnings::shown(&run.control.warnings, &run.graph);
     let mut values = JsonMap::from_iter([(KEY.to_owned(), Json::from(shown))]);
     render.named(&mut values).await?;
     Ok(values.remove(KEY).unwrap_or_default())

@@ -9,9 +9,9 @@ use redis::Value;
 use super::RedisStore;
 use super::commit::RedisOwner;
 use super::connection::{Arg, Connector, args};
-use crate::store::redis::connection::replies::{text, unexpected};
+use crate::store::redis::connection::replies::{Entry, entry, take, text, unexpected};
 use crate::store::redis::connection::wire_connection::{Line, Replies, Request, entries};
-use crate::store::{Claim, FactReader, Memory, Owner, RawFact, Shards, StoreError};
+use crate::store::{Claim, Due, FactReader, Memory, Owner, RawFact, Shards, StoreError};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::crash::{self, CrashPoint};
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -119,17 +119,40 @@ impl Shards for RedisStore {
         self.get_graph(shard, hash).await
     }
 
-    async fn due_timers(
+    async fn due(
         &self,
         shard: ShardId,
+        facts: Option<(EntryId, usize)>,
         now: Timestamp,
-        count: usize,
-    ) -> Result<Vec<(Timestamp, String)>, StoreError> {
-        let mut command = redis::cmd("ZRANGEBYSCORE");
-        command.arg(self.keys.timers(shard)).arg("-inf").arg(now.millis()).arg("WITHSCORES");
-        command.arg("LIMIT").arg(0).arg(count);
-        let due: Vec<(String, f64)> = self.connector.ask("reading due timers", &command).await?;
-        Ok(due.into_iter().map(|(member, at)| (from_score(at), member)).collect())
+        timers: usize,
+    ) -> Result<Due, StoreError> {
+        type Scored = Vec<(String, f64)>;
+        const DOING: &str = "reading due timers";
+        let (key, until) = (self.keys.timers(shard), now.millis());
+        let mut pipe = redis::pipe();
+        if let Some((after, count)) = facts {
+            let from = EntryId::new(after.major, after.minor.saturating_add(1)).to_string();
+            pipe.cmd("XRANGE").arg(self.keys.inbox(shard)).arg(from).arg("+").arg("COUNT").arg(count);
+        }
+        pipe.cmd("ZRANGEBYSCORE").arg(&key).arg("-inf").arg(until).arg("WITHSCORES");
+        pipe.arg("LIMIT").arg(0).arg(timers);
+        pipe.cmd("ZRANGEBYSCORE").arg(&key).arg(format!("({until}")).arg("+inf").arg("WITHSCORES");
+        pipe.arg("LIMIT").arg(0).arg(1);
+        let (entries, due, later): (Vec<Value>, Scored, Scored) = match facts {
+            Some(_) => self.connector.ask_all(DOING, &pipe).await?,
+            None => {
+                let (due, later) = self.connector.ask_all(DOING, &pipe).await?;
+                (Vec::new(), due, later)
+            }
+        };
+        let is_cut = due.len() >= timers;
+        let due: Vec<_> = due.into_iter().map(|(member, at)| (from_score(at), member)).collect();
+        let next = if is_cut { due.last().map(|(at, _)| *at) } else { None };
+        Ok(Due {
+            facts: entries.into_iter().filter_map(entry).map(fact).collect(),
+            timers: due,
+            next: next.or_else(|| later.first().map(|(_, at)| from_score(*at))),
+        })
     }
 
     async fn next_timer(&self, shard: ShardId) -> Result<Option<Timestamp>, StoreError> {
@@ -346,6 +369,11 @@ impl Shards for RedisStore {
         command.arg(self.keys.inbox(shard));
         self.connector.ask("measuring an inbox", &command).await
     }
+}
+
+fn fact((entry, mut fields): Entry) -> RawFact {
+    let [kind, run, body] = ["kind", "run", "fact"].map(|name| take(&mut fields, name));
+    RawFact::read(entry, &kind, &run, body)
 }
 
 fn from_score(score: f64) -> Timestamp {
