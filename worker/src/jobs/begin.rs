@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::Value as Json;
+use tidemill_common::clock::Timestamp;
 use tidemill_common::crash;
 use tidemill_common::failure::{EngineErrorType, JOB_REFUSED};
 use tidemill_common::ids::{FramePath, NodeId, RunId};
@@ -25,16 +26,19 @@ use crate::metrics;
 
 /// Starts a new job. A short pure node has already ended when this returns.
 pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemaphorePermit) {
-    begin_again(core, delivered, permit, None);
+    begin_again(core, delivered, permit, Lost::default());
 }
 
-/// Starts a job that was taken over; `suspect` is what is known of it if it was lost with a worker.
-pub(crate) fn begin_again(
-    core: &Arc<Core>,
-    delivered: Delivered,
-    permit: OwnedSemaphorePermit,
-    suspect: Option<Suspect>,
-) {
+/// What is known of a job that was lost with a worker.
+#[derive(Default)]
+pub(crate) struct Lost {
+    pub(crate) suspect: Option<Suspect>,
+    /// The last sign of life of that worker.
+    pub(crate) at: Option<Timestamp>,
+}
+
+/// Starts a job that was taken over.
+pub(crate) fn begin_again(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemaphorePermit, lost: Lost) {
     metrics::JOBS_READ.count();
     let started_at = now();
     let read = match delivered.run.parse::<RunId>() {
@@ -50,10 +54,11 @@ pub(crate) fn begin_again(
         Ok(job) => job,
         Err(reason) => return refuse(core, place, number, &run, body, permit, &reason),
     };
-    core.in_flight.insert(place.clone(), number, Some(job.execution), permit, suspect.as_ref());
+    core.in_flight.insert(place.clone(), number, Some(job.execution), permit, lost.suspect.as_ref());
     crash::pass(crash::CrashPoint::JobTaken);
-    let handle = JobHandle::new(core.clone(), place, number, &job, started_at);
-    if let Some(suspect) = suspect
+    let mut handle = JobHandle::new(core.clone(), place, number, &job, started_at);
+    handle.name.lost_at = lost.at;
+    if let Some(suspect) = lost.suspect
         && takeover::is_worn_out(&handle, &suspect)
     {
         tokio::spawn(takeover::give_up(handle, job, body, suspect));

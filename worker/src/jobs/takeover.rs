@@ -13,18 +13,18 @@ use std::time::Duration;
 use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::ids::ShardId;
-use tidemill_common::store::{Jobs, StaleJob, StoreError, TakeOver as Claimed, withheld};
+use tidemill_common::store::{Jobs, Stale, StaleJob, StoreError, TakeOver as Claimed, withheld};
 use tidemill_common::wire::job::Job;
 use tidemill_common::wire::suspect::Suspect;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::jobs::backoff::fraction;
-use crate::jobs::begin::begin_again;
+use crate::jobs::begin::{Lost, begin_again};
 use crate::jobs::consume::hand_back;
 use crate::jobs::handle::JobHandle;
 use crate::jobs::in_flight::Stream;
-use crate::jobs::shared::Core;
+use crate::jobs::shared::{Core, now};
 use crate::jobs::suspects::{Change, HANDED_BACK, Situation, is_convicted, plan, silent_after};
 use crate::metrics;
 
@@ -160,7 +160,7 @@ impl TakeOver {
         }
         for (stream, changes) in of_streams {
             for some in changes.chunks(TAKEN_MAX) {
-                if !claim(core, &stream, some, permits).await? {
+                if !claim(core, &stream, some, &stale, permits).await? {
                     // Another worker was faster, so there may be others left for this one.
                     self.next = Instant::now();
                 }
@@ -175,8 +175,10 @@ async fn claim(
     core: &Arc<Core>,
     (shard, queue): &Stream,
     changes: &[Change],
+    stale: &Stale,
     permits: &mut OwnedSemaphorePermit,
 ) -> Result<bool, StoreError> {
+    let looked_at = now();
     let asked: Vec<Claimed> = changes.iter().map(|change| change.take_over.clone()).collect();
     let taken = core.jobs.take_over(*shard, queue, &core.consumer, core.settings.lease, &asked).await?;
     let got_all = taken.len() == asked.iter().filter(|it| it.new_number.is_some()).count();
@@ -191,7 +193,10 @@ async fn claim(
         crash::pass(CrashPoint::JobTakenOver);
         let suspects = suspect.as_ref().map_or(0, |it| it.size);
         tracing::info!(run = job.run, queue = %job.queue, entry = %job.entry, number = job.number, suspects, "job taken over");
-        begin_again(core, job, permit, suspect);
+        let idle = change.and_then(|change| stale.jobs.get(change.job)).map(|it| it.idle);
+        // A returned job has no last sign of life.
+        let lost_at = idle.filter(|idle| *idle < HANDED_BACK).map(|idle| looked_at.before(idle));
+        begin_again(core, job, permit, Lost { suspect, at: lost_at });
     }
     Ok(got_all)
 }

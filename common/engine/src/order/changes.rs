@@ -169,6 +169,8 @@ pub struct Changes {
     pub nested: Touched<Arc<str>>,
     /// Pauses that were opened or have ended.
     pub pauses: BTreeMap<Arc<str>, Pause>,
+    /// The clock of the run has moved.
+    pub clock: bool,
     /// Commands came into effect or were lifted.
     pub control: bool,
     /// New fields of the ledger.
@@ -210,10 +212,11 @@ impl Changes {
             && self.variables.is_empty()
             && self.entries.is_empty()
             && self.jobs.is_empty()
+            && !self.clock
             && !self.has_seldom()
     }
 
-    /// True when there are other changes than nodes, variables, events and jobs.
+    /// True when there are other changes than nodes, variables, events, jobs and the clock.
     pub fn has_seldom(&self) -> bool {
         self.status_from.is_some()
             || !self.frames.is_empty()
@@ -259,6 +262,7 @@ impl Changes {
             collected_cleared,
             nested,
             pauses,
+            clock,
             control,
             ledger,
             charges,
@@ -277,7 +281,7 @@ impl Changes {
             continue_due,
         } = self;
         (*status_from, *calls, *messages) = (None, None, None);
-        for flag in [collected_cleared, control, response, held_cleared, continue_due] {
+        for flag in [collected_cleared, clock, control, response, held_cleared, continue_due] {
             *flag = false;
         }
         nodes.clear();
@@ -320,6 +324,7 @@ impl Changes {
         self.collected.append(later.collected);
         self.nested.append(later.nested);
         self.pauses.extend(later.pauses);
+        self.clock |= later.clock;
         self.control |= later.control;
         self.ledger.extend(later.ledger);
         self.charges.extend(later.charges);
