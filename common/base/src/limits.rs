@@ -30,8 +30,11 @@ pub const VARIABLE_BYTES_MAX: usize = 200 * 1024;
 pub const TEMPLATE_CHARS_MAX: usize = 400_000;
 /// Most node starts in a run (`WORKFLOW_MAX_EXECUTION_STEPS`). Dify's default.
 pub const STEPS_MAX: u64 = 500;
-/// Longest duration of a run, in seconds (`WORKFLOW_MAX_EXECUTION_TIME`). Dify's default.
+/// Longest working time of a run, in seconds (`WORKFLOW_MAX_EXECUTION_TIME`). Dify's default.
 pub const RUN_SECONDS_MAX: u64 = 1200;
+/// Shortest pause between two looks at the working time of a run that may be over, in milliseconds. A worker ends an
+/// attempt itself when the time is over, so this is for one that does not.
+pub const TIME_LIMIT_CHECK_MS: u64 = 1000;
 /// Longest time that a form may wait, in seconds (`human_input_timeout_s`). Dify's default: seven days.
 pub const HUMAN_INPUT_SECONDS_MAX: u64 = 7 * 24 * 3600;
 /// Deepest nesting of workflows that call workflows (`call_depth_max`). Dify's default.

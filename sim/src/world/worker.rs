@@ -193,6 +193,7 @@ impl Worker {
         };
         shared.handed_out += 1;
         let name = JobName {
+            lost_at: None,
             frame: job.frame.clone(),
             node: job.node.clone(),
             attempt: job.attempt,

@@ -71,6 +71,21 @@ pub(super) async fn held_streams_are_the_streams_with_a_held_job(s: Subject) -> 
     same("done", s.store().are_held(&streams).await?, vec![false, false])
 }
 
+pub(super) async fn the_idle_time_of_a_held_job_counts_from_the_last_heartbeat(s: Subject) -> Outcome {
+    let (_owning, entries) = s.with_jobs(3).await?;
+    let idle = s.control.lease();
+    let none = s.store().idle_of(SHARD, "none", &entries[..1]).await?;
+    same("of a queue that nobody has read", none, vec![None])?;
+    s.deliver("w1", 2).await?;
+    s.control.advance(idle).await;
+    s.store().heartbeat(SHARD, QUEUE, "w1", &entries[..1]).await?;
+    let found = s.store().idle_of(SHARD, QUEUE, &entries).await?;
+    let is_long: Vec<Option<bool>> = found.iter().map(|found| found.map(|found| found >= idle)).collect();
+    same("renewed, silent, and in nobody's hands", is_long, vec![Some(false), Some(true), None])?;
+    s.store().hand_back(SHARD, QUEUE, "w1", &[(entries[0], 1)]).await?;
+    same("handed back", s.store().idle_of(SHARD, QUEUE, &entries[..1]).await?, vec![None])
+}
+
 pub(super) async fn a_job_that_is_handed_back_is_taken_at_once_and_not_counted(s: Subject) -> Outcome {
     let (_owning, entries) = s.with_jobs(2).await?;
     s.deliver("w1", 10).await?;

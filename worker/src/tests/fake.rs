@@ -237,6 +237,7 @@ pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
 pub(crate) fn journal(jobs: &Arc<FakeJobs>) -> Journal {
     let entry = EntryId::new(5, 0);
     let name = JobName {
+        lost_at: None,
         frame: FramePath::root(),
         node: "t".into(),
         attempt: 1,

@@ -128,6 +128,12 @@ impl Queue {
             .is_some_and(|p| p.consumer.as_deref() == Some(consumer) && p.number == number)
     }
 
+    /// The time since the last sign of life of the worker that holds the entry.
+    pub(super) fn idle(&self, entry: EntryId, now: Timestamp) -> Option<Duration> {
+        let seen = self.pending.get(&entry)?.seen?;
+        Some(Duration::from_micros((now.micros() - seen.micros()).max(0).unsigned_abs()))
+    }
+
     /// Whether a job is held, or was returned and not taken since.
     pub(super) fn holds_any(&self) -> bool {
         !self.pending.is_empty()
