@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::Value as Json;
+use tidemill_common::clock::Timestamp;
 use tidemill_common::crash;
 use tidemill_common::failure::{EngineErrorType, JOB_REFUSED};
 use tidemill_common::ids::{FramePath, NodeId, RunId};
@@ -25,16 +26,26 @@ use crate::metrics;
 
 /// Starts a new job. A short pure node has already ended when this returns.
 pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemaphorePermit) {
-    begin_again(core, delivered, permit, None);
+    begin_again(core, delivered, permit, Earlier::default());
 }
 
-/// Starts a job that was taken over; `suspect` is what is known of it if it was lost with a worker.
+/// What is known of the holder of a job before this worker.
+#[derive(Debug, Default)]
+pub(crate) struct Earlier {
+    /// Its last sign of life; `None` if it returned the job.
+    pub(crate) lost_at: Option<Timestamp>,
+    /// The record of the job if the holder died.
+    pub(crate) suspect: Option<Suspect>,
+}
+
+/// Starts a job that was taken over.
 pub(crate) fn begin_again(
     core: &Arc<Core>,
     delivered: Delivered,
     permit: OwnedSemaphorePermit,
-    suspect: Option<Suspect>,
+    earlier: Earlier,
 ) {
+    let Earlier { lost_at, suspect } = earlier;
     metrics::JOBS_READ.count();
     let started_at = now();
     let read = match delivered.run.parse::<RunId>() {
@@ -52,7 +63,8 @@ pub(crate) fn begin_again(
     };
     core.in_flight.insert(place.clone(), number, Some(job.execution), permit, suspect.as_ref());
     crash::pass(crash::CrashPoint::JobTaken);
-    let handle = JobHandle::new(core.clone(), place, number, &job, started_at);
+    let mut handle = JobHandle::new(core.clone(), place, number, &job, started_at);
+    handle.name.lost_at = lost_at;
     if let Some(suspect) = suspect
         && takeover::is_worn_out(&handle, &suspect)
     {

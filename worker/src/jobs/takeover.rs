@@ -20,11 +20,11 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::jobs::backoff::fraction;
-use crate::jobs::begin::begin_again;
+use crate::jobs::begin::{Earlier, begin_again};
 use crate::jobs::consume::hand_back;
 use crate::jobs::handle::JobHandle;
 use crate::jobs::in_flight::Stream;
-use crate::jobs::shared::Core;
+use crate::jobs::shared::{Core, now};
 use crate::jobs::suspects::{Change, HANDED_BACK, Situation, is_convicted, plan, silent_after};
 use crate::metrics;
 
@@ -183,6 +183,8 @@ async fn claim(
     for job in taken {
         let change = changes.iter().find(|change| change.take_over.entry == job.entry);
         let suspect = change.and_then(|change| change.suspect.clone());
+        let idle = change.map(|change| change.idle).filter(|idle| *idle < HANDED_BACK);
+        let lost_at = idle.map(|idle| now().before(idle));
         let Some(permit) = permits.split(1) else {
             tokio::spawn(hand_back(core.clone(), job));
             continue;
@@ -191,7 +193,7 @@ async fn claim(
         crash::pass(CrashPoint::JobTakenOver);
         let suspects = suspect.as_ref().map_or(0, |it| it.size);
         tracing::info!(run = job.run, queue = %job.queue, entry = %job.entry, number = job.number, suspects, "job taken over");
-        begin_again(core, job, permit, suspect);
+        begin_again(core, job, permit, Earlier { lost_at, suspect });
     }
     Ok(got_all)
 }
