@@ -26,19 +26,26 @@ use crate::metrics;
 
 /// Starts a new job. A short pure node has already ended when this returns.
 pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemaphorePermit) {
-    begin_again(core, delivered, permit, Lost::default());
+    begin_again(core, delivered, permit, Earlier::default());
 }
 
-/// What is known of a job that was lost with a worker.
-#[derive(Default)]
-pub(crate) struct Lost {
+/// What is known of the holder of a job before this worker.
+#[derive(Debug, Default)]
+pub(crate) struct Earlier {
+    /// Its last sign of life; `None` if it returned the job.
+    pub(crate) lost_at: Option<Timestamp>,
+    /// The record of the job if the holder died.
     pub(crate) suspect: Option<Suspect>,
-    /// The last sign of life of that worker.
-    pub(crate) at: Option<Timestamp>,
 }
 
 /// Starts a job that was taken over.
-pub(crate) fn begin_again(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemaphorePermit, lost: Lost) {
+pub(crate) fn begin_again(
+    core: &Arc<Core>,
+    delivered: Delivered,
+    permit: OwnedSemaphorePermit,
+    earlier: Earlier,
+) {
+    let Earlier { lost_at, suspect } = earlier;
     metrics::JOBS_READ.count();
     let started_at = now();
     let read = match delivered.run.parse::<RunId>() {
@@ -54,11 +61,11 @@ pub(crate) fn begin_again(core: &Arc<Core>, delivered: Delivered, permit: OwnedS
         Ok(job) => job,
         Err(reason) => return refuse(core, place, number, &run, body, permit, &reason),
     };
-    core.in_flight.insert(place.clone(), number, Some(job.execution), permit, lost.suspect.as_ref());
+    core.in_flight.insert(place.clone(), number, Some(job.execution), permit, suspect.as_ref());
     crash::pass(crash::CrashPoint::JobTaken);
     let mut handle = JobHandle::new(core.clone(), place, number, &job, started_at);
-    handle.name.lost_at = lost.at;
-    if let Some(suspect) = lost.suspect
+    handle.name.lost_at = lost_at;
+    if let Some(suspect) = suspect
         && takeover::is_worn_out(&handle, &suspect)
     {
         tokio::spawn(takeover::give_up(handle, job, body, suspect));

@@ -65,6 +65,8 @@ pub(crate) struct Change {
     /// The index in [`Stale::jobs`].
     pub(crate) job: usize,
     pub(crate) take_over: TakeOver,
+    /// Time since the last sign of life of its holder; decades if the holder returned it.
+    pub(crate) idle: Duration,
     /// The record with which the job is taken.
     pub(crate) suspect: Option<Suspect>,
 }
@@ -129,7 +131,7 @@ pub(crate) fn plan(stale: &Stale, it: &Situation<'_>) -> Plan {
         let new_number = is_taken.then_some(new_number);
         let (entry, holder, number) = (job.entry, job.holder.clone(), job.number);
         let take_over = TakeOver { entry, holder, number, new_number, note };
-        plan.changes.push(Change { job: at, take_over, suspect });
+        plan.changes.push(Change { job: at, take_over, idle: job.idle, suspect });
     }
     plan
 }

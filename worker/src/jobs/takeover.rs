@@ -20,7 +20,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::jobs::backoff::fraction;
-use crate::jobs::begin::{Lost, begin_again};
+use crate::jobs::begin::{Earlier, begin_again};
 use crate::jobs::consume::hand_back;
 use crate::jobs::handle::JobHandle;
 use crate::jobs::in_flight::Stream;
@@ -185,6 +185,8 @@ async fn claim(
     for job in taken {
         let change = changes.iter().find(|change| change.take_over.entry == job.entry);
         let suspect = change.and_then(|change| change.suspect.clone());
+        let idle = change.map(|change| change.idle).filter(|idle| *idle < HANDED_BACK);
+        let lost_at = idle.map(|idle| looked_at.before(idle));
         let Some(permit) = permits.split(1) else {
             tokio::spawn(hand_back(core.clone(), job));
             continue;
@@ -193,10 +195,7 @@ async fn claim(
         crash::pass(CrashPoint::JobTakenOver);
         let suspects = suspect.as_ref().map_or(0, |it| it.size);
         tracing::info!(run = job.run, queue = %job.queue, entry = %job.entry, number = job.number, suspects, "job taken over");
-        let idle = change.and_then(|change| stale.jobs.get(change.job)).map(|it| it.idle);
-        // A returned job has no last sign of life.
-        let lost_at = idle.filter(|idle| *idle < HANDED_BACK).map(|idle| looked_at.before(idle));
-        begin_again(core, job, permit, Lost { suspect, at: lost_at });
+        begin_again(core, job, permit, Earlier { lost_at, suspect });
     }
     Ok(got_all)
 }

@@ -223,6 +223,8 @@ async fn a_job_that_is_lost_alone_too_often_is_given_up() {
     assert_eq!((all[0].kind, all[0].number, &it["error_type"]), ("failed", 4, &json!("WorkerLostError")));
     assert_eq!(it["error"], "node t was delivered 3 times and no worker returned a result");
     assert_eq!(all[0].dead.as_ref().map(|dead| dead.what), Some("job"));
+    let lost_at = it["lost_at"].as_i64().expect("the last sign of life of the dead worker is reported");
+    assert!(lost_at < it["started_at"].as_i64().expect("a time"), "{it}");
     assert_eq!(jobs.state().cleared, ["dead"], "those that were suspected with it are cleared");
     // The attempt with the older delivery count was stopped.
     until("nothing runs", || jobs.hanging.load(Ordering::SeqCst) == 0 && core.in_flight.len() == 0).await;
