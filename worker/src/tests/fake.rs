@@ -328,6 +328,10 @@ impl Jobs for FakeJobs {
     fn knowledge(&self) -> &dyn KnowledgeBases {
         &self.knowledge
     }
+    async fn accepts_writes(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn namespace(&self) -> Result<Meta, StoreError> {
         let shards = self.state().shards;
         Ok(Meta { version: 1, shards, shards_first: shards })
