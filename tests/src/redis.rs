@@ -45,11 +45,19 @@ impl Redis {
     /// # Panics
     /// When redis-server is not installed.
     pub async fn start() -> Self {
+        Self::start_as(&[]).await
+    }
+
+    /// Starts an empty server with more arguments.
+    ///
+    /// # Panics
+    /// When redis-server is not installed.
+    pub async fn start_as(more: &[&str]) -> Self {
         loop {
             let folder = tempfile::Builder::new().prefix("tidemill-redis-").tempdir();
             let folder = folder.expect("there is room for a temporary folder");
             let port = free_port();
-            let process = spawn(&folder, port, 0, &[]);
+            let process = spawn(&folder, port, 0, more);
             let mut redis = Self { process, port, folder, starts: 0, encrypted: None };
             if redis.answers().await {
                 return redis;
@@ -62,6 +70,14 @@ impl Redis {
     /// # Panics
     /// When redis-server is not installed, or was built without TLS.
     pub async fn start_encrypted() -> Self {
+        Self::start_encrypted_for("no").await
+    }
+
+    /// Like [`Self::start_encrypted`]. `clients` says whether clients need a certificate: `no` or `yes`.
+    ///
+    /// # Panics
+    /// When redis-server is not installed, or was built without TLS.
+    pub async fn start_encrypted_for(clients: &str) -> Self {
         loop {
             let folder = tempfile::Builder::new().prefix("tidemill-redis-").tempdir();
             let folder = folder.expect("there is room for a temporary folder");
@@ -72,7 +88,8 @@ impl Redis {
             let (port, encrypted) = (free_port(), free_port());
             let (certificate, key, at) = (file("ca.pem"), file("key.pem"), encrypted.to_string());
             let more = ["--tls-port", &at, "--tls-cert-file", &certificate, "--tls-key-file", &key];
-            let more = [&more[..], &["--tls-auth-clients", "no"]].concat();
+            let more =
+                [&more[..], &["--tls-auth-clients", clients, "--tls-ca-cert-file", &certificate]].concat();
             let process = spawn(&folder, port, 0, &more);
             let mut redis = Self { process, port, folder, starts: 0, encrypted: Some(encrypted) };
             if redis.answers().await {

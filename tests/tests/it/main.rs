@@ -15,6 +15,7 @@ mod conversations;
 mod dead_ends;
 mod deadlines;
 mod deploy;
+mod doctor;
 mod documented;
 mod encrypted;
 mod events;
