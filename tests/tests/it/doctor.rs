@@ -8,7 +8,7 @@ use tidemill_tests::redis::Redis;
 use tidemill_tests::wait::{LONG, until};
 
 /// Runs `doctor --json`; returns whether it exits with 0, and its findings.
-async fn doctor(cluster: &Cluster, more: &[&str]) -> (bool, Json) {
+pub(crate) async fn doctor(cluster: &Cluster, more: &[&str]) -> (bool, Json) {
     let mut command = cluster.command("tidemill");
     command.args(["doctor", "--json"]).args(more);
     let mut process = cluster.spawn("doctor", command);

@@ -1,5 +1,6 @@
 //! The parts together: the store on a real Redis, the HTTP APIs on real processes, the layers of the source.
 
+mod acl;
 mod api_refusals;
 mod api_runs;
 mod app_keys;
@@ -19,6 +20,7 @@ mod doctor;
 mod documented;
 mod encrypted;
 mod events;
+mod fair_slots;
 mod knowledge;
 mod layering;
 mod library;

@@ -11,7 +11,7 @@ use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::code::{CodeData, CodeLimits, check, inputs_json, result};
 use tidemill_common::value::{Segment, Variables};
 use tidemill_sandbox::helper::Host;
-use tidemill_sandbox::{BuiltIn, CodeRunner, Program, State};
+use tidemill_sandbox::{BuiltIn, CodeRunner, Owner, Program, State};
 
 /// Dify's error type of all failures while code runs.
 const EXECUTION_ERROR: &str = "CodeExecutionError";
@@ -54,13 +54,18 @@ impl CodeNodes {
 
     /// Runs a node. A failure is part of the result, with the inputs unless it escaped the node (as in Dify). Dropping
     /// the future stops the code.
-    pub async fn run(&self, data: &CodeData, variables: &(dyn Variables + Send + Sync)) -> NodeResult {
+    pub async fn run(
+        &self,
+        data: &CodeData,
+        variables: &(dyn Variables + Send + Sync),
+        owner: Owner<'_>,
+    ) -> NodeResult {
         let inputs = match data.inputs(variables) {
             Ok(inputs) => inputs,
             Err(failure) => return NodeResult::failed(failure),
         };
         let text = inputs_json(&inputs);
-        let program = Program { language: data.language, code: &data.code, inputs: &text };
+        let program = Program { language: data.language, code: &data.code, inputs: &text, owner };
         let printed = match self.runner.run(program).await {
             Ok(printed) => printed,
             Err(error) => return failed(inputs, NodeFailure::new(EXECUTION_ERROR, error.to_string())),
