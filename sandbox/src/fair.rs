@@ -107,7 +107,10 @@ impl Slots {
     fn forget(&mut self) {
         let Self { waiting, holding, served, .. } = self;
         let is_known = |key: &String| {
-            waiting.iter().chain(holding.iter()).any(|one| *key == app_key(&one.app) || *key == run_key(&one.run))
+            waiting
+                .iter()
+                .chain(holding.iter())
+                .any(|one| *key == app_key(&one.app) || *key == run_key(&one.run))
         };
         served.retain(|key, _| is_known(key));
     }
@@ -158,7 +161,12 @@ mod tests {
             (vec![("a", "1"), ("a", "2"), ("b", "3")], vec![("a", "4")], vec![], Some(2)),
             (vec![("a", "1"), ("b", "2")], vec![("a", "4"), ("b", "5"), ("b", "6")], vec![], Some(0)),
             // Apps that hold equally many take turns.
-            (vec![("a", "1"), ("b", "2")], vec![("a", "3"), ("b", "4")], vec![("app a", 9), ("app b", 3)], Some(1)),
+            (
+                vec![("a", "1"), ("b", "2")],
+                vec![("a", "3"), ("b", "4")],
+                vec![("app a", 9), ("app b", 3)],
+                Some(1),
+            ),
             (vec![("a", "1"), ("b", "2")], vec![], vec![("app a", 1)], Some(1)),
             // So do the runs of an app.
             (vec![("a", "1"), ("a", "1"), ("a", "2")], vec![("a", "1")], vec![], Some(2)),
@@ -184,7 +192,8 @@ mod tests {
     #[test]
     fn hogs_of_one_app_delay_another_app_by_one_execution() {
         let slots = FairSlots::new(2);
-        let mut hogs: Vec<_> = ["1", "2", "3", "4"].map(|run| Box::pin(slots.acquire(owner("hog", run)))).into();
+        let mut hogs: Vec<_> =
+            ["1", "2", "3", "4"].map(|run| Box::pin(slots.acquire(owner("hog", run)))).into();
         let mut held: Vec<_> = hogs.iter_mut().filter_map(polled).collect();
         assert_eq!(held.len(), 2);
         let mut other = Box::pin(slots.acquire(owner("other", "5")));

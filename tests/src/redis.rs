@@ -93,7 +93,8 @@ impl Redis {
             let more =
                 [&more[..], &["--tls-auth-clients", clients, "--tls-ca-cert-file", &certificate]].concat();
             let process = spawn(&folder, port, 0, &more);
-            let mut redis = Self { process, port, folder, starts: 0, encrypted: Some(encrypted), user: String::new() };
+            let mut redis =
+                Self { process, port, folder, starts: 0, encrypted: Some(encrypted), user: String::new() };
             if redis.answers().await {
                 return redis;
             }

@@ -64,7 +64,8 @@ async fn chat(app: &Client, query: &str, conversation: &str) -> Json {
     let mut stream = app.open(request.body(body.to_string())).await;
     let mut last = Json::Null;
     while let Some(message) = stream.next().await {
-        let event: Json = message.data.map(|data| serde_json::from_str(&data).expect("JSON")).unwrap_or_default();
+        let event: Json =
+            message.data.map(|data| serde_json::from_str(&data).expect("JSON")).unwrap_or_default();
         if event["event"] == "message_end" {
             last = event;
         }
@@ -92,7 +93,8 @@ async fn trigger(client: &Client) {
     let answer = client.post("/api/v1/apps", &json!({"workflow": hook().to_string()})).await;
     assert_eq!(answer.status, 201, "{}", answer.text);
     let path = answer.body["triggers"][0]["path"].as_str().expect("a path").to_string();
-    let request = client.with_key(None).request(Method::POST, &path).header("content-type", "application/json");
+    let request =
+        client.with_key(None).request(Method::POST, &path).header("content-type", "application/json");
     let called = client.send(request.body(r#"{"n": 6}"#)).await;
     assert!(called.status < 300, "{}", called.text);
     let app = answer.body["id"].clone();
@@ -114,7 +116,8 @@ async fn ask(client: &Client) {
         if shown["status"] == "paused" { Ok(shown) } else { Err(shown.to_string()) }
     })
     .await;
-    let pause = shown["pauses"].as_array().and_then(|pauses| pauses.iter().find(|one| one["node_id"] == "left"));
+    let pause =
+        shown["pauses"].as_array().and_then(|pauses| pauses.iter().find(|one| one["node_id"] == "left"));
     let pause = pause.and_then(|one| one["pause_id"].as_str()).expect("it waits");
     let said = json!({"action": "ok", "inputs": {"word": "deep"}});
     let answer = client.post(&format!("/api/v1/runs/{run}/pauses/{pause}/answer"), &said).await;
@@ -143,7 +146,9 @@ async fn a_fleet_with_the_documented_user_does_everything_and_is_refused_nothing
     let cluster = Cluster::around(redis, &[], Some(&model));
     let (scheduler, worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
-    let flow = Flow::new("start -> llm -> answer").prompt("llm", "{{#sys.query#}}").answer("answer", "{{#llm.text#}}");
+    let flow = Flow::new("start -> llm -> answer")
+        .prompt("llm", "{{#sys.query#}}")
+        .answer("answer", "{{#llm.text#}}");
     let (_, app) = client.register(&flow).await;
     let first = chat(&app, "one", "").await;
     chat(&app, "two", first["conversation_id"].as_str().expect("an id")).await;
@@ -177,7 +182,8 @@ async fn a_subscription_that_the_acl_refuses_is_one_warning_of_each_process_and_
     // A second follower subscribes again, and is refused again.
     let run = client.start(&Flow::new("start -> llm -> end"), &[]).await;
     client.follow(&run, None).await.to_the_end().await;
-    let warned = |log: String| log.lines().filter(|line| line.contains("NOPERM") && line.contains("WARN")).count();
+    let warned =
+        |log: String| log.lines().filter(|line| line.contains("NOPERM") && line.contains("WARN")).count();
     until("both to warn", LONG, async || {
         let counts = (warned(scheduler.process.log_text()), warned(worker.process.log_text()));
         if counts == (1, 1) { Ok(()) } else { Err(format!("{counts:?}\n{}", scheduler.process.tail())) }

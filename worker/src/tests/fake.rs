@@ -239,7 +239,8 @@ pub(crate) fn journal(jobs: &Arc<FakeJobs>) -> Journal {
     };
     let place = JobPlace { shard: ShardId(0), queue: "default".into(), entry };
     let started_at = Timestamp::from_micros(5);
-    let handle = JobHandle { core: core(jobs, 1), place, number: 1, run: run_id(), app: None, name, started_at };
+    let handle =
+        JobHandle { core: core(jobs, 1), place, number: 1, run: run_id(), app: None, name, started_at };
     Journal::new(&handle, execution(5))
 }
 

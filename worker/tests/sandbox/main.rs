@@ -30,7 +30,8 @@ async fn returns(
     code: &str,
     inputs: Json,
 ) -> Result<Json, String> {
-    let printed = sandbox.run(Program { language, code, inputs: &inputs.to_string(), owner: Owner::default() }).await;
+    let printed =
+        sandbox.run(Program { language, code, inputs: &inputs.to_string(), owner: Owner::default() }).await;
     let printed = printed.map_err(|CodeError(message)| message)?;
     result::read(&printed).map(Json::Object).map_err(|failure| failure.message)
 }
