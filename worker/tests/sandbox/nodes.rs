@@ -29,7 +29,7 @@ async fn node(config: &CodeConfig, code: &str) -> NodeResult {
     let mut problems = Problems::new();
     let data = CodeData::parse(data.as_object().unwrap(), &mut problems).unwrap();
     let nodes = CodeNodes::with(Box::new(sandbox(config)), CodeLimits::default());
-    nodes.run(&data, &Start(Segment::infer(json!(20))), Owner::default()).await
+    nodes.run(&data, &Start(Segment::infer(json!(20))), Owner::default(), false).await
 }
 
 fn failure(result: &NodeResult) -> (&str, &str, usize) {
