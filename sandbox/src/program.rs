@@ -2,6 +2,8 @@
 
 use tidemill_common::nodes::code::CodeLanguage;
 
+use crate::fair::Owner;
+
 /// A program: user code that defines `main`, and the inputs of `main`.
 #[derive(Debug, Clone, Copy)]
 pub struct Program<'a> {
@@ -10,6 +12,8 @@ pub struct Program<'a> {
     pub code: &'a str,
     /// The inputs, as the text of one JSON object.
     pub inputs: &'a str,
+    /// The app and the run that the code belongs to. Apps share the slots fairly.
+    pub owner: Owner<'a>,
 }
 
 /// The failure of a program. Workflows see the text as the node's error.

@@ -11,6 +11,7 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use tidemill_common::serve::{self, ListenerSettings};
+use tidemill_common::store::Outage;
 use tidemill_common::telemetry::start_metrics;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -66,8 +67,8 @@ async fn readyz(State(core): State<Arc<Core>>) -> impl IntoResponse {
     if core.liveness.is_stopping() {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_string());
     }
-    match tokio::time::timeout(READY_WITHIN, core.jobs.namespace()).await {
-        Ok(Ok(_)) => match tokio::time::timeout(CODE_WITHIN, core.code.ready()).await {
+    match tokio::time::timeout(READY_WITHIN, serves(&core)).await {
+        Ok(Ok(())) => match tokio::time::timeout(CODE_WITHIN, core.code.ready()).await {
             Ok(Ok(text)) => (StatusCode::OK, format!("ok\n{text}\n")),
             Ok(Err(reason)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
             Err(_) => (
@@ -75,7 +76,17 @@ async fn readyz(State(core): State<Arc<Core>>) -> impl IntoResponse {
                 "the sandbox of code nodes does not start in time\n".to_string(),
             ),
         },
-        Ok(Err(error)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+        Ok(Err(reason)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
         Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n".to_string()),
     }
+}
+
+/// Asks whether the store serves this worker. Without writes a worker can neither take jobs nor report results.
+async fn serves(core: &Core) -> Result<(), String> {
+    let answer = match core.jobs.namespace().await {
+        Ok(_) => core.jobs.accepts_writes().await,
+        Err(error) => Err(error),
+    };
+    answer
+        .map_err(|error| Outage::of(&error).map_or_else(|| error.to_string(), |outage| outage.words().into()))
 }

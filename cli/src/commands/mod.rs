@@ -76,7 +76,7 @@ enum Verb {
     Answer(answer::Arguments),
     /// List, retry and remove dead letters (jobs and facts that were given up)
     Dead(dead::Arguments),
-    /// Check whether the settings of Redis could lose runs
+    /// Find what could lose runs or keeps them from moving: Redis, schedulers, workers, queues
     Doctor(doctor::Arguments),
     /// Write a run that has not ended as one document (a snapshot)
     Export(export::Arguments),

@@ -331,7 +331,7 @@ fn jobs(run: &RunState, changes: &Changes) -> Vec<JobEntry> {
         queue: order.queue.clone(),
         entry: order.entry,
         run: run.id,
-        body: job::body(order, &run.graph, &run.head.options),
+        body: job::body(order, &run.graph, &run.head),
     }));
     jobs
 }

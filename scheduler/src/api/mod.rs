@@ -103,7 +103,9 @@ impl ApiState {
 /// Creates the router with all routes.
 pub fn router(state: ApiState) -> Router {
     metrics::describe();
-    let native = native_routes().route_layer(from_fn_with_state(state.clone(), auth::admin));
+    // The key is checked first.
+    let native = native_routes().route_layer(from_fn(native::parameters::known));
+    let native = native.route_layer(from_fn_with_state(state.clone(), auth::admin));
     let dify = dify_routes().route_layer(from_fn_with_state(state.clone(), auth::app));
     let router = match state.config.scheduler.metrics_listen.as_str() {
         "" => metrics_router(),

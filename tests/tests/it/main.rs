@@ -1,5 +1,6 @@
 //! The parts together: the store on a real Redis, the HTTP APIs on real processes, the layers of the source.
 
+mod acl;
 mod api_refusals;
 mod api_runs;
 mod app_keys;
@@ -15,9 +16,11 @@ mod conversations;
 mod dead_ends;
 mod deadlines;
 mod deploy;
+mod doctor;
 mod documented;
 mod encrypted;
 mod events;
+mod fair_slots;
 mod field_cases;
 mod knowledge;
 mod layering;

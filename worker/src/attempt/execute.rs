@@ -316,6 +316,7 @@ async fn outside(
         documents,
         journal,
         name,
+        app: handle.app.as_deref().unwrap_or(&variables.graph().hash.0),
         on_delta,
         on_thought,
         tools,

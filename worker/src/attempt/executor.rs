@@ -30,6 +30,8 @@ pub struct Attempt<'a> {
     /// The file storage.
     pub files: &'a dyn Files,
     pub name: AttemptName,
+    /// The app of the run, or else the version of the workflow. Apps share slots fairly.
+    pub app: &'a str,
     /// The job's journal: calls that must not be repeated.
     pub journal: &'a Journal,
     /// The sandbox for code.

@@ -25,6 +25,8 @@ pub(crate) struct JobHandle {
     /// The delivery count of the entry.
     pub(crate) number: u32,
     pub(crate) run: RunId,
+    /// The app of the run, if the job says it.
+    pub(crate) app: Option<Arc<str>>,
     /// The job's identity in facts.
     pub(crate) name: JobName,
     pub(crate) started_at: Timestamp,
@@ -60,7 +62,7 @@ impl JobHandle {
                 number: job.delivered.saturating_add(number),
             },
         };
-        Self { core, place, number, run: job.run, name, started_at }
+        Self { core, place, number, run: job.run, app: job.app.clone(), name, started_at }
     }
 
     /// Sends a result whose blobs are already stored.

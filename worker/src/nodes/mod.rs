@@ -21,6 +21,7 @@ pub mod tool;
 
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
+use tidemill_sandbox::Owner;
 
 use self::model_files::FileStore;
 use crate::attempt::executor::{Attempt, AttemptName, Executor, NodeExecutor};
@@ -252,9 +253,10 @@ impl NodeExecutor for Code {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, options, code, .. } = attempt;
+        let Attempt { node, variables, options, code, app, name, .. } = attempt;
         let NodeData::Code(data) = &node.data else { return mistaken(node.kind) };
-        code.run(data, variables, options.dify_ways.code_texts_become_numbers).await
+        let owner = Owner { app, run: &name.run.to_string() };
+        code.run(data, variables, owner, options.dify_ways.code_texts_become_numbers).await
     }
 }
 
@@ -266,9 +268,11 @@ impl NodeExecutor for DocumentExtractor {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, http, files, documents, .. } = attempt;
+        let Attempt { node, variables, http, files, documents, app, name, .. } = attempt;
         let NodeData::DocumentExtractor(data) = &node.data else { return mistaken(node.kind) };
-        documents.run(data, variables, http, files).await
+        let run = name.run.to_string();
+        let means = document_extractor::Means { http, files, owner: Owner { app, run: &run } };
+        documents.run(data, variables, means).await
     }
 }
 

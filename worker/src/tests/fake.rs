@@ -246,7 +246,8 @@ pub(crate) fn journal(jobs: &Arc<FakeJobs>) -> Journal {
     };
     let place = JobPlace { shard: ShardId(0), queue: "default".into(), entry };
     let started_at = Timestamp::from_micros(5);
-    let handle = JobHandle { core: core(jobs, 1), place, number: 1, run: run_id(), name, started_at };
+    let handle =
+        JobHandle { core: core(jobs, 1), place, number: 1, run: run_id(), app: None, name, started_at };
     Journal::new(&handle, execution(5))
 }
 
@@ -335,6 +336,10 @@ impl Jobs for FakeJobs {
     fn knowledge(&self) -> &dyn KnowledgeBases {
         &self.knowledge
     }
+    async fn accepts_writes(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn namespace(&self) -> Result<Meta, StoreError> {
         let shards = self.state().shards;
         Ok(Meta { version: 1, shards, shards_first: shards })

@@ -121,6 +121,8 @@ pub trait Jobs: Send + Sync {
     fn knowledge(&self) -> &dyn KnowledgeBases;
     /// The namespace's settings.
     async fn namespace(&self) -> Result<Meta, StoreError>;
+    /// Succeeds when the store accepts writes.
+    async fn accepts_writes(&self) -> Result<(), StoreError>;
     /// Reports that this worker is alive; returns the number of live workers.
     async fn announce_worker(&self, consumer: &str, ttl: Duration) -> Result<usize, StoreError>;
     /// Removes the worker from the list.

@@ -11,12 +11,14 @@ mod catalog;
 mod conversation;
 mod costs;
 mod dead;
+pub mod fleet;
 pub mod following;
 mod jobs;
 mod journal;
 mod knowledge;
 mod limit;
 pub mod memory;
+mod outage;
 mod paused;
 pub mod redis;
 mod runs;
@@ -39,6 +41,7 @@ pub use jobs::{
 pub use journal::{EntryBegin, EntryStored, JournalKey};
 pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, TakeLimit};
+pub use outage::Outage;
 pub use paused::Paused;
 pub use runs::{
     Answered, App, CommandKey, Created, ListRuns, NewRun, Page, PauseAnswer, Reserved, RunCommand, Runs, Sent,
@@ -70,6 +73,16 @@ pub enum StoreError {
         /// Redis's answer.
         reason: String,
     },
+    /// Redis does not accept the user or the password, or the user may not do this. The request was not executed.
+    #[error(
+        "Redis at {address} refuses this user while {doing}: {reason}; check the user, the password and its ACL in redis.url"
+    )]
+    Denied {
+        address: String,
+        /// The attempted operation.
+        doing: &'static str,
+        reason: String,
+    },
     /// Redis gave an unexpected answer.
     #[error("Redis gave an unexpected answer while {doing}: {reason}")]
     Unexpected {
@@ -93,7 +106,8 @@ impl StoreError {
     /// Whether waiting and retrying can help.
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Refused { .. } => true,
+            // A password that changes reaches the processes and Redis at different moments.
+            Self::Unreachable { .. } | Self::Refused { .. } | Self::Denied { .. } => true,
             Self::Unexpected { .. } | Self::Unusable(_) | Self::Newer { .. } => false,
         }
     }
@@ -108,6 +122,8 @@ pub struct ServerReport {
     pub warnings: Vec<String>,
     /// Possible problems. Shown on request, not at every start.
     pub hints: Vec<String>,
+    /// The memory use, if the server shows it.
+    pub memory: Option<Memory>,
 }
 
 /// The namespace's own settings.

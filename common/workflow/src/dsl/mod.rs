@@ -24,6 +24,7 @@ pub mod version;
 
 use serde_json::Value as Json;
 
+pub(crate) use diagnostic::merge_same_warnings;
 pub use diagnostic::{Diagnostic, Problems, Severity};
 pub use document::hash_of;
 pub use document::{AppMode, Document, DocumentEdge, DocumentNode, DocumentVariable, GraphHash};

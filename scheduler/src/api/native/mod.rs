@@ -10,6 +10,7 @@ pub mod events;
 pub mod keys;
 pub mod knowledge;
 pub mod messages;
+pub mod parameters;
 pub mod pauses;
 mod profiles_named;
 pub mod runs;

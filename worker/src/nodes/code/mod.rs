@@ -11,7 +11,7 @@ use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::code::{CodeData, CodeLimits, check, inputs_json, result};
 use tidemill_common::value::{Segment, Variables};
 use tidemill_sandbox::helper::Host;
-use tidemill_sandbox::{BuiltIn, CodeRunner, Program, State};
+use tidemill_sandbox::{BuiltIn, CodeRunner, Owner, Program, State};
 
 /// Dify's error type of all failures while code runs.
 const EXECUTION_ERROR: &str = "CodeExecutionError";
@@ -59,6 +59,7 @@ impl CodeNodes {
         &self,
         data: &CodeData,
         variables: &(dyn Variables + Send + Sync),
+        owner: Owner<'_>,
         texts_become_numbers: bool,
     ) -> NodeResult {
         let inputs = match data.inputs(variables) {
@@ -66,7 +67,7 @@ impl CodeNodes {
             Err(failure) => return NodeResult::failed(failure),
         };
         let text = inputs_json(&inputs);
-        let program = Program { language: data.language, code: &data.code, inputs: &text };
+        let program = Program { language: data.language, code: &data.code, inputs: &text, owner };
         let printed = match self.runner.run(program).await {
             Ok(printed) => printed,
             Err(error) => return failed(inputs, NodeFailure::new(EXECUTION_ERROR, error.to_string())),

@@ -11,6 +11,7 @@ use tidemill_common::files::Files;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::document_extractor::{DocumentExtractorData, Format, output};
 use tidemill_common::value::Variables;
+use tidemill_sandbox::Owner;
 use tidemill_sandbox::documents::DocumentReader;
 use tidemill_sandbox::helper::Host;
 
@@ -22,6 +23,15 @@ pub struct DocumentNodes {
     reader: DocumentReader,
     service: Option<Unstructured>,
     file_bytes_max: u64,
+}
+
+/// The means of an attempt.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    pub http: &'a Http,
+    pub files: &'a dyn Files,
+    /// The app and the run that read the documents.
+    pub owner: Owner<'a>,
 }
 
 impl DocumentNodes {
@@ -44,8 +54,7 @@ impl DocumentNodes {
         &self,
         data: &DocumentExtractorData,
         variables: &(dyn Variables + Send + Sync),
-        http: &Http,
-        files: &dyn Files,
+        means: Means<'_>,
     ) -> NodeResult {
         let (documents, record) = match data.documents(variables) {
             Ok(found) => found,
@@ -53,7 +62,7 @@ impl DocumentNodes {
         };
         let mut texts = Vec::with_capacity(documents.files.len());
         for file in &documents.files {
-            match self.text_of(file, http, files).await {
+            match self.text_of(file, means).await {
                 Ok(text) => texts.push(text),
                 // Dify gives these failures no error type.
                 Err(message) => return NodeResult { failure: Some(NodeFailure::new("", message)), ..record },
@@ -62,7 +71,8 @@ impl DocumentNodes {
         NodeResult { outputs: vec![output(texts, documents.single)], ..record }
     }
 
-    async fn text_of(&self, file: &Json, http: &Http, files: &dyn Files) -> Result<String, String> {
+    async fn text_of(&self, file: &Json, means: Means<'_>) -> Result<String, String> {
+        let Means { http, files, owner } = means;
         // Check the format before fetching the file.
         let format = Format::of_file(file)?;
         let service = self.service.as_ref().filter(|_| is_for_service(format));
@@ -72,7 +82,7 @@ impl DocumentNodes {
         let bytes = fetch::fetch(file, self.file_bytes_max, http, files).await?;
         let read = match service {
             Some(service) => service.read(format, file, bytes).await,
-            None => self.reader.read(format, bytes).await.map_err(|error| error.to_string()),
+            None => self.reader.read_for(owner, format, bytes).await.map_err(|error| error.to_string()),
         };
         read.map_err(|reason| format.failure(reason))
     }

@@ -60,7 +60,8 @@ async fn run(config: &Config, file: Json) -> NodeResult {
         file["reference"] = reference.into();
     }
     file["dify_model_identity"] = "__dify__file__".into();
-    DocumentNodes::hosted(config, None).run(&data, &Given(Segment::restore_files(file)), &http, &files).await
+    let means = Means { http: &http, files: &files, owner: Owner::default() };
+    DocumentNodes::hosted(config, None).run(&data, &Given(Segment::restore_files(file)), means).await
 }
 
 fn told(result: &NodeResult) -> String {

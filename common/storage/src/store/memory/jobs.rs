@@ -97,6 +97,10 @@ impl Jobs for MemoryStore {
         Ok(self.inner.meta)
     }
 
+    async fn accepts_writes(&self) -> Result<(), StoreError> {
+        crate::store::Runs::writable(self).await
+    }
+
     async fn announce_worker(&self, consumer: &str, ttl: Duration) -> Result<usize, StoreError> {
         let now = self.inner.now();
         Ok(announce(&mut self.inner.lock().workers, consumer, ttl, now).len())

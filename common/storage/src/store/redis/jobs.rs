@@ -36,6 +36,10 @@ impl Jobs for RedisStore {
         Runs::meta(self).await
     }
 
+    async fn accepts_writes(&self) -> Result<(), StoreError> {
+        self.writable().await
+    }
+
     async fn announce_worker(&self, consumer: &str, ttl: Duration) -> Result<usize, StoreError> {
         Ok(self.announce(&self.keys.workers(), consumer, ttl).await?.len())
     }

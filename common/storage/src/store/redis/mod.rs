@@ -15,6 +15,7 @@ mod connection;
 mod conversations;
 mod costs;
 mod dead;
+mod fleet;
 mod follow;
 mod jobs;
 mod journal;
@@ -118,6 +119,12 @@ impl RedisStore {
     /// The keys of its namespace, for tests and tools.
     pub fn keys(&self) -> &Keys {
         &self.keys
+    }
+
+    /// Logs a warning if the ACL refuses the subscription to changes of runs. Without it, the first follower would
+    /// find out.
+    pub async fn probe_subscription(&self) {
+        self.ticks.probe(&self.connector, &self.keys).await;
     }
 
     /// The longest time to live of an ended run's keys: a day more than the retention, in case the sweep

@@ -86,7 +86,7 @@ pub fn import_within(text: &[u8], limits: &ParseLimits) -> Imported {
     if diagnostics.iter().any(Diagnostic::is_error) {
         graph = None;
     }
-    Imported { document, graph, diagnostics }
+    Imported { document, graph, diagnostics: dsl::merge_same_warnings(diagnostics) }
 }
 
 /// Reports nodes with more child nodes than the limit allows. Only files are checked: a stored document was
