@@ -99,6 +99,11 @@ pub struct CompatConfig {
     pub secrets_in_outputs: bool,
     /// Whether workflows with moderation may be published and then run without it.
     pub moderation_left_out: bool,
+    /// Whether a file that `http-request` fetched has a name and an extension (Dify), or neither (bare graphon).
+    pub fetched_file_names: bool,
+    /// Whether the charset of an `http-request` answer that declares none and is not UTF-8 is guessed, or its invalid
+    /// bytes become replacement characters (graphon).
+    pub guess_charset: bool,
 }
 
 impl Default for CompatConfig {
@@ -112,6 +117,8 @@ impl Default for CompatConfig {
             error_event_closes_stream: true,
             secrets_in_outputs: false,
             moderation_left_out: false,
+            fetched_file_names: true,
+            guess_charset: true,
         }
     }
 }

@@ -84,7 +84,9 @@ async fn run_with(setting: &Setting, changes: Json, values: Json, key: Option<&s
     let graph = imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics));
     let node = graph.node(graph.find("h").unwrap());
     let NodeData::HttpRequest(data) = &node.data else { panic!("{:?}", node.data) };
-    let means = Means { http: &setting.http, files: &setting.files, run: &setting.run, idempotency_key: key };
+    let rules = AnswerRules::default();
+    let (http, files, run_id) = (&setting.http, &setting.files, &setting.run);
+    let means = Means { http, files, run: run_id, idempotency_key: key, rules };
     run(data, node, &Values(values), means).await
 }
 

@@ -13,13 +13,13 @@ use axum::response::{IntoResponse, Redirect};
 use axum::routing::{any, get};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
-use tidemill_common::config::HttpConfig;
+use crate::config::HttpConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::outside::http::resolve::Lookup;
-use crate::outside::http::watch::{Stage, Waits};
-use crate::outside::http::*;
+use crate::http::resolve::Lookup;
+use crate::http::watch::{Stage, Waits};
+use crate::http::*;
 
 /// Answers from a script, then repeats the last answer.
 struct Scripted(Mutex<VecDeque<Vec<IpAddr>>>, AtomicUsize);
@@ -387,4 +387,66 @@ async fn refused_and_broken_connections_are_told_without_the_address() {
     let _ = breaking.await;
     let refused = local().send(call(&format!("http://{address}/"))).await.unwrap_err();
     assert!(matches!(&refused, CallError::Transport(text) if text.contains("refused")), "{refused}");
+}
+
+/// A server that answers about files: `/no-head` and `/silent` only to GET, `/away` from another place.
+async fn files() -> SocketAddr {
+    let file = |request: Request| async move {
+        let disposition = "attachment; filename*=UTF-8''%E6%B8%AF.txt";
+        let headers = [("content-type", "text/plain; charset=utf-8"), ("content-disposition", disposition)];
+        match request.headers().contains_key("range") {
+            true => (StatusCode::PARTIAL_CONTENT, headers, [("content-range", "bytes 0-0/5")], "h").into_response(),
+            false => (headers, "hello").into_response(),
+        }
+    };
+    let only_get = |request: Request| async move {
+        if request.method() == Method::HEAD { StatusCode::METHOD_NOT_ALLOWED.into_response() } else { file(request).await }
+    };
+    let silent = |request: Request| async move {
+        if request.method() == Method::HEAD {
+            std::future::pending::<()>().await;
+        }
+        file(request).await
+    };
+    let router = Router::new()
+        .route("/file", any(file))
+        .route("/no-head", any(only_get))
+        .route("/silent", any(silent))
+        .route("/away", any(|| async { Redirect::temporary("/file") }))
+        .route("/private", any(|| async { Redirect::temporary("http://10.0.0.1/file") }))
+        .route("/never", any(|| async { std::future::pending::<StatusCode>().await }));
+    serve(router).await
+}
+
+#[tokio::test]
+async fn a_server_says_what_a_file_is_without_sending_it() {
+    let address = files().await;
+    let within = Duration::from_secs(2);
+    for (path, last) in [("/file", "/file"), ("/no-head", "/no-head"), ("/silent", "/silent"), ("/away", "/file")] {
+        let said = local().ask(&format!("http://{address}{path}"), within).await;
+        let expected = Said {
+            name: Some("港.txt".into()),
+            content_type: Some("text/plain; charset=utf-8".into()),
+            size: Some(5),
+            last_url: format!("http://{address}{last}"),
+        };
+        assert_eq!(said, Some(expected), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_may_not_be_called_or_does_not_answer_says_nothing() {
+    let address = files().await;
+    let within = Duration::from_millis(200);
+    for url in [
+        format!("http://{address}/private"),
+        format!("http://{address}/none"),
+        format!("http://{address}/never"),
+        "ftp://127.0.0.1/a".into(),
+        "http://10.0.0.1/a".into(),
+    ] {
+        assert_eq!(local().ask(&url, within).await, None, "{url}");
+    }
+    let guarded = Http::new(&config(&[])).unwrap();
+    assert_eq!(guarded.ask(&format!("http://{address}/file"), within).await, None);
 }
