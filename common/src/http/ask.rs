@@ -54,7 +54,8 @@ impl Http {
             verify: self.bounds.ssl_verify,
         };
         let sent = self.send(call).await;
-        let answer = sent.inspect_err(|error| tracing::debug!(%error, "a server says nothing about its file")).ok()?;
+        let answer =
+            sent.inspect_err(|error| tracing::debug!(%error, "a server says nothing about its file")).ok()?;
         said(answer.response.status(), answer.response.headers(), answer.response.url().as_str())
     }
 }

@@ -17,8 +17,8 @@ pub mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::{Certificate, Client, ClientBuilder, Proxy, Url};
 use crate::config::{HttpConfig, masked_url};
+use reqwest::{Certificate, Client, ClientBuilder, Proxy, Url};
 
 use crate::http::guard::Guard;
 use crate::http::quarantine::Quarantine;

@@ -3,9 +3,9 @@
 
 use std::io::Write;
 
+use crate::nodes::http_request::response::{Class, Kind, SNIFFED_BYTES};
 use flate2::write::{DeflateDecoder, GzDecoder, ZlibDecoder};
 use reqwest::header::{CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName};
-use crate::nodes::http_request::response::{Class, Kind, SNIFFED_BYTES};
 
 use crate::http::{Answer, CallError};
 

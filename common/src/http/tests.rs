@@ -13,10 +13,10 @@ use axum::response::{IntoResponse, Redirect};
 use axum::routing::{any, get};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
-use crate::config::HttpConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+use crate::config::HttpConfig;
 use crate::http::resolve::Lookup;
 use crate::http::watch::{Stage, Waits};
 use crate::http::*;
@@ -389,29 +389,37 @@ async fn refused_and_broken_connections_are_told_without_the_address() {
     assert!(matches!(&refused, CallError::Transport(text) if text.contains("refused")), "{refused}");
 }
 
+async fn file(request: Request) -> axum::response::Response {
+    let disposition = "attachment; filename*=UTF-8''%E6%B8%AF.txt";
+    let headers = [("content-type", "text/plain; charset=utf-8"), ("content-disposition", disposition)];
+    match request.headers().contains_key("range") {
+        true => {
+            (StatusCode::PARTIAL_CONTENT, headers, [("content-range", "bytes 0-0/5")], "h").into_response()
+        }
+        false => (headers, "hello").into_response(),
+    }
+}
+
+async fn only_get(request: Request) -> axum::response::Response {
+    match *request.method() == Method::HEAD {
+        true => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+        false => file(request).await,
+    }
+}
+
+async fn silent_on_head(request: Request) -> axum::response::Response {
+    if *request.method() == Method::HEAD {
+        std::future::pending::<()>().await;
+    }
+    file(request).await
+}
+
 /// A server that answers about files: `/no-head` and `/silent` only to GET, `/away` from another place.
 async fn files() -> SocketAddr {
-    let file = |request: Request| async move {
-        let disposition = "attachment; filename*=UTF-8''%E6%B8%AF.txt";
-        let headers = [("content-type", "text/plain; charset=utf-8"), ("content-disposition", disposition)];
-        match request.headers().contains_key("range") {
-            true => (StatusCode::PARTIAL_CONTENT, headers, [("content-range", "bytes 0-0/5")], "h").into_response(),
-            false => (headers, "hello").into_response(),
-        }
-    };
-    let only_get = |request: Request| async move {
-        if request.method() == Method::HEAD { StatusCode::METHOD_NOT_ALLOWED.into_response() } else { file(request).await }
-    };
-    let silent = |request: Request| async move {
-        if request.method() == Method::HEAD {
-            std::future::pending::<()>().await;
-        }
-        file(request).await
-    };
     let router = Router::new()
         .route("/file", any(file))
         .route("/no-head", any(only_get))
-        .route("/silent", any(silent))
+        .route("/silent", any(silent_on_head))
         .route("/away", any(|| async { Redirect::temporary("/file") }))
         .route("/private", any(|| async { Redirect::temporary("http://10.0.0.1/file") }))
         .route("/never", any(|| async { std::future::pending::<StatusCode>().await }));
@@ -422,7 +430,9 @@ async fn files() -> SocketAddr {
 async fn a_server_says_what_a_file_is_without_sending_it() {
     let address = files().await;
     let within = Duration::from_secs(2);
-    for (path, last) in [("/file", "/file"), ("/no-head", "/no-head"), ("/silent", "/silent"), ("/away", "/file")] {
+    for (path, last) in
+        [("/file", "/file"), ("/no-head", "/no-head"), ("/silent", "/silent"), ("/away", "/file")]
+    {
         let said = local().ask(&format!("http://{address}{path}"), within).await;
         let expected = Said {
             name: Some("港.txt".into()),

@@ -1,58 +1,41 @@
-//! Reads files in requests: Dify's mapping `{type, transfer_method, url}` becomes a file object. Name and type follow
-//! from the URL; nothing is fetched.
+//! Reads files in requests: Dify's mapping `{type, transfer_method, url}` becomes a file object. What the request does not
+//! say about a file comes from its server's answer ([`remote_files`](super::remote_files)), and else from its URL.
 
 use serde_json::{Value as Json, json};
 use tidemill_common::nodes::start::InputField;
-use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, mime};
+use tidemill_common::value::file_name::{FileFacts, Known, UNKNOWN_EXTENSION};
+use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap};
 use uuid::Uuid;
 
 use super::SubmitError;
+use super::remote_files::Answers;
 
 const TRANSFER_METHODS: [&str; 4] = ["remote_url", "local_file", "tool_file", "datasource_file"];
 
-/// Kinds of files, and the extensions that Dify accepts for each.
-const KINDS: [(&str, &[&str]); 4] = [
-    ("image", &["jpg", "jpeg", "png", "webp", "gif", "svg"]),
-    ("video", &["mp4", "mov", "mpeg", "webm"]),
-    ("audio", &["mp3", "m4a", "wav", "amr", "mpga"]),
-    (
-        "document",
-        &[
-            "txt",
-            "markdown",
-            "md",
-            "mdx",
-            "pdf",
-            "html",
-            "htm",
-            "xlsx",
-            "xls",
-            "vtt",
-            "properties",
-            "doc",
-            "docx",
-            "csv",
-            "eml",
-            "msg",
-            "ppt",
-            "pptx",
-            "xml",
-            "epub",
-            "odt",
-        ],
-    ),
-];
+/// The URL of a file whose server must be asked what it is, or `None` if the mapping knows or is not a remote file.
+pub(crate) fn to_ask(mapping: &JsonMap) -> Option<&str> {
+    let text = |key: &str| text(mapping, key);
+    let knows = text("filename").is_some() && text("mime_type").is_some();
+    let url = text("url").or_else(|| text("remote_url")).filter(|url| is_url(url));
+    url.filter(|_| text("transfer_method") == Some("remote_url") && !knows)
+}
 
-/// Media types that are missing in Python's table, which Dify uses first.
-const MORE_MEDIA_TYPES: [(&str, &str); 2] = [("m4a", "audio/mp4"), ("mpga", "audio/mpeg")];
+/// A text of a mapping; an empty one counts as absent.
+fn text<'a>(mapping: &'a JsonMap, key: &str) -> Option<&'a str> {
+    mapping.get(key).and_then(Json::as_str).filter(|text| !text.is_empty())
+}
 
 /// Reads the file of a form field.
-pub(super) fn of_field(field: &InputField, mapping: &JsonMap) -> Result<JsonMap, SubmitError> {
-    // A file object from the outputs of another run is accepted unchanged.
-    if mapping.get(FILE_IDENTITY_KEY).and_then(Json::as_str) == Some(FILE_IDENTITY) {
-        return Ok(mapping.clone());
+pub(super) fn of_field(
+    field: &InputField,
+    mapping: &JsonMap,
+    answers: &Answers,
+) -> Result<JsonMap, SubmitError> {
+    // A file object from the outputs of another run is accepted.
+    if is_object(mapping) {
+        return Ok(completed(mapping, answers));
     }
-    let file = file(mapping)?;
+    let file = file(mapping, answers)?;
     let allowed = |list: &[String], value: &str| list.is_empty() || list.iter().any(|v| v == value);
     let text = |key: &str| file.get(key).and_then(Json::as_str).unwrap_or_default();
     let is_custom = text("type") == "custom";
@@ -71,17 +54,21 @@ pub(super) fn of_field(field: &InputField, mapping: &JsonMap) -> Result<JsonMap,
 }
 
 /// Reads the files in a request's `files`. They are ignored unless the app's features enable uploads.
-pub(super) fn of_request(features: &JsonMap, mappings: &[Json]) -> Result<Vec<Json>, SubmitError> {
+pub(super) fn of_request(
+    features: &JsonMap,
+    mappings: &[Json],
+    answers: &Answers,
+) -> Result<Vec<Json>, SubmitError> {
     let upload = features.get("file_upload");
     let number = |path: &str| upload.and_then(|u| u.pointer(path)).and_then(Json::as_u64).unwrap_or(0);
-    if upload.and_then(|u| u.get("enabled")).and_then(Json::as_bool) != Some(true) {
+    if !are_enabled(features) {
         return Ok(Vec::new());
     }
     let known = |mapping: &&JsonMap| {
         mapping.get("transfer_method").and_then(Json::as_str).is_some_and(|m| TRANSFER_METHODS.contains(&m))
     };
-    let files: Vec<JsonMap> =
-        mappings.iter().filter_map(Json::as_object).filter(known).map(file).collect::<Result<_, _>>()?;
+    let mappings = mappings.iter().filter_map(Json::as_object).filter(known);
+    let files: Vec<JsonMap> = mappings.map(|mapping| file(mapping, answers)).collect::<Result<_, _>>()?;
     let images = files.iter().filter(|file| file.get("type").and_then(Json::as_str) == Some("image")).count();
     for (count, max, what) in [
         (files.len(), number("/number_limits"), "Number of files"),
@@ -94,16 +81,65 @@ pub(super) fn of_request(features: &JsonMap, mappings: &[Json]) -> Result<Vec<Js
     Ok(files.into_iter().map(Json::Object).collect())
 }
 
-/// Reads a file in a person's answer to a form. The caller checks it against its field.
-pub(crate) fn of_answer(mapping: &JsonMap) -> Result<JsonMap, SubmitError> {
-    if mapping.get(FILE_IDENTITY_KEY).and_then(Json::as_str) == Some(FILE_IDENTITY) {
-        return Ok(mapping.clone());
-    }
-    file(mapping)
+/// Returns true if the app's features enable files in requests.
+pub(super) fn are_enabled(features: &JsonMap) -> bool {
+    features.get("file_upload").and_then(|upload| upload.get("enabled")).and_then(Json::as_bool) == Some(true)
 }
 
-fn file(mapping: &JsonMap) -> Result<JsonMap, SubmitError> {
-    let text = |key: &str| mapping.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
+/// Reads a file in a person's answer to a form, or in a value for a variable. The caller checks it against its field.
+pub(crate) fn of_answer(mapping: &JsonMap, answers: &Answers) -> Result<JsonMap, SubmitError> {
+    if is_object(mapping) {
+        return Ok(completed(mapping, answers));
+    }
+    file(mapping, answers)
+}
+
+fn is_object(mapping: &JsonMap) -> bool {
+    mapping.get(FILE_IDENTITY_KEY).and_then(Json::as_str) == Some(FILE_IDENTITY)
+}
+
+/// A file object with what its server says in the place of what it lacks.
+fn completed(object: &JsonMap, answers: &Answers) -> JsonMap {
+    let mut object = object.clone();
+    let Some(url) = to_ask(&object).map(str::to_owned) else { return object };
+    if answers.of(&url).is_none() {
+        return object;
+    }
+    let facts = facts(&object, &url, answers);
+    let said_size = answers.of(&url).and_then(|said| said.size);
+    for (key, value) in [("extension", facts.extension), ("mime_type", facts.mime_type)] {
+        if text(&object, key).is_none() {
+            object.insert(key.into(), value.into());
+        }
+    }
+    if let Some(name) = facts.name.filter(|_| text(&object, "filename").is_none()) {
+        object.insert("filename".into(), name.into());
+    }
+    if let Some(size) = said_size.filter(|_| given_size(&object).is_none()) {
+        object.insert("size".into(), size.into());
+    }
+    object
+}
+
+/// The size in bytes that a mapping gives; -1 stands for an unknown one.
+fn given_size(mapping: &JsonMap) -> Option<i64> {
+    mapping.get("size").and_then(Json::as_i64).filter(|size| *size >= 0)
+}
+
+fn facts(mapping: &JsonMap, url: &str, answers: &Answers) -> FileFacts {
+    let said = answers.of(url);
+    FileFacts::of(Known {
+        given_name: text(mapping, "filename"),
+        given_type: text(mapping, "mime_type"),
+        said_name: said.and_then(|said| said.name.as_deref()),
+        said_type: said.and_then(|said| said.content_type.as_deref()),
+        url,
+        last_url: said.map(|said| said.last_url.as_str()),
+    })
+}
+
+fn file(mapping: &JsonMap, answers: &Answers) -> Result<JsonMap, SubmitError> {
+    let text = |key: &str| text(mapping, key);
     match text("transfer_method") {
         None => return refuse("transfer_method is required in file mapping"),
         Some("remote_url") => {}
@@ -113,18 +149,18 @@ fn file(mapping: &JsonMap) -> Result<JsonMap, SubmitError> {
         Some(method) => return refuse(format!("invalid transfer_method {method:?} in file mapping")),
     }
     let Some(url) = text("url").or_else(|| text("remote_url")) else { return refuse("Invalid file url") };
-    let Some(named) = name_in_url(url) else { return refuse("Invalid file url") };
-    let filename = text("filename").unwrap_or(named);
-    let extension = filename.rsplit_once('.').map(|(_, ext)| ext.to_lowercase()).unwrap_or_default();
-    let media_type = mime::of_name(filename).or_else(|| {
-        MORE_MEDIA_TYPES.iter().find(|(known, _)| *known == extension).map(|(_, media_type)| *media_type)
-    });
-    let detected = kind_of(&extension, media_type);
-    let declared = text("type").unwrap_or("custom");
-    // A URL without an extension does not say its type, so the declared type counts.
-    if declared != "custom" && detected.is_some_and(|kind| kind != declared) {
+    if !is_url(url) {
+        return refuse("Invalid file url");
+    }
+    let facts = facts(mapping, url, answers);
+    let declared = text("type").or(facts.kind).unwrap_or("custom");
+    // If neither server nor URL says the type, the declared type counts.
+    if declared != "custom" && facts.kind.is_some_and(|kind| kind != declared) {
         return refuse("Detected file type does not match the specified type. Please verify the file.");
     }
+    let ending = Some(facts.extension.as_str()).filter(|extension| *extension != UNKNOWN_EXTENSION);
+    let filename = facts.name.unwrap_or_else(|| format!("file{}", ending.unwrap_or_default()));
+    let said_size = answers.of(url).and_then(|said| said.size).and_then(|size| i64::try_from(size).ok());
     let value = json!({
         FILE_IDENTITY_KEY: FILE_IDENTITY,
         "id": null,
@@ -134,21 +170,12 @@ fn file(mapping: &JsonMap) -> Result<JsonMap, SubmitError> {
         "reference": null,
         "related_id": null,
         "filename": filename,
-        "extension": if extension.is_empty() { ".bin".to_string() } else { format!(".{extension}") },
-        "mime_type": text("mime_type").or(media_type).unwrap_or("application/octet-stream"),
-        "size": mapping.get("size").and_then(Json::as_i64).unwrap_or(-1),
+        "extension": facts.extension,
+        "mime_type": facts.mime_type,
+        "size": given_size(mapping).or(said_size).unwrap_or(-1),
         "url": url,
     });
     Ok(value.as_object().cloned().unwrap_or_default())
-}
-
-/// The kind of file for an extension, or `None` when the extension is unknown.
-fn kind_of(extension: &str, media_type: Option<&str>) -> Option<&'static str> {
-    let by_extension = KINDS.iter().find(|(_, known)| known.contains(&extension)).map(|(kind, _)| *kind);
-    by_extension.or_else(|| {
-        let main = media_type?.split('/').next()?;
-        Some(["image", "video", "audio"].into_iter().find(|kind| *kind == main).unwrap_or("custom"))
-    })
 }
 
 /// Refuses a file that is stored at Dify. If its id is invalid, the error has Dify's words.
@@ -164,15 +191,11 @@ fn not_here<T>(method: &str, id: Option<&str>) -> Result<T, SubmitError> {
     }
 }
 
-/// The last part of a URL's path, or `None` for anything but an http(s) URL.
-fn name_in_url(url: &str) -> Option<&str> {
-    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
-    let rest = rest.split(['?', '#']).next().unwrap_or(rest);
-    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    if host.is_empty() || url.contains(char::is_whitespace) {
-        return None;
-    }
-    Some(path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("file"))
+/// Returns true for an http(s) URL with a host.
+fn is_url(url: &str) -> bool {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next());
+    host.is_some_and(|host| !host.is_empty()) && !url.contains(char::is_whitespace)
 }
 
 fn refuse<T>(message: impl Into<String>) -> Result<T, SubmitError> {
@@ -181,10 +204,99 @@ fn refuse<T>(message: impl Into<String>) -> Result<T, SubmitError> {
 
 #[cfg(test)]
 mod tests {
+    use tidemill_common::http::Said;
+
     use super::*;
 
     fn made(mapping: Json) -> Result<Json, String> {
-        file(mapping.as_object().unwrap()).map(Json::Object).map_err(|error| error.to_string())
+        made_with(mapping, &Answers::default())
+    }
+
+    fn made_with(mapping: Json, answers: &Answers) -> Result<Json, String> {
+        file(mapping.as_object().unwrap(), answers).map(Json::Object).map_err(|error| error.to_string())
+    }
+
+    fn said(url: &str, name: Option<&str>, content_type: &str, size: u64) -> Answers {
+        let said = Said {
+            name: name.map(str::to_owned),
+            content_type: Some(content_type.to_owned()),
+            size: Some(size),
+            last_url: url.to_owned(),
+        };
+        Answers::given([(url.to_owned(), said)])
+    }
+
+    #[test]
+    fn a_remote_file_is_what_its_server_says() {
+        let url = "https://h/get?id=1";
+        let mapping = json!({"type": "document", "transfer_method": "remote_url", "url": url});
+        for (name, content_type, shown) in [
+            (None, "text/plain; charset=utf-8", json!(["get", ".txt", "text/plain", 7, "document"])),
+            (
+                Some("note.txt"),
+                "application/octet-stream",
+                json!(["note.txt", ".txt", "text/plain", 7, "document"]),
+            ),
+            (Some("港.pdf"), "application/pdf", json!(["港.pdf", ".pdf", "application/pdf", 7, "document"])),
+        ] {
+            let file = made_with(mapping.clone(), &said(url, name, content_type, 7)).unwrap();
+            let have =
+                json!([file["filename"], file["extension"], file["mime_type"], file["size"], file["type"]]);
+            assert_eq!(have, shown, "{name:?} {content_type}");
+        }
+        let picture = said(url, None, "image/png", 7);
+        let refused = made_with(mapping, &picture).unwrap_err();
+        assert!(refused.starts_with("Detected file type does not match"), "{refused}");
+        let untyped = json!({"transfer_method": "remote_url", "url": url});
+        assert_eq!(made_with(untyped, &picture).unwrap()["type"], "image");
+    }
+
+    #[test]
+    fn what_the_request_says_about_a_file_counts_more_than_its_server() {
+        let url = "https://h/a.bin";
+        let mapping = json!({"type": "document", "transfer_method": "remote_url", "url": url, "mime_type": "text/csv", "size": 3});
+        let file = made_with(mapping.clone(), &said(url, None, "image/png", 7)).unwrap();
+        assert_eq!(
+            json!([file["extension"], file["mime_type"], file["size"]]),
+            json!([".csv", "text/csv", 3])
+        );
+        let file = made(mapping).unwrap();
+        assert_eq!(json!([file["extension"], file["mime_type"]]), json!([".csv", "text/csv"]));
+    }
+
+    #[test]
+    fn servers_are_asked_about_remote_files_whose_name_or_type_is_not_given() {
+        let remote = |extra: Json| {
+            let mut mapping = json!({"transfer_method": "remote_url", "url": "https://h/a"});
+            mapping.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            mapping
+        };
+        for (mapping, asked) in [
+            (remote(json!({})), true),
+            (remote(json!({"filename": "a.txt"})), true),
+            (remote(json!({"filename": "a.txt", "mime_type": "text/plain"})), false),
+            (remote(json!({"filename": null, "mime_type": "text/plain"})), true),
+            (remote(json!({"url": "ftp://h/a"})), false),
+            (remote(json!({"transfer_method": "local_file"})), false),
+            (json!({"transfer_method": "remote_url"}), false),
+        ] {
+            assert_eq!(to_ask(mapping.as_object().unwrap()).is_some(), asked, "{mapping}");
+        }
+    }
+
+    #[test]
+    fn a_file_object_gets_only_what_it_lacks() {
+        let url = "https://h/a";
+        let object = json!({
+            FILE_IDENTITY_KEY: FILE_IDENTITY, "id": "1", "transfer_method": "remote_url", "remote_url": url,
+            "filename": "b", "extension": null, "mime_type": null, "size": -1,
+        });
+        let answers = said(url, Some("c.csv"), "text/csv", 7);
+        let file = Json::Object(of_answer(object.as_object().unwrap(), &answers).unwrap());
+        let have = json!([file["id"], file["filename"], file["extension"], file["mime_type"], file["size"]]);
+        assert_eq!(have, json!(["1", "b", ".csv", "text/csv", 7]));
+        let unchanged = of_answer(object.as_object().unwrap(), &Answers::default()).unwrap();
+        assert_eq!(Json::Object(unchanged), object);
     }
 
     #[test]
@@ -290,7 +402,7 @@ mod tests {
         ] {
             let mapping =
                 json!({"type": kind, "transfer_method": "remote_url", "url": format!("https://h/{name}")});
-            let taken = of_field(&field(extra.clone()), mapping.as_object().unwrap());
+            let taken = of_field(&field(extra.clone()), mapping.as_object().unwrap(), &Answers::default());
             let said = format!("File validation failed for file: {name}");
             let expected = if fits { Ok(()) } else { Err(said) };
             assert_eq!(taken.map(drop).map_err(|error| error.to_string()), expected, "{extra} {name}");
@@ -302,7 +414,9 @@ mod tests {
         let image = json!({"type": "image", "transfer_method": "remote_url", "url": "https://h/x.png"});
         let features = |limit: u64| json!({"file_upload": {"enabled": true, "number_limits": limit}});
         let taken = |features: Json, files: &[Json]| {
-            of_request(features.as_object().unwrap(), files).map(|f| f.len()).map_err(|e| e.to_string())
+            of_request(features.as_object().unwrap(), files, &Answers::default())
+                .map(|f| f.len())
+                .map_err(|e| e.to_string())
         };
         assert_eq!(taken(json!({}), std::slice::from_ref(&image)), Ok(0));
         assert_eq!(taken(features(0), &[image.clone(), json!({"type": "image"})]), Ok(1));

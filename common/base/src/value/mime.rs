@@ -273,10 +273,9 @@ mod tests {
         ] {
             assert_eq!(extension_of(media_type), extension, "{media_type}");
         }
-        assert_eq!([of_extension("EPUB"), of_extension("png"), of_extension("x")], [
-            Some("application/epub+zip"),
-            Some("image/png"),
-            None,
-        ]);
+        assert_eq!(
+            [of_extension("EPUB"), of_extension("png"), of_extension("x")],
+            [Some("application/epub+zip"), Some("image/png"), None,]
+        );
     }
 }

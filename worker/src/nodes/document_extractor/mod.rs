@@ -11,6 +11,7 @@ use tidemill_common::files::Files;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::document_extractor::{DocumentExtractorData, Format, output};
 use tidemill_common::value::Variables;
+use tidemill_common::value::file_name::UNKNOWN_EXTENSION;
 use tidemill_sandbox::documents::DocumentReader;
 use tidemill_sandbox::helper::Host;
 
@@ -65,9 +66,11 @@ impl DocumentNodes {
     async fn text_of(&self, file: &Json, http: &Http, files: &dyn Files) -> Result<String, String> {
         // Check the format before fetching the file. The server may know it where the file object does not.
         let known = Format::of_file(file);
-        let is_remote = file.get("transfer_method").and_then(Json::as_str) == Some("remote_url");
+        let text = |key: &str| file.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
+        let is_unknown = text("extension").is_none_or(|extension| extension == UNKNOWN_EXTENSION);
+        let may_be_said = is_unknown && text("transfer_method") == Some("remote_url");
         if let Err(unknown) = &known
-            && !is_remote
+            && !may_be_said
         {
             return Err(unknown.clone());
         }

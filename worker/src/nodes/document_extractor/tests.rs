@@ -40,7 +40,8 @@ async fn server() -> String {
         }
     };
     let named = || async {
-        let headers = [("content-type", "application/octet-stream"), ("content-disposition", "inline; filename=a.csv")];
+        let headers =
+            [("content-type", "application/octet-stream"), ("content-disposition", "inline; filename=a.csv")];
         (headers, "a,b")
     };
     let router = Router::new()
@@ -126,7 +127,10 @@ async fn the_server_knows_the_format_of_a_file_that_its_object_does_not_know() {
         (remote("/plain", json!(".bin")), "hello".to_owned()),
         (remote("/named", json!(".bin")), table.into()),
         (remote("/named", json!(null)), table.into()),
-        (remote("/none", json!(".bin")), format!("|Error downloading file: HTTP request failed with status code 404 for {base}/none")),
+        (
+            remote("/none", json!(".bin")),
+            format!("|Error downloading file: HTTP request failed with status code 404 for {base}/none"),
+        ),
         (
             json!({"transfer_method": "tool_file", "kept": "a,b", "extension": ".bin", "mime_type": "text/csv"}),
             table.into(),

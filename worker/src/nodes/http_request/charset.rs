@@ -48,14 +48,26 @@ const NAMES: &[(Charset, &str)] = &[
     (MarkedUtf32, "utf_32 u32 utf32"),
     (Utf32(Little), "utf_32_le utf_32le"),
     (Utf32(Big), "utf_32_be utf_32be"),
-    (Ascii, "ascii us_ascii us 646 ansi_x3.4_1968 ansi_x3.4_1986 ansi_x3_4_1968 cp367 csascii ibm367 iso646_us iso_ir_6"),
-    (Latin1, "latin_1 8859 cp819 csisolatin1 ibm819 iso8859 iso8859_1 iso_8859_1 iso_8859_1_1987 iso_ir_100 l1 latin latin1"),
+    (
+        Ascii,
+        "ascii us_ascii us 646 ansi_x3.4_1968 ansi_x3.4_1986 ansi_x3_4_1968 cp367 csascii ibm367 iso646_us iso_ir_6",
+    ),
+    (
+        Latin1,
+        "latin_1 8859 cp819 csisolatin1 ibm819 iso8859 iso8859_1 iso_8859_1 iso_8859_1_1987 iso_ir_100 l1 latin latin1",
+    ),
     (Iso(ISO_8859_2), "iso8859_2 csisolatin2 iso_8859_2 iso_8859_2_1987 iso_ir_101 l2 latin2"),
     (Iso(ISO_8859_3), "iso8859_3 csisolatin3 iso_8859_3 iso_8859_3_1988 iso_ir_109 l3 latin3"),
     (Iso(ISO_8859_4), "iso8859_4 csisolatin4 iso_8859_4 iso_8859_4_1988 iso_ir_110 l4 latin4"),
     (Iso(ISO_8859_5), "iso8859_5 csisolatincyrillic cyrillic iso_8859_5 iso_8859_5_1988 iso_ir_144"),
-    (Iso(ISO_8859_6), "iso8859_6 arabic asmo_708 csisolatinarabic ecma_114 iso_8859_6 iso_8859_6_1987 iso_ir_127"),
-    (Iso(ISO_8859_7), "iso8859_7 csisolatingreek ecma_118 elot_928 greek greek8 iso_8859_7 iso_8859_7_1987 iso_ir_126"),
+    (
+        Iso(ISO_8859_6),
+        "iso8859_6 arabic asmo_708 csisolatinarabic ecma_114 iso_8859_6 iso_8859_6_1987 iso_ir_127",
+    ),
+    (
+        Iso(ISO_8859_7),
+        "iso8859_7 csisolatingreek ecma_118 elot_928 greek greek8 iso_8859_7 iso_8859_7_1987 iso_ir_126",
+    ),
     (Iso(ISO_8859_8), "iso8859_8 csisolatinhebrew hebrew iso_8859_8 iso_8859_8_1988 iso_ir_138"),
     (Iso(WINDOWS_1254), "iso8859_9 csisolatin5 iso_8859_9 iso_8859_9_1989 iso_ir_148 l5 latin5"),
     (Iso(ISO_8859_10), "iso8859_10 csisolatin6 iso_8859_10 iso_8859_10_1992 iso_ir_157 l6 latin6"),
@@ -82,13 +94,22 @@ const NAMES: &[(Charset, &str)] = &[
     (Page(CP437), "cp437 437 cspc8codepage437 ibm437"),
     (Page(CP850), "cp850 850 cspc850multilingual ibm850"),
     (Page(CP852), "cp852 852 cspcp852 ibm852"),
-    (Web(GBK), "gbk 936 cp936 ms936 gb2312 chinese csiso58gb231280 euc_cn euccn eucgb2312_cn gb2312_1980 gb2312_80 iso_ir_58 x_mac_simp_chinese"),
+    (
+        Web(GBK),
+        "gbk 936 cp936 ms936 gb2312 chinese csiso58gb231280 euc_cn euccn eucgb2312_cn gb2312_1980 gb2312_80 iso_ir_58 x_mac_simp_chinese",
+    ),
     (Web(GB18030), "gb18030 gb18030_2000"),
     (Web(BIG5), "big5 big5_tw csbig5 x_mac_trad_chinese big5hkscs big5_hkscs hkscs cp950 950 ms950"),
-    (Web(SHIFT_JIS), "shift_jis csshiftjis s_jis shiftjis sjis x_mac_japanese cp932 932 ms932 ms_kanji mskanji windows_31j"),
+    (
+        Web(SHIFT_JIS),
+        "shift_jis csshiftjis s_jis shiftjis sjis x_mac_japanese cp932 932 ms932 ms_kanji mskanji windows_31j",
+    ),
     (Web(EUC_JP), "euc_jp eucjp u_jis ujis"),
     (Web(ISO_2022_JP), "iso2022_jp csiso2022jp iso2022jp iso_2022_jp"),
-    (Web(EUC_KR), "euc_kr euckr korean ks_c_5601 ks_c_5601_1987 ks_x_1001 ksc5601 ksx1001 x_mac_korean cp949 949 ms949 uhc"),
+    (
+        Web(EUC_KR),
+        "euc_kr euckr korean ks_c_5601 ks_c_5601_1987 ks_x_1001 ksc5601 ksx1001 x_mac_korean cp949 949 ms949 uhc",
+    ),
 ];
 
 /// The upper half of cp437.
@@ -139,7 +160,9 @@ impl Charset {
                 [_, _, _, _, ..] => return Err(NoMark { charset: "utf-32", last: 3 }),
                 short => utf32(short, Little),
             },
-            Self::Ascii => bytes.iter().map(|byte| ascii(*byte).unwrap_or(char::REPLACEMENT_CHARACTER)).collect(),
+            Self::Ascii => {
+                bytes.iter().map(|byte| ascii(*byte).unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+            }
             Self::Latin1 => bytes.iter().copied().map(char::from).collect(),
             Self::Page(page) => {
                 let page: Vec<char> = page.chars().collect();
@@ -174,7 +197,8 @@ fn utf16(bytes: &[u8], order: Order) -> String {
 fn utf32(bytes: &[u8], order: Order) -> String {
     let of = |chunk: &[u8]| {
         let four: Option<[u8; 4]> = chunk.try_into().ok();
-        let number = four.map(|four| if order == Little { u32::from_le_bytes(four) } else { u32::from_be_bytes(four) });
+        let number = four
+            .map(|four| if order == Little { u32::from_le_bytes(four) } else { u32::from_be_bytes(four) });
         number.and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER)
     };
     bytes.chunks(4).map(of).collect()
@@ -231,10 +255,19 @@ mod tests {
     #[test]
     fn a_text_that_must_have_a_mark_is_refused_without_one() {
         for (bytes, name, message) in [
-            (&b"h\x00"[..], "utf-16", "'utf-16' codec can't decode bytes in position 0-1: Stream does not start with BOM"),
-            (b"h\x00\x00\x00", "utf-32", "'utf-32' codec can't decode bytes in position 0-3: Stream does not start with BOM"),
+            (
+                &b"h\x00"[..],
+                "utf-16",
+                "'utf-16' codec can't decode bytes in position 0-1: Stream does not start with BOM",
+            ),
+            (
+                b"h\x00\x00\x00",
+                "utf-32",
+                "'utf-32' codec can't decode bytes in position 0-3: Stream does not start with BOM",
+            ),
         ] {
-            let refused = Charset::of(name).map(|charset| charset.decode(bytes).map_err(|error| error.to_string()));
+            let refused =
+                Charset::of(name).map(|charset| charset.decode(bytes).map_err(|error| error.to_string()));
             assert_eq!(refused, Some(Err(message.to_owned())));
         }
     }

@@ -37,7 +37,8 @@ fn extended(parameters: &[(String, String)]) -> Option<String> {
         let (_, text) = rest.split_once('\'')?;
         decode::percent_in(text, charset).filter(|name| !name.trim().is_empty())
     };
-    let whole = parameters.iter().filter(|(name, _)| name == "filename*").find_map(|(_, value)| decoded(value));
+    let whole =
+        parameters.iter().filter(|(name, _)| name == "filename*").find_map(|(_, value)| decoded(value));
     whole.or_else(|| pieces(parameters))
 }
 
@@ -102,7 +103,10 @@ mod tests {
             ("attachment; filename=UTF-8''%E6%B8%AF.txt", Some("港.txt")),
             ("attachment; filename=港口.txt", Some("港口.txt")),
             ("attachment; filename*0=\"long \"; filename*1=name.txt", Some("long name.txt")),
-            ("attachment; filename*0*=utf-8''%E6%B8; filename*1*=%AF%20; filename*2=50%.txt", Some("港 50%.txt")),
+            (
+                "attachment; filename*0*=utf-8''%E6%B8; filename*1*=%AF%20; filename*2=50%.txt",
+                Some("港 50%.txt"),
+            ),
             // No path, no control characters.
             ("attachment; filename=\"../../etc/passwd\"", Some("passwd")),
             (r#"attachment; filename="C:\tmp\a.txt""#, Some("a.txt")),

@@ -144,7 +144,8 @@ fn fits(ending: &str, media_type: Option<&str>, by_type: &str) -> bool {
 
 /// The kind of file for an extension in lower case without its dot, or `None` if neither extension nor type is known.
 fn kind_of(extension: &str, media_type: Option<&str>) -> Option<&'static str> {
-    let of = |extension: &str| KINDS.iter().find(|(_, known)| known.contains(&extension)).map(|(kind, _)| *kind);
+    let of =
+        |extension: &str| KINDS.iter().find(|(_, known)| known.contains(&extension)).map(|(kind, _)| *kind);
     of(extension).or_else(|| {
         let media_type = media_type?;
         if let Some(kind) = mime::extension_of(media_type).and_then(of) {

@@ -94,8 +94,7 @@ fn shown_headers(data: &HttpRequestData, variables: &dyn Variables, head: &Head,
         Authorization::ApiKey(None) | Authorization::None => None,
     };
     let sent = |name: &str| head.headers.iter().find(|(known, _)| known == name);
-    let credentials =
-        key.map(|name| (name, sent(name).map_or_else(String::new, |(_, value)| value.clone())));
+    let credentials = key.map(|name| (name, sent(name).map_or_else(String::new, |(_, value)| value.clone())));
     let mut shown = assembled(data, own, credentials);
     // Dify's record adds the body's type also beside a key whose header is a content type in another spelling.
     match data.body.as_ref().map(|body| body.kind) {

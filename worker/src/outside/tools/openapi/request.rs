@@ -9,8 +9,8 @@ use tidemill_common::value::coerce::{parse_python_float, parse_python_int};
 use tidemill_common::value::pyrepr::str_of;
 use tidemill_common::value::{JsonMap, Segment};
 
-use crate::nodes::http_request::{AnswerRules, Means};
 use crate::nodes::http_request::files;
+use crate::nodes::http_request::{AnswerRules, Means};
 use crate::outside::openapi::request::{Head, Lists, MediaType, Rules, Unsendable};
 use crate::outside::tools::ToolCall;
 use crate::outside::tools::openapi::document::{Body, Operation, is_file};
