@@ -18,6 +18,7 @@ mod deploy;
 mod documented;
 mod encrypted;
 mod events;
+mod fetched_files;
 mod knowledge;
 mod layering;
 mod library;
