@@ -38,7 +38,7 @@ fn scripted(answers: &[&[&str]]) -> Arc<Scripted> {
     Arc::new(Scripted(Mutex::new(answers.iter().map(read).collect()), AtomicUsize::new(0)))
 }
 
-fn config(allow: &[&str]) -> HttpConfig {
+pub(super) fn config(allow: &[&str]) -> HttpConfig {
     HttpConfig {
         allow: allow.iter().map(ToString::to_string).collect(),
         redirects_max: 3,
@@ -46,7 +46,7 @@ fn config(allow: &[&str]) -> HttpConfig {
     }
 }
 
-fn local() -> Http {
+pub(super) fn local() -> Http {
     Http::new(&config(&["127.0.0.0/8", "localhost"])).unwrap()
 }
 
@@ -63,7 +63,7 @@ fn call(url: &str) -> Call {
     }
 }
 
-async fn serve(router: Router) -> SocketAddr {
+pub(super) async fn serve(router: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await });
@@ -387,76 +387,4 @@ async fn refused_and_broken_connections_are_told_without_the_address() {
     let _ = breaking.await;
     let refused = local().send(call(&format!("http://{address}/"))).await.unwrap_err();
     assert!(matches!(&refused, CallError::Transport(text) if text.contains("refused")), "{refused}");
-}
-
-async fn file(request: Request) -> axum::response::Response {
-    let disposition = "attachment; filename*=UTF-8''%E6%B8%AF.txt";
-    let headers = [("content-type", "text/plain; charset=utf-8"), ("content-disposition", disposition)];
-    match request.headers().contains_key("range") {
-        true => {
-            (StatusCode::PARTIAL_CONTENT, headers, [("content-range", "bytes 0-0/5")], "h").into_response()
-        }
-        false => (headers, "hello").into_response(),
-    }
-}
-
-async fn only_get(request: Request) -> axum::response::Response {
-    match *request.method() == Method::HEAD {
-        true => StatusCode::METHOD_NOT_ALLOWED.into_response(),
-        false => file(request).await,
-    }
-}
-
-async fn silent_on_head(request: Request) -> axum::response::Response {
-    if *request.method() == Method::HEAD {
-        std::future::pending::<()>().await;
-    }
-    file(request).await
-}
-
-/// A server that answers about files: `/no-head` and `/silent` only to GET, `/away` from another place.
-async fn files() -> SocketAddr {
-    let router = Router::new()
-        .route("/file", any(file))
-        .route("/no-head", any(only_get))
-        .route("/silent", any(silent_on_head))
-        .route("/away", any(|| async { Redirect::temporary("/file") }))
-        .route("/private", any(|| async { Redirect::temporary("http://10.0.0.1/file") }))
-        .route("/never", any(|| async { std::future::pending::<StatusCode>().await }));
-    serve(router).await
-}
-
-#[tokio::test]
-async fn a_server_says_what_a_file_is_without_sending_it() {
-    let address = files().await;
-    let within = Duration::from_secs(2);
-    for (path, last) in
-        [("/file", "/file"), ("/no-head", "/no-head"), ("/silent", "/silent"), ("/away", "/file")]
-    {
-        let said = local().ask(&format!("http://{address}{path}"), within).await;
-        let expected = Said {
-            name: Some("港.txt".into()),
-            content_type: Some("text/plain; charset=utf-8".into()),
-            size: Some(5),
-            last_url: format!("http://{address}{last}"),
-        };
-        assert_eq!(said, Some(expected), "{path}");
-    }
-}
-
-#[tokio::test]
-async fn a_server_that_may_not_be_called_or_does_not_answer_says_nothing() {
-    let address = files().await;
-    let within = Duration::from_millis(200);
-    for url in [
-        format!("http://{address}/private"),
-        format!("http://{address}/none"),
-        format!("http://{address}/never"),
-        "ftp://127.0.0.1/a".into(),
-        "http://10.0.0.1/a".into(),
-    ] {
-        assert_eq!(local().ask(&url, within).await, None, "{url}");
-    }
-    let guarded = Http::new(&config(&[])).unwrap();
-    assert_eq!(guarded.ask(&format!("http://{address}/file"), within).await, None);
 }
