@@ -243,6 +243,16 @@ pub const WRONG_KEY_ADDRESSES_MAX: usize = 8192;
 pub const CATCH_UP_MAX: u64 = 1440;
 /// Most redirects of one request (`redirects_max`). The default of Dify's client.
 pub const HTTP_REDIRECTS_MAX: u32 = 20;
+/// Most characters of a file's name. Databases and file systems that receive the file have this limit (Dify's too); a
+/// longer name is cut before its extension.
+pub const FILE_NAME_CHARS_MAX: usize = 255;
+/// Longest time to ask the servers of a request's remote files for name, type and size, in milliseconds, for all files
+/// together: a person waits for the answer to the request.
+pub const REMOTE_FILES_MS: u64 = 2_000;
+/// Most files of a request whose servers are asked: more than an app's form usually has.
+pub const REMOTE_FILES_MAX: usize = 64;
+/// Most servers that a process asks about files at the same time, over all requests.
+pub const REMOTE_FILES_AT_ONCE: usize = 256;
 /// Retention of the segments of a document that is not published yet, in seconds after the last write: longer
 /// than any job is in flight or parked.
 pub const KNOWLEDGE_PENDING_SECONDS: u64 = 7 * 24 * 3600;

@@ -21,6 +21,7 @@ mod documented;
 mod encrypted;
 mod events;
 mod fair_slots;
+mod fetched_files;
 mod field_cases;
 mod knowledge;
 mod layering;

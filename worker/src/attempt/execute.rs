@@ -324,6 +324,7 @@ async fn outside(
         calls,
         on_piece,
         prompt_bytes_max: handle.core.settings.prompt_bytes_max,
+        answers: handle.core.settings.answers,
     };
     let mut result = executor.run(attempt).await;
     journal.list_possible_duplicates(&mut result.process_data);

@@ -11,6 +11,7 @@ use crate::attempt::journal::Journal;
 use crate::nodes::EXECUTORS;
 use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
+use crate::nodes::http_request::AnswerRules;
 use crate::outside::calls::Calls;
 use crate::outside::http::Http;
 use crate::outside::knowledge::Datasets;
@@ -48,6 +49,8 @@ pub struct Attempt<'a> {
     /// Receives pieces of any output by name, for nodes that stream several outputs.
     pub on_piece: PieceSink<'a>,
     pub prompt_bytes_max: usize,
+    /// How `http-request` nodes read answers.
+    pub answers: AnswerRules,
 }
 
 /// Receives a piece of an output: the output's name and the text. An empty text declares that the output streams.

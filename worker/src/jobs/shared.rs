@@ -19,6 +19,7 @@ use crate::jobs::takeover::HandedBack;
 use crate::jobs::workflows::WorkflowLoader;
 use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
+use crate::nodes::http_request::AnswerRules;
 use crate::outside::Outside;
 
 /// The worker's settings, converted to the types the code uses.
@@ -37,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) parameter_rounds_max: u32,
     /// Longest prompt of an `llm` node in its profile form, in bytes.
     pub(crate) prompt_bytes_max: usize,
+    /// How `http-request` nodes read answers.
+    pub(crate) answers: AnswerRules,
 }
 
 impl Settings {
@@ -53,6 +56,7 @@ impl Settings {
             job_wait_max: Duration::from_millis(worker.job_wait_max_ms),
             parameter_rounds_max: worker.parameter_rounds_max,
             prompt_bytes_max: worker.prompt_bytes_max,
+            answers: AnswerRules::of(&config.compat),
         }
     }
 }

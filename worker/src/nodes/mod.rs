@@ -172,10 +172,11 @@ impl NodeExecutor for HttpRequest {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, http, files, name, .. } = attempt;
+        let Attempt { node, variables, http, files, name, answers: rules, .. } = attempt;
         let NodeData::HttpRequest(data) = &node.data else { return mistaken(node.kind) };
         let key = node.settings.idempotency_key.then(|| name.idempotency_key());
-        let means = http_request::Means { http, files, run: &name.run, idempotency_key: key.as_deref() };
+        let (run, idempotency_key) = (&name.run, key.as_deref());
+        let means = http_request::Means { http, files, run, idempotency_key, rules };
         http_request::run(data, node, variables, means).await
     }
 }

@@ -12,6 +12,7 @@ use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::document_extractor::{DocumentExtractorData, Format, output};
 use tidemill_common::value::Variables;
 use tidemill_sandbox::Owner;
+use tidemill_common::value::file_name::UNKNOWN_EXTENSION;
 use tidemill_sandbox::documents::DocumentReader;
 use tidemill_sandbox::helper::Host;
 
@@ -73,18 +74,37 @@ impl DocumentNodes {
 
     async fn text_of(&self, file: &Json, means: Means<'_>) -> Result<String, String> {
         let Means { http, files, owner } = means;
-        // Check the format before fetching the file.
-        let format = Format::of_file(file)?;
-        let service = self.service.as_ref().filter(|_| is_for_service(format));
-        if format == Format::Doc && service.is_none() {
-            return Err("Unstructured API URL is not configured for DOC file processing.".into());
+        // Check the format before fetching the file. The server may know it where the file object does not.
+        let known = Format::of_file(file);
+        let text = |key: &str| file.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
+        let is_unknown = text("extension").is_none_or(|extension| extension == UNKNOWN_EXTENSION);
+        let may_be_said = is_unknown && text("transfer_method") == Some("remote_url");
+        if let Err(unknown) = &known
+            && !may_be_said
+        {
+            return Err(unknown.clone());
         }
-        let bytes = fetch::fetch(file, self.file_bytes_max, http, files).await?;
+        if let Ok(format) = known {
+            self.service_for(format)?;
+        }
+        let fetched = fetch::fetch(file, self.file_bytes_max, http, files).await?;
+        let said = fetched.said.as_ref().and_then(|said| Format::of_file(said).ok());
+        let format = known.or_else(|unknown| said.ok_or(unknown))?;
+        let (service, bytes) = (self.service_for(format)?, fetched.bytes);
         let read = match service {
             Some(service) => service.read(format, file, bytes).await,
             None => self.reader.read_for(owner, format, bytes).await.map_err(|error| error.to_string()),
         };
         read.map_err(|reason| format.failure(reason))
+    }
+
+    /// The service that reads this format, or `None` if the worker reads it.
+    fn service_for(&self, format: Format) -> Result<Option<&Unstructured>, String> {
+        let service = self.service.as_ref().filter(|_| is_for_service(format));
+        if format == Format::Doc && service.is_none() {
+            return Err("Unstructured API URL is not configured for DOC file processing.".into());
+        }
+        Ok(service)
     }
 }
 
