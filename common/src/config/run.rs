@@ -99,6 +99,8 @@ pub struct CompatConfig {
     pub secrets_in_outputs: bool,
     /// Whether workflows with moderation may be published and then run without it.
     pub moderation_left_out: bool,
+    /// Whether older files are migrated as Dify's editor does it when it opens them.
+    pub editor_migrations: bool,
 }
 
 impl Default for CompatConfig {
@@ -112,6 +114,7 @@ impl Default for CompatConfig {
             error_event_closes_stream: true,
             secrets_in_outputs: false,
             moderation_left_out: false,
+            editor_migrations: true,
         }
     }
 }
