@@ -11,6 +11,7 @@ use tidemill_common::store::{Completion, Dead, Delivered, withheld};
 use tidemill_common::wire::WireError;
 use tidemill_common::wire::fact::kind;
 use tidemill_common::wire::job::{self, Job};
+use tidemill_common::wire::suspect::Suspect;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::attempt::execute;
@@ -22,8 +23,18 @@ use crate::jobs::shared::{Core, now};
 use crate::jobs::{cancel, takeover};
 use crate::metrics;
 
-/// Starts a job. A short pure node has already ended when this returns.
+/// Starts a new job. A short pure node has already ended when this returns.
 pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemaphorePermit) {
+    begin_again(core, delivered, permit, None);
+}
+
+/// Starts a job that was taken over; `suspect` is what is known of it if it was lost with a worker.
+pub(crate) fn begin_again(
+    core: &Arc<Core>,
+    delivered: Delivered,
+    permit: OwnedSemaphorePermit,
+    suspect: Option<Suspect>,
+) {
     metrics::JOBS_READ.count();
     let started_at = now();
     let read = match delivered.run.parse::<RunId>() {
@@ -39,11 +50,13 @@ pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemapho
         Ok(job) => job,
         Err(reason) => return refuse(core, place, number, &run, body, permit, &reason),
     };
-    core.in_flight.insert(place.clone(), number, Some(job.execution), permit);
+    core.in_flight.insert(place.clone(), number, Some(job.execution), permit, suspect.as_ref());
     crash::pass(crash::CrashPoint::JobTaken);
     let handle = JobHandle::new(core.clone(), place, number, &job, started_at);
-    if takeover::is_worn_out(&handle) {
-        tokio::spawn(takeover::give_up(handle, job, body));
+    if let Some(suspect) = suspect
+        && takeover::is_worn_out(&handle, &suspect)
+    {
+        tokio::spawn(takeover::give_up(handle, job, body, suspect));
         return;
     }
     if core.remembered.contains(&job.execution) {
@@ -71,7 +84,7 @@ fn refuse(
 ) {
     metrics::JOBS_ENDED.count_for("refused");
     tracing::error!(run, entry = %place.entry, reason, "a job cannot be read");
-    core.in_flight.insert(place.clone(), number, None, permit);
+    core.in_flight.insert(place.clone(), number, None, permit, None);
     let reason = format!("{JOB_REFUSED}: {reason}");
     // A job that cannot be read does not say reliably which secrets it contains.
     let kept = withheld(&body);

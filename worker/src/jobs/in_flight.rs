@@ -5,8 +5,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidemill_common::ids::{EntryId, ExecutionId, ShardId};
+use tidemill_common::wire::suspect::Suspect;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
+
+use crate::jobs::suspects::{Window, most_beside};
 
 /// A stream of jobs: shard and queue.
 pub(crate) type Stream = (ShardId, Arc<str>);
@@ -28,6 +31,10 @@ struct HeldJob {
     task: Option<AbortHandle>,
     /// True when it has ended and its result is being sent.
     ended: bool,
+    /// True if it was lost with a worker before, so that there is a record of it.
+    is_recorded: bool,
+    /// The most suspects that may be held beside it; `None` if it is not suspected.
+    most_suspects: Option<usize>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -51,8 +58,17 @@ impl InFlight {
         number: u32,
         execution: Option<ExecutionId>,
         permit: OwnedSemaphorePermit,
+        suspect: Option<&Suspect>,
     ) {
-        let job = HeldJob { number, execution, task: None, ended: false, _permit: permit };
+        let job = HeldJob {
+            number,
+            execution,
+            task: None,
+            ended: false,
+            is_recorded: suspect.is_some(),
+            most_suspects: suspect.and_then(most_beside),
+            _permit: permit,
+        };
         if let Some(older) = self.lock().insert(place, job) {
             older.abort();
         }
@@ -81,9 +97,16 @@ impl InFlight {
         }
     }
 
-    /// Releases a job whose result was answered.
-    pub(crate) fn settle(&self, place: &JobPlace, number: u32) {
-        drop(self.remove(place, number));
+    /// Releases a job whose result was answered. Returns true if there is a record of it as a suspect.
+    pub(crate) fn settle(&self, place: &JobPlace, number: u32) -> bool {
+        self.remove(place, number).is_some_and(|job| job.is_recorded)
+    }
+
+    /// The suspects that still run.
+    pub(crate) fn window(&self) -> Window {
+        let held = self.lock();
+        let running = held.values().filter(|job| !job.ended).filter_map(|job| job.most_suspects);
+        Window { held: running.clone().count(), most: running.min() }
     }
 
     /// Stops and removes a job this worker no longer owns. Returns false if it was not held.

@@ -25,12 +25,13 @@ mod messages;
 mod pauses;
 mod runs;
 mod shards;
+mod suspects;
 mod triggers;
 
 #[cfg(test)]
 mod page;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bb8_redis::bb8;
@@ -87,8 +88,6 @@ pub struct RedisStore {
     ticks: Ticks,
     /// Graphs that a shard has: their documents need not be sent again.
     stored_graphs: Mutex<HashSet<(ShardId, String)>>,
-    /// The next position for finding abandoned jobs, by stream.
-    scan_from: Mutex<HashMap<String, String>>,
     /// The server's memory use and when it was read.
     memory: Mutex<Option<(std::time::Instant, Memory)>>,
 }
@@ -112,7 +111,6 @@ impl RedisStore {
             limits,
             blobs,
             stored_graphs: Mutex::default(),
-            scan_from: Mutex::default(),
             memory: Mutex::default(),
         }))
     }
