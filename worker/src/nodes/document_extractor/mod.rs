@@ -11,8 +11,8 @@ use tidemill_common::files::Files;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::document_extractor::{DocumentExtractorData, Format, output};
 use tidemill_common::value::Variables;
-use tidemill_sandbox::Owner;
 use tidemill_common::value::file_name::UNKNOWN_EXTENSION;
+use tidemill_sandbox::Owner;
 use tidemill_sandbox::documents::DocumentReader;
 use tidemill_sandbox::helper::Host;
 
