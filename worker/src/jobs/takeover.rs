@@ -13,7 +13,7 @@ use std::time::Duration;
 use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::ids::ShardId;
-use tidemill_common::store::{Jobs, Stale, StaleJob, StoreError, TakeOver as Claimed, withheld};
+use tidemill_common::store::{Jobs, StaleJob, StoreError, TakeOver as Claimed, withheld};
 use tidemill_common::wire::job::Job;
 use tidemill_common::wire::suspect::Suspect;
 use tokio::sync::OwnedSemaphorePermit;
@@ -160,7 +160,7 @@ impl TakeOver {
         }
         for (stream, changes) in of_streams {
             for some in changes.chunks(TAKEN_MAX) {
-                if !claim(core, &stream, some, &stale, permits).await? {
+                if !claim(core, &stream, some, permits).await? {
                     // Another worker was faster, so there may be others left for this one.
                     self.next = Instant::now();
                 }
@@ -175,7 +175,6 @@ async fn claim(
     core: &Arc<Core>,
     (shard, queue): &Stream,
     changes: &[Change],
-    stale: &Stale,
     permits: &mut OwnedSemaphorePermit,
 ) -> Result<bool, StoreError> {
     let looked_at = now();
