@@ -48,7 +48,6 @@ pub(crate) fn again(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, end: &No
     cx.clock().waits(now, due);
     cx.update(frame, node, |state| {
         state.status = NodeStatus::Retrying;
-
         state.finished_at = None;
         state.error = None;
         state.handle = None;
