@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value as Json, json};
 use tidemill_common::config::{Config, Sources, masked_url};
-use tidemill_common::store::fleet::{Finding, Fleet, QueueState, Severity};
+use tidemill_common::store::diagnosis::{Finding, Fleet, QueueState, Severity};
 use tidemill_common::store::redis::RedisStore;
 use tidemill_common::store::{Outage, Runs, ServerReport, StoreError};
 
@@ -95,12 +95,12 @@ async fn examine(store: &RedisStore, config: &Config, server: ServerReport) -> D
 async fn look(store: &RedisStore, config: &Config) -> Result<(Fleet, Vec<Finding>), StoreError> {
     let schedulers = Duration::from_millis(config.scheduler.shard_lease_ms);
     let workers = Duration::from_millis(config.worker.job_lease_ms).saturating_mul(WORKER_LEASES);
-    let mut fleet = store.fleet().await?;
+    let mut fleet = store.diagnose().await?;
     fleet.forget_silent(schedulers, workers);
     let mut before = None;
     if fleet.is_worth_a_second_look() {
         tokio::time::sleep(SECOND_LOOK).await;
-        before = Some(std::mem::replace(&mut fleet, store.fleet().await?));
+        before = Some(std::mem::replace(&mut fleet, store.diagnose().await?));
         fleet.forget_silent(schedulers, workers);
     }
     let found = fleet.findings(before.as_ref());
@@ -169,11 +169,11 @@ fn as_json(diagnosis: &Diagnosis) -> Json {
         "hints": of(Severity::Hint),
     });
     if let Some(fleet) = fleet {
-        let ids = |list: &[tidemill_common::store::fleet::LiveProcess]| -> Vec<String> {
+        let ids = |list: &[tidemill_common::store::diagnosis::LiveProcess]| -> Vec<String> {
             list.iter().map(|one| one.id.clone()).collect()
         };
         let queue = |(queue, waiting, held)| json!({"queue": queue, "waiting": waiting, "held": held});
-        let shard = |shard: &tidemill_common::store::fleet::ShardState| {
+        let shard = |shard: &tidemill_common::store::diagnosis::ShardState| {
             json!({
                 "shard": shard.shard.0,
                 "owner": shard.owner,

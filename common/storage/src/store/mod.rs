@@ -11,7 +11,7 @@ mod catalog;
 mod conversation;
 mod costs;
 mod dead;
-pub mod fleet;
+pub mod diagnosis;
 pub mod following;
 mod jobs;
 mod journal;

@@ -15,7 +15,7 @@ mod connection;
 mod conversations;
 mod costs;
 mod dead;
-mod fleet;
+mod diagnosis;
 mod follow;
 mod jobs;
 mod journal;

@@ -1,5 +1,5 @@
 //! The fleet as Redis shows it: live processes, the owners of shards, waiting jobs. Finds what keeps runs from moving,
-//! for `tidemill doctor`. Reading is the store's ([`super::redis::RedisStore::fleet`]); judging is pure.
+//! for `tidemill doctor`. Reading is the store's ([`super::redis::RedisStore::diagnose`]); judging is pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -8,7 +8,7 @@ use redis::{RedisResult, Value};
 use super::keys::GROUP;
 use super::{RedisStore, StoreError};
 use crate::store::Runs as _;
-use crate::store::fleet::{Fleet, LiveProcess, OldestJob, QueueState, ShardState};
+use crate::store::diagnosis::{Fleet, LiveProcess, OldestJob, QueueState, ShardState};
 use crate::store::redis::connection::replies::{array, entry, pairs, take, text};
 use tidemill_base::ids::{EntryId, RunId, ShardId};
 use tidemill_wire::VERSION;
@@ -23,7 +23,7 @@ impl RedisStore {
     ///
     /// # Errors
     /// Redis does not answer, or refuses a command.
-    pub async fn fleet(&self) -> Result<Fleet, StoreError> {
+    pub async fn diagnose(&self) -> Result<Fleet, StoreError> {
         const DOING: &str = "looking at the fleet";
         let now = self.time().await?.millis();
         let mut settings = redis::cmd("HMGET");
@@ -35,14 +35,14 @@ impl RedisStore {
         let shards = (0..shards.unwrap_or(0)).map(ShardId);
         let mut states = Vec::new();
         for shard in shards {
-            states.push(self.shard_state(shard, now).await?);
+            states.push(self.shard_seen(shard, now).await?);
         }
         Ok(Fleet {
             is_new: version.is_none(),
             schedulers: self.live(self.keys.schedulers(), &knowing, now).await?,
             workers: self.live(self.keys.workers(), &knowing, now).await?,
             shards: states,
-            queues: self.queue_states(now).await?,
+            queues: self.queues_seen(now).await?,
             versions: (version.unwrap_or(VERSION), VERSION),
             patterns_refused: self.patterns_refused().await?,
         })
@@ -83,7 +83,7 @@ impl RedisStore {
         Ok(listed.into_iter().map(process).collect())
     }
 
-    async fn shard_state(&self, shard: ShardId, now: i64) -> Result<ShardState, StoreError> {
+    async fn shard_seen(&self, shard: ShardId, now: i64) -> Result<ShardState, StoreError> {
         const DOING: &str = "looking at a shard";
         let inbox = self.keys.inbox(shard);
         let mut pipe = redis::pipe();
@@ -113,7 +113,7 @@ impl RedisStore {
         Ok(first.map(|(id, mut fields)| (id, take(&mut fields, "run"))))
     }
 
-    async fn queue_states(&self, now: i64) -> Result<Vec<QueueState>, StoreError> {
+    async fn queues_seen(&self, now: i64) -> Result<Vec<QueueState>, StoreError> {
         const DOING: &str = "looking for queues";
         let mut names = HashSet::new();
         let mut cursor = "0".to_string();
@@ -131,14 +131,14 @@ impl RedisStore {
         let mut states = Vec::new();
         for name in names {
             let Some((shard, queue)) = self.keys.shard_and_queue(&name) else { continue };
-            states.push(self.queue_state(shard, queue, now).await?);
+            states.push(self.queue_seen(shard, queue, now).await?);
         }
         states.sort_by(|a, b| (&a.queue, a.shard.0).cmp(&(&b.queue, b.shard.0)));
         Ok(states)
     }
 
     /// The state of the jobs of a queue on one shard.
-    pub(super) async fn queue_state(
+    pub(super) async fn queue_seen(
         &self,
         shard: ShardId,
         queue: &str,
