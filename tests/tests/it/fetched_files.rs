@@ -124,7 +124,7 @@ async fn a_remote_file_in_a_form_is_what_its_server_says() {
         .await;
     let pause = until("the form", LONG, async || {
         let shown = client.run(&run).await;
-        match shown["pauses"][0]["id"].as_str() {
+        match shown["pauses"][0]["pause_id"].as_str() {
             Some(id) if shown["status"] == "paused" => Ok(id.to_owned()),
             _ => Err(shown.to_string()),
         }
@@ -186,8 +186,11 @@ async fn lists_of_files_are_filtered_iterated_and_sent_by_what_they_are() {
         assert!(form.contains(part), "{part} in {form}");
     }
     assert_eq!(received(&sent["b"])["body"], "first");
-    let files = json!({"query": "q", "files": [doc("/a"), doc("/b")]});
-    let iterated = outputs(client, &workflow!("iterate_files", server), files).await;
+    let object = |path: &str| json!({"dify_model_identity": "__dify__file__", "type": "document",
+        "transfer_method": "remote_url", "remote_url": server.url(path), "filename": "a.txt", "extension": ".txt",
+        "mime_type": "text/plain", "size": -1});
+    let sys = json!({"sys": {"query": "q", "files": [object("/a"), object("/b")]}});
+    let iterated = outputs(client, &workflow!("iterate_files", server), sys).await;
     assert_eq!(iterated["answer"], "2: first|second");
 }
 
@@ -218,13 +221,13 @@ async fn answers_are_read_by_their_type_and_charset() {
     let texts = outputs(client, &workflow!("xml_and_charsets", server), json!({})).await;
     assert_eq!(texts, json!({"xml": "<r>潮</r>", "xmlfiles": [], "gbk": "你好，世界", "html": "你好，世界"}));
 
-    server.serve("/csvgbk", "application/octet-stream", Some(&named("a.csv")), b"\xc4\xe3,b\n1,2\n");
+    server.serve("/csvgbk", "application/octet-stream", Some(&named("a.csv")), b"\xc4\xe3\xba\xc3\xa3\xac\xca\xc0\xbd\xe7,b\n\xc4\xe3\xba\xc3\xa3\xac\xca\xc0\xbd\xe7,2\n");
     server.serve("/txt", "text/plain", None, b"hello");
     server.redirect("/redirutf", 302, "/txt?潮");
     server.redirect("/redir/307", 307, "/echo/kept");
     server.redirect("/redir/302", 302, "/echo/dropped");
     let texts = outputs(client, &workflow!("csv_gbk", server), json!({})).await;
-    assert!(texts["x"][0].as_str().is_some_and(|table| table.contains("| 你 | b |")), "{texts:#}");
+    assert!(texts["x"][0].as_str().is_some_and(|table| table.contains("| 你好，世界 | b |")), "{texts:#}");
     assert_eq!(json!([texts["r"], texts["hs"], texts["hb"]]), json!(["hello", 200, ""]));
     let (kept, dropped) = (received(&texts["p"]), received(&texts["q"]));
     assert_eq!(json!([kept["method"], kept["body"]]), json!(["POST", "{\"a\":1}"]));
