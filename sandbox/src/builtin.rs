@@ -119,6 +119,17 @@ impl CodeRunner for BuiltIn {
         ))
     }
 
+    async fn able(&self, language: CodeLanguage) -> Result<(), String> {
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.clone());
+        }
+        let tried = match language {
+            CodeLanguage::Python => self.python.able().await,
+            CodeLanguage::JavaScript => self.javascript.run(TRIAL).await.map(drop),
+        };
+        tried.map_err(|error| error.to_string())
+    }
+
     fn state(&self) -> State {
         if self.refusal.is_none()
             && let Err(error) = scratch::try_out(&self.shared.config)

@@ -36,6 +36,12 @@ pub trait CodeRunner: Send + Sync {
         Ok(self.state().text)
     }
 
+    /// Tests whether programs of this language can run here at all.
+    ///
+    /// # Errors
+    /// The reason why none can.
+    async fn able(&self, language: CodeLanguage) -> Result<(), String>;
+
     /// The state for operators.
     fn state(&self) -> State;
 }

@@ -19,6 +19,7 @@ pub mod snapshot;
 pub mod state;
 pub mod timers;
 pub mod warnings;
+pub mod worker;
 
 use serde_json::Value as Json;
 

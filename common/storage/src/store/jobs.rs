@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{
-    App, Called, Catalog, Dead, EntryBegin, EntryStored, GiveLimit, JournalKey, KnowledgeBases, LimitTaken,
+    App, Called, Catalog, Dead, EntryBegin, EntryStored, Fleet, GiveLimit, JournalKey, KnowledgeBases, LimitTaken,
     Meta, Paused, StoreError, TakeLimit,
 };
 use tidemill_base::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
@@ -70,6 +70,8 @@ pub trait JobReader: Send {
 pub trait Jobs: Send + Sync {
     /// The store of knowledge bases.
     fn knowledge(&self) -> &dyn KnowledgeBases;
+    /// The live workers and the queues.
+    fn fleet(&self) -> &dyn Fleet;
     /// The namespace's settings.
     async fn namespace(&self) -> Result<Meta, StoreError>;
     /// Reports that this worker is alive; returns the number of live workers.

@@ -197,6 +197,8 @@ pub enum Reserved {
 pub trait Runs: Send + Sync {
     /// The store of knowledge bases.
     fn knowledge(&self) -> &dyn KnowledgeBases;
+    /// The live workers and the queues.
+    fn fleet(&self) -> &dyn Fleet;
     /// Checks the server; an error when it cannot hold runs safely.
     async fn check(&self) -> Result<ServerReport, StoreError>;
     /// The namespace's settings; the first call writes defaults.

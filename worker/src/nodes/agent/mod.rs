@@ -76,7 +76,11 @@ pub async fn run(
     };
     let mut rounds = match Rounds::new(&given, node, means, (data.reasoning, on_thought)).await {
         Ok(rounds) => rounds,
-        Err(message) => return failed(result, "Failed to get agent strategy", &message),
+        Err(Unready { message, lacks }) => {
+            let failed = failed(result, "Failed to get agent strategy", &message);
+            let failure = failed.failure.map(|failure| NodeFailure { lacks, ..failure });
+            return NodeResult { failure, ..failed };
+        }
     };
     tell_context(&given, means, node);
     let said = node.gives_context.then(|| prompt::opening(&given.instruction, history.clone(), &given.query));

@@ -7,8 +7,9 @@ mod remote;
 
 use tidemill_common::config::CodeConfig;
 use tidemill_common::failure::NodeFailure;
+use tidemill_common::need::Need;
 use tidemill_common::nodes::NodeResult;
-use tidemill_common::nodes::code::{CodeData, CodeLimits, check, inputs_json, result};
+use tidemill_common::nodes::code::{CodeData, CodeLanguage, CodeLimits, check, inputs_json, result};
 use tidemill_common::value::{Segment, Variables};
 use tidemill_sandbox::helper::Host;
 use tidemill_sandbox::{BuiltIn, CodeRunner, Program, State};
@@ -52,6 +53,21 @@ impl CodeNodes {
         self.runner.ready().await.map_err(|error| error.to_string())
     }
 
+    /// Tests whether code of this language runs here.
+    ///
+    /// # Errors
+    /// The reason why it does not.
+    pub(crate) async fn able(&self, language: CodeLanguage) -> Result<(), String> {
+        self.runner.able(language).await
+    }
+
+    /// What is missing here, after a program has failed: then a failure is no fault of the program.
+    async fn lacks(&self, language: CodeLanguage) -> Option<Box<Need>> {
+        let reason = self.runner.able(language).await.err()?;
+        tracing::debug!(reason, "code cannot run here");
+        Some(Box::new(Need::Code { language: language.name().into() }))
+    }
+
     /// Runs a node. A failure is part of the result, with the inputs unless it escaped the node (as in Dify). Dropping
     /// the future stops the code.
     pub async fn run(&self, data: &CodeData, variables: &(dyn Variables + Send + Sync)) -> NodeResult {
@@ -63,7 +79,11 @@ impl CodeNodes {
         let program = Program { language: data.language, code: &data.code, inputs: &text };
         let printed = match self.runner.run(program).await {
             Ok(printed) => printed,
-            Err(error) => return failed(inputs, NodeFailure::new(EXECUTION_ERROR, error.to_string())),
+            Err(error) => {
+                let failure = NodeFailure::new(EXECUTION_ERROR, error.to_string());
+                let lacks = self.lacks(data.language).await;
+                return failed(inputs, NodeFailure { lacks, ..failure });
+            }
         };
         let checked =
             result::read(&printed).and_then(|returned| check::outputs(returned, &data.outputs, &self.limits));

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tidemill_common::config::CodeConfig;
 use tidemill_common::hidden::HiddenUrl;
+use tidemill_common::nodes::code::CodeLanguage;
 use tidemill_sandbox::{CodeError, CodeRunner, Program, State};
 
 /// The client; see the module.
@@ -76,6 +77,10 @@ impl CodeRunner for Remote {
             ))
         })?;
         outcome(status, &body)
+    }
+
+    async fn able(&self, _: CodeLanguage) -> Result<(), String> {
+        self.client.as_ref().map(drop).map_err(Clone::clone)
     }
 
     fn state(&self) -> State {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tidemill_common::config::{CallsConfig, HttpConfig};
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::limits::CATALOG_ENTRIES_MAX;
+use tidemill_common::need::Need;
 use tidemill_common::nodes::step::CallError;
 use tidemill_common::registry::calls::{
     DatasourceConfig, ServiceConfig, built_in, datasource_of, library_of, manifest_of, service_of,
@@ -25,6 +26,9 @@ use crate::outside::tools::operator_client::OperatorClient;
 
 /// The error type of an entry that does not exist or cannot be used.
 pub(super) const VALUE_ERROR: &str = "ValueError";
+
+/// The beginning of every seal.
+const SEALED: &str = "sealed:v";
 
 type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
@@ -98,7 +102,7 @@ impl Calls {
         (self.environment)(name).ok_or_else(|| {
             let message =
                 format!("{owner} names the environment variable {name}, which this worker does not have");
-            CallError::of(VALUE_ERROR, message)
+            CallError::of(VALUE_ERROR, message).lacking(Need::Variable { name: name.into() })
         })
     }
 
@@ -165,7 +169,10 @@ impl Calls {
         }
         let Some(entry) = catalog.find(kind, id) else { return Ok(None) };
         let of = read(entry, self.key.as_ref()).map_err(|reason| {
-            CallError::of(VALUE_ERROR, format!("the {kind} {id} cannot be used: {reason}"))
+            let error = CallError::of(VALUE_ERROR, format!("the {kind} {id} cannot be used: {reason}"));
+            // Its secrets may be sealed with a key that another worker has.
+            let is_sealed = entry.fields.values().any(|value| value.contains(SEALED));
+            if is_sealed { error.lacking(Need::SecretKey { of: format!("{} {id}", kind.name()) }) } else { error }
         })?;
         Ok(Some(Versioned { of, version: entry.version }))
     }

@@ -20,6 +20,7 @@ use std::time::Duration;
 use tidemill_common::config::{HttpConfig, ToolsConfig};
 use tidemill_common::files::Files;
 use tidemill_common::ids::RunId;
+use tidemill_common::need::Need;
 use tidemill_common::nodes::tool::cast::cast;
 use tidemill_common::nodes::tool::{Declaration, KnownParameters, Message, ProviderKind};
 use tidemill_common::store::Jobs;
@@ -213,7 +214,11 @@ impl Tools {
             ProviderKind::App | ProviderKind::DatasetRetrieval => None,
         };
         let bridge = self.bridge.as_ref().map(|way| way as &dyn ToolRuntime);
-        own.or(bridge).ok_or_else(|| ToolError::unavailable(nobody_has(name)))
+        own.or(bridge).ok_or_else(|| {
+            let (kind, provider, also) = (name.kind.name(), name.provider_id, name.provider_name);
+            let need = Need::Tool { kind: kind.into(), provider: provider.into(), also: also.into() };
+            ToolError::unavailable(nobody_has(name)).lacking(need)
+        })
     }
 }
 

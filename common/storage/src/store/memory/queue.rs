@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::stream::Stream;
-use crate::store::Delivered;
+use crate::store::{Delivered, JobPlace, QueueState};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{Delivery, EntryId, ShardId};
+use tidemill_base::limits;
 
 /// A job that waits or is held.
 #[derive(Debug)]
@@ -31,6 +32,11 @@ impl Pending {
     fn is_idle(&self, now: Timestamp, idle: Duration) -> bool {
         self.seen.is_none_or(|seen| seen.plus(idle) <= now)
     }
+}
+
+/// The state of a queue that was never used.
+pub(super) fn state_of_none(asked: &[EntryId]) -> QueueState {
+    QueueState { places: vec![JobPlace::Gone; asked.len()], ..QueueState::default() }
 }
 
 #[derive(Debug, Default)]
@@ -183,6 +189,27 @@ impl Queue {
             if !self.pending.contains_key(&entry) {
                 self.jobs.remove(entry);
             }
+        }
+    }
+
+    /// Counts jobs, and finds the places of some.
+    pub(super) fn state(&self, asked: &[EntryId]) -> QueueState {
+        let is_waiting = |entry: &EntryId| match self.pending.get(entry) {
+            Some(pending) => pending.consumer.is_none(),
+            None => *entry > self.read,
+        };
+        let all = || self.jobs.after(EntryId::ZERO).map(|(entry, _)| entry);
+        let waiting: Vec<EntryId> = all().filter(is_waiting).collect();
+        let place = |entry: &EntryId| match (waiting.binary_search(entry), self.pending.get(entry)) {
+            (Ok(before), _) => JobPlace::Waits(before.min(limits::JOBS_COUNTED_MAX) as u64),
+            (Err(_), Some(Pending { consumer: Some(holder), .. })) => JobPlace::Held(holder.clone()),
+            (Err(_), Some(_) | None) => JobPlace::Gone,
+        };
+        QueueState {
+            waiting: waiting.len() as u64,
+            held: (all().count() - waiting.len()) as u64,
+            oldest: waiting.first().copied(),
+            places: asked.iter().map(place).collect(),
         }
     }
 

@@ -100,6 +100,10 @@ impl Runs for MemoryStore {
         self
     }
 
+    fn fleet(&self) -> &dyn Fleet {
+        self
+    }
+
     async fn check(&self) -> Result<ServerReport, StoreError> {
         Ok(ServerReport { version: "memory".into(), ..ServerReport::default() })
     }
@@ -119,7 +123,12 @@ impl Runs for MemoryStore {
     async fn create_run(&self, new: &NewRun) -> Result<Created, StoreError> {
         let now = self.inner.now();
         let bounds = (self.inner.inbox_max, self.inner.queue_max);
-        let created = create(self.inner.lock().shard(new.id.shard()), new, bounds, now);
+        let mut space = self.inner.lock();
+        let created = create(space.shard(new.id.shard()), new, bounds, now);
+        if created == Created::Created {
+            space.queue_names.extend(new.queues.iter().map(|name| name.to_string()));
+        }
+        drop(space);
         self.inner.facts_came.notify_waiters();
         Ok(created)
     }

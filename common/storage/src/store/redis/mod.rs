@@ -15,6 +15,7 @@ mod connection;
 mod conversations;
 mod costs;
 mod dead;
+mod fleet;
 mod follow;
 mod jobs;
 mod journal;
@@ -87,6 +88,8 @@ pub struct RedisStore {
     ticks: Ticks,
     /// Graphs that a shard has: their documents need not be sent again.
     stored_graphs: Mutex<HashSet<(ShardId, String)>>,
+    /// Queues whose names this process has noted.
+    noted_queues: Mutex<HashSet<Arc<str>>>,
     /// The next position for finding abandoned jobs, by stream.
     scan_from: Mutex<HashMap<String, String>>,
     /// The server's memory use and when it was read.
@@ -113,6 +116,7 @@ impl RedisStore {
             blobs,
             stored_graphs: Mutex::default(),
             scan_from: Mutex::default(),
+            noted_queues: Mutex::default(),
             memory: Mutex::default(),
         }))
     }

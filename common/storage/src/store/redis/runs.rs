@@ -32,7 +32,7 @@ const LEDGER_PAGE: usize = 1000;
 
 impl RedisStore {
     /// A field of the namespace that is written once: stores `fresh` unless it exists.
-    async fn settle_once(&self, doing: &'static str, field: &str, fresh: &str) -> Result<String, StoreError> {
+    pub(super) async fn settle_once(&self, doing: &'static str, field: &str, fresh: &str) -> Result<String, StoreError> {
         let mut read = redis::cmd("HGET");
         read.arg(self.keys.meta()).arg(field);
         // A full Redis refuses even a write that changes nothing, so read first.
@@ -50,6 +50,10 @@ impl RedisStore {
 #[async_trait]
 impl Runs for RedisStore {
     fn knowledge(&self) -> &dyn KnowledgeBases {
+        self
+    }
+
+    fn fleet(&self) -> &dyn Fleet {
         self
     }
 
@@ -116,6 +120,9 @@ impl Runs for RedisStore {
                     graphs.clear();
                 }
                 graphs.insert(known);
+                drop(graphs);
+                // Only for lists of queues, so its failure must not fail the run.
+                drop(self.note_queues(&new.queues).await);
                 Ok(Created::Created)
             }
             "EXISTS" => Ok(Created::Exists),

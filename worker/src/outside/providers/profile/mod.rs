@@ -18,6 +18,7 @@ mod vector;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tidemill_common::need::Need;
 use tidemill_common::nodes::llm::ModelConfig;
 use tidemill_common::nodes::llm::usage::Pricing;
 use tidemill_common::registry::RETRIES_MAX;
@@ -183,6 +184,7 @@ impl Providers {
                      OPENAI_API_KEY in its environment."
                 ),
             )
+            .for_want_of(wanted(provider, name))
         })?;
         self.model_at(found, provider, name, Arc::default())
     }
@@ -232,6 +234,12 @@ impl Providers {
                     }
                 },
             )
+            .for_want_of(match configured_in {
+                ConfiguredIn::Settings | ConfiguredIn::Redis => wanted(provider, name),
+                ConfiguredIn::Profile | ConfiguredIn::SettingsProfile => {
+                    Need::Profile { id: named::profile_id_in(found).unwrap_or(found).into() }
+                }
+            })
         })?;
         let (settings, pricing) = connection.models.get(name).cloned().unwrap_or_default();
         let limits = (settings.limits.as_ref(), connection.table.limits.as_ref());
@@ -254,6 +262,14 @@ impl Providers {
             limited,
             of_profile: None,
         })
+    }
+}
+
+/// The need of a model that a workflow names.
+fn wanted(provider: &str, model: &str) -> Need {
+    match named::profile_id_in(provider) {
+        Some(id) => Need::Profile { id: id.into() },
+        None => Need::Provider { provider: provider.into(), model: model.into() },
     }
 }
 

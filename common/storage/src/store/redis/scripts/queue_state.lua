@@ -1,0 +1,55 @@
+-- queue_state: counts the jobs of a queue that wait and that are held, and finds the places of some jobs. Changes nothing.
+-- A job that was returned has been idle since 1970; it waits. Counts at most so many jobs before a job.
+-- KEYS     1 jobs stream
+-- ARGV     1 group   2 most jobs to count   3… entries, in ascending order
+-- RETURNS  {waiting, held, oldest waiting entry or '', then per entry: number of waiting jobs before it, or its holder, or ''}
+-- CALLER   store/redis/fleet.rs, queue_state
+local call, stream, group, most = redis.call, KEYS[1], ARGV[1], tonumber(ARGV[2])
+local length = call('XLEN', stream)
+local last, pending = '0-0', 0
+for _, info in ipairs(length > 0 and call('XINFO', 'GROUPS', stream) or {}) do
+  local g = {}
+  for i = 1, #info, 2 do g[info[i]] = info[i + 1] end
+  if g.name == group then last, pending = g['last-delivered-id'], g.pending end
+end
+local back, is_back = {}, {}
+if pending > 0 then
+  back = call('XPENDING', stream, group, 'IDLE', '1000000000000', '-', '+', most)
+  for _, entry in ipairs(back) do is_back[entry[1]] = true end
+end
+local first = call('XRANGE', stream, '(' .. last, '+', 'COUNT', 1)
+local oldest = first[1] and first[1][1] or ''
+if back[1] then oldest = back[1][1] end
+local answer = {math.max(0, length - pending + #back), math.max(0, pending - #back), oldest}
+
+-- Whether one entry id is lower than another.
+local function before(a, b)
+  local am, as = a:match('(%d+)-(%d+)')
+  local bm, bs = b:match('(%d+)-(%d+)')
+  if am ~= bm then return tonumber(am) < tonumber(bm) end
+  return tonumber(as) < tonumber(bs)
+end
+local from, counted = last, 0
+for i = 3, #ARGV do
+  local id = ARGV[i]
+  if #call('XRANGE', stream, id, id) == 0 then
+    answer[#answer + 1] = ''
+  elseif before(last, id) then
+    while counted < most do
+      local some = call('XRANGE', stream, '(' .. from, '(' .. id, 'COUNT', math.min(100, most - counted))
+      if #some == 0 then break end
+      counted, from = counted + #some, some[#some][1]
+    end
+    answer[#answer + 1] = math.min(counted + #back, most)
+  else
+    local held = call('XPENDING', stream, group, id, id, 1)
+    if is_back[id] then
+      local rank = 0
+      for _, entry in ipairs(back) do if before(entry[1], id) then rank = rank + 1 end end
+      answer[#answer + 1] = rank
+    else
+      answer[#answer + 1] = held[1] and held[1][2] or ''
+    end
+  end
+end
+return answer
