@@ -40,6 +40,7 @@ pub enum Need {
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Provider { provider, model } if model.is_empty() => write!(f, "the provider {provider}"),
             Self::Provider { provider, model } => write!(f, "a provider {provider} for the model {model}"),
             Self::Profile { id } if id.is_empty() => f.write_str("the default profile"),
             Self::Profile { id } => write!(f, "the profile {id}"),

@@ -21,11 +21,11 @@ use crate::jobs::reporter::Finished;
 use crate::jobs::shared::{Core, now};
 use crate::jobs::{cancel, takeover};
 use crate::metrics;
+use crate::setup::pass_on;
 
 /// Starts a job. A short pure node has already ended when this returns.
 pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemaphorePermit) {
     metrics::JOBS_READ.count();
-    let started_at = now();
     let read = match delivered.run.parse::<RunId>() {
         Ok(run) => match job::parse(run, &delivered.body) {
             Err(newer @ WireError::Version { .. }) => return leave_to_newer(core, delivered, &newer),
@@ -39,6 +39,36 @@ pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemapho
         Ok(job) => job,
         Err(reason) => return refuse(core, place, number, &run, body, permit, &reason),
     };
+    if core.setup.passed(&place).is_some() {
+        // This worker could not do it and has handed it back.
+        let delivered = Delivered { shard, queue: place.queue.clone(), entry, number, run, body };
+        tokio::spawn(begin_passed(core.clone(), delivered, permit));
+        return;
+    }
+    start(core, place, number, job, (body, permit));
+}
+
+/// Starts a job that this worker has handed back, if no other living worker can do it any more.
+async fn begin_passed(core: Arc<Core>, delivered: Delivered, permit: OwnedSemaphorePermit) {
+    let place = JobPlace { shard: delivered.shard, queue: delivered.queue.clone(), entry: delivered.entry };
+    if pass_on::is_still_for_another(&core, &place).await {
+        return pass_on::pass_again(core, delivered).await;
+    }
+    let Ok(job) = delivered.run.parse().map_err(drop).and_then(|run| job::parse(run, &delivered.body).map_err(drop))
+    else {
+        return hand_back(core, delivered).await;
+    };
+    start(&core, place, delivered.number, job, (delivered.body, permit));
+}
+
+fn start(
+    core: &Arc<Core>,
+    place: JobPlace,
+    number: u32,
+    job: Job,
+    (body, permit): (String, OwnedSemaphorePermit),
+) {
+    let started_at = now();
     core.in_flight.insert(place.clone(), number, Some(job.execution), permit);
     crash::pass(crash::CrashPoint::JobTaken);
     let handle = JobHandle::new(core.clone(), place, number, &job, started_at);

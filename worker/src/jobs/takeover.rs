@@ -52,6 +52,10 @@ impl HandedBack {
     }
     /// Notes the shard and wakes the read loop, which alone takes jobs. After an error the next check finds the job.
     pub(crate) async fn hear(&self, core: &Core, shard: ShardId) {
+        if core.setup.has_passed() {
+            // The job may be one that only others can do. They come first; a due check finds what they leave.
+            return;
+        }
         let is_first = self.lock().insert(shard);
         if is_first && !core.liveness.is_stopping() {
             drop(core.jobs.wake(self.reader.load(Ordering::Relaxed)).await);

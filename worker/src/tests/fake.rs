@@ -16,7 +16,7 @@ use tidemill_common::registry::draft;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Accepted, App, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, EntryBegin,
-    EntryStored, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta,
+    EntryStored, Fleet, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta,
     Paused, StoreError, TakeLimit,
 };
 use tidemill_common::wire::fact::report::JobName;
@@ -326,6 +326,9 @@ impl Hints for FakeHints {
 #[async_trait]
 impl Jobs for FakeJobs {
     fn knowledge(&self) -> &dyn KnowledgeBases {
+        &self.knowledge
+    }
+    fn fleet(&self) -> &dyn Fleet {
         &self.knowledge
     }
     async fn namespace(&self) -> Result<Meta, StoreError> {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::{
     AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact, DeadId, DeadLetter,
-    DueSchedule, Entered, Entering, EntryPut, Fired, Following, FromSchedule, KeyCost, KnowledgeBases,
+    DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, FromSchedule, KeyCost, KnowledgeBases,
     ListConversations, ListDead, ListedConversation, Meta, PutBack, PutEntry, Rated, Rating, Refusal,
     Revoked, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall,
     unreadable_events,

@@ -53,12 +53,12 @@ impl CodeNodes {
         self.runner.ready().await.map_err(|error| error.to_string())
     }
 
-    /// Tests whether code of this language runs here.
+    /// Tests whether code of this language seems to run here, without starting anything.
     ///
     /// # Errors
     /// The reason why it does not.
-    pub(crate) async fn able(&self, language: CodeLanguage) -> Result<(), String> {
-        self.runner.able(language).await
+    pub(crate) fn seems_able(&self, language: CodeLanguage) -> Result<(), String> {
+        self.runner.seems_able(language)
     }
 
     /// What is missing here, after a program has failed: then a failure is no fault of the program.

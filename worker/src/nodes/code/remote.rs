@@ -79,8 +79,12 @@ impl CodeRunner for Remote {
         outcome(status, &body)
     }
 
-    async fn able(&self, _: CodeLanguage) -> Result<(), String> {
+    fn seems_able(&self, _: CodeLanguage) -> Result<(), String> {
         self.client.as_ref().map(drop).map_err(Clone::clone)
+    }
+
+    async fn able(&self, language: CodeLanguage) -> Result<(), String> {
+        self.seems_able(language)
     }
 
     fn state(&self) -> State {

@@ -1,11 +1,12 @@
 //! Caches the library nodes, Calls, services and datasources of Redis. They are read when a node first needs them, and
 //! again when their version changed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde_json::Value as Json;
 use tidemill_common::config::{CallsConfig, HttpConfig};
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::limits::CATALOG_ENTRIES_MAX;
@@ -106,6 +107,19 @@ impl Calls {
         })
     }
 
+    /// Lists the variables of the environment that the catalog names, and whether they are set. None while the store
+    /// does not answer.
+    pub(crate) async fn variables(&self) -> Vec<(String, bool)> {
+        let Ok(catalog) = self.read(false).await else { return Vec::new() };
+        let entries = [&catalog.calls, &catalog.services, &catalog.datasources].into_iter().flatten();
+        let mut names = BTreeSet::new();
+        for text in entries.flat_map(|entry| entry.fields.iter()) {
+            variables_in(text.0, &serde_json::from_str(text.1).unwrap_or_else(|_| text.1.as_str().into()), &mut names);
+        }
+        let is_set = |name: String| ((self.environment)(&name).is_some(), name);
+        names.into_iter().map(is_set).map(|(set, name)| (name, set)).collect()
+    }
+
     /// The client for the operator's servers.
     pub(super) fn operator_client(&self) -> Result<&OperatorClient, CallError> {
         self.operator_client
@@ -193,6 +207,22 @@ impl Calls {
             catalog
         };
         catalog.get(newest, make).await
+    }
+}
+
+/// Collects the names of environment variables in a field of an entry: the texts under names such as `value_env`,
+/// `headers_env` and `env_from`.
+fn variables_in(field: &str, value: &Json, names: &mut BTreeSet<String>) {
+    let is_reference = field.ends_with("_env") || field == "env_from";
+    match value {
+        Json::String(name) if is_reference => {
+            names.insert(name.clone());
+        }
+        Json::Object(map) => {
+            map.iter().for_each(|(key, value)| variables_in(if is_reference { field } else { key }, value, names));
+        }
+        Json::Array(list) => list.iter().for_each(|value| variables_in(field, value, names)),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
     }
 }
 

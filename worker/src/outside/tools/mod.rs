@@ -202,6 +202,19 @@ impl Tools {
         self.runtime(provider)?.list(provider.provider_id).await
     }
 
+    /// Lists the sources, for the record of this worker.
+    pub(crate) fn sources(&self) -> Vec<String> {
+        let api = self.api.keys().map(|id| source_of(ProviderKind::Api.name(), id));
+        let mcp = self.mcp.keys().map(|id| source_of(ProviderKind::Mcp.name(), id));
+        let mut sources: Vec<String> = api.chain(mcp).collect();
+        if self.builtin.is_some() {
+            sources.extend(builtin::names().map(|id| source_of(ProviderKind::Builtin.name(), id)));
+        }
+        sources.extend(self.workflows.is_some().then(|| source_of(ProviderKind::Workflow.name(), "")));
+        sources.extend(self.bridge.is_some().then(|| SERVICE.to_owned()));
+        sources
+    }
+
     fn runtime(&self, name: &ToolName<'_>) -> Result<&dyn ToolRuntime, ToolError> {
         let own: Option<&dyn ToolRuntime> = match name.kind {
             ProviderKind::Api => named(&self.api, name).map(|way| way as &dyn ToolRuntime),
@@ -219,6 +232,20 @@ impl Tools {
             let need = Need::Tool { kind: kind.into(), provider: provider.into(), also: also.into() };
             ToolError::unavailable(nobody_has(name)).lacking(need)
         })
+    }
+}
+
+/// A source that runs all tools that no other one has.
+const SERVICE: &str = "service";
+
+/// The name of a source of tools in records of workers. Apps of the namespace are one source.
+pub(crate) fn source_of(kind: &str, provider: &str) -> String {
+    match ProviderKind::from_name(kind) {
+        Some(ProviderKind::Workflow) => "workflow".into(),
+        Some(ProviderKind::Plugin | ProviderKind::Builtin) => {
+            format!("{}:{}", ProviderKind::Builtin.name(), builtin::short_name(provider))
+        }
+        Some(_) | None => format!("{kind}:{provider}"),
     }
 }
 

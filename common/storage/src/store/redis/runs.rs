@@ -11,7 +11,7 @@ use super::connection::{Arg, args};
 use crate::store::redis::connection::replies::{array, entry, pairs, unexpected};
 use crate::store::{
     Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
-    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeyCost, KeyNote,
+    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost, KeyNote,
     KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
     PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
     ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall, unreadable_events,
@@ -114,13 +114,14 @@ impl Runs for RedisStore {
         }
         match word.as_str() {
             "CREATED" => {
-                let mut graphs = self.known_graphs();
-                if graphs.len() >= KNOWN_GRAPHS_MAX {
-                    // The worst effect is one document sent again.
-                    graphs.clear();
+                {
+                    let mut graphs = self.known_graphs();
+                    if graphs.len() >= KNOWN_GRAPHS_MAX {
+                        // The worst effect is one document sent again.
+                        graphs.clear();
+                    }
+                    graphs.insert(known);
                 }
-                graphs.insert(known);
-                drop(graphs);
                 // Only for lists of queues, so its failure must not fail the run.
                 drop(self.note_queues(&new.queues).await);
                 Ok(Created::Created)

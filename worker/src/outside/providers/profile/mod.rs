@@ -4,9 +4,10 @@
 //! `[providers.NAME]` of the worker's settings, providers in Redis, or `OPENAI_BASE_URL` and `OPENAI_API_KEY` in the
 //! worker's environment. Keys do not leave this module.
 //!
-//! `build` creates clients, `lookup` finds the right one, `catalog` caches the providers in Redis, `named` finds profiles,
+//! `abilities` lists what can be used, `build` creates clients, `lookup` finds the right one, `catalog` caches the providers in Redis, `named` finds profiles,
 //! and `model` is what nodes call.
 
+mod abilities;
 mod build;
 mod catalog;
 mod job_model;
@@ -32,7 +33,9 @@ use crate::outside::providers::{ErrorClass, ModelError, ModelProvider};
 
 pub use crate::outside::providers::profile::catalog::ProviderCatalog;
 pub use crate::outside::providers::profile::job_model::JobModel;
+pub(crate) use crate::outside::providers::profile::lookup::first_match;
 pub use crate::outside::providers::profile::model::{Model, OfProfile, Question};
+pub(crate) use crate::outside::providers::profile::named::DEFAULT_IDS;
 pub use crate::outside::providers::profile::named::{NamedModel, ProfileError, Responder};
 pub use tidemill_common::registry::{
     AskedWith, LimitsConfig, MediaSend, ModelSettings, PricingConfig, ProviderConfig, ProviderKind,

@@ -14,7 +14,7 @@ use crate::outside::providers::profile::lookup::{ConfiguredIn, Found, last_part}
 use crate::outside::providers::profile::{Model, Providers, not_initialized};
 
 /// Ids of the default profile, unless a profile has such an id.
-const DEFAULT_IDS: [&str; 3] = ["", "default", "DEFAULT"];
+pub(crate) const DEFAULT_IDS: [&str; 3] = ["", "default", "DEFAULT"];
 
 /// A profile, ready for use.
 #[derive(Debug)]
