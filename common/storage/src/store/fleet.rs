@@ -43,15 +43,24 @@ pub struct QueueState {
     pub places: Vec<JobPlace>,
 }
 
-/// The place of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JobPlace {
-    /// It waits after so many other jobs of its shard; at most
-    /// [`JOBS_COUNTED_MAX`](tidemill_base::limits::JOBS_COUNTED_MAX).
-    Waits(u64),
+/// The place of a job, or of a job of another shard between those of this one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobPlace {
+    /// Older jobs of this shard that wait; at most [`JOBS_COUNTED_MAX`](tidemill_base::limits::JOBS_COUNTED_MAX) are
+    /// counted.
+    pub before: u64,
+    pub held: JobHeld,
+}
+
+/// Who has a job.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum JobHeld {
+    /// It waits for a worker.
+    Waits,
     /// A worker holds it.
-    Held(String),
-    /// It is neither waiting nor held.
+    By(String),
+    /// This shard does not have it.
+    #[default]
     Gone,
 }
 

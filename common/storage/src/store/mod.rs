@@ -33,7 +33,7 @@ pub use conversation::{
 };
 pub use costs::{KeyCost, MONEY_PLACES, day_of, key_id};
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack, withheld};
-pub use fleet::{Fleet, JobPlace, LiveWorker, QueueState};
+pub use fleet::{Fleet, JobHeld, JobPlace, LiveWorker, QueueState};
 pub use following::Following;
 pub use jobs::{Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs};
 pub use journal::{EntryBegin, EntryStored, JournalKey};

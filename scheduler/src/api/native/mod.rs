@@ -6,6 +6,7 @@ pub mod commands;
 pub mod dead;
 mod dialect;
 pub mod events;
+pub mod fleet;
 pub mod keys;
 pub mod knowledge;
 pub mod messages;

@@ -336,6 +336,7 @@ impl<'a> ShardLoop<'a> {
             Err(CommitError::Unknown(error) | CommitError::NotDone(error)) => return Err(End::Retake(error)),
         }
         self.counts.committed(batch.inputs, began.elapsed());
+        batch.failures.log();
         for write in &commit.writes {
             for (due, _) in &write.timers_set {
                 self.next_timer = Some(self.next_timer.map_or(*due, |known| known.min(*due)));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::stream::Stream;
-use crate::store::{Delivered, JobPlace, QueueState};
+use crate::store::{Delivered, JobHeld, JobPlace, QueueState};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{Delivery, EntryId, ShardId};
 use tidemill_base::limits;
@@ -36,7 +36,7 @@ impl Pending {
 
 /// The state of a queue that was never used.
 pub(super) fn state_of_none(asked: &[EntryId]) -> QueueState {
-    QueueState { places: vec![JobPlace::Gone; asked.len()], ..QueueState::default() }
+    QueueState { places: vec![JobPlace::default(); asked.len()], ..QueueState::default() }
 }
 
 #[derive(Debug, Default)]
@@ -200,10 +200,15 @@ impl Queue {
         };
         let all = || self.jobs.after(EntryId::ZERO).map(|(entry, _)| entry);
         let waiting: Vec<EntryId> = all().filter(is_waiting).collect();
-        let place = |entry: &EntryId| match (waiting.binary_search(entry), self.pending.get(entry)) {
-            (Ok(before), _) => JobPlace::Waits(before.min(limits::JOBS_COUNTED_MAX) as u64),
-            (Err(_), Some(Pending { consumer: Some(holder), .. })) => JobPlace::Held(holder.clone()),
-            (Err(_), Some(_) | None) => JobPlace::Gone,
+        let place = |entry: &EntryId| {
+            let (Ok(before) | Err(before)) = waiting.binary_search(entry);
+            let is_there = self.jobs.get(*entry).is_some();
+            let held = match self.pending.get(entry) {
+                _ if !is_there => JobHeld::Gone,
+                Some(Pending { consumer: Some(holder), .. }) => JobHeld::By(holder.clone()),
+                Some(_) | None => JobHeld::Waits,
+            };
+            JobPlace { before: before.min(limits::JOBS_COUNTED_MAX) as u64, held }
         };
         QueueState {
             waiting: waiting.len() as u64,

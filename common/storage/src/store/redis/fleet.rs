@@ -11,7 +11,7 @@ use super::connection::{Arg, args};
 use super::keys::GROUP;
 use super::shards::word;
 use crate::store::redis::connection::replies::unexpected;
-use crate::store::{Fleet, JobPlace, LiveWorker, QueueState, StoreError};
+use crate::store::{Fleet, JobHeld, JobPlace, LiveWorker, QueueState, StoreError};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{EntryId, ShardId};
 use tidemill_base::limits;
@@ -100,17 +100,17 @@ impl Fleet for RedisStore {
         };
         let (waiting, held) = (count()?, count()?);
         let oldest = answer.next().map(word).unwrap_or_default().parse().ok();
-        let place = |value: Value| match value {
-            Value::Int(before) => JobPlace::Waits(u64::try_from(before).unwrap_or(0)),
-            other => match word(other) {
-                none if none.is_empty() => JobPlace::Gone,
-                holder => JobPlace::Held(holder),
-            },
-        };
-        let places: Vec<JobPlace> = answer.map(place).collect();
+        let mut places = Vec::with_capacity(sorted.len());
+        while let Some(Value::Int(before)) = answer.next() {
+            let held = match answer.next().map(word).unwrap_or_default().as_str() {
+                "waits" => JobHeld::Waits,
+                other => other.strip_prefix("held ").map_or(JobHeld::Gone, |name| JobHeld::By(name.into())),
+            };
+            places.push(JobPlace { before: u64::try_from(before).unwrap_or(0), held });
+        }
         let of = |entry: &EntryId| {
             let at = sorted.binary_search(entry).ok();
-            at.and_then(|at| places.get(at).cloned()).unwrap_or(JobPlace::Gone)
+            at.and_then(|at| places.get(at).cloned()).unwrap_or_default()
         };
         Ok(QueueState { waiting, held, oldest, places: asked.iter().map(of).collect() })
     }

@@ -2,7 +2,8 @@
 -- A job that was returned has been idle since 1970; it waits. Counts at most so many jobs before a job.
 -- KEYS     1 jobs stream
 -- ARGV     1 group   2 most jobs to count   3… entries, in ascending order
--- RETURNS  {waiting, held, oldest waiting entry or '', then per entry: number of waiting jobs before it, or its holder, or ''}
+-- RETURNS  {waiting, held, oldest waiting entry or '', then per entry: number of older jobs that wait, and 'waits', 'gone' or
+--          'held <consumer>'}
 -- CALLER   store/redis/fleet.rs, queue_state
 local call, stream, group, most = redis.call, KEYS[1], ARGV[1], tonumber(ARGV[2])
 local length = call('XLEN', stream)
@@ -31,25 +32,23 @@ local function before(a, b)
 end
 local from, counted = last, 0
 for i = 3, #ARGV do
-  local id = ARGV[i]
-  if #call('XRANGE', stream, id, id) == 0 then
-    answer[#answer + 1] = ''
-  elseif before(last, id) then
-    while counted < most do
-      local some = call('XRANGE', stream, '(' .. from, '(' .. id, 'COUNT', math.min(100, most - counted))
-      if #some == 0 then break end
-      counted, from = counted + #some, some[#some][1]
-    end
-    answer[#answer + 1] = math.min(counted + #back, most)
-  else
-    local held = call('XPENDING', stream, group, id, id, 1)
-    if is_back[id] then
-      local rank = 0
-      for _, entry in ipairs(back) do if before(entry[1], id) then rank = rank + 1 end end
-      answer[#answer + 1] = rank
+  local id, rank, word = ARGV[i], 0, 'gone'
+  for _, entry in ipairs(back) do if before(entry[1], id) then rank = rank + 1 end end
+  local is_new = before(last, id)
+  while is_new and counted < most do
+    local some = call('XRANGE', stream, '(' .. from, '(' .. id, 'COUNT', math.min(100, most - counted))
+    if #some == 0 then break end
+    counted, from = counted + #some, some[#some][1]
+  end
+  if #call('XRANGE', stream, id, id) == 1 then
+    if is_new or is_back[id] then
+      word = 'waits'
     else
-      answer[#answer + 1] = held[1] and held[1][2] or ''
+      local held = call('XPENDING', stream, group, id, id, 1)
+      if held[1] then word = 'held ' .. held[1][2] end
     end
   end
+  answer[#answer + 1] = math.min(rank + counted, most)
+  answer[#answer + 1] = word
 end
 return answer
