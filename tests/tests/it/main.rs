@@ -3,6 +3,7 @@
 mod api_refusals;
 mod api_runs;
 mod app_keys;
+mod black_holes;
 mod called;
 mod canary;
 mod chats;
@@ -18,6 +19,7 @@ mod deploy;
 mod documented;
 mod encrypted;
 mod events;
+mod fleet;
 mod knowledge;
 mod layering;
 mod library;
