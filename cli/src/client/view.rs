@@ -114,7 +114,8 @@ pub(crate) struct NodeView {
 #[serde(default)]
 pub(crate) struct WaitView {
     pub(crate) queue: String,
-    pub(crate) seconds: f64,
+    /// `None` for a job of an older version.
+    pub(crate) seconds: Option<f64>,
     /// `None` when that is unknown.
     pub(crate) served: Option<bool>,
     pub(crate) before: u64,

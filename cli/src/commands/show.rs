@@ -56,8 +56,16 @@ fn wasted(run: &RunView) -> String {
 
 fn render(run: &Json) -> String {
     let run = RunView::read(run);
-    let parts =
-        [nodes(&run), waits(&run), failed_at(&run), models(&run), show_records::table(&run), calls(&run), pauses(&run), outputs(&run)];
+    let parts = [
+        nodes(&run),
+        waits(&run),
+        failed_at(&run),
+        models(&run),
+        show_records::table(&run),
+        calls(&run),
+        pauses(&run),
+        outputs(&run),
+    ];
     let mut shown = head(&run);
     for warning in &run.warnings {
         shown.push_str(&plain::warning_line(warning));
@@ -111,7 +119,9 @@ fn nodes(run: &RunView) -> Option<String> {
 fn waits(run: &RunView) -> Option<String> {
     let line = |node: &NodeView| {
         let wait = node.waits.as_ref()?;
-        let (queue, time) = (text::one_line(&wait.queue), text::duration(wait.seconds));
+        let queue = text::one_line(&wait.queue);
+        let time =
+            wait.seconds.map(|seconds| format!(" for {}", text::duration(seconds))).unwrap_or_default();
         if let Some(worker) = &wait.held_by {
             return Some(format!("{} is held by {}\n", path_of(node), text::one_line(worker)));
         }
@@ -122,7 +132,7 @@ fn waits(run: &RunView) -> Option<String> {
             (count, true) => format!("at least {count} jobs before it"),
         };
         let served = if wait.served == Some(false) { ", no living worker serves it" } else { "" };
-        Some(format!("{} waits in queue \"{queue}\" for {time}{served}, {before}\n", path_of(node)))
+        Some(format!("{} waits in queue \"{queue}\"{time}{served}, {before}\n", path_of(node)))
     };
     Some(run.nodes.iter().filter_map(line).collect::<String>()).filter(|lines| !lines.is_empty())
 }
@@ -305,9 +315,7 @@ reply:
 
     #[test]
     fn a_wait_and_the_worker_of_a_failure_are_lines() {
-        let wait = |served: Json, before: u64, least: bool| {
-            json!({"queue": "gpu", "seconds": 125.0, "served": served, "before": before, "before_is_least": least})
-        };
+        let wait = |served: Json, before: u64, least: bool| json!({"queue": "gpu", "seconds": 125.0, "served": served, "before": before, "before_is_least": least});
         let run = json!({"id": "r1", "status": "running", "nodes": [
             {"id": "a", "status": "queued", "waits": wait(json!(false), 0, false)},
             {"id": "b", "frame": "it#1", "status": "queued", "waits": wait(json!(true), 1812, false)},

@@ -141,7 +141,8 @@ mod tests {
 
     #[test]
     fn a_record_of_another_version_of_the_program_is_read_as_far_as_it_is_known() {
-        let text = r#"{"v": 1, "host": "h", "wings": 2, "missing": [{"what": "wings"}, {"what": "documents"}]}"#;
+        let text =
+            r#"{"v": 1, "host": "h", "wings": 2, "missing": [{"what": "wings"}, {"what": "documents"}]}"#;
         let read = from_json(text).unwrap();
         assert_eq!((read.host.as_str(), read.missing.len()), ("h", 1));
         assert!(from_json(r#"{"v": 99}"#).is_err() && from_json("no").is_err());

@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::graph::NodeIx;
-use tidemill_common::ids::{EntryId, FramePath, ShardId};
+use tidemill_common::ids::{EntryId, FramePath};
 use tidemill_common::limits;
 use tidemill_common::machine::state::run::{NodeStatus, RunState};
-use tidemill_common::store::{JobHeld, LiveWorker, QueueState, Runs, StoreError};
+use tidemill_common::store::{JobHeld, JobPlace, LiveWorker, Runs, StoreError};
 
 /// The wait after which a queue that no living worker serves is a warning, in seconds. A worker that is just being
 /// replaced is back by then.
@@ -25,11 +24,11 @@ pub const QUEUE_NOT_SERVED: &str = "run.queue_not_served";
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wait {
     pub queue: Arc<str>,
-    /// The time at which its job was queued.
-    pub since: Timestamp,
+    /// The time at which its job was queued; `None` for a job of an older version.
+    pub since: Option<Timestamp>,
     /// Whether a living worker serves the queue; `None` when a worker of an older version may do so.
     pub is_served: Option<bool>,
-    /// Jobs of the queue that wait longer.
+    /// Older jobs of the queue that wait, on the same shard.
     pub before: u64,
     /// True when there may be more of them: not all were counted.
     pub is_least: bool,
@@ -42,8 +41,8 @@ impl Wait {
     pub fn to_json(&self, now: Timestamp) -> Json {
         json!({
             "queue": &*self.queue,
-            "since": self.since.seconds_f64(),
-            "seconds": now.seconds_since(self.since),
+            "since": self.since.map(Timestamp::seconds_f64),
+            "seconds": self.since.map(|since| now.seconds_since(since)),
             "served": self.is_served,
             "before": self.before,
             "before_is_least": self.is_least,
@@ -53,7 +52,7 @@ impl Wait {
 
     /// The warning for a wait that no worker ends, for the node of this id and title.
     pub fn warning(&self, id: &str, title: &str, now: Timestamp) -> Option<Json> {
-        let seconds = now.seconds_since(self.since);
+        let seconds = now.seconds_since(self.since?);
         if self.is_served != Some(false) || seconds < WARN_AFTER_SECONDS || self.held_by.is_some() {
             return None;
         }
@@ -62,7 +61,9 @@ impl Wait {
             "node {id} waits in queue {queue:?} for {minutes} min, and no living worker serves it: start one with \
              {queue:?} in worker.queues"
         );
-        Some(json!({"code": QUEUE_NOT_SERVED, "node_id": id, "node_title": title, "queue": queue, "message": message}))
+        Some(
+            json!({"code": QUEUE_NOT_SERVED, "node_id": id, "node_title": title, "queue": queue, "message": message}),
+        )
     }
 }
 
@@ -78,20 +79,14 @@ pub async fn waits(store: &dyn Runs, run: &RunState) -> Result<Waits, StoreError
     if queued.is_empty() {
         return Ok(Waits::new());
     }
-    let (workers, meta) = (store.fleet().workers().await?, store.meta().await?);
+    let workers = store.fleet().workers().await?;
     let mut waits = Waits::new();
     for (queue, nodes) in queued {
         let entries: Vec<EntryId> = nodes.iter().map(|(_, entry)| *entry).collect();
-        let asked = (0..meta.shards.max(run.id.shard().0 + 1)).map(|shard| {
-            let (store, queue, entries) = (store.fleet(), queue.clone(), entries.clone());
-            async move { store.queue_state(ShardId(shard), &queue, &entries).await }
-        });
-        let states = try_join_all(asked).await?;
+        let state = store.fleet().queue_state(run.id.shard(), &queue, &entries).await?;
         let is_served = is_served(&workers, &queue);
-        for (at, (place, entry)) in nodes.into_iter().enumerate() {
-            if let Some(wait) = wait(&queue, entry, at, is_served, (&states, run.id.shard())) {
-                waits.insert(place, wait);
-            }
+        for ((place, _), of_job) in nodes.into_iter().zip(&state.places) {
+            waits.extend(wait(&queue, is_served, of_job).map(|wait| (place, wait)));
         }
     }
     Ok(waits)
@@ -124,31 +119,21 @@ pub fn is_served(workers: &[LiveWorker], queue: &str) -> Option<bool> {
     answers().all(|answer| answer.is_some()).then_some(false)
 }
 
-/// Joins what the shards say about one job. `None` when its shard does not have it any more.
-fn wait(
-    queue: &Arc<str>,
-    entry: EntryId,
-    at: usize,
-    is_served: Option<bool>,
-    (states, own): (&[QueueState], ShardId),
-) -> Option<Wait> {
-    let of_own = states.get(usize::from(own.0))?.places.get(at)?;
-    let held_by = match &of_own.held {
+/// The wait of one job; `None` when it is gone.
+fn wait(queue: &Arc<str>, is_served: Option<bool>, place: &JobPlace) -> Option<Wait> {
+    let held_by = match &place.held {
         JobHeld::Waits => None,
         JobHeld::By(worker) => Some(worker.clone()),
         JobHeld::Gone => return None,
     };
-    let counts = || states.iter().filter_map(|state| state.places.get(at)).map(|place| place.before);
-    let before = if held_by.is_some() { 0 } else { counts().sum() };
-    let is_least = held_by.is_none() && counts().any(|count| count >= limits::JOBS_COUNTED_MAX as u64);
-    let since = Timestamp::from_millis(i64::try_from(entry.major).unwrap_or(i64::MAX / 1000));
-    Some(Wait { queue: queue.clone(), since, is_served, before, is_least, held_by })
+    let is_least = place.before >= limits::JOBS_COUNTED_MAX as u64;
+    let (queue, since, before) = (queue.clone(), place.queued_at, place.before);
+    Some(Wait { queue, since, is_served, before, is_least, held_by })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidemill_common::store::JobPlace;
     use tidemill_common::wire::worker::AboutWorker;
 
     fn worker(queues: Option<&[&str]>) -> LiveWorker {
@@ -173,29 +158,24 @@ mod tests {
         }
     }
 
+    fn place(before: u64, held: JobHeld) -> JobPlace {
+        JobPlace { before, held, queued_at: Some(Timestamp::from_millis(0)) }
+    }
+
     #[test]
-    fn older_jobs_of_all_shards_are_counted() {
-        let state = |before, held| QueueState { places: vec![JobPlace { before, held }], ..QueueState::default() };
-        let of = |states: &[QueueState]| {
-            wait(&"gpu".into(), EntryId::new(60_000, 0), 0, Some(false), (states, ShardId(0)))
-        };
-        let waits = of(&[state(3, JobHeld::Waits), state(4, JobHeld::Gone)]).unwrap();
-        assert_eq!((waits.before, waits.is_least, waits.held_by.as_deref()), (7, false, None));
-        let most = limits::JOBS_COUNTED_MAX as u64;
-        assert!(of(&[state(most, JobHeld::Waits), state(0, JobHeld::Gone)]).unwrap().is_least);
-        let held = of(&[state(3, JobHeld::By("w".into()))]).unwrap();
-        assert_eq!((held.before, held.held_by.as_deref()), (0, Some("w")));
-        assert_eq!(of(&[state(3, JobHeld::Gone), state(4, JobHeld::Waits)]), None);
+    fn a_job_waits_is_held_or_is_gone() {
+        let of = |before, held| wait(&"gpu".into(), Some(false), &place(before, held));
+        let waits = of(3, JobHeld::Waits).unwrap();
+        assert_eq!((waits.before, waits.is_least, waits.held_by.as_deref()), (3, false, None));
+        assert!(of(limits::JOBS_COUNTED_MAX as u64, JobHeld::Waits).unwrap().is_least);
+        assert_eq!(of(0, JobHeld::By("w".into())).unwrap().held_by.as_deref(), Some("w"));
+        assert_eq!(of(0, JobHeld::Gone), None);
     }
 
     #[test]
     fn a_long_wait_in_a_queue_that_no_worker_serves_is_a_warning() {
-        let states = [QueueState {
-            places: vec![JobPlace { before: 0, held: JobHeld::Waits }],
-            ..QueueState::default()
-        }];
         let warns = |is_served, seconds: i64| {
-            let wait = wait(&"gpu".into(), EntryId::new(0, 0), 0, is_served, (&states, ShardId(0))).unwrap();
+            let wait = wait(&"gpu".into(), is_served, &place(0, JobHeld::Waits)).unwrap();
             wait.warning("n", "Draw", Timestamp::from_millis(seconds * 1000))
         };
         let warning = warns(Some(false), 125).unwrap();

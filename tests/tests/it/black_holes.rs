@@ -78,20 +78,33 @@ async fn jobs_that_one_worker_cannot_do_are_done_by_the_other() {
     assert!(passed.len() <= RUNS, "each job is handed back once");
     assert!(lines(&able, PASSED_ON).is_empty());
     // No delivery was counted.
-    let deliveries = |run: &Json| run["nodes"].as_array().expect("a list").iter().map(|n| n["delivery"].clone()).collect::<Vec<_>>();
+    let deliveries = |run: &Json| {
+        run["nodes"].as_array().expect("a list").iter().map(|n| n["delivery"].clone()).collect::<Vec<_>>()
+    };
     assert!(ended.iter().flat_map(deliveries).all(|delivery| delivery.as_u64() <= Some(1)), "{ended:#?}");
 
     // What it lacks is in its answer to probes, which does not make it unready, and in its record.
     let (status, text) = readyz(&lacking).await;
     assert_eq!(status, 200, "{text}");
-    assert!(text.contains("missing, and a job has asked for it lately: a provider openai for the model m"), "{text}");
+    assert!(
+        text.contains("missing, and a job has asked for it lately: a provider openai for the model m"),
+        "{text}"
+    );
     let workers = scheduler.client().get("/api/v1/workers").await.body;
-    let of = |name: &str| workers["data"].as_array().into_iter().flatten().find(|w| w["name"] == name).cloned();
+    let of =
+        |name: &str| workers["data"].as_array().into_iter().flatten().find(|w| w["name"] == name).cloned();
     let record = of(&lacking.consumer).expect("it is listed");
     let need = json!({"what": "provider", "provider": "openai", "model": "m"});
-    assert!(record["missing"].as_array().expect("a list").iter().any(|one| one["need"] == need), "{record:#}");
+    assert!(
+        record["missing"].as_array().expect("a list").iter().any(|one| one["need"] == need),
+        "{record:#}"
+    );
     let record = of(&able.consumer).expect("it is listed");
-    assert_eq!((&record["providers"][0]["usable"], &record["queues"]), (&json!(true), &json!(["default"])), "{record:#}");
+    assert_eq!(
+        (&record["providers"][0]["usable"], &record["queues"]),
+        (&json!(true), &json!(["default"])),
+        "{record:#}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,9 +116,13 @@ async fn a_node_that_no_living_worker_can_run_fails_at_once_and_names_the_worker
     let run = client.submit(&json!({"workflow": asking(), "inputs": {}, "user": "u"})).await;
     let ended = client.ended(&run).await;
     let error = ended["error"].as_str().expect("it failed");
-    assert!(error.starts_with("Model m credentials is not initialized. No provider openai is known"), "{error}");
+    assert!(
+        error.starts_with("Model m credentials is not initialized. No provider openai is known"),
+        "{error}"
+    );
     assert!(error.ends_with("No living worker can run it."), "{error}");
-    let node = ended["nodes"].as_array().expect("a list").iter().find(|node| node["id"] == "ask").expect("a node");
+    let node =
+        ended["nodes"].as_array().expect("a list").iter().find(|node| node["id"] == "ask").expect("a node");
     let worker = node["worker"].as_str().expect("a worker");
     let names: Vec<&str> = workers.iter().map(|worker| worker.consumer.as_str()).collect();
     assert!(names.contains(&worker), "{node:#}");
@@ -115,8 +132,11 @@ async fn a_node_that_no_living_worker_can_run_fails_at_once_and_names_the_worker
     let events = events.lines().filter_map(|line| line.strip_prefix("data:"));
     let events: Vec<Json> = events.filter_map(|line| serde_json::from_str(line).ok()).collect();
     let failed = events.iter().find(|event| event["type"] == "node_run_failed").expect("an event");
-    assert_eq!(failed["data"]["worker"], worker, "{failed:#}");
-    assert_eq!(failed["data"]["error_type"], "ProviderTokenNotInitError", "{failed:#}");
+    let result = &failed["data"]["node_run_result"];
+    assert_eq!(
+        (&result["worker"], &result["error_type"]),
+        (&json!(worker), &json!("ProviderTokenNotInitError"))
+    );
 
     let shown = command(&cluster, &scheduler.address, &["show", &run]);
     assert!(shown.contains(&format!("ask failed on worker {worker}\n")), "{shown}");
@@ -124,11 +144,15 @@ async fn a_node_that_no_living_worker_can_run_fails_at_once_and_names_the_worker
     // One line for the node and one for the run, without the text of the error.
     let text = scheduler.process.log_text();
     let logged: Vec<Json> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let of_run: Vec<&Json> = logged.iter().filter(|line| line["run"] == *run && line["level"] == "WARN").collect();
+    let of_run: Vec<&Json> =
+        logged.iter().filter(|line| line["run"] == *run && line["level"] == "WARN").collect();
     let [node, whole] = of_run.as_slice() else { panic!("{of_run:#?}") };
     assert_eq!((&node["message"], &node["node"]), (&json!("a node failed"), &json!("ask")));
     assert_eq!((&node["class"], &node["worker"]), (&json!("ProviderTokenNotInitError"), &json!(worker)));
-    assert_eq!((&whole["message"], &whole["class"]), (&json!("a run failed"), &json!("ProviderTokenNotInitError")));
+    assert_eq!(
+        (&whole["message"], &whole["class"]),
+        (&json!("a run failed"), &json!("ProviderTokenNotInitError"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -158,8 +182,7 @@ async fn a_worker_with_another_secret_key_leaves_sealed_workflows_to_others() {
         "variables": [{"variable": "k", "value_selector": ["env", "KEY"]}],
         "code": "function main({k}) { return {n: k.length} }", "outputs": {"n": {"type": "number", "children": null}}}));
     let mut document = flow.document();
-    document["workflow"]["environment_variables"] =
-        json!([{"id": "e1", "name": "KEY", "value_type": "secret", "value": "sk-0123456789", "description": ""}]);
+    document["workflow"]["environment_variables"] = json!([{"id": "e1", "name": "KEY", "value_type": "secret", "value": "sk-0123456789", "description": ""}]);
     let ended = run_many(&scheduler.client(), &document.to_string()).await;
     assert!(ended.iter().all(|run| run["status"] == "succeeded"), "{ended:#?}");
     assert!(!lines(&wrong, PASSED_ON).is_empty(), "it got no job: {}", wrong.process.log_text());

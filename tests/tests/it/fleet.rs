@@ -52,14 +52,19 @@ async fn a_node_in_a_queue_that_no_worker_serves_says_so() {
         all.iter().find(|queue| queue["name"] == name).cloned().expect("it is listed")
     };
     let gpu = queue("gpu");
-    assert_eq!((&gpu["waiting"], &gpu["held"], &gpu["served"]), (&json!(3), &json!(0), &json!(false)), "{gpu}");
+    assert_eq!(
+        (&gpu["waiting"], &gpu["held"], &gpu["served"]),
+        (&json!(3), &json!(0), &json!(false)),
+        "{gpu}"
+    );
     assert!(gpu["oldest_seconds"].as_f64().is_some(), "{gpu}");
     assert_eq!(queue("default")["workers"], json!([worker.consumer]), "{queues:#}");
     let shown = tidemill(&cluster, &scheduler.address, &["queues"]);
     assert!(shown.lines().any(|line| line.starts_with("gpu") && line.ends_with("none")), "{shown}");
     let shown = tidemill(&cluster, &scheduler.address, &["workers"]);
     assert!(shown.contains(&worker.consumer) && shown.contains("default"), "{shown}");
-    let whole: Json = serde_json::from_str(&tidemill(&cluster, &scheduler.address, &["workers", "--json"])).expect("JSON");
+    let whole: Json =
+        serde_json::from_str(&tidemill(&cluster, &scheduler.address, &["workers", "--json"])).expect("JSON");
     assert_eq!(whole["data"][0]["name"], worker.consumer, "{whole:#}");
 
     // A worker that serves the queue ends the wait, and the line.

@@ -54,7 +54,8 @@ async fn begin_passed(core: Arc<Core>, delivered: Delivered, permit: OwnedSemaph
     if pass_on::is_still_for_another(&core, &place).await {
         return pass_on::pass_again(core, delivered).await;
     }
-    let Ok(job) = delivered.run.parse().map_err(drop).and_then(|run| job::parse(run, &delivered.body).map_err(drop))
+    let Ok(job) =
+        delivered.run.parse().map_err(drop).and_then(|run| job::parse(run, &delivered.body).map_err(drop))
     else {
         return hand_back(core, delivered).await;
     };

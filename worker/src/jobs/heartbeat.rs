@@ -84,7 +84,7 @@ pub(crate) async fn beat(core: &Core, jobs: &dyn Jobs) -> Result<(), StoreError>
     core.liveness.set_fleet(fleet);
     metrics::FLEET.set(fleet as f64);
     // A record that cannot be written, for example in a full Redis, must not stop the renewal of jobs.
-    match core.setup.write(jobs, (&core.consumer, ttl, held.values().map(Vec::len).sum())).await {
+    match core.setup.write(jobs, (&*core.consumer, ttl, held.values().map(Vec::len).sum())).await {
         Ok(()) => core.recording.works(),
         Err(error) => core.recording.failed(&error),
     }

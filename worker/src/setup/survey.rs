@@ -72,7 +72,8 @@ async fn fingerprint(core: &Core) -> Option<String> {
     }
     let fresh = Salt::of(Uuid::new_v4().into_bytes()).text();
     let salt = core.jobs.fleet().fingerprint_salt(&fresh).await;
-    let salt = salt.inspect_err(|error| tracing::debug!(%error, "the salt of fingerprints is not known")).ok()?;
+    let salt =
+        salt.inspect_err(|error| tracing::debug!(%error, "the salt of fingerprints is not known")).ok()?;
     let salt = Salt::read(&salt)?;
     // It takes some 20 ms of a processor.
     tokio::task::spawn_blocking(move || key.fingerprint(salt)).await.ok()?

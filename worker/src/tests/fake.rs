@@ -16,8 +16,8 @@ use tidemill_common::registry::draft;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Accepted, App, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, EntryBegin,
-    EntryStored, Fleet, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta,
-    Paused, StoreError, TakeLimit,
+    EntryStored, Fleet, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken,
+    Meta, Paused, StoreError, TakeLimit,
 };
 use tidemill_common::wire::fact::report::JobName;
 use tokio::sync::{Notify, mpsc};

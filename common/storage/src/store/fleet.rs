@@ -37,19 +37,21 @@ pub struct QueueState {
     pub waiting: u64,
     /// Jobs that a worker holds.
     pub held: u64,
-    /// The oldest job that waits.
-    pub oldest: Option<EntryId>,
+    /// The time at which the oldest waiting job was queued; `None` without one, and for a job of an older version.
+    pub oldest: Option<Timestamp>,
     /// The places of the jobs that were asked for, in the order of the question.
     pub places: Vec<JobPlace>,
 }
 
-/// The place of a job, or of a job of another shard between those of this one.
+/// The place of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobPlace {
     /// Older jobs of this shard that wait; at most [`JOBS_COUNTED_MAX`](tidemill_base::limits::JOBS_COUNTED_MAX) are
     /// counted.
     pub before: u64,
     pub held: JobHeld,
+    /// The time at which it was queued; `None` for a job of an older version.
+    pub queued_at: Option<Timestamp>,
 }
 
 /// Who has a job.

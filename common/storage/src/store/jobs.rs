@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{
-    App, Called, Catalog, Dead, EntryBegin, EntryStored, Fleet, GiveLimit, JournalKey, KnowledgeBases, LimitTaken,
-    Meta, Paused, StoreError, TakeLimit,
+    App, Called, Catalog, Dead, EntryBegin, EntryStored, Fleet, GiveLimit, JournalKey, KnowledgeBases,
+    LimitTaken, Meta, Paused, StoreError, TakeLimit,
 };
 use tidemill_base::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 

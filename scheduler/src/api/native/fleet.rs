@@ -92,7 +92,8 @@ pub async fn queues(State(state): State<ApiState>) -> Result<JsonBody<Json>, Api
     let is_whole = names.len() <= limits::QUEUES_SHOWN_MAX;
     let mut data = Vec::with_capacity(names.len());
     for name in names.iter().take(limits::QUEUES_SHOWN_MAX) {
-        let of_shards = (0..meta.shards).map(|shard| state.store.fleet().queue_state(ShardId(shard), name, &[]));
+        let of_shards =
+            (0..meta.shards).map(|shard| state.store.fleet().queue_state(ShardId(shard), name, &[]));
         data.push(queue_json(name, &try_join_all(of_shards).await?, &workers, now));
     }
     Ok(JsonBody(json!({"data": data, "is_whole": is_whole})))
@@ -100,7 +101,6 @@ pub async fn queues(State(state): State<ApiState>) -> Result<JsonBody<Json>, Api
 
 fn queue_json(name: &str, states: &[QueueState], workers: &[LiveWorker], now: Timestamp) -> Json {
     let oldest = states.iter().filter_map(|state| state.oldest).min();
-    let oldest = oldest.map(|entry| Timestamp::from_millis(i64::try_from(entry.major).unwrap_or(0)));
     let serving = workers.iter().filter(|worker| worker.serves(name) == Some(true));
     json!({
         "name": name,
@@ -116,14 +116,13 @@ fn queue_json(name: &str, states: &[QueueState], workers: &[LiveWorker], now: Ti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidemill_common::ids::EntryId;
 
     #[test]
     fn a_queue_sums_its_shards() {
-        let state = |waiting, held, oldest: Option<u64>| QueueState {
+        let state = |waiting, held, oldest: Option<i64>| QueueState {
             waiting,
             held,
-            oldest: oldest.map(|ms| EntryId::new(ms, 0)),
+            oldest: oldest.map(Timestamp::from_millis),
             places: Vec::new(),
         };
         let states = [state(2, 1, Some(9000)), state(1, 0, Some(4000)), state(0, 0, None)];

@@ -30,7 +30,7 @@ use crate::attempt::journal::Journal;
 use crate::outside::http::Http;
 use crate::outside::providers::Providers;
 use crate::outside::tools::Tools;
-use rounds::Rounds;
+use rounds::{Rounds, Unready};
 
 /// Most tokens of history in the prompt (Dify's default if the model states no limit).
 const HISTORY_TOKENS_MAX: u64 = 2000;

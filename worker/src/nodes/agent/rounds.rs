@@ -9,6 +9,7 @@ use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::state::step_event::StepEvent;
+use tidemill_common::need::Need;
 use tidemill_common::nodes::agent::log::{AgentLog, Logs, TextBudget};
 use tidemill_common::nodes::agent::parameters::{AgentParameters, AgentTool};
 use tidemill_common::nodes::agent::prompt;

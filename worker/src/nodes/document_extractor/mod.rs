@@ -76,7 +76,9 @@ impl DocumentNodes {
         let format = Format::of_file(file)?;
         let service = self.service.as_ref().filter(|_| is_for_service(format));
         if format == Format::Doc && service.is_none() {
-            return Err(Unread::from("Unstructured API URL is not configured for DOC file processing.".to_owned()));
+            return Err(Unread::from(
+                "Unstructured API URL is not configured for DOC file processing.".to_owned(),
+            ));
         }
         let bytes = fetch::fetch(file, self.file_bytes_max, http, files).await?;
         let (reason, lacks) = match service {

@@ -114,7 +114,11 @@ impl Calls {
         let entries = [&catalog.calls, &catalog.services, &catalog.datasources].into_iter().flatten();
         let mut names = BTreeSet::new();
         for text in entries.flat_map(|entry| entry.fields.iter()) {
-            variables_in(text.0, &serde_json::from_str(text.1).unwrap_or_else(|_| text.1.as_str().into()), &mut names);
+            variables_in(
+                text.0,
+                &serde_json::from_str(text.1).unwrap_or_else(|_| text.1.as_str().into()),
+                &mut names,
+            );
         }
         let is_set = |name: String| ((self.environment)(&name).is_some(), name);
         names.into_iter().map(is_set).map(|(set, name)| (name, set)).collect()
@@ -186,7 +190,11 @@ impl Calls {
             let error = CallError::of(VALUE_ERROR, format!("the {kind} {id} cannot be used: {reason}"));
             // Its secrets may be sealed with a key that another worker has.
             let is_sealed = entry.fields.values().any(|value| value.contains(SEALED));
-            if is_sealed { error.lacking(Need::SecretKey { of: format!("{} {id}", kind.name()) }) } else { error }
+            if is_sealed {
+                error.lacking(Need::SecretKey { of: format!("{} {id}", kind.name()) })
+            } else {
+                error
+            }
         })?;
         Ok(Some(Versioned { of, version: entry.version }))
     }
@@ -219,7 +227,8 @@ fn variables_in(field: &str, value: &Json, names: &mut BTreeSet<String>) {
             names.insert(name.clone());
         }
         Json::Object(map) => {
-            map.iter().for_each(|(key, value)| variables_in(if is_reference { field } else { key }, value, names));
+            map.iter()
+                .for_each(|(key, value)| variables_in(if is_reference { field } else { key }, value, names));
         }
         Json::Array(list) => list.iter().for_each(|value| variables_in(field, value, names)),
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}

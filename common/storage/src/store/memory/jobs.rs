@@ -11,8 +11,8 @@ use super::queue::JobSource;
 use super::shard::Shard;
 use super::{Inner, MemoryStore, announce, calls, journal, wait_for_items};
 use crate::store::{
-    Accepted, App, Called, Catalog, Completion, Delivered, EntryBegin, EntryStored, Fleet, GiveLimit, Hint, Hints,
-    JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, StoreError, TakeLimit,
+    Accepted, App, Called, Catalog, Completion, Delivered, EntryBegin, EntryStored, Fleet, GiveLimit, Hint,
+    Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, StoreError, TakeLimit,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};

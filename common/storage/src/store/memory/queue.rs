@@ -10,6 +10,7 @@ use crate::store::{Delivered, JobHeld, JobPlace, QueueState};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{Delivery, EntryId, ShardId};
 use tidemill_base::limits;
+use tidemill_wire::job::queued_at;
 
 /// A job that waits or is held.
 #[derive(Debug)]
@@ -202,18 +203,20 @@ impl Queue {
         let waiting: Vec<EntryId> = all().filter(is_waiting).collect();
         let place = |entry: &EntryId| {
             let (Ok(before) | Err(before)) = waiting.binary_search(entry);
-            let is_there = self.jobs.get(*entry).is_some();
+            let job = self.jobs.get(*entry);
+            let is_there = job.is_some();
             let held = match self.pending.get(entry) {
                 _ if !is_there => JobHeld::Gone,
                 Some(Pending { consumer: Some(holder), .. }) => JobHeld::By(holder.clone()),
                 Some(_) | None => JobHeld::Waits,
             };
-            JobPlace { before: before.min(limits::JOBS_COUNTED_MAX) as u64, held }
+            let queued_at = job.and_then(|job| queued_at(&job.body));
+            JobPlace { before: before.min(limits::JOBS_COUNTED_MAX) as u64, held, queued_at }
         };
         QueueState {
             waiting: waiting.len() as u64,
             held: (all().count() - waiting.len()) as u64,
-            oldest: waiting.first().copied(),
+            oldest: waiting.first().and_then(|entry| queued_at(&self.jobs.get(*entry)?.body)),
             places: asked.iter().map(place).collect(),
         }
     }

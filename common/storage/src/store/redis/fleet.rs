@@ -91,22 +91,25 @@ impl Fleet for RedisStore {
         let mut list = Vec::from(args![GROUP, limits::JOBS_COUNTED_MAX]);
         list.extend(sorted.iter().map(|entry| Arg::from(entry.to_string())));
         let keys = [self.keys.jobs(shard, queue)];
-        let answer: Vec<Value> =
-            self.connector.run(DOING, &self.scripts.queue_state, &keys, &list).await?;
+        let answer: Vec<Value> = self.connector.run(DOING, &self.scripts.queue_state, &keys, &list).await?;
         let mut answer = answer.into_iter();
         let mut count = || match answer.next() {
             Some(Value::Int(count)) => Ok(u64::try_from(count).unwrap_or(0)),
             Some(_) | None => Err(unexpected(DOING, "not a count")),
         };
         let (waiting, held) = (count()?, count()?);
-        let oldest = answer.next().map(word).unwrap_or_default().parse().ok();
+        let time = |value: Option<Value>| {
+            value.map(word).and_then(|micros| micros.parse().ok()).map(Timestamp::from_micros)
+        };
+        let oldest = time(answer.next());
         let mut places = Vec::with_capacity(sorted.len());
         while let Some(Value::Int(before)) = answer.next() {
             let held = match answer.next().map(word).unwrap_or_default().as_str() {
                 "waits" => JobHeld::Waits,
                 other => other.strip_prefix("held ").map_or(JobHeld::Gone, |name| JobHeld::By(name.into())),
             };
-            places.push(JobPlace { before: u64::try_from(before).unwrap_or(0), held });
+            let queued_at = time(answer.next());
+            places.push(JobPlace { before: u64::try_from(before).unwrap_or(0), held, queued_at });
         }
         let of = |entry: &EntryId| {
             let at = sorted.binary_search(entry).ok();

@@ -16,8 +16,9 @@ use crate::store::redis::connection::pubsub::HintMessages;
 use crate::store::redis::connection::replies::{array, entry, pairs, take, unexpected};
 use crate::store::redis::connection::wire_connection::{Line, Replies, Request, entries, error_of};
 use crate::store::{
-    Accepted, App, Called, Catalog, Completion, Dead, Delivered, EntryBegin, EntryStored, Fleet, GiveLimit, Hints,
-    JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, Runs, StoreError, TakeLimit,
+    Accepted, App, Called, Catalog, Completion, Dead, Delivered, EntryBegin, EntryStored, Fleet, GiveLimit,
+    Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, Runs, StoreError,
+    TakeLimit,
 };
 use tidemill_base::clock::{Clock, SystemClock};
 use tidemill_base::ids::{BlobId, Delivery, EntryId, RunId, ShardId};

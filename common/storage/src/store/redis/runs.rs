@@ -32,7 +32,12 @@ const LEDGER_PAGE: usize = 1000;
 
 impl RedisStore {
     /// A field of the namespace that is written once: stores `fresh` unless it exists.
-    pub(super) async fn settle_once(&self, doing: &'static str, field: &str, fresh: &str) -> Result<String, StoreError> {
+    pub(super) async fn settle_once(
+        &self,
+        doing: &'static str,
+        field: &str,
+        fresh: &str,
+    ) -> Result<String, StoreError> {
         let mut read = redis::cmd("HGET");
         read.arg(self.keys.meta()).arg(field);
         // A full Redis refuses even a write that changes nothing, so read first.

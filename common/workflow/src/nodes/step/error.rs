@@ -35,7 +35,14 @@ impl CallError {
     /// An error of its own type.
     pub fn of(error_type: impl Into<String>, message: impl Into<String>) -> Self {
         let (error_type, message) = (error_type.into(), message.into());
-        Self { message, data: JsonMap::new(), error_type, retryable: false, retry_after_ms: None, lacks: None }
+        Self {
+            message,
+            data: JsonMap::new(),
+            error_type,
+            retryable: false,
+            retry_after_ms: None,
+            lacks: None,
+        }
     }
     /// Adds data; anything except an object is ignored.
     #[must_use]

@@ -99,8 +99,10 @@ pub(super) fn model(
     id: &str,
     name: &str,
 ) -> Result<Model, ModelError> {
-    let not_found = || not_initialized(name, &format!("LLM Profile not found: {id}"))
-        .for_want_of(Need::Profile { id: id.into() });
+    let not_found = || {
+        not_initialized(name, &format!("LLM Profile not found: {id}"))
+            .for_want_of(Need::Profile { id: id.into() })
+    };
     let (id, entry) = find(catalog_view, id).ok_or_else(not_found)?;
     let mut model = model_of(providers, catalog_view, (id, entry), name)?;
     if let Ok(profile) = &entry.profile {

@@ -2,8 +2,8 @@
 -- A job that was returned has been idle since 1970; it waits. Counts at most so many jobs before a job.
 -- KEYS     1 jobs stream
 -- ARGV     1 group   2 most jobs to count   3… entries, in ascending order
--- RETURNS  {waiting, held, oldest waiting entry or '', then per entry: number of older jobs that wait, and 'waits', 'gone' or
---          'held <consumer>'}
+-- RETURNS  {waiting, held, time of the oldest waiting job, then per entry: number of older jobs that wait; 'waits', 'gone' or
+--          'held <consumer>'; its time}; times are in µs as text, empty when unknown
 -- CALLER   store/redis/fleet.rs, queue_state
 local call, stream, group, most = redis.call, KEYS[1], ARGV[1], tonumber(ARGV[2])
 local length = call('XLEN', stream)
@@ -19,9 +19,17 @@ if pending > 0 then
   for _, entry in ipairs(back) do is_back[entry[1]] = true end
 end
 local first = call('XRANGE', stream, '(' .. last, '+', 'COUNT', 1)
-local oldest = first[1] and first[1][1] or ''
-if back[1] then oldest = back[1][1] end
-local answer = {math.max(0, length - pending + #back), math.max(0, pending - #back), oldest}
+if back[1] then first = call('XRANGE', stream, back[1][1], back[1][1]) end
+
+-- The time at which the first of these jobs was queued, or ''.
+local function queued(jobs)
+  local fields = jobs[1] and jobs[1][2] or {}
+  for i = 1, #fields, 2 do
+    if fields[i] == 'job' then return fields[i + 1]:match('"queued":(%d+)') or '' end
+  end
+  return ''
+end
+local answer = {math.max(0, length - pending + #back), math.max(0, pending - #back), queued(first)}
 
 -- Whether one entry id is lower than another.
 local function before(a, b)
@@ -40,7 +48,8 @@ for i = 3, #ARGV do
     if #some == 0 then break end
     counted, from = counted + #some, some[#some][1]
   end
-  if #call('XRANGE', stream, id, id) == 1 then
+  local job = call('XRANGE', stream, id, id)
+  if #job == 1 then
     if is_new or is_back[id] then
       word = 'waits'
     else
@@ -50,5 +59,6 @@ for i = 3, #ARGV do
   end
   answer[#answer + 1] = math.min(rank + counted, most)
   answer[#answer + 1] = word
+  answer[#answer + 1] = queued(job)
 end
 return answer
