@@ -25,6 +25,7 @@ mod run;
 mod set;
 mod show;
 mod show_records;
+mod show_waits;
 mod trial;
 mod triggers;
 mod watch;

@@ -86,7 +86,7 @@ fn start(
 /// Returns the job to its queue for a newer worker. During an upgrade such workers exist.
 fn leave_to_newer(core: &Arc<Core>, delivered: Delivered, reason: &WireError) {
     metrics::HANDED_BACK.count();
-    tracing::error!(run = delivered.run, entry = %delivered.entry, %reason, "a job is returned for a newer worker");
+    tracing::error!(run = delivered.run, node = job::node_in(&delivered.body), entry = %delivered.entry, %reason, "a job is returned for a newer worker");
     tokio::spawn(hand_back(core.clone(), delivered));
 }
 
@@ -101,7 +101,7 @@ fn refuse(
     reason: &str,
 ) {
     metrics::JOBS_ENDED.count_for("refused");
-    tracing::error!(run, entry = %place.entry, reason, "a job cannot be read");
+    tracing::error!(run, node = job::node_in(&body), entry = %place.entry, reason, "a job cannot be read");
     core.in_flight.insert(place.clone(), number, None, permit);
     let reason = format!("{JOB_REFUSED}: {reason}");
     // A job that cannot be read does not say reliably which secrets it contains.
