@@ -59,8 +59,8 @@ fn render(run: &Json) -> String {
     let run = RunView::read(run);
     let parts = [
         nodes(&run),
-        waits(&run),
-        failed_at(&run),
+        show_waits::waits(&run),
+        show_waits::failed_at(&run),
         models(&run),
         show_records::table(&run),
         calls(&run),
