@@ -161,7 +161,8 @@ async fn no_frame_of_dify_names_the_worker() {
     let scheduler = cluster.scheduler().await;
     let worker = cluster.worker().await;
     let flow = Flow::new("start -> ask -> end").with("ask", json!({"type": "llm", "model": {"provider": "openai",
-        "name": "m", "mode": "chat", "completion_params": {}}, "prompt_template": [{"role": "user", "text": "x"}]}));
+        "name": "m", "mode": "chat", "completion_params": {}}, "prompt_template": [{"role": "user", "text": "x"}],
+        "context": {"enabled": false, "variable_selector": []}}));
     let (_, app) = scheduler.client().register(&flow).await;
     let body = json!({"inputs": {}, "user": "u", "response_mode": "streaming"});
     let streamed = app.post("/v1/workflows/run", &body).await.text;
@@ -177,7 +178,6 @@ async fn a_worker_with_another_secret_key_leaves_sealed_workflows_to_others() {
     let mut command = cluster.command("tidemill-worker");
     command.env("TIDEMILL_SCHEDULER_SECRET_KEY", "another key of another house");
     let (wrong, right) = (cluster.worker_of(command).await, cluster.worker().await);
-    // A loop in a template takes long enough that the node is a job of a worker.
     let flow = Flow::new("start -> code -> end").with("code", json!({"type": "code", "code_language": "javascript",
         "variables": [{"variable": "k", "value_selector": ["env", "KEY"]}],
         "code": "function main({k}) { return {n: k.length} }", "outputs": {"n": {"type": "number", "children": null}}}));

@@ -22,7 +22,7 @@ fn on_gpu() -> Flow {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_in_a_queue_that_no_worker_serves_says_so() {
-    let cluster = Cluster::start(&[("redis.shards", "1")], None).await;
+    let cluster = Cluster::start(&[("scheduler.shards", "1")], None).await;
     let (scheduler, worker) = (cluster.scheduler().await, cluster.worker().await);
     let client = scheduler.client();
     let mut runs = Vec::new();
