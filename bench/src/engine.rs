@@ -66,6 +66,8 @@ pub(crate) struct Engine {
     document: Arc<str>,
     job: Job,
     submitted: Vec<Ended>,
+    /// Number of runs with deadlines.
+    parked: usize,
 }
 
 impl Engine {
@@ -91,6 +93,7 @@ impl Engine {
             document,
             job,
             submitted: Vec::new(),
+            parked: 0,
         })
     }
 
@@ -167,9 +170,11 @@ impl Engine {
         let look_every = LOOK_EVERY[usize::from(!is_single)];
         let patience = PATIENCE + PATIENCE_PER_STEP * u32::try_from(self.job.steps).unwrap_or(u32::MAX);
         let (began, mut moved) = (Instant::now(), Instant::now());
-        let (mut submitted, mut ended) = (0, 0);
+        let (mut submitted, mut ended) = (0_usize, 0);
         while ended < runs {
-            let more = (runs - submitted).min(in_flight - (submitted - ended));
+            // Runs with deadlines may end meanwhile, too.
+            let in_flight_now = submitted.saturating_sub(ended);
+            let more = (runs - submitted).min(in_flight.saturating_sub(in_flight_now));
             if more > 0 {
                 self.submit(more).await?;
                 submitted += more;
@@ -185,6 +190,17 @@ impl Engine {
             }
         }
         Ok(began.elapsed().as_secs_f64())
+    }
+
+    /// Submits a run that has to end within this time. It is not among the runs that are checked.
+    pub(crate) async fn submit_with_deadline(&mut self, deadline: Duration) -> Result<(), Error> {
+        self.parked += 1;
+        self.job.options.deadline_ms = Some(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX));
+        let run = self.new_run(self.parked).await?;
+        match self.store.create_run(&run).await? {
+            Created::Created => Ok(()),
+            other => Err(Error::Wrong(format!("a run was not created: {other:?}"))),
+        }
     }
 
     async fn submit(&mut self, count: usize) -> Result<(), Error> {

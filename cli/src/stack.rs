@@ -112,6 +112,8 @@ impl Stack {
 /// Longest grace period when a stack stops, in seconds: a user waits at the terminal, and unfinished work continues
 /// at the next start.
 const GRACE_SECONDS: u64 = 5;
+/// The same for clients that follow a run: the next start of the stack serves them again.
+const STREAM_GRACE_SECONDS: u64 = 1;
 
 fn configure(folder: &DataFolder, settings: &StackSettings<'_>) -> Result<Config, Error> {
     let mut sources = Sources::of_process(None, Vec::new());
@@ -141,7 +143,9 @@ fn configure(folder: &DataFolder, settings: &StackSettings<'_>) -> Result<Config
     // Several workers in one process: the scheduler's port serves health and metrics for all of them.
     config.worker.listen = String::new();
     config.worker.grace_seconds = config.worker.grace_seconds.min(GRACE_SECONDS);
-    config.scheduler.grace_seconds = config.scheduler.grace_seconds.min(GRACE_SECONDS);
+    config.scheduler.grace_seconds = config.scheduler.grace_seconds.min(STREAM_GRACE_SECONDS);
+    // No proxy is in front of it.
+    config.scheduler.unready_ms = 0;
     Ok(config)
 }
 

@@ -28,6 +28,7 @@ use crate::shards::keeper::ShardKeeper;
 use crate::shards::lease::Lease;
 use crate::shards::liveness::Liveness;
 use crate::shards::repair::Findings;
+use crate::stopping::{Schedule, Stage};
 use crate::workflows::Workflows;
 
 /// The reason why a scheduler cannot start.
@@ -57,11 +58,12 @@ pub struct Scheduler {
     address: SocketAddr,
     metrics_address: Option<SocketAddr>,
     stop: watch::Sender<bool>,
+    stage: watch::Sender<Stage>,
     lease: Arc<Lease>,
     api: JoinHandle<()>,
     shards: thread::JoinHandle<()>,
     leases: thread::JoinHandle<()>,
-    grace: Duration,
+    schedule: Schedule,
 }
 
 /// Starts a scheduler: checks Redis, listens on its addresses, takes shards.
@@ -86,6 +88,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     let id: Arc<str> = new_id().into();
     let liveness = Arc::new(Liveness::default());
     let (stop, stopped) = watch::channel(false);
+    let (stage, stages) = watch::channel(Stage::Serving);
     let lease =
         Arc::new(Lease::new(id.clone(), config.scheduler.shard_lease_ms, config.scheduler.shard_renew_ms));
     let key = config.scheduler.sealing_key();
@@ -112,7 +115,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     let leases = on_own_thread("leases", async move { leases_of.run(lease_store).await })?;
 
     let state =
-        ApiState::new(store, Arc::new(config.clone()), metrics, liveness, stopped.clone(), workflows, key);
+        ApiState::new(store, Arc::new(config.clone()), metrics, liveness, stages.clone(), workflows, key);
     let schedules = Schedules::new(
         state.store.clone(),
         state.submitter.clone(),
@@ -126,14 +129,14 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     tokio::spawn(calls.run(lease.clone(), stopped.clone()));
     tokio::spawn(state.submitter.budgets.clone().run(lease.clone(), stopped.clone()));
     let turns = TurnSettler::new(state.store.clone(), state.workflows.clone(), state.config.clone());
-    tokio::spawn(turns.run(lease.clone(), stopped.clone()));
-    let api = listeners.serve(config, state, stopped);
+    tokio::spawn(turns.run(lease.clone(), stopped));
+    let api = listeners.serve(config, state, stages);
     tracing::info!(id = &*id, address = %bound, redis = report.version, "scheduler started");
     if let Some(address) = metrics_address {
         tracing::info!(address = %address, "metrics have a listener of their own");
     }
-    let grace = Duration::from_secs(config.scheduler.grace_seconds);
-    Ok(Scheduler { address: bound, metrics_address, stop, lease, api, shards, leases, grace })
+    let schedule = Schedule::of(&config.scheduler);
+    Ok(Scheduler { address: bound, metrics_address, stop, stage, lease, api, shards, leases, schedule })
 }
 
 /// Settles how secrets are sealed before the first request. Otherwise one document, published twice, could get two
@@ -162,10 +165,11 @@ impl Scheduler {
         self.metrics_address
     }
 
-    /// Stops: gives up the shards at once, and lets open requests finish within the grace period.
+    /// Stops: gives up the shards at once. Open streams and requests go on within the grace period; see [`Stage`].
     pub async fn stop(self) {
-        let _ = self.stop.send(true);
-        let Self { shards, leases, lease, api, grace, .. } = self;
+        self.stage.send_replace(Stage::Leaving);
+        self.stop.send_replace(true);
+        let Self { shards, leases, lease, api, stage, schedule, .. } = self;
         let given_up = tokio::task::spawn_blocking(move || {
             if shards.join().is_err() {
                 tracing::error!("the thread of the shards panicked");
@@ -175,13 +179,24 @@ impl Scheduler {
                 tracing::error!("the thread of the leases panicked");
             }
         });
+        close(api, &stage, schedule).await;
         if given_up.await.is_err() {
             tracing::error!("stopping the shards failed");
         }
-        if tokio::time::timeout(grace, api).await.is_err() {
-            tracing::warn!("requests were still open when the grace period ended");
-        }
         tracing::info!("scheduler stopped");
+    }
+}
+
+/// Takes the API through the stages of a stop. Returns when all requests have ended, or no more time is left.
+async fn close(mut api: JoinHandle<()>, stage: &watch::Sender<Stage>, schedule: Schedule) {
+    tokio::time::sleep(schedule.leaving).await;
+    stage.send_replace(Stage::Draining);
+    if tokio::time::timeout(schedule.draining, &mut api).await.is_ok() {
+        return;
+    }
+    stage.send_replace(Stage::Closing);
+    if tokio::time::timeout(schedule.closing, api).await.is_err() {
+        tracing::warn!("requests were still open when the grace period (scheduler.grace_seconds) ended");
     }
 }
 

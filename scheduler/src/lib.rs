@@ -15,6 +15,7 @@ pub mod metrics;
 pub mod runs;
 pub mod sealing;
 pub mod shards;
+pub mod stopping;
 pub mod stores;
 pub mod submit;
 pub mod workflows;

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::api::{self, ApiState};
 use crate::app::StartError;
+use crate::stopping::Stage;
 
 /// Open files that a scheduler needs besides its clients' connections: to Redis, to the file store, and of its threads.
 const OWN_FILES: u64 = 256;
@@ -35,12 +36,12 @@ impl Listeners {
         Ok(Self { api, metrics })
     }
 
-    /// Serves until `stopped` is set and all requests in progress are answered.
+    /// Serves until the process drains and all requests in progress are answered.
     pub(crate) fn serve(
         self,
         config: &Config,
         state: ApiState,
-        stopped: watch::Receiver<bool>,
+        stages: watch::Receiver<Stage>,
     ) -> JoinHandle<()> {
         let config = &config.scheduler;
         let (side, setting) = (config.metrics_connections_max, "scheduler.connections_max");
@@ -48,13 +49,12 @@ impl Listeners {
         let connections =
             open_files::prepare(&Need { own, connections: config.connections_max, settings: setting });
         let settings = ListenerSettings { name: "api", setting, limits: config.limits(connections) };
-        let api =
-            serve::serve(settings, self.api.0, api::router(state.clone()), stop_requested(stopped.clone()));
+        let api = serve::serve(settings, self.api.0, api::router(state.clone()), drains(stages.clone()));
         let metrics = self.metrics.map(|(listener, _)| {
             let setting = "scheduler.metrics_connections_max";
             let settings = ListenerSettings { name: "metrics", setting, limits: config.limits(side) };
             let router: Router = api::metrics_router().with_state(state);
-            serve::serve(settings, listener, router, stop_requested(stopped))
+            serve::serve(settings, listener, router, drains(stages))
         });
         tokio::spawn(async move {
             match metrics {
@@ -74,7 +74,7 @@ async fn listen(address: &str, setting: &'static str) -> Result<(TcpListener, So
     Ok((listener, bound))
 }
 
-async fn stop_requested(mut stopped: watch::Receiver<bool>) {
+async fn drains(mut stages: watch::Receiver<Stage>) {
     // An error means that the sender is gone, which is also a reason to stop.
-    let _ = stopped.wait_for(|stopped| *stopped).await;
+    let _ = stages.wait_for(|stage| *stage >= Stage::Draining).await;
 }

@@ -16,7 +16,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// Parses a message; returns `None` for pings.
+    /// Parses a message; returns `None` for pings, and for the advice to reconnect.
     ///
     /// # Panics
     /// When the message is not an event.
@@ -25,6 +25,9 @@ impl Event {
         let envelope: Json = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
         let kind = envelope["type"].as_str().unwrap_or_else(|| panic!("no type: {text}")).to_string();
         assert_eq!(message.event.as_deref(), Some(kind.as_str()), "the field event names the type: {text}");
+        if kind == "reconnect" {
+            return None;
+        }
         // A reset has no number: numbering starts again after it.
         let seq = if kind == "reset" { 0 } else { envelope["seq"].as_u64().expect("events are numbered") };
         Some(Self { id: message.id.clone(), kind, seq, data: envelope["data"].clone() })

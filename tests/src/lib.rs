@@ -39,6 +39,7 @@ pub mod outside;
 pub mod patient;
 pub mod process;
 pub mod proxy;
+pub mod ready_proxy;
 pub mod redis;
 pub mod refund;
 pub mod sse;

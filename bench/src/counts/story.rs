@@ -155,6 +155,7 @@ impl Story {
         let entry = self.jobs.front().ok_or_else(|| Error::Wrong("a counted run has no job".into()))?;
         let job = parsed(job::parse(self.run.id, &entry.body))?;
         Ok(JobName {
+            lost_at: None,
             frame: job.frame,
             node: job.node,
             attempt: job.attempt,

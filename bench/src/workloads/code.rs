@@ -74,7 +74,7 @@ async fn lane(
         let printed = sandbox.run(Program { language, code, inputs: INPUTS }).await;
         times.push(begun.elapsed());
         let printed = printed.map_err(|error| Error::Wrong(format!("the sandbox: {error}")))?;
-        let returned = result::read(&printed).map_err(|failure| Error::Wrong(failure.message))?;
+        let returned = result::read(&printed, false).map_err(|failure| Error::Wrong(failure.message))?;
         if returned.get("r").and_then(serde_json::Value::as_i64) != Some(3) {
             return Err(Error::Wrong(format!("a function of the sandbox returned {returned:?}")));
         }

@@ -5,6 +5,7 @@ mod code;
 mod idle;
 mod memory;
 mod timed;
+mod timers;
 mod w1;
 mod w1p;
 mod w2;
@@ -35,7 +36,7 @@ pub(crate) struct Workload {
 }
 
 /// All workloads, in the order of the table.
-pub(crate) const WORKLOADS: [Workload; 12] = [
+pub(crate) const WORKLOADS: [Workload; 13] = [
     w1::WORKLOAD,
     w1p::WORKLOAD,
     w2::WORKLOAD,
@@ -47,6 +48,7 @@ pub(crate) const WORKLOADS: [Workload; 12] = [
     w8::WORKLOAD,
     code::WORKLOAD,
     idle::WORKLOAD,
+    timers::WORKLOAD,
     memory::WORKLOAD,
 ];
 

@@ -16,6 +16,8 @@ pub(super) enum Executor {
     Worker,
     /// In the scheduler, as pure nodes.
     Scheduler,
+    /// Nowhere: no worker serves its queue.
+    Nobody,
 }
 
 /// Builds runs of this shape that pass the payload on. If a run is longer than the default limit, its options raise the
@@ -31,6 +33,14 @@ pub(super) fn job(shape: Shape, executor: Executor) -> Job {
         options: RunOptions { steps_max: default.steps_max.max(counted as u64), ..default },
         steps,
         counted,
+    }
+}
+
+/// Builds runs whose only step waits for a worker that does not exist.
+pub(super) fn job_without_worker() -> Job {
+    Job {
+        workflow: chain_or_fan(Shape::Chain(1), Executor::Nobody),
+        ..job(Shape::Chain(1), Executor::Worker)
     }
 }
 
@@ -110,8 +120,10 @@ fn hand_on(executor: Executor, text: &[String; 2]) -> Json {
         "type": "template-transform", "title": "Hand on", "template": "{{ text }}",
         "variables": [{"variable": "text", "value_selector": text}],
     });
-    if executor == Executor::Worker {
-        data["tidemill"] = json!({"runs_on": "worker"});
+    match executor {
+        Executor::Worker => data["tidemill"] = json!({"runs_on": "worker"}),
+        Executor::Nobody => data["tidemill"] = json!({"runs_on": "worker", "queue": "nobody"}),
+        Executor::Scheduler => {}
     }
     data
 }
@@ -143,6 +155,7 @@ mod tests {
         let files = [
             chain_or_fan(Shape::Chain(20), Executor::Worker),
             chain_or_fan(Shape::Chain(20), Executor::Scheduler),
+            chain_or_fan(Shape::Chain(1), Executor::Nobody),
             chain_or_fan(Shape::Chain(10_000), Executor::Worker),
             chain_or_fan(Shape::Fan(100), Executor::Worker),
             each_item(),

@@ -43,7 +43,8 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// Parses an event envelope. Returns `None` when the text is not one.
+    /// Parses an event envelope. Returns `None` when the text is not one, such as `reconnect`: after that the scheduler
+    /// closes the connection, which is handled like any lost one.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let raw: Json = serde_json::from_str(text).ok()?;
         let kind = raw["type"].as_str()?.to_string();

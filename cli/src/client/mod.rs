@@ -269,6 +269,11 @@ impl Client {
         self.json(self.post(&format!("/api/v1/dead/{}/retry", segment(id)))).await
     }
 
+    /// Counts or retries one page of the dead letters that match.
+    pub(crate) async fn retry_dead_letters(&self, body: &Json) -> Result<Json, ClientError> {
+        self.json(self.post("/api/v1/dead/retry").json(body)).await
+    }
+
     /// Removes one dead letter.
     pub(crate) async fn drop_dead_letter(&self, id: &str) -> Result<(), ClientError> {
         let request = self.http.delete(format!("{}/api/v1/dead/{}", self.base, segment(id)));

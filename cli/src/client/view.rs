@@ -21,6 +21,7 @@ pub(crate) struct RunView {
     pub(crate) error: Option<String>,
     pub(crate) created_at: Option<f64>,
     pub(crate) elapsed_time: Option<f64>,
+    pub(crate) working_time: Option<f64>,
     pub(crate) total_steps: Option<u64>,
     pub(crate) total_tokens: Option<u64>,
     pub(crate) total_price: Option<String>,

@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
 use super::common::SchedulerArgs;
+use super::dead_all::RetryAll;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, table, text};
@@ -46,10 +47,13 @@ enum Verb {
     /// Try again: a job in a new run that begins at its node, a fact by applying it
     Retry {
         /// Id of the dead letter
-        id: String,
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        id: Option<String>,
         /// Show the answer as JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        many: RetryAll,
         #[command(flatten)]
         scheduler: SchedulerArgs,
     },
@@ -78,9 +82,12 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
             let letter = scheduler.client()?.dead_letter(id).await?;
             if *json { json::whole(&letter, console)? } else { console.text(render(&letter))? }
         }
-        Verb::Retry { id, json, scheduler } => {
+        Verb::Retry { id: Some(id), json, scheduler, .. } => {
             let answer = scheduler.client()?.retry_dead_letter(id).await?;
             if *json { json::whole(&answer, console)? } else { console.note(retried(&answer)) }
+        }
+        Verb::Retry { id: None, json, many, scheduler } => {
+            return many.perform(&scheduler.client()?, *json, console).await;
         }
         Verb::Drop { id, scheduler } => {
             scheduler.client()?.drop_dead_letter(id).await?;
@@ -116,7 +123,7 @@ fn render(letter: &Json) -> String {
     shown_as
 }
 
-fn retried(answer: &Json) -> String {
+pub(super) fn retried(answer: &Json) -> String {
     let id = shown(&answer["id"]);
     match answer["retry_of"].as_str() {
         Some(of) => format!("run {id} continues run {of} at node {}", shown(&answer["begins_at"])),
@@ -133,7 +140,7 @@ fn node(letter: &Json) -> String {
     }
 }
 
-fn shown(value: &Json) -> String {
+pub(super) fn shown(value: &Json) -> String {
     match value {
         Json::Null => String::new(),
         Json::String(text) => text.clone(),

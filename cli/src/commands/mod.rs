@@ -8,6 +8,7 @@ mod check;
 mod command;
 mod common;
 mod dead;
+mod dead_all;
 mod dev;
 mod doctor;
 mod export;

@@ -96,6 +96,7 @@ fn head(run: &RunView) -> String {
         ("called by", caller.unwrap_or_default()),
         ("created", run.created_at.map(text::moment).unwrap_or_default()),
         ("time", run.elapsed_time.map(text::duration).unwrap_or_default()),
+        ("worked", run.working_time.map(text::duration).unwrap_or_default()),
         ("steps", number(run.total_steps)),
         ("tokens", number(run.total_tokens)),
         ("cost", cost(&run.total_price, &run.currency)),
@@ -233,8 +234,8 @@ mod tests {
             "id": "r1", "workflow": "Triage", "mode": "workflow", "app": null, "version": "abc",
             "status": "partial-succeeded", "user": "ada", "inputs": {"message": "help"},
             "outputs": {"reply": "Hello\nAda"}, "error": null, "created_at": 1_754_339_718.6,
-            "started_at": 1.0, "finished_at": 2.0, "elapsed_time": 1.5, "total_steps": 3, "total_tokens": 12,
-            "total_price": "0.0012", "currency": "EUR",
+            "started_at": 1.0, "finished_at": 2.0, "elapsed_time": 1.5, "working_time": 1.252,
+            "total_steps": 3, "total_tokens": 12, "total_price": "0.0012", "currency": "EUR",
             "exceptions_count": 1, "shard": 0, "conversation": {},
             "nodes": [
                 {"id": "1", "frame": "", "title": "Start", "type": "start", "status": "succeeded", "attempt": 1,
@@ -253,6 +254,7 @@ version     abc
 user        ada
 created     2025-08-04 20:35:18 UTC
 time        1.5s
+worked      1.3s
 steps       3
 tokens      12
 cost        0.0012 EUR

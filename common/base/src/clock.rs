@@ -43,6 +43,10 @@ impl Timestamp {
     pub fn seconds_since(self, earlier: Self) -> f64 {
         (self.0 - earlier.0).max(0) as f64 / 1e6
     }
+    /// Returns this moment minus `duration`.
+    pub fn before(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
+    }
     /// Returns this moment plus `duration`.
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))

@@ -71,11 +71,13 @@ pub enum EngineErrorType {
     BudgetExceeded,
     /// The run had not ended by the deadline that its caller set.
     DeadlineExceeded,
+    /// A worker ended the attempt, because the working time of the run was over. It stops the run.
+    RunTimeOver,
 }
 
 impl EngineErrorType {
     /// Every class, for the documentation pages.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::WorkerLost,
         Self::Engine,
         Self::WorkerPanic,
@@ -85,6 +87,7 @@ impl EngineErrorType {
         Self::Timeout,
         Self::BudgetExceeded,
         Self::DeadlineExceeded,
+        Self::RunTimeOver,
     ];
 
     /// Returns the class name that events and records carry.
@@ -99,6 +102,7 @@ impl EngineErrorType {
             Self::Timeout => "TimeoutError",
             Self::BudgetExceeded => "BudgetExceededError",
             Self::DeadlineExceeded => "DeadlineExceededError",
+            Self::RunTimeOver => "RunTimeOverError",
         }
     }
 }

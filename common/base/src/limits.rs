@@ -30,8 +30,11 @@ pub const VARIABLE_BYTES_MAX: usize = 200 * 1024;
 pub const TEMPLATE_CHARS_MAX: usize = 400_000;
 /// Most node starts in a run (`WORKFLOW_MAX_EXECUTION_STEPS`). Dify's default.
 pub const STEPS_MAX: u64 = 500;
-/// Longest duration of a run, in seconds (`WORKFLOW_MAX_EXECUTION_TIME`). Dify's default.
+/// Longest working time of a run, in seconds (`WORKFLOW_MAX_EXECUTION_TIME`). Dify's default.
 pub const RUN_SECONDS_MAX: u64 = 1200;
+/// Shortest pause between two looks at the working time of a run that may be over, in milliseconds. A worker ends an
+/// attempt itself when the time is over, so this is for one that does not.
+pub const TIME_LIMIT_CHECK_MS: u64 = 1000;
 /// Longest time that a form may wait, in seconds (`human_input_timeout_s`). Dify's default: seven days.
 pub const HUMAN_INPUT_SECONDS_MAX: u64 = 7 * 24 * 3600;
 /// Deepest nesting of workflows that call workflows (`call_depth_max`). Dify's default.
@@ -99,6 +102,13 @@ pub const JOB_LEASE_MS: u64 = 10_000;
 pub const LATE_HOOKS_WAIT_MS: u64 = 30_000;
 /// Most deliveries of one job before it fails (`deliveries_max`).
 pub const DELIVERIES_MAX: u32 = 3;
+/// Losses of a job with its worker, in multiples of `deliveries_max`, after which it is given up although other
+/// workers died at the same times.
+pub const LOSSES_FACTOR: u32 = 4;
+/// Further losses after which a job is given up although it was never the only suspect.
+pub const LOSSES_MORE: u32 = 32;
+/// Jobs without a sign of life that one look at a stream reads.
+pub const STALE_READ_MAX: usize = 2_000;
 /// Most entries in an inbox before new runs are refused (`inbox_max`).
 pub const INBOX_MAX: u64 = 100_000;
 /// Fewest characters of the admin key and of the key that seals secrets, unless `scheduler.allow_weak_keys` is

@@ -44,6 +44,8 @@ pub enum Fact {
     Defect(Arc<str>),
     /// A timer is due.
     TimerFired(Timer),
+    /// The timer of the run's time is due ([`Timer::RunDeadline`]), and some of its jobs are with workers.
+    RunDeadline(Vec<LastSign>),
     /// An earlier step stopped at its limit and left nodes ready.
     Continue,
     /// A command: end the run.
@@ -91,7 +93,7 @@ impl Fact {
             Self::TimerFired(Timer::Execution { .. }) => FactKind::ExecutionTimeout,
             Self::TimerFired(Timer::PauseExpires { .. }) => FactKind::PauseExpires,
             Self::TimerFired(Timer::PauseLimit { .. }) => FactKind::PauseLimit,
-            Self::TimerFired(Timer::RunDeadline) => FactKind::RunDeadline,
+            Self::TimerFired(Timer::RunDeadline) | Self::RunDeadline(_) => FactKind::RunDeadline,
             Self::Answer(_) => FactKind::Answer,
             Self::Pause(_) => FactKind::Pause,
             Self::Resume => FactKind::Resume,
@@ -114,6 +116,8 @@ pub struct JobRef {
     pub entry: EntryId,
     /// The number of the delivery that reports.
     pub delivery: u32,
+    /// The last sign of life of the worker that lost the job before, if the reporting one knows it.
+    pub lost_at: Option<Timestamp>,
 }
 
 /// See [`Fact::JobStarted`].
@@ -235,6 +239,8 @@ pub struct JobParked {
     pub job: JobRef,
     /// When the attempt began.
     pub started_at: Timestamp,
+    /// When the worker let go of it. An older worker does not report it.
+    pub parked_at: Option<Timestamp>,
     /// How long the job waits, in milliseconds from the moment that this fact is applied.
     pub wait_ms: u64,
     /// The reason of the wait, as a text for people.
@@ -326,6 +332,14 @@ pub struct JobLost {
     pub node: NodeIx,
     /// The entry of the job that has vanished.
     pub entry: EntryId,
+}
+
+/// The last sign of life of the worker that holds a job. See [`Fact::RunDeadline`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastSign {
+    /// The entry of the job.
+    pub entry: EntryId,
+    pub at: Timestamp,
 }
 
 /// The purpose of a timer. Its text form is the member of the set of timers.

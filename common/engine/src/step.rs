@@ -29,6 +29,7 @@ pub struct Moment {
 pub const fn step_limits(options: &RunOptions) -> EvaluationLimits {
     EvaluationLimits {
         undefined: options.template_undefined,
+        missing_file_is_all: options.dify_ways.webhook_missing_file_is_all,
         template_chars_max: options.template_chars_max,
         fuel: Some(limits::PURE_FUEL),
         output_bytes: Some(limits::PURE_OUTPUT_BYTES_MAX),

@@ -10,7 +10,7 @@ use tidemill_base::limits;
 pub struct RunConfig {
     /// Maximum number of node starts (Dify: `WORKFLOW_MAX_EXECUTION_STEPS`).
     pub max_steps: u64,
-    /// Longest time, in seconds (Dify: `WORKFLOW_MAX_EXECUTION_TIME`).
+    /// Longest working time, in seconds. Waiting does not count (Dify: `WORKFLOW_MAX_EXECUTION_TIME`).
     pub max_execution_time_s: u64,
     /// Longest output of a template, in characters (Dify: `TEMPLATE_TRANSFORM_MAX_LENGTH`).
     pub template_chars_max: usize,
@@ -99,6 +99,14 @@ pub struct CompatConfig {
     pub secrets_in_outputs: bool,
     /// Whether workflows with moderation may be published and then run without it.
     pub moderation_left_out: bool,
+    /// Whether a text in a code node's result that looks like `1e+3` becomes a number whatever its declared type (Dify).
+    pub code_texts_become_numbers: bool,
+    /// Whether an absent optional parameter makes a parameter extractor unsuccessful (Dify).
+    pub extractor_requires_all: bool,
+    /// Whether a missing file parameter of a webhook has all files of the request as its value (Dify), or null.
+    pub webhook_missing_file_is_all: bool,
+    /// Whether failed attempts count among a run's exceptions when a later attempt follows (Dify).
+    pub retries_count_as_exceptions: bool,
 }
 
 impl Default for CompatConfig {
@@ -112,6 +120,10 @@ impl Default for CompatConfig {
             error_event_closes_stream: true,
             secrets_in_outputs: false,
             moderation_left_out: false,
+            code_texts_become_numbers: false,
+            extractor_requires_all: false,
+            webhook_missing_file_is_all: false,
+            retries_count_as_exceptions: true,
         }
     }
 }

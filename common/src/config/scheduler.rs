@@ -61,7 +61,9 @@ pub struct SchedulerConfig {
     pub catch_up_max: u64,
     /// An event stream is closed after this time without events, in seconds (Dify: 300).
     pub stream_idle_seconds: u64,
-    /// Longest wait for open requests at shutdown, in seconds.
+    /// Time after the signal to stop in which `/readyz` fails and requests are still taken, in milliseconds.
+    pub unready_ms: u64,
+    /// Time after the signal to stop in which open streams and requests may end, in seconds.
     pub grace_seconds: u64,
     /// Interval of the search for lost jobs, in seconds.
     pub repair_seconds: u64,
@@ -105,6 +107,7 @@ impl Default for SchedulerConfig {
             webhook_bytes_max: limits::WEBHOOK_BYTES_MAX,
             catch_up_max: limits::CATCH_UP_MAX,
             stream_idle_seconds: 300,
+            unready_ms: 1000,
             grace_seconds: 10,
             repair_seconds: 60,
         }

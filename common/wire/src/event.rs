@@ -14,7 +14,7 @@ use crate::warnings;
 use tidemill_base::ids::EntryId;
 use tidemill_base::value::{JsonMap, Stored};
 use tidemill_engine::order::events::{About, ChunkText, Event, EventKind, NodeEnd};
-use tidemill_engine::state::control::DeadEnd;
+use tidemill_engine::state::control::Warnings;
 use tidemill_engine::state::pause::Pause;
 use tidemill_workflow::graph::Graph;
 use tidemill_workflow::nodes::NodeKind;
@@ -248,24 +248,24 @@ fn write_seldom(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
             write_completed(object, &end.record, *reason);
             object.number("steps", *steps);
         }
-        EventKind::GraphRunSucceeded { outputs, dead_ends } => {
+        EventKind::GraphRunSucceeded { outputs, warnings } => {
             object.value("outputs", &OutputsJson(outputs));
-            write_warnings(object, dead_ends, graph);
+            write_warnings(object, warnings, graph);
         }
-        EventKind::GraphRunPartialSucceeded { exceptions, outputs, dead_ends } => {
+        EventKind::GraphRunPartialSucceeded { exceptions, outputs, warnings } => {
             object.number("exceptions_count", *exceptions);
             object.value("outputs", &OutputsJson(outputs));
-            write_warnings(object, dead_ends, graph);
+            write_warnings(object, warnings, graph);
         }
-        EventKind::GraphRunFailed { error, exceptions, dead_ends } => {
+        EventKind::GraphRunFailed { error, exceptions, warnings } => {
             object.text("error", error);
             object.number("exceptions_count", *exceptions);
-            write_warnings(object, dead_ends, graph);
+            write_warnings(object, warnings, graph);
         }
-        EventKind::GraphRunAborted { reason, outputs, dead_ends } => {
+        EventKind::GraphRunAborted { reason, outputs, warnings } => {
             object.text("reason", reason);
             object.value("outputs", &OutputsJson(outputs));
-            write_warnings(object, dead_ends, graph);
+            write_warnings(object, warnings, graph);
         }
         EventKind::GraphEdgeSkipped(edge) => {
             let edge = graph.edge(*edge);
@@ -296,9 +296,9 @@ fn write_seldom(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
     }
 }
 
-fn write_warnings(object: &mut ObjectText, dead_ends: &[DeadEnd], graph: &Graph) {
-    if !dead_ends.is_empty() {
-        object.value("warnings", &warnings::shown(dead_ends, graph));
+fn write_warnings(object: &mut ObjectText, noted: &Warnings, graph: &Graph) {
+    if !noted.is_empty() {
+        object.value("warnings", &warnings::shown(noted, graph));
     }
 }
 

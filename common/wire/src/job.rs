@@ -3,6 +3,7 @@
 //! cache it.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use serde_json::Value as Json;
 
@@ -40,9 +41,18 @@ pub struct Job {
     pub streams: bool,
     /// The part of a container to evaluate.
     pub phase: Option<Phase>,
+    /// The working time that is left to the run, in milliseconds, or `None` for the whole.
+    pub left_ms: Option<u64>,
     /// The node's result, when only its hooks are left to run.
     pub ended: Option<EndedBefore>,
     pub options: RunOptions,
+}
+
+impl Job {
+    /// The working time that is left to the run. The worker ends an attempt that takes longer.
+    pub fn time_left(&self) -> Duration {
+        self.left_ms.map_or(Duration::from_secs(self.options.seconds_max), Duration::from_millis)
+    }
 }
 
 /// The end of a node that no worker held, as far as its hooks may report it.
@@ -79,6 +89,9 @@ pub fn body(order: &JobOrder, graph: &Graph, options: &RunOptions) -> String {
     }
     if let Some(phase) = order.phase {
         object.text("phase", phase.name());
+    }
+    if let Some(left) = order.left_ms {
+        object.number("left_ms", left);
     }
     if let Some(ended) = &order.ended {
         write_ended(&mut object, ended);
@@ -163,6 +176,7 @@ pub fn parse(run: RunId, body: &str) -> Result<Job, WireError> {
         execution: text("execution")?.parse().map_err(|e| WireError::malformed(WHAT, e))?,
         attempt: map.number("attempt").ok_or_else(|| missing("attempt"))?,
         delivered: map.number("delivered").unwrap_or(0),
+        left_ms: map.get("left_ms").and_then(Json::as_u64),
         streams: map.get("streams").and_then(Json::as_bool).unwrap_or(false),
         phase: phase(map.text("phase"))?,
         ended,

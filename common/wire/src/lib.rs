@@ -17,6 +17,7 @@ pub mod knowledge;
 pub mod record;
 pub mod snapshot;
 pub mod state;
+pub mod suspect;
 pub mod timers;
 pub mod warnings;
 pub mod worker;

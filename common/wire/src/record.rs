@@ -6,7 +6,7 @@ use super::WireError;
 use crate::codec::fields::{Field, Fields};
 use crate::codec::text::ObjectText;
 use crate::codec::value::{NamedJson, named_from_field};
-use crate::state::breakpoint::{updates_from_json, updates_json};
+use crate::state::changes::{written_from_json, written_json};
 use crate::state::messages::{effects_json, read_effects};
 use tidemill_base::value::JsonMap;
 use tidemill_engine::state::NamedValues;
@@ -60,7 +60,7 @@ pub(crate) fn write_completed(object: &mut ObjectText, record: &Record, complete
         object.value("passing", &true);
     }
     if !record.updates.is_empty() {
-        object.value("updates", &updates_json(&record.updates));
+        object.value("updates", &written_json(&record.updates));
     }
     if let Some(pause) = &record.pause {
         object.value("pause", &crate::state::pause::to_json(pause));
@@ -116,7 +116,7 @@ pub(super) fn read_field(record: &mut Record, name: &str, field: Field<'_>) -> R
         "worker" => record.worker = field.into_text().unwrap_or_default(),
         "passing" => record.passing = field.into_json().as_bool().unwrap_or(false),
         "retry_after_ms" => record.retry_hint = field.into_json().as_u64(),
-        "updates" => record.updates = updates_from_json(Some(field.into_json()))?,
+        "updates" => record.updates = written_from_json(field.into_json())?,
         "pause" => record.pause = Some(Box::new(crate::state::pause::from_json(&field.into_json())?)),
         "effects" => {
             let effects = field.into_object().map(|effects| read_effects(&effects));

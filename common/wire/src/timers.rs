@@ -47,6 +47,11 @@ pub fn timer_run(member: &str) -> Option<RunId> {
     member.split(' ').next()?.parse().ok()
 }
 
+/// True for the member of a run's time limit.
+pub fn is_run_deadline(member: &str) -> bool {
+    member.split(' ').nth(1) == Some("deadline")
+}
+
 /// A timer member, as a run reads it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TimerRead {

@@ -22,6 +22,7 @@ use tokio::time::{Instant, Sleep};
 use super::ApiState;
 use super::error::ApiError;
 use super::metrics::{OpenStream, RESETS};
+use crate::stopping::{Stage, reached};
 
 /// Entries read at once.
 const PAGE: usize = 256;
@@ -85,6 +86,8 @@ pub enum News {
     Reset,
     /// Nothing for some time.
     Silence,
+    /// The process stops, and the stream ends before its run. It goes on at another scheduler.
+    Closing,
 }
 
 /// Follows one run.
@@ -93,8 +96,8 @@ pub struct Follower {
     run: RunId,
     /// Signals that there may be news. It is created before the first look, so that nothing is missed in between.
     following: Following,
-    shutdown: Receiver<bool>,
-    /// Completes when the process is about to stop.
+    shutdown: Receiver<Stage>,
+    /// Completes when the process closes its streams.
     closing: Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
     /// Completes when the next look is due, or earlier: it is set again only when it fires.
     timer: Pin<Box<Sleep>>,
@@ -139,7 +142,7 @@ impl Follower {
         Self::until(state, run, after, state.shutdown.clone())
     }
 
-    fn until(state: &ApiState, run: RunId, after: After, shutdown: Receiver<bool>) -> Self {
+    fn until(state: &ApiState, run: RunId, after: After, shutdown: Receiver<Stage>) -> Self {
         let now = Instant::now();
         let mut stops = shutdown.clone();
         Self {
@@ -147,7 +150,7 @@ impl Follower {
             run,
             following: state.store.follow(run),
             shutdown,
-            closing: Box::pin(async move { closing(&mut stops).await }),
+            closing: Box::pin(async move { reached(Stage::Closing, &mut stops).await }),
             timer: Box::pin(tokio::time::sleep_until(now)),
             idle_max: Some(Duration::from_secs(state.config.scheduler.stream_idle_seconds)),
             after,
@@ -170,8 +173,8 @@ impl Follower {
 
     /// Follows a run to its end, however long it is silent, and even when the process is about to stop.
     pub fn to_the_end(state: &ApiState, run: RunId) -> Self {
-        // The receiver of a closed channel keeps its last value, which is false.
-        let (_, never) = tokio::sync::watch::channel(false);
+        // The receiver of a closed channel keeps its last value.
+        let (_, never) = tokio::sync::watch::channel(Stage::Serving);
         Self { idle_max: None, ..Self::until(state, run, After::Start, never) }
     }
 
@@ -180,15 +183,19 @@ impl Follower {
         self.first = Some(self.read().await);
     }
 
-    /// Returns the next news. Returns `None` after the run's last event, after too much silence, or when the process
-    /// stops.
+    /// Returns the next news. Returns `None` after the run's last event, after too much silence, or after
+    /// [`News::Closing`].
     pub async fn next(&mut self) -> Option<News> {
         loop {
             if let Some(events) = self.ready.pop_front() {
                 return Some(self.hand_out(events));
             }
-            if self.is_ended || *self.shutdown.borrow() {
+            if self.is_ended {
                 return None;
+            }
+            if *self.shutdown.borrow() == Stage::Closing {
+                self.is_ended = true;
+                return Some(News::Closing);
             }
             let poll = match self.first.take() {
                 Some(poll) => poll,
@@ -343,13 +350,6 @@ impl Follower {
             None => self.is_ended = true,
         }
         self.is_ended |= self.looks_after_end > 1;
-    }
-}
-
-/// Returns when the process is about to stop, and never otherwise.
-pub async fn closing(shutdown: &mut Receiver<bool>) {
-    if shutdown.wait_for(|is_closing| *is_closing).await.is_err() {
-        std::future::pending::<()>().await;
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::json;
 use tidemill_common::store::StoreError;
 
 use super::ApiState;
+use crate::stopping::Stage;
 
 /// `GET /livez`: 503 when the loop that takes shards has hung for too long, so that a supervisor restarts the process.
 pub async fn live(State(state): State<ApiState>) -> Response {
@@ -16,7 +17,7 @@ pub async fn live(State(state): State<ApiState>) -> Response {
 
 /// `GET /readyz`: 503 while the store accepts no writes or the process is about to stop.
 pub async fn ready(State(state): State<ApiState>) -> Response {
-    if *state.shutdown.borrow() {
+    if *state.shutdown.borrow() > Stage::Serving {
         return answer(false, "shutting down");
     }
     if let Err(error @ StoreError::Newer { .. }) = state.store.meta().await {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::routing::{any, delete, get, post, put};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tidemill_common::config::Config;
@@ -39,6 +39,7 @@ use self::error::ApiError;
 use self::key_watch::KeyWatch;
 use crate::runs::forms::FormSecret;
 use crate::shards::liveness::Liveness;
+use crate::stopping::Stage;
 use crate::submit::Submitter;
 use crate::workflows::Workflows;
 
@@ -51,8 +52,9 @@ pub struct ApiState {
     pub metrics: PrometheusHandle,
     /// Shows whether the loop that takes shards moves.
     pub liveness: Arc<Liveness>,
-    /// True when the process is about to stop: open event streams end, and clients continue elsewhere by event id.
-    pub shutdown: Receiver<bool>,
+    /// How far the stop of the process has come. In its last stage open event streams end, and clients continue
+    /// elsewhere by event id.
+    pub shutdown: Receiver<Stage>,
     /// The workflow versions of the process.
     pub workflows: Arc<Workflows>,
     /// Creates runs.
@@ -76,7 +78,7 @@ impl ApiState {
         config: Arc<Config>,
         metrics: PrometheusHandle,
         liveness: Arc<Liveness>,
-        shutdown: Receiver<bool>,
+        shutdown: Receiver<Stage>,
         workflows: Arc<Workflows>,
         sealing_key: Option<SealingKey>,
     ) -> Self {
@@ -115,7 +117,7 @@ pub fn router(state: ApiState) -> Router {
         .route("/readyz", get(health::ready))
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn(watch::watch))
+        .layer(from_fn_with_state(state.clone(), watch::watch))
         .with_state(state)
 }
 
@@ -126,6 +128,7 @@ fn native_routes() -> Router<ApiState> {
         .route("/apps/{id}", get(native::apps::show))
         .route("/apps/{id}/keys", post(native::keys::add).get(native::keys::of_app))
         .route("/dead", get(native::dead::list))
+        .route("/dead/retry", post(native::dead_bulk::retry))
         .route("/dead/{id}", get(native::dead::show).delete(native::dead::forget))
         .route("/dead/{id}/retry", post(native::dead::retry))
         .route("/knowledge", post(native::knowledge::datasets::create).get(native::knowledge::datasets::list))

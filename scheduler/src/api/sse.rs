@@ -27,6 +27,10 @@ pub const CONTENT_TYPE: &str = "text/event-stream";
 pub const DIFY_PING: Bytes = Bytes::from_static(b"event: ping\n\n");
 /// Our ping: a comment, which clients ignore.
 pub const NATIVE_PING: Bytes = Bytes::from_static(b": ping\n\n");
+/// The last bytes of a stream that ends before its run, because the process stops.
+pub const CLOSING: Bytes = Bytes::from_static(
+    b": this scheduler stops; the run goes on, and its events go on after Last-Event-ID\n\n",
+);
 
 fn frame(id: Option<EntryId>, kind: Option<&str>, payload: &Json) -> Bytes {
     let mut text = Vec::new();

@@ -1,20 +1,23 @@
-//! Writes one log line and two metrics for each request, with an id that is also in the response.
+//! Writes one log line and two metrics for each request, with an id that is also in the response. While the process
+//! stops, each response closes its connection, so that the client's next request goes elsewhere.
 
 use std::time::Instant;
 
-use axum::extract::{MatchedPath, Request};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use tracing::Instrument;
 
+use super::ApiState;
 use super::metrics::{REQUEST_SECONDS, REQUESTS};
+use crate::stopping::Stage;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest request id that is accepted from a client, in characters.
 const REQUEST_ID_CHARS_MAX: usize = 128;
 
-pub(super) async fn watch(request: Request, next: Next) -> Response {
+pub(super) async fn watch(State(state): State<ApiState>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let id = request_id(request.headers());
     let method = request.method().clone();
@@ -31,6 +34,9 @@ pub(super) async fn watch(request: Request, next: Next) -> Response {
     span.in_scope(|| tracing::debug!(status = status.as_u16(), seconds, "request answered"));
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, id);
+    }
+    if *state.shutdown.borrow() > Stage::Serving {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }

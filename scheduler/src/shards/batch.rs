@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use tidemill_common::clock::Timestamp;
 use tidemill_common::failure::{EngineErrorType, JOB_REFUSED};
 use tidemill_common::ids::{EntryId, FramePath, NodeId, RunId};
-use tidemill_common::machine::fact::JobLost;
+use tidemill_common::machine::fact::{JobLost, LastSign};
 use tidemill_common::machine::order::changes::Changes;
 use tidemill_common::machine::state::run::{Hashing, RunHead};
 use tidemill_common::machine::{Fact, Moment, RunState, step, step_into};
@@ -33,6 +33,8 @@ pub enum Input {
     Fact(RawFact),
     /// A member of the timers set that is due.
     Timer(String),
+    /// The timer of a run's time limit, with the last signs of life of the workers that hold its jobs.
+    TimeLimit(String, Vec<LastSign>),
     /// A job that has vanished from Redis.
     Lost(RunId, JobLost),
 }
@@ -42,7 +44,7 @@ impl Input {
     pub fn run(&self) -> Option<RunId> {
         match self {
             Self::Fact(fact) => fact.run.as_ref().ok().copied(),
-            Self::Timer(member) => timer_run(member),
+            Self::Timer(member) | Self::TimeLimit(member, _) => timer_run(member),
             Self::Lost(run, _) => Some(*run),
         }
     }
@@ -50,7 +52,7 @@ impl Input {
     pub fn entry(&self) -> Option<EntryId> {
         match self {
             Self::Fact(fact) => Some(fact.entry),
-            Self::Timer(_) | Self::Lost(..) => None,
+            Self::Timer(_) | Self::TimeLimit(..) | Self::Lost(..) => None,
         }
     }
     /// True when the input may report a cost. Costs count even after the run has ended.
@@ -67,7 +69,7 @@ impl Input {
     pub fn size(&self) -> usize {
         match self {
             Self::Fact(fact) => fact.body.len() + 64,
-            Self::Timer(member) => member.len(),
+            Self::Timer(member) | Self::TimeLimit(member, _) => member.len(),
             Self::Lost(..) => 64,
         }
     }
@@ -235,7 +237,7 @@ fn write(batch: &mut Batch, run: &RunState, changes: &mut Changes) -> usize {
 
 /// Clears the timer of the input if the run has changed no timers: a timer that was due must not stay.
 fn keep_timer(batch: &mut Batch, input: &Input, changes: &Changes) {
-    if let Input::Timer(member) = input
+    if let Input::Timer(member) | Input::TimeLimit(member, _) = input
         && changes.timers.is_empty()
     {
         batch.commit.timers_cleared.push(member.clone());
@@ -249,7 +251,7 @@ fn begins(input: &Input) -> bool {
 }
 
 fn clear_timer(batch: &mut Batch, input: &Input) {
-    if let Input::Timer(member) = input {
+    if let Input::Timer(member) | Input::TimeLimit(member, _) = input {
         batch.commit.timers_cleared.push(member.clone());
     }
 }
@@ -269,6 +271,7 @@ fn fact_of(input: &Input, run: &RunState) -> Result<Option<Fact>, String> {
             TimerRead::Stale => Ok(None),
             TimerRead::Unknown => Err("it is not a timer of this run".into()),
         },
+        Input::TimeLimit(_, signs) => Ok(Some(Fact::RunDeadline(signs.clone()))),
         Input::Lost(_, lost) => Ok(Some(Fact::JobLost(lost.clone()))),
     }
 }
@@ -331,7 +334,7 @@ fn give_up(batch: &mut Batch, input: &Input, reason: &str, hidden: Option<&Secre
             };
             ("fact", fact.run_text(), format!("{} {body}", fact.kind))
         }
-        Input::Timer(member) => {
+        Input::Timer(member) | Input::TimeLimit(member, _) => {
             batch.commit.timers_cleared.push(member.clone());
             ("timer", String::new(), member.clone())
         }

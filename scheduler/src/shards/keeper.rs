@@ -12,6 +12,7 @@ use tidemill_common::files::Files;
 use tidemill_common::ids::ShardId;
 use tidemill_common::store::StoreError;
 use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::Instant;
 
 use crate::background::budgets::Meter;
 use crate::metrics as names;
@@ -63,9 +64,14 @@ impl ShardKeeper {
         let (ended, mut endings) = mpsc::unbounded_channel();
         let mut owned: HashMap<ShardId, Owned> = HashMap::new();
         let mut pause = PAUSES[0];
+        let mut rests_until = Instant::now();
         while !*stop.borrow() {
             self.liveness.beat();
-            let wait = match self.look_around(&mut owned, &ended).await {
+            // The loop turns meanwhile: other shards may end, and /livez sees it move.
+            let rest = rests_until.saturating_duration_since(Instant::now());
+            let looked = if rest.is_zero() { self.look_around(&mut owned, &ended).await } else { Ok(()) };
+            let wait = match looked {
+                Ok(()) if !rest.is_zero() => rest.min(self.look_every()),
                 Ok(()) => {
                     pause = PAUSES[0];
                     self.look_every()
@@ -84,7 +90,10 @@ impl ShardKeeper {
             metrics::gauge!(names::SHARDS.name).set(owned.len() as f64);
             tokio::select! {
                 _ = stop.changed() => {}
-                Some((shard, end)) = endings.recv() => self.ended(&mut owned, shard, end).await,
+                Some((shard, end)) = endings.recv() => {
+                    let rest = self.ended(&mut owned, shard, end).await;
+                    rests_until = rests_until.max(Instant::now() + rest.unwrap_or_default());
+                }
                 () = tokio::time::sleep(wait) => {}
             }
         }
@@ -176,8 +185,9 @@ impl ShardKeeper {
         Ok(Some(Owned { stop, task }))
     }
 
-    /// Handles a loop that has ended: its memory is gone, and the shard is taken again if it is free.
-    async fn ended(&self, owned: &mut HashMap<ShardId, Owned>, shard: ShardId, end: End) {
+    /// Handles a loop that has ended: its memory is gone, and the shard is taken again if it is free. Returns the time in
+    /// which no shards are to be taken.
+    async fn ended(&self, owned: &mut HashMap<ShardId, Owned>, shard: ShardId, end: End) -> Option<Duration> {
         owned.remove(&shard);
         self.lease.forget(shard);
         match end {
@@ -187,14 +197,15 @@ impl ShardKeeper {
                 tracing::error!(%shard, %error, "the shard is left to a newer scheduler");
                 self.release(shard).await;
                 // For this long we are not announced as live, so that others take the shard.
-                tokio::time::sleep(Duration::from_millis(self.config.shard_lease_ms)).await;
+                return Some(Duration::from_millis(self.config.shard_lease_ms));
             }
             End::Retake(error) => {
                 tracing::warn!(%shard, %error, "giving up the shard to take it again");
                 // A store that is down does not come back faster when it is asked more often.
-                tokio::time::sleep(PAUSES[0]).await;
+                return Some(PAUSES[0]);
             }
         }
+        None
     }
 
     async fn let_go(&self, shard: ShardId, one: Owned) {

@@ -6,7 +6,7 @@ use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::machine::state::options::budget;
 use tidemill_common::machine::state::options::budget::{Budget, SetBy};
 use tidemill_common::machine::state::options::choices::{Choices, WrongChoice};
-use tidemill_common::machine::state::options::compat::{ConversationWrites, NestedAnswers};
+use tidemill_common::machine::state::options::compat::{ConversationWrites, DifyWays, NestedAnswers};
 use tidemill_common::messages::{Message, MessageLimits, given_messages};
 use tidemill_common::nodes::evaluate::UndefinedNames;
 use tidemill_common::value::JsonMap;
@@ -18,7 +18,7 @@ use super::given::Given;
 pub(super) const INLINE_BYTES_CEILING: usize = 32 * 1024;
 /// The most bytes in a list of messages that a request gives: the list travels with the start fact.
 const GIVEN_BYTES_MAX: u64 = 1024 * 1024;
-const KEYS: [&str; 27] = [
+const KEYS: [&str; 31] = [
     "max_steps",
     "max_execution_time_s",
     "deadline_ms",
@@ -29,6 +29,10 @@ const KEYS: [&str; 27] = [
     "nested_answer_stream",
     "iteration_failures_count",
     "loop_next_after_last",
+    "code_texts_become_numbers",
+    "extractor_requires_all",
+    "webhook_missing_file_is_all",
+    "retries_count_as_exceptions",
     "container_rounds_max",
     "human_input_timeout_s",
     "budget_tokens",
@@ -75,6 +79,12 @@ pub(super) fn resolve(
         },
         iteration_failures_count: config.compat.iteration_failures_count,
         loop_next_after_last: config.compat.loop_next_after_last,
+        dify_ways: DifyWays {
+            code_texts_become_numbers: config.compat.code_texts_become_numbers,
+            extractor_requires_all: config.compat.extractor_requires_all,
+            webhook_missing_file_is_all: config.compat.webhook_missing_file_is_all,
+            retries_count_as_exceptions: config.compat.retries_count_as_exceptions,
+        },
         container_rounds_max: config.run.container_rounds_max,
         human_input_timeout_s: config.run.human_input_timeout_s,
         budget: None,
@@ -160,6 +170,11 @@ fn set_compatibility(options: &mut RunOptions, given: &Given<'_>) -> Result<(), 
     }
     if let Some(is_sent) = given.truth("loop_next_after_last")? {
         options.loop_next_after_last = is_sent;
+    }
+    for key in DifyWays::KEYS {
+        if let (Some(way), Some(value)) = (options.dify_ways.of(key), given.truth(key)?) {
+            *way = value;
+        }
     }
     if let Some(word) = given.word("template_undefined") {
         options.template_undefined = match word {

@@ -204,7 +204,8 @@ impl Shared {
 
     /// Returns the timers of a run.
     pub(crate) fn timers_of(&self, run: RunId) -> Vec<String> {
-        let all = at_once(self.store.due_timers(run.shard(), Timestamp::from_micros(i64::MAX), 10_000));
+        let all = at_once(self.store.due(run.shard(), None, Timestamp::from_micros(i64::MAX), 10_000))
+            .map(|due| due.timers);
         let all = all.unwrap_or_default().into_iter().map(|(_, member)| member);
         all.filter(|member| timer_run(member) == Some(run)).collect()
     }

@@ -9,10 +9,13 @@ use tidemill_common::failure::EngineErrorType;
 use tidemill_common::graph::Graph;
 use tidemill_common::ids::{BlobId, ShardId};
 use tidemill_common::limits;
+use tidemill_common::machine::state::change::{Change, ChangeLog, LogEntry, Update};
 use tidemill_common::machine::state::record::Record;
 use tidemill_common::machine::state::run::json_size;
 use tidemill_common::nodes::iteration::item;
-use tidemill_common::nodes::{EvaluationLimits, NodeKind, NodeResult, evaluate, evaluate_phase};
+use tidemill_common::nodes::{
+    EvaluationLimits, NodeKind, NodeResult, VariableChange, evaluate, evaluate_phase,
+};
 use tidemill_common::store::{Completion, Dead, Delivered, Jobs};
 use tidemill_common::value::{BlobRef, Lookup, Segment, Selector, Stored, Variables, blob_text};
 use tidemill_common::wire::fact::report::{JobName, Report};
@@ -64,6 +67,7 @@ pub(crate) fn run(job: &Job, name: &JobName, shard: ShardId, handing_out: u64, s
     let variables = Loaded::new(job, shard, &graph, shared);
     let limits = EvaluationLimits {
         undefined: job.options.template_undefined,
+        missing_file_is_all: job.options.dify_ways.webhook_missing_file_is_all,
         template_chars_max: job.options.template_chars_max,
         fuel: None,
         output_bytes: None,
@@ -104,10 +108,16 @@ fn spill(result: NodeResult, job: &Job, handing_out: u64, blobs: &mut Vec<(BlobI
         Stored::Blob(blob)
     };
     let outputs = result.outputs.into_iter().map(|(name, it)| (name.clone(), keep(&name, it))).collect();
-    let updates = result
-        .updates
-        .into_iter()
-        .map(|it| (it.node.clone(), it.name.clone(), keep(&format!("{}-{}", it.node, it.name), it.value)));
+    let updates = result.updates.into_iter().map(|it| {
+        let name = format!("{}-{}", it.node, it.name);
+        let value = keep(&name, it.value);
+        let change = |(at, change): (usize, VariableChange)| {
+            let operand = keep(&format!("{name}-{at}"), change.operand);
+            LogEntry::One(Change { kind: change.kind, operand })
+        };
+        let changes = it.changes.map(|all| ChangeLog::new(all.into_iter().enumerate().map(change).collect()));
+        Update { node: it.node, name: it.name, value, changes }
+    });
     let updates = updates.collect();
     Record { outputs, updates, handle: result.handle, pause: result.pause, ..Record::default() }
 }

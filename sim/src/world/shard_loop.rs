@@ -107,9 +107,9 @@ impl ShardLoop {
         if !is_quiet && shared.dice.percent(80) {
             return Ok(());
         }
-        let due = shared.store.due_timers(self.shard, self.read_all_at, TIMERS_MAX);
+        let due = shared.store.due(self.shard, None, self.read_all_at, TIMERS_MAX);
         let Ok(due) = at_once(due) else { return Err(End::LetGo) };
-        for (_, member) in due {
+        for (_, member) in due.timers {
             if shared.gate.sees_timer(&member, shared.off) {
                 self.queue.push_back(Input::Timer(member));
             }

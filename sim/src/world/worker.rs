@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidemill_common::clock::Timestamp;
 use tidemill_common::ids::{Delivery, EntryId};
 use tidemill_common::limits;
-use tidemill_common::store::{Accepted, Delivered, Jobs};
+use tidemill_common::store::{Accepted, Delivered, Jobs, Note, StaleJob, TakeOver};
 use tidemill_common::wire::fact::report::{JobName, Report};
 use tidemill_common::wire::job::{self, Job};
 
@@ -23,6 +23,12 @@ const HANDED_BACK: Duration = Duration::from_secs(365 * 24 * 3600);
 const AGAIN: Duration = Duration::from_secs(1);
 /// Number of jobs that it runs at once.
 const PERMITS: usize = 3;
+
+/// Takes a job over as it was seen.
+fn again(job: &StaleJob) -> TakeOver {
+    let (entry, holder, number) = (job.entry, job.holder.clone(), job.number);
+    TakeOver { entry, holder, number, new_number: Some(number + 1), note: Note::Leave }
+}
 
 /// A worker with the jobs that it holds.
 pub(crate) struct Worker {
@@ -165,7 +171,10 @@ impl Worker {
         // During one lease after its start all jobs may look abandoned, because it could not see heartbeats before.
         let idle = if self.awake_since.plus(LEASE) <= shared.now() { LEASE } else { HANDED_BACK };
         for shard in shared.shards() {
-            let taken = at_once(shared.store.take_over(shard, QUEUE, &self.consumer(), idle, 1));
+            let consumer = self.consumer();
+            let Ok(stale) = at_once(shared.store.stale(&[(shard, QUEUE.into())], idle)) else { continue };
+            let asked: Vec<TakeOver> = stale.jobs.iter().take(1).map(again).collect();
+            let taken = at_once(shared.store.take_over(shard, QUEUE, &consumer, idle, &asked));
             for job in taken.into_iter().flatten() {
                 shared.count("jobs taken over");
                 self.begin(job, shared);
@@ -184,6 +193,7 @@ impl Worker {
         };
         shared.handed_out += 1;
         let name = JobName {
+            lost_at: None,
             frame: job.frame.clone(),
             node: job.node.clone(),
             attempt: job.attempt,

@@ -8,7 +8,9 @@ use tidemill_common::clock::Timestamp;
 use tidemill_common::graph::GraphHash;
 use tidemill_common::ids::{BlobId, EntryId, ExecutionId, FramePath, RunId, ShardId};
 use tidemill_common::machine::state::run::RunStatus;
-use tidemill_common::store::{Commit, CommitError, Created, Delivered, NewRun, Owner, RawFact, Store};
+use tidemill_common::store::{
+    Commit, CommitError, Created, Delivered, NewRun, Note, Owner, RawFact, StaleJob, Store, TakeOver,
+};
 use tidemill_common::wire::commit::{ConversationWrite, JobEntry, RunWrite, TakeBack};
 use tidemill_common::wire::fact::kind;
 
@@ -98,6 +100,12 @@ pub(super) fn take_back(n: u8, entry: EntryId) -> TakeBack {
     TakeBack { queue: QUEUE.to_string(), entry, execution: execution(n) }
 }
 
+/// A request to take over a job as it was seen.
+pub(super) fn taken(job: &StaleJob, note: Note) -> TakeOver {
+    let (entry, holder, number) = (job.entry, job.holder.clone(), job.number);
+    TakeOver { entry, holder, number, new_number: Some(number + 1), note }
+}
+
 /// An owner that numbers its commits.
 pub(super) struct Owning {
     pub(super) owner: Box<dyn Owner>,
@@ -177,6 +185,18 @@ impl Subject {
     pub(super) async fn deliver(&self, consumer: &str, count: usize) -> Result<Vec<Delivered>, Broken> {
         let mut reader = self.store.job_reader(consumer).await?;
         Ok(reader.read(&[(SHARD, QUEUE.into())], count, NOW).await?)
+    }
+
+    /// Takes over the oldest jobs without a sign of life for `idle`, and notes nothing.
+    pub(super) async fn take_over(
+        &self,
+        consumer: &str,
+        idle: Duration,
+        count: usize,
+    ) -> Result<Vec<Delivered>, Broken> {
+        let stale = self.store.stale(&[(SHARD, QUEUE.into())], idle).await?;
+        let asked: Vec<TakeOver> = stale.jobs.iter().take(count).map(|job| taken(job, Note::Leave)).collect();
+        Ok(self.store.take_over(SHARD, QUEUE, consumer, idle, &asked).await?)
     }
 
     /// Reports facts about a run, with these bodies.

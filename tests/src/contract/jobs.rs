@@ -127,7 +127,7 @@ pub(super) async fn a_cancelled_job_is_never_delivered(s: Subject) -> Outcome {
     let (mut owning, entries) = s.with_jobs(2).await?;
     owning.write(vec![RunWrite { taken_back: vec![take_back(1, entries[0])], ..write(1) }]).await?;
     same("the other only", deliveries(&s.deliver("w", 10).await?), vec![(entries[1], 1)])?;
-    let taken = s.store().take_over(SHARD, QUEUE, "w2", Duration::ZERO, 10).await?;
+    let taken = s.take_over("w2", Duration::ZERO, 10).await?;
     same("and never taken over", deliveries(&taken), vec![(entries[1], 2)])
 }
 

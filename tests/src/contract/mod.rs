@@ -171,6 +171,7 @@ cases! {
     },
     timers::{
         due_timers_are_returned_in_order,
+        due_timers_come_with_the_facts_before_them,
         timers_are_reset_and_cleared_by_commits,
     },
     jobs::{
@@ -248,10 +249,15 @@ cases! {
         a_heartbeat_keeps_a_job,
         a_heartbeat_returns_lost_jobs,
         held_streams_are_the_streams_with_a_held_job,
+        the_idle_time_of_a_held_job_counts_from_the_last_heartbeat,
         a_job_that_is_handed_back_is_taken_at_once_and_not_counted,
         a_job_is_handed_back_once,
         only_the_holder_hands_back,
         forgetting_consumers_loses_no_job,
+        a_stale_job_shows_its_holder_its_number_and_its_record,
+        only_a_job_that_is_as_it_was_seen_is_taken_or_noted,
+        a_job_that_shows_a_sign_of_life_meanwhile_is_not_taken,
+        a_record_is_removed_on_request_and_a_cleared_origin_is_remembered,
     },
     sweeping::{
         runs_that_ended_long_ago_are_removed,

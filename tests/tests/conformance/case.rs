@@ -40,11 +40,20 @@ impl Case {
         self.workflow.replace("${MOCK_BASE_URL}", base_url)
     }
 
+    /// All commands. Those of a resume step are for nodes that first end after that resume, so they can be submitted with
+    /// the run, too.
+    fn commands(&self) -> impl Iterator<Item = &Json> {
+        let steps = self.content.get("resume").and_then(Json::as_array).into_iter().flatten();
+        let later = steps.filter_map(|step| step.get("commands"));
+        self.content.get("commands").into_iter().chain(later).filter_map(Json::as_array).flatten()
+    }
+
     /// The request that submits it, with its values and nothing else.
     pub(crate) fn submission(&self, base_url: &str) -> Json {
         let mut body = json!({"workflow": self.workflow(base_url)});
-        if let Some(commands) = self.content.get("commands").and_then(Json::as_array) {
-            body["commands"] = commands.iter().map(|command| filled(command_of(command), base_url)).collect();
+        let commands: Vec<Json> = self.commands().map(|it| filled(command_of(it), base_url)).collect();
+        if !commands.is_empty() {
+            body["commands"] = commands.into();
         }
         // A run that writes a conversation variable needs a conversation.
         if let Some(id) = self.conversation() {

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use tidemill_tests::check::answered;
 use tidemill_tests::client::Client;
-use tidemill_tests::cluster::{Cluster, Worker};
+use tidemill_tests::cluster::{ADMIN_KEY, Cluster, Worker};
 use tidemill_tests::flow::Flow;
 use tidemill_tests::llm;
 use tidemill_tests::wait::{LONG, until};
@@ -162,4 +162,90 @@ async fn se_a29_a_job_whose_run_was_lost_becomes_a_dead_letter_and_is_not_delive
     assert_eq!(model.requests().len(), 2, "no worker has run it again");
     let left: i64 = cluster.redis.ask(&["XLEN", "tm:{0}:jobs:default"]).await;
     assert_eq!(left, 0, "the job is acknowledged");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_dead_letters_that_match_are_counted_and_retried_at_once() {
+    let model = llm::rules(json!([{"match": {}, "reply": "fine", "delay_ms": 60_000}])).await;
+    let one = [QUICK.as_slice(), &[("scheduler.shards", "1")]].concat();
+    let cluster = Cluster::start(&one, Some(&model)).await;
+    let scheduler = cluster.scheduler().await;
+    let client = scheduler.client();
+    let (app, _) = client.register(&super::chat()).await;
+    let mut runs = Vec::new();
+    for _ in 0..3 {
+        let submitted = client.submit(&json!({"app": app, "inputs": {}, "query": "q", "user": "u"})).await;
+        client.node_is(&submitted, "llm", "queued").await;
+        runs.push(submitted);
+    }
+    let other = client.start(&super::chat(), &[]).await;
+    client.node_is(&other, "llm", "queued").await;
+    let bury = |run: &str, what: &str, reason: &str| {
+        let content = "stop {\"reason\":\"enough\"}";
+        let fields = ["what", what, "run", run, "reason", reason, "node", "llm", "content", content];
+        cluster.redis.cli(&[&["XADD", "tm:{0}:dead", "*"], &fields[..]].concat())
+    };
+    for run in &runs {
+        bury(run, "fact", "Put aside by a test");
+    }
+    bury(&other, "fact", "put aside by a test");
+    bury(&runs[0], "fact", "another reason");
+    // A job of a run that goes on cannot be retried.
+    bury(&runs[0], "job", "put aside by a test");
+
+    let bulk = async |body: Json| {
+        let answer = client.post("/api/v1/dead/retry", &body).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        answer.body
+    };
+    let matched =
+        async |filter: Json| bulk(json!({"filter": filter, "dry_run": true})).await["matched"].clone();
+    assert_eq!(matched(json!({})).await, 6);
+    assert_eq!(matched(json!({"what": "fact", "reason": "put aside"})).await, 4);
+    assert_eq!(matched(json!({"app": app, "reason": "put aside"})).await, 4);
+    assert_eq!(matched(json!({"run": other})).await, 1);
+    assert_eq!(matched(json!({"node": "nobody"})).await, 0);
+    assert_eq!(matched(json!({"until": 1})).await, 0);
+    assert_eq!(letters(&client).await.len(), 6, "counting changes nothing");
+    for (wrong, says) in [(json!({}), "filter"), (json!({"filter": {"app": "no such app"}}), "no such app")] {
+        let refused = client.post("/api/v1/dead/retry", &wrong).await;
+        assert_eq!((refused.status, refused.text.contains(says)), (400, true), "{}", refused.text);
+    }
+
+    // The command counts, and does not act without a question or --yes.
+    let filter = ["--app", &app, "--reason", "put aside"];
+    let tidemill = async |arguments: &[&str]| {
+        let mut command = cluster.command("tidemill");
+        command.args(["dead", "retry", "--all"]).args(filter).args(arguments);
+        command.env("TIDEMILL_URL", format!("http://{}", scheduler.address)).env("TIDEMILL_KEY", ADMIN_KEY);
+        let run = tokio::task::spawn_blocking(move || command.output()).await.expect("it runs");
+        let run = run.expect("it starts");
+        (run.status.code(), String::from_utf8_lossy(&run.stderr).into_owned())
+    };
+    let (code, said) = tidemill(&["--dry-run"]).await;
+    assert_eq!((code, said.as_str()), (Some(0), "4 dead letters match\n"));
+    let (code, said) = tidemill(&[]).await;
+    assert_eq!((code, said.contains("4 dead letters match; add --yes")), (Some(2), true), "{said}");
+    assert_eq!(letters(&client).await.len(), 6);
+    let (code, said) = tidemill(&["--yes"]).await;
+    assert_eq!((code, said.contains("3 retried, 1 refused")), (Some(1), true), "{said}");
+    assert!(said.contains("has not ended"), "{said}");
+    for run in &runs {
+        assert_eq!(client.ended(run).await["status"], "stopped", "its fact was applied");
+    }
+    let left: Vec<String> = letters(&client).await.iter().map(|letter| letter["what"].to_string()).collect();
+    assert_eq!(left, ["\"job\"", "\"fact\"", "\"fact\""]);
+
+    // Page by page: one letter a request, until there is no next one.
+    bury(&other, "fact", "a page");
+    bury(&other, "fact", "a page");
+    let first = bulk(json!({"filter": {"reason": "a page"}, "limit": 1})).await;
+    assert_eq!(
+        (first["retried"].as_array().map(Vec::len), first["next"].is_string()),
+        (Some(1), true),
+        "{first}"
+    );
+    assert_eq!(client.ended(&other).await["status"], "stopped");
+    let second = bulk(json!({"filter": {"reason": "a page"}, "limit": 1, "before": first["next"]})).await;
+    assert_eq!(second["refused"].as_array().map(Vec::len), Some(1), "the run has ended: {second}");
 }

@@ -16,6 +16,7 @@ mod late_hooks;
 mod lost_job;
 mod messages;
 mod older;
+mod poison;
 mod pressure;
 mod profile_llm;
 mod redis;

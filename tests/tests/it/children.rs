@@ -109,13 +109,20 @@ struct Fleet {
 impl Fleet {
     /// Starts a fleet. Its model answers the question, and everything else by these rules.
     async fn start(rules: Json) -> Self {
+        Self::start_with(rules, &[]).await
+    }
+
+    /// Starts a fleet with these settings.
+    async fn start_with(rules: Json, settings: &[(&str, &str)]) -> Self {
         let mut all =
             vec![json!({"match": {"contains": QUESTION}, "reply": "Raft is …", "usage": usage(10, 5)})];
         all.extend(rules.as_array().cloned().unwrap_or_default());
         let model = llm::rules(Json::Array(all)).await;
         let outside = Outside::start().await;
         let endpoint = format!("{}/tools", outside.base_url);
-        let system = system(&[("tools.endpoint", endpoint.as_str())], &model).await;
+        let settings: Vec<_> =
+            settings.iter().copied().chain([("tools.endpoint", endpoint.as_str())]).collect();
+        let system = system(&settings, &model).await;
         Self { system, model, outside }
     }
 
@@ -447,6 +454,24 @@ async fn ve_a16_nodes_of_other_types_run_inside_a_node_one_after_the_other() {
     assert_eq!(fleet.called(), [json!({"query": "<Raft, consensus>", "limit": 3})]);
     for node in ["tool1_ext_1", "tool1_ext_2", "tool1", "end"] {
         assert_eq!(kinds(&told, node), ["node_run_started", "node_run_succeeded"], "{node}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_whose_output_is_too_large_fails_its_parent() {
+    let fleet = Fleet::start_with(json!([]), &[("run.value_bytes_max", "20000")]).await;
+    let children = json!([{"id": "ext_1", "type": "template-transform", "data": {
+        "template": "{% for i in range(3000) %}{{ t }}{% endfor %}",
+        "variables": [{"variable": "t", "value_selector": ["llm1", "text"]}]}}]);
+    let parameters = json!({"query": {"type": "variable", "value": ["ext_1", "output"]}});
+    let outputs = json!([{"variable": "said", "value_selector": ["tool1", "text"]}]);
+    let setup = Setup { parameters, outputs, more: json!({"virtual_nodes": children}), ..Setup::default() };
+    let (run, told) = fleet.run(&setup).await;
+    assert_eq!(run["status"], "failed", "{run:#}");
+    assert!(run["error"].as_str().is_some_and(|error| error.contains("run.value_bytes_max")), "{run:#}");
+    assert_eq!(fleet.called(), [] as [Json; 0]);
+    for node in ["tool1_ext_1", "tool1"] {
+        assert_eq!(kinds(&told, node), ["node_run_started", "node_run_failed"], "{node}");
     }
 }
 

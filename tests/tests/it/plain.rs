@@ -15,13 +15,14 @@ const WORKFLOW: &str = include_str!("workflows/plain.yml");
 const EVENTS: &str = include_str!("workflows/plain_events.jsonl");
 
 /// Fields with a time, a duration, or the name of a file.
-const MOMENTS: [&str; 13] = [
+const MOMENTS: [&str; 14] = [
     "started_at",
     "finished_at",
     "created_at",
     "start_at",
     "end_at",
     "elapsed_time",
+    "working_time",
     "latency",
     "time_to_first_token",
     "time_to_generate",

@@ -1,7 +1,8 @@
 //! Measures how long a fleet needs to recover from a loss. Under load, one of two workers or one of two schedulers is
 //! killed or stopped. The time ends when the last run that was hit continues. `RECOVERY_KILLS` losses of each kind
 //! (20), with the default leases, or with those of `JOB_LEASE_MS` and `SHARD_LEASE_MS`. It prints a table and asserts
-//! only that every run continues.
+//! only that every run continues. Then it measures how long 200 jobs need until all are done again, after their worker
+//! was killed, and after all workers were killed at once.
 #![allow(clippy::print_stdout, reason = "the table is what this program is for")]
 
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tidemill_sim::dice::Dice;
+use tidemill_tests::cluster::Cluster;
 use tidemill_tests::fleet::{Fleet, Role};
 use tidemill_tests::flow::Flow;
 use tidemill_tests::llm;
@@ -21,6 +23,10 @@ use tokio::task::JoinSet;
 const RUNS: usize = 12;
 /// The longest recovery; a multiple of all leases.
 const RECOVERY_MAX: Duration = Duration::from_secs(90);
+/// Jobs that are held when their workers are killed.
+const MANY_JOBS: usize = 200;
+/// The duration of each of them, in milliseconds.
+const MANY_JOBS_MS: u64 = 4_000;
 /// The pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -64,6 +70,53 @@ async fn main() {
         let name = format!("{role:?}s is {loss:?}").to_lowercase();
         println!("{name:30} {kills:7} {:9} {:9} {:9}", at(50), at(90), at(100));
     }
+    let times = (kills / 5).max(1);
+    println!("\n{:30} {:>7} {:>9} {:>9}", "until 200 jobs are done", "times", "p50 ms", "max ms");
+    for (name, workers) in [("their worker is killed", 1), ("all workers are killed", 2)] {
+        let mut took = Vec::new();
+        for _ in 0..times {
+            took.push(many_jobs(workers, &settings).await);
+        }
+        took.sort();
+        let at = |share: usize| took[(took.len() - 1) * share / 100].as_millis();
+        println!("{name:30} {times:7} {:9} {:9}", at(50), at(100));
+    }
+}
+
+/// Kills all workers that hold many jobs; returns the time until as many other workers have done them.
+async fn many_jobs(workers: usize, settings: &[(&str, &str)]) -> Duration {
+    let model = llm::rules(json!([{"match": {}, "reply": "done", "delay_ms": MANY_JOBS_MS}])).await;
+    let cluster = Cluster::start(settings, Some(&model)).await;
+    let scheduler = cluster.scheduler().await;
+    let mut lost = Vec::new();
+    for _ in 0..workers {
+        lost.push(cluster.worker().await);
+    }
+    let flow = Flow::new("start -> llm1 -> end");
+    let client = scheduler.client();
+    for _ in 0..MANY_JOBS {
+        client.start(&flow, &[]).await;
+    }
+    until("the workers to hold all jobs", RECOVERY_MAX, async || match model.requests().len() {
+        asked if asked >= MANY_JOBS => Ok(()),
+        asked => Err(format!("{asked} calls")),
+    })
+    .await;
+    let killed_at = Instant::now();
+    lost.iter_mut().for_each(|worker| worker.process.kill());
+    let mut others = Vec::new();
+    for _ in 0..workers {
+        others.push(cluster.worker().await);
+    }
+    until("all jobs to be done", RECOVERY_MAX, async || {
+        let mut left = 0_usize;
+        for shard in ["tm:{0}", "tm:{1}"] {
+            left += cluster.redis.ask::<usize>(&["XLEN", &format!("{shard}:jobs:default")]).await;
+        }
+        if left == 0 { Ok(()) } else { Err(format!("{left} jobs are left")) }
+    })
+    .await;
+    killed_at.elapsed()
 }
 
 fn number(name: &str, default: usize) -> usize {

@@ -25,6 +25,7 @@ use crate::attempt::journal::Journal;
 use crate::attempt::progress::{Progress, SharedProgress, sending_pieces};
 use crate::attempt::spill::{Sizes, Spilled, spill, store};
 use crate::attempt::stages;
+use crate::attempt::time_left;
 use crate::attempt::variables::JobVariables;
 use crate::jobs::handle::JobHandle;
 use crate::jobs::shared::now;
@@ -58,7 +59,7 @@ pub(crate) fn start(handle: JobHandle, job: Job, body_bytes: usize) {
 }
 
 fn in_a_task(handle: JobHandle, job: Job) {
-    spawn(handle.clone(), attempt(handle, job));
+    spawn(handle.clone(), time_left::attempt(handle, job));
 }
 
 /// Spawns an abortable task that reports a failure when it panics.
@@ -124,7 +125,7 @@ fn at_once(
 }
 
 /// Runs one attempt in its own task.
-async fn attempt(handle: JobHandle, job: Job) {
+pub(super) async fn attempt(handle: JobHandle, job: Job) {
     let core = handle.core.clone();
     let (options, streams) = (job.options.clone(), job.streams);
     let known = core.workflows.find(&job.graph);
@@ -382,13 +383,14 @@ pub(crate) fn sizes(handle: &JobHandle, options: &RunOptions) -> Sizes {
 fn limits_of(options: &RunOptions, fuel: u64) -> EvaluationLimits {
     EvaluationLimits {
         undefined: options.template_undefined,
+        missing_file_is_all: options.dify_ways.webhook_missing_file_is_all,
         template_chars_max: options.template_chars_max,
         fuel: Some(fuel),
         output_bytes: None,
     }
 }
 
-fn note_end(handle: &JobHandle, kind: &'static str, failed: bool) {
+pub(super) fn note_end(handle: &JobHandle, kind: &'static str, failed: bool) {
     metrics::JOBS_ENDED.count_for(if failed { "failed" } else { "succeeded" });
     metrics::JOB_SECONDS.record_for(kind, now().seconds_since(handle.started_at));
 }
@@ -413,7 +415,7 @@ fn out_of_fuel(node: &Node) -> NodeResult {
 }
 
 /// A failure without any other content.
-fn failed(failure: NodeFailure) -> Spilled {
+pub(super) fn failed(failure: NodeFailure) -> Spilled {
     let sizes = Sizes { inline_max: usize::MAX, value_max: usize::MAX };
     spill(NodeResult::failed(failure), None, sizes)
 }

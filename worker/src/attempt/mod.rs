@@ -1,6 +1,6 @@
 //! One attempt of a node: its input, its execution, its result.
 //!
-//! - [`execute`] runs the attempt and catches panics; [`executor`] is the interface of node types.
+//! - [`execute`] runs the attempt and catches panics; [`time_left`] ends it when the time of the run is over; [`executor`] is the interface of node types.
 //! - [`variables`] reads the values that the job carries or that are stored in Redis; [`list_cache`] keeps large lists.
 //! - [`stages`] runs what surrounds a node: slots, approvals, hooks, nodes inside it.
 //! - [`journal`] records what must not be repeated, and [`progress`] reports while the attempt runs.
@@ -15,4 +15,5 @@ pub(crate) mod noted_files;
 pub(crate) mod progress;
 pub(crate) mod spill;
 pub(crate) mod stages;
+mod time_left;
 pub(crate) mod variables;

@@ -334,6 +334,7 @@ mod tests {
 
     fn progress(jobs: &Arc<FakeJobs>, streams: bool) -> SharedProgress {
         let name = JobName {
+            lost_at: None,
             frame: FramePath::root(),
             node: "llm".into(),
             attempt: 1,

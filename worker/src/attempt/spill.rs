@@ -4,10 +4,11 @@
 use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::ids::{BlobId, ShardId};
+use tidemill_common::machine::state::change::{Change, ChangeLog, LogEntry, Update};
 use tidemill_common::machine::state::record::Record;
 use tidemill_common::machine::state::run::json_size;
 use tidemill_common::messages::Effects;
-use tidemill_common::nodes::{NodeResult, VariableUpdate};
+use tidemill_common::nodes::{NodeResult, VariableChange, VariableUpdate};
 use tidemill_common::store::{Jobs, StoreError};
 use tidemill_common::value::secrets::Secrets;
 use tidemill_common::value::{BlobRef, Segment, SegmentType, Stored, blob_text};
@@ -60,7 +61,13 @@ pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes:
     let written = |update: VariableUpdate| {
         let secret = variables.and_then(|variables| variables.secret_text(&update.value));
         let value = secret.map_or_else(|| keep(update.value), Stored::Secret);
-        (update.node, update.name, value)
+        let mut change = |it: VariableChange| {
+            let secret = variables.and_then(|variables| variables.secret_text(&it.operand));
+            let operand = secret.map_or_else(|| keep(it.operand), Stored::Secret);
+            LogEntry::One(Change { kind: it.kind, operand })
+        };
+        let changes = update.changes.map(|all| ChangeLog::new(all.into_iter().map(&mut change).collect()));
+        Update { node: update.node, name: update.name, value, changes }
     };
     let updates = result.updates.into_iter().map(written).collect();
     let failed = result.failure.is_some();

@@ -11,6 +11,7 @@ use tidemill_common::store::{Completion, Dead, Delivered, withheld};
 use tidemill_common::wire::WireError;
 use tidemill_common::wire::fact::kind;
 use tidemill_common::wire::job::{self, Job};
+use tidemill_common::wire::suspect::Suspect;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::attempt::execute;
@@ -21,11 +22,21 @@ use crate::jobs::reporter::Finished;
 use crate::jobs::shared::{Core, now};
 use crate::jobs::{cancel, takeover};
 use crate::metrics;
-use crate::setup::pass_on;
 
-/// Starts a job. A short pure node has already ended when this returns.
+/// Starts a new job. A short pure node has already ended when this returns.
 pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemaphorePermit) {
+    begin_again(core, delivered, permit, None);
+}
+
+/// Starts a job that was taken over; `suspect` is what is known of it if it was lost with a worker.
+pub(crate) fn begin_again(
+    core: &Arc<Core>,
+    delivered: Delivered,
+    permit: OwnedSemaphorePermit,
+    suspect: Option<Suspect>,
+) {
     metrics::JOBS_READ.count();
+    let started_at = now();
     let read = match delivered.run.parse::<RunId>() {
         Ok(run) => match job::parse(run, &delivered.body) {
             Err(newer @ WireError::Version { .. }) => return leave_to_newer(core, delivered, &newer),
@@ -39,42 +50,14 @@ pub(crate) fn begin(core: &Arc<Core>, delivered: Delivered, permit: OwnedSemapho
         Ok(job) => job,
         Err(reason) => return refuse(core, place, number, &run, body, permit, &reason),
     };
-    if core.setup.passed(&place).is_some() {
-        // This worker could not do it and has handed it back.
-        let delivered = Delivered { shard, queue: place.queue.clone(), entry, number, run, body };
-        tokio::spawn(begin_passed(core.clone(), delivered, permit));
-        return;
-    }
-    start(core, place, number, job, (body, permit));
-}
-
-/// Starts a job that this worker has handed back, if no other living worker can do it any more.
-async fn begin_passed(core: Arc<Core>, delivered: Delivered, permit: OwnedSemaphorePermit) {
-    let place = JobPlace { shard: delivered.shard, queue: delivered.queue.clone(), entry: delivered.entry };
-    if pass_on::is_still_for_another(&core, &place).await {
-        return pass_on::pass_again(core, delivered).await;
-    }
-    let Ok(job) =
-        delivered.run.parse().map_err(drop).and_then(|run| job::parse(run, &delivered.body).map_err(drop))
-    else {
-        return hand_back(core, delivered).await;
-    };
-    start(&core, place, delivered.number, job, (delivered.body, permit));
-}
-
-fn start(
-    core: &Arc<Core>,
-    place: JobPlace,
-    number: u32,
-    job: Job,
-    (body, permit): (String, OwnedSemaphorePermit),
-) {
-    let started_at = now();
-    core.in_flight.insert(place.clone(), number, Some(job.execution), permit);
+    core.in_flight.insert(place.clone(), number, Some(job.execution), permit, suspect.as_ref());
+    core.in_flight.describe(&place, job.run, job.node.clone());
     crash::pass(crash::CrashPoint::JobTaken);
     let handle = JobHandle::new(core.clone(), place, number, &job, started_at);
-    if takeover::is_worn_out(&handle) {
-        tokio::spawn(takeover::give_up(handle, job, body));
+    if let Some(suspect) = suspect
+        && takeover::is_worn_out(&handle, &suspect)
+    {
+        tokio::spawn(takeover::give_up(handle, job, body, suspect));
         return;
     }
     if core.remembered.contains(&job.execution) {
@@ -102,7 +85,7 @@ fn refuse(
 ) {
     metrics::JOBS_ENDED.count_for("refused");
     tracing::error!(run, node = job::node_in(&body), entry = %place.entry, reason, "a job cannot be read");
-    core.in_flight.insert(place.clone(), number, None, permit);
+    core.in_flight.insert(place.clone(), number, None, permit, None);
     let reason = format!("{JOB_REFUSED}: {reason}");
     // A job that cannot be read does not say reliably which secrets it contains.
     let kept = withheld(&body);

@@ -49,6 +49,7 @@ impl JobHandle {
         started_at: Timestamp,
     ) -> Self {
         let name = JobName {
+            lost_at: None,
             frame: job.frame.clone(),
             node: job.node.clone(),
             attempt: job.attempt,
@@ -107,7 +108,15 @@ impl JobHandle {
 
     fn park_with(&self, wait: ParkReason, blobs: Vec<(BlobId, String)>) {
         let ParkReason { wait_ms, reason, is_childs, call, pause } = wait;
-        let report = Report::Parked { started_at: self.started_at, wait_ms, reason, is_childs, call, pause };
+        let report = Report::Parked {
+            started_at: self.started_at,
+            at: now().max(self.started_at),
+            wait_ms,
+            reason,
+            is_childs,
+            call,
+            pause,
+        };
         let completion = Completion {
             entry: self.place.entry,
             number: self.number,

@@ -4,9 +4,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidemill_common::ids::{EntryId, ExecutionId, ShardId};
+use tidemill_common::ids::{EntryId, ExecutionId, NodeId, RunId, ShardId};
+use tidemill_common::wire::suspect::Suspect;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
+
+use crate::jobs::suspects::{Window, most_beside};
 
 /// A stream of jobs: shard and queue.
 pub(crate) type Stream = (ShardId, Arc<str>);
@@ -24,10 +27,16 @@ struct HeldJob {
     /// The delivery count of the entry.
     number: u32,
     execution: Option<ExecutionId>,
+    /// Its run and node, for log lines.
+    of: Option<(RunId, NodeId)>,
     /// The task that runs it; `None` if it ran directly in the read loop.
     task: Option<AbortHandle>,
     /// True when it has ended and its result is being sent.
     ended: bool,
+    /// True if it was lost with a worker before, so that there is a record of it.
+    is_recorded: bool,
+    /// The most suspects that may be held beside it; `None` if it is not suspected.
+    most_suspects: Option<usize>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -51,11 +60,33 @@ impl InFlight {
         number: u32,
         execution: Option<ExecutionId>,
         permit: OwnedSemaphorePermit,
+        suspect: Option<&Suspect>,
     ) {
-        let job = HeldJob { number, execution, task: None, ended: false, _permit: permit };
+        let job = HeldJob {
+            number,
+            execution,
+            of: None,
+            task: None,
+            ended: false,
+            is_recorded: suspect.is_some(),
+            most_suspects: suspect.and_then(most_beside),
+            _permit: permit,
+        };
         if let Some(older) = self.lock().insert(place, job) {
             older.abort();
         }
+    }
+
+    /// Notes the run and the node of a job, for log lines.
+    pub(crate) fn describe(&self, place: &JobPlace, run: RunId, node: NodeId) {
+        if let Some(job) = self.lock().get_mut(place) {
+            job.of = Some((run, node));
+        }
+    }
+
+    /// Returns the run and the node of a job.
+    pub(crate) fn described(&self, place: &JobPlace) -> Option<(RunId, NodeId)> {
+        self.lock().get(place)?.of.clone()
     }
 
     /// Sets the task that runs a job. If the job was lost meanwhile, the task is stopped.
@@ -81,9 +112,16 @@ impl InFlight {
         }
     }
 
-    /// Releases a job whose result was answered.
-    pub(crate) fn settle(&self, place: &JobPlace, number: u32) {
-        drop(self.remove(place, number));
+    /// Releases a job whose result was answered. Returns true if there is a record of it as a suspect.
+    pub(crate) fn settle(&self, place: &JobPlace, number: u32) -> bool {
+        self.remove(place, number).is_some_and(|job| job.is_recorded)
+    }
+
+    /// The suspects that still run.
+    pub(crate) fn window(&self) -> Window {
+        let held = self.lock();
+        let running = held.values().filter(|job| !job.ended).filter_map(|job| job.most_suspects);
+        Window { held: running.clone().count(), most: running.min() }
     }
 
     /// Stops and removes a job this worker no longer owns. Returns false if it was not held.

@@ -1,6 +1,7 @@
 //! The road of a job through a worker, from the queue to the report. In the order of a job:
 //!
-//! - [`consume`] reads jobs while there are permits; [`takeover`] takes jobs over from dead workers.
+//! - [`consume`] reads jobs while there are permits; [`takeover`] takes jobs over from dead workers, and [`suspects`]
+//!   decides which.
 //! - [`in_flight`] notes a job and [`begin`] starts its attempt, with the workflow from [`workflows`].
 //! - [`handle`] is the attempt's way to report; [`reporter`] sends facts and results in batches.
 //!
@@ -17,5 +18,6 @@ pub(crate) mod in_flight;
 pub(crate) mod liveness;
 pub(crate) mod reporter;
 pub(crate) mod shared;
+pub(crate) mod suspects;
 pub(crate) mod takeover;
 pub(crate) mod workflows;

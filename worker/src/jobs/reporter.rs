@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidemill_common::crash::{self, CrashPoint as Crash};
-use tidemill_common::ids::{BlobId, RunId, ShardId};
+use tidemill_common::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_common::store::{Accepted, Completion, Jobs, StoreError};
 use tidemill_common::wire::job::node_in;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::jobs::backoff::{Backoff, Condition};
 use crate::jobs::in_flight::{InFlight, JobPlace};
+use crate::jobs::takeover::HandedBack;
 use crate::metrics;
 
 /// Most messages per request; larger batches gain nothing.
@@ -83,12 +84,18 @@ pub(crate) struct Reporter {
     jobs: Arc<dyn Jobs>,
     consumer: Arc<str>,
     in_flight: Arc<InFlight>,
+    handed_back: Arc<HandedBack>,
     open: Mutex<HashMap<ShardId, (ReportQueue, JoinHandle<()>)>>,
 }
 
 impl Reporter {
-    pub(crate) fn new(jobs: Arc<dyn Jobs>, consumer: Arc<str>, in_flight: Arc<InFlight>) -> Self {
-        Self { jobs, consumer, in_flight, open: Mutex::default() }
+    pub(crate) fn new(
+        jobs: Arc<dyn Jobs>,
+        consumer: Arc<str>,
+        in_flight: Arc<InFlight>,
+        handed_back: Arc<HandedBack>,
+    ) -> Self {
+        Self { jobs, consumer, in_flight, handed_back, open: Mutex::default() }
     }
     /// Returns the queue of a shard.
     pub(crate) fn of(&self, shard: ShardId) -> ReportQueue {
@@ -99,6 +106,7 @@ impl Reporter {
                 jobs: self.jobs.clone(),
                 consumer: self.consumer.clone(),
                 in_flight: self.in_flight.clone(),
+                handed_back: self.handed_back.clone(),
                 shard,
                 waiting: waiting.clone(),
                 reporting: Condition::new("reporting"),
@@ -127,6 +135,7 @@ struct ReportSender {
     jobs: Arc<dyn Jobs>,
     consumer: Arc<str>,
     in_flight: Arc<InFlight>,
+    handed_back: Arc<HandedBack>,
     shard: ShardId,
     waiting: Arc<AtomicUsize>,
     reporting: Condition,
@@ -247,7 +256,8 @@ impl ReportSender {
 
     /// Releases answered results. A result with a missing blob has it stored again and remains.
     async fn settle(&self, results: impl Iterator<Item = Finished>, answers: &[Accepted]) -> Vec<Finished> {
-        let mut remaining = Vec::new();
+        let (mut remaining, mut suspects) = (Vec::new(), Vec::new());
+        let mut queue: Option<Arc<str>> = None;
         for (it, answer) in results.zip(answers) {
             match answer {
                 Accepted::Stored => metrics::RESULTS.count_for("stored"),
@@ -266,9 +276,23 @@ impl ReportSender {
                     continue;
                 }
             }
-            self.in_flight.settle(&self.place(&it), it.completion.number);
+            if self.in_flight.settle(&self.place(&it), it.completion.number) {
+                suspects.push(it.completion.entry);
+                queue = Some(it.queue);
+            }
+        }
+        if let Some(queue) = queue {
+            self.forget(&queue, &suspects).await;
         }
         remaining
+    }
+
+    /// Removes the records of suspects that have ended, and makes room for others. A record that stays expires.
+    async fn forget(&self, queue: &str, suspects: &[EntryId]) {
+        if let Err(error) = self.jobs.forget_suspects(self.shard, queue, suspects).await {
+            tracing::debug!(shard = %self.shard, %error, "records of suspects stay until they expire");
+        }
+        self.handed_back.suspects_ended(&*self.jobs).await;
     }
 
     /// Releases results that cannot be sent. Their leases expire, and another worker tries the jobs.

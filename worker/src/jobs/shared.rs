@@ -74,7 +74,7 @@ pub(crate) struct Core {
     /// One permit per running job.
     pub(crate) permits: Arc<Semaphore>,
     pub(crate) remembered: Remembered,
-    pub(crate) handed_back: HandedBack,
+    pub(crate) handed_back: Arc<HandedBack>,
     pub(crate) liveness: Liveness,
     /// Becomes true when the worker takes no more jobs.
     pub(crate) stopping: watch::Sender<bool>,
@@ -96,13 +96,14 @@ impl Core {
     ) -> Self {
         let settings = Settings::of(config);
         let in_flight = Arc::new(InFlight::default());
+        let handed_back = Arc::new(HandedBack::default());
         Self {
             workflows: WorkflowLoader::new(jobs.clone(), key.clone(), config.compat.secrets_in_outputs),
             list_cache: ListCache::default(),
-            reporter: Reporter::new(jobs.clone(), consumer.clone(), in_flight.clone()),
+            reporter: Reporter::new(jobs.clone(), consumer.clone(), in_flight.clone(), handed_back.clone()),
             permits: Arc::new(Semaphore::new(settings.permits)),
             remembered: Remembered::new(settings.lease),
-            handed_back: HandedBack::default(),
+            handed_back,
             liveness: Liveness::new(),
             stopping: watch::Sender::new(false),
             reading: Condition::new("reading jobs"),

@@ -3,32 +3,33 @@
 //! All workers together check each stream about twice a second, or three times while jobs of it are held. A returned
 //! job is announced and taken at once. After this worker's connection came up, broke or stalled, all jobs look
 //! abandoned for one lease, because no worker could renew them. Until then the worker takes only returned jobs.
+//! [`suspects`](crate::jobs::suspects) decides which of the others it takes; here is only what it does then.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::ids::ShardId;
-use tidemill_common::store::{StoreError, withheld};
-use tidemill_common::wire::job::Job;
+use tidemill_common::store::{Jobs, StaleJob, StoreError, TakeOver as Claimed, withheld};
+use tidemill_common::wire::job::{Job, node_in};
+use tidemill_common::wire::suspect::Suspect;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::jobs::backoff::fraction;
-use crate::jobs::begin::begin;
+use crate::jobs::begin::begin_again;
+use crate::jobs::consume::hand_back;
 use crate::jobs::handle::JobHandle;
-use crate::jobs::in_flight::Stream;
+use crate::jobs::in_flight::{JobPlace, Stream};
 use crate::jobs::shared::Core;
+use crate::jobs::suspects::{Change, HANDED_BACK, Situation, is_convicted, plan, silent_after};
 use crate::metrics;
 
-/// Most jobs taken over per check of one stream.
-const TAKEN_MAX: usize = 16;
-
-/// The idle time that only returned jobs reach: the store sets their last sign of life to the epoch.
-pub(crate) const HANDED_BACK: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Most jobs that one request takes over.
+const TAKEN_MAX: usize = 64;
 
 /// Longest time between two checks of a single worker when the last check found no held jobs. With more workers each
 /// checks proportionally less often.
@@ -37,10 +38,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(750);
 /// The same when jobs are held, possibly by a dead worker.
 const LOOK_EVERY_HELD: Duration = Duration::from_millis(400);
 
-/// Shards for which a returned job was announced.
+/// Reasons to look before the next check is due: shards for which a returned job was announced, and suspects that
+/// wait until others have ended.
 #[derive(Debug, Default)]
 pub(crate) struct HandedBack {
     shards: Mutex<BTreeSet<ShardId>>,
+    /// Suspects wait until this worker has ended others.
+    suspects_wait: AtomicBool,
+    /// This worker has ended suspects while others waited.
+    has_room: AtomicBool,
     /// The id of the connection that waits for jobs.
     reader: AtomicU64,
 }
@@ -52,13 +58,16 @@ impl HandedBack {
     }
     /// Notes the shard and wakes the read loop, which alone takes jobs. After an error the next check finds the job.
     pub(crate) async fn hear(&self, core: &Core, shard: ShardId) {
-        if core.setup.has_passed() {
-            // The job may be one that only others can do. They come first; a due check finds what they leave.
-            return;
-        }
         let is_first = self.lock().insert(shard);
         if is_first && !core.liveness.is_stopping() {
             drop(core.jobs.wake(self.reader.load(Ordering::Relaxed)).await);
+        }
+    }
+    /// Notes that suspects have ended. If others wait, the read loop is woken.
+    pub(crate) async fn suspects_ended(&self, jobs: &dyn Jobs) {
+        if self.suspects_wait.swap(false, Ordering::Relaxed) {
+            self.has_room.store(true, Ordering::Relaxed);
+            drop(jobs.wake(self.reader.load(Ordering::Relaxed)).await);
         }
     }
     fn take(&self) -> BTreeSet<ShardId> {
@@ -83,7 +92,8 @@ impl TakeOver {
     }
 
     pub(crate) fn is_due(&self, core: &Core) -> bool {
-        Instant::now() >= self.next || !core.handed_back.lock().is_empty()
+        let asked = &core.handed_back;
+        Instant::now() >= self.next || asked.has_room.load(Ordering::Relaxed) || !asked.lock().is_empty()
     }
 
     /// Checks the streams that are due, as far as permits allow, and starts the jobs found.
@@ -97,13 +107,11 @@ impl TakeOver {
         permits: &mut OwnedSemaphorePermit,
     ) -> Result<(), StoreError> {
         let announced = core.handed_back.take();
-        let is_due = Instant::now() >= self.next;
+        let is_due = core.handed_back.has_room.swap(false, Ordering::Relaxed) || Instant::now() >= self.next;
         if is_due {
             let workers = u32::try_from(core.liveness.fleet()).unwrap_or(u32::MAX);
             self.next = Instant::now() + self.every.saturating_mul(workers).mul_f64(0.5 + fraction() / 2.0);
         }
-        let lease = core.settings.lease;
-        let idle = if core.liveness.steady_for(lease) { lease } else { HANDED_BACK };
         let wanted: Vec<Stream> =
             streams.iter().filter(|(shard, _)| is_due || announced.contains(shard)).cloned().collect();
         // One round trip for all streams, so that idle workers cause little load.
@@ -111,37 +119,103 @@ impl TakeOver {
         if is_due {
             self.every = if held.contains(&true) { LOOK_EVERY_HELD } else { LOOK_EVERY };
         }
-        for ((shard, queue), _) in wanted.iter().zip(held).filter(|(_, is_held)| *is_held) {
-            let count = permits.num_permits().min(TAKEN_MAX);
-            if count == 0 {
-                break;
-            }
-            let taken = core.jobs.take_over(*shard, queue, &core.consumer, idle, count).await?;
-            if taken.len() == TAKEN_MAX {
-                // A worker that held many jobs is gone, so there are probably more.
-                self.next = Instant::now();
-            }
-            for job in taken {
-                let Some(permit) = permits.split(1) else { break };
-                metrics::JOBS_TAKEN.count();
-                crash::pass(CrashPoint::JobTakenOver);
-                tracing::info!(run = job.run, queue = %job.queue, entry = %job.entry, number = job.number, "job taken over");
-                begin(core, job, permit);
+        let held: Vec<Stream> =
+            wanted.into_iter().zip(held).filter(|(_, is_held)| *is_held).map(|(stream, _)| stream).collect();
+        if held.is_empty() {
+            return Ok(());
+        }
+        let lease = core.settings.lease;
+        // Of a part of the streams only returned jobs are taken: the others are judged by all that their worker held.
+        let idle = if is_due && core.liveness.steady_for(lease) { silent_after(lease) } else { HANDED_BACK };
+        self.take(core, &held, idle, permits).await
+    }
+
+    /// Takes over jobs of these streams.
+    async fn take(
+        &mut self,
+        core: &Arc<Core>,
+        streams: &[Stream],
+        idle: Duration,
+        permits: &mut OwnedSemaphorePermit,
+    ) -> Result<(), StoreError> {
+        let stale = core.jobs.stale(streams, idle).await?;
+        if stale.jobs.iter().any(|job| core.setup.has_passed(&place_of(job))) {
+            core.setup.look_at_fleet(&*core.jobs).await;
+        }
+        let plan = plan(
+            &stale,
+            &Situation {
+                consumer: &core.consumer,
+                lease: core.settings.lease,
+                deliveries_max: core.settings.deliveries_max,
+                permits: permits.num_permits(),
+                window: core.in_flight.window(),
+                barred: &|job| core.setup.is_for_others(&core.consumer, &place_of(job)),
+            },
+        );
+        if idle < HANDED_BACK {
+            core.handed_back.suspects_wait.store(plan.suspects_wait, Ordering::Relaxed);
+        }
+        let mut of_streams: BTreeMap<(ShardId, Arc<str>), Vec<Change>> = BTreeMap::new();
+        for change in plan.changes {
+            let StaleJob { shard, queue, .. } = &stale.jobs[change.job];
+            of_streams.entry((*shard, queue.clone())).or_default().push(change);
+        }
+        for (stream, changes) in of_streams {
+            for some in changes.chunks(TAKEN_MAX) {
+                if !claim(core, &stream, some, permits).await? {
+                    // Another worker was faster, so there may be others left for this one.
+                    self.next = Instant::now();
+                }
             }
         }
         Ok(())
     }
 }
 
-/// Returns true if a job was delivered too often to be tried again.
-pub(crate) fn is_worn_out(handle: &JobHandle) -> bool {
-    handle.name.holder.counted() > handle.core.settings.deliveries_max
+fn place_of(job: &StaleJob) -> JobPlace {
+    JobPlace { shard: job.shard, queue: job.queue.clone(), entry: job.entry }
 }
 
-/// Fails a job that no worker finishes. The dead letter contains no secrets of the workflow.
-pub(crate) async fn give_up(handle: JobHandle, job: Job, body: String) {
+/// Asks the store for these changes and starts the jobs that this worker has then. Returns false if it did not get all.
+async fn claim(
+    core: &Arc<Core>,
+    (shard, queue): &Stream,
+    changes: &[Change],
+    permits: &mut OwnedSemaphorePermit,
+) -> Result<bool, StoreError> {
+    let asked: Vec<Claimed> = changes.iter().map(|change| change.take_over.clone()).collect();
+    let taken = core.jobs.take_over(*shard, queue, &core.consumer, core.settings.lease, &asked).await?;
+    let got_all = taken.len() == asked.iter().filter(|it| it.new_number.is_some()).count();
+    for job in taken {
+        let change = changes.iter().find(|change| change.take_over.entry == job.entry);
+        let suspect = change.and_then(|change| change.suspect.clone());
+        let Some(permit) = permits.split(1) else {
+            tokio::spawn(hand_back(core.clone(), job));
+            continue;
+        };
+        metrics::JOBS_TAKEN.count();
+        crash::pass(CrashPoint::JobTakenOver);
+        let suspects = suspect.as_ref().map_or(0, |it| it.size);
+        tracing::info!(run = job.run, node = node_in(&job.body), queue = %job.queue, entry = %job.entry, number = job.number, suspects, "job taken over");
+        begin_again(core, job, permit, suspect);
+    }
+    Ok(got_all)
+}
+
+/// Returns true if a job is not tried again: it was delivered too often, and it alone was the reason.
+pub(crate) fn is_worn_out(handle: &JobHandle, suspect: &Suspect) -> bool {
+    is_convicted(suspect, handle.name.holder.counted(), handle.core.settings.deliveries_max)
+}
+
+/// Fails a job that no worker finishes, and clears those that were suspected with it. The dead letter contains no
+/// secrets of the workflow.
+pub(crate) async fn give_up(handle: JobHandle, job: Job, body: String, suspect: Suspect) {
     metrics::JOBS_ENDED.count_for("given_up");
-    let times = handle.name.holder.counted() - 1;
+    let times = handle.name.holder.counted().saturating_sub(1).max(suspect.lost);
+    if let Err(error) = handle.core.jobs.clear_suspects(&suspect.origin).await {
+        tracing::warn!(%error, "the jobs that were suspected with a job that is given up are not cleared yet");
+    }
     let reason =
         format!("node {} was delivered {times} times and no worker returned a result", handle.name.node);
     tracing::error!(run = %handle.run, node = %handle.name.node, times, "job given up");

@@ -156,9 +156,10 @@ impl NodeExecutor for ParameterExtractor {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, providers, journal, .. } = attempt;
+        let Attempt { node, variables, options, providers, journal, .. } = attempt;
         let NodeData::ParameterExtractor(data) = &node.data else { return mistaken(node.kind) };
-        parameter_extractor::run(data, node, variables, providers, journal).await
+        let requires_all = options.dify_ways.extractor_requires_all;
+        parameter_extractor::run(data, node, variables, providers, journal, requires_all).await
     }
 }
 
@@ -251,9 +252,9 @@ impl NodeExecutor for Code {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, code, .. } = attempt;
+        let Attempt { node, variables, options, code, .. } = attempt;
         let NodeData::Code(data) = &node.data else { return mistaken(node.kind) };
-        code.run(data, variables).await
+        code.run(data, variables, options.dify_ways.code_texts_become_numbers).await
     }
 }
 

@@ -17,13 +17,15 @@ use tidemill_common::value::{JsonMap, Segment, Variables};
 use super::llm::{bill, in_vain, lost, masked, note_asking, usage_segment};
 use crate::outside::providers::{Model, ModelReply, Providers, Question, Waiter};
 
-/// Runs the node. A failure is part of the result; a failure before the call leaves no record (Dify).
+/// Runs the node. A failure is part of the result; a failure before the call leaves no record (Dify). With
+/// `requires_all` an absent optional parameter is reported, as on Dify.
 pub async fn run(
     data: &ParameterExtractorData,
     node: &Node,
     variables: &(dyn Variables + Send + Sync),
     providers: &Providers,
     waiter: &dyn Waiter,
+    requires_all: bool,
 ) -> NodeResult {
     let model = match providers.resolve(&data.model).await {
         Ok(model) => model,
@@ -43,7 +45,7 @@ pub async fn run(
             let said = node
                 .gives_context
                 .then(|| turns::build_context(&prompt.messages, &reply.text, &prompt.secrets));
-            let mut result = succeeded(result, data, &model, reply);
+            let mut result = succeeded(result, data, &model, reply, requires_all);
             result.outputs.extend(said.map(|said| (data.context_name().to_owned(), said)));
             result
         }
@@ -86,10 +88,11 @@ fn succeeded(
     data: &ParameterExtractorData,
     model: &Model,
     reply: ModelReply,
+    requires_all: bool,
 ) -> NodeResult {
     let usage = bill(model, &reply);
     let call = reply.tool_calls.first();
-    let extracted = extract(&data.parameters, call, &reply.text);
+    let extracted = extract(&data.parameters, call, &reply.text, requires_all);
     let process_data = &mut result.process_data;
     process_data.insert("usage".into(), Json::Object(usage.record.clone()));
     process_data.insert("tool_call".into(), call.map_or(Json::Null, record::tool_call));

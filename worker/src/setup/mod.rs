@@ -30,8 +30,8 @@ const ASKED_AGAIN: Duration = Duration::from_secs(5);
 const ASKED_MAX: usize = 64;
 /// The longest age of the list of workers when a job is handed back.
 const FLEET_KEPT: Duration = Duration::from_secs(2);
-/// The time for which returned jobs are left to others, after this worker has handed one back.
-const PASSED_LATELY: Duration = Duration::from_secs(10);
+/// The time after which a job that was handed back is forgotten. One that still waits is handed back again.
+const PASSED_KEPT: Duration = Duration::from_secs(3600);
 /// Most handed back jobs that are remembered. A forgotten one is handed back again.
 const PASSED_MAX: usize = 10_000;
 
@@ -159,19 +159,31 @@ impl Setup {
     fn remember(&self, place: &JobPlace, need: Need) -> bool {
         let mut inner = self.lock();
         if inner.passed.len() >= PASSED_MAX {
+            inner.passed.retain(|_, (_, at)| at.elapsed() < PASSED_KEPT);
+        }
+        if inner.passed.len() >= PASSED_MAX {
             inner.passed.clear();
         }
         inner.passed.insert(place.clone(), (need, Instant::now())).is_none()
     }
 
-    /// Returns what a job needs that this worker has handed back.
-    pub(crate) fn passed(&self, place: &JobPlace) -> Option<Need> {
-        self.lock().passed.get(place).map(|(need, _)| need.clone())
+    /// Returns true if this worker has handed the job back.
+    pub(crate) fn has_passed(&self, place: &JobPlace) -> bool {
+        self.lock().passed.contains_key(place)
     }
 
-    /// Returns true if this worker has lately handed back a job, which others may not have taken yet.
-    pub(crate) fn has_passed(&self) -> bool {
-        self.lock().passed.values().any(|(_, at)| at.elapsed() < PASSED_LATELY)
+    /// Reads the list of workers again, if it is too old.
+    pub(crate) async fn look_at_fleet(&self, jobs: &dyn Jobs) {
+        drop(self.fleet(jobs).await);
+    }
+
+    /// Returns true if this worker, `me`, has handed the job back, and others can still do it, as far as is known.
+    pub(crate) fn is_for_others(&self, me: &str, place: &JobPlace) -> bool {
+        let inner = self.lock();
+        let (Some((need, _)), Some((_, fleet))) = (inner.passed.get(place), &inner.fleet) else {
+            return false;
+        };
+        !decide::able(fleet, me, &place.queue, need, inner.surveyed.key.as_deref()).is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -1,15 +1,10 @@
 //! Hands a job back because this worker's set-up lacks what it needs, when another living worker has it.
 
-use std::sync::Arc;
-
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::need::Need;
 use tidemill_common::nodes::NodeResult;
-use tidemill_common::store::Delivered;
 
-use crate::jobs::consume::hand_back;
 use crate::jobs::handle::JobHandle;
-use crate::jobs::in_flight::JobPlace;
 use crate::jobs::shared::Core;
 use crate::metrics;
 use crate::setup::decide;
@@ -46,7 +41,7 @@ pub(crate) async fn failure_is_for_another(handle: &JobHandle, failure: &mut Nod
 }
 
 /// Returns true if another living worker of the queue can meet the need.
-pub(crate) async fn others_can(core: &Core, queue: &str, need: &Need) -> bool {
+async fn others_can(core: &Core, queue: &str, need: &Need) -> bool {
     let Some(fleet) = core.setup.fleet(&*core.jobs).await else { return false };
     let key = core.setup.fingerprint();
     !decide::able(&fleet, &core.consumer, queue, need, key.as_deref()).is_empty()
@@ -70,18 +65,4 @@ pub(crate) async fn pass(handle: &JobHandle, failure: Option<&NodeFailure>) {
     if let Err(error) = core.jobs.hand_back(place.shard, &place.queue, &core.consumer, &entries).await {
         core.reading.failed(&error);
     }
-}
-
-/// Returns true if this worker has handed the job back before, and others still can do it.
-pub(crate) async fn is_still_for_another(core: &Core, place: &JobPlace) -> bool {
-    match core.setup.passed(place) {
-        Some(need) => others_can(core, &place.queue, &need).await,
-        None => false,
-    }
-}
-
-/// Hands a job back that has returned to this worker.
-pub(crate) async fn pass_again(core: Arc<Core>, job: Delivered) {
-    metrics::HANDED_BACK.count();
-    hand_back(core, job).await;
 }

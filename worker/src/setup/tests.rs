@@ -46,15 +46,20 @@ async fn the_record_is_written_again_after_it_has_expired() {
 }
 
 #[tokio::test]
-async fn a_job_that_was_handed_back_is_remembered_with_its_need() {
-    let setup = Setup::new(None);
-    let place = JobPlace {
-        shard: tidemill_common::ids::ShardId(0),
-        queue: "default".into(),
-        entry: tidemill_common::ids::EntryId::new(1, 0),
-    };
-    assert!(!setup.has_passed());
+async fn a_job_that_was_handed_back_is_left_to_others_while_they_can_do_it() {
+    let (setup, store) = (Setup::new(None), MemoryStore::new(Arc::new(SystemClock)));
+    let (shard, entry) = (tidemill_common::ids::ShardId(0), tidemill_common::ids::EntryId::new(1, 0));
+    let place = JobPlace { shard, queue: "default".into(), entry };
     assert!(setup.remember(&place, provider()), "the first time");
     assert!(!setup.remember(&place, provider()), "the second time");
-    assert_eq!((setup.passed(&place), setup.has_passed()), (Some(provider()), true));
+    assert!(setup.has_passed(&place) && !setup.is_for_others("me", &place), "no other worker is known");
+    let found = ProviderAbility { name: "openai".into(), serves: Vec::new(), usable: true };
+    let about =
+        AboutWorker { queues: vec!["default".into()], providers: vec![found], ..AboutWorker::default() };
+    let jobs: &dyn Jobs = &store;
+    jobs.announce_worker("able", TTL).await.unwrap();
+    jobs.fleet().note_worker("able", TTL, 0, Some(&about)).await.unwrap();
+    setup.look_at_fleet(&store).await;
+    assert!(setup.is_for_others("me", &place));
+    assert!(!setup.is_for_others("able", &place), "it is the worker itself");
 }

@@ -17,15 +17,17 @@ use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Accepted, App, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, EntryBegin,
     EntryStored, Fleet, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken,
-    Meta, Paused, StoreError, TakeLimit,
+    Meta, Note, Paused, Stale, StaleJob, StoreError, TakeLimit, TakeOver,
 };
 use tidemill_common::wire::fact::report::JobName;
+use tidemill_common::wire::suspect::Suspect;
 use tokio::sync::{Notify, mpsc};
 
 use crate::attempt::journal::Journal;
 use crate::jobs::handle::JobHandle;
 use crate::jobs::in_flight::{JobPlace, Stream};
 use crate::jobs::shared::Core;
+use crate::jobs::suspects::HANDED_BACK;
 use crate::outside::Outside;
 use crate::outside::calls::Calls;
 use crate::outside::http::Http;
@@ -49,6 +51,10 @@ pub(crate) struct State {
     pub(crate) abandoned: VecDeque<Delivered>,
     /// Jobs that other workers returned to the queue.
     pub(crate) returned: VecDeque<Delivered>,
+    /// Records of jobs that were lost before.
+    pub(crate) suspects: HashMap<EntryId, Suspect>,
+    /// Origins of suspects that were cleared.
+    pub(crate) cleared: Vec<String>,
     /// Jobs this worker holds according to the store.
     pub(crate) pending: Vec<Delivered>,
     /// Streams, count and block time of every read.
@@ -231,6 +237,7 @@ pub(crate) fn core(jobs: &Arc<FakeJobs>, permits: usize) -> Arc<Core> {
 pub(crate) fn journal(jobs: &Arc<FakeJobs>) -> Journal {
     let entry = EntryId::new(5, 0);
     let name = JobName {
+        lost_at: None,
         frame: FramePath::root(),
         node: "t".into(),
         attempt: 1,
@@ -390,24 +397,56 @@ impl Jobs for FakeJobs {
     async fn are_held(&self, streams: &[Stream]) -> Result<Vec<bool>, StoreError> {
         Ok(vec![true; streams.len()])
     }
+    async fn stale(&self, _: &[Stream], idle: Duration) -> Result<Stale, StoreError> {
+        let mut state = self.state();
+        let only_returned = idle >= HANDED_BACK;
+        state.looks += usize::from(!only_returned);
+        let stale = |job: &Delivered, holder: &str, idle| StaleJob {
+            shard: job.shard,
+            queue: job.queue.clone(),
+            entry: job.entry,
+            holder: holder.into(),
+            idle,
+            // The tests name the number with which the job is delivered.
+            number: job.number - 1,
+            suspect: state.suspects.get(&job.entry).cloned(),
+        };
+        let mut jobs: Vec<_> = state.returned.iter().map(|job| stale(job, "", Duration::MAX)).collect();
+        if !only_returned {
+            jobs.extend(state.abandoned.iter().map(|job| stale(job, "dead", idle * 2)));
+        }
+        Ok(Stale { jobs, cleared: state.cleared.iter().cloned().collect() })
+    }
     async fn take_over(
         &self,
         _: ShardId,
         _: &str,
         _: &str,
-        idle: Duration,
-        count: usize,
+        _: Duration,
+        jobs: &[TakeOver],
     ) -> Result<Vec<Delivered>, StoreError> {
         let mut state = self.state();
-        // In these tests only returned jobs are idle for that long.
-        let abandoned = if idle < crate::jobs::takeover::HANDED_BACK {
-            state.looks += 1;
-            &mut state.abandoned
-        } else {
-            &mut state.returned
-        };
-        let count = count.min(abandoned.len());
-        Ok(abandoned.drain(..count).collect())
+        let mut taken = Vec::new();
+        for it in jobs {
+            if let Note::Write(suspect) = &it.note {
+                state.suspects.insert(it.entry, suspect.clone());
+            }
+            let Some(number) = it.new_number else { continue };
+            let State { abandoned, returned, .. } = &mut *state;
+            for lost in [abandoned, returned] {
+                let found = lost.iter().position(|job| job.entry == it.entry);
+                taken.extend(found.and_then(|at| lost.remove(at)).map(|job| Delivered { number, ..job }));
+            }
+        }
+        Ok(taken)
+    }
+    async fn clear_suspects(&self, origin: &str) -> Result<(), StoreError> {
+        self.state().cleared.push(origin.into());
+        Ok(())
+    }
+    async fn forget_suspects(&self, _: ShardId, _: &str, entries: &[EntryId]) -> Result<(), StoreError> {
+        self.state().suspects.retain(|entry, _| !entries.contains(entry));
+        Ok(())
     }
     async fn hand_back(
         &self,

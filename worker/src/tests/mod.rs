@@ -208,20 +208,22 @@ async fn a_panic_fails_the_node_and_not_the_worker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_handed_out_too_often_is_given_up() {
+async fn a_job_that_is_lost_alone_too_often_is_given_up() {
     let jobs = FakeJobs::new();
     let core = working(&jobs, 4);
+    tokio::time::sleep(core.settings.lease * 2).await;
     let mut job = jobs.hanging_job(1);
     job.number = 3;
-    jobs.push(job.clone());
+    jobs.state().abandoned.push_back(job.clone());
     until("the third time it runs", || jobs.hanging.load(Ordering::SeqCst) == 1).await;
     job.number = 4;
-    jobs.push(job);
+    jobs.state().abandoned.push_back(job);
     let all = results(&jobs, 1).await;
     let it = body(&all[0]);
     assert_eq!((all[0].kind, all[0].number, &it["error_type"]), ("failed", 4, &json!("WorkerLostError")));
     assert_eq!(it["error"], "node t was delivered 3 times and no worker returned a result");
     assert_eq!(all[0].dead.as_ref().map(|dead| dead.what), Some("job"));
+    assert_eq!(jobs.state().cleared, ["dead"], "those that were suspected with it are cleared");
     // The attempt with the older delivery count was stopped.
     until("nothing runs", || jobs.hanging.load(Ordering::SeqCst) == 0 && core.in_flight.len() == 0).await;
 }

@@ -32,7 +32,7 @@ async fn returns(
 ) -> Result<Json, String> {
     let printed = sandbox.run(Program { language, code, inputs: &inputs.to_string() }).await;
     let printed = printed.map_err(|CodeError(message)| message)?;
-    result::read(&printed).map(Json::Object).map_err(|failure| failure.message)
+    result::read(&printed, false).map(Json::Object).map_err(|failure| failure.message)
 }
 
 async fn python(sandbox: &BuiltIn, code: &str) -> Result<Json, String> {

@@ -28,7 +28,7 @@ async fn node(config: &CodeConfig, code: &str) -> NodeResult {
     let mut problems = Problems::new();
     let data = CodeData::parse(data.as_object().unwrap(), &mut problems).unwrap();
     let nodes = CodeNodes::with(Box::new(sandbox(config)), CodeLimits::default());
-    nodes.run(&data, &Start(Segment::infer(json!(20)))).await
+    nodes.run(&data, &Start(Segment::infer(json!(20))), false).await
 }
 
 fn failure(result: &NodeResult) -> (&str, &str, usize) {

@@ -43,7 +43,7 @@ fn note_dead_end(cx: &mut Step<'_>, node: NodeIx, handle: &str) {
         _ => spec.outs.is_empty(),
     };
     let ends_round = spec.parent.is_some_and(|parent| graph.node(parent).kind == NodeKind::Loop);
-    let noted = &mut cx.run.control.dead_ends;
+    let noted = &mut cx.run.control.warnings.dead_ends;
     let is_known = noted.iter().any(|known| known.node == spec.id && &*known.handle == handle);
     if is_end || ends_round || is_known || noted.len() >= RUN_WARNINGS_MAX {
         return;

@@ -2,17 +2,16 @@
 
 use crate::flow::pauses;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::fact::Timer;
-use crate::flow::{subruns, timeouts};
+use crate::flow::values::changes;
+use crate::flow::{subruns, time_limit, timeouts};
 use crate::order::changes::TimerChange;
 use crate::order::events::{EventKind, Output};
 use crate::state::pause::PauseStatus;
 use crate::state::run::{Frame, NodeStatus, Responder, RunState, RunStatus};
 use crate::state::step_event::StepEvent;
 use crate::step::Step;
-use tidemill_base::clock::Timestamp;
 use tidemill_base::failure::EngineErrorType;
 use tidemill_base::ids::FramePath;
 use tidemill_base::value::{JsonMap, Stored};
@@ -37,13 +36,13 @@ pub(crate) fn check(cx: &mut Step<'_>) {
     }
     let exceptions = cx.run.exceptions();
     let outputs = outputs(cx.run);
-    let dead_ends = cx.run.control.dead_ends.clone();
+    let warnings = cx.run.control.warnings.clone();
     if exceptions > 0 {
         end_run(cx, RunStatus::PartialSucceeded, None);
-        cx.emit(EventKind::GraphRunPartialSucceeded { exceptions, outputs, dead_ends });
+        cx.emit(EventKind::GraphRunPartialSucceeded { exceptions, outputs, warnings });
     } else {
         end_run(cx, RunStatus::Succeeded, None);
-        cx.emit(EventKind::GraphRunSucceeded { outputs, dead_ends });
+        cx.emit(EventKind::GraphRunSucceeded { outputs, warnings });
     }
     cx.close_entry();
 }
@@ -62,7 +61,7 @@ fn pause(cx: &mut Step<'_>) {
     }
     cx.close_entry();
     cx.set_run_status(RunStatus::Paused);
-    set_deadline(cx);
+    time_limit::set(cx);
     cx.out.continue_due = false;
     emit_paused(cx);
 }
@@ -82,10 +81,12 @@ pub(crate) fn resume(cx: &mut Step<'_>) {
         return;
     }
     cx.set_run_status(RunStatus::Running);
+    cx.run.control.worked_before = cx.run.worked_micros(cx.at.now);
+    cx.run.clock.begins(cx.at.now);
     cx.run.control.resumed_at = Some(cx.at.now);
     cx.run.control.steps_before = cx.run.steps();
     cx.out.control = true;
-    set_deadline(cx);
+    time_limit::set(cx);
     cx.emit(EventKind::GraphRunStarted { resumed: true, caller: None });
     cx.close_entry();
 }
@@ -97,8 +98,8 @@ pub(crate) fn fail(cx: &mut Step<'_>, error: &str) {
     }
     let exceptions = cx.run.exceptions();
     end_run(cx, RunStatus::Failed, Some(error.into()));
-    let dead_ends = cx.run.control.dead_ends.clone();
-    cx.emit(EventKind::GraphRunFailed { error: error.to_string(), exceptions, dead_ends });
+    let warnings = cx.run.control.warnings.clone();
+    cx.emit(EventKind::GraphRunFailed { error: error.to_string(), exceptions, warnings });
     cx.close_entry();
 }
 
@@ -106,7 +107,7 @@ pub(crate) fn fail(cx: &mut Step<'_>, error: &str) {
 pub(crate) fn fail_anywhere(cx: &mut Step<'_>, error: &str) {
     if cx.run.status == RunStatus::Scheduled {
         cx.out.status_from = Some(RunStatus::Scheduled);
-        cx.run.started_at = Some(cx.at.now);
+        cx.run.begin(cx.at.now);
         cx.emit(EventKind::GraphRunStarted { resumed: false, caller: None });
     }
     fail(cx, error);
@@ -133,7 +134,7 @@ fn stop(cx: &mut Step<'_>, reason: &str, emitted: Option<(&FramePath, NodeIx)>) 
     }
     if cx.run.status == RunStatus::Scheduled {
         cx.out.status_from = Some(RunStatus::Scheduled);
-        cx.run.started_at = Some(cx.at.now);
+        cx.run.begin(cx.at.now);
         cx.emit(EventKind::GraphRunStarted { resumed: false, caller: None });
     }
     cancel_steps(cx, emitted);
@@ -142,8 +143,8 @@ fn stop(cx: &mut Step<'_>, reason: &str, emitted: Option<(&FramePath, NodeIx)>) 
     let outputs = outputs(cx.run);
     cut_off(cx, &reason);
     end_run(cx, RunStatus::Stopped, Some(reason.as_str().into()));
-    let dead_ends = cx.run.control.dead_ends.clone();
-    cx.emit(EventKind::GraphRunAborted { reason, outputs, dead_ends });
+    let warnings = cx.run.control.warnings.clone();
+    cx.emit(EventKind::GraphRunAborted { reason, outputs, warnings });
     cx.close_entry();
 }
 
@@ -200,71 +201,28 @@ fn cancel_steps(cx: &mut Step<'_>, emitted: Option<(&FramePath, NodeIx)>) {
     }
 }
 
-/// Dify's message for a run that took too long.
-pub(crate) fn time_exceeded(ran_seconds: f64, max: u64) -> String {
-    format!("Maximum execution time exceeded: {ran_seconds:.2}s > {max}s")
-}
-
-/// Sets the timer for the end of the run's time, which is the earlier of two: the limit of its work, which does not run
-/// while the run is paused, and its deadline, which does.
-pub(crate) fn set_deadline(cx: &mut Step<'_>) {
-    let of_work = (cx.run.status != RunStatus::Paused).then(|| {
-        let since = cx.run.control.resumed_at.or(cx.run.started_at).unwrap_or(cx.at.now);
-        since.plus(Duration::from_secs(cx.run.head.options.seconds_max))
-    });
-    let due = of_work.into_iter().chain(deadline(cx)).min();
-    cx.out.timers.push(match due {
-        Some(due) => TimerChange::Set(due, Timer::RunDeadline),
-        None => TimerChange::Clear(Timer::RunDeadline),
-    });
-}
-
-/// The time by which the run has to end, if it was submitted with a deadline.
-fn deadline(cx: &Step<'_>) -> Option<Timestamp> {
-    let ms = cx.run.head.options.deadline_ms?;
-    Some(cx.run.head.created_at.plus(Duration::from_millis(ms)))
-}
-
-/// Returns true while the run is within its deadline. Otherwise stops the run and returns false.
-pub(crate) fn meets_deadline(cx: &mut Step<'_>) -> bool {
-    let Some(due) = deadline(cx).filter(|due| *due <= cx.at.now) else { return true };
-    let ms = cx.run.head.options.deadline_ms.unwrap_or_default();
-    let over_ms = (cx.at.now.micros() - due.micros()) / 1000;
-    let took_ms = ms.saturating_add(over_ms.unsigned_abs());
-    let class = EngineErrorType::DeadlineExceeded;
-    abort(cx, &format!("{class}: {took_ms} ms since it was submitted, and it may take {ms} (deadline_ms)"));
-    false
-}
-
-/// The seconds since the run began, or since its last pause ended.
-pub(crate) fn ran_seconds(cx: &Step<'_>) -> f64 {
-    let since = cx.run.control.resumed_at.or(cx.run.started_at);
-    since.map_or(0.0, |since| cx.at.now.seconds_since(since))
-}
-
 /// Stops the run if it exceeds a limit that Dify checks when a node has ended.
 pub(crate) fn check_limits(cx: &mut Step<'_>) {
     // While the run is paused, its clock does not run.
     if cx.run.status == RunStatus::Paused {
         return;
     }
-    if !meets_deadline(cx) {
+    if !time_limit::meets_deadline(cx) {
         return;
     }
-    let options = &cx.run.head.options;
-    let (steps_max, seconds_max) = (options.steps_max, options.seconds_max);
+    let steps_max = cx.run.head.options.steps_max;
     let steps = cx.run.steps().saturating_sub(cx.run.control.steps_before);
-    let ran = ran_seconds(cx);
     if steps > steps_max {
         abort(cx, &format!("Maximum execution steps exceeded: {steps} > {steps_max}"));
-    } else if ran > seconds_max as f64 {
-        abort(cx, &time_exceeded(ran, seconds_max));
+    } else {
+        time_limit::check(cx);
     }
 }
 
 fn end_run(cx: &mut Step<'_>, status: RunStatus, error: Option<Arc<str>>) {
     cx.close_entry();
     take_back_all(cx);
+    changes::leave(cx);
     cx.set_run_status(status);
     cx.run.finished_at = Some(cx.at.now);
     cx.run.error = error;
@@ -290,12 +248,17 @@ fn take_back_all(cx: &mut Step<'_>) {
     for (frame, node) in open {
         let Some(state) = cx.run.node(&frame, node) else { continue };
         let (was, attempt, due) = (state.status, state.attempt, state.attempt_due());
+        let (has_job, begun) = (state.job.is_some(), cx.run.begun(state, cx.at.now));
         timeouts::take_back(cx, &frame, node);
         timeouts::over(cx, &frame, node, attempt);
         subruns::over(cx, &frame, node);
         let now = cx.at.now;
+        // The work of a job that is taken back was work.
+        let begun = (was == NodeStatus::Running && has_job).then_some(begun);
+        let clock = begun.map(|begun| cx.run.count_work(begun, now));
         cx.update(&frame, node, |state| {
             state.status = NodeStatus::Stopped;
+            state.clock = clock.unwrap_or(state.clock);
             state.finished_at = Some(now);
             state.job = None;
             state.parked = None;

@@ -26,5 +26,6 @@ pub(crate) mod retry;
 pub mod rewind;
 pub(crate) mod settle;
 pub(crate) mod subruns;
+pub(crate) mod time_limit;
 pub(crate) mod timeouts;
 pub(crate) mod values;

@@ -3,7 +3,7 @@
 
 use crate::flow::pauses;
 use crate::flow::values::records;
-use crate::flow::{containers, end_of_run, hooks, response, settle, timeouts};
+use crate::flow::{containers, end_of_run, hooks, response, settle, time_limit, timeouts};
 use crate::order::changes::JobOrder;
 use crate::order::events::EventKind;
 use crate::state::run::{NodeStatus, Pool, RunStatus, json_size};
@@ -173,6 +173,7 @@ pub(crate) fn order_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> u
     });
     timeouts::queued(cx, frame, node, attempt);
     let execution = cx.execution(frame, node);
+    let left_ms = time_limit::left_ms(cx);
     cx.out.jobs.push(JobOrder {
         queue: spec.settings.queue.clone(),
         entry,
@@ -185,6 +186,7 @@ pub(crate) fn order_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> u
         inputs,
         streams: ended.is_none() && frame.is_root() && response::is_awaited(&graph, spec),
         phase,
+        left_ms,
         ended,
     });
     bytes + 300

@@ -43,8 +43,12 @@ pub(crate) fn again(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, end: &No
     let execution = cx.execution(frame, node);
     let wait = backoff::wait_ms(&spec.retry, &spec.settings, &execution, attempt, end.record.retry_hint);
     let due = cx.at.now.plus(Duration::from_millis(wait));
+    // The wait is part of the working time, as on Dify.
+    cx.run.clock.waits(cx.at.now, due);
+    let clock = cx.run.clock;
     cx.update(frame, node, |state| {
         state.status = NodeStatus::Retrying;
+        state.clock = clock;
         state.finished_at = None;
         state.error = None;
         state.worker = None;

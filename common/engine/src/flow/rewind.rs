@@ -89,7 +89,8 @@ pub fn rewind(run: &RunState, frame: &FramePath, node: &NodeId) -> Result<RunSta
     forget(&mut run, &frame, &reset);
     let graph = run.graph.clone();
     let stays = |id: &NodeId| graph.find(id.as_str()).is_some_and(|ix| !is_in(&graph, ix, &reset));
-    run.control.dead_ends.retain(|end| stays(&end.node));
+    run.control.warnings.dead_ends.retain(|end| stays(&end.node));
+    run.control.warnings.dropped.retain(|one| stays(&one.node));
     run.status = RunStatus::Running;
     (run.started_at, run.finished_at, run.error) = (None, None, None);
     reopen(&mut run, &frame, node);

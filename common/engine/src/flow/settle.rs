@@ -48,10 +48,11 @@ pub(crate) fn succeeded(
     let updates = std::mem::take(&mut record.updates);
     let end = close_node(cx, frame, node, finished_at, record, NodeStatus::Succeeded);
     messages::record(cx, frame, &end, effects);
-    for (of, name, value) in updates {
-        variables::assign(cx, frame, &of, &name, value.clone());
+    for update in updates {
+        let (variable, value) = ((update.node.clone(), update.name.clone()), update.value.clone());
+        variables::assign(cx, frame, update);
         let about = cx.about(frame, node);
-        cx.emit(EventKind::NodeRunVariableUpdated { about, variable: (of, name), value });
+        cx.emit(EventKind::NodeRunVariableUpdated { about, variable, value });
     }
     if cx.run.graph.node(node).kind == NodeKind::LoopEnd {
         containers::loop_end(cx, frame, node);
@@ -112,12 +113,13 @@ pub(crate) fn failed(
     if record.error_type == CALLED_OFF {
         return called_off(cx, frame, node, finished_at, record);
     }
-    cx.update(frame, node, |state| state.failures += 1);
+    let again = retry::is_due(cx, frame, node, &record);
+    let counts = !again || cx.run.head.options.dify_ways.retries_count_as_exceptions;
+    cx.update(frame, node, |state| state.failures += u32::from(counts));
     let effects = record.effects.take();
     let graph = cx.run.graph.clone();
     let error: Arc<str> = record.error.as_str().into();
     let strategy = graph.node(node).error_strategy.clone();
-    let again = retry::is_due(cx, frame, node, &record);
     children::abandoned(cx, frame, node, &record, again);
     let (status, handle, outputs) = match strategy {
         _ if again => {

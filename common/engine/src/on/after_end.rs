@@ -50,6 +50,7 @@ pub(crate) fn step(cx: &mut Step<'_>, fact: Fact) {
         | Fact::JobLost(_)
         | Fact::Defect(_)
         | Fact::TimerFired(_)
+        | Fact::RunDeadline(_)
         | Fact::Continue
         | Fact::Stop(_)
         | Fact::Pause(_)

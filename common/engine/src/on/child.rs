@@ -25,7 +25,7 @@ pub(crate) fn step(cx: &mut Step<'_>, it: ChildFact) {
     }
     let is_current = job_started::is_current(cx, &it.job);
     if is_current {
-        job_started::note_holder(cx, &it.job);
+        job_started::note_holder(cx, &it.job, it.started_at);
     }
     let job = of_child(&it);
     let started_at = it.started_at;
@@ -161,8 +161,8 @@ fn ended(cx: &mut Step<'_>, number: u32, how: ChildEnd, mut done: JobDone) {
         }
     }
     if how == ChildEnd::Succeeded {
-        for (of, name, value) in updates {
-            variables::assign(cx, &job.frame, &of, &name, value);
+        for update in updates {
+            variables::assign(cx, &job.frame, update);
         }
     }
     response::streams::close_of_node(cx, &job.frame, job.node);

@@ -3,10 +3,11 @@
 
 use crate::fact::Timer;
 use crate::flow::pauses;
-use crate::flow::{children, end_of_run, ready};
+use crate::flow::{children, ready, time_limit};
 use crate::on::start;
 use crate::order::changes::{Held, TimerChange};
 use crate::order::events::EventKind;
+use crate::state::clock::Clock;
 use crate::state::cost::Cost;
 use crate::state::run::{NodeState, NodeStatus, RunState, RunStatus};
 use crate::step::Step;
@@ -49,6 +50,7 @@ pub(crate) fn step(cx: &mut Step<'_>, other: RunState) {
 /// Moves the state of the other run into this one. Time and steps are counted from zero, as after a pause.
 fn take(cx: &mut Step<'_>, other: RunState) {
     let now = cx.at.now;
+    let worked_before = other.worked_micros(now);
     cx.set_run_status(RunStatus::Running);
     let run = &mut *cx.run;
     run.started_at = Some(other.started_at.unwrap_or(now));
@@ -59,13 +61,15 @@ fn take(cx: &mut Step<'_>, other: RunState) {
     run.containers = other.containers;
     run.pauses = other.pauses;
     run.control = other.control;
+    run.control.worked_before = worked_before;
     run.messages = other.messages;
-    run.derive();
+    run.frames.values_mut().flat_map(|frame| &mut frame.nodes).for_each(|node| node.clock = Clock::default());
     run.control.resumed_at = Some(now);
+    run.derive();
     run.control.steps_before = run.steps();
     // A text that was not complete is produced again, and no client of this run has seen any of it.
     run.response.streams.retain(|_, stream| stream.closed);
-    end_of_run::set_deadline(cx);
+    time_limit::set(cx);
 }
 
 /// Notes every part of the state as to be written, because nothing is stored for this run yet.

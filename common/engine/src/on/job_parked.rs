@@ -18,10 +18,11 @@ pub(crate) fn step(cx: &mut Step<'_>, it: JobParked) {
         return;
     }
     if it.is_childs {
-        job_started::note_holder(cx, &it.job);
+        job_started::note_holder(cx, &it.job, it.started_at);
     } else {
         job_started::emit_started(cx, &it.job, it.started_at);
     }
+    job_started::worked(cx, &it.job, it.parked_at.unwrap_or(it.started_at));
     let (frame, node, attempt) = (it.job.frame.clone(), it.job.node, it.job.attempt);
     timeouts::over(cx, &frame, node, attempt);
     cx.update(&frame, node, |state| {

@@ -1,9 +1,10 @@
-//! Applies the first report of a worker on a job: when the attempt began, and which delivery holds it.
+//! Applies the first report of a worker on a job: when the attempt began, and which delivery holds it. The clock of the
+//! run runs from there, to the end of the job.
 
 use crate::fact::{JobRef, JobStarted};
 use crate::flow::timeouts;
 use crate::order::events::EventKind;
-use crate::state::run::NodeStatus;
+use crate::state::run::{NodeState, NodeStatus};
 use crate::step::Step;
 use tidemill_base::clock::Timestamp;
 
@@ -32,7 +33,7 @@ pub(crate) fn emit_started(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
     if node.status == NodeStatus::Running && node.delivery == job.delivery && !first {
         return;
     }
-    hold(cx, job, Some(at));
+    hold(cx, job, at, true);
     // Later attempts and deliveries begin silently, as on Dify.
     if first {
         let about = cx.about(&job.frame, job.node);
@@ -41,29 +42,67 @@ pub(crate) fn emit_started(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
 }
 
 /// Notes which delivery holds the job of a parent. Its children run before it, so the parent has not begun and no event
-/// is emitted.
-pub(crate) fn note_holder(cx: &mut Step<'_>, job: &JobRef) {
+/// is emitted. `at` is when the worker began.
+pub(crate) fn note_holder(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
     let is_known = |node: &crate::state::run::NodeState| {
         node.status == NodeStatus::Running && node.delivery == job.delivery
     };
     if !cx.run.node(&job.frame, job.node).is_some_and(is_known) {
-        hold(cx, job, None);
+        hold(cx, job, at, false);
     }
 }
 
-fn hold(cx: &mut Step<'_>, job: &JobRef, began: Option<Timestamp>) {
-    let (now, number) = (cx.at.now, job.delivery);
-    let mut was_queued = false;
+fn hold(cx: &mut Step<'_>, job: &JobRef, at: Timestamp, has_begun: bool) {
+    let number = job.delivery;
+    // A worker's clock may run ahead, but a start is never after the report of it.
+    let at = at.min(cx.at.now);
+    if let Some(lost_at) = job.lost_at {
+        count_lost(cx, job, lost_at.min(at));
+    }
+    let before = cx.run.clock;
+    cx.run.clock.begins(at);
+    let clock = cx.run.clock;
+    let (mut was_queued, mut is_known) = (false, false);
     cx.update(&job.frame, job.node, |node| {
         was_queued = node.status == NodeStatus::Queued;
+        is_known = node.status == NodeStatus::Running && node.delivery == number;
+        if !is_known {
+            node.clock = clock;
+        }
         node.status = NodeStatus::Running;
         node.delivery = number;
-        if let Some(at) = began {
-            // A worker's clock may run ahead, but a start is never after the report of it.
-            node.started_at.get_or_insert(at.min(now));
+        if has_begun {
+            node.started_at.get_or_insert(at);
         }
     });
+    if is_known {
+        // The children of this job have begun before.
+        cx.run.clock = before;
+    }
     if was_queued {
         timeouts::started(cx, &job.frame, job.node);
+    }
+}
+
+/// Counts what a worker had worked that lost the job: until its last sign of life.
+#[inline(never)]
+fn count_lost(cx: &mut Step<'_>, job: &JobRef, until: Timestamp) {
+    let is_older = |node: &&NodeState| node.status == NodeStatus::Running && node.delivery < job.delivery;
+    let Some(node) = cx.run.node(&job.frame, job.node).filter(is_older) else { return };
+    let begun = cx.run.begun(node, cx.at.now);
+    if until > begun.at {
+        cx.run.count_work(begun, until);
+    }
+}
+
+/// Notes that a worker has executed the job until `at`. Each fact that comes here also ends the node, parks it or lets
+/// it wait, and so writes it.
+pub(crate) fn worked(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
+    let now = cx.at.now;
+    let Some(begun) = cx.run.node(&job.frame, job.node).map(|node| cx.run.begun(node, now)) else { return };
+    let clock = cx.run.count_work(begun, at.min(now));
+    let open = cx.run.frames.get_mut(&job.frame);
+    if let Some(node) = open.and_then(|frame| frame.nodes.get_mut(job.node.at())) {
+        node.clock = clock;
     }
 }

@@ -38,6 +38,7 @@ pub(crate) fn apply(cx: &mut Step<'_>, fact: Fact) {
         Fact::JobLost(it) => job_lost::step(cx, &it),
         Fact::Defect(reason) => end_of_run::defect(cx, &reason),
         Fact::TimerFired(timer) => timer_fired::step(cx, timer),
+        Fact::RunDeadline(signs) => timer_fired::run_deadline(cx, &signs),
         Fact::Continue => ready::advance(cx),
         Fact::Stop(it) => stop::step(cx, &it),
         Fact::Pause(it) => pause::step(cx, it),

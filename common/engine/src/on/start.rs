@@ -1,7 +1,7 @@
 //! Begins a run: takes over what was submitted, and makes the start node ready.
 
 use crate::flow::values::messages;
-use crate::flow::{edges, end_of_run, ready, response};
+use crate::flow::{edges, ready, response, time_limit};
 use crate::order::events::EventKind;
 use crate::state::run::{RunHead, RunStatus};
 use crate::step::Step;
@@ -17,8 +17,8 @@ pub(crate) fn step(cx: &mut Step<'_>, head: Option<RunHead>) {
         cx.run.head = head;
     }
     cx.set_run_status(RunStatus::Running);
-    cx.run.started_at = Some(cx.at.now);
-    end_of_run::set_deadline(cx);
+    cx.run.begin(cx.at.now);
+    time_limit::set(cx);
     messages::begin(cx);
     let caller = cx.run.head.caller.as_ref().map(|caller| caller.run);
     cx.emit(EventKind::GraphRunStarted { resumed: false, caller });
@@ -26,7 +26,7 @@ pub(crate) fn step(cx: &mut Step<'_>, head: Option<RunHead>) {
     response::open(cx);
     cx.close_entry();
     // The run has waited so long that its deadline has passed before it began.
-    if !end_of_run::meets_deadline(cx) {
+    if !time_limit::meets_deadline(cx) {
         return;
     }
     let root = cx.run.root();

@@ -1,10 +1,10 @@
 //! Applies a timer that is due: a retry, a time limit of an attempt, a pause or a run.
 
-use crate::fact::Timer;
-use crate::flow::{end_of_run, ready, timeouts};
+use crate::fact::{LastSign, Timer};
+use crate::flow::{ready, time_limit, timeouts};
 use crate::on::answer;
 use crate::order::changes::TimerChange;
-use crate::state::run::{NodeStatus, RunStatus};
+use crate::state::run::NodeStatus;
 use crate::step::Step;
 
 #[inline(never)]
@@ -25,16 +25,12 @@ pub(crate) fn step(cx: &mut Step<'_>, timer: Timer) {
         Timer::Execution { frame, node, attempt } => timeouts::execution_over(cx, &frame, node, attempt),
         Timer::PauseExpires { pause } => answer::time_is_over(cx, &pause),
         Timer::PauseLimit { pause } => answer::limit_is_over(cx, &pause),
-        Timer::RunDeadline if !end_of_run::meets_deadline(cx) => {}
-        // The time limit of the work does not apply to a paused run.
-        Timer::RunDeadline if cx.run.status == RunStatus::Paused => end_of_run::set_deadline(cx),
-        Timer::RunDeadline => {
-            let (ran, max) = (end_of_run::ran_seconds(cx), cx.run.head.options.seconds_max);
-            if ran < max as f64 {
-                // The timer is from before a pause. Since then the time is counted from the resumption.
-                return end_of_run::set_deadline(cx);
-            }
-            end_of_run::abort(cx, &end_of_run::time_exceeded(ran, max));
-        }
+        Timer::RunDeadline => time_limit::due(cx, &[]),
     }
+}
+
+/// Applies the timer of the run's time, with what is known about the workers that hold its jobs.
+pub(crate) fn run_deadline(cx: &mut Step<'_>, signs: &[LastSign]) {
+    cx.out.timers.push(TimerChange::Clear(Timer::RunDeadline));
+    time_limit::due(cx, signs);
 }

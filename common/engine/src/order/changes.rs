@@ -39,6 +39,8 @@ pub struct JobOrder {
     pub streams: bool,
     /// The phase to evaluate, if the node is a container.
     pub phase: Option<Phase>,
+    /// The working time that is left to the run, in milliseconds, or `None` for about the whole.
+    pub left_ms: Option<u64>,
     /// The end of the node, if the job is only for the hooks after it.
     pub ended: Option<Box<PendingEnd>>,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::state::NamedValues;
-use crate::state::control::DeadEnd;
+use crate::state::control::Warnings;
 use crate::state::pause::Pause;
 use crate::state::record::Record;
 use crate::state::step_event::StepEvent;
@@ -75,24 +75,20 @@ pub enum EventKind {
         key: Option<String>,
     },
     /// The run succeeded.
-    GraphRunSucceeded {
-        outputs: Vec<(String, Output)>,
-        /// Branches that led nowhere.
-        dead_ends: Vec<DeadEnd>,
-    },
+    GraphRunSucceeded { outputs: Vec<(String, Output)>, warnings: Warnings },
     /// The run succeeded, with failures that were handled or followed by a successful retry.
     GraphRunPartialSucceeded {
         /// The number of failed attempts.
         exceptions: u64,
         outputs: Vec<(String, Output)>,
-        dead_ends: Vec<DeadEnd>,
+        warnings: Warnings,
     },
     /// The run failed.
     GraphRunFailed {
         error: String,
         /// The number of failed attempts.
         exceptions: u64,
-        dead_ends: Vec<DeadEnd>,
+        warnings: Warnings,
     },
     /// The run was stopped.
     GraphRunAborted {
@@ -100,7 +96,7 @@ pub enum EventKind {
         reason: String,
         /// The outputs so far.
         outputs: Vec<(String, Output)>,
-        dead_ends: Vec<DeadEnd>,
+        warnings: Warnings,
     },
     /// An edge is skipped. (The handle of a node's result tells which edges are taken.)
     GraphEdgeSkipped(EdgeIx),

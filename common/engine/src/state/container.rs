@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::state::NamedValues;
+use crate::state::change::Pending;
 use crate::state::run::json_size;
 use tidemill_base::value::{BlobRef, Stored};
 use tidemill_workflow::nodes::Phase;
@@ -55,6 +56,8 @@ pub struct OpenContainer {
     pub bytes: usize,
     /// The next page: a range of adjacent items with inline outputs, and the bytes of these. Not stored either.
     pub at_hand: (Range<u32>, usize),
+    /// Operations of closed items on conversation variables that wait for the end of the iteration.
+    pub pending: BTreeMap<String, Pending>,
 }
 
 impl OpenContainer {
@@ -93,6 +96,11 @@ impl OpenContainer {
         let bytes: usize = taken.iter().map(Collected::size).sum();
         self.bytes = self.bytes.saturating_sub(bytes);
         taken
+    }
+
+    /// Estimates the bytes of the results and of waiting operations in memory.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes + self.pending.values().map(|pending| 128 + pending.log.bytes()).sum::<usize>()
     }
 
     /// The number of frames with a result.

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::iter::{Chain, Once, once};
 use std::sync::Arc;
 
+use crate::state::change::Written;
 use crate::state::node::{NodeState, NodeStatus};
 use crate::state::totals::Tally;
 use tidemill_base::clock::Timestamp;
@@ -46,7 +47,7 @@ pub struct Frame {
     /// True when a `loop-end` node has ended this round's loop.
     pub loop_end: bool,
     /// Conversation variables that an item wrote.
-    pub conversation_written: BTreeSet<String>,
+    pub conversation_written: BTreeMap<String, Written>,
     /// The number of open nodes. Not stored, because it follows from the nodes.
     pub open: usize,
 }
@@ -73,7 +74,7 @@ impl Frame {
             responded: Vec::new(),
             error: None,
             loop_end: false,
-            conversation_written: BTreeSet::new(),
+            conversation_written: BTreeMap::new(),
             open: 0,
         }
     }

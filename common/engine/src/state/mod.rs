@@ -1,9 +1,12 @@
 //! The state of a run: data, and what can be read from it. Nothing here decides.
 //!
-//! [`run`] is the whole. Its parts: [`frame`], [`node`], [`container`], [`pause`], [`response`], [`control`], and the
-//! [`options`] that are fixed when the run is created. [`pool`] reads variables, [`totals`] counts, [`record`] is the
-//! result of an execution. [`invariants`] says what holds after each step, [`recent`] is a cache of ids.
+//! [`run`] is the whole. Its parts: [`frame`], [`node`], [`container`], [`change`], [`pause`], [`response`], [`control`], and the
+//! [`options`] that are fixed when the run is created. [`clock`] is the time that it has worked. [`pool`] reads variables,
+//! [`totals`] counts, [`record`] is the result of an execution. [`invariants`] says what holds after each step, [`recent`]
+//! is a cache of ids.
 
+pub mod change;
+pub mod clock;
 pub mod container;
 pub mod control;
 pub mod cost;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::state::clock::Clock;
 use crate::state::container::BodyState;
 use crate::state::cost::Cost;
 use crate::state::record::Record;
@@ -118,6 +119,9 @@ pub struct NodeState {
     /// The start of the first attempt, once its event was emitted.
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
+    /// The clock of the run at the last report on the node: the begin of the present attempt while a worker executes it,
+    /// else its end, or the end of its back-off. For a container, it is at least that of its closed frames.
+    pub clock: Clock,
     /// The handle of the end, if it is not `source`.
     pub handle: Option<Arc<str>>,
     /// The text of the failure.

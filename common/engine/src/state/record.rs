@@ -1,7 +1,8 @@
 //! The record of an execution: everything that its end leaves.
 
 use crate::state::NamedValues;
-use tidemill_base::value::{JsonMap, Stored};
+use crate::state::change::Update;
+use tidemill_base::value::JsonMap;
 use tidemill_workflow::messages::Effects;
 use tidemill_workflow::nodes::{PauseRequest, Usage, Wasted};
 
@@ -32,8 +33,8 @@ pub struct Record {
     pub retry_hint: Option<u64>,
     /// Whether the failure may be temporary. Set only for nodes with the setting `passing_only`.
     pub passing: bool,
-    /// Variables that it writes besides its outputs, as (node, name, value). Applied only with its success.
-    pub updates: Vec<(String, String, Stored)>,
+    /// Variables that it writes besides its outputs. Applied only with its success.
+    pub updates: Vec<Update>,
     /// The question that the node waits for, instead of an end.
     pub pause: Option<Box<PauseRequest>>,
     /// Changes of messages, `rt` and history. Applied with the end, and not part of its event.

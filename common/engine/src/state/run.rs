@@ -10,6 +10,7 @@ use tidemill_workflow::graph::{Graph, GraphHash, NodeIx};
 use tidemill_workflow::messages::MessageState;
 
 use crate::state::NamedValues;
+use crate::state::clock::Clock;
 use crate::state::container::OpenContainer;
 use crate::state::control::Control;
 use crate::state::cost::Cost;
@@ -162,6 +163,8 @@ pub struct RunState {
     pub messages: Option<Box<MessageState>>,
     /// Counters over all frames. Not stored, because they follow from the nodes.
     pub sums: Sums,
+    /// The time that the run has worked. Not stored, because it follows from the nodes.
+    pub clock: Clock,
     /// A cache of execution ids. Not stored, because ids follow from the nodes.
     pub recent: Recent,
 }
@@ -205,6 +208,7 @@ impl RunState {
             control: Control::default(),
             messages: None,
             sums: Sums::default(),
+            clock: Clock::default(),
             recent: Recent::default(),
             graph: SharedGraph(graph),
             head,
@@ -302,7 +306,7 @@ impl RunState {
         frame.outwards().find(|path| self.is_item(path)).unwrap_or_else(FramePath::root)
     }
 
-    /// Computes the parts that are not stored: the counters, and each frame's edges and number of open nodes.
+    /// Computes the parts that are not stored: the counters, the clock, and each frame's edges and number of open nodes.
     pub fn derive(&mut self) {
         let graph = self.graph.clone();
         for frame in self.frames.values_mut() {
@@ -310,6 +314,7 @@ impl RunState {
             frame.open = frame.nodes.iter().filter(|node| node.status.is_open()).count();
         }
         self.sums = Sums::of(self);
+        self.clock = self.derived_clock();
     }
 
     /// Reads once everything that the step for a result of this node will read. A caller with many runs does this for
@@ -326,7 +331,8 @@ impl RunState {
             + self.messages.iter().len()
             + control.pausing.len()
             + control.wasted.iter().len()
-            + control.dead_ends.len()
+            + control.warnings.dead_ends.len()
+            + control.warnings.dropped.len()
             + head.commands.len()
             + head.inputs.len()
             + head.key.iter().len()
@@ -377,7 +383,7 @@ impl RunState {
             .map(|(name, value)| name.len() + values(value))
             .sum();
         let history = self.head.history.as_ref().map_or(0, values);
-        let collected: usize = self.containers.values().map(|container| 256 + container.bytes).sum();
+        let collected: usize = self.containers.values().map(|container| 256 + container.size()).sum();
         let kept = self.messages.as_ref().map_or(0, |messages| messages.size_estimate());
         fixed
             + written

@@ -220,6 +220,12 @@ pub const NODES: &[Transition<NodeStatus>] = &[
     ),
     row(
         N::Queued,
+        N::Failed,
+        by(&[F::QueueTimeout]),
+        "no worker took the job of its second try or a later one in time",
+    ),
+    row(
+        N::Queued,
         N::Body,
         by(&[F::QueueTimeout]),
         "no worker took a part of a container in time, and the container fails",

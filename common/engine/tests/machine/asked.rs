@@ -34,6 +34,7 @@ fn asks(play: &mut Play, node: &str, request: PauseRequest) -> String {
     let reason = "an answer".to_string();
     let report = Report::Parked {
         started_at: play.now,
+        at: play.now,
         wait_ms: 0,
         reason,
         is_childs: false,

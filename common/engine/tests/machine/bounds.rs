@@ -79,9 +79,9 @@ fn a_timer_stops_a_run_when_its_time_has_passed() {
     let graph = draw("start s\njob a\ns > a");
     let options = RunOptions { seconds_max: 10, ..RunOptions::default() };
     let mut play = Play::with(graph, &[], options);
-    play.start().skim().after(Duration::from_secs(9)).fire().tells(&[]);
+    play.start().started("a", 1).skim().after(Duration::from_secs(9)).fire_alive().tells(&[]);
     let job = play.job_of("a").entry;
-    play.reload().after(Duration::from_millis(1500)).fire();
+    play.reload().after(Duration::from_millis(1500)).fire_alive();
     play.tells(&["Aborted: Maximum execution time exceeded: 10.50s > 10s []"]);
     assert_eq!((play.run.status, play.taken_back.clone()), (RunStatus::Stopped, vec![job]));
     assert!(play.timers.is_empty());
@@ -92,8 +92,8 @@ fn a_result_after_the_time_limit_still_counts_and_then_the_run_is_stopped() {
     let graph = draw("start s\njob a\njob b\ns > a > b");
     let options = RunOptions { seconds_max: 10, ..RunOptions::default() };
     let mut play = Play::with(graph, &[], options);
-    play.start().skim().after(Duration::from_secs(11)).done("a", "");
-    play.tells(&["a starts", "a ok", "Aborted: Maximum execution time exceeded: 11.00s > 10s []"]);
+    play.start().started("a", 1).skim().after(Duration::from_secs(11)).done("a", "");
+    play.tells(&["a ok", "Aborted: Maximum execution time exceeded: 11.00s > 10s []"]);
 }
 
 fn with_deadline(drawing: &str, ms: u64) -> Play {

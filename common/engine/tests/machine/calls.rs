@@ -33,6 +33,7 @@ fn parks(play: &mut Play, run: RunId, is_ordered: bool) {
     let call = Some(Box::new(Call { run, app: "greeter".into(), given }));
     let report = Report::Parked {
         started_at: play.now,
+        at: play.now,
         wait_ms: 300_000,
         reason: "a run".into(),
         is_childs: false,
@@ -123,6 +124,7 @@ fn a_call_that_is_ordered_and_dropped_in_one_commit_is_never_created() {
     let call = Some(Box::new(Call { run, app: "a".into(), given }));
     let parked = Report::Parked {
         started_at: play.now,
+        at: play.now,
         wait_ms: 1,
         reason: String::new(),
         is_childs: false,

@@ -146,6 +146,7 @@ fn ve_a07_a_parent_whose_child_waits_long_has_not_begun() {
     let order = play.job_of("t");
     let report = Report::Parked {
         started_at: play.now,
+        at: play.now,
         wait_ms: 1500,
         reason: "the next try".into(),
         is_childs: true,
@@ -172,6 +173,7 @@ fn a_stop_ends_a_parent_whose_child_waits_and_leaves_no_timer() {
     let order = play.job_of("t");
     let report = Report::Parked {
         started_at: play.now,
+        at: play.now,
         wait_ms: 1500,
         reason: "the next try".into(),
         is_childs: true,

@@ -6,8 +6,14 @@ use super::play::Play;
 
 /// Node and handle of each warning: those of the state, which must be those of the run's last event.
 fn warned(play: &Play) -> Vec<(String, String)> {
-    let of_state: Vec<(String, String)> =
-        play.run.control.dead_ends.iter().map(|end| (end.node.to_string(), end.handle.to_string())).collect();
+    let of_state: Vec<(String, String)> = play
+        .run
+        .control
+        .warnings
+        .dead_ends
+        .iter()
+        .map(|end| (end.node.to_string(), end.handle.to_string()))
+        .collect();
     let last = &play.records.last().unwrap().data;
     let told = last.get("warnings").and_then(Json::as_array).cloned().unwrap_or_default();
     let text = |warning: &Json, key: &str| warning[key].as_str().unwrap().to_owned();

@@ -141,6 +141,7 @@ pub(super) fn differences(memory: &RunState, loaded: &RunState) -> Vec<String> {
         compare("pauses", &memory.pauses, &loaded.pauses);
         compare("sums", &memory.sums, &loaded.sums);
     }
+    compare("clock", &memory.clock, &loaded.clock);
     compare("control", &memory.control, &loaded.control);
     compare("objects", &memory.messages, &loaded.messages);
     compare("response", &memory.response, &loaded.response);
@@ -160,6 +161,10 @@ pub(super) fn differences(memory: &RunState, loaded: &RunState) -> Vec<String> {
             |f: &Frame| (f.opened_at, f.error.clone(), f.loop_end, f.conversation_written.clone(), f.open);
         compare("frame", &of(frame), &of(other));
     }
+    let waiting = |run: &RunState| -> Vec<_> {
+        run.containers.iter().map(|(key, it)| (key.clone(), it.pending.clone())).collect()
+    };
+    compare("waiting operations", &waiting(memory), &waiting(loaded));
     compare("outputs", &tidemill_engine::outputs(memory), &tidemill_engine::outputs(loaded));
     found
 }

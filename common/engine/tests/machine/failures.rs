@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use super::draw::draw;
 use super::play::Play;
+use tidemill_engine::state::options::RunOptions;
+use tidemill_engine::state::options::compat::DifyWays;
 use tidemill_engine::state::run::{NodeStatus, RunStatus};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -39,6 +42,26 @@ fn a_failed_attempt_is_followed_by_another_after_its_interval() {
     ]);
     assert_eq!((play.node("m").attempt, play.node("m").failures), (3, 2));
     assert_eq!((play.run.exceptions(), play.run.root_steps()), (2, 5));
+}
+
+#[test]
+fn a_failed_attempt_that_is_repeated_counts_for_the_run_unless_an_option_says_no() {
+    let graph = draw("start s\nllm m retry=1\nend e m.text\ns > m > e");
+    for (counts, helped, failed) in
+        [(true, "partial 1", "run failed 2"), (false, "succeeded", "run failed 1")]
+    {
+        let dify_ways = DifyWays { retries_count_as_exceptions: counts, ..DifyWays::default() };
+        let again = || {
+            let mut play = Play::with(graph.clone(), &[], RunOptions { dify_ways, ..RunOptions::default() });
+            play.start().failed("m", "busy").after(SECOND).fire();
+            play
+        };
+        let (mut one, mut other) = (again(), again());
+        one.done("m", "at last");
+        other.failed("m", "busy");
+        assert!(one.last().starts_with(helped), "{}", one.last());
+        assert!(other.last().starts_with(failed), "{}", other.last());
+    }
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn an_item_sees_outer_variables_as_they_were_when_it_opened() {
             "outside, the new values are visible"
         );
         play.done("it#0/k", "").done("it#1/k", "");
-        assert_eq!(play.last(), r#"succeeded [r=["old|None|before","new|new|after"]]"#);
+        assert_eq!(play.last(), r#"succeeded [r=["old|None|after","new|new|after"]]"#);
         let root = tidemill_base::ids::FramePath::root();
         assert!(play.run.frames.get(&root).unwrap().hidden.is_empty());
     }
@@ -135,7 +135,7 @@ fn items_within_an_item_see_the_same_outer_variables() {
     play.done("it#0/in#1/k", "").done("it#1/in#0/k", "").done("it#1/in#1/k", "");
     assert_eq!(
         play.last(),
-        r#"succeeded [r=["old|None|before","old|None|before","new|new|after","new|new|after"]]"#
+        r#"succeeded [r=["old|None|after","old|None|after","new|new|after","new|new|after"]]"#
     );
 }
 

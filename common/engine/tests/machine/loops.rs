@@ -9,7 +9,7 @@ use tidemill_engine::state::options::RunOptions;
 use tidemill_engine::state::run::RunStatus;
 
 /// A loop over `inner`, with an end node after it.
-fn looping(data: &Json, inner: &str) -> Play {
+pub(super) fn looping(data: &Json, inner: &str) -> Play {
     let mut looping = json!({"type": "loop", "start_node_id": "begin", "loop_count": 2, "logical_operator": "or",
         "break_conditions": [], "loop_variables": [
             {"label": "kept", "var_type": "string", "value_type": "constant", "value": "v"}]});

@@ -12,7 +12,7 @@ use super::{describe, draw};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, Delivery, EntryId, FramePath, RunId, ShardId};
 use tidemill_base::value::{Segment, Stored};
-use tidemill_engine::fact::{JobLost, Timer};
+use tidemill_engine::fact::{JobLost, LastSign, Timer};
 use tidemill_engine::order::changes::{Changes, JobOrder};
 use tidemill_engine::order::events::Event;
 use tidemill_engine::state::NamedValues;
@@ -280,6 +280,24 @@ impl Play {
         self
     }
 
+    /// Fires all timers that are due, while the workers of all jobs are alive.
+    pub(super) fn fire_alive(&mut self) -> &mut Self {
+        self.fire_seen(self.now)
+    }
+
+    /// Fires all timers that are due. The workers gave their last sign of life at this moment.
+    pub(super) fn fire_seen(&mut self, at: Timestamp) -> &mut Self {
+        for timer in self.due() {
+            let signs = || self.jobs.keys().map(|entry| LastSign { entry: *entry, at }).collect();
+            let fact = match timer {
+                Timer::RunDeadline => Fact::RunDeadline(signs()),
+                other => Fact::TimerFired(other),
+            };
+            self.feed(vec![fact]);
+        }
+        self
+    }
+
     pub(super) fn due(&self) -> Vec<Timer> {
         let due = self.timers.iter().filter(|(_, due)| **due <= self.now);
         due.map(|(member, _)| match timer_from_member(&self.run, member) {
@@ -306,7 +324,7 @@ impl Play {
         let holder = Delivery { consumer: format!("w{delivery}").into(), number: order.delivered + delivery };
         let node = self.run.graph.node(order.node).id.clone();
         let (attempt, entry) = (order.attempt, order.entry);
-        let name = JobName { frame: order.frame.clone(), node, attempt, entry, holder };
+        let name = JobName { frame: order.frame.clone(), node, attempt, entry, holder, lost_at: None };
         parse(report.kind(), &report.to_json(&name), &self.run.graph).unwrap()
     }
 

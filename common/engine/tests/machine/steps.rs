@@ -46,6 +46,7 @@ fn step(play: &Play, key: &str, cost: Option<(u64, &str)>) -> Report {
 fn parked(play: &Play, wait_ms: u64) -> Report {
     Report::Parked {
         started_at: play.now,
+        at: play.now,
         wait_ms,
         reason: "the model rests".into(),
         is_childs: false,

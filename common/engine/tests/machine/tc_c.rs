@@ -53,12 +53,12 @@ fn tc_c_003_a_run_with_too_many_steps_is_stopped() {
 fn tc_c_004_a_run_is_aborted_when_its_time_is_over() {
     let options = RunOptions { seconds_max: 5, ..RunOptions::default() };
     let mut play = Play::with(draw("start s\njob a\njob b\ns > a > b"), &[], options.clone());
-    play.start().after(Duration::from_secs(4)).done("a", "").skim();
-    play.after(Duration::from_secs(2)).fire();
+    play.start().started("a", 1).after(Duration::from_secs(4)).done("a", "").started("b", 1).skim();
+    play.after(Duration::from_secs(2)).fire_alive();
     play.tells(&["Aborted: Maximum execution time exceeded: 6.00s > 5s []"]);
     // A node that ends too late also stops the run, although the timer has not fired.
     let mut play = Play::with(draw("start s\njob a\njob b\ns > a > b"), &[], options);
-    play.start().after(Duration::from_secs(6)).skim().done("a", "");
-    play.tells(&["a starts", "a ok", "Aborted: Maximum execution time exceeded: 6.00s > 5s []"]);
+    play.start().started("a", 1).after(Duration::from_secs(6)).skim().done("a", "");
+    play.tells(&["a ok", "Aborted: Maximum execution time exceeded: 6.00s > 5s []"]);
     assert_eq!(play.run.status, RunStatus::Stopped);
 }

@@ -43,6 +43,14 @@ pub(super) fn a_job_that_no_worker_takes_is_taken_back_fails_and_is_retried() {
 }
 
 #[test]
+pub(super) fn each_try_that_no_worker_takes_in_time_is_followed_by_the_next() {
+    let mut play = play(&NODE.replace("max_retries: 1", "max_retries: 2"));
+    play.start().skim().after(SECOND).fire().tells(&["m starts", "m retry 1"]);
+    play.after(5 * SECOND).fire().after(SECOND).fire().tells(&["m retry 2"]);
+    play.after(5 * SECOND).fire().after(SECOND).fire().tells(&[&format!("m exception: {NO_WORKER}")]);
+}
+
+#[test]
 fn the_engine_gives_a_hanging_worker_up_a_little_later_than_the_worker_itself_should() {
     let mut play = play(NODE);
     play.start().started("m", 1).skim().after(2 * SECOND).fire().tells(&[]);

@@ -12,6 +12,7 @@ use tidemill_engine::state::transitions::{Facts, NODES, RUNS, taken};
 const ROWS: &[(&str, fn())] = &[
     ("node queued → body", timeouts::a_phase_that_no_worker_takes_fails_the_container),
     ("node queued → exception", timeouts::a_job_that_no_worker_takes_is_taken_back_fails_and_is_retried),
+    ("node queued → failed", timeouts::each_try_that_no_worker_takes_in_time_is_followed_by_the_next),
     ("node queued → succeeded", late_hooks::an_answer_counts_also_when_its_hooks_cannot_run),
     ("node retrying → failed", asked::the_size_of_a_question_is_limited),
     (

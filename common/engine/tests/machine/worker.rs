@@ -13,12 +13,13 @@ use tidemill_engine::Fact;
 use tidemill_engine::fact::Timer;
 use tidemill_engine::order::changes::JobOrder;
 use tidemill_engine::state::NamedValues;
+use tidemill_engine::state::change::{Change, ChangeLog, LogEntry, Update};
 use tidemill_engine::state::record::Record;
 use tidemill_engine::state::run::{RunStatus, json_size};
 use tidemill_wire::timers::{TimerRead, timer_from_member};
 use tidemill_workflow::nodes::evaluate::{EvaluationLimits, UndefinedNames};
 use tidemill_workflow::nodes::iteration::item;
-use tidemill_workflow::nodes::{NodeKind, NodeResult, evaluate, evaluate_phase};
+use tidemill_workflow::nodes::{NodeKind, NodeResult, VariableChange, evaluate, evaluate_phase};
 
 /// The values of a job, with blobs loaded.
 struct Given(Vec<(String, String, Segment)>);
@@ -114,6 +115,7 @@ impl Play {
         }
         let limits = EvaluationLimits {
             undefined: UndefinedNames::Empty,
+            missing_file_is_all: false,
             template_chars_max: usize::MAX,
             fuel: None,
             output_bytes: None,
@@ -148,14 +150,23 @@ impl Play {
                 })
                 .collect()
         };
-        let updates: Vec<(String, Segment)> =
-            result.updates.iter().map(|update| (update.name.clone(), update.value.clone())).collect();
-        let updates = keep("set", updates).into_iter().zip(&result.updates);
-        let updates = updates.map(|((name, value), update)| (update.node.clone(), name, value)).collect();
         let failure = result.failure;
+        let (inputs, outputs) = (keep("in", result.inputs), keep("out", result.outputs));
+        let updates = result.updates.into_iter().map(|it| {
+            let place = format!("{}-set-{}", order.entry, it.name);
+            let value = self.stored(&place, it.value);
+            let change = |(at, change): (usize, VariableChange)| {
+                let operand = self.stored(&format!("{place}-{at}"), change.operand);
+                LogEntry::One(Change { kind: change.kind, operand })
+            };
+            let changes =
+                it.changes.map(|all| ChangeLog::new(all.into_iter().enumerate().map(change).collect()));
+            Update { node: it.node, name: it.name, value, changes }
+        });
+        let updates = updates.collect();
         Record {
-            inputs: keep("in", result.inputs),
-            outputs: keep("out", result.outputs),
+            inputs,
+            outputs,
             metadata: result.metadata,
             handle: result.handle,
             usage: result.usage.map(Box::new),

@@ -1,9 +1,12 @@
 //! The store as workers use it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+
+use tidemill_wire::suspect::Suspect;
 
 use super::{
     App, Called, Catalog, Dead, EntryBegin, EntryStored, Fleet, GiveLimit, JournalKey, KnowledgeBases,
@@ -22,6 +25,52 @@ pub struct Delivered {
     /// The run id, as written.
     pub run: String,
     pub body: String,
+}
+
+/// A job without a sign of life from its consumer, or a returned one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StaleJob {
+    pub shard: ShardId,
+    pub queue: Arc<str>,
+    pub entry: EntryId,
+    /// The consumer that holds it.
+    pub holder: String,
+    /// Time since the last sign of life; of a returned job, decades.
+    pub idle: Duration,
+    /// The delivery count of the entry.
+    pub number: u32,
+    /// What is known of it if it was lost with a worker before.
+    pub suspect: Option<Suspect>,
+}
+
+/// The answer to [`Jobs::stale`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stale {
+    pub jobs: Vec<StaleJob>,
+    /// Origins whose suspects are cleared ([`Jobs::clear_suspects`]). Empty when there are no jobs.
+    pub cleared: BTreeSet<String>,
+}
+
+/// A stale job to take over, or only to note.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakeOver {
+    pub entry: EntryId,
+    /// The consumer that was seen to hold it. If another one does, nothing is done.
+    pub holder: String,
+    /// The delivery count that was seen.
+    pub number: u32,
+    /// The delivery count under which it is taken; `None` takes nothing and only writes the note.
+    pub new_number: Option<u32>,
+    pub note: Note,
+}
+
+/// A change of a suspect's record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// Changes nothing.
+    Leave,
+    Remove,
+    Write(Suspect),
 }
 
 /// The result of a job.
@@ -105,15 +154,28 @@ pub trait Jobs: Send + Sync {
     ) -> Result<Vec<EntryId>, StoreError>;
     /// For each stream, whether a job of it is held. Only then can there be something to take over.
     async fn are_held(&self, streams: &[(ShardId, Arc<str>)]) -> Result<Vec<bool>, StoreError>;
-    /// Takes over jobs without a heartbeat for `idle`.
+    /// The jobs of these streams without a heartbeat for `idle`, with their holders; of each stream at most
+    /// [`limits::STALE_READ_MAX`](tidemill_base::limits::STALE_READ_MAX), oldest first.
+    async fn stale(&self, streams: &[(ShardId, Arc<str>)], idle: Duration) -> Result<Stale, StoreError>;
+    /// Takes over jobs without a heartbeat for `idle`, those that are as they were seen, and writes the notes.
+    /// Returns the jobs that it took.
     async fn take_over(
         &self,
         shard: ShardId,
         queue: &str,
         consumer: &str,
         idle: Duration,
-        count: usize,
+        jobs: &[TakeOver],
     ) -> Result<Vec<Delivered>, StoreError>;
+    /// Clears the suspects of this origin for a day: one of them was given up.
+    async fn clear_suspects(&self, origin: &str) -> Result<(), StoreError>;
+    /// Removes the records of these suspects.
+    async fn forget_suspects(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        entries: &[EntryId],
+    ) -> Result<(), StoreError>;
     /// Returns jobs at once; the delivery is not counted.
     async fn hand_back(
         &self,

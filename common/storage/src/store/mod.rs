@@ -35,7 +35,9 @@ pub use costs::{KeyCost, MONEY_PLACES, day_of, key_id};
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack, withheld};
 pub use fleet::{Fleet, JobHeld, JobPlace, LiveWorker, QueueState};
 pub use following::Following;
-pub use jobs::{Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs};
+pub use jobs::{
+    Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs, Note, Stale, StaleJob, TakeOver,
+};
 pub use journal::{EntryBegin, EntryStored, JournalKey};
 pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, TakeLimit};
@@ -43,7 +45,7 @@ pub use paused::Paused;
 pub use runs::{
     Answered, App, CommandKey, Created, ListRuns, NewRun, Page, PauseAnswer, Reserved, RunCommand, Runs, Sent,
 };
-pub use shards::{Claim, Commit, CommitError, FactReader, Memory, Owner, RawFact, Shards};
+pub use shards::{Claim, Commit, CommitError, Due, FactReader, Memory, Owner, RawFact, Shards};
 pub use trigger::{
     DueSchedule, Fired, FromSchedule, Trigger, TriggerChanges, TriggerKind, TriggerState, scheduled_run,
     shard_of,

@@ -117,6 +117,18 @@ pub trait FactReader: Send {
     ) -> Result<Vec<RawFact>, StoreError>;
 }
 
+/// The work of a shard that is due at a moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Due {
+    /// Facts, in order.
+    pub facts: Vec<RawFact>,
+    /// Timers, earliest first: due time and member.
+    pub timers: Vec<(Timestamp, String)>,
+    /// The due time of the earliest timer that is not among `timers`. It is due already when there were more
+    /// timers than asked for.
+    pub next: Option<Timestamp>,
+}
+
 /// The store as the owners of shards use it.
 #[async_trait]
 pub trait Shards: Send + Sync {
@@ -147,13 +159,16 @@ pub trait Shards: Send + Sync {
     async fn load_run(&self, run: RunId) -> Result<Option<AtRest>, StoreError>;
     /// A graph document.
     async fn load_graph(&self, shard: ShardId, hash: &str) -> Result<Option<Arc<str>>, StoreError>;
-    /// Timers due at `now`: due time and member, earliest first.
-    async fn due_timers(
+    /// What is due at `now`, without waiting: the facts after a position, at most so many (none if `facts` is
+    /// `None`), then at most `timers` timers. The facts are read first, so a timer that is returned comes with
+    /// all facts that were received before it was due, unless there were more than asked for. Removes nothing.
+    async fn due(
         &self,
         shard: ShardId,
+        facts: Option<(EntryId, usize)>,
         now: Timestamp,
-        count: usize,
-    ) -> Result<Vec<(Timestamp, String)>, StoreError>;
+        timers: usize,
+    ) -> Result<Due, StoreError>;
     /// The due time of the earliest timer.
     async fn next_timer(&self, shard: ShardId) -> Result<Option<Timestamp>, StoreError>;
     /// Notes facts that are about to be applied, after repeated take-overs without progress. A fact that is
@@ -169,6 +184,14 @@ pub trait Shards: Send + Sync {
         from: usize,
         count: usize,
     ) -> Result<(Vec<RunId>, Option<usize>), StoreError>;
+    /// For each of these entries of a queue that a worker holds, the time since the last sign of life of the worker;
+    /// `None` for one that is not held, or was returned.
+    async fn idle_of(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        entries: &[EntryId],
+    ) -> Result<Vec<Option<Duration>>, StoreError>;
     /// The entries of a queue that neither wait nor are held.
     async fn lost_jobs(
         &self,

@@ -29,7 +29,7 @@ pub(crate) fn read(body: &str, graph: &Graph) -> Result<JobDone, WireError> {
 fn plain(body: &str, graph: &Graph) -> Option<JobDone> {
     let (mut node, mut frame, mut entry) = (None, "", None);
     let (mut attempt, mut delivery, mut started_at, mut finished_at) = (None, None, None, None);
-    let mut streamed = None;
+    let (mut streamed, mut lost_at) = (None, None);
     let mut record = Box::new(Record::default());
     let moment = |micros: u64| i64::try_from(micros).ok().map(Timestamp::from_micros);
     let mut scan = Scan::new(body);
@@ -48,6 +48,7 @@ fn plain(body: &str, graph: &Graph) -> Option<JobDone> {
             "outputs" => record.outputs = scan.named()?,
             "process_data" => record.process_data = scan.named()?,
             "streamed" => streamed = Some(scan.field()?.into_json()),
+            "lost_at" => lost_at = moment(scan.number()?),
             // A newer version.
             "v" => return None,
             of_record => read_field(&mut record, of_record, scan.field()?).ok()?,
@@ -60,6 +61,7 @@ fn plain(body: &str, graph: &Graph) -> Option<JobDone> {
         attempt: attempt?,
         entry: entry?,
         delivery: delivery?,
+        lost_at,
     };
     let streamed = crate::fact::streamed(streamed.as_ref()).ok()?;
     let is_whole = scan.is_at_end();
@@ -86,6 +88,7 @@ fn general(body: &str, graph: &Graph) -> Result<JobDone, WireError> {
             .parse()
             .map_err(|error| WireError::malformed(WHAT, error))?,
         delivery: end.delivery.ok_or_else(|| missing("delivery"))?,
+        lost_at: end.lost_at,
     };
     Ok(JobDone {
         job,
@@ -104,6 +107,7 @@ struct End<'a> {
     entry: Option<Cow<'a, str>>,
     attempt: Option<u32>,
     delivery: Option<u32>,
+    lost_at: Option<Timestamp>,
     started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
     streamed: Option<serde_json::Value>,
@@ -127,6 +131,7 @@ impl<'a> Sink<'a> for End<'a> {
             "holder" => _ = fields.next_value::<IgnoredAny>()?,
             "attempt" => self.attempt = number(fields.next_value()?),
             "delivery" => self.delivery = number(fields.next_value()?),
+            "lost_at" => self.lost_at = moment(fields.next_value()?),
             "started_at" => self.started_at = moment(fields.next_value()?),
             "finished_at" => self.finished_at = moment(fields.next_value()?),
             "streamed" => self.streamed = Some(fields.next_value::<Field>()?.into_json()),
@@ -181,13 +186,14 @@ workflow:
     - {id: e, data: {type: end, outputs: []}}
     edges: [{source: s, target: t}, {source: t, target: e}]
 ";
-    const FIELDS: [(&str, &str); 9] = [
+    const FIELDS: [(&str, &str); 10] = [
         ("node", r#""t""#),
         ("frame", r#""it#1""#),
         ("attempt", "2"),
         ("job", r#""17-3""#),
         ("holder", r#""w-1""#),
         ("delivery", "1"),
+        ("lost_at", "4"),
         ("started_at", "5"),
         ("finished_at", "7"),
         ("outputs", r#"{"output": "x"}"#),

@@ -209,6 +209,7 @@ pub fn parse(kind: &str, body: &str, graph: &Graph) -> Result<Fact, WireError> {
         kind::PARKED => Ok(Fact::JobParked(JobParked {
             job,
             started_at: time(&map, "started_at")?,
+            parked_at: map.get("at").and_then(Json::as_i64).map(Timestamp::from_micros),
             wait_ms: map.get("wait_ms").and_then(Json::as_u64).unwrap_or(0),
             reason: map.take_text("reason").unwrap_or_default(),
             is_childs: map.get("childs").and_then(Json::as_bool).unwrap_or(false),
@@ -286,6 +287,7 @@ pub(super) fn read_job(map: &Fields<'_>, graph: &Graph) -> Result<JobRef, WireEr
             .parse()
             .map_err(|e| WireError::malformed(WHAT, e))?,
         delivery: number("delivery").ok_or_else(|| WireError::malformed(WHAT, "delivery is missing"))?,
+        lost_at: map.get("lost_at").and_then(Json::as_i64).map(Timestamp::from_micros),
     })
 }
 

@@ -25,6 +25,8 @@ pub struct JobName {
     pub entry: EntryId,
     /// The delivery to the worker.
     pub holder: Delivery,
+    /// The last sign of life of the worker that lost the job before, if one did.
+    pub lost_at: Option<Timestamp>,
 }
 
 /// A worker's report about a job.
@@ -62,6 +64,8 @@ pub enum Report {
     Parked {
         /// When the attempt began.
         started_at: Timestamp,
+        /// When the worker let go of the job.
+        at: Timestamp,
         /// Milliseconds to wait.
         wait_ms: u64,
         reason: String,
@@ -107,6 +111,9 @@ impl Report {
         object.entry("job", job.entry);
         object.text("holder", &job.holder.consumer);
         object.number("delivery", job.holder.number);
+        if let Some(at) = job.lost_at {
+            object.number("lost_at", at.micros());
+        }
         self.write(&mut object);
         object.end()
     }
@@ -130,8 +137,9 @@ impl Report {
                 object.number("try", *number);
                 child::write(object, what);
             }
-            Self::Parked { started_at, wait_ms, reason, is_childs, call, pause } => {
+            Self::Parked { started_at, at, wait_ms, reason, is_childs, call, pause } => {
                 object.number("started_at", started_at.micros());
+                object.number("at", at.micros());
                 object.number("wait_ms", *wait_ms);
                 object.text("reason", reason);
                 if *is_childs {

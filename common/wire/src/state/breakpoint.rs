@@ -119,7 +119,7 @@ mod tests {
     use tidemill_base::clock::Timestamp;
     use tidemill_base::value::Segment;
     use tidemill_engine::state::options::RunOptions;
-    use tidemill_engine::state::options::compat::{ConversationWrites, NestedAnswers};
+    use tidemill_engine::state::options::compat::{ConversationWrites, DifyWays, NestedAnswers};
     use tidemill_engine::state::run::RunHead;
 
     #[test]
@@ -164,6 +164,12 @@ mod tests {
                 nested_answer_stream: NestedAnswers::Segments,
                 iteration_failures_count: false,
                 loop_next_after_last: true,
+                dify_ways: DifyWays {
+                    code_texts_become_numbers: true,
+                    extractor_requires_all: true,
+                    webhook_missing_file_is_all: true,
+                    retries_count_as_exceptions: false,
+                },
                 human_input_timeout_s: 0,
                 budget: None,
                 ..RunOptions::default()

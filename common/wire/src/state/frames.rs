@@ -4,9 +4,9 @@
 //! | hash | field | holds |
 //! | --- | --- | --- |
 //! | state | `f:<frame>` | an open frame below the root |
-//! | state | `c:<frame>/<node>` | the input of an open container |
+//! | state | `c:<frame>/<node>` | the input of an open container; operations of items that wait for its end |
 //! | state | `r:<frame>/<node>` | outputs of a response node below the root that may count for the run |
-//! | state | `control` | commands in effect; wasted cost; branches that led nowhere |
+//! | state | `control` | commands in effect; wasted cost; warnings |
 //! | collected | `<frame>` | the result of a closed frame for its container |
 //! | pauses | `<pause>` | a pause; the accepted answer is under `<pause>:answer` |
 
@@ -18,6 +18,7 @@ use serde_json::{Value as Json, json};
 use crate::WireError;
 use crate::codec::text::ObjectText;
 use crate::codec::value::{named_from_json, stored_from_json};
+use crate::state::changes;
 use crate::warnings;
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{FramePath, NodeId};
@@ -61,21 +62,25 @@ pub fn frame_json(frame: &Frame) -> String {
         object.value("responded", &responded.collect::<Vec<&str>>());
     }
     if !frame.conversation_written.is_empty() {
-        object.value("conversation", &frame.conversation_written);
+        object.value("conversation", &frame.conversation_written.keys().collect::<Vec<_>>());
+        if let Some(logs) = changes::item_json(&frame.conversation_written) {
+            object.value("changes", &logs);
+        }
     }
     object.end()
 }
 
 /// Reads into a frame what [`frame_json`] wrote.
 pub(crate) fn read_frame(frame: &mut Frame, text: &str) -> Result<(), WireError> {
-    let map = object(text)?;
+    let mut map = object(text)?;
+    let logs = map.remove("changes");
     let texts =
         |key: &str| map.get(key).and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str);
     frame.opened_at = Timestamp::from_micros(map.get("opened_at").and_then(Json::as_i64).unwrap_or(0));
     frame.error = map.get("error").and_then(Json::as_str).map(Arc::from);
     frame.loop_end = map.get("loop_end").and_then(Json::as_bool).unwrap_or(false);
     frame.responded = texts("responded").map(|key| Responder::Nested(key.into())).collect();
-    frame.conversation_written = texts("conversation").map(str::to_string).collect();
+    frame.conversation_written = changes::read_item(texts("conversation").map(str::to_string), logs)?;
     Ok(())
 }
 
@@ -184,6 +189,9 @@ pub fn container_json(container: &OpenContainer) -> String {
     if let Some(items) = &container.items {
         object.stored("items", items);
     }
+    if !container.pending.is_empty() {
+        object.value("pending", &changes::pending_json(&container.pending));
+    }
     object.end()
 }
 
@@ -193,6 +201,7 @@ pub(crate) fn read_container(text: &str) -> Result<OpenContainer, WireError> {
     Ok(OpenContainer {
         inputs: named_from_json(map.remove("inputs"))?,
         items: map.remove("items").map(stored_from_json).transpose()?,
+        pending: changes::read_pending(map.remove("pending"))?,
         ..OpenContainer::default()
     })
 }
@@ -325,6 +334,7 @@ pub fn control_json(control: &Control) -> String {
     if let Some(at) = control.resumed_at {
         map.insert("resumed_at".into(), at.micros().into());
         map.insert("steps_before".into(), control.steps_before.into());
+        map.insert("worked_before".into(), control.worked_before.into());
     }
     if !control.fired.is_empty() {
         map.insert("fired".into(), control.fired.iter().copied().collect());
@@ -334,9 +344,7 @@ pub fn control_json(control: &Control) -> String {
         write_spent(&mut object, wasted);
         map.insert("wasted".into(), serde_json::from_str(&object.end()).unwrap_or_default());
     }
-    if !control.dead_ends.is_empty() {
-        map.insert("dead_ends".into(), warnings::stored(&control.dead_ends));
-    }
+    warnings::store(&control.warnings, &mut map);
     Json::Object(map).to_string()
 }
 
@@ -349,10 +357,11 @@ pub(crate) fn read_control(text: &str) -> Result<Control, WireError> {
     Ok(Control {
         pausing: list("pausing").filter_map(Json::as_str).map(Arc::from).collect(),
         resumed_at: map.get("resumed_at").and_then(Json::as_i64).map(Timestamp::from_micros),
+        worked_before: map.get("worked_before").and_then(Json::as_i64).unwrap_or(0),
         steps_before: map.get("steps_before").and_then(Json::as_u64).unwrap_or(0),
         fired,
         wasted: map.get("wasted").and_then(Json::as_object).map(|map| Box::new(read_spent(map))),
-        dead_ends: warnings::read(map.get("dead_ends")),
+        warnings: warnings::read(&map),
     })
 }
 

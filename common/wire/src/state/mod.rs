@@ -22,6 +22,7 @@
 //! In field names `%`, `/` and `.` of node ids and names are written `%25`, `%2F`, `%2E`.
 
 pub mod breakpoint;
+pub(crate) mod changes;
 pub mod frames;
 mod head;
 mod load;

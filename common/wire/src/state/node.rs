@@ -13,6 +13,7 @@ use crate::state::frames;
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{FramePath, NodeId};
 use tidemill_base::value::{JsonMap, Stored};
+use tidemill_engine::state::clock::Clock;
 use tidemill_engine::state::cost::Cost;
 use tidemill_engine::state::run::{NodeState, NodeStatus, OpenCall, PendingEnd, RunState};
 use tidemill_workflow::graph::DEFAULT_QUEUE;
@@ -41,6 +42,13 @@ pub(crate) fn write_node(object: &mut ObjectText, node: &NodeState, queue: &str)
     }
     if let Some(at) = node.finished_at {
         object.number("finished_at", at.micros());
+    }
+    if node.clock != Clock::default() {
+        object.number("idle", node.clock.idle);
+        // Nearly always the clock was moved by what is written above.
+        if Some(node.clock.at) != node.finished_at.or(node.started_at) {
+            object.number("counted_to", node.clock.at.micros());
+        }
     }
     if let Some(handle) = &node.handle {
         object.text("handle", handle);
@@ -91,6 +99,10 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
     let words = |key: &str| map.get(key).and_then(Json::as_str);
     let time = |key: &str| map.get(key).and_then(Json::as_i64).map(Timestamp::from_micros);
     let status = words("status").unwrap_or("");
+    let clock = |idle| {
+        let at = time("counted_to").or(time("finished_at")).or(time("started_at")).unwrap_or_default();
+        Clock { at, idle }
+    };
     Ok(NodeState {
         status: NodeStatus::from_name(status)
             .ok_or_else(|| WireError::Unknown { what: "a node's status", kind: status.to_string() })?,
@@ -99,6 +111,7 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
         delivery: small("delivery").unwrap_or(0),
         started_at: time("started_at"),
         finished_at: time("finished_at"),
+        clock: map.get("idle").and_then(Json::as_i64).map(clock).unwrap_or_default(),
         handle: words("handle").map(Arc::from),
         error: words("error").map(Arc::from),
         worker: words("worker").map(Arc::from),

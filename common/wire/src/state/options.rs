@@ -7,7 +7,7 @@ use tidemill_engine::state::options::RunOptions;
 use tidemill_engine::state::options::budget;
 use tidemill_engine::state::options::budget::{Budget, SetBy};
 use tidemill_engine::state::options::choices::Choices;
-use tidemill_engine::state::options::compat::{ConversationWrites, NestedAnswers};
+use tidemill_engine::state::options::compat::{ConversationWrites, DifyWays, NestedAnswers};
 use tidemill_workflow::messages::{Message, MessageLimits, given_messages};
 use tidemill_workflow::nodes::evaluate::UndefinedNames;
 
@@ -46,6 +46,7 @@ pub fn options_to_json(options: &RunOptions) -> JsonMap {
     if options.loop_next_after_last != default.loop_next_after_last {
         map.insert("loop_next_after_last".into(), options.loop_next_after_last.into());
     }
+    write_dify_ways(&mut map, options.dify_ways);
     if options.human_input_timeout_s != default.human_input_timeout_s {
         map.insert("human_input_timeout_s".into(), options.human_input_timeout_s.into());
     }
@@ -74,6 +75,27 @@ pub fn options_to_json(options: &RunOptions) -> JsonMap {
         }
     }
     map
+}
+
+fn write_dify_ways(map: &mut JsonMap, mut ways: DifyWays) {
+    let mut default = DifyWays::default();
+    for key in DifyWays::KEYS {
+        if let (Some(way), Some(default)) = (ways.of(key), default.of(key))
+            && way != default
+        {
+            map.insert(key.into(), (*way).into());
+        }
+    }
+}
+
+fn read_dify_ways(map: &JsonMap) -> DifyWays {
+    let mut ways = DifyWays::default();
+    for key in DifyWays::KEYS {
+        if let (Some(way), Some(given)) = (ways.of(key), map.get(key).and_then(Json::as_bool)) {
+            *way = given;
+        }
+    }
+    ways
 }
 
 /// Adds the budget to the options.
@@ -141,6 +163,7 @@ pub fn options_from_json(map: &JsonMap) -> RunOptions {
         iteration_failures_count: truth("iteration_failures_count")
             .unwrap_or(default.iteration_failures_count),
         loop_next_after_last: truth("loop_next_after_last").unwrap_or(default.loop_next_after_last),
+        dify_ways: read_dify_ways(map),
         container_rounds_max: number("container_rounds_max").unwrap_or(default.container_rounds_max),
         human_input_timeout_s: number("human_input_timeout_s").unwrap_or(default.human_input_timeout_s),
         budget: read_budget(map),

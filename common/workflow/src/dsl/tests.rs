@@ -124,6 +124,7 @@ edges:
         problems_of("nodes: 5\nedges: x\n"),
         [("graph.invalid_nodes", Some(1)), ("graph.invalid_edges", Some(2))]
     );
+    assert_eq!(problems_of("nodes: null\n"), [("graph.invalid_nodes", Some(1))]);
 }
 
 #[test]

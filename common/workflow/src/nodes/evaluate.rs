@@ -12,6 +12,8 @@ pub use tidemill_base::value::jinja::UndefinedNames;
 pub struct EvaluationLimits {
     /// Unknown names in Jinja templates.
     pub undefined: UndefinedNames,
+    /// Whether a missing file of a webhook is the mapping of all files, as on Dify.
+    pub missing_file_is_all: bool,
     /// Longest output of a template, in characters (`TEMPLATE_TRANSFORM_MAX_LENGTH`).
     pub template_chars_max: usize,
     /// Fuel for Jinja; a node that needs more is deferred. `None`: no limit.
@@ -46,7 +48,9 @@ pub fn evaluate(
         NodeData::UserInteraction(data) => Ok(data.evaluate(variables)),
         NodeData::Datasource(data) => Ok(data.evaluate(variables)),
         NodeData::ContextProcessor(data) => Ok(data.evaluate(variables)),
-        NodeData::TriggerWebhook(data) => Ok(data.evaluate(node.id.as_str(), variables)),
+        NodeData::TriggerWebhook(data) => {
+            Ok(data.evaluate(node.id.as_str(), variables, limits.missing_file_is_all))
+        }
         NodeData::TriggerSchedule(data) => Ok(data.evaluate(node.id.as_str(), variables)),
         NodeData::TriggerPlugin(data) => Ok(data.evaluate(node.id.as_str(), variables)),
         NodeData::Choice(data) => Ok(data.evaluate(variables)),

@@ -52,6 +52,7 @@ use tidemill_base::value::{JsonMap, Segment};
 
 pub use crate::kinds::{ExecutionType, FAIL_BRANCH_HANDLE, NODE_TYPES, NodeKind, NodeSpec, SOURCE_HANDLE};
 pub use crate::usage::{Usage, WASTED, Wasted};
+pub use assigner::{ChangeKind, VariableChange};
 pub use evaluate::{Deferred, EvaluationLimits, evaluate, evaluate_phase};
 pub(crate) use parse::{mentions_of, parse_data};
 pub use pause::{OnTimeout, PauseKind, PauseRequest};
@@ -217,6 +218,8 @@ pub struct VariableUpdate {
     pub name: String,
     /// The new value, in the type that the variable already has.
     pub value: Segment,
+    /// The operations that made the value from the one before, in order; `None` when it was written whole.
+    pub changes: Option<Vec<VariableChange>>,
 }
 
 /// The result of executing a node.

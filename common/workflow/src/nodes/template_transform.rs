@@ -94,6 +94,7 @@ mod tests {
     fn limits() -> EvaluationLimits {
         EvaluationLimits {
             undefined: UndefinedNames::Empty,
+            missing_file_is_all: false,
             template_chars_max: 20,
             fuel: Some(1000),
             output_bytes: None,

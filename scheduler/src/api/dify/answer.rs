@@ -18,10 +18,11 @@ use super::find;
 use super::stream::{Stream, Wanted};
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::events::{After, Follower, News, PING_EVERY, closing};
+use crate::api::events::{After, Follower, News, PING_EVERY};
 use crate::api::sse;
 use crate::runs::projection::Totals;
 use crate::runs::record::RunRecord;
+use crate::stopping::{Stage, reached};
 use crate::submit::{Submission, SubmitError};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,21 +110,21 @@ fn refused(state: &ApiState, message: &str) -> Response {
     sse::answer(frames.chain(pings(state)))
 }
 
-/// Sends pings until the stream was silent for its longest time, or the process stops.
+/// Sends pings until the stream was silent for its longest time, or the process closes its streams.
 fn pings(state: &ApiState) -> impl futures_util::Stream<Item = Bytes> + use<> {
     let until = Instant::now() + Duration::from_secs(state.config.scheduler.stream_idle_seconds);
     futures_util::stream::unfold((state.shutdown.clone(), until), async |(mut shutdown, until)| {
         let next = (Instant::now() + PING_EVERY).min(until);
         let is_closing = tokio::select! {
-            () = closing(&mut shutdown) => true,
+            () = reached(Stage::Closing, &mut shutdown) => true,
             () = tokio::time::sleep_until(next) => false,
         };
         (!is_closing && next < until).then_some((sse::DIFY_PING, (shutdown, until)))
     })
 }
 
-/// Waits until the run has ended, or waits for a person: then returns the event that says so. A process that is about
-/// to stop waits for nearly its whole grace period.
+/// Waits until the run has ended, or waits for a person: then returns the event that says so. A process that stops waits
+/// for its whole grace period.
 async fn wait_for_end(state: &ApiState, run: RunId) -> Option<EventRecord> {
     let mut follower = Follower::to_the_end(state, run);
     let end = async {
@@ -139,14 +140,9 @@ async fn wait_for_end(state: &ApiState, run: RunId) -> Option<EventRecord> {
         None
     };
     let mut shutdown = state.shutdown.clone();
-    let grace = Duration::from_secs(state.config.scheduler.grace_seconds.saturating_sub(1));
-    let stopped = async {
-        closing(&mut shutdown).await;
-        tokio::time::sleep(grace).await;
-    };
     tokio::select! {
         pause = end => pause,
-        () = stopped => None,
+        () = reached(Stage::Closing, &mut shutdown) => None,
     }
 }
 

@@ -114,6 +114,8 @@ impl Stream {
                     self.frames.push_back(sse::dify(None, &payload));
                 }
                 News::Silence => self.frames.push_back(sse::DIFY_PING),
+                // Only a comment: clients of Dify know no event for it.
+                News::Closing => self.frames.push_back(sse::CLOSING),
             }
         }
     }

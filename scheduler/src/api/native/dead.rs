@@ -77,14 +77,23 @@ pub async fn retry(
     id: IdInPath,
 ) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
     let letter = find(&state, &id).await?;
+    let (status, answer) = retry_letter(&state, &letter).await?;
+    Ok((status, JsonBody(answer)))
+}
+
+/// As [`retry`].
+pub(super) async fn retry_letter(
+    state: &ApiState,
+    letter: &DeadLetter,
+) -> Result<(StatusCode, Json), ApiError> {
     match letter.what.as_str() {
-        "job" => retry_job(&state, &letter).await,
-        "fact" => retry_fact(&state, &letter).await,
+        "job" => retry_job(state, letter).await,
+        "fact" => retry_fact(state, letter).await,
         what => Err(not_retryable(format!("a {what} cannot be tried once more"))),
     }
 }
 
-async fn retry_job(state: &ApiState, letter: &DeadLetter) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
+async fn retry_job(state: &ApiState, letter: &DeadLetter) -> Result<(StatusCode, Json), ApiError> {
     let of = run_of(letter)?;
     let Some((frame, node)) = letter.place.clone() else {
         return Err(not_retryable("the job names no node"));
@@ -116,10 +125,10 @@ async fn retry_job(state: &ApiState, letter: &DeadLetter) -> Result<(StatusCode,
     tracing::info!(%run, %of, letter = %letter.id, "a dead job is tried once more");
     let answer = json!({"id": run.to_string(), "status": "scheduled", "retry_of": of.to_string(),
         "begins_at": begins_at});
-    Ok((StatusCode::CREATED, JsonBody(answer)))
+    Ok((StatusCode::CREATED, answer))
 }
 
-async fn retry_fact(state: &ApiState, letter: &DeadLetter) -> Result<(StatusCode, JsonBody<Json>), ApiError> {
+async fn retry_fact(state: &ApiState, letter: &DeadLetter) -> Result<(StatusCode, Json), ApiError> {
     let run = run_of(letter)?;
     if !letter.is_whole {
         let max = limits::DEAD_BYTES_MAX;
@@ -132,7 +141,7 @@ async fn retry_fact(state: &ApiState, letter: &DeadLetter) -> Result<(StatusCode
         PutBack::Done => {
             tracing::info!(%run, letter = %letter.id, kind, "a dead fact is applied once more");
             let answer = json!({"id": run.to_string(), "accepted": true});
-            Ok((StatusCode::ACCEPTED, JsonBody(answer)))
+            Ok((StatusCode::ACCEPTED, answer))
         }
         PutBack::Gone => Err(gone()),
         PutBack::NoRun => Err(not_retryable(format!("run {run} is gone"))),
@@ -164,10 +173,14 @@ fn not_retryable(reason: impl Into<String>) -> ApiError {
     ApiError::new(StatusCode::CONFLICT, "not_retryable", reason)
 }
 
+/// The time when a letter was given up: its entry's id.
+pub(super) fn given_up_at(id: DeadId) -> Timestamp {
+    Timestamp::from_millis(i64::try_from(id.entry.major).unwrap_or(i64::MAX / 1000))
+}
+
 fn summary(letter: &DeadLetter) -> JsonMap {
     let (frame, node) = letter.place.clone().unzip();
-    // The entry's id is the time when it was given up.
-    let at = Timestamp::from_millis(i64::try_from(letter.id.entry.major).unwrap_or(i64::MAX / 1000));
+    let at = given_up_at(letter.id);
     let shown = json!({
         "id": letter.id.to_string(),
         "what": letter.what,

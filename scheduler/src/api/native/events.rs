@@ -106,6 +106,13 @@ impl EventStream {
                     self.frames.push_back(sse::native(None, "heartbeat", &json!({"event": "heartbeat"})));
                 }
                 News::Silence => self.frames.push_back(sse::NATIVE_PING),
+                News::Closing => {
+                    self.frames.push_back(sse::CLOSING);
+                    if self.dialect.is_none() {
+                        let payload = json!({"type": "reconnect", "run_id": self.run.to_string()});
+                        self.frames.push_back(sse::native(None, "reconnect", &payload));
+                    }
+                }
             }
         }
     }

@@ -4,6 +4,7 @@ pub mod apps;
 pub mod catalog;
 pub mod commands;
 pub mod dead;
+pub mod dead_bulk;
 mod dialect;
 pub mod events;
 pub mod fleet;

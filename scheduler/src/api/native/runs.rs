@@ -91,6 +91,7 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
         shown.insert("total_tokens".into(), run.tokens().into());
         shown.insert("exceptions_count".into(), run.exceptions().into());
     }
+    shown.insert("working_time".into(), working_seconds(&run, SystemClock.now()).into());
     let (price, currency) = price(&run.cost());
     shown.insert("total_price".into(), price);
     shown.insert("currency".into(), currency);
@@ -123,10 +124,15 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     Ok(JsonBody(Json::Object(shown)))
 }
 
+/// The working time of the run in seconds. A running job counts up to now, as if its worker were alive.
+fn working_seconds(run: &RunState, now: Timestamp) -> f64 {
+    run.worked_micros_with(now, |_| Some(now)) as f64 / 1e6
+}
+
 /// The warnings so far. A handle may come from a variable, so secrets are masked.
 async fn warnings(run: &RunState, render: &Renderer) -> Result<Json, ApiError> {
     const KEY: &str = "warnings";
-    let shown = wire::warnings::shown(&run.control.dead_ends, &run.graph);
+    let shown = wire::warnings::shown(&run.control.warnings, &run.graph);
     let mut values = JsonMap::from_iter([(KEY.to_owned(), Json::from(shown))]);
     render.named(&mut values).await?;
     Ok(values.remove(KEY).unwrap_or_default())

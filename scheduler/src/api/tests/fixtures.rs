@@ -19,6 +19,7 @@ use tower::ServiceExt;
 use super::fake::FakeStore;
 use crate::api::{ApiState, router};
 use crate::shards::liveness::Liveness;
+use crate::stopping::Stage;
 use crate::workflows::Workflows;
 
 pub(crate) const ADMIN: &str = "admin-key";
@@ -57,7 +58,7 @@ pub(crate) fn config() -> Config {
 pub(crate) struct Server {
     pub(crate) store: Arc<FakeStore>,
     pub(crate) state: ApiState,
-    pub(crate) shutdown: watch::Sender<bool>,
+    pub(crate) shutdown: watch::Sender<Stage>,
     router: Router,
 }
 
@@ -83,7 +84,7 @@ impl Server {
     }
     /// Starts a server over any store. `fake` is only for tests that use it.
     pub(crate) fn over(config: Config, store: Arc<dyn Runs>, fake: Arc<FakeStore>) -> Self {
-        let (shutdown, is_closing) = watch::channel(false);
+        let (shutdown, is_closing) = watch::channel(Stage::Serving);
         let metrics = telemetry::start_metrics();
         let (key, liveness) = (config.scheduler.sealing_key(), Arc::new(Liveness::default()));
         let workflows = Arc::new(Workflows::new(&config, key.clone()));

@@ -7,6 +7,7 @@ use tidemill_common::store::following::Page;
 
 use super::fixtures::{ADMIN, Server, frames, resume};
 use crate::api::events::{After, Follower, News};
+use crate::stopping::Stage;
 
 fn chunk(text: &str) -> (&'static str, Json) {
     (
@@ -29,6 +30,7 @@ async fn next(follower: &mut Follower) -> String {
         Some(News::CaughtUp) => "caught up".into(),
         Some(News::Reset) => "reset".into(),
         Some(News::Silence) => "silence".into(),
+        Some(News::Closing) => "closing".into(),
         Some(News::Entry(entry)) => {
             let seqs: Vec<String> = entry.events.events().map(|(event, _)| event.seq.to_string()).collect();
             let told = format!("{} {}", entry.events.id, seqs.join(","));
@@ -166,12 +168,17 @@ async fn a_shared_page_after_lost_writes_causes_a_reset() {
 }
 
 #[tokio::test]
-async fn a_process_that_stops_ends_its_streams() {
+async fn a_stream_goes_on_while_its_process_drains_and_says_that_it_ends_before_its_run() {
     let (server, run) = with_run().await;
     let mut follower = Follower::new(&server.state, run, After::Start);
     check(&mut follower, &["caught up"]).await;
-    let (told, ()) = tokio::join!(next(&mut follower), async { server.shutdown.send(true).unwrap() });
-    assert_eq!(told, "end");
+    server.shutdown.send(Stage::Draining).unwrap();
+    server.store.add_events(run, "1-0", 1, &[chunk("a")]);
+    check(&mut follower, &["1-0 1"]).await;
+    let (told, ()) =
+        tokio::join!(next(&mut follower), async { server.shutdown.send(Stage::Closing).unwrap() });
+    assert_eq!(told, "closing");
+    check(&mut follower, &["end"]).await;
 }
 
 #[tokio::test(start_paused = true)]

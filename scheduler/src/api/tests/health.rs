@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::fixtures::Server;
 use crate::shards::liveness::SILENCE_MAX;
+use crate::stopping::Stage;
 
 #[tokio::test]
 async fn health_and_metrics_need_no_key() {
@@ -22,6 +23,7 @@ async fn a_hanging_loop_fails_livez_and_a_stopping_process_fails_readyz() {
     assert_eq!(server.get("", "/livez").await.status, 503);
     server.state.liveness.beat();
     assert_eq!(server.get("", "/livez").await.status, 200);
-    server.shutdown.send(true).unwrap();
-    assert_eq!(server.get("", "/readyz").await.status, 503);
+    server.shutdown.send(Stage::Leaving).unwrap();
+    let refused = server.get("", "/readyz").await;
+    assert_eq!((refused.status.as_u16(), &refused.headers["connection"]), (503, &"close".parse().unwrap()));
 }

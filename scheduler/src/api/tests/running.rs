@@ -1,7 +1,8 @@
 use serde_json::{Value as Json, json};
 use tidemill_common::ids::RunId;
 
-use super::fixtures::{Server, config, frames, request, resume};
+use super::fixtures::{ADMIN, Server, config, frames, request, resume};
+use crate::stopping::Stage;
 
 /// Adds the events of a complete run of the greeter: four entries.
 fn add_all_events(server: &Server, run: RunId) {
@@ -131,7 +132,7 @@ async fn a_stream_can_stay_open_after_an_error_as_on_dify() {
     let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         // Only a stop of the process, or long silence, ends the stream.
-        server.shutdown.send_replace(true);
+        server.shutdown.send_replace(Stage::Closing);
     });
     assert_eq!(names(&answer.text), expected(&[("", "ping"), ("", "error")]));
 }
@@ -245,8 +246,27 @@ async fn a_stopping_process_tells_a_waiting_client_where_to_find_the_run() {
     let body = json!({"inputs": {"name": "Ada"}, "user": "u"});
     let (answer, ()) = tokio::join!(server.post(&key, "/v1/workflows/run", &body), async {
         submitted(&server).await;
-        server.shutdown.send(true).unwrap();
+        server.shutdown.send(Stage::Closing).unwrap();
     });
     assert_eq!(answer.status, 503);
     assert!(answer.json()["message"].as_str().unwrap().contains("/v1/workflows/run/"));
+}
+
+#[tokio::test]
+async fn a_stream_that_is_longer_than_the_grace_period_ends_with_a_comment_and_on_our_own_api_with_an_event()
+{
+    let server = Server::start();
+    let (id, key) = server.app().await;
+    let run = server.run(&id).await;
+    server.store.add_events(run, "1-0", 1, &[("graph_run_started", json!({}))]);
+    let (dify, own) = (format!("/v1/workflow/{run}/events?user=u"), format!("/api/v1/runs/{run}/events"));
+    let (dify, own, ()) = tokio::join!(server.get(&key, &dify), server.get(ADMIN, &own), async {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        server.shutdown.send(Stage::Closing).unwrap();
+    });
+    let comment = ": this scheduler stops; the run goes on, and its events go on after Last-Event-ID\n\n";
+    assert_eq!(dify.text, format!("event: ping\n\n{comment}"));
+    let event = format!(r#"event: reconnect{}data: {{"run_id":"{run}","type":"reconnect"}}"#, "\n");
+    let (_, end) = own.text.split_once(comment).unwrap();
+    assert_eq!(end, format!("{event}\n\n"));
 }

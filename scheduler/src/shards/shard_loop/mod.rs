@@ -1,10 +1,16 @@
 //! The loop of one shard: read facts, apply them, commit. The next commit is computed while one is in flight.
 //!
 //! Timers due at T fire after all facts received up to T.
+//!
+//! Nothing here waits for Redis to end a blocked read in time, because an idle server does that up to 100 ms late. When
+//! a timer is due while a read waits, the loop's own clock starts one more read that does not wait, together with the
+//! read of the timers.
 
 pub(crate) mod housekeeping;
 mod loading;
 pub(crate) mod poison;
+mod signs;
+mod timers;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -34,15 +40,12 @@ use crate::workflows::Workflows;
 
 use crate::shards::shard_loop::housekeeping::poll_housekeeping;
 use crate::shards::shard_loop::poison::{POISON_CHECK_AFTER, POISON_CHECK_FACTS};
+use crate::shards::shard_loop::timers::Timers;
 
 /// The longest wait for facts: the loop turns at least this often.
 const READ_BLOCK: Duration = Duration::from_millis(1000);
 /// Reading pauses while this many facts wait in memory.
 const QUEUE_MAX: usize = 512;
-/// Due timers that are read at once.
-const TIMERS_MAX: usize = 64;
-/// The pause between two reads of due timers while facts keep coming.
-const TIMERS_PAUSE: Duration = Duration::from_millis(100);
 
 /// The parts that the loop of a shard needs.
 pub struct LoopContext {
@@ -115,8 +118,7 @@ struct ShardLoop<'a> {
     committing: Option<(Instant, Batch, Committing)>,
     /// The commit that is computed and not sent.
     next: Option<Batch>,
-    next_timer: Option<Timestamp>,
-    timers_looked_at: Instant,
+    timers: Timers,
     /// Jobs that were found to be lost, and when. Facts received before may still report their results.
     lost: (Timestamp, Vec<Input>),
     since_trim: usize,
@@ -167,8 +169,7 @@ impl<'a> ShardLoop<'a> {
             read_all_at: Timestamp::default(),
             committing: None,
             next: None,
-            next_timer: context.store.next_timer(claim.shard).await?,
-            timers_looked_at: Instant::now(),
+            timers: Timers::new(context.store.next_timer(claim.shard).await?),
             lost: Default::default(),
             // Facts of earlier owners are trimmed too.
             since_trim: 1,
@@ -203,14 +204,14 @@ impl<'a> ShardLoop<'a> {
             self.send();
             self.read();
             self.start_housekeeping();
-            let waits_for_timer = self.timer_wait();
+            let wait = self.wait();
             let happened = tokio::select! {
                 biased;
                 _ = stop.changed() => Ok(()),
                 done = poll(&mut self.committing) => self.committed(done),
                 done = poll_reading(&mut self.reading) => self.facts_came(done),
                 done = poll_housekeeping(&mut self.housekeeping) => { self.housekeeping_done(done); Ok(()) }
-                () = tokio::time::sleep(waits_for_timer) => Ok(()),
+                () = tokio::time::sleep(wait) => Ok(()),
             };
             if let Err(end) = happened {
                 return end;
@@ -227,7 +228,7 @@ impl<'a> ShardLoop<'a> {
             self.queue.extend(std::mem::take(&mut self.lost.1));
         }
         self.take_due_timers().await.map_err(End::Retake)?;
-        let inputs = self.take_inputs();
+        let mut inputs = self.take_inputs();
         if inputs.is_empty() {
             return Ok(());
         }
@@ -238,6 +239,7 @@ impl<'a> ShardLoop<'a> {
             return Ok(());
         }
         let gone = self.load_missing(&inputs).await?;
+        self.look_for_signs(&mut inputs).await?;
         let (number, now) = (self.number + 1, self.now());
         match batch::decide(&inputs, &mut self.cache, &mut self.buffers, &gone, number, now) {
             Ok(batch) => {
@@ -270,34 +272,45 @@ impl<'a> ShardLoop<'a> {
         inputs
     }
 
-    /// Queues due timers when all facts up to their time have been applied.
+    /// Queues due timers after all facts that were received up to their time.
     async fn take_due_timers(&mut self) -> Result<(), StoreError> {
-        let Some(due) = self.next_timer else { return Ok(()) };
-        if self.read_all_at < due {
+        let (now, is_quiet) = (self.now(), self.is_quiet());
+        if is_quiet {
+            self.timers.none_is_queued(now);
+        }
+        let Some(due) = self.timers.due(now, is_quiet) else { return Ok(()) };
+        let has_read = self.read_all_at >= due;
+        if !has_read && self.queue.len() >= QUEUE_MAX {
             return Ok(());
         }
-        // A commit in flight may clear some of them; reading them then is harmless but useless. While facts keep coming
-        // there is no better moment, so the pause limits it.
-        let is_quiet = self.queue.is_empty() && self.committing.is_none();
-        if !is_quiet && self.timers_looked_at.elapsed() < TIMERS_PAUSE {
-            return Ok(());
+        let facts = (!has_read).then_some((self.read_to, limits::COMMIT_FACTS_MAX));
+        let until = if has_read { self.read_all_at } else { now };
+        let found = self.context.store.due(self.shard, facts, until, self.timers.ask()).await?;
+        if facts.is_some() {
+            self.take_facts(now, found.facts);
         }
-        self.timers_looked_at = Instant::now();
-        let timers = self.context.store.due_timers(self.shard, self.read_all_at, TIMERS_MAX).await?;
-        if !timers.is_empty() {
+        let due = self.timers.found(found.timers, found.next, self.read_all_at, now);
+        if !due.is_empty() {
             crash::pass(CrashPoint::TimersRead);
         }
-        self.queue.extend(timers.into_iter().map(|(_, member)| Input::Timer(member)));
-        if is_quiet && self.queue.is_empty() {
-            self.next_timer = self.context.store.next_timer(self.shard).await?;
+        for (due, member) in due {
+            timers::queue(&mut self.queue, due, member);
         }
         Ok(())
     }
 
-    fn timer_wait(&self) -> Duration {
-        let Some(due) = self.next_timer else { return READ_BLOCK };
-        let wait = due.micros() - self.now().micros();
-        Duration::from_micros(wait.max(0).unsigned_abs()).clamp(Duration::from_millis(1), READ_BLOCK)
+    /// True when nothing that was read waits to be written.
+    fn is_quiet(&self) -> bool {
+        self.queue.is_empty() && self.committing.is_none() && self.next.is_none()
+    }
+
+    /// The time until the loop has to turn although nothing happens.
+    fn wait(&self) -> Duration {
+        // No other commit is computed before the next one is sent, and the end of the commit in flight turns the loop.
+        let at = if self.next.is_none() { self.timers.look_at(self.is_quiet()) } else { None };
+        let wait = at.map(|at| at.micros() - self.now().micros());
+        let wait = wait.map(|micros| Duration::from_micros(micros.max(0).unsigned_abs()));
+        wait.unwrap_or(READ_BLOCK).clamp(Duration::from_millis(1), READ_BLOCK)
     }
 
     /// Sends the computed commit, unless one is in flight.
@@ -337,10 +350,9 @@ impl<'a> ShardLoop<'a> {
         }
         self.counts.committed(batch.inputs, began.elapsed());
         batch.failures.log();
+        self.timers.written(&commit.timers_cleared, []);
         for write in &commit.writes {
-            for (due, _) in &write.timers_set {
-                self.next_timer = Some(self.next_timer.map_or(*due, |known| known.min(*due)));
-            }
+            self.timers.written(&write.timers_cleared, write.timers_set.iter().map(|(due, _)| *due));
             if let Some(spent) = &write.charges {
                 self.context.meter.count(spent);
             }
@@ -371,14 +383,9 @@ impl<'a> ShardLoop<'a> {
             return;
         }
         let Some(mut reader) = self.reader.take() else { return };
-        let now = self.now();
-        let block = match self.next_timer {
-            Some(due) if due <= now => Duration::ZERO,
-            Some(_) | None => self.timer_wait(),
-        };
-        let after = self.read_to;
+        let (now, after) = (self.now(), self.read_to);
         let future = Box::pin(async move {
-            let facts = reader.read(after, limits::COMMIT_FACTS_MAX, block).await;
+            let facts = reader.read(after, limits::COMMIT_FACTS_MAX, READ_BLOCK).await;
             (reader, facts)
         });
         self.reading = Some((now, future));
@@ -387,20 +394,29 @@ impl<'a> ShardLoop<'a> {
     fn facts_came(&mut self, done: Read) -> Result<(), End> {
         let (began, reader, facts) = done;
         self.reader = Some(reader);
-        let facts = facts.map_err(End::Retake)?;
-        if let Some(last) = facts.last() {
-            crash::pass(CrashPoint::FactsRead);
-            self.read_to = last.entry;
-        }
+        self.take_facts(began, facts.map_err(End::Retake)?);
+        Ok(())
+    }
+
+    /// Queues the facts of a read that began then. Some may be known: the read of timers reads facts, too, while
+    /// another read is in flight.
+    fn take_facts(&mut self, began: Timestamp, facts: Vec<RawFact>) {
         if facts.len() < limits::COMMIT_FACTS_MAX {
-            self.read_all_at = began;
+            self.read_all_at = self.read_all_at.max(began);
         } else if let Some(last) = facts.last() {
             // There are more facts, but none from before the time of this one.
             let before = i64::try_from(last.entry.major).unwrap_or(i64::MAX / 1000).saturating_sub(1);
             self.read_all_at = self.read_all_at.max(Timestamp::from_millis(before).min(began));
         }
-        self.queue.extend(facts.into_iter().map(Input::Fact));
-        Ok(())
+        let known = self.read_to;
+        let mut facts = facts.into_iter().filter(|fact| fact.entry > known).peekable();
+        if facts.peek().is_some() {
+            crash::pass(CrashPoint::FactsRead);
+        }
+        for fact in facts {
+            self.read_to = fact.entry;
+            self.queue.push_back(Input::Fact(fact));
+        }
     }
 }
 

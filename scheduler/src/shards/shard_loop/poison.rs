@@ -12,7 +12,7 @@ use crate::shards::shard_loop::{End, QUEUE_MAX, ShardLoop, poll};
 pub(super) const POISON_CHECK_AFTER: u32 = 3;
 /// The number of facts that are noted then: all that the last owner may have read ahead. Later facts are applied as
 /// usual.
-pub(super) const POISON_CHECK_FACTS: usize = QUEUE_MAX + limits::COMMIT_FACTS_MAX;
+pub(super) const POISON_CHECK_FACTS: usize = QUEUE_MAX + 2 * limits::COMMIT_FACTS_MAX;
 /// How many owners a fact may bring down.
 const TRIES_MAX: usize = 3;
 

@@ -40,6 +40,7 @@ async fn the_state_of_today_is_frozen() {
     let keep = |name: &str, frozen: Frozen| frozen.write(&folder().join(format!("{name}.jsonl")));
     keep("chain", chain().await);
     keep("overdue", overdue().await);
+    keep("outage", outage().await);
     keep("form", form().await);
     keep("form_too_late", form_too_late().await);
     keep("containers", containers().await);
@@ -212,7 +213,14 @@ async fn chain() -> Frozen {
 async fn overdue() -> Frozen {
     let mut stage = held_and_queued(json!({"max_execution_time_s": SHORT_S})).await;
     stage.last().ends = Some(json!({"status": "stopped", "error": "Maximum execution time exceeded"}));
-    stage.freeze("the time of the run ended before a process started again", echo()).await
+    stage
+        .freeze("a worker takes the job again, and holds it for longer than the run may work", silent())
+        .await
+}
+
+async fn outage() -> Frozen {
+    let stage = held_and_queued(json!({"max_execution_time_s": SHORT_S})).await;
+    stage.freeze("no process was alive for longer than the run may work: it goes on", echo()).await
 }
 
 async fn form() -> Frozen {

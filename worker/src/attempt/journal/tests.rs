@@ -27,6 +27,7 @@ fn request() -> PauseRequest {
 fn handle(jobs: &Arc<FakeJobs>) -> JobHandle {
     let entry = EntryId::new(5, 0);
     let name = JobName {
+        lost_at: None,
         frame: FramePath::root(),
         node: "t".into(),
         attempt: 1,

@@ -211,6 +211,7 @@ impl TriedChild<'_> {
         let made = if failure.is_none() { result.outputs.clone() } else { Vec::new() };
         let is_in_outputs = progress.lock().is_in(&result);
         let spilled = spill(result, Some(&cx.variables), sizes(cx.handle, cx.options));
+        let failure = failure.or_else(|| failure_of(&spilled));
         let streamed = streamed(&progress, &spilled, is_in_outputs);
         Outcome { at: now().max(self.child_try.began), spilled, failure, streamed, made }
     }
@@ -311,6 +312,12 @@ impl TriedChild<'_> {
         }
         Ok(())
     }
+}
+
+/// The failure of a child whose result was refused when it was prepared: a value was larger than the limit.
+fn failure_of(spilled: &Spilled) -> Option<NodeFailure> {
+    let Spilled { record, failed, .. } = spilled;
+    failed.then(|| NodeFailure::new(record.error_type.as_str(), record.error.as_str()))
 }
 
 /// Returns true if the node continues with default values when an extraction has failed.

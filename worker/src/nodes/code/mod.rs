@@ -69,8 +69,14 @@ impl CodeNodes {
     }
 
     /// Runs a node. A failure is part of the result, with the inputs unless it escaped the node (as in Dify). Dropping
-    /// the future stops the code.
-    pub async fn run(&self, data: &CodeData, variables: &(dyn Variables + Send + Sync)) -> NodeResult {
+    /// the future stops the code. With `texts_become_numbers` a text such as `1e+3` becomes a number, whatever its
+    /// declared type, as on Dify.
+    pub async fn run(
+        &self,
+        data: &CodeData,
+        variables: &(dyn Variables + Send + Sync),
+        texts_become_numbers: bool,
+    ) -> NodeResult {
         let inputs = match data.inputs(variables) {
             Ok(inputs) => inputs,
             Err(failure) => return NodeResult::failed(failure),
@@ -85,8 +91,8 @@ impl CodeNodes {
                 return failed(inputs, NodeFailure { lacks, ..failure });
             }
         };
-        let checked =
-            result::read(&printed).and_then(|returned| check::outputs(returned, &data.outputs, &self.limits));
+        let checked = result::read(&printed, texts_become_numbers)
+            .and_then(|returned| check::outputs(returned, &data.outputs, &self.limits));
         match checked {
             Ok(outputs) => {
                 let outputs = outputs.into_iter().map(|(name, value)| (name, Segment::infer(value)));

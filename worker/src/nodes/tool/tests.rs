@@ -138,6 +138,7 @@ async fn run_node(base: &str, changes: Json, jobs: Option<&Arc<FakeJobs>>) -> Ra
 fn handle(jobs: &Arc<FakeJobs>) -> JobHandle {
     let entry = EntryId::new(5, 0);
     let name = JobName {
+        lost_at: None,
         frame: FramePath::root(),
         node: "t".into(),
         attempt: 1,

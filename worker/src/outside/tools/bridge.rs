@@ -190,7 +190,7 @@ impl Bridge {
             return Err(read("the tool service answered without `messages`".into()));
         };
         for message in messages {
-            sink(Message::from_json(message).map_err(read)?);
+            sink(Message::from_json(message).map_err(invalid)?);
         }
         if let Some(said) = body.get("usage").and_then(Json::as_object) {
             sink(Message::Spent { run: None, usage: Box::new(reported(said)) });
@@ -224,13 +224,17 @@ impl Bridge {
                 if let Some(error) = event.get("error") {
                     return Err(read(error.as_str().map_or_else(|| error.to_string(), str::to_owned)));
                 }
-                sink(Message::from_json(&event).map_err(read)?);
+                sink(Message::from_json(&event).map_err(invalid)?);
             }
             if piece.is_none() {
                 return Ok(());
             }
         }
     }
+}
+
+fn invalid(reason: String) -> ToolError {
+    ToolError::new(Stage::Message, reason)
 }
 
 /// The message of a failed answer.

@@ -13,6 +13,8 @@ pub enum Stage {
     Invoke,
     /// The answer could not be read.
     Read,
+    /// A message of the answer has missing or invalid fields. On Dify that is an exception that leaves the node.
+    Message,
     /// The tool itself reported a failure.
     Tool,
 }
@@ -60,6 +62,9 @@ impl ToolError {
             Stage::Resolve => (ErrorType::Resolution, format!("Failed to get tool runtime: {message}")),
             Stage::Invoke => (ErrorType::Invocation, format!("Failed to invoke tool: {message}")),
             Stage::Read => (ErrorType::Invocation, message),
+            Stage::Message => {
+                return NodeFailure { retryable, retry_after_ms, ..NodeFailure::escaped(message) };
+            }
             Stage::Tool => {
                 (ErrorType::Invocation, format!("Failed to invoke tool {provider_name}: {message}"))
             }

@@ -2,8 +2,6 @@
 
 use crate::flow::containers::{iteration, loop_};
 use crate::flow::ready;
-use crate::flow::values::variables;
-use crate::state::options::compat::ConversationWrites;
 use crate::state::record::Record;
 use crate::state::run::{Frame, Responder};
 use crate::state::totals::{Sums, Tally};
@@ -74,7 +72,12 @@ pub(super) fn close_frame(
     if !failures_count {
         tally.failures = frame.nodes.iter().fold(Tally::default(), |sum, n| sum.plus(&n.inside)).failures;
     }
-    cx.update(&parent, container, |state| state.inside = state.inside.plus(&tally));
+    // The nodes of the frame are gone, so the container keeps what they had of the clock.
+    let clock = cx.run.clock;
+    cx.update(&parent, container, |state| {
+        state.inside = state.inside.plus(&tally);
+        state.clock = clock;
+    });
     pass_outputs(cx, &parent, &frame.responded, outputs_count);
     debug_assert!(graph.nodes.len() == frame.nodes.len());
     Some(frame)
@@ -96,27 +99,6 @@ fn pass_outputs(cx: &mut Step<'_>, parent: &FramePath, responded: &[Responder], 
         if let Responder::Nested(key) = responder {
             cx.run.nested.remove(key);
             cx.out.nested.insert(key.clone());
-        }
-    }
-}
-
-/// Writes conversation variables of a closed item into the frame around it, so that nodes after the iteration see them,
-/// unless the run's option is [`ConversationWrites::Local`].
-pub(super) fn hand_over_conversation(cx: &mut Step<'_>, parent: &FramePath, frame: &Frame) {
-    if cx.run.head.options.iteration_conversation_writes == ConversationWrites::Local {
-        return;
-    }
-    for name in &frame.conversation_written {
-        if let Some(value) = frame.get(variables::CONVERSATION, name).cloned() {
-            let pool = cx.run.pool_frame(parent);
-            if !pool.is_root()
-                && let Some(item) = cx.frame_mut(&pool)
-            {
-                item.conversation_written.insert(name.clone());
-            }
-            // The stored value must be the one that nodes after the iteration see: that of the item that closes last.
-            cx.out.conversation.insert(name.clone(), value.clone());
-            variables::write(cx, parent, &variables::CONVERSATION.into(), name, value);
         }
     }
 }

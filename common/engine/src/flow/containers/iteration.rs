@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use crate::flow::containers::{emit_end, frames, let_go, metadata, order_part};
 use crate::flow::settle;
-use crate::flow::values::records;
+use crate::flow::values::{changes, records};
 use crate::order::events::EventKind;
 use crate::state::container::{BodyState, Collected, OpenContainer, Page};
 use crate::state::record::Record;
@@ -138,7 +138,7 @@ pub(super) fn item_closes(cx: &mut Step<'_>, path: &FramePath, frame: &FramePath
     let is_last = body.is_some_and(|body| index + 1 == body.count);
     let error = cx.run.frames.get(path).and_then(|open| open.error.clone());
     let Some(closed) = frames::close_frame(cx, path, node, is_last && error.is_none()) else { return };
-    frames::hand_over_conversation(cx, frame, &closed);
+    changes::hand_over(cx, path, node, &closed);
     let seconds = cx.at.now.seconds_since(closed.opened_at);
     let left = Collected { output: error.is_none().then_some(output), seconds, ..Collected::default() };
     if let Some(container) = cx.run.containers.get_mut(&(frame.clone(), node)) {
@@ -163,7 +163,8 @@ pub(super) fn item_closes(cx: &mut Step<'_>, path: &FramePath, frame: &FramePath
     }
 }
 
-fn page_bytes(run: &RunState) -> usize {
+/// The size of a page of outputs or operations, in bytes.
+pub(super) fn page_bytes(run: &RunState) -> usize {
     run.head.options.inline_bytes_max.saturating_mul(PAGE_INLINES)
 }
 
@@ -228,7 +229,7 @@ fn collect(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
         left.page.is_some()
             || left.output.as_ref().is_some_and(|(value, _)| !matches!(value, Stored::Inline(_)))
     };
-    if container.collected.values().any(is_blob) {
+    if container.collected.values().any(is_blob) || !container.pending.is_empty() {
         return order_part(cx, frame, node, Phase::Collect);
     }
     // Taken, not copied, because the container is removed below.
@@ -242,6 +243,10 @@ fn collect(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
 
 /// Ends an iteration whose outputs were collected.
 pub(super) fn collected(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, mut record: Record) {
+    if changes::are_stale(cx, frame, node) {
+        return order_part(cx, frame, node, Phase::Collect);
+    }
+    changes::take_merged(cx, frame, node, &mut record);
     let Some(state) = cx.run.node(frame, node) else { return };
     let Some(container) = cx.run.containers.get(&(frame.clone(), node)) else { return };
     let body = state.body.clone();
@@ -304,5 +309,6 @@ pub(super) fn pages(run: &RunState, frame: &FramePath, node: NodeIx) -> Vec<(Str
         }
     }
     flush(&mut page, &mut inputs);
+    inputs.extend(changes::inputs(run, frame, node));
     inputs
 }

@@ -162,6 +162,11 @@ fn let_go(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> crate::state::N
     open.inputs
 }
 
+/// The size of a page of operations that items leave, in bytes.
+pub(crate) fn page_bytes(run: &RunState) -> usize {
+    iteration::page_bytes(run)
+}
+
 /// Makes the inputs of the job that collects the outputs of an iteration.
 pub(crate) fn pages(run: &RunState, frame: &FramePath, node: NodeIx) -> Vec<(String, String, Stored)> {
     iteration::pages(run, frame, node)

@@ -3,6 +3,7 @@
 
 use uuid::Uuid;
 
+use crate::state::change::{Change, ChangeLog, LogEntry, Update};
 use crate::state::record::Record;
 use crate::state::run::json_size;
 use crate::step::Step;
@@ -10,7 +11,7 @@ use tidemill_base::ids::{BlobId, FramePath};
 use tidemill_base::value::{BlobRef, Segment, SegmentType, Stored};
 use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::messages::Effects;
-use tidemill_workflow::nodes::NodeResult;
+use tidemill_workflow::nodes::{NodeResult, VariableChange};
 
 /// Makes the record of a result, and returns about how many bytes its values have. Secrets are masked where values are
 /// only shown, and large values become blobs.
@@ -18,6 +19,8 @@ pub(crate) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
     let inline_max = cx.run.head.options.inline_bytes_max;
     let execution = cx.execution(frame, node);
     let graph = cx.run.graph.clone();
+    // Only an item hands operations over.
+    let in_item = !result.updates.is_empty() && !cx.run.pool_frame(frame).is_root();
     let mut bytes = 0;
     let mut blobs = Vec::new();
     let (commit, seq) = (cx.at.commit, cx.run.seq);
@@ -55,7 +58,17 @@ pub(crate) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
             Some(secret) => Stored::Secret(secret),
             None => keep("set", &name, update.value),
         };
-        (update.node, update.name, value)
+        let mut change = |(at, change): (usize, VariableChange)| {
+            let operand = match secret_text(&graph, &change.operand) {
+                Some(secret) => Stored::Secret(secret),
+                None => keep("change", &format!("{at}/{name}"), change.operand),
+            };
+            LogEntry::One(Change { kind: change.kind, operand })
+        };
+        let changes = update.changes.filter(|_| in_item);
+        let changes =
+            changes.map(|all| ChangeLog::new(all.into_iter().enumerate().map(&mut change).collect()));
+        Update { node: update.node, name: update.name, value, changes }
     });
     let updates = updates.collect();
     let failure = result.failure;

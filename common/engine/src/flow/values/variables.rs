@@ -5,8 +5,10 @@
 //! whose body mentions it.
 
 use crate::fact::UpdateVariables;
+use crate::flow::values::changes;
 use crate::order::events::EventKind;
-use crate::state::run::RunStatus;
+use crate::state::change::Update;
+use crate::state::run::{Frame, RunStatus};
 use crate::step::Step;
 use tidemill_base::ids::{FramePath, NodeId};
 use tidemill_base::value::Stored;
@@ -20,6 +22,11 @@ pub(crate) const CONVERSATION: &str = "conversation";
 pub(crate) fn write(cx: &mut Step<'_>, frame: &FramePath, node: &NodeId, name: &str, value: Stored) {
     let pool = cx.run.pool_frame(frame);
     preserve(cx, &pool, node.as_str(), name);
+    put(cx, pool, node, name, value);
+}
+
+/// Writes a variable into a frame. Open items below that have no value of their own see it.
+fn put(cx: &mut Step<'_>, pool: FramePath, node: &NodeId, name: &str, value: Stored) {
     let Some(open) = cx.run.frames.get_mut(&pool) else { return };
     if !open.hidden.is_empty() {
         open.hidden.remove(&(node.clone(), name.to_string()));
@@ -28,24 +35,18 @@ pub(crate) fn write(cx: &mut Step<'_>, frame: &FramePath, node: &NodeId, name: &
     cx.out.variables.insert((pool, node.clone(), name.to_string()));
 }
 
-/// Writes a variable that may belong to another node or namespace. Conversation variables are stored beyond the run,
-/// also if the frame fails.
-pub(crate) fn assign(cx: &mut Step<'_>, frame: &FramePath, node: &str, name: &str, value: Stored) {
-    if node == CONVERSATION {
-        cx.out.conversation.insert(name.to_string(), value.clone());
-        let pool = cx.run.pool_frame(frame);
-        if !pool.is_root()
-            && let Some(item) = cx.frame_mut(&pool)
-        {
-            item.conversation_written.insert(name.to_string());
-        }
+/// Writes a variable that may belong to another node or namespace. Conversation variables are stored beyond the run.
+pub(crate) fn assign(cx: &mut Step<'_>, frame: &FramePath, update: Update) {
+    if update.node == CONVERSATION {
+        changes::note(cx, frame, &update);
     }
-    let of = NodeId::from(node);
+    let Update { node, name, value, .. } = update;
+    let of = NodeId::from(node.as_str());
     // A variable of the run is visible in all frames, except in items that opened earlier.
     if node == RUN && !cx.run.pool_frame(frame).is_root() {
-        write(cx, &FramePath::root(), &of, name, value.clone());
+        write(cx, &FramePath::root(), &of, &name, value.clone());
     }
-    write(cx, frame, &of, name, value);
+    write(cx, frame, &of, &name, value);
 }
 
 /// Removes all variables of a node that a node in `frame` sees.
@@ -108,17 +109,35 @@ fn save(cx: &mut Step<'_>, item: FramePath, node: &str, name: &str, seen: Option
     cx.out.variables.insert((item, key.0, key.1));
 }
 
-/// Sets variables from outside the run. They are written in the root frame.
+/// Sets variables from outside the run. As on Dify, open items see the new value too, if they see the variable at all:
+/// one that did not exist when an item opened stays missing there.
 pub(crate) fn update(cx: &mut Step<'_>, it: UpdateVariables) {
     let root = FramePath::root();
     let mut selectors = Vec::with_capacity(it.updates.len());
     for (node, name, value) in it.updates {
-        assign(cx, &root, &node, &name, value);
-        selectors.push((node, name));
+        selectors.push((node.clone(), name.clone()));
+        set_everywhere(cx, &root, Update::whole(node, name, value));
     }
     // A run that has not begun emits no events.
     if cx.run.status != RunStatus::Scheduled {
         cx.emit(EventKind::GraphRunVariablesUpdated { selectors, key: it.key });
         cx.close_entry();
     }
+}
+
+fn set_everywhere(cx: &mut Step<'_>, root: &FramePath, update: Update) {
+    if update.node == CONVERSATION {
+        changes::note(cx, root, &update);
+    }
+    let Update { node, name, value, .. } = update;
+    let of = NodeId::from(node.as_str());
+    let has_own = |(_, frame): &(&FramePath, &Frame)| frame.get(&node, &name).is_some();
+    let own: Vec<FramePath> = cx.run.frames.iter().filter(has_own).map(|(path, _)| path.clone()).collect();
+    if cx.run.pool(root).stored(&node, &name).is_none() {
+        preserve(cx, root, &node, &name);
+    }
+    for pool in own.into_iter().filter(|path| !path.is_root()) {
+        put(cx, pool, &of, &name, value.clone());
+    }
+    put(cx, root.clone(), &of, &name, value);
 }

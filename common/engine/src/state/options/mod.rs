@@ -13,7 +13,7 @@ use tidemill_workflow::nodes::evaluate::UndefinedNames;
 
 use crate::state::options::budget::Budget;
 use crate::state::options::choices::Choices;
-use crate::state::options::compat::{ConversationWrites, NestedAnswers};
+use crate::state::options::compat::{ConversationWrites, DifyWays, NestedAnswers};
 
 /// Options of one run. They are fixed when it is submitted, so that a run does not depend on the settings of a later
 /// owner.
@@ -39,6 +39,8 @@ pub struct RunOptions {
     pub iteration_failures_count: bool,
     /// Whether a loop emits an event for a next round after its last one.
     pub loop_next_after_last: bool,
+    /// The places where the run follows Dify although another result is right.
+    pub dify_ways: DifyWays,
     /// The most items of an iteration and rounds of a loop (`container_rounds_max`).
     pub container_rounds_max: u64,
     /// The longest time that forms of this run may wait, in seconds; 0 means no limit (`human_input_timeout_s`).
@@ -77,6 +79,7 @@ impl Default for RunOptions {
             nested_answer_stream: NestedAnswers::default(),
             iteration_failures_count: true,
             loop_next_after_last: false,
+            dify_ways: DifyWays::default(),
             container_rounds_max: limits::CONTAINER_ROUNDS_MAX,
             human_input_timeout_s: limits::HUMAN_INPUT_SECONDS_MAX,
             budget: None,

@@ -1,5 +1,6 @@
 //! [`Jobs`] in memory.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use super::shard::Shard;
 use super::{Inner, MemoryStore, announce, calls, journal, wait_for_items};
 use crate::store::{
     Accepted, App, Called, Catalog, Completion, Delivered, EntryBegin, EntryStored, Fleet, GiveLimit, Hint,
-    Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, StoreError, TakeLimit,
+    Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, Stale, StoreError,
+    TakeLimit, TakeOver,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -172,20 +174,50 @@ impl Jobs for MemoryStore {
         Ok(streams.iter().map(held).collect())
     }
 
+    async fn stale(&self, streams: &[(ShardId, Arc<str>)], idle: Duration) -> Result<Stale, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        let mut jobs = Vec::new();
+        for (shard, queue) in streams {
+            let source = JobSource { shard: *shard, queue };
+            let found = space.shard(*shard).queues.get(queue).map(|of_it| of_it.stale(&source, idle, now));
+            jobs.extend(found.into_iter().flatten());
+        }
+        let cleared = if jobs.is_empty() { BTreeSet::new() } else { space.cleared.clone() };
+        Ok(Stale { jobs, cleared })
+    }
+
     async fn take_over(
         &self,
         shard: ShardId,
         queue: &str,
         consumer: &str,
         idle: Duration,
-        count: usize,
+        jobs: &[TakeOver],
     ) -> Result<Vec<Delivered>, StoreError> {
         let now = self.inner.now();
         let name: Arc<str> = queue.into();
         let source = JobSource { shard, queue: &name };
         let mut space = self.inner.lock();
-        let queue = space.shard(shard).queues.get_mut(queue);
-        Ok(queue.map_or_else(Vec::new, |queue| queue.take_over(&source, consumer, idle, count, now)))
+        let Some(queue) = space.shard(shard).queues.get_mut(queue) else { return Ok(Vec::new()) };
+        Ok(jobs.iter().filter_map(|it| queue.take_over(&source, consumer, idle, it, now)).collect())
+    }
+
+    async fn clear_suspects(&self, origin: &str) -> Result<(), StoreError> {
+        self.inner.lock().cleared.insert(origin.to_string());
+        Ok(())
+    }
+
+    async fn forget_suspects(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        entries: &[EntryId],
+    ) -> Result<(), StoreError> {
+        if let Some(queue) = self.inner.lock().shard(shard).queues.get_mut(queue) {
+            entries.iter().for_each(|entry| queue.forget(*entry));
+        }
+        Ok(())
     }
 
     async fn hand_back(

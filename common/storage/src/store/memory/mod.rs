@@ -25,7 +25,7 @@ mod shards;
 mod stream;
 mod triggers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -80,6 +80,8 @@ struct Namespace {
     limits: limit::Limits,
     catalog: catalog::MemoryCatalog,
     knowledge: knowledge::Knowledge,
+    /// Origins of suspects that are cleared.
+    cleared: BTreeSet<String>,
 }
 
 struct Reservation {

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::stream::Stream;
-use crate::store::{Delivered, JobHeld, JobPlace, QueueState};
+use crate::store::{Delivered, JobHeld, JobPlace, Note, QueueState, StaleJob, TakeOver};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{Delivery, EntryId, ShardId};
 use tidemill_base::limits;
 use tidemill_wire::job::queued_at;
+use tidemill_wire::suspect::Suspect;
 
 /// A job that waits or is held.
 #[derive(Debug)]
@@ -40,6 +41,10 @@ pub(super) fn state_of_none(asked: &[EntryId]) -> QueueState {
     QueueState { places: vec![JobPlace::default(); asked.len()], ..QueueState::default() }
 }
 
+fn between(earlier: Timestamp, later: Timestamp) -> Duration {
+    Duration::from_micros(u64::try_from(later.micros() - earlier.micros()).unwrap_or(0))
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     jobs: Stream<Job>,
@@ -47,6 +52,8 @@ pub(super) struct Queue {
     read: EntryId,
     pending: BTreeMap<EntryId, Pending>,
     consumers: BTreeMap<String, Timestamp>,
+    /// Records of jobs that were lost with a worker.
+    suspects: BTreeMap<EntryId, Suspect>,
 }
 
 /// The origin of a delivery.
@@ -86,6 +93,7 @@ impl Queue {
     pub(super) fn remove(&mut self, entry: EntryId) {
         self.jobs.remove(entry);
         self.pending.remove(&entry);
+        self.suspects.remove(&entry);
     }
 
     /// Delivers new jobs (`XREADGROUP >`).
@@ -126,6 +134,12 @@ impl Queue {
             .is_some_and(|p| p.consumer.as_deref() == Some(consumer) && p.number == number)
     }
 
+    /// The time since the last sign of life of the worker that holds the entry.
+    pub(super) fn idle(&self, entry: EntryId, now: Timestamp) -> Option<Duration> {
+        let seen = self.pending.get(&entry)?.seen?;
+        Some(Duration::from_micros((now.micros() - seen.micros()).max(0).unsigned_abs()))
+    }
+
     /// Whether a job is held, or was returned and not taken since.
     pub(super) fn holds_any(&self) -> bool {
         !self.pending.is_empty()
@@ -144,26 +158,60 @@ impl Queue {
         lost
     }
 
-    /// Delivers idle jobs to another consumer (`XAUTOCLAIM`).
+    /// The jobs without a heartbeat for `idle`.
+    pub(super) fn stale(&self, source: &JobSource<'_>, idle: Duration, now: Timestamp) -> Vec<StaleJob> {
+        let silent = self.pending.iter().filter(|(_, pending)| pending.is_idle(now, idle));
+        let job = |(entry, pending): (&EntryId, &Pending)| StaleJob {
+            shard: source.shard,
+            queue: source.queue.clone(),
+            entry: *entry,
+            holder: pending.consumer.clone().unwrap_or_default(),
+            idle: pending.seen.map_or(Duration::MAX, |seen| between(seen, now)),
+            number: pending.number,
+            suspect: self.suspects.get(entry).cloned(),
+        };
+        silent.take(limits::STALE_READ_MAX).map(job).collect()
+    }
+
+    /// Delivers a job to another consumer, if it is as it was seen, and writes the note.
     pub(super) fn take_over(
         &mut self,
         source: &JobSource<'_>,
         consumer: &str,
         idle: Duration,
-        count: usize,
+        it: &TakeOver,
         now: Timestamp,
-    ) -> Vec<Delivered> {
-        self.consumers.insert(consumer.to_string(), now);
-        let silent = self.pending.iter_mut().filter(|(_, pending)| pending.is_idle(now, idle)).take(count);
-        let mut taken = Vec::new();
-        for (entry, pending) in silent {
-            let Some(job) = self.jobs.get(*entry) else { continue };
-            pending.number += 1;
-            pending.consumer = Some(consumer.to_string());
-            pending.seen = Some(now);
-            taken.push(source.delivered(*entry, pending.number, job));
+    ) -> Option<Delivered> {
+        let pending = self.pending.get_mut(&it.entry)?;
+        let holder = pending.consumer.as_deref().unwrap_or_default();
+        if holder != it.holder || pending.number != it.number {
+            return None;
+        }
+        let taken = match it.new_number {
+            None => None,
+            Some(_) if !pending.is_idle(now, idle) => return None,
+            Some(_) if self.jobs.get(it.entry).is_none() => {
+                self.remove(it.entry);
+                return None;
+            }
+            Some(number) => {
+                let held = Pending { consumer: Some(consumer.to_string()), number, seen: Some(now) };
+                *pending = held;
+                self.consumers.insert(consumer.to_string(), now);
+                self.jobs.get(it.entry).map(|job| source.delivered(it.entry, number, job))
+            }
+        };
+        match &it.note {
+            Note::Leave => {}
+            Note::Remove => self.forget(it.entry),
+            Note::Write(suspect) => drop(self.suspects.insert(it.entry, suspect.clone())),
         }
         taken
+    }
+
+    /// Removes the record of a suspect.
+    pub(super) fn forget(&mut self, entry: EntryId) {
+        self.suspects.remove(&entry);
     }
 
     /// Returns a held job. The delivery is not counted, but the next one has a distinct number.

@@ -271,8 +271,15 @@ impl Timers {
         }
     }
 
-    pub(super) fn due(&self, now: Timestamp, count: usize) -> Vec<(Timestamp, String)> {
-        self.order.iter().take_while(|(due, _)| *due <= now).take(count).cloned().collect()
+    /// Timers due at a time, and the due time of the next one. As in Redis, that is the time of the last
+    /// returned one if there may be more.
+    pub(super) fn due(&self, now: Timestamp, count: usize) -> (Vec<(Timestamp, String)>, Option<Timestamp>) {
+        let due: Vec<_> = self.order.iter().take_while(|(due, _)| *due <= now).take(count).cloned().collect();
+        let next = match due.last() {
+            Some((last, _)) if due.len() >= count => Some(*last),
+            _ => self.order.iter().map(|(due, _)| *due).find(|due| *due > now),
+        };
+        (due, next)
     }
 
     pub(super) fn next(&self) -> Option<Timestamp> {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::{Inner, MemoryStore, announce, commit, wait_for_items};
 use crate::store::{
-    Claim, Commit, CommitError, FactReader, Hint, Memory, Owner, RawFact, Shards, StoreError,
+    Claim, Commit, CommitError, Due, FactReader, Hint, Memory, Owner, RawFact, Shards, StoreError,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{EntryId, RunId, ShardId};
@@ -156,13 +156,18 @@ impl Shards for MemoryStore {
         Ok(self.inner.graph_text(shard, hash))
     }
 
-    async fn due_timers(
+    async fn due(
         &self,
         shard: ShardId,
+        facts: Option<(EntryId, usize)>,
         now: Timestamp,
-        count: usize,
-    ) -> Result<Vec<(Timestamp, String)>, StoreError> {
-        Ok(self.inner.lock().shard(shard).timers.due(now, count))
+        timers: usize,
+    ) -> Result<Due, StoreError> {
+        let mut space = self.inner.lock();
+        let keys = space.shard(shard);
+        let (timers, next) = keys.timers.due(now, timers);
+        let facts = facts.map(|(after, count)| keys.facts(after, count)).unwrap_or_default();
+        Ok(Due { facts, timers, next })
     }
 
     async fn next_timer(&self, shard: ShardId) -> Result<Option<Timestamp>, StoreError> {
@@ -201,6 +206,18 @@ impl Shards for MemoryStore {
         let next = from.saturating_add(count);
         let page = open.iter().skip(from).take(count).map(|(_, id)| *id).collect();
         Ok((page, (next < open.len()).then_some(next)))
+    }
+
+    async fn idle_of(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        entries: &[EntryId],
+    ) -> Result<Vec<Option<Duration>>, StoreError> {
+        let now = self.inner.now();
+        let mut space = self.inner.lock();
+        let queue = space.shard(shard).queues.get(queue);
+        Ok(entries.iter().map(|entry| queue?.idle(*entry, now)).collect())
     }
 
     async fn lost_jobs(

@@ -140,7 +140,9 @@ impl RedisOwner {
             request.command("ZREM", 2).word(keys.timers(shard)).word(member);
         }
         for (due, member) in &write.timers_set {
-            request.command("ZADD", 3).word(keys.timers(shard)).word(due.millis()).word(member);
+            // Rounded up: a timer that fires before its time would be set again.
+            let due = due.plus(Duration::from_micros(999)).millis();
+            request.command("ZADD", 3).word(keys.timers(shard)).word(due).word(member);
         }
         if let Some(calls) = &write.calls {
             super::calls::write(request, keys, run, calls, number);

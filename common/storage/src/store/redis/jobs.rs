@@ -1,8 +1,7 @@
 //! [`Jobs`] over Redis.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,19 +12,17 @@ use super::connection::{Arg, Connector, args};
 use super::keys::{GROUP, Keys};
 use super::shards::word;
 use crate::store::redis::connection::pubsub::HintMessages;
-use crate::store::redis::connection::replies::{array, entry, pairs, take, unexpected};
+use crate::store::redis::connection::replies::{array, entry, take, unexpected};
 use crate::store::redis::connection::wire_connection::{Line, Replies, Request, entries, error_of};
 use crate::store::{
     Accepted, App, Called, Catalog, Completion, Dead, Delivered, EntryBegin, EntryStored, Fleet, GiveLimit,
-    Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, Runs, StoreError,
-    TakeLimit,
+    Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, Runs, Stale, StoreError,
+    TakeLimit, TakeOver,
 };
 use tidemill_base::clock::{Clock, SystemClock};
 use tidemill_base::ids::{BlobId, Delivery, EntryId, RunId, ShardId};
 use tidemill_base::limits;
 
-/// The position before the first pending entry.
-const START: &str = "0-0";
 /// The most held entries that one call returns.
 const HELD_MAX: usize = 10_000;
 
@@ -214,28 +211,32 @@ impl Jobs for RedisStore {
         answers.into_iter().map(count).collect()
     }
 
+    async fn stale(&self, streams: &[(ShardId, Arc<str>)], idle: Duration) -> Result<Stale, StoreError> {
+        self.find_stale(streams, idle).await
+    }
+
     async fn take_over(
         &self,
         shard: ShardId,
         queue: &str,
         consumer: &str,
         idle: Duration,
-        count: usize,
+        jobs: &[TakeOver],
     ) -> Result<Vec<Delivered>, StoreError> {
-        let stream = self.keys.jobs(shard, queue);
-        let queue: Arc<str> = queue.into();
-        let from = self.scan_from().get(&stream).cloned().unwrap_or_else(|| START.into());
-        let began_inside = from != START;
-        let (mut next, mut jobs) = self.claim_idle(shard, &queue, consumer, idle, count, from).await?;
-        if next == START && began_inside && jobs.len() < count {
-            // The end was reached with room left: continue at the beginning.
-            let left = count - jobs.len();
-            let more;
-            (next, more) = self.claim_idle(shard, &queue, consumer, idle, left, START.into()).await?;
-            jobs.extend(more);
-        }
-        self.scan_from().insert(stream, next);
-        Ok(jobs)
+        self.claim_stale(shard, queue, consumer, idle, jobs).await
+    }
+
+    async fn clear_suspects(&self, origin: &str) -> Result<(), StoreError> {
+        self.clear_origin(origin).await
+    }
+
+    async fn forget_suspects(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        entries: &[EntryId],
+    ) -> Result<(), StoreError> {
+        self.forget_records(shard, queue, entries).await
     }
 
     async fn hand_back(
@@ -363,46 +364,7 @@ impl Jobs for RedisStore {
     }
 }
 
-impl RedisStore {
-    /// Claims idle jobs from a position in the list of pending entries on; returns the next position.
-    async fn claim_idle(
-        &self,
-        shard: ShardId,
-        queue: &Arc<str>,
-        consumer: &str,
-        idle: Duration,
-        count: usize,
-        from: String,
-    ) -> Result<(String, Vec<Delivered>), StoreError> {
-        const DOING: &str = "looking for abandoned jobs";
-        let keys = [self.keys.nothing(shard), self.keys.jobs(shard, queue)];
-        let list = args![GROUP, consumer, idle.as_millis(), from, count];
-        let answer = self.connector.run(DOING, &self.scripts.take_over, &keys, &list).await;
-        let answer: Vec<Value> = match answer {
-            Ok(answer) => answer,
-            // No group yet: the stream was never read, so no job is abandoned.
-            Err(StoreError::Unexpected { reason, .. }) if reason.contains("NOGROUP") => {
-                return Ok((START.into(), Vec::new()));
-            }
-            Err(error) => return Err(error),
-        };
-        let mut answer = answer.into_iter();
-        let next = answer.next().map(word).filter(|next| !next.is_empty()).unwrap_or_else(|| START.into());
-        let job = |value: Value| -> Option<Delivered> {
-            let mut parts = array(value)?.into_iter();
-            let id = word(parts.next()?).parse().ok()?;
-            let number = word(parts.next()?).parse().ok()?;
-            Some(delivered(shard, queue, id, number, pairs(parts.next()?)?))
-        };
-        Ok((next, answer.filter_map(job).collect()))
-    }
-
-    fn scan_from(&self) -> std::sync::MutexGuard<'_, HashMap<String, String>> {
-        self.scan_from.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn delivered(
+pub(super) fn delivered(
     shard: ShardId,
     queue: &Arc<str>,
     entry: EntryId,

@@ -69,6 +69,10 @@ impl Keys {
     pub fn queues(&self) -> String {
         self.global("queues")
     }
+    /// list: origins of suspects that are cleared, newest first
+    pub fn cleared(&self) -> String {
+        self.global("cleared")
+    }
     /// zset: live processes that know [`tidemill_wire::VERSION`], by their last announcement (server time, ms)
     pub fn knowing(&self) -> String {
         self.global(&format!("knowing:{}", tidemill_wire::VERSION))
@@ -171,6 +175,10 @@ impl Keys {
     /// stream: jobs of a queue
     pub fn jobs(&self, shard: ShardId, queue: &str) -> String {
         self.tagged(shard, &["}:jobs:", queue])
+    }
+    /// hash: the records of suspects of a jobs stream, by entry
+    pub fn suspects(&self, shard: ShardId, queue: &str) -> String {
+        self.tagged(shard, &["}:suspects:", queue])
     }
     /// channel: runs that a commit touched
     pub fn tick(&self, shard: ShardId) -> String {

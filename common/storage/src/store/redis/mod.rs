@@ -26,12 +26,13 @@ mod messages;
 mod pauses;
 mod runs;
 mod shards;
+mod suspects;
 mod triggers;
 
 #[cfg(test)]
 mod page;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bb8_redis::bb8;
@@ -90,8 +91,6 @@ pub struct RedisStore {
     stored_graphs: Mutex<HashSet<(ShardId, String)>>,
     /// Queues whose names this process has noted.
     noted_queues: Mutex<HashSet<Arc<str>>>,
-    /// The next position for finding abandoned jobs, by stream.
-    scan_from: Mutex<HashMap<String, String>>,
     /// The server's memory use and when it was read.
     memory: Mutex<Option<(std::time::Instant, Memory)>>,
 }
@@ -115,7 +114,6 @@ impl RedisStore {
             limits,
             blobs,
             stored_graphs: Mutex::default(),
-            scan_from: Mutex::default(),
             noted_queues: Mutex::default(),
             memory: Mutex::default(),
         }))

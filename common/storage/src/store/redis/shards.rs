@@ -9,9 +9,9 @@ use redis::Value;
 use super::RedisStore;
 use super::commit::RedisOwner;
 use super::connection::{Arg, Connector, args};
-use crate::store::redis::connection::replies::{text, unexpected};
+use crate::store::redis::connection::replies::{Entry, entry, take, text, unexpected};
 use crate::store::redis::connection::wire_connection::{Line, Replies, Request, entries};
-use crate::store::{Claim, FactReader, Memory, Owner, RawFact, Shards, StoreError};
+use crate::store::{Claim, Due, FactReader, Memory, Owner, RawFact, Shards, StoreError};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::crash::{self, CrashPoint};
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -21,6 +21,8 @@ use tidemill_wire::state::messages::{OBJECTS_FIELD, parts};
 
 /// The most blobs that one call of the sweep removes.
 const SWEEP_BLOBS: usize = 100;
+/// The idle time that only returned jobs reach: their last sign of life is set to the epoch.
+const RETURNED: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The most facts remembered as being tried.
 const TRYING_MAX: isize = 64;
 
@@ -117,17 +119,40 @@ impl Shards for RedisStore {
         self.get_graph(shard, hash).await
     }
 
-    async fn due_timers(
+    async fn due(
         &self,
         shard: ShardId,
+        facts: Option<(EntryId, usize)>,
         now: Timestamp,
-        count: usize,
-    ) -> Result<Vec<(Timestamp, String)>, StoreError> {
-        let mut command = redis::cmd("ZRANGEBYSCORE");
-        command.arg(self.keys.timers(shard)).arg("-inf").arg(now.millis()).arg("WITHSCORES");
-        command.arg("LIMIT").arg(0).arg(count);
-        let due: Vec<(String, f64)> = self.connector.ask("reading due timers", &command).await?;
-        Ok(due.into_iter().map(|(member, at)| (from_score(at), member)).collect())
+        timers: usize,
+    ) -> Result<Due, StoreError> {
+        type Scored = Vec<(String, f64)>;
+        const DOING: &str = "reading due timers";
+        let (key, until) = (self.keys.timers(shard), now.millis());
+        let mut pipe = redis::pipe();
+        if let Some((after, count)) = facts {
+            let from = EntryId::new(after.major, after.minor.saturating_add(1)).to_string();
+            pipe.cmd("XRANGE").arg(self.keys.inbox(shard)).arg(from).arg("+").arg("COUNT").arg(count);
+        }
+        pipe.cmd("ZRANGEBYSCORE").arg(&key).arg("-inf").arg(until).arg("WITHSCORES");
+        pipe.arg("LIMIT").arg(0).arg(timers);
+        pipe.cmd("ZRANGEBYSCORE").arg(&key).arg(format!("({until}")).arg("+inf").arg("WITHSCORES");
+        pipe.arg("LIMIT").arg(0).arg(1);
+        let (entries, due, later): (Vec<Value>, Scored, Scored) = match facts {
+            Some(_) => self.connector.ask_all(DOING, &pipe).await?,
+            None => {
+                let (due, later) = self.connector.ask_all(DOING, &pipe).await?;
+                (Vec::new(), due, later)
+            }
+        };
+        let is_cut = due.len() >= timers;
+        let due: Vec<_> = due.into_iter().map(|(member, at)| (from_score(at), member)).collect();
+        let next = if is_cut { due.last().map(|(at, _)| *at) } else { None };
+        Ok(Due {
+            facts: entries.into_iter().filter_map(entry).map(fact).collect(),
+            timers: due,
+            next: next.or_else(|| later.first().map(|(_, at)| from_score(*at))),
+        })
     }
 
     async fn next_timer(&self, shard: ShardId) -> Result<Option<Timestamp>, StoreError> {
@@ -183,6 +208,39 @@ impl Shards for RedisStore {
         }
         let next = (ids.len() == count).then_some(from + count);
         Ok((ids.iter().filter_map(|id| id.parse().ok()).collect(), next))
+    }
+
+    async fn idle_of(
+        &self,
+        shard: ShardId,
+        queue: &str,
+        entries: &[EntryId],
+    ) -> Result<Vec<Option<Duration>>, StoreError> {
+        const DOING: &str = "looking for signs of life of workers";
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let key = self.keys.jobs(shard, queue);
+        let mut pipe = redis::Pipeline::with_capacity(entries.len());
+        // A stream that was never read has no group.
+        pipe.ignore_errors();
+        for entry in entries {
+            let entry = entry.to_string();
+            pipe.cmd("XPENDING").arg(&key).arg(super::keys::GROUP).arg(&entry).arg(&entry).arg(1);
+        }
+        /// Entry, consumer, milliseconds without a sign of life, deliveries.
+        type Held = (String, String, u64, u64);
+        let answers: Vec<redis::RedisResult<Vec<Held>>> = self.connector.ask_all(DOING, &pipe).await?;
+        let idle = |answer: redis::RedisResult<Vec<Held>>| match answer {
+            Ok(held) => {
+                let idle = held.first().map(|(_, _, ms, _)| Duration::from_millis(*ms));
+                // The last sign of life of a returned job is set to the epoch.
+                Ok(idle.filter(|idle| *idle < RETURNED))
+            }
+            Err(error) if error.code() == Some("NOGROUP") => Ok(None),
+            Err(error) => Err(self.connector.error(DOING, &error)),
+        };
+        answers.into_iter().map(idle).collect()
     }
 
     async fn lost_jobs(
@@ -311,6 +369,11 @@ impl Shards for RedisStore {
         command.arg(self.keys.inbox(shard));
         self.connector.ask("measuring an inbox", &command).await
     }
+}
+
+fn fact((entry, mut fields): Entry) -> RawFact {
+    let [kind, run, body] = ["kind", "run", "fact"].map(|name| take(&mut fields, name));
+    RawFact::read(entry, &kind, &run, body)
 }
 
 fn from_score(score: f64) -> Timestamp {

@@ -38,8 +38,8 @@ enum Part {
 
 /// The rules, in the order of their application.
 const FORMS: &[Form] = &[
-    // `nodes` or `edges` absent or null is an empty list
-    Form { rewrite: small::null_lists, part: Part::Graph },
+    // `edges` absent or null is an empty list
+    Form { rewrite: small::null_edges, part: Part::Graph },
     // `{id, type, name, config}` for a node
     Form { rewrite: foreign_node::rewrite, part: Part::Graph },
     // types as other programs spell them
@@ -123,7 +123,7 @@ mod tests {
     fn each_old_spelling_becomes_the_one_form() {
         for (old, new) in [
             (json!({"nodes": [], "edges": null}), json!({"nodes": [], "edges": []})),
-            (json!({}), json!({"nodes": [], "edges": []})),
+            (json!({"nodes": null}), json!({"nodes": null, "edges": []})),
             (
                 json!({"nodes": [], "edges": [{"source": "a"}, {"sourceHandle": "x"}, {"sourceHandle": null}, 5]}),
                 json!({"nodes": [], "edges": [{"source": "a", "sourceHandle": "source"}, {"sourceHandle": "x"}, {"sourceHandle": null}, 5]}),

@@ -2,7 +2,7 @@
 //!
 //! | Rewrite | What it does |
 //! | --- | --- |
-//! | [`null_lists`] | makes absent or null lists of a graph empty: some editors write `edges: null` |
+//! | [`null_edges`] | makes absent or null edges an empty list: some editors write `edges: null` |
 //! | [`edge_handle`] | sets the default handle of an edge without one |
 //! | [`node_version`] | turns `version: 2` into `version: "2"`, since versions are compared as text |
 //! | [`assigner_version`] | sets an assigner that has `items` to version 2, whatever its `version` says, as Dify does |
@@ -16,12 +16,11 @@ use serde_json::{Value as Json, json};
 use crate::kinds::SOURCE_HANDLE;
 use tidemill_base::value::JsonMap;
 
-pub(super) fn null_lists(graph: &mut JsonMap) {
-    for list in ["nodes", "edges"] {
-        let value = graph.entry(list).or_insert(Json::Null);
-        if value.is_null() {
-            *value = Json::Array(Vec::new());
-        }
+/// Nodes that are absent stay absent: Dify refuses such a graph.
+pub(super) fn null_edges(graph: &mut JsonMap) {
+    let edges = graph.entry("edges").or_insert(Json::Null);
+    if edges.is_null() {
+        *edges = Json::Array(Vec::new());
     }
 }
 

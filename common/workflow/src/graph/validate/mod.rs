@@ -2,6 +2,7 @@
 //! problem at once. A rule ignores parts that another rule has already refused.
 
 mod children;
+mod conversation;
 mod error_strategies;
 mod handles;
 mod triggers;
@@ -26,7 +27,7 @@ pub(super) struct Rule {
 
 /// Every rule, in the order in which problems are shown.
 pub(super) const RULES: &[Rule] = &[
-    Rule { code: BUILD_FAILED, check: there_is_a_node },
+    Rule { code: "graph.root_ambiguous", check: there_is_a_node },
     Rule { code: "graph.duplicate_node_id", check: node_ids_are_unique },
     Rule { code: "plan.unsupported", check: types_are_known },
     Rule { code: "plan.unsupported", check: types_can_run },
@@ -54,6 +55,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule { code: "graph.unknown_handle", check: handles::can_be_chosen },
     Rule { code: error_strategies::NO_EFFECT, check: error_strategies::can_work },
     Rule { code: error_strategies::MISSING_DEFAULT, check: error_strategies::defaults_have_what_is_read },
+    Rule { code: conversation::LAST_WRITE_WINS, check: conversation::items_do_not_replace },
     Rule { code: "graph.unreachable_node", check: every_node_can_be_reached },
 ];
 
@@ -102,8 +104,8 @@ fn add(problems: &mut Problems, code: &'static str, part: &str, message: String,
 
 fn there_is_a_node(draft: &Draft<'_>, report: &mut Report<'_>) {
     if draft.nodes.is_empty() {
-        // The first words are Dify's.
-        let message = "Graph must have at least one node, and this one has none";
+        // The code and the words on the start node are those of Dify's importer, the first words those of its engine.
+        let message = "Graph must have at least one node and exactly one start node, but it has no node";
         report.graph(message.into(), "add a start node and the nodes that follow it; notes do not count");
     }
 }

@@ -49,7 +49,7 @@ fn each_rule_reports_its_code_at_its_line() {
         ),
         (graph(&[&e], &[]), "graph.root_ambiguous", 0, "no start node"),
         (graph(&[ITERATION, own_start], &[]), "graph.root_ambiguous", 0, "no start node"),
-        ("nodes: []\nedges: []\n".into(), "graph.build_failed", 0, "at least one node"),
+        ("nodes: []\nedges: []\n".into(), "graph.root_ambiguous", 0, "exactly one start node"),
         (
             graph(&[START, &e], &["source: s, target: nowhere"]),
             "graph.edge_unknown_node",
@@ -273,5 +273,48 @@ fn the_secret_of_a_webhook_is_a_secret_of_the_workflow() {
     ] {
         let messages = found(&variables);
         assert!(matches!(messages.as_slice(), [one] if one.contains(said)), "{messages:?}");
+    }
+}
+
+#[test]
+fn replacing_a_conversation_variable_in_parallel_items_is_warned_about_and_operations_are_not() {
+    let parallel = ITERATION.replace("output_selector", "is_parallel: true, output_selector");
+    let loop_inside = "- {id: lp, parentId: it, data: {type: loop, start_node_id: lps, loop_count: 1, logical_operator: and, break_conditions: []}}\n- {id: lps, parentId: lp, data: {type: loop-start}}\n";
+    let item = |target: &str, operation: &str| {
+        format!(
+            "{{variable_selector: [{target}], input_type: variable, operation: {operation}, value: [s, x]}}"
+        )
+    };
+    let one = |parent: &str, items: &str| {
+        format!("- {{id: w, parentId: {parent}, data: {{type: assigner, version: '2', items: [{items}]}}}}\n")
+    };
+    let old = |mode: &str| {
+        format!(
+            "- {{id: w, parentId: it, data: {{type: assigner, assigned_variable_selector: [conversation, c], write_mode: {mode}, input_variable_selector: [s, x]}}}}\n"
+        )
+    };
+    let (set, append) = (item("conversation, c", "over-write"), item("conversation, c", "append"));
+    for (iteration, more, warned) in [
+        (parallel.as_str(), one("it", &format!("{append}, {set}")), true),
+        (parallel.as_str(), one("it", &item("conversation, c", "clear")), true),
+        (parallel.as_str(), format!("{loop_inside}{}", one("lp", &set)), true),
+        (parallel.as_str(), old("over-write"), true),
+        (parallel.as_str(), old("clear"), true),
+        (parallel.as_str(), old("append"), false),
+        (parallel.as_str(), one("it", &append), false),
+        (parallel.as_str(), one("it", &item("lp, c", "over-write")), false),
+        (ITERATION, one("it", &set), false),
+    ] {
+        let text = graph(&[START, iteration, &more], &[]);
+        let lines =
+            text.lines().position(|line| line.contains("id: w")).and_then(|at| u32::try_from(at + 1).ok());
+        let found: Vec<_> =
+            problems_of(&text).into_iter().filter(|it| it.0 == "conversation.last_write_wins").collect();
+        assert_eq!(
+            found.iter().map(|it| it.1).collect::<Vec<_>>(),
+            if warned { vec![lines] } else { vec![] },
+            "{text}"
+        );
+        assert!(found.iter().all(|it| it.2.contains("\"it\"") && it.2.contains("\"c\"")), "{found:?}");
     }
 }

@@ -5,6 +5,7 @@
 //! fails in the middle writes nothing.
 
 mod arithmetic;
+mod change;
 mod operand;
 mod operation;
 mod record;
@@ -21,6 +22,7 @@ use crate::dsl::Problems;
 use tidemill_base::failure::NodeFailure;
 use tidemill_base::value::{JsonMap, Segment, Selector, Variables};
 
+pub use change::{ChangeKind, VariableChange};
 use v1::Assignment;
 use v2::Items;
 use working::Working;
@@ -76,6 +78,21 @@ impl AssignerData {
             Version::Two(items) => (None, Some(items.targets())),
         };
         one.into_iter().chain(items.into_iter().flatten())
+    }
+
+    /// The writes that replace a value, in file order: the place in the node's data, the target, and the name of the
+    /// operation. All others are operations on the value that is there.
+    pub(crate) fn replacing(&self) -> Vec<(String, &Selector, &'static str)> {
+        match &self.version {
+            Version::One(assignment) => {
+                let named = assignment.replaces();
+                named.map(|name| ("write_mode".into(), assignment.target(), name)).into_iter().collect()
+            }
+            Version::Two(items) => {
+                let items = items.replacing();
+                items.map(|(at, target, name)| (format!("items[{at}].operation"), target, name)).collect()
+            }
+        }
     }
 
     /// Runs the node. The writes are in the result's `updates`; there are no outputs.

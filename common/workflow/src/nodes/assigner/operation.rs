@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::arithmetic::Arithmetic;
+use super::arithmetic::{Arithmetic, compute};
 use crate::dsl::Problems;
 use crate::nodes::fields::{INVALID_NODE_DATA, text};
 use tidemill_base::value::SegmentType;
@@ -82,6 +82,20 @@ impl Operation {
         }
     }
 
+    /// The new value of an operation that changes the old one; `None` when the old value is of another kind, or a number
+    /// has no finite result, and for the operations that replace the value.
+    pub(super) fn change(self, old: &Json, operand: &Json) -> Option<Json> {
+        let items = || old.as_array().map(Vec::as_slice);
+        match self {
+            Self::Compute(arithmetic) => compute(arithmetic, old, operand),
+            Self::Append => Some(joined(items()?, std::slice::from_ref(operand))),
+            Self::Extend => Some(joined(items()?, operand.as_array().map_or(&[][..], Vec::as_slice))),
+            Self::RemoveFirst => Some(items()?.get(1..).unwrap_or_default().to_vec().into()),
+            Self::RemoveLast => Some(items()?.split_last().map_or(&[][..], |(_, rest)| rest).to_vec().into()),
+            Self::OverWrite | Self::Clear | Self::Set => None,
+        }
+    }
+
     /// True when the value can come from this source. As on Dify this is checked even when no value is needed.
     pub(super) fn takes(self, input: InputType, ty: SegmentType) -> bool {
         match (input, self) {
@@ -127,6 +141,10 @@ impl InputType {
             Self::Constant => "constant",
         }
     }
+}
+
+fn joined(items: &[Json], more: &[Json]) -> Json {
+    items.iter().chain(more).cloned().collect()
 }
 
 fn is_number(ty: SegmentType) -> bool {

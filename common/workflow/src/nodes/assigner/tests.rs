@@ -44,7 +44,47 @@ fn items(short: Json) -> Json {
 }
 
 fn update(name: &str, ty: SegmentType, value: Json) -> VariableUpdate {
-    VariableUpdate { node: "conversation".into(), name: name.into(), value: Segment::new(ty, value) }
+    let (node, name, value) = ("conversation".into(), name.into(), Segment::new(ty, value));
+    VariableUpdate { node, name, value, changes: None }
+}
+
+/// The updates without the operations that made them.
+fn whole(result: &NodeResult) -> Vec<VariableUpdate> {
+    result.updates.iter().map(|it| VariableUpdate { changes: None, ..it.clone() }).collect()
+}
+
+#[test]
+fn a_result_lists_the_operations_on_each_variable_unless_one_replaces_it() {
+    let named = |result: NodeResult| -> Vec<(String, Option<Vec<(&str, Json)>>)> {
+        let one = |it: VariableChange| (it.kind.name(), it.operand.value);
+        let of = |update: VariableUpdate| {
+            (update.name, update.changes.map(|changes| changes.into_iter().map(one).collect()))
+        };
+        result.updates.into_iter().map(of).collect()
+    };
+    let two = run(
+        items(json!([
+            ["tags", "append", "@src.s"],
+            ["count", "+=", 2],
+            ["tags", "remove-first"],
+            ["nums", "append", "@src.n"],
+            ["nums", "clear"],
+            ["nums", "append", "@src.n"],
+            ["note", "set", "x"]
+        ])),
+        &pool(),
+    );
+    let tags = vec![("append", json!("hi!")), ("remove-first", Json::Null)];
+    let expected = [
+        ("tags".into(), Some(tags)),
+        ("count".into(), Some(vec![("+=", json!(2))])),
+        ("nums".into(), None),
+        ("note".into(), None),
+    ];
+    assert_eq!(named(two), expected);
+    let one = |mode| run(single(json!(["conversation", "tags"]), mode, json!(["src", "s"])), &pool());
+    assert_eq!(named(one("append")), [("tags".into(), Some(vec![("append-any", json!("hi!"))]))]);
+    assert_eq!(named(one("clear")), [("tags".into(), None)]);
 }
 
 #[test]
@@ -69,7 +109,7 @@ fn items_see_each_other_and_every_target_is_written_once() {
         update("ratio", SegmentType::Float, json!(1.375)),
         update("tags", SegmentType::ArrayString, json!(["x", "y", "hello"])),
     ];
-    assert_eq!(result.updates, expected);
+    assert_eq!(whole(&result), expected);
     assert_eq!((result.outputs.len(), result.handle.as_str()), (0, "source"));
     let record = json!({"count": 40.5, "ratio": 1.375, "tags": ["x", "y", "hello"], "__updated_variables": [
         {"name": "count", "selector": ["conversation", "count"], "value_type": "integer", "new_value": 40.5},
@@ -146,7 +186,7 @@ fn a_value_that_does_not_fit_is_refused_with_difys_message_and_nothing_is_writte
 fn a_null_source_skips_its_item() {
     let result = run(items(json!([["note", "over-write", "@src.nul"], ["count", "+=", 1]])), &pool());
     assert_eq!(result.failure, None);
-    assert_eq!(result.updates, [update("count", SegmentType::Integer, json!(4))]);
+    assert_eq!(whole(&result), [update("count", SegmentType::Integer, json!(4))]);
 }
 
 #[test]
@@ -213,7 +253,7 @@ fn version_1_writes_one_variable_without_checking_it() {
     ] {
         let result = run(data.clone(), &pool());
         assert_eq!(result.failure, None, "{data}");
-        assert_eq!(result.updates, [update(name, ty, value.clone())], "{data}");
+        assert_eq!(whole(&result), [update(name, ty, value.clone())], "{data}");
         assert_eq!((result.inputs.len(), &result.inputs[0].1.value), (1, &input));
         let list = json!([{"name": name, "selector": ["conversation", name], "value_type": ty.name(), "new_value": value}]);
         assert_eq!(Json::Object(result.process_data), json!({"__updated_variables": list}));

@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use super::Refusal;
+use super::change::{ChangeKind, VariableChange};
 use super::working::Working;
 use crate::dsl::Problems;
 use crate::nodes::fields::{INVALID_NODE_DATA, required, selector, text};
@@ -47,6 +48,15 @@ impl Assignment {
         &self.target
     }
 
+    /// The name of the mode, when it replaces the value.
+    pub(super) fn replaces(&self) -> Option<&'static str> {
+        match self.mode {
+            WriteMode::OverWrite => Some("over-write"),
+            WriteMode::Clear => Some("clear"),
+            WriteMode::Append => None,
+        }
+    }
+
     /// Writes the variable and returns the input for the record.
     pub(super) fn run(&self, working: &mut Working<'_>) -> Result<Segment, Refusal> {
         let escaped = |message: &str| Refusal::Escaped(message.into());
@@ -54,6 +64,7 @@ impl Assignment {
             working.target(&self.target).ok_or_else(|| escaped("assigned variable not found"))?.into_owned();
         let ty = target.ty;
         let source = || working.found(&self.source).ok_or_else(|| escaped("input value not found"));
+        let mut change = None;
         let (input, value) = match self.mode {
             WriteMode::OverWrite => {
                 let input = source()?.into_owned();
@@ -70,6 +81,7 @@ impl Assignment {
                     return Err(escaped("append mode requires an array variable"));
                 }
                 items.push(input.value.clone());
+                change = Some(VariableChange::new(ChangeKind::AppendAny, &input));
                 (input, Json::Array(items))
             }
             WriteMode::Clear => {
@@ -77,7 +89,7 @@ impl Assignment {
                 (Segment::new(ty, zero.clone()), zero)
             }
         };
-        working.write(&self.target, Segment::new(ty, value));
+        working.write(&self.target, Segment::new(ty, value), change);
         Ok(input)
     }
 }

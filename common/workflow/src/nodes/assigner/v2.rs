@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde_json::{Value as Json, json};
 
 use super::Refusal;
-use super::arithmetic::compute;
+use super::change::{ChangeKind, VariableChange};
 use super::operand::fits;
 use super::operation::{InputType, Operation};
 use super::working::Working;
@@ -57,14 +57,21 @@ impl Items {
         self.items.iter().map(|item| &item.target)
     }
 
+    /// The operations that replace a value: the number of the item, the target and the name of the operation.
+    pub(super) fn replacing(&self) -> impl Iterator<Item = (usize, &Selector, &'static str)> {
+        let replaces = |(_, item): &(usize, &Item)| ChangeKind::of(item.operation).is_none();
+        let items = self.items.iter().enumerate().filter(replaces);
+        items.map(|(at, item)| (at, &item.target, item.operation.name()))
+    }
+
     pub(super) fn declared(&self) -> &[(String, Segment)] {
         &self.declared
     }
 
     pub(super) fn run(&self, working: &mut Working<'_>) -> Result<(), Refusal> {
         for item in &self.items {
-            if let Some(value) = item.outcome(working)? {
-                working.write(&item.target, value);
+            if let Some((value, change)) = item.outcome(working)? {
+                working.write(&item.target, value, change);
             }
         }
         Ok(())
@@ -81,8 +88,9 @@ impl Item {
         Some(Self { target: target?, input: input?, operation: operation?, value })
     }
 
-    /// The target's new value. `None` when the source is null: then the item is skipped.
-    fn outcome(&self, working: &Working<'_>) -> Result<Option<Segment>, Refusal> {
+    /// The target's new value, and the operation that made it unless it replaces the old one. `None` when the source is
+    /// null: then the item is skipped.
+    fn outcome(&self, working: &Working<'_>) -> Result<Option<(Segment, Option<VariableChange>)>, Refusal> {
         let not_found = || Refusal::Returned(format!("Variable {} not found", repr_texts(&self.target)));
         let target = working.target(&self.target).ok_or_else(not_found)?;
         let ty = target.ty;
@@ -92,8 +100,9 @@ impl Item {
             return Err(invalid(&operand.value));
         }
         let value = self.apply(&target, &operand.value)?;
+        let change = ChangeKind::of(self.operation).map(|kind| VariableChange::new(kind, &operand));
         // The variable keeps its type even if the value no longer fits: an integer can now be 5.5.
-        Ok(Some(Segment::new(ty, value)))
+        Ok(Some((Segment::new(ty, value), change)))
     }
 
     fn check_usable(&self, ty: SegmentType) -> Result<(), Refusal> {
@@ -154,37 +163,30 @@ impl Item {
         match self.operation {
             Operation::OverWrite | Operation::Set => Ok(operand.clone()),
             Operation::Clear => zero_value(target.ty).map_err(Refusal::Escaped),
-            Operation::Compute(arithmetic) => compute(arithmetic, &target.value, operand).ok_or_else(|| {
-                let (left, right) = (str_of(&target.value), str_of(operand));
-                Refusal::Escaped(format!("{left} {} {right} has no finite result", self.operation.name()))
-            }),
-            Operation::Append => {
-                self.items_of(target).map(|items| joined(items, std::slice::from_ref(operand)))
+            Operation::Compute(_)
+            | Operation::Append
+            | Operation::Extend
+            | Operation::RemoveFirst
+            | Operation::RemoveLast => {
+                let changed = self.operation.change(&target.value, operand);
+                changed.ok_or_else(|| self.misfit(target, operand))
             }
-            Operation::Extend => {
-                let more = operand.as_array().map_or(&[][..], Vec::as_slice);
-                self.items_of(target).map(|items| joined(items, more))
-            }
-            Operation::RemoveFirst => {
-                self.items_of(target).map(|items| items.get(1..).unwrap_or_default().to_vec().into())
-            }
-            Operation::RemoveLast => self
-                .items_of(target)
-                .map(|items| items.split_last().map_or(&[][..], |(_, rest)| rest).to_vec().into()),
         }
     }
 
-    /// The items of a list variable. Version 1 checks no types, so the variable can hold another value.
-    fn items_of<'a>(&self, target: &'a Segment) -> Result<&'a [Json], Refusal> {
-        target.value.as_array().map(Vec::as_slice).ok_or_else(|| {
-            let variable = repr_texts(&self.target);
-            Refusal::Escaped(format!("variable {variable} is declared as {} but is not a list", target.ty))
-        })
+    /// The failure of an operation whose target holds a value of another kind (version 1 checks no types), or whose
+    /// number has no finite result.
+    fn misfit(&self, target: &Segment, operand: &Json) -> Refusal {
+        if let Operation::Compute(_) = self.operation {
+            let (left, right) = (str_of(&target.value), str_of(operand));
+            return Refusal::Escaped(format!(
+                "{left} {} {right} has no finite result",
+                self.operation.name()
+            ));
+        }
+        let variable = repr_texts(&self.target);
+        Refusal::Escaped(format!("variable {variable} is declared as {} but is not a list", target.ty))
     }
-}
-
-fn joined(items: &[Json], more: &[Json]) -> Json {
-    items.iter().chain(more).cloned().collect()
 }
 
 fn invalid(value: &Json) -> Refusal {

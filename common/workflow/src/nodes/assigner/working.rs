@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use super::change::VariableChange;
 use crate::nodes::VariableUpdate;
 use tidemill_base::value::{Lookup, Segment, Variables};
 
@@ -23,12 +24,31 @@ impl<'a> Working<'a> {
         if selector.len() == 2 { self.found(selector) } else { None }
     }
 
-    /// Writes a target's new value; replaces an earlier write.
-    pub(super) fn write(&mut self, selector: &[String], value: Segment) {
+    /// Writes a target's new value; replaces an earlier write. `change` is the operation that made the value from the
+    /// old one; without it the value is written whole, and earlier operations do not count any more.
+    pub(super) fn write(&mut self, selector: &[String], value: Segment, change: Option<VariableChange>) {
         let [node, name] = selector else { return };
-        match self.updates.iter_mut().find(|update| (&update.node, &update.name) == (node, name)) {
-            Some(update) => update.value = value,
-            None => self.updates.push(VariableUpdate { node: node.clone(), name: name.clone(), value }),
+        let known = self.updates.iter_mut().find(|update| (&update.node, &update.name) == (node, name));
+        match known {
+            Some(update) => {
+                update.value = value;
+                update.changes = match (update.changes.take(), change) {
+                    (Some(mut changes), Some(change)) => {
+                        changes.push(change);
+                        Some(changes)
+                    }
+                    (_, None) | (None, _) => None,
+                };
+            }
+            None => {
+                let (node, name) = (node.clone(), name.clone());
+                self.updates.push(VariableUpdate {
+                    node,
+                    name,
+                    value,
+                    changes: change.map(|change| vec![change]),
+                });
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::result::python_type_name;
+use super::result::{python_type_name, scientific};
 use super::{CodeLimits, Output, OutputType};
 use tidemill_base::failure::NodeFailure;
 use tidemill_base::value::JsonMap;
@@ -25,6 +25,15 @@ type Checked<T> = Result<T, NodeFailure>;
 
 fn wrong<T>(message: String) -> Checked<T> {
     Err(NodeFailure::new("OutputValidationError", message))
+}
+
+/// A text in scientific notation, such as `1e-07`, as the number that it means where a number is declared. Dify reads
+/// such texts as numbers everywhere.
+fn as_number(value: Json) -> Json {
+    match value.as_str().and_then(scientific) {
+        Some(number) => Json::Number(number),
+        None => value,
+    }
 }
 
 /// `<class 'str'>`, as Python shows a type.
@@ -118,9 +127,9 @@ impl Check<'_> {
 
     fn numbers(&self, items: Vec<Json>, path: &str) -> Checked<Json> {
         self.length(items.len(), self.limits.number_array, path)?;
-        let one = |(at, item): (usize, Json)| match item {
+        let one = |(at, item): (usize, Json)| match as_number(item) {
             Json::Bool(flag) => Ok(json!(i32::from(flag))),
-            Json::Number(_) => Ok(item),
+            item @ Json::Number(_) => Ok(item),
             Json::Null | Json::String(_) | Json::Array(_) | Json::Object(_) => {
                 wrong(format!("The element at index {at} of output variable `{path}` must be a number."))
             }
@@ -180,6 +189,7 @@ impl Check<'_> {
     }
 
     fn number(&self, value: Json, path: &str) -> Checked<Json> {
+        let value = as_number(value);
         self.range(&value, path)?;
         match value {
             Json::Bool(flag) => Ok(json!(i32::from(flag))),

@@ -13,11 +13,12 @@ pub const MARK: &str = "<<RESULT>>";
 /// Characters of an output without a result that the message shows.
 const SHOWN_CHARS: usize = 200;
 
-/// The result in a program's output.
+/// The result in a program's output. With `texts_become_numbers` every text in scientific notation with a signed exponent
+/// becomes a number, as on Dify; otherwise only where the output is declared as a number ([`super::check`]).
 ///
 /// # Errors
 /// No result, invalid JSON, or not an object. On Dify these are exceptions that leave the node (`WorkflowNodeError`).
-pub fn read(stdout: &str) -> Result<JsonMap, NodeFailure> {
+pub fn read(stdout: &str, texts_become_numbers: bool) -> Result<JsonMap, NodeFailure> {
     let text = between_marks(stdout).ok_or_else(|| {
         let shown: String = stdout.chars().take(SHOWN_CHARS).collect();
         NodeFailure::escaped(format!(
@@ -27,7 +28,8 @@ pub fn read(stdout: &str) -> Result<JsonMap, NodeFailure> {
     let parsed = pyjson::loads(text).or_else(|_| pyjson::loads(&mended(text)));
     let value =
         parsed.map_err(|detail| NodeFailure::escaped(format!("Failed to parse JSON response: {detail}.")))?;
-    match with_floats(value) {
+    let value = if texts_become_numbers { with_floats(value) } else { value };
+    match value {
         Json::Object(map) => Ok(map),
         other => {
             Err(NodeFailure::escaped(format!("Result must be a dict, got {}", python_type_name(&other))))
@@ -55,7 +57,7 @@ fn between_marks(stdout: &str) -> Option<&str> {
     stdout.get(begin..end)
 }
 
-/// Turns texts in scientific notation with a signed exponent into numbers, at any depth (as Dify does).
+/// Turns texts in scientific notation with a signed exponent into numbers, at any depth, as Dify does.
 fn with_floats(value: Json) -> Json {
     match value {
         Json::String(text) => match scientific(&text) {
@@ -69,7 +71,7 @@ fn with_floats(value: Json) -> Json {
 }
 
 /// Parses digits, optionally with a point among or after them, and an exponent with a sign.
-fn scientific(text: &str) -> Option<Number> {
+pub(super) fn scientific(text: &str) -> Option<Number> {
     // Python's `$` also matches before a line break at the end.
     let text = text.strip_suffix('\n').unwrap_or(text);
     let (digits, exponent) = text.split_once(['e', 'E'])?;
@@ -176,7 +178,7 @@ mod tests {
             ),
             ("", Err("Failed to parse result: no result tag found in response. Response: ...")),
         ] {
-            let read = read(stdout).map(Json::Object).map_err(|failure| failure.message);
+            let read = read(stdout, false).map(Json::Object).map_err(|failure| failure.message);
             assert_eq!(read, wanted.map_err(str::to_owned), "{stdout}");
         }
     }
@@ -203,6 +205,14 @@ mod tests {
     }
 
     #[test]
+    fn a_text_stays_text_unless_all_become_numbers() {
+        let printed = format!(r#"{MARK}{{"t": "12e+3", "in": {{"list": ["1e-5"]}}, "n": 1e-07}}{MARK}"#);
+        let read = |become_numbers| read(&printed, become_numbers).map(Json::Object);
+        assert_eq!(read(false), Ok(json!({"t": "12e+3", "in": {"list": ["1e-5"]}, "n": 1e-7})));
+        assert_eq!(read(true), Ok(json!({"t": 12000.0, "in": {"list": [1e-5]}, "n": 1e-7})));
+    }
+
+    #[test]
     fn values_that_only_python_reads_become_the_nearest_json() {
         for (text, wanted) in [
             (
@@ -217,7 +227,7 @@ mod tests {
             (&format!("{{\"a\": 1{}}}", "0".repeat(400)), json!({"a": f64::MAX})),
         ] {
             let text = format!("{MARK}{text}{MARK}");
-            assert_eq!(read(&text).map(Json::Object), Ok(wanted), "{text}");
+            assert_eq!(read(&text, false).map(Json::Object), Ok(wanted), "{text}");
         }
     }
 }

@@ -56,6 +56,18 @@ fn each_type_accepts_its_own_and_null_and_converts_little() {
 }
 
 #[test]
+fn a_text_in_scientific_notation_is_a_number_only_where_a_number_is_declared() {
+    table(&[
+        ("string", json!("12e+3"), Ok(json!("12e+3"))),
+        ("array[string]", json!(["1e-5"]), Ok(json!(["1e-5"]))),
+        ("object", json!({"a": "1e+3"}), Ok(json!({"a": "1e+3"}))),
+        ("number", json!("1e-07"), Ok(json!(1e-7))),
+        ("array[number]", json!(["1e+3", 2]), Ok(json!([1000.0, 2]))),
+        ("number", json!("1e5"), Err("Output r is not a number, got <class 'str'> instead.")),
+    ]);
+}
+
+#[test]
 fn a_wrong_type_is_named_in_python_words() {
     table(&[
         ("string", json!(5), Err("Output r must be a string, got int instead.")),

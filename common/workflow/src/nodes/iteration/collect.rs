@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value as Json, json};
 
-use super::{BLOB_PREFIX, ErrorMode, IterationData, PAGE_PREFIX, item};
+use super::{BLOB_PREFIX, ErrorMode, IterationData, PAGE_PREFIX, item, merge};
 use crate::nodes::NodeResult;
 use tidemill_base::failure::{EngineErrorType, NodeFailure};
 use tidemill_base::value::{Lookup, Segment, SegmentType, Variables};
@@ -78,8 +78,13 @@ impl IterationData {
 
     /// Collects the pages stored under the node's id.
     pub(in crate::nodes) fn collect_pages(&self, node: &str, variables: &dyn Variables) -> NodeResult {
-        match pages(node, variables) {
-            Ok(outcomes) => NodeResult::outputs(vec![("output".into(), self.collect(outcomes))]),
+        let collected = pages(node, variables).and_then(|outcomes| {
+            let mut outputs = vec![("output".to_owned(), self.collect(outcomes))];
+            outputs.extend(merge::merged(node, variables)?);
+            Ok(outputs)
+        });
+        match collected {
+            Ok(outputs) => NodeResult::outputs(outputs),
             Err(message) => NodeResult::failed(NodeFailure::new(EngineErrorType::Engine.name(), message)),
         }
     }

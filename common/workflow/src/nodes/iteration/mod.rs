@@ -2,6 +2,7 @@
 //! the output. The state machine decides which items run when, and which variables they see.
 
 mod collect;
+mod merge;
 
 use serde_json::Value as Json;
 
@@ -21,6 +22,12 @@ pub const PAGE_PREFIX: &str = "#";
 /// The prefix of an outcome stored on its own. Its number in the order of pages and such outcomes follows, and then,
 /// one per line, the keys of the path into the value.
 pub const BLOB_PREFIX: &str = "=";
+
+/// The prefix of operations on a conversation variable that items have left: their number follows, then, one per line,
+/// the variable and perhaps the operation. As the name of an output: the variable's new value, by its name.
+pub const CHANGE_PREFIX: &str = "+";
+/// The output with the operations that did not fit their variables.
+pub const DROPPED_OUTPUT: &str = "-";
 
 const LANES_DEFAULT: i64 = 10;
 /// Most characters of a value shown in an error.

@@ -1,6 +1,7 @@
 //! Validates the object from a model, and converts values to the declared types.
 //!
-//! As on Dify a mistake is reported in `__reason`, but the node succeeds with the usable values.
+//! As on Dify a mistake is reported in `__reason`, but the node succeeds with the usable values. Other than on Dify, an
+//! optional parameter may be absent or null (`compat.extractor_requires_all`).
 
 use serde_json::{Value as Json, json};
 
@@ -23,16 +24,24 @@ pub struct Extracted {
     pub reason: Option<String>,
 }
 
-/// Reads a reply: its first tool call, whatever the tool's name, else its text.
-pub fn extract(parameters: &[Parameter], call: Option<&ToolCall>, text: &str) -> Extracted {
+/// Reads a reply: its first tool call, whatever the tool's name, else its text. With `requires_all` an absent optional
+/// parameter is a mistake, as on Dify.
+pub fn extract(
+    parameters: &[Parameter],
+    call: Option<&ToolCall>,
+    text: &str,
+    requires_all: bool,
+) -> Extracted {
+    // Without a required parameter, an empty object is an answer.
+    let may_be_empty = !requires_all && parameters.iter().all(|parameter| !parameter.required);
     let (object, reason) = match call {
         Some(call) => (find::object(&call.arguments).unwrap_or_default(), None),
-        None => match find::object(text).filter(|object| !object.is_empty()) {
+        None => match find::object(text).filter(|object| may_be_empty || !object.is_empty()) {
             Some(object) => (object, None),
             None => (defaults(parameters), Some(NOTHING.to_owned())),
         },
     };
-    let reason = mistake(parameters, &object).or(reason);
+    let reason = mistake(parameters, &object, requires_all).or(reason);
     let value = |parameter: &Parameter| {
         (parameter.name.clone(), shaped(parameter.ty, object.get(&parameter.name).unwrap_or(&Json::Null)))
     };
@@ -48,12 +57,17 @@ fn defaults(parameters: &[Parameter]) -> JsonMap {
     parameters.iter().filter_map(scalar).collect()
 }
 
-/// The first mistake in an object.
-fn mistake(parameters: &[Parameter], object: &JsonMap) -> Option<String> {
-    if object.len() != parameters.len() {
+/// The first mistake in an object. Unless all are required, absent optional parameters are left out of the count.
+fn mistake(parameters: &[Parameter], object: &JsonMap, requires_all: bool) -> Option<String> {
+    let is_absent = |parameter: &Parameter| object.get(&parameter.name).is_none_or(Json::is_null);
+    let left_out = |parameter: &Parameter| !requires_all && !parameter.required && is_absent(parameter);
+    let expected = parameters.iter().filter(|parameter| !left_out(parameter)).count();
+    let nulls =
+        parameters.iter().filter(|parameter| left_out(parameter) && object.contains_key(&parameter.name));
+    if object.len() - nulls.count() != expected {
         return Some("Invalid number of parameters".into());
     }
-    parameters.iter().find_map(|parameter| {
+    parameters.iter().filter(|parameter| !left_out(parameter)).find_map(|parameter| {
         let name = &parameter.name;
         let value = object.get(name);
         if parameter.required && value.is_none() {

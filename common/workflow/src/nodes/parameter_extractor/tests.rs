@@ -214,7 +214,7 @@ fn values_are_brought_into_their_types() {
         ("array[string]", json!("a"), json!([])),
     ] {
         let parameters = parameters(&[("p", ty, false)]);
-        let extracted = extract(&parameters, None, &json!({"p": given, "other": 1}).to_string());
+        let extracted = extract(&parameters, None, &json!({"p": given, "other": 1}).to_string(), true);
         assert_eq!(extracted.values.len(), 1);
         assert_eq!(extracted.values[0].1.value, made, "{ty} {given}");
         if let Some(list) = parameters[0].ty.list() {
@@ -224,7 +224,7 @@ fn values_are_brought_into_their_types() {
 }
 
 #[test]
-fn the_first_mistake_is_reported_and_values_are_kept() {
+fn the_first_mistake_is_reported_as_on_dify_and_values_are_kept() {
     let wrong = |name: &str, expected: &str, actual: &str, class: &str, value: &str| {
         format!(
             "Invalid value for parameter {name}, expected segment type: {expected}, actual_type: {actual}, python_type: <class '{class}'>, value: {value}"
@@ -255,11 +255,11 @@ fn the_first_mistake_is_reported_and_values_are_kept() {
             Some(wrong("a", "array[string]", "array[any]", "list", "['x', 5]")),
         ),
     ] {
-        assert_eq!(extract(&parameters(list), None, &reply.to_string()).reason, reason, "{reply}");
+        assert_eq!(extract(&parameters(list), None, &reply.to_string(), true).reason, reason, "{reply}");
     }
     let mut unit = parameters(&[("unit", "select", false)]);
     unit[0].options = Some(vec!["C".into(), "F".into()]);
-    let extracted = extract(&unit, None, "{\"unit\": \"K\"}");
+    let extracted = extract(&unit, None, "{\"unit\": \"K\"}", true);
     assert_eq!(extracted.reason.as_deref(), Some("Invalid `select` value for parameter unit"));
     assert_eq!(extracted.values[0].1.value, "K");
 }
@@ -268,9 +268,9 @@ fn the_first_mistake_is_reported_and_values_are_kept() {
 fn a_call_wins_over_the_text_also_when_it_cannot_be_read() {
     let call = |arguments: &str| ToolCall { id: "1".into(), name: "any".into(), arguments: arguments.into() };
     let city = parameters(&[("city", "string", true)]);
-    let extracted = extract(&city, Some(&call("{\"city\": \"Rome\"}")), "{\"city\": \"Oslo\"}");
+    let extracted = extract(&city, Some(&call("{\"city\": \"Rome\"}")), "{\"city\": \"Oslo\"}", true);
     assert_eq!((extracted.values[0].1.value.as_str(), extracted.reason), (Some("Rome"), None));
-    let extracted = extract(&city, Some(&call("")), "{\"city\": \"Oslo\"}");
+    let extracted = extract(&city, Some(&call("")), "{\"city\": \"Oslo\"}", true);
     assert_eq!(extracted.values[0].1.value, "");
     assert_eq!(extracted.reason.as_deref(), Some("Invalid number of parameters"));
 }
@@ -285,7 +285,43 @@ fn without_any_object_there_are_defaults_and_a_reason() {
         (&[("a", "string", true), ("b", "array[string]", false)], "Invalid number of parameters"),
     ] {
         for reply in ["no idea", "{}"] {
-            assert_eq!(extract(&parameters(list), None, reply).reason.as_deref(), Some(reason), "{reply}");
+            assert_eq!(
+                extract(&parameters(list), None, reply, true).reason.as_deref(),
+                Some(reason),
+                "{reply}"
+            );
         }
     }
+}
+
+#[test]
+fn an_optional_parameter_may_be_absent_or_null() {
+    const COUNT: &str = "Invalid number of parameters";
+    const NOTHING: &str = "Failed to extract result from function call or text response, using empty result.";
+    let mixed = &[("a", "string", true), ("b", "number", false), ("c", "array[string]", false)][..];
+    let optional = &[("b", "number", false)][..];
+    for (list, reply, reason, on_dify) in [
+        (mixed, "{\"a\": \"x\"}", None, Some(COUNT)),
+        (mixed, "{\"a\": \"x\", \"b\": null}", None, Some(COUNT)),
+        (mixed, "{\"a\": \"x\", \"b\": 1, \"c\": []}", None, None),
+        (mixed, "{\"b\": 1}", Some(COUNT), Some(COUNT)),
+        (mixed, "{\"a\": \"x\", \"z\": 1}", Some(COUNT), Some(COUNT)),
+        (
+            mixed,
+            "{\"b\": 1, \"c\": [], \"z\": 1}",
+            Some("Parameter a is required"),
+            Some("Parameter a is required"),
+        ),
+        (mixed, "no idea", Some(NOTHING), Some(COUNT)),
+        (optional, "{}", None, Some(NOTHING)),
+        (optional, "no idea", Some(NOTHING), Some(NOTHING)),
+    ] {
+        for (requires_all, reason) in [(false, reason), (true, on_dify)] {
+            let extracted = extract(&parameters(list), None, reply, requires_all);
+            assert_eq!(extracted.reason.as_deref(), reason, "{reply} {requires_all}");
+        }
+    }
+    let values = extract(&parameters(mixed), None, "{\"a\": \"x\", \"b\": null}", false).values;
+    let values: Vec<Json> = values.into_iter().map(|(_, value)| value.value).collect();
+    assert_eq!(values, [json!("x"), json!(0), json!([])]);
 }

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value as Json;
 
 use crate::nodes::Usage;
+use crate::nodes::condition::compare::class_name;
 use crate::nodes::llm::usage::reported;
 use tidemill_base::ids::RunId;
 use tidemill_base::value::JsonMap;
@@ -74,7 +75,7 @@ impl Message {
     /// be under `meta`.
     ///
     /// # Errors
-    /// The missing or invalid field.
+    /// The missing or invalid field. On Dify these are exceptions that leave the node.
     pub fn from_json(value: &Json) -> Result<Self, String> {
         let Some(outer) = value.as_object() else { return Err("a tool message must be an object".into()) };
         let body = outer.get("message").and_then(Json::as_object).unwrap_or(outer);
@@ -90,8 +91,10 @@ impl Message {
             let found = names.iter().find_map(|name| body.get(*name));
             found.cloned().ok_or_else(|| format!("a tool message of type {kind} needs `{}`", names[0]))
         };
-        let text =
-            || required(&["text"]).map(|text| tidemill_base::value::pyrepr::str_of(&text).into_owned());
+        let text = || match required(&["text"])? {
+            Json::String(text) => Ok(text),
+            other => Err(format!("`text` of a tool message must be a text, not {}", class_name(&other))),
+        };
         let mime_type = about(&["mime_type", "mimetype"]);
         let filename = about(&["filename"]);
         let tool_file_id = about(&["tool_file_id"]);
@@ -118,7 +121,13 @@ impl Message {
                 mime_type,
                 filename,
             },
-            "json" => Self::Json(required(&["json", "json_object"])?),
+            "json" => match required(&["json", "json_object"])? {
+                value @ (Json::Object(_) | Json::Array(_)) => Self::Json(value),
+                other => {
+                    let class = class_name(&other);
+                    return Err(format!("`json` of a tool message must be an object or a list, not {class}"));
+                }
+            },
             "variable" => Self::Variable {
                 name: tidemill_base::value::pyrepr::str_of(&required(&["name", "variable_name"])?)
                     .into_owned(),
@@ -204,6 +213,12 @@ mod tests {
             (json!("text"), "a tool message must be an object"),
             (json!({"type": "dance"}), "unknown tool message dance"),
             (json!({"type": "text"}), "a tool message of type text needs `text`"),
+            (json!({"type": "text", "text": 5}), "`text` of a tool message must be a text, not int"),
+            (json!({"type": "link", "text": null}), "`text` of a tool message must be a text, not NoneType"),
+            (
+                json!({"type": "json", "json": true}),
+                "`json` of a tool message must be an object or a list, not bool",
+            ),
             (json!({"type": "blob", "base64": "?"}), "the content of a file is not base64"),
         ] {
             let found = Message::from_json(&value).unwrap_err();

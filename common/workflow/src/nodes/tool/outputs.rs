@@ -5,6 +5,7 @@ use serde_json::{Value as Json, json};
 
 use super::{ErrorType, Message};
 use crate::nodes::Usage;
+use crate::nodes::condition::compare::class_name;
 use tidemill_base::failure::NodeFailure;
 use tidemill_base::ids::RunId;
 use tidemill_base::value::mime::extension_of;
@@ -139,7 +140,13 @@ impl Collected {
         };
         match old {
             Some((_, Json::String(text))) => text.push_str(&piece),
-            Some((_, other)) => *other = Json::String(piece.clone()),
+            // Python adds a text to a list letter by letter, and to nothing else.
+            Some((_, Json::Array(items))) => items.extend(piece.chars().map(|c| Json::String(c.into()))),
+            Some((_, other)) => {
+                let class = class_name(other);
+                let message = format!("unsupported operand type(s) for +=: '{class}' and 'str'");
+                return Err(NodeFailure::escaped(message));
+            }
             None => self.variables.push((name.clone(), Json::String(piece.clone()))),
         }
         Ok(Some((name, piece)))

@@ -9,6 +9,9 @@ use tidemill_base::value::JsonMap;
 use tidemill_base::value::pyrepr::str_of;
 use tidemill_base::value::template::Template;
 
+const NOT_TYPED: &str = "tool.parameter_without_type";
+const NOT_TYPED_TEXT: &str = "a parameter without `type` and `value` is not sent to the tool, as on Dify";
+
 pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<ToolData> {
     // All parts are read before any `?`, so that all mistakes are reported at once.
     let fields = Fields::new(data, BUILD_FAILED);
@@ -80,15 +83,17 @@ fn parameters(data: &JsonMap, problems: &mut Problems) -> Option<Vec<(String, In
         };
         let mut all = Some(Vec::with_capacity(map.len()));
         // An empty input counts as absent.
-        let given = map.iter().filter(|(_, value)| !value.is_null());
-        for (key, value) in given.filter(|(_, value)| value.get("value") != Some(&Json::Null)) {
-            let read = match value {
-                Json::Object(value) => input(value),
-                Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => {
-                    Err("must be a mapping of type and value")
+        for (key, value) in map {
+            // As on Dify, what has no field `value` does not count, also when it is a plain value.
+            let Some(given) =
+                value.as_object().filter(|given| given.get("value").is_some_and(|it| !it.is_null()))
+            else {
+                if !value.is_null() && !value.is_object() {
+                    problems.within(key.as_str(), |problems| problems.warning(NOT_TYPED, NOT_TYPED_TEXT));
                 }
+                continue;
             };
-            match read {
+            match input(given) {
                 Ok(input) => all.iter_mut().for_each(|all| all.push((key.clone(), input.clone()))),
                 Err(message) => {
                     problems.within(key.as_str(), |problems| problems.error(BUILD_FAILED, message));

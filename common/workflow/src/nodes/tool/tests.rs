@@ -74,11 +74,15 @@ fn wrong_configurations_are_reported_at_their_places() {
 }
 
 #[test]
-fn empty_parameters_vanish() {
-    let read = usable(
-        json!({"tool_parameters": {"a": null, "b": {"type": "mixed", "value": null}, "c": {"type": "constant", "value": 0}}}),
-    );
-    assert_eq!(read.parameters.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["c"]);
+fn parameters_without_a_value_vanish() {
+    let (read, problems) = data(&json!({"tool_parameters": {
+        "a": null, "b": {"type": "mixed", "value": null}, "c": {"type": "constant", "value": 0}, "d": {"type": "mixed"},
+        "e": "plain", "f": 5, "g": [1], "h": true, "i": {"type": "unknown"},
+    }}));
+    let names: Vec<String> = read.expect("usable").parameters.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["c"]);
+    let warned: Vec<&str> = problems.iter().map(|problem| &problem[.."tool_parameters.e".len()]).collect();
+    assert_eq!(warned, ["tool_parameters.e", "tool_parameters.f", "tool_parameters.g", "tool_parameters.h"]);
 }
 
 #[test]
@@ -241,6 +245,28 @@ fn messages_become_outputs_in_order() {
     assert_eq!(outputs, expected);
     let (_, outputs, _) = collected(json!([])).expect("outputs");
     assert_eq!(outputs, json!({"text": "", "files": [], "json": [{"data": []}]}));
+}
+
+#[test]
+fn a_piece_after_a_whole_value_is_added_as_python_adds_it() {
+    for (whole, expected) in [
+        (json!("on"), Ok(json!("once"))),
+        (json!([1]), Ok(json!([1, "c", "e"]))),
+        (json!(5), Err("int")),
+        (json!(2.5), Err("float")),
+        (json!(true), Err("bool")),
+        (json!(null), Err("NoneType")),
+        (json!({"a": 1}), Err("dict")),
+    ] {
+        let messages = json!([
+            {"type": "variable", "name": "v", "value": whole},
+            {"type": "variable", "name": "v", "value": "ce", "stream": true},
+        ]);
+        let found = collected(messages).map(|(_, outputs, _)| outputs["v"].clone());
+        let failure =
+            |class| format!("WorkflowNodeError: unsupported operand type(s) for +=: '{class}' and 'str'");
+        assert_eq!(found, expected.map_err(failure), "{whole}");
+    }
 }
 
 #[test]

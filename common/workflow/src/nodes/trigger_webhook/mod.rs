@@ -129,8 +129,9 @@ impl TriggerWebhookData {
         parse::parse(data, problems)
     }
 
-    /// Runs the node. A run that its host started without a request has the outputs as inputs, by name.
-    pub fn evaluate(&self, id: &str, variables: &dyn Variables) -> NodeResult {
+    /// Runs the node. A run that its host started without a request has the outputs as inputs, by name. With
+    /// `missing_file_is_all` a missing file has the mapping of all files as its value (Dify), otherwise it is null.
+    pub fn evaluate(&self, id: &str, variables: &dyn Variables, missing_file_is_all: bool) -> NodeResult {
         let mut inputs = own(id, variables);
         let system = system(variables);
         let data = match variables.variable(id, DATA) {
@@ -138,7 +139,7 @@ impl TriggerWebhookData {
             Lookup::Missing | Lookup::Blob(_) => None,
         };
         let mut outputs = match &data {
-            Some(data) => self.outputs(data),
+            Some(data) => self.outputs(data, missing_file_is_all),
             None => self.as_given(&inputs),
         };
         inputs.extend(system.iter().cloned());
@@ -146,7 +147,7 @@ impl TriggerWebhookData {
         NodeResult { inputs, outputs, ..NodeResult::default() }
     }
 
-    fn outputs(&self, data: &JsonMap) -> Named {
+    fn outputs(&self, data: &JsonMap, missing_file_is_all: bool) -> Named {
         let part = |name: &str| data.get(name).and_then(Json::as_object);
         let value = |map: Option<&JsonMap>, name: &str| map.and_then(|map| map.get(name)).cloned();
         let mut outputs = Named::new();
@@ -171,10 +172,10 @@ impl TriggerWebhookData {
             ContentType::Json | ContentType::Multipart | ContentType::Form => {
                 for param in &self.body {
                     let found = match param.ty {
-                        // As on Dify, when the file is missing the value is all files.
-                        ParameterType::File => value(files, &param.name)
-                            .or_else(|| value(body, &param.name))
-                            .or_else(|| files.cloned().map(Json::Object)),
+                        ParameterType::File => {
+                            let all = || files.filter(|_| missing_file_is_all).cloned().map(Json::Object);
+                            value(files, &param.name).or_else(|| value(body, &param.name)).or_else(all)
+                        }
                         ParameterType::String
                         | ParameterType::Number
                         | ParameterType::Boolean

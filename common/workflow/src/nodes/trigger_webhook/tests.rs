@@ -163,9 +163,18 @@ fn content_that_is_required_must_be_there() {
 
 /// The outputs of the node for an accepted request, without system variables and the raw request.
 fn outputs(data: &TriggerWebhookData, request: Request, files: Vec<(String, Json)>) -> Json {
+    outputs_as(false, data, request, files)
+}
+
+fn outputs_as(
+    missing_file_is_all: bool,
+    data: &TriggerWebhookData,
+    request: Request,
+    files: Vec<(String, Json)>,
+) -> Json {
     let inputs = data.accept(request).expect("accepted").inputs(files);
     let pool = Pool::new(json!({"hook": inputs, "sys": {"user_id": "u"}}));
-    let result = data.evaluate("hook", &pool);
+    let result = data.evaluate("hook", &pool, missing_file_is_all);
     assert!(
         result
             .outputs
@@ -205,13 +214,11 @@ fn the_node_takes_the_request_apart() {
 
     let multipart = webhook(json!({"content_type": "multipart/form-data",
         "body": [{"name": "photo", "type": "file"}, {"name": "other", "type": "file"}, {"name": "n", "type": "number"}]}));
-    let request = request_of(&[], form(&[("n", "1")], &["photo"]));
-    let got = outputs(&multipart, request, vec![("photo".into(), file.clone())]);
-    assert_eq!(
-        got,
-        json!({"photo": file, "other": {"photo": file}, "n": 1}),
-        "a missing file is all of them"
-    );
+    for (is_all, other) in [(false, json!(null)), (true, json!({"photo": file}))] {
+        let request = request_of(&[], form(&[("n", "1")], &["photo"]));
+        let got = outputs_as(is_all, &multipart, request, vec![("photo".into(), file.clone())]);
+        assert_eq!(got, json!({"photo": file, "other": other, "n": 1}), "a missing file, {is_all}");
+    }
 }
 
 #[test]
@@ -219,7 +226,7 @@ fn types_are_those_of_the_file_where_the_value_does_not_tell() {
     let data = webhook(json!({"body": [{"name": "tags", "type": "array[string]"}]}));
     let inputs =
         data.accept(request_of(&[], json_body(json!({"tags": []})))).expect("accepted").inputs(vec![]);
-    let result = data.evaluate("hook", &Pool::new(json!({"hook": inputs})));
+    let result = data.evaluate("hook", &Pool::new(json!({"hook": inputs})), false);
     let tags = result.outputs.iter().find(|(name, _)| name == "tags").map(|(_, value)| value.ty);
     assert_eq!(tags, Some(SegmentType::ArrayString));
 }
@@ -228,7 +235,8 @@ fn types_are_those_of_the_file_where_the_value_does_not_tell() {
 fn a_run_without_a_request_has_its_outputs_given_by_name() {
     let data =
         webhook(json!({"headers": [{"name": "X-Sig"}], "body": [{"name": "order"}, {"name": "more"}]}));
-    let result = data.evaluate("hook", &Pool::new(json!({"hook": {"order": "o", "X_Sig": "s", "stray": 1}})));
+    let given = Pool::new(json!({"hook": {"order": "o", "X_Sig": "s", "stray": 1}}));
+    let result = data.evaluate("hook", &given, false);
     let got: Vec<_> = result.outputs.into_iter().map(|(name, value)| (name, value.value)).collect();
     let expected =
         [("X_Sig", json!("s")), ("order", json!("o")), ("more", json!(null)), ("_webhook_raw", json!(null))];

@@ -269,6 +269,7 @@ impl OnAnswer {
                     node: node.into(),
                     name: variable.name.clone(),
                     value,
+                    changes: None,
                 });
             }
         }

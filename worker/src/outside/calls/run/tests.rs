@@ -104,7 +104,8 @@ fn graph(node: &Json) -> Graph {
 fn handle(core: &Arc<Core>) -> JobHandle {
     let entry = EntryId::new(5, 0);
     let holder = Delivery { consumer: "w".into(), number: 1 };
-    let name = JobName { frame: FramePath::root(), node: "t".into(), attempt: 1, entry, holder };
+    let name =
+        JobName { frame: FramePath::root(), node: "t".into(), attempt: 1, entry, holder, lost_at: None };
     let place = JobPlace { shard: ShardId(0), queue: "default".into(), entry };
     let started_at = Timestamp::from_micros(5);
     JobHandle { core: core.clone(), place, number: 1, run: run_id(), name, started_at }

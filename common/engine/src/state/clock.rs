@@ -1,0 +1,201 @@
+//! The clock of a run: the time that the run has worked. Waiting is not working.
+//!
+//! The clock runs while at least one job of the run is with a living worker, and while a failed node waits for its next
+//! attempt. It stands still while jobs wait in a queue, are parked, or were lost with their worker, and while the run is
+//! paused.
+//!
+//! Only reports move the clock: the begin of a job, its end, a back-off. So a [`Clock`] is a pair: how far the time of
+//! the run has been counted, and how much of it was idle. All the rest was work. Each node keeps the clock of its last
+//! report. The clock of the run is the newest of them, so nothing else has to be stored.
+
+use tidemill_base::clock::Timestamp;
+
+use crate::state::node::{NodeState, NodeStatus};
+use crate::state::run::RunState;
+
+/// The time of a run up to a moment; see the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Clock {
+    /// The moment up to which the time is counted. It may lie ahead: a back-off is counted when it begins.
+    pub at: Timestamp,
+    /// The idle time since the run began, in microseconds.
+    pub idle: i64,
+}
+
+impl Clock {
+    /// Notes that a job or a back-off begins. If the clock stood still until then, the time between was idle.
+    pub(crate) fn begins(&mut self, at: Timestamp) {
+        let gap = at.micros().saturating_sub(self.at.micros()).max(0);
+        self.idle = self.idle.saturating_add(gap);
+        self.at = self.at.max(at);
+    }
+
+    /// Notes that a job has worked without a gap since `begun`, until a moment. Then no time between was idle, also if
+    /// reports of other jobs, which came earlier, have left a gap.
+    pub(crate) fn worked(&mut self, begun: Self, until: Timestamp) {
+        let later = self.at.micros().saturating_sub(until.micros()).max(0);
+        self.idle = self.idle.min(begun.idle.saturating_add(later));
+        self.at = self.at.max(until);
+    }
+
+    /// Notes a back-off from `now` to `due`.
+    pub(crate) fn waits(&mut self, now: Timestamp, due: Timestamp) {
+        self.begins(now);
+        self.at = self.at.max(due);
+    }
+
+    /// The newer of two clocks.
+    fn newer(self, other: Self) -> Self {
+        let order = |clock: Self| (clock.at, std::cmp::Reverse(clock.idle));
+        std::cmp::max_by_key(self, other, |clock| order(*clock))
+    }
+
+    /// The working time since `began`, in microseconds, as far as it is counted at `now`.
+    fn micros(self, began: Timestamp, now: Timestamp) -> i64 {
+        self.at.min(now).micros().saturating_sub(began.micros()).saturating_sub(self.idle).max(0)
+    }
+}
+
+impl RunState {
+    /// Notes that the run begins.
+    pub(crate) fn begin(&mut self, now: Timestamp) {
+        self.started_at = Some(now);
+        self.clock = Clock { at: now, idle: 0 };
+    }
+
+    /// The working time since the run began, in microseconds, as far as it was reported.
+    pub fn worked_micros(&self, now: Timestamp) -> i64 {
+        self.started_at.map_or(0, |began| self.clock.micros(began, now))
+    }
+
+    /// The same, under the assumption that each running job was with its worker until the moment that `seen` gives for
+    /// it: the last sign of life of the worker.
+    pub fn worked_micros_with(&self, now: Timestamp, seen: impl Fn(&NodeState) -> Option<Timestamp>) -> i64 {
+        let began = self.started_at.unwrap_or(now);
+        let held = |node: &NodeState| {
+            let until = seen(node).filter(|_| node.status == NodeStatus::Running && node.job.is_some())?;
+            let begun = self.begun(node, now);
+            (until > begun.at).then(|| Clock { at: until, ..begun }.micros(began, now))
+        };
+        let nodes = self.frames.values().flat_map(|frame| &frame.nodes);
+        nodes.filter_map(held).fold(self.worked_micros(now), i64::max)
+    }
+
+    /// The clock of the run when the present attempt of a node began. An older version has stored none.
+    pub(crate) fn begun(&self, node: &NodeState, now: Timestamp) -> Clock {
+        if node.clock != Clock::default() {
+            return node.clock;
+        }
+        let mut clock = self.clock;
+        clock.begins(node.started_at.unwrap_or(now));
+        clock
+    }
+
+    /// Counts the work of a job that was with its worker until a moment. Returns the clock of the run.
+    pub(crate) fn count_work(&mut self, mut begun: Clock, until: Timestamp) -> Clock {
+        if begun.at < self.clock.at && begun.idle > 0 {
+            // Others have reported meanwhile. None of that time was idle, so the least that any of them has found idle
+            // is true for this job, too.
+            let nodes = self.frames.values().flat_map(|frame| &frame.nodes).map(|node| node.clock);
+            let others = nodes.filter(|clock| begun.at <= clock.at && clock.at <= until);
+            begun.idle = others.fold(begun.idle, |least, clock| least.min(clock.idle));
+        }
+        self.clock.worked(begun, until);
+        self.clock
+    }
+
+    /// Computes the clock of the run from those of its nodes and from its last resumption.
+    pub(crate) fn derived_clock(&self) -> Clock {
+        let Some(began) = self.started_at else { return Clock::default() };
+        let control = &self.control;
+        let at = control.resumed_at.unwrap_or(began);
+        let idle = at.micros().saturating_sub(began.micros()).saturating_sub(control.worked_before);
+        let nodes = self.frames.values().flat_map(|frame| &frame.nodes);
+        nodes.fold(Clock { at, idle }, |newest, node| newest.newer(node.clock))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGAN: Timestamp = Timestamp::from_millis(1_000_000);
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_micros(BEGAN.micros() + ms * 1000)
+    }
+
+    /// What is reported about a job, in milliseconds since the run began.
+    #[derive(Clone, Copy)]
+    enum Told {
+        /// The job with this number began.
+        Begin(usize, i64),
+        /// It ended.
+        End(usize, i64),
+        /// A back-off.
+        Wait(i64, i64),
+    }
+    use Told::{Begin, End, Wait};
+
+    fn worked_ms(told: &[Told], now: i64) -> i64 {
+        let mut clock = Clock { at: BEGAN, idle: 0 };
+        let mut begun = [Clock::default(); 4];
+        for one in told {
+            match *one {
+                Begin(job, when) => {
+                    clock.begins(at(when));
+                    begun[job] = clock;
+                }
+                End(job, when) => clock.worked(begun[job], at(when)),
+                Wait(from, to) => clock.waits(at(from), at(to)),
+            }
+        }
+        clock.micros(BEGAN, at(now)) / 1000
+    }
+
+    #[test]
+    fn only_the_time_with_a_worker_and_back_offs_count() {
+        let table: &[(&str, &[Told], i64, i64)] = &[
+            ("nothing", &[], 500, 0),
+            ("one job after a wait", &[Begin(0, 300), End(0, 400)], 900, 100),
+            ("two in a row", &[Begin(0, 0), End(0, 10), Begin(1, 15), End(1, 20)], 99, 15),
+            ("two in parallel", &[Begin(0, 0), Begin(1, 5), End(1, 15), End(0, 20)], 99, 20),
+            ("told late, but overlapping", &[Begin(0, 0), End(0, 10), Begin(1, 5), End(1, 12)], 99, 12),
+            (
+                "a long job covers the gaps between short ones",
+                &[
+                    Begin(0, 0),
+                    Begin(1, 10),
+                    End(1, 20),
+                    Begin(2, 50),
+                    End(2, 60),
+                    Begin(3, 80),
+                    End(3, 90),
+                    End(0, 100),
+                ],
+                999,
+                100,
+            ),
+            (
+                "an end that is told after a later one",
+                &[Begin(0, 0), Begin(1, 5), End(1, 30), End(0, 20)],
+                99,
+                30,
+            ),
+            (
+                "a job that was lost, and its next delivery",
+                &[Begin(0, 0), Begin(0, 900), End(0, 950)],
+                999,
+                50,
+            ),
+            ("a back-off", &[Begin(0, 0), End(0, 10), Wait(10, 60)], 99, 60),
+            ("the middle of a back-off", &[Begin(0, 0), End(0, 10), Wait(10, 60)], 40, 40),
+            ("a back-off that begins late", &[Begin(0, 0), End(0, 10), Wait(30, 40)], 99, 20),
+            ("a job inside a back-off", &[Wait(0, 60), Begin(0, 10), End(0, 30)], 99, 60),
+            ("a job beyond a back-off", &[Wait(0, 60), Begin(0, 10), End(0, 80)], 99, 80),
+        ];
+        for (name, told, now, expected) in table {
+            assert_eq!(worked_ms(told, *now), *expected, "{name}");
+        }
+    }
+}
