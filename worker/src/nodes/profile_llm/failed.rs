@@ -124,6 +124,7 @@ mod tests {
     #[test]
     fn lp_a04_a_profile_that_is_not_there_is_no_failure_that_passes() {
         let failed = Failed::of_profile(ProfileError::NotFound { id: "ghost".into() });
-        assert_eq!(failed.failure, NodeFailure::new("NotFoundError", "LLM Profile not found: ghost"));
+        let expected = NodeFailure::new("NotFoundError", "LLM Profile not found: ghost");
+        assert_eq!(failed.failure, expected.lacking(Need::Profile { id: "ghost".into() }));
     }
 }
