@@ -186,9 +186,11 @@ async fn lists_of_files_are_filtered_iterated_and_sent_by_what_they_are() {
         assert!(form.contains(part), "{part} in {form}");
     }
     assert_eq!(received(&sent["b"])["body"], "first");
-    let object = |path: &str| json!({"dify_model_identity": "__dify__file__", "type": "document",
+    let object = |path: &str| {
+        json!({"dify_model_identity": "__dify__file__", "type": "document",
         "transfer_method": "remote_url", "remote_url": server.url(path), "filename": "a.txt", "extension": ".txt",
-        "mime_type": "text/plain", "size": -1});
+        "mime_type": "text/plain", "size": -1})
+    };
     let sys = json!({"sys": {"query": "q", "files": [object("/a"), object("/b")]}});
     let iterated = outputs(client, &workflow!("iterate_files", server), sys).await;
     assert_eq!(iterated["answer"], "2: first|second");
@@ -221,7 +223,12 @@ async fn answers_are_read_by_their_type_and_charset() {
     let texts = outputs(client, &workflow!("xml_and_charsets", server), json!({})).await;
     assert_eq!(texts, json!({"xml": "<r>潮</r>", "xmlfiles": [], "gbk": "你好，世界", "html": "你好，世界"}));
 
-    server.serve("/csvgbk", "application/octet-stream", Some(&named("a.csv")), b"\xc4\xe3\xba\xc3\xa3\xac\xca\xc0\xbd\xe7,b\n\xc4\xe3\xba\xc3\xa3\xac\xca\xc0\xbd\xe7,2\n");
+    server.serve(
+        "/csvgbk",
+        "application/octet-stream",
+        Some(&named("a.csv")),
+        b"\xc4\xe3\xba\xc3\xa3\xac\xca\xc0\xbd\xe7,b\n\xc4\xe3\xba\xc3\xa3\xac\xca\xc0\xbd\xe7,2\n",
+    );
     server.serve("/txt", "text/plain", None, b"hello");
     server.redirect("/redirutf", 302, "/txt?潮");
     server.redirect("/redir/307", 307, "/echo/kept");

@@ -21,6 +21,7 @@ use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
 use crate::nodes::http_request::AnswerRules;
 use crate::outside::Outside;
+use crate::setup::Setup;
 
 /// The worker's settings, converted to the types the code uses.
 #[derive(Debug, Clone)]
@@ -84,6 +85,8 @@ pub(crate) struct Core {
     pub(crate) reading: Condition,
     pub(crate) beating: Condition,
     pub(crate) listening: Condition,
+    pub(crate) recording: Condition,
+    pub(crate) setup: Setup,
 }
 
 impl Core {
@@ -99,7 +102,7 @@ impl Core {
         let in_flight = Arc::new(InFlight::default());
         let handed_back = Arc::new(HandedBack::default());
         Self {
-            workflows: WorkflowLoader::new(jobs.clone(), key, config.compat.secrets_in_outputs),
+            workflows: WorkflowLoader::new(jobs.clone(), key.clone(), config.compat.secrets_in_outputs),
             list_cache: ListCache::default(),
             reporter: Reporter::new(jobs.clone(), consumer.clone(), in_flight.clone(), handed_back.clone()),
             permits: Arc::new(Semaphore::new(settings.permits)),
@@ -110,6 +113,8 @@ impl Core {
             reading: Condition::new("reading jobs"),
             beating: Condition::new("keeping jobs"),
             listening: Condition::new("listening for hints"),
+            recording: Condition::new("writing the record of this worker"),
+            setup: Setup::new(key),
             jobs,
             consumer,
             settings,

@@ -50,6 +50,7 @@ pub(crate) fn again(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, end: &No
         state.status = NodeStatus::Retrying;
         state.finished_at = None;
         state.error = None;
+        state.worker = None;
         state.handle = None;
         state.delivery = 0;
     });

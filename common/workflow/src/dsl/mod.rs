@@ -31,7 +31,7 @@ pub use document::{AppMode, Document, DocumentEdge, DocumentNode, DocumentVariab
 pub use normal_form::{Migrations, Rewrite};
 pub use read::{ParseOptions, resolve_plain};
 pub use render::render_for_people;
-pub use seal::{SealError, SealingKey};
+pub use seal::{Salt, SealError, SealingKey};
 
 use tidemill_base::value::JsonMap;
 use variables::Scope;
