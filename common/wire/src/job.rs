@@ -112,6 +112,8 @@ pub fn body(order: &JobOrder, graph: &Graph, head: &RunHead) -> String {
 /// Whether executions of the node, or of a node inside it, need one of the few slots of a worker.
 fn shares_slots(node: &Node) -> bool {
     matches!(node.kind, NodeKind::Code | NodeKind::DocumentExtractor) || !node.children.is_empty()
+}
+
 /// Returns the time at which a job was queued, from its body; `None` for a job of an older version.
 pub fn queued_at(body: &str) -> Option<Timestamp> {
     // No need to read all of it: only texts of users come later, and in them quotes are escaped.
