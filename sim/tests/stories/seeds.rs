@@ -69,6 +69,7 @@ fn a_seed_gives_the_same_story_every_time() {
 const NOT_IN_STORIES: &[&str] = &[
     "node queued → body",
     "node queued → exception",
+    "node queued → failed",
     "node queued → succeeded",
     "node retrying → failed",
     "node retrying → succeeded",

@@ -102,7 +102,7 @@ const OUTER: &str = "conversation c, value_type: string, value: old\n\
     s > it > e\ns > w > v\nits > k > t";
 
 #[test]
-fn an_item_sees_outer_variables_as_they_were_when_it_opened() {
+fn an_item_sees_outer_variables_as_they_were_when_it_opened_and_what_commands_set() {
     for reloads in [false, true] {
         let mut play = Play::sheet(OUTER, json!({"l": [1, 2], "x": "before"}));
         play.restless = reloads;
@@ -135,7 +135,7 @@ fn items_within_an_item_see_the_same_outer_variables() {
     play.done("it#0/in#1/k", "").done("it#1/in#0/k", "").done("it#1/in#1/k", "");
     assert_eq!(
         play.last(),
-        r#"succeeded [r=["old|None|after","old|None|after","new|new|after","new|new|after"]]"#
+        r#"succeeded [r=["old|None|before","old|None|after","new|new|after","new|new|after"]]"#
     );
 }
 

@@ -203,7 +203,7 @@ fn operations_on_large_lists_are_applied_when_the_iteration_ends() {
 
 #[test]
 fn a_large_list_that_is_written_while_a_worker_applies_operations_is_kept() {
-    let mut play = play(&with_outer_append(), json!(["x", "y with some more text", "z"]), 30);
+    let mut play = play(&with_outer_append(), json!(["x", "y with some more text", "z"]), 20);
     play.done("it#0/a", "").done("it#1/a", "").done("it#2/a", "");
     assigns(&mut play);
     play.done("it#0/k", "").done("it#1/k", "").done("it#2/k", "");

@@ -266,7 +266,7 @@ async fn a_stream_that_is_longer_than_the_grace_period_ends_with_a_comment_and_o
     });
     let comment = ": this scheduler stops; the run goes on, and its events go on after Last-Event-ID\n\n";
     assert_eq!(dify.text, format!("event: ping\n\n{comment}"));
-    let event = format!(r#"event: reconnect{}data: {{"run_id":"{run}","type":"reconnect"}}"#, "\n");
+    let event = format!(r#"event: reconnect{}data: {{"type":"reconnect","run_id":"{run}"}}"#, "\n");
     let (_, end) = own.text.split_once(comment).unwrap();
     assert_eq!(end, format!("{event}\n\n"));
 }
