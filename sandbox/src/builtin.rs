@@ -123,6 +123,31 @@ impl CodeRunner for BuiltIn {
         ))
     }
 
+    fn seems_able(&self, language: CodeLanguage) -> Result<(), String> {
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.clone());
+        }
+        match language {
+            CodeLanguage::JavaScript => Ok(()),
+            CodeLanguage::Python if !self.python.is_there() => {
+                let python = &self.shared.config.python;
+                Err(format!("code.python is {python:?}, but no such Python exists"))
+            }
+            CodeLanguage::Python => scratch::try_out(&self.shared.config).map_err(|error| error.to_string()),
+        }
+    }
+
+    async fn able(&self, language: CodeLanguage) -> Result<(), String> {
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.clone());
+        }
+        let tried = match language {
+            CodeLanguage::Python => self.python.able().await,
+            CodeLanguage::JavaScript => self.javascript.run(TRIAL).await.map(drop),
+        };
+        tried.map_err(|error| error.to_string())
+    }
+
     fn state(&self) -> State {
         if self.refusal.is_none()
             && let Err(error) = scratch::try_out(&self.shared.config)

@@ -40,6 +40,18 @@ pub trait CodeRunner: Send + Sync {
         Ok(self.state().text)
     }
 
+    /// Like [`CodeRunner::able`], from what can be seen without starting anything.
+    ///
+    /// # Errors
+    /// As there.
+    fn seems_able(&self, language: CodeLanguage) -> Result<(), String>;
+
+    /// Tests whether programs of this language can run here at all.
+    ///
+    /// # Errors
+    /// The reason why none can.
+    async fn able(&self, language: CodeLanguage) -> Result<(), String>;
+
     /// The state for operators.
     fn state(&self) -> State;
 }

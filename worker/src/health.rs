@@ -13,6 +13,7 @@ use axum::routing::get;
 use tidemill_common::serve::{self, ListenerSettings};
 use tidemill_common::store::Outage;
 use tidemill_common::telemetry::start_metrics;
+use tidemill_common::wire::worker::Missing;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -63,13 +64,26 @@ async fn livez(State(core): State<Arc<Core>>) -> impl IntoResponse {
     }
 }
 
+/// The lines about what is missing here. It does not make a worker unready: it still does everything else, and hands
+/// back what only others can do.
+fn missing(core: &Core) -> String {
+    let line = |missing: &Missing| {
+        let since = match missing.asked_at {
+            Some(_) => "missing, and a job has asked for it lately",
+            None => "missing",
+        };
+        format!("{since}: {}: {}\n", missing.need, missing.reason.replace('\n', " "))
+    };
+    core.setup.about().missing.iter().map(line).collect()
+}
+
 async fn readyz(State(core): State<Arc<Core>>) -> impl IntoResponse {
     if core.liveness.is_stopping() {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_string());
     }
     match tokio::time::timeout(READY_WITHIN, serves(&core)).await {
         Ok(Ok(())) => match tokio::time::timeout(CODE_WITHIN, core.code.ready()).await {
-            Ok(Ok(text)) => (StatusCode::OK, format!("ok\n{text}\n")),
+            Ok(Ok(text)) => (StatusCode::OK, format!("ok\n{text}\n{}", missing(&core))),
             Ok(Err(reason)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
             Err(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,

@@ -155,6 +155,16 @@ impl Client {
         self.json(self.get("/api/v1/triggers")).await
     }
 
+    /// Lists the living workers: `{"data": […]}`.
+    pub(crate) async fn workers(&self) -> Result<Json, ClientError> {
+        self.json(self.get("/api/v1/workers")).await
+    }
+
+    /// Lists the queues: `{"data": […]}`.
+    pub(crate) async fn queues(&self) -> Result<Json, ClientError> {
+        self.json(self.get("/api/v1/queues")).await
+    }
+
     /// Returns true if the app exists.
     pub(crate) async fn has_app(&self, id: &str) -> Result<bool, ClientError> {
         match self.json(self.get(&format!("/api/v1/apps/{}", segment(id)))).await {

@@ -138,6 +138,12 @@ pub const CHUNK_GATHER_MS: u64 = 20;
 /// Most waiting and running jobs in one queue of a shard before new runs that use the queue are refused
 /// (`queue_max`). At 1 000 jobs a second this is more than a minute and a half of work.
 pub const QUEUE_MAX: u64 = 100_000;
+/// Most workers that a list of live workers shows. More would make a page that no person reads.
+pub const WORKERS_SHOWN_MAX: usize = 1000;
+/// Most queues that a list of queues shows; each costs a request per shard.
+pub const QUEUES_SHOWN_MAX: usize = 100;
+/// Most jobs that are counted before a waiting job: counting reads them, in pieces of a hundred.
+pub const JOBS_COUNTED_MAX: usize = 5000;
 /// Retention of a conversation after its last write, in seconds (`conversation_retention_seconds`): thirty
 /// days.
 pub const CONVERSATION_SECONDS: u64 = 30 * 24 * 3600;

@@ -11,6 +11,7 @@ use super::{ENDS_ARE_KEPT, WireError};
 use crate::codec::fields::{Field, Fields};
 use crate::codec::text::ObjectText;
 use crate::codec::value::{named_from_field, stored_from_field};
+use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{ExecutionId, FramePath, NodeId, RunId};
 use tidemill_base::value::Stored;
 use tidemill_engine::order::changes::JobOrder;
@@ -81,6 +82,7 @@ pub fn body(order: &JobOrder, graph: &Graph, head: &RunHead) -> String {
     }
     object.execution("execution", &order.execution);
     object.number("attempt", order.attempt);
+    object.number("queued", order.queued_at.micros());
     if order.delivered > 0 {
         object.number("delivered", order.delivered);
     }
@@ -110,6 +112,21 @@ pub fn body(order: &JobOrder, graph: &Graph, head: &RunHead) -> String {
 /// Whether executions of the node, or of a node inside it, need one of the few slots of a worker.
 fn shares_slots(node: &Node) -> bool {
     matches!(node.kind, NodeKind::Code | NodeKind::DocumentExtractor) || !node.children.is_empty()
+}
+
+/// Returns the time at which a job was queued, from its body; `None` for a job of an older version.
+pub fn queued_at(body: &str) -> Option<Timestamp> {
+    // No need to read all of it: only texts of users come later, and in them quotes are escaped.
+    let (_, rest) = body.split_once("\"queued\":")?;
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok().map(Timestamp::from_micros)
+}
+
+/// Returns the node of a job or of a fact, from its body, for log lines.
+pub fn node_in(body: &str) -> String {
+    let read: Result<Json, _> = serde_json::from_str(body);
+    let node = read.ok().and_then(|map| map.get("node")?.as_str().map(str::to_owned));
+    node.unwrap_or_default()
 }
 
 /// Nearly all runs have default options and write nothing.

@@ -83,6 +83,14 @@ impl DocumentReader {
         }
     }
 
+    /// Returns the reason why this worker reads no documents that need a confined process, if there is one.
+    pub fn refusal(&self) -> Option<String> {
+        #[cfg(target_os = "linux")]
+        return process::refusal(&self.apart);
+        #[cfg(not(target_os = "linux"))]
+        Some("the sandbox needs Linux".into())
+    }
+
     /// Returns the text of a document. Dropping the future stops the work, except for a simple text.
     ///
     /// # Errors

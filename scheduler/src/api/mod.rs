@@ -146,6 +146,8 @@ fn native_routes() -> Router<ApiState> {
         .route("/keys", get(native::keys::list))
         .route("/keys/{id}", delete(native::keys::revoke))
         .route("/keys/{id}/budget", put(native::keys::set_budget).delete(native::keys::drop_budget))
+        .route("/workers", get(native::fleet::workers))
+        .route("/queues", get(native::fleet::queues))
         .route("/triggers", get(native::triggers::list))
         .route("/providers", native::catalog::all(CatalogKind::Provider))
         .route("/providers/{id}", native::catalog::one(CatalogKind::Provider))

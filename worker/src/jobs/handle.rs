@@ -67,7 +67,10 @@ impl JobHandle {
 
     /// Sends a result whose blobs are already stored.
     pub(crate) fn report_result(&self, spilled: Spilled, streamed: Vec<(Selector, u64)>) {
-        let Spilled { record, failed, blobs } = spilled;
+        let Spilled { mut record, failed, blobs } = spilled;
+        if failed {
+            record.worker = self.core.consumer.to_string();
+        }
         self.end(record, failed, streamed, blobs, None);
     }
 
@@ -75,7 +78,10 @@ impl JobHandle {
     pub(crate) fn give_up(&self, class: EngineErrorType, reason: String, content: String) {
         let dead = Dead::new("job", self.run.to_string(), reason.clone(), content)
             .at(self.name.frame.clone(), self.name.node.clone());
-        let record = Record { error: reason, error_type: class.name().into(), ..Record::default() };
+        // A job whose workers died has not failed here.
+        let is_here = class != EngineErrorType::WorkerLost;
+        let worker = if is_here { self.core.consumer.to_string() } else { String::new() };
+        let record = Record { error: reason, error_type: class.name().into(), worker, ..Record::default() };
         self.end(record, true, Vec::new(), Vec::new(), Some(dead));
     }
 

@@ -20,6 +20,7 @@ use crate::jobs::workflows::WorkflowLoader;
 use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
 use crate::outside::Outside;
+use crate::setup::Setup;
 
 /// The worker's settings, converted to the types the code uses.
 #[derive(Debug, Clone)]
@@ -80,6 +81,8 @@ pub(crate) struct Core {
     pub(crate) reading: Condition,
     pub(crate) beating: Condition,
     pub(crate) listening: Condition,
+    pub(crate) recording: Condition,
+    pub(crate) setup: Setup,
 }
 
 impl Core {
@@ -95,7 +98,7 @@ impl Core {
         let in_flight = Arc::new(InFlight::default());
         let handed_back = Arc::new(HandedBack::default());
         Self {
-            workflows: WorkflowLoader::new(jobs.clone(), key, config.compat.secrets_in_outputs),
+            workflows: WorkflowLoader::new(jobs.clone(), key.clone(), config.compat.secrets_in_outputs),
             list_cache: ListCache::default(),
             reporter: Reporter::new(jobs.clone(), consumer.clone(), in_flight.clone(), handed_back.clone()),
             permits: Arc::new(Semaphore::new(settings.permits)),
@@ -106,6 +109,8 @@ impl Core {
             reading: Condition::new("reading jobs"),
             beating: Condition::new("keeping jobs"),
             listening: Condition::new("listening for hints"),
+            recording: Condition::new("writing the record of this worker"),
+            setup: Setup::new(key),
             jobs,
             consumer,
             settings,

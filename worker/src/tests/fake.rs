@@ -16,8 +16,8 @@ use tidemill_common::registry::draft;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Accepted, App, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, EntryBegin,
-    EntryStored, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Note,
-    Paused, Stale, StaleJob, StoreError, TakeLimit, TakeOver,
+    EntryStored, Fleet, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken,
+    Meta, Note, Paused, Stale, StaleJob, StoreError, TakeLimit, TakeOver,
 };
 use tidemill_common::wire::fact::report::JobName;
 use tidemill_common::wire::suspect::Suspect;
@@ -340,6 +340,9 @@ impl Jobs for FakeJobs {
         Ok(())
     }
 
+    fn fleet(&self) -> &dyn Fleet {
+        &self.knowledge
+    }
     async fn namespace(&self) -> Result<Meta, StoreError> {
         let shards = self.state().shards;
         Ok(Meta { version: 1, shards, shards_first: shards })

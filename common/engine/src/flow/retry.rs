@@ -51,6 +51,7 @@ pub(crate) fn again(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, end: &No
         state.clock = clock;
         state.finished_at = None;
         state.error = None;
+        state.worker = None;
         state.handle = None;
         state.delivery = 0;
     });

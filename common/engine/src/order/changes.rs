@@ -29,6 +29,8 @@ pub struct JobOrder {
     pub execution: ExecutionId,
     /// The attempt, from 1.
     pub attempt: u32,
+    /// The time of the step that queues it.
+    pub queued_at: Timestamp,
     /// Deliveries of this attempt under an earlier entry. The new ones are counted on from there.
     pub delivered: u32,
     /// The variables that the node's configuration mentions, as (node, name, value). Missing variables are left out.

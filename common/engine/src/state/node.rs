@@ -126,6 +126,8 @@ pub struct NodeState {
     pub handle: Option<Arc<str>>,
     /// The text of the failure.
     pub error: Option<Arc<str>>,
+    /// The worker of the failure, if it is known.
+    pub worker: Option<Arc<str>>,
     /// The number of failed attempts.
     pub failures: u32,
     /// The cost of model calls in all attempts.

@@ -12,6 +12,7 @@ mod conversation;
 mod costs;
 mod dead;
 pub mod diagnosis;
+mod fleet;
 pub mod following;
 mod jobs;
 mod journal;
@@ -34,6 +35,7 @@ pub use conversation::{
 };
 pub use costs::{KeyCost, MONEY_PLACES, day_of, key_id};
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack, withheld};
+pub use fleet::{Fleet, JobHeld, JobPlace, LiveWorker, QueueState};
 pub use following::Following;
 pub use jobs::{
     Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs, Note, Stale, StaleJob, TakeOver,

@@ -56,6 +56,9 @@ pub(crate) fn write_node(object: &mut ObjectText, node: &NodeState, queue: &str)
     if let Some(error) = &node.error {
         object.text("error", error);
     }
+    if let Some(worker) = &node.worker {
+        object.text("worker", worker);
+    }
     if node.failures > 0 {
         object.number("failures", node.failures);
     }
@@ -111,6 +114,7 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
         clock: map.get("idle").and_then(Json::as_i64).map(clock).unwrap_or_default(),
         handle: words("handle").map(Arc::from),
         error: words("error").map(Arc::from),
+        worker: words("worker").map(Arc::from),
         failures: small("failures").unwrap_or(0),
         cost: frames::read_spent(&map),
         charged: map.get("charged").and_then(Json::as_object).map(frames::read_spent).unwrap_or_default(),

@@ -30,7 +30,7 @@ pub use document::hash_of;
 pub use document::{AppMode, Document, DocumentEdge, DocumentNode, DocumentVariable, GraphHash};
 pub use read::{ParseLimits, resolve_plain};
 pub use render::render_for_people;
-pub use seal::{SealError, SealingKey};
+pub use seal::{Salt, SealError, SealingKey};
 
 use tidemill_base::value::JsonMap;
 use variables::Scope;

@@ -8,11 +8,12 @@ use serde_json::Value as Json;
 use tidemill_common::config::Config;
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::files::Files;
+use tidemill_common::need::Need;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::document_extractor::{DocumentExtractorData, Format, output};
 use tidemill_common::value::Variables;
 use tidemill_sandbox::Owner;
-use tidemill_sandbox::documents::DocumentReader;
+use tidemill_sandbox::documents::{DocumentError, DocumentReader};
 use tidemill_sandbox::helper::Host;
 
 use crate::outside::http::Http;
@@ -65,26 +66,55 @@ impl DocumentNodes {
             match self.text_of(file, means).await {
                 Ok(text) => texts.push(text),
                 // Dify gives these failures no error type.
-                Err(message) => return NodeResult { failure: Some(NodeFailure::new("", message)), ..record },
+                Err(Unread { message, lacks }) => {
+                    let failure = NodeFailure { lacks, ..NodeFailure::new("", message) };
+                    return NodeResult { failure: Some(failure), ..record };
+                }
             }
         }
         NodeResult { outputs: vec![output(texts, documents.single)], ..record }
     }
 
-    async fn text_of(&self, file: &Json, means: Means<'_>) -> Result<String, String> {
+    /// Returns the reason why documents that need a sandbox are not read here, if there is one.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        self.reader.refusal()
+    }
+
+    async fn text_of(&self, file: &Json, means: Means<'_>) -> Result<String, Unread> {
         let Means { http, files, owner } = means;
         // Check the format before fetching the file.
         let format = Format::of_file(file)?;
         let service = self.service.as_ref().filter(|_| is_for_service(format));
         if format == Format::Doc && service.is_none() {
-            return Err("Unstructured API URL is not configured for DOC file processing.".into());
+            return Err(Unread::from(
+                "Unstructured API URL is not configured for DOC file processing.".to_owned(),
+            ));
         }
         let bytes = fetch::fetch(file, self.file_bytes_max, http, files).await?;
-        let read = match service {
-            Some(service) => service.read(format, file, bytes).await,
-            None => self.reader.read_for(owner, format, bytes).await.map_err(|error| error.to_string()),
+        let (reason, lacks) = match service {
+            Some(service) => match service.read(format, file, bytes).await {
+                Ok(text) => return Ok(text),
+                Err(reason) => (reason, None),
+            },
+            None => match self.reader.read_for(owner, format, bytes).await {
+                Ok(text) => return Ok(text),
+                Err(error @ DocumentError::Refused(_)) => (error.to_string(), Some(Need::Documents.into())),
+                Err(error) => (error.to_string(), None),
+            },
         };
-        read.map_err(|reason| format.failure(reason))
+        Err(Unread { message: format.failure(reason), lacks })
+    }
+}
+
+/// A document that could not be read.
+struct Unread {
+    message: String,
+    lacks: Option<Box<Need>>,
+}
+
+impl From<String> for Unread {
+    fn from(message: String) -> Self {
+        Self { message, lacks: None }
     }
 }
 

@@ -15,8 +15,8 @@ use crate::store::redis::connection::pubsub::HintMessages;
 use crate::store::redis::connection::replies::{array, entry, take, unexpected};
 use crate::store::redis::connection::wire_connection::{Line, Replies, Request, entries, error_of};
 use crate::store::{
-    Accepted, App, Called, Catalog, Completion, Dead, Delivered, EntryBegin, EntryStored, GiveLimit, Hints,
-    JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, Runs, Stale, StoreError,
+    Accepted, App, Called, Catalog, Completion, Dead, Delivered, EntryBegin, EntryStored, Fleet, GiveLimit,
+    Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, Runs, Stale, StoreError,
     TakeLimit, TakeOver,
 };
 use tidemill_base::clock::{Clock, SystemClock};
@@ -29,6 +29,10 @@ const HELD_MAX: usize = 10_000;
 #[async_trait]
 impl Jobs for RedisStore {
     fn knowledge(&self) -> &dyn KnowledgeBases {
+        self
+    }
+
+    fn fleet(&self) -> &dyn Fleet {
         self
     }
 
@@ -45,9 +49,10 @@ impl Jobs for RedisStore {
     }
 
     async fn retire_worker(&self, consumer: &str) -> Result<(), StoreError> {
-        let mut command = redis::cmd("ZREM");
-        command.arg(self.keys.workers()).arg(consumer);
-        self.connector.ask("leaving the list of workers", &command).await
+        let mut pipe = redis::pipe();
+        pipe.cmd("ZREM").arg(self.keys.workers()).arg(consumer).ignore();
+        pipe.cmd("UNLINK").arg(self.keys.worker(consumer)).ignore();
+        self.connector.ask_all("leaving the list of workers", &pipe).await
     }
 
     async fn job_reader(&self, consumer: &str) -> Result<Box<dyn JobReader>, StoreError> {

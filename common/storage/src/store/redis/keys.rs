@@ -49,7 +49,7 @@ impl Keys {
 
     // ---- the namespace
 
-    /// hash: `v`, `shards`, `shards_first`, `form_secret`, `seal_salt`, `catalog`, `default_profile`
+    /// hash: `v`, `shards`, `shards_first`, `form_secret`, `seal_salt`, `fingerprint_salt`, `catalog`, `default_profile`
     pub fn meta(&self) -> String {
         self.global("meta")
     }
@@ -60,6 +60,14 @@ impl Keys {
     /// zset: live workers by their last announcement (server time, ms)
     pub fn workers(&self) -> String {
         self.global("workers")
+    }
+    /// hash PX: a live worker's record: `held`, `about`
+    pub fn worker(&self, name: &str) -> String {
+        self.global(&format!("worker:{name}"))
+    }
+    /// set: names of queues that runs have used
+    pub fn queues(&self) -> String {
+        self.global("queues")
     }
     /// list: origins of suspects that are cleared, newest first
     pub fn cleared(&self) -> String {

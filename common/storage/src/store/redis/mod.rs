@@ -16,6 +16,7 @@ mod conversations;
 mod costs;
 mod dead;
 mod diagnosis;
+mod fleet;
 mod follow;
 mod jobs;
 mod journal;
@@ -89,6 +90,8 @@ pub struct RedisStore {
     ticks: Ticks,
     /// Graphs that a shard has: their documents need not be sent again.
     stored_graphs: Mutex<HashSet<(ShardId, String)>>,
+    /// Queues whose names this process has noted.
+    noted_queues: Mutex<HashSet<Arc<str>>>,
     /// The server's memory use and when it was read.
     memory: Mutex<Option<(std::time::Instant, Memory)>>,
 }
@@ -112,6 +115,7 @@ impl RedisStore {
             limits,
             blobs,
             stored_graphs: Mutex::default(),
+            noted_queues: Mutex::default(),
             memory: Mutex::default(),
         }))
     }
