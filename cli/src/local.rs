@@ -31,6 +31,7 @@ impl LocalError {
             | Self::Worker(worker::StartError::Store(error)) => match error {
                 StoreError::Unreachable { .. } => Exit::Unreachable,
                 StoreError::Refused { .. }
+                | StoreError::Denied { .. }
                 | StoreError::Unexpected { .. }
                 | StoreError::Unusable(_)
                 | StoreError::Newer { .. } => Exit::Failed,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tidemill_common::dsl::{Diagnostic, render_for_people};
+use tidemill_common::dsl::{Diagnostic, ParseOptions, Rewrite, explain, render_for_people};
 use tidemill_common::graph::{AppMode, Graph, Imported, import};
 use tidemill_common::nodes::start::InputField;
 
@@ -60,6 +60,11 @@ impl WorkflowFile {
         };
         let text = String::from_utf8_lossy(&self.source).into_owned();
         Ok(Workflow { path: self.path, text, graph })
+    }
+
+    /// The rewrites of older and other spellings, in the order of their application.
+    pub(crate) fn rewrites(&self) -> Vec<Rewrite> {
+        explain(&self.source, &ParseOptions::default())
     }
 
     pub(crate) fn diagnostics(&self) -> &[Diagnostic] {

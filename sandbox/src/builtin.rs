@@ -6,9 +6,10 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tidemill_common::nodes::code::{CodeConfig, CodeLanguage, filled};
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::OnceCell;
 
 use crate::confine;
+use crate::fair::{FairSlots, Owner};
 use crate::frame::Bounds;
 use crate::helper::Host;
 use crate::javascript::JavaScript;
@@ -20,7 +21,7 @@ use crate::{CodeError, CodeRunner, Program, State, scratch};
 pub struct BuiltIn {
     refusal: Option<String>,
     weaker: Option<&'static str>,
-    permits: Semaphore,
+    slots: FairSlots,
     python: Python,
     javascript: JavaScript,
     shared: Arc<Shared>,
@@ -66,7 +67,7 @@ impl BuiltIn {
         Self {
             refusal,
             weaker: missing,
-            permits: Semaphore::new(at_once.min(Semaphore::MAX_PERMITS)),
+            slots: FairSlots::new(at_once),
             python: Python::new(shared.clone()),
             javascript: JavaScript::new(shared.clone()),
             shared,
@@ -76,8 +77,12 @@ impl BuiltIn {
 }
 
 /// A trivial program that tests whether programs run.
-const TRIAL: Program<'_> =
-    Program { language: CodeLanguage::JavaScript, code: "function main() { return {} }", inputs: "{}" };
+const TRIAL: Program<'_> = Program {
+    language: CodeLanguage::JavaScript,
+    code: "function main() { return {} }",
+    inputs: "{}",
+    owner: Owner { app: "", run: "" },
+};
 
 #[async_trait::async_trait]
 impl CodeRunner for BuiltIn {
@@ -85,8 +90,7 @@ impl CodeRunner for BuiltIn {
         if let Some(refusal) = &self.refusal {
             return Err(CodeError(format!("code nodes do not run here: {refusal}")));
         }
-        // The semaphore is never closed, so a permit always comes.
-        let _permit = self.permits.acquire().await;
+        let _slot = self.slots.acquire(program.owner).await;
         let code = filled(program.code, || STANDARD.encode(program.inputs));
         let program = Program { code: &code, ..program };
         match program.language {
@@ -117,6 +121,31 @@ impl CodeRunner for BuiltIn {
             "{text}; without Python: code.python is {:?}, but no such Python exists",
             self.shared.config.python
         ))
+    }
+
+    fn seems_able(&self, language: CodeLanguage) -> Result<(), String> {
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.clone());
+        }
+        match language {
+            CodeLanguage::JavaScript => Ok(()),
+            CodeLanguage::Python if !self.python.is_there() => {
+                let python = &self.shared.config.python;
+                Err(format!("code.python is {python:?}, but no such Python exists"))
+            }
+            CodeLanguage::Python => scratch::try_out(&self.shared.config).map_err(|error| error.to_string()),
+        }
+    }
+
+    async fn able(&self, language: CodeLanguage) -> Result<(), String> {
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.clone());
+        }
+        let tried = match language {
+            CodeLanguage::Python => self.python.able().await,
+            CodeLanguage::JavaScript => self.javascript.run(TRIAL).await.map(drop),
+        };
+        tried.map_err(|error| error.to_string())
     }
 
     fn state(&self) -> State {

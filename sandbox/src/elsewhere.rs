@@ -24,6 +24,12 @@ impl CodeRunner for BuiltIn {
     async fn run(&self, _: Program<'_>) -> Result<String, CodeError> {
         Err(CodeError(REFUSAL.into()))
     }
+    fn seems_able(&self, _: tidemill_common::nodes::code::CodeLanguage) -> Result<(), String> {
+        Err(REFUSAL.into())
+    }
+    async fn able(&self, _: tidemill_common::nodes::code::CodeLanguage) -> Result<(), String> {
+        Err(REFUSAL.into())
+    }
     fn state(&self) -> State {
         State { sound: false, text: format!("code nodes are refused: {REFUSAL}") }
     }

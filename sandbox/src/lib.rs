@@ -18,6 +18,7 @@ mod builtin;
 #[cfg(target_os = "linux")]
 mod confine;
 pub mod documents;
+mod fair;
 #[cfg(target_os = "linux")]
 mod frame;
 pub mod helper;
@@ -32,4 +33,5 @@ mod python;
 mod scratch;
 
 pub use builtin::BuiltIn;
+pub use fair::Owner;
 pub use program::{CodeError, CodeRunner, Program, State};

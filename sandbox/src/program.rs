@@ -2,6 +2,8 @@
 
 use tidemill_common::nodes::code::CodeLanguage;
 
+use crate::fair::Owner;
+
 /// A program: user code that defines `main`, and the inputs of `main`.
 #[derive(Debug, Clone, Copy)]
 pub struct Program<'a> {
@@ -10,6 +12,8 @@ pub struct Program<'a> {
     pub code: &'a str,
     /// The inputs, as the text of one JSON object.
     pub inputs: &'a str,
+    /// The app and the run that the code belongs to. Apps share the slots fairly.
+    pub owner: Owner<'a>,
 }
 
 /// The failure of a program. Workflows see the text as the node's error.
@@ -35,6 +39,18 @@ pub trait CodeRunner: Send + Sync {
     async fn ready(&self) -> Result<String, CodeError> {
         Ok(self.state().text)
     }
+
+    /// Like [`CodeRunner::able`], from what can be seen without starting anything.
+    ///
+    /// # Errors
+    /// As there.
+    fn seems_able(&self, language: CodeLanguage) -> Result<(), String>;
+
+    /// Tests whether programs of this language can run here at all.
+    ///
+    /// # Errors
+    /// The reason why none can.
+    async fn able(&self, language: CodeLanguage) -> Result<(), String>;
 
     /// The state for operators.
     fn state(&self) -> State;

@@ -77,6 +77,7 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
         tracing::warn!(redis = report.version, "{warning}");
     }
     store.meta().await?;
+    store.probe_subscription().await;
     let metrics = telemetry::start_metrics();
     // Only after the recorder has started: earlier descriptions are lost.
     crate::metrics::describe();

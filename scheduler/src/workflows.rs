@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidemill_common::config::Config;
-use tidemill_common::dsl::{Diagnostic, Document, ParseLimits, SealError, SealingKey, hash_of, moderation};
+use tidemill_common::dsl::{Diagnostic, Document, ParseOptions, SealError, SealingKey, hash_of, moderation};
 use tidemill_common::graph::{self, Graph, GraphHash};
 use tidemill_common::ids::ShardId;
 use tidemill_common::machine::state::options::choices::Choices;
@@ -39,7 +39,7 @@ pub enum GraphError {
 /// The versions that this process has loaded.
 pub struct Workflows {
     known: workflows::Workflows,
-    limits: ParseLimits,
+    limits: ParseOptions,
     /// The setting `compat.moderation_left_out`.
     leaves_moderation_out: bool,
 }
@@ -49,10 +49,11 @@ impl Workflows {
     pub fn new(config: &Config, key: Option<SealingKey>) -> Self {
         Self {
             known: workflows::Workflows::new(key, config.compat.secrets_in_outputs),
-            limits: ParseLimits {
+            limits: ParseOptions {
                 bytes_max: config.run.import_bytes_max,
                 children_max: config.run.children_max,
-                ..ParseLimits::default()
+                migrations: config.compat.editor_migrations.into(),
+                ..ParseOptions::default()
             },
             leaves_moderation_out: config.compat.moderation_left_out,
         }

@@ -117,7 +117,13 @@ impl Cluster {
     /// Like [`Self::worker`], with arguments.
     pub async fn worker_with(&self, arguments: &[&str]) -> Worker {
         let mut command = self.command("tidemill-worker");
-        command.args(["--listen", "127.0.0.1:0"]).args(arguments);
+        command.args(arguments);
+        self.worker_of(command).await
+    }
+
+    /// Like [`Self::worker`], with a command that ends up as a worker, for example with another environment.
+    pub async fn worker_of(&self, mut command: Command) -> Worker {
+        command.args(["--listen", "127.0.0.1:0"]);
         let mut process = self.spawn("worker", command);
         let line = process.wait_for_log("worker started").await;
         let consumer = line["consumer"].as_str().unwrap_or_else(|| panic!("no consumer in {line}"));

@@ -31,6 +31,7 @@ pub mod checker;
 pub mod client;
 pub mod cluster;
 pub mod contract;
+pub mod file_server;
 pub mod fleet;
 pub mod flow;
 pub mod frozen;

@@ -27,6 +27,8 @@ pub struct Redis {
     starts: u32,
     /// The TLS port.
     encrypted: Option<u16>,
+    /// User and password of the processes, as a part of the address.
+    user: String,
 }
 
 /// The value of a key, or one field of a hash.
@@ -45,12 +47,20 @@ impl Redis {
     /// # Panics
     /// When redis-server is not installed.
     pub async fn start() -> Self {
+        Self::start_as(&[]).await
+    }
+
+    /// Starts an empty server with more arguments.
+    ///
+    /// # Panics
+    /// When redis-server is not installed.
+    pub async fn start_as(more: &[&str]) -> Self {
         loop {
             let folder = tempfile::Builder::new().prefix("tidemill-redis-").tempdir();
             let folder = folder.expect("there is room for a temporary folder");
             let port = free_port();
-            let process = spawn(&folder, port, 0, &[]);
-            let mut redis = Self { process, port, folder, starts: 0, encrypted: None };
+            let process = spawn(&folder, port, 0, more);
+            let mut redis = Self { process, port, folder, starts: 0, encrypted: None, user: String::new() };
             if redis.answers().await {
                 return redis;
             }
@@ -62,6 +72,14 @@ impl Redis {
     /// # Panics
     /// When redis-server is not installed, or was built without TLS.
     pub async fn start_encrypted() -> Self {
+        Self::start_encrypted_for("no").await
+    }
+
+    /// Like [`Self::start_encrypted`]. `clients` says whether clients need a certificate: `no` or `yes`.
+    ///
+    /// # Panics
+    /// When redis-server is not installed, or was built without TLS.
+    pub async fn start_encrypted_for(clients: &str) -> Self {
         loop {
             let folder = tempfile::Builder::new().prefix("tidemill-redis-").tempdir();
             let folder = folder.expect("there is room for a temporary folder");
@@ -72,9 +90,11 @@ impl Redis {
             let (port, encrypted) = (free_port(), free_port());
             let (certificate, key, at) = (file("ca.pem"), file("key.pem"), encrypted.to_string());
             let more = ["--tls-port", &at, "--tls-cert-file", &certificate, "--tls-key-file", &key];
-            let more = [&more[..], &["--tls-auth-clients", "no"]].concat();
+            let more =
+                [&more[..], &["--tls-auth-clients", clients, "--tls-ca-cert-file", &certificate]].concat();
             let process = spawn(&folder, port, 0, &more);
-            let mut redis = Self { process, port, folder, starts: 0, encrypted: Some(encrypted) };
+            let mut redis =
+                Self { process, port, folder, starts: 0, encrypted: Some(encrypted), user: String::new() };
             if redis.answers().await {
                 return redis;
             }
@@ -90,7 +110,7 @@ impl Redis {
         let mut command = Command::new("sh");
         command.args(["-c", script]).current_dir(crate::workspace());
         let process = Process::spawn("the script", command, folder.path().join("script.log"));
-        let mut redis = Self { process, port, folder, starts: 0, encrypted: None };
+        let mut redis = Self { process, port, folder, starts: 0, encrypted: None, user: String::new() };
         let stopped_if_it_fails = StopsLeftServer(port);
         until("the script's server to answer", LONG, async || {
             let ended = redis.process.end();
@@ -119,7 +139,12 @@ impl Redis {
 
     /// Its address, as a setting.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://{}127.0.0.1:{}", self.user, self.port)
+    }
+
+    /// Makes processes use this user. The tests themselves stay the default user.
+    pub fn log_in(&mut self, user: &str, password: &str) {
+        self.user = format!("{user}:{password}@");
     }
 
     /// Its port on the loopback interface.
@@ -194,7 +219,7 @@ impl Redis {
     /// # Panics
     /// When it fails.
     pub async fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
-        let client = redis::Client::open(self.url()).expect("an address");
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("an address");
         let mut connection =
             client.get_multiplexed_async_connection().await.expect("a server that answers takes connections");
         let mut command = redis::cmd(words[0]);
@@ -208,7 +233,7 @@ impl Redis {
     /// When Redis does not answer, or a key has an unknown type.
     pub async fn everything(&self) -> Vec<Entry> {
         let keys: Vec<String> = self.ask(&["KEYS", "*"]).await;
-        let client = redis::Client::open(self.url()).expect("an address");
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).expect("an address");
         let connection = client.get_multiplexed_async_connection().await;
         let mut connection = connection.expect("a server that answers takes connections");
         let mut all = Vec::new();

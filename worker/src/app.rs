@@ -33,6 +33,7 @@ use crate::outside::providers::media::FileAccess;
 use crate::outside::providers::profile::{ProviderCatalog, TableError};
 use crate::outside::providers::{Providers, ProvidersConfig};
 use crate::outside::tools::{ToolSettingError, Tools};
+use crate::setup::survey;
 use crate::{health, metrics};
 
 /// Longest time to deliver finished results when the worker stops.
@@ -90,6 +91,7 @@ pub struct Worker {
     heartbeat: Option<Heartbeat>,
     consume: JoinHandle<()>,
     cancel: JoinHandle<()>,
+    survey: JoinHandle<()>,
 }
 
 /// Starts a worker on the current Tokio runtime.
@@ -134,6 +136,8 @@ pub async fn start_with(
     // Fail early when the store cannot be used.
     jobs.namespace().await?;
     let core = Arc::new(Core::new(config, jobs, consumer_name().into(), key, outside));
+    let config = Arc::new(config.clone());
+    survey::survey(&core, &config).await;
     heartbeat::beat(&core, &*core.jobs).await?;
     metrics::PERMITS.set(core.settings.permits as f64);
     let heartbeat = heartbeat::start(core.clone(), heartbeat_store).map_err(StartError::Thread)?;
@@ -157,6 +161,7 @@ pub async fn start_with(
         health,
         heartbeat: Some(heartbeat),
         cancel: tokio::spawn(cancel::listen(core.clone())),
+        survey: tokio::spawn(survey::keep(core.clone(), config)),
         consume: tokio::spawn(consume::run(core.clone())),
         core,
     })
@@ -218,6 +223,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.consume.abort();
         self.cancel.abort();
+        self.survey.abort();
         if let Some(health) = &self.health {
             health.task.abort();
         }

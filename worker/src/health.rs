@@ -11,7 +11,9 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use tidemill_common::serve::{self, ListenerSettings};
+use tidemill_common::store::Outage;
 use tidemill_common::telemetry::start_metrics;
+use tidemill_common::wire::worker::Missing;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -62,20 +64,43 @@ async fn livez(State(core): State<Arc<Core>>) -> impl IntoResponse {
     }
 }
 
+/// The lines about what is missing here. It does not make a worker unready: it still does everything else, and hands
+/// back what only others can do.
+fn missing(core: &Core) -> String {
+    let line = |missing: &Missing| {
+        let since = match missing.asked_at {
+            Some(_) => "missing, and a job has asked for it lately",
+            None => "missing",
+        };
+        format!("{since}: {}: {}\n", missing.need, missing.reason.replace('\n', " "))
+    };
+    core.setup.about().missing.iter().map(line).collect()
+}
+
 async fn readyz(State(core): State<Arc<Core>>) -> impl IntoResponse {
     if core.liveness.is_stopping() {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_string());
     }
-    match tokio::time::timeout(READY_WITHIN, core.jobs.namespace()).await {
-        Ok(Ok(_)) => match tokio::time::timeout(CODE_WITHIN, core.code.ready()).await {
-            Ok(Ok(text)) => (StatusCode::OK, format!("ok\n{text}\n")),
+    match tokio::time::timeout(READY_WITHIN, serves(&core)).await {
+        Ok(Ok(())) => match tokio::time::timeout(CODE_WITHIN, core.code.ready()).await {
+            Ok(Ok(text)) => (StatusCode::OK, format!("ok\n{text}\n{}", missing(&core))),
             Ok(Err(reason)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
             Err(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the sandbox of code nodes does not start in time\n".to_string(),
             ),
         },
-        Ok(Err(error)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+        Ok(Err(reason)) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
         Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n".to_string()),
     }
+}
+
+/// Asks whether the store serves this worker. Without writes a worker can neither take jobs nor report results.
+async fn serves(core: &Core) -> Result<(), String> {
+    let answer = match core.jobs.namespace().await {
+        Ok(_) => core.jobs.accepts_writes().await,
+        Err(error) => Err(error),
+    };
+    answer
+        .map_err(|error| Outage::of(&error).map_or_else(|| error.to_string(), |outage| outage.words().into()))
 }

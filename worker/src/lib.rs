@@ -5,6 +5,7 @@
 //! - [`jobs`] reads jobs and keeps their leases, starts attempts, and reports facts and results.
 //! - [`attempt`] runs one attempt: its input, the stages around the node, its journal, its result.
 //! - [`nodes`] has one file or folder per node type that does I/O.
+//! - [`setup`] knows what this worker can do, and hands jobs back that only others can do.
 //! - [`outside`] reaches models, tools, registered calls and services, knowledge bases and servers.
 // The modules above are private; the text is for readers of the code.
 #![allow(rustdoc::private_intra_doc_links)]
@@ -16,6 +17,7 @@ pub mod jobs;
 mod metrics;
 pub mod nodes;
 pub mod outside;
+mod setup;
 #[cfg(test)]
 mod tests;
 

@@ -8,7 +8,7 @@ use futures_util::future::try_join_all;
 use tidemill_common::config::CodeConfig;
 use tidemill_common::nodes::code::{CodeLanguage, result};
 use tidemill_sandbox::helper::Host;
-use tidemill_sandbox::{BuiltIn, CodeRunner, Program};
+use tidemill_sandbox::{BuiltIn, CodeRunner, Owner, Program};
 
 use super::Workload;
 use crate::error::Error;
@@ -71,7 +71,7 @@ async fn lane(
     let mut times = Vec::with_capacity(executions);
     for _ in 0..executions {
         let begun = Instant::now();
-        let printed = sandbox.run(Program { language, code, inputs: INPUTS }).await;
+        let printed = sandbox.run(Program { language, code, inputs: INPUTS, owner: Owner::default() }).await;
         times.push(begun.elapsed());
         let printed = printed.map_err(|error| Error::Wrong(format!("the sandbox: {error}")))?;
         let returned = result::read(&printed, false).map_err(|failure| Error::Wrong(failure.message))?;

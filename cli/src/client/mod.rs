@@ -16,6 +16,9 @@ pub(crate) use follow::{Event, Follow};
 
 use crate::target::Target;
 
+/// The most runs in one answer of the API.
+const RUNS_PAGE: u32 = 100;
+
 /// Longest time that a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest time without any byte. Event streams send a ping every ten seconds.
@@ -152,6 +155,16 @@ impl Client {
         self.json(self.get("/api/v1/triggers")).await
     }
 
+    /// Lists the living workers: `{"data": […]}`.
+    pub(crate) async fn workers(&self) -> Result<Json, ClientError> {
+        self.json(self.get("/api/v1/workers")).await
+    }
+
+    /// Lists the queues: `{"data": […]}`.
+    pub(crate) async fn queues(&self) -> Result<Json, ClientError> {
+        self.json(self.get("/api/v1/queues")).await
+    }
+
     /// Returns true if the app exists.
     pub(crate) async fn has_app(&self, id: &str) -> Result<bool, ClientError> {
         match self.json(self.get(&format!("/api/v1/apps/{}", segment(id)))).await {
@@ -193,7 +206,22 @@ impl Client {
     /// Lists the newest runs: `{"data": […], "next": …}`.
     pub(crate) async fn runs(&self, status: Option<&str>, limit: u32) -> Result<Json, ClientError> {
         let status = status.map(|status| format!("&status={}", segment(status))).unwrap_or_default();
-        self.json(self.get(&format!("/api/v1/runs?limit={limit}{status}"))).await
+        let mut left = limit;
+        let mut before = String::new();
+        let mut runs = Vec::new();
+        loop {
+            let path = format!("/api/v1/runs?limit={}{status}{before}", left.min(RUNS_PAGE));
+            let mut page = self.json(self.get(&path)).await?;
+            let next = page["next"].take();
+            if let Json::Array(more) = page["data"].take() {
+                left = left.saturating_sub(u32::try_from(more.len()).unwrap_or(u32::MAX));
+                runs.extend(more);
+            }
+            match next.as_str().filter(|_| left > 0) {
+                Some(at) => before = format!("&before={}", segment(at)),
+                None => return Ok(serde_json::json!({"data": runs, "next": next})),
+            }
+        }
     }
 
     /// Returns a run with its nodes.

@@ -100,10 +100,29 @@ pub(crate) struct NodeView {
     pub(crate) finished_at: Option<f64>,
     pub(crate) job: Option<String>,
     pub(crate) error: Option<String>,
+    /// The worker that failed.
+    pub(crate) worker: Option<String>,
     pub(crate) parked: Option<String>,
+    /// The queue that its job waits in.
+    pub(crate) waits: Option<WaitView>,
     pub(crate) tokens: Option<u64>,
     pub(crate) price: Option<String>,
     pub(crate) currency: Option<String>,
+}
+
+/// The wait of a node in a queue.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WaitView {
+    pub(crate) queue: String,
+    /// `None` for a job of an older version.
+    pub(crate) seconds: Option<f64>,
+    /// `None` when that is unknown.
+    pub(crate) served: Option<bool>,
+    pub(crate) before: u64,
+    pub(crate) before_is_least: bool,
+    /// The worker that has taken the job and has not reported its start yet.
+    pub(crate) held_by: Option<String>,
 }
 
 /// Costs of a model, of sub-workflow runs or of tools within one run.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
+use tidemill_common::dsl::Rewrite;
 
 use crate::console::Console;
 use crate::error::{Error, Exit};
@@ -18,6 +19,9 @@ pub(super) struct Arguments {
     /// Show the problems as JSON
     #[arg(long)]
     json: bool,
+    /// Show also how older and other spellings were rewritten
+    #[arg(long)]
+    explain: bool,
 }
 
 pub(super) fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
@@ -25,9 +29,13 @@ pub(super) fn perform(arguments: &Arguments, console: &mut Console) -> Result<Ex
     let files: Vec<WorkflowFile> =
         arguments.files.iter().map(|path| WorkflowFile::read(path)).collect::<Result<_, _>>()?;
     if arguments.json {
-        json::whole(&Json::Array(files.iter().map(as_json).collect()), console)?;
+        let all = files.iter().map(|file| as_json(file, arguments.explain)).collect();
+        json::whole(&Json::Array(all), console)?;
     } else {
         for file in &files {
+            if arguments.explain {
+                file.rewrites().iter().try_for_each(|rewrite| console.line(in_words(file, rewrite)))?;
+            }
             console.text(file.problems())?;
             console.line(summary(file))?;
         }
@@ -36,12 +44,25 @@ pub(super) fn perform(arguments: &Arguments, console: &mut Console) -> Result<Ex
     Ok(if usable { Exit::Succeeded } else { Exit::Failed })
 }
 
-fn as_json(file: &WorkflowFile) -> Json {
-    json!({
+fn as_json(file: &WorkflowFile, explain: bool) -> Json {
+    let mut all = json!({
         "file": file.path.display().to_string(),
         "ok": file.imported.is_usable(),
         "diagnostics": file.diagnostics().iter().map(|found| found.to_json()).collect::<Vec<_>>(),
-    })
+    });
+    if explain {
+        let rewrites = file.rewrites();
+        let rewrites =
+            rewrites.iter().map(|one| json!({"rule": one.rule, "path": one.path, "line": one.line}));
+        all["rewrites"] = rewrites.collect();
+    }
+    all
+}
+
+/// The line of a rewrite, such as `flow.yml:12: rewritten[tool-options]: nodes[3].data.tool_configurations.x`.
+fn in_words(file: &WorkflowFile, rewrite: &Rewrite) -> String {
+    let line = rewrite.line.map(|line| format!(":{line}")).unwrap_or_default();
+    format!("{}{line}: rewritten[{}]: {}", file.path.display(), rewrite.rule, rewrite.path)
 }
 
 fn summary(file: &WorkflowFile) -> String {

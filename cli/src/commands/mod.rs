@@ -12,6 +12,7 @@ mod dead_all;
 mod dev;
 mod doctor;
 mod export;
+mod fleet;
 mod import;
 mod keys;
 mod knowledge;
@@ -25,6 +26,7 @@ mod run;
 mod set;
 mod show;
 mod show_records;
+mod show_waits;
 mod trial;
 mod triggers;
 mod watch;
@@ -76,7 +78,11 @@ enum Verb {
     Answer(answer::Arguments),
     /// List, retry and remove dead letters (jobs and facts that were given up)
     Dead(dead::Arguments),
-    /// Check whether the settings of Redis could lose runs
+    /// List the living workers: their queues and jobs, and what each of them lacks
+    Workers(common::Common),
+    /// List the queues: the jobs that wait and that are held, the oldest wait, and the workers that serve it
+    Queues(common::Common),
+    /// Find what could lose runs or keeps them from moving: Redis, schedulers, workers, queues
     Doctor(doctor::Arguments),
     /// Write a run that has not ended as one document (a snapshot)
     Export(export::Arguments),
@@ -146,6 +152,8 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Set(arguments) => set::perform(&arguments, console).await,
         Verb::Answer(arguments) => answer::perform(&arguments, console).await,
         Verb::Dead(arguments) => dead::perform(&arguments, console).await,
+        Verb::Workers(common) => fleet::workers(&common, console).await,
+        Verb::Queues(common) => fleet::queues(&common, console).await,
         Verb::Doctor(arguments) => doctor::perform(&arguments, console).await,
         Verb::Export(arguments) => export::perform(&arguments, console).await,
         Verb::Import(arguments) => import::perform(&arguments, console).await,

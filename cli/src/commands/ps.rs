@@ -17,7 +17,7 @@ pub(super) struct Arguments {
     /// Only runs with this status: scheduled, running, paused, succeeded, partial-succeeded, failed, stopped
     #[arg(long, value_parser = super::ps::status)]
     status: Option<String>,
-    /// Number of runs at most
+    /// Number of runs at most; more than 100 are read page by page
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     /// Show them as JSON

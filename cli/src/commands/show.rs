@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 
 use super::common::SchedulerArgs;
 use super::show_records;
+use super::show_waits::{self, path_of};
 use crate::client::view::{CallView, NodeView, PauseView, RunView, SpentView};
 use crate::console::Console;
 use crate::error::{Error, Exit};
@@ -56,8 +57,16 @@ fn wasted(run: &RunView) -> String {
 
 fn render(run: &Json) -> String {
     let run = RunView::read(run);
-    let parts =
-        [nodes(&run), models(&run), show_records::table(&run), calls(&run), pauses(&run), outputs(&run)];
+    let parts = [
+        nodes(&run),
+        show_waits::waits(&run),
+        show_waits::failed_at(&run),
+        models(&run),
+        show_records::table(&run),
+        calls(&run),
+        pauses(&run),
+        outputs(&run),
+    ];
     let mut shown = head(&run);
     for warning in &run.warnings {
         shown.push_str(&plain::warning_line(warning));
@@ -188,8 +197,7 @@ fn spent_row(spent: &SpentView) -> Vec<String> {
 
 /// Formats a node; with `pays`, also its tokens and cost.
 fn row(node: &NodeView, pays: bool) -> Vec<String> {
-    let frame = node.frame.as_deref().filter(|frame| !frame.is_empty());
-    let id = frame.map_or_else(|| node.id.clone(), |frame| format!("{frame}/{}", node.id));
+    let id = path_of(node);
     let time = match (node.started_at, node.finished_at) {
         (Some(from), Some(to)) => text::duration(to - from),
         (Some(_), None) | (None, _) => String::new(),

@@ -150,14 +150,11 @@ pub(crate) fn end_line(run: &RunView) -> String {
             .filter(|number| *number > 0)
             .map(|number| count(usize::try_from(number).unwrap_or(usize::MAX), thing))
     };
-    let counts: Vec<String> = [
-        counted(run.total_steps, "step"),
-        counted(run.total_tokens, "token"),
-        counted(run.exceptions_count, "handled failure"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let counts: Vec<String> =
+        [counted(run.total_steps, "step"), counted(run.total_tokens, "token"), failures(run)]
+            .into_iter()
+            .flatten()
+            .collect();
     if !counts.is_empty() {
         text.push_str(&format!(" ({})", counts.join(", ")));
     }
@@ -165,6 +162,26 @@ pub(crate) fn end_line(run: &RunView) -> String {
         text.push_str(&format!(": {error}"));
     }
     one_line(&text)
+}
+
+/// Returns the number of attempts that failed, and how many of them were handled: by the error strategy of their node,
+/// or, in a run that went on to its end, by the iteration around it. A retry handles nothing.
+fn failures(run: &RunView) -> Option<String> {
+    let failed = run.exceptions_count.filter(|count| *count > 0)?;
+    let handled = if run.status == "partial-succeeded" {
+        let tried_again: u64 =
+            run.nodes.iter().filter_map(|node| node.attempt).map(|n| n.saturating_sub(1)).sum();
+        failed.saturating_sub(tried_again)
+    } else {
+        let by_strategy = run.nodes.iter().filter(|node| node.status == "exception").count();
+        failed.min(by_strategy as u64)
+    };
+    let counted = |number: u64, thing: &str| count(usize::try_from(number).unwrap_or(usize::MAX), thing);
+    Some(match handled {
+        0 => counted(failed, "failed attempt"),
+        _ if handled == failed => counted(failed, "handled failure"),
+        _ => format!("{}, {handled} of them handled", counted(failed, "failed attempt")),
+    })
 }
 
 /// Returns one line for a warning of a run.
@@ -334,6 +351,24 @@ mod tests {
             end_line(&RunView::read(&run)),
             "run r partial-succeeded after 1.2s (3 steps, 1 handled failure)"
         );
+        let node = |status: &str, attempt: u64| json!({"id": "n", "status": status, "attempt": attempt});
+        for (status, exceptions, nodes, expected) in [
+            ("failed", 1, json!([node("failed", 1)]), "1 failed attempt"),
+            ("failed", 7, json!([node("failed", 7)]), "7 failed attempts"),
+            (
+                "failed",
+                3,
+                json!([node("exception", 1), node("failed", 2)]),
+                "3 failed attempts, 1 of them handled",
+            ),
+            ("stopped", 1, json!([node("exception", 1)]), "1 handled failure"),
+            ("partial-succeeded", 2, json!([node("succeeded", 3)]), "2 failed attempts"),
+            ("partial-succeeded", 2, json!([node("exception", 2)]), "2 failed attempts, 1 of them handled"),
+            ("partial-succeeded", 2, json!([node("succeeded", 1)]), "2 handled failures"),
+        ] {
+            let run = json!({"id": "r", "status": status, "exceptions_count": exceptions, "nodes": nodes});
+            assert_eq!(end_line(&RunView::read(&run)), format!("run r {status} ({expected})"));
+        }
         let run = json!({"id": "r", "status": "failed", "error": "it\nbroke", "outputs": null});
         assert_eq!(end_line(&RunView::read(&run)), "run r failed: it broke");
     }

@@ -33,6 +33,17 @@ pub(crate) fn moment(seconds: f64) -> String {
         .map_or_else(String::new, |time| time.format("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
 
+/// Formats a number of bytes: `512 B`, `1.5 MiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let (mut value, mut at) = (bytes as f64, 0);
+    while value >= 1024.0 && at + 1 < UNITS.len() {
+        value /= 1024.0;
+        at += 1;
+    }
+    if at == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[at]) }
+}
+
 /// Puts text on one line: control characters, which could control the terminal, become spaces.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|c| if is_steering(c) { ' ' } else { c }).collect()
@@ -82,6 +93,13 @@ mod tests {
             assert_eq!(age(0.0, seconds), expected);
         }
         assert_eq!(moment(1_754_339_718.6), "2025-08-04 20:35:18 UTC");
+    }
+
+    #[test]
+    fn sizes_are_formatted_in_a_fitting_unit() {
+        for (bytes, expected) in [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (1 << 40, "1.0 TiB")] {
+            assert_eq!(size(bytes), expected);
+        }
     }
 
     #[test]

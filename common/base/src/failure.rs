@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::need::Need;
+
 /// A node's failure as the run records it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -15,6 +17,8 @@ pub struct NodeFailure {
     pub retryable: bool,
     /// The wait that the remote side asked for, in milliseconds.
     pub retry_after_ms: Option<u64>,
+    /// What the worker's set-up lacks, if that is the reason. Not stored.
+    pub lacks: Option<Box<Need>>,
 }
 
 impl NodeFailure {
@@ -25,11 +29,17 @@ impl NodeFailure {
             error_type: error_type.into(),
             retryable: false,
             retry_after_ms: None,
+            lacks: None,
         }
     }
     /// A failure that another attempt may fix.
     pub fn passing(error_type: impl Into<String>, message: impl Into<String>) -> Self {
         Self { retryable: true, ..Self::new(error_type, message) }
+    }
+    /// Marks it as caused by the set-up of this worker.
+    #[must_use]
+    pub fn lacking(self, need: Need) -> Self {
+        Self { lacks: Some(Box::new(need)), ..self }
     }
     /// The failure that Dify reports for an exception that escapes a node: class `WorkflowNodeError`.
     pub fn escaped(message: impl Into<String>) -> Self {

@@ -8,5 +8,6 @@ pub mod hidden;
 pub mod ids;
 pub mod language;
 pub mod limits;
+pub mod need;
 pub mod sse;
 pub mod value;

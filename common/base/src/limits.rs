@@ -138,6 +138,12 @@ pub const CHUNK_GATHER_MS: u64 = 20;
 /// Most waiting and running jobs in one queue of a shard before new runs that use the queue are refused
 /// (`queue_max`). At 1 000 jobs a second this is more than a minute and a half of work.
 pub const QUEUE_MAX: u64 = 100_000;
+/// Most workers that a list of live workers shows. More would make a page that no person reads.
+pub const WORKERS_SHOWN_MAX: usize = 1000;
+/// Most queues that a list of queues shows; each costs a request per shard.
+pub const QUEUES_SHOWN_MAX: usize = 100;
+/// Most jobs that are counted before a waiting job: counting reads them, in pieces of a hundred.
+pub const JOBS_COUNTED_MAX: usize = 5000;
 /// Retention of a conversation after its last write, in seconds (`conversation_retention_seconds`): thirty
 /// days.
 pub const CONVERSATION_SECONDS: u64 = 30 * 24 * 3600;
@@ -243,6 +249,16 @@ pub const WRONG_KEY_ADDRESSES_MAX: usize = 8192;
 pub const CATCH_UP_MAX: u64 = 1440;
 /// Most redirects of one request (`redirects_max`). The default of Dify's client.
 pub const HTTP_REDIRECTS_MAX: u32 = 20;
+/// Most characters of a file's name. Databases and file systems that receive the file have this limit (Dify's too); a
+/// longer name is cut before its extension.
+pub const FILE_NAME_CHARS_MAX: usize = 255;
+/// Longest time to ask the servers of a request's remote files for name, type and size, in milliseconds, for all files
+/// together: a person waits for the answer to the request.
+pub const REMOTE_FILES_MS: u64 = 2_000;
+/// Most files of a request whose servers are asked: more than an app's form usually has.
+pub const REMOTE_FILES_MAX: usize = 64;
+/// Most servers that a process asks about files at the same time, over all requests.
+pub const REMOTE_FILES_AT_ONCE: usize = 256;
 /// Retention of the segments of a document that is not published yet, in seconds after the last write: longer
 /// than any job is in flight or parked.
 pub const KNOWLEDGE_PENDING_SECONDS: u64 = 7 * 24 * 3600;

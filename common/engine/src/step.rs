@@ -8,6 +8,7 @@ use tidemill_workflow::nodes::EvaluationLimits;
 
 use crate::order::changes::Changes;
 use crate::order::events::{About, Event, EventKind};
+use crate::state::clock::Clock;
 use crate::state::options::RunOptions;
 use crate::state::run;
 use crate::state::run::RunState;
@@ -52,6 +53,12 @@ impl Step<'_> {
         transitions::check_run(from, self.cause, to);
         self.out.status_from.get_or_insert(from);
         self.run.status = to;
+    }
+
+    /// Returns the clock of the run for a change. It will be written.
+    pub(crate) fn clock(&mut self) -> &mut Clock {
+        self.out.clock = true;
+        &mut self.run.clock
     }
 
     /// Emits an event.

@@ -99,6 +99,13 @@ pub struct CompatConfig {
     pub secrets_in_outputs: bool,
     /// Whether workflows with moderation may be published and then run without it.
     pub moderation_left_out: bool,
+    /// Whether a file that `http-request` fetched has a name and an extension (Dify), or neither (bare graphon).
+    pub fetched_file_names: bool,
+    /// Whether the charset of an `http-request` answer that declares none and is not UTF-8 is guessed, or its invalid
+    /// bytes become replacement characters (graphon).
+    pub guess_charset: bool,
+    /// Whether older files are migrated as Dify's editor does it when it opens them.
+    pub editor_migrations: bool,
     /// Whether a text in a code node's result that looks like `1e+3` becomes a number whatever its declared type (Dify).
     pub code_texts_become_numbers: bool,
     /// Whether an absent optional parameter makes a parameter extractor unsuccessful (Dify).
@@ -120,6 +127,9 @@ impl Default for CompatConfig {
             error_event_closes_stream: true,
             secrets_in_outputs: false,
             moderation_left_out: false,
+            fetched_file_names: true,
+            guess_charset: true,
+            editor_migrations: true,
             code_texts_become_numbers: false,
             extractor_requires_all: false,
             webhook_missing_file_is_all: false,

@@ -69,6 +69,11 @@ pub struct SchedulerConfig {
     pub repair_seconds: u64,
     /// Most combinations of provider, model and API key in `/metrics`; the rest is `other`.
     pub spending_series_max: usize,
+    /// Longest time to ask the servers of a request's remote files for name, type and size, in milliseconds, for all
+    /// files together; 0: they are not asked.
+    pub remote_files_ms: u64,
+    /// Most files of a request whose servers are asked.
+    pub remote_files_max: usize,
 }
 
 impl SchedulerConfig {
@@ -110,6 +115,8 @@ impl Default for SchedulerConfig {
             unready_ms: 1000,
             grace_seconds: 10,
             repair_seconds: 60,
+            remote_files_ms: limits::REMOTE_FILES_MS,
+            remote_files_max: limits::REMOTE_FILES_MAX,
         }
     }
 }

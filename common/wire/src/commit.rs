@@ -129,10 +129,14 @@ impl RunWrite {
     /// instruction cache when many runs are written one after another.
     pub fn new(run: &RunState, changes: &mut Changes) -> Self {
         let graph = &run.graph;
-        let names = changes.nodes.len() + changes.variables.len() + 2;
+        let names = changes.nodes.len() + changes.variables.len() + 3;
         let mut state = Pairs::with_capacity(names, names * STATE_BYTES);
         // A frame that was opened and closed within this commit is never written.
         let never_was = |frame: &FramePath| changes.opened.contains(frame) && !run.frames.contains_key(frame);
+        if changes.clock || changes.control {
+            let control = Some(|text: &mut String| frames::write_control(text, &run.control, run.clock));
+            state.write(|name| name.push_str(frames::CONTROL_FIELD), control);
+        }
         let mut has_end = false;
         for (frame, node) in changes.nodes.iter().filter(|(frame, _)| !never_was(frame)) {
             let spec = graph.node(*node);
@@ -327,7 +331,7 @@ fn jobs(run: &RunState, changes: &Changes) -> Vec<JobEntry> {
         queue: order.queue.clone(),
         entry: order.entry,
         run: run.id,
-        body: job::body(order, &run.graph, &run.head.options),
+        body: job::body(order, &run.graph, &run.head),
     }));
     jobs
 }
@@ -341,9 +345,6 @@ fn write_open(run: &RunState, changes: &Changes, state: &mut Pairs) {
     }
     for key in &changes.nested {
         state.add(&format!("r:{key}"), run.nested.get(key).map(named_text).as_deref());
-    }
-    if changes.control {
-        state.add(frames::CONTROL_FIELD, Some(&frames::control_json(&run.control)));
     }
 }
 

@@ -336,6 +336,9 @@ fn node_end(record: &EventRecord, graph: &Graph) -> Json {
     if let Some(wasted) = stored.get("wasted") {
         data["node_run_result"]["wasted"] = wasted.clone();
     }
+    if let Some(worker) = stored.get("worker") {
+        data["node_run_result"]["worker"] = worker.clone();
+    }
     Json::Object(data)
 }
 

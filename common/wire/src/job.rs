@@ -2,7 +2,7 @@
 //! needs: the values that its configuration mentions, and the graph's hash; workers fetch the graph once and
 //! cache it.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde_json::Value as Json;
@@ -11,14 +11,15 @@ use super::{ENDS_ARE_KEPT, WireError};
 use crate::codec::fields::{Field, Fields};
 use crate::codec::text::ObjectText;
 use crate::codec::value::{named_from_field, stored_from_field};
+use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{ExecutionId, FramePath, NodeId, RunId};
 use tidemill_base::value::Stored;
 use tidemill_engine::order::changes::JobOrder;
 use tidemill_engine::state::NamedValues;
 use tidemill_engine::state::options::RunOptions;
-use tidemill_engine::state::run::PendingEnd;
-use tidemill_workflow::graph::{Graph, GraphHash};
-use tidemill_workflow::nodes::Phase;
+use tidemill_engine::state::run::{PendingEnd, RunHead};
+use tidemill_workflow::graph::{Graph, GraphHash, Node};
+use tidemill_workflow::nodes::{NodeKind, Phase};
 
 const WHAT: &str = "a job";
 
@@ -36,6 +37,9 @@ pub struct Job {
     pub delivered: u32,
     /// The variables it may read: node, name, value.
     pub inputs: Vec<(String, String, Stored)>,
+    /// The app of the run, for node types whose slots apps share; `None` too when the run has no app, and from older
+    /// schedulers.
+    pub app: Option<Arc<str>>,
     /// Whether its streamed text is used.
     pub streams: bool,
     /// The part of a container to evaluate.
@@ -63,7 +67,7 @@ pub struct EndedBefore {
 }
 
 /// Writes the entry's field `job`.
-pub fn body(order: &JobOrder, graph: &Graph, options: &RunOptions) -> String {
+pub fn body(order: &JobOrder, graph: &Graph, head: &RunHead) -> String {
     // Most jobs carry one or two values.
     let mut object = ObjectText::with_capacity(512);
     if order.ended.is_some() {
@@ -78,10 +82,14 @@ pub fn body(order: &JobOrder, graph: &Graph, options: &RunOptions) -> String {
     }
     object.execution("execution", &order.execution);
     object.number("attempt", order.attempt);
+    object.number("queued", order.queued_at.micros());
     if order.delivered > 0 {
         object.number("delivered", order.delivered);
     }
     object.text("graph", &graph.hash.0);
+    if let Some(app) = head.app.as_ref().filter(|_| shares_slots(node)) {
+        object.text("app", app);
+    }
     if order.streams {
         object.value("streams", &true);
     }
@@ -97,8 +105,28 @@ pub fn body(order: &JobOrder, graph: &Graph, options: &RunOptions) -> String {
     if !order.inputs.is_empty() {
         object.grouped("inputs", &order.inputs);
     }
-    write_options(&mut object, options);
+    write_options(&mut object, &head.options);
     object.end()
+}
+
+/// Whether executions of the node, or of a node inside it, need one of the few slots of a worker.
+fn shares_slots(node: &Node) -> bool {
+    matches!(node.kind, NodeKind::Code | NodeKind::DocumentExtractor) || !node.children.is_empty()
+}
+
+/// Returns the time at which a job was queued, from its body; `None` for a job of an older version.
+pub fn queued_at(body: &str) -> Option<Timestamp> {
+    // No need to read all of it: only texts of users come later, and in them quotes are escaped.
+    let (_, rest) = body.split_once("\"queued\":")?;
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok().map(Timestamp::from_micros)
+}
+
+/// Returns the node of a job or of a fact, from its body, for log lines.
+pub fn node_in(body: &str) -> String {
+    let read: Result<Json, _> = serde_json::from_str(body);
+    let node = read.ok().and_then(|map| map.get("node")?.as_str().map(str::to_owned));
+    node.unwrap_or_default()
 }
 
 /// Nearly all runs have default options and write nothing.
@@ -159,6 +187,7 @@ pub fn parse(run: RunId, body: &str) -> Result<Job, WireError> {
         execution: text("execution")?.parse().map_err(|e| WireError::malformed(WHAT, e))?,
         attempt: map.number("attempt").ok_or_else(|| missing("attempt"))?,
         delivered: map.number("delivered").unwrap_or(0),
+        app: map.text("app").map(Arc::from),
         left_ms: map.get("left_ms").and_then(Json::as_u64),
         streams: map.get("streams").and_then(Json::as_bool).unwrap_or(false),
         phase: phase(map.text("phase"))?,

@@ -20,6 +20,7 @@ pub mod state;
 pub mod suspect;
 pub mod timers;
 pub mod warnings;
+pub mod worker;
 
 use serde_json::Value as Json;
 

@@ -50,6 +50,9 @@ pub(crate) fn write_completed(object: &mut ObjectText, record: &Record, complete
     if !record.error_type.is_empty() {
         object.text("error_type", &record.error_type);
     }
+    if !record.worker.is_empty() {
+        object.text("worker", &record.worker);
+    }
     if let Some(ms) = record.retry_hint {
         object.number("retry_after_ms", ms);
     }
@@ -110,6 +113,7 @@ pub(super) fn read_field(record: &mut Record, name: &str, field: Field<'_>) -> R
         "wasted" => record.wasted = field.into_object().and_then(wasted).map(Box::new),
         "error" => record.error = field.into_text().unwrap_or_default(),
         "error_type" => record.error_type = field.into_text().unwrap_or_default(),
+        "worker" => record.worker = field.into_text().unwrap_or_default(),
         "passing" => record.passing = field.into_json().as_bool().unwrap_or(false),
         "retry_after_ms" => record.retry_hint = field.into_json().as_u64(),
         "updates" => record.updates = written_from_json(field.into_json())?,

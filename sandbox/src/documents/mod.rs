@@ -11,8 +11,8 @@ use std::time::Duration;
 use tidemill_common::nodes::code::CodeConfig;
 use tidemill_common::nodes::document_extractor::{DocumentsConfig, Format};
 use tidemill_documents::{ExtractError, Limits, extract};
-use tokio::sync::Semaphore;
 
+use crate::fair::{FairSlots, Owner};
 use crate::helper::Host;
 
 /// Reasons why a document was not read. Workflows see the text after the name of the format.
@@ -41,10 +41,10 @@ impl From<ExtractError> for DocumentError {
     }
 }
 
-/// Reads documents, as many at once as the settings allow.
+/// Reads documents, as many at once as the settings allow. Apps share these slots fairly.
 #[derive(Debug)]
 pub struct DocumentReader {
-    permits: Semaphore,
+    slots: FairSlots,
     limits: Limits,
     timeout: Duration,
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
@@ -70,7 +70,7 @@ impl DocumentReader {
             some => some,
         };
         Self {
-            permits: Semaphore::new(at_once.min(Semaphore::MAX_PERMITS)),
+            slots: FairSlots::new(at_once),
             // Unpacked bytes become trees and texts, which take several times as much memory.
             limits: Limits { unpacked_bytes: config.memory_bytes_max / 4, text_bytes: config.text_bytes_max },
             timeout: Duration::from_millis(config.timeout_ms),
@@ -83,13 +83,33 @@ impl DocumentReader {
         }
     }
 
+    /// Returns the reason why this worker reads no documents that need a confined process, if there is one.
+    pub fn refusal(&self) -> Option<String> {
+        #[cfg(target_os = "linux")]
+        return process::refusal(&self.apart);
+        #[cfg(not(target_os = "linux"))]
+        Some("the sandbox needs Linux".into())
+    }
+
     /// Returns the text of a document. Dropping the future stops the work, except for a simple text.
     ///
     /// # Errors
     /// [`DocumentError`].
     pub async fn read(&self, format: Format, bytes: Vec<u8>) -> Result<String, DocumentError> {
-        // The semaphore is never closed, so a permit always comes.
-        let _permit = self.permits.acquire().await;
+        self.read_for(Owner::default(), format, bytes).await
+    }
+
+    /// As [`Self::read`], for a run of an app.
+    ///
+    /// # Errors
+    /// [`DocumentError`].
+    pub async fn read_for(
+        &self,
+        owner: Owner<'_>,
+        format: Format,
+        bytes: Vec<u8>,
+    ) -> Result<String, DocumentError> {
+        let _slot = self.slots.acquire(owner).await;
         if !format.is_plain() {
             return self.read_apart(format, &bytes).await;
         }

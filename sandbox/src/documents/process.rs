@@ -16,6 +16,7 @@ use crate::confine::{self, Confinement};
 use crate::frame::COMPLAINT_BYTES_MAX;
 use crate::helper::WORD;
 
+const NO_HOST: &str = "this program cannot host the sandbox: its main does not call helper::run_if_asked";
 /// Rust's message for a failed allocation, before it aborts the process.
 const NO_MEMORY: &str = "memory allocation of";
 /// Bytes of an answer besides the document's text: one byte, or a reason.
@@ -48,16 +49,22 @@ pub(super) async fn read(
     }
 }
 
-fn start(apart: &Apart, format: Format, limits: Limits, timeout: Duration) -> Result<Child, DocumentError> {
-    let refused = |reason: &str| DocumentError::Refused(reason.to_owned());
-    let host = apart.host.as_ref().ok_or_else(|| {
-        refused("this program cannot host the sandbox: its main does not call helper::run_if_asked")
-    })?;
-    if let Some(missing) = confine::missing().filter(|_| !apart.allow_weaker) {
-        return Err(DocumentError::Refused(format!(
-            "this machine's kernel lacks {missing}; set code.allow_weaker_sandbox to read them without it"
-        )));
+/// Returns the reason why no process can be started, if there is one.
+pub(super) fn refusal(apart: &Apart) -> Option<String> {
+    if apart.host.is_none() {
+        return Some(NO_HOST.into());
     }
+    let missing = confine::missing().filter(|_| !apart.allow_weaker)?;
+    Some(format!(
+        "this machine's kernel lacks {missing}; set code.allow_weaker_sandbox to read them without it"
+    ))
+}
+
+fn start(apart: &Apart, format: Format, limits: Limits, timeout: Duration) -> Result<Child, DocumentError> {
+    if let Some(reason) = refusal(apart) {
+        return Err(DocumentError::Refused(reason));
+    }
+    let host = apart.host.as_ref().ok_or_else(|| DocumentError::Refused(NO_HOST.into()))?;
     let settings = Settings {
         confinement: Confinement {
             user: apart.user,

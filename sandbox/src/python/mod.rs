@@ -64,6 +64,17 @@ impl Python {
         self.slot().await.map(drop)
     }
 
+    /// Tests whether programs can run: with the interpreter that is known to work, or by starting a server.
+    ///
+    /// # Errors
+    /// They cannot.
+    pub(crate) async fn able(&self) -> Result<(), CodeError> {
+        // A disk may fill up, or a mount may change.
+        scratch::try_out(&self.shared.config).map_err(|error| CodeError(error.to_string()))?;
+        let is_known = self.interpreter.lock().await.is_some();
+        if is_known { Ok(()) } else { self.try_start().await }
+    }
+
     async fn slot(&self) -> Result<Slot, CodeError> {
         if let Some(idle) = self.idle.take() {
             return Ok(idle);

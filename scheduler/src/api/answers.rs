@@ -1,5 +1,7 @@
 //! Answers to pauses, for both surfaces. An answer is checked against the request, then stored once, with its fact.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::crash;
@@ -15,6 +17,7 @@ use tidemill_common::wire::WireError;
 
 use super::ApiState;
 use crate::runs::pauses::{Pause, PauseStatus};
+use crate::submit::remote_files::Answers;
 use crate::submit::{SubmitError, files};
 
 /// The error for an input that answers a form.
@@ -75,7 +78,10 @@ pub async fn answer(
     now: Timestamp,
 ) -> Result<(), Refused> {
     match pause.status(now) {
-        PauseStatus::Pending => answer.content = checked(pause, answer.content)?,
+        PauseStatus::Pending => {
+            let answers = state.submitter.remote_files.ask(remote_files(pause, &answer.content)).await;
+            answer.content = checked(pause, answer.content, &answers)?;
+        }
         // The store decides about these: it knows the key of the first answer.
         PauseStatus::Answered | PauseStatus::Expired | PauseStatus::Cancelled => {}
     }
@@ -98,12 +104,12 @@ pub async fn answer(
 }
 
 /// Checks an answer against the request. Clients that know only forms answer every request with a form.
-fn checked(pause: &Pause, content: AnswerContent) -> Result<AnswerContent, Refused> {
+fn checked(pause: &Pause, content: AnswerContent, answers: &Answers) -> Result<AnswerContent, Refused> {
     let request = pause.request()?;
     Ok(match (content, request.kind.is_form()) {
         (AnswerContent::Cancel, _) => AnswerContent::Cancel,
         (AnswerContent::Form { action, mut inputs }, true) => {
-            complete_files(pause, &mut inputs)?;
+            complete_files(pause, &mut inputs, answers)?;
             let inputs = check_answer(&request, &action, &inputs)?;
             AnswerContent::Form { action, inputs }
         }
@@ -142,21 +148,36 @@ fn record(answer: &Answer, now: Timestamp) -> String {
     record.to_string()
 }
 
-/// Converts file mappings among the values to file objects, as for the inputs of a run.
-fn complete_files(pause: &Pause, values: &mut JsonMap) -> Result<(), Refused> {
+/// The names of a form's inputs that are files.
+fn file_inputs(pause: &Pause) -> Vec<String> {
     let fields = pause.inputs();
-    for field in fields.as_array().map(Vec::as_slice).unwrap_or_default() {
-        let text = |key: &str| field.get(key).and_then(Json::as_str).unwrap_or_default();
-        if !["file", "file-list"].contains(&text("type")) {
-            continue;
-        }
-        let mappings = match values.get_mut(text("output_variable_name")) {
+    let text = |field: &Json, key: &str| field.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
+    let fields = fields.as_array().map(Vec::as_slice).unwrap_or_default().iter();
+    let files = fields.filter(|field| matches!(text(field, "type").as_str(), "file" | "file-list"));
+    files.map(|field| text(field, "output_variable_name")).collect()
+}
+
+/// The URLs of the files in an answer whose servers must be asked what they are.
+fn remote_files(pause: &Pause, content: &AnswerContent) -> BTreeSet<String> {
+    let AnswerContent::Form { inputs, .. } = content else { return BTreeSet::new() };
+    let values = file_inputs(pause).into_iter().filter_map(|name| inputs.get(&name));
+    let mappings = values.flat_map(|value| match value {
+        Json::Array(items) => items.as_slice(),
+        one => std::slice::from_ref(one),
+    });
+    mappings.filter_map(Json::as_object).filter_map(files::to_ask).map(str::to_owned).collect()
+}
+
+/// Converts file mappings among the values to file objects, as for the inputs of a run.
+fn complete_files(pause: &Pause, values: &mut JsonMap, answers: &Answers) -> Result<(), Refused> {
+    for name in file_inputs(pause) {
+        let mappings = match values.get_mut(&name) {
             Some(Json::Array(items)) => items.as_mut_slice(),
             Some(value) => std::slice::from_mut(value),
             None => continue,
         };
         for mapping in mappings.iter_mut().filter_map(Json::as_object_mut) {
-            *mapping = files::of_answer(mapping).map_err(Refused::File)?;
+            *mapping = files::of_answer(mapping, answers).map_err(Refused::File)?;
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
 use tidemill_common::dsl::Diagnostic;
 use tidemill_common::machine::state::run::RunStatus;
-use tidemill_common::store::StoreError;
+use tidemill_common::store::{Outage, StoreError};
 use tidemill_common::wire::WireError;
 use tidemill_common::workflows::WorkflowError;
 
@@ -110,9 +110,15 @@ impl IntoResponse for ApiError {
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        if error.is_passing() {
+        if let Some(outage) = Outage::of(&error) {
             tracing::warn!(error = %error, "store does not take the request");
-            return Self::unavailable("the store does not answer; try again in a moment");
+            return Self::unavailable(format!("{}; try again in a moment", outage.words()));
+        }
+        if let StoreError::Unusable(_) = error {
+            tracing::error!(error = %error, "store cannot be used");
+            return Self::unavailable(
+                "the store cannot be used as it is set up; the scheduler's log has the reason",
+            );
         }
         if let StoreError::Newer { .. } = error {
             // This happens during an upgrade: another scheduler is new enough.

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use tidemill_common::store::StoreError;
+use tidemill_common::store::{Outage, StoreError};
 
 use super::ApiState;
 use crate::stopping::Stage;
@@ -27,7 +27,7 @@ pub async fn ready(State(state): State<ApiState>) -> Response {
         Ok(()) => answer(true, ""),
         Err(error) => {
             tracing::warn!(error = %error, "store is not writable");
-            answer(false, "the store takes no writes")
+            answer(false, Outage::of(&error).map_or("the store takes no writes", Outage::words))
         }
     }
 }
@@ -43,5 +43,5 @@ fn answer(is_well: bool, reason: &str) -> Response {
         return JsonBody(json!({"status": "ok"})).into_response();
     }
     let body = json!({"code": "unavailable", "message": reason, "status": 503});
-    (StatusCode::SERVICE_UNAVAILABLE, JsonBody(body)).into_response()
+    (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], JsonBody(body)).into_response()
 }

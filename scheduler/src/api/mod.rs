@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any, delete, get, post, put};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tidemill_common::config::Config;
@@ -103,7 +103,9 @@ impl ApiState {
 /// Creates the router with all routes.
 pub fn router(state: ApiState) -> Router {
     metrics::describe();
-    let native = native_routes().route_layer(from_fn_with_state(state.clone(), auth::admin));
+    // The key is checked first.
+    let native = native_routes().route_layer(from_fn(native::parameters::known));
+    let native = native.route_layer(from_fn_with_state(state.clone(), auth::admin));
     let dify = dify_routes().route_layer(from_fn_with_state(state.clone(), auth::app));
     let router = match state.config.scheduler.metrics_listen.as_str() {
         "" => metrics_router(),
@@ -144,6 +146,8 @@ fn native_routes() -> Router<ApiState> {
         .route("/keys", get(native::keys::list))
         .route("/keys/{id}", delete(native::keys::revoke))
         .route("/keys/{id}/budget", put(native::keys::set_budget).delete(native::keys::drop_budget))
+        .route("/workers", get(native::fleet::workers))
+        .route("/queues", get(native::fleet::queues))
         .route("/triggers", get(native::triggers::list))
         .route("/providers", native::catalog::all(CatalogKind::Provider))
         .route("/providers/{id}", native::catalog::one(CatalogKind::Provider))

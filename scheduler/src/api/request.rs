@@ -115,6 +115,10 @@ impl Params {
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
+    /// The names of all parameters.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
     /// A Boolean parameter, or `default` when it is absent.
     ///
     /// # Errors

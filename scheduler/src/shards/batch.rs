@@ -22,6 +22,7 @@ use tidemill_common::wire::commit::RunWrite;
 use tidemill_common::wire::state::AtRest;
 use tidemill_common::wire::timers::{TimerRead, timer_from_member, timer_run};
 
+use crate::shards::failures::Failures;
 use crate::shards::run_cache::RunCache;
 use crate::shards::step_buffers::StepBuffers;
 
@@ -92,6 +93,8 @@ pub struct Batch {
     pub written: Vec<(RunId, usize)>,
     /// Runs that end with the commit.
     pub ended: Vec<RunId>,
+    /// What fails with the commit, for the log.
+    pub failures: Failures,
     /// The number of inputs that it applies.
     pub inputs: usize,
 }
@@ -225,6 +228,7 @@ fn write(batch: &mut Batch, run: &RunState, changes: &mut Changes) -> usize {
     if run.status.is_over() {
         batch.ended.push(run.id);
     }
+    batch.failures.add(run, changes.entries.events());
     batch.commit.writes.push(RunWrite::new(run, changes));
     let bytes = batch.commit.writes.last().map_or(0, RunWrite::size);
     batch.written.push((run.id, bytes));

@@ -15,6 +15,7 @@ mod inputs;
 pub(crate) mod naming;
 mod options;
 mod prepare;
+pub(crate) mod remote_files;
 mod request;
 pub(crate) mod system_values;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use tokio::sync::OnceCell;
 use self::clock::StoreClock;
 use self::error::unknown_option;
 use self::prepare::Prepared;
+use self::remote_files::RemoteFiles;
 use crate::background::budgets::Budgets;
 use crate::background::turns::{SettleError, TurnSettler};
 use crate::submit::blobs::BlobWriter;
@@ -54,6 +56,8 @@ pub struct Submitter {
     turns: TurnSettler,
     /// Knows which API keys have spent their budget.
     pub budgets: Budgets,
+    /// Asks what the remote files of requests and answers are.
+    pub(crate) remote_files: RemoteFiles,
 }
 
 impl Submitter {
@@ -61,7 +65,8 @@ impl Submitter {
     pub fn new(store: Arc<dyn Runs>, config: Arc<Config>, workflows: Arc<Workflows>) -> Self {
         let turns = TurnSettler::new(store.clone(), workflows.clone(), config.clone());
         let budgets = Budgets::new(store.clone());
-        Self { budgets, store, config, workflows, meta: OnceCell::new(), clock: StoreClock::default(), turns }
+        let (remote_files, meta, clock) = (RemoteFiles::new(&config), OnceCell::new(), StoreClock::default());
+        Self { budgets, store, config, workflows, meta, clock, turns, remote_files }
     }
 
     /// Creates the run, or finds the one that the same request created before. When this returns `Ok`, the run will be

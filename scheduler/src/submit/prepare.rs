@@ -54,10 +54,11 @@ impl Submitter {
         }
         let graph = &workflow.graph;
         let root = root(graph, submission.root.as_deref())?;
+        let answers = self.remote_files.ask(inputs::remote_files(graph, root, submission)).await;
         let prepared = Prepared {
-            inputs: inputs::of_run(graph, root, submission)?,
-            files: files::of_request(&graph.features, &submission.files)?,
-            conversation: inputs::of_conversation(graph, &submission.conversation)?,
+            inputs: inputs::of_run(graph, root, submission, &answers)?,
+            files: files::of_request(&graph.features, &submission.files, &answers)?,
+            conversation: inputs::of_conversation(graph, &submission.conversation, &answers)?,
             history: history::history(&submission.memory)?,
             breakpoints: commands::read_breakpoints(std::mem::take(&mut submission.commands), graph)?,
             workflow,

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::graph::{AppMode, Graph};
 use tidemill_common::ids::RunId;
-use tidemill_common::value::{JsonMap, Segment, SegmentType};
+use tidemill_common::value::{JsonMap, Segment};
 
 use crate::submit::WorkflowSource;
 
@@ -44,15 +44,7 @@ pub(super) fn values(graph: &Graph, which: SystemValues, about: About<'_>) -> Ve
         values.insert("conversation_id".into(), id.into());
     }
     let not_null = values.into_iter().filter(|(_, value)| !value.is_null());
-    not_null.map(|(name, value)| (name.clone(), segment(&name, value))).collect()
-}
-
-fn segment(name: &str, value: Json) -> Segment {
-    // An empty list does not show that it is a list of files.
-    if name == "files" && value.as_array().is_some_and(Vec::is_empty) {
-        return Segment::new(SegmentType::ArrayFile, value);
-    }
-    Segment::restore_files(value)
+    not_null.map(|(name, value)| (name, Segment::restore_files(value))).collect()
 }
 
 fn standard(graph: &Graph, about: About<'_>) -> JsonMap {

@@ -2,6 +2,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::graph::{Graph, import};
 use tidemill_common::value::SegmentType;
 
+use super::remote_files::Answers;
 use super::{SubmitError, inputs};
 
 fn graph() -> Graph {
@@ -30,7 +31,9 @@ fn conversation_values_get_the_type_that_the_workflow_declares() {
     let graph = graph();
     let given = |name: &str, value: Json| {
         let map = json!({name: value}).as_object().cloned().unwrap();
-        inputs::of_conversation(&graph, &map).map(|values| values[0].1.ty).map_err(|error| error.to_string())
+        inputs::of_conversation(&graph, &map, &Answers::default())
+            .map(|values| values[0].1.ty)
+            .map_err(|error| error.to_string())
     };
     assert_eq!(given("names", json!([])), Ok(SegmentType::ArrayString));
     assert_eq!(given("names", json!(["a"])), Ok(SegmentType::ArrayString));

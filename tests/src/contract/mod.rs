@@ -13,6 +13,7 @@ mod controlling;
 mod conversing;
 mod dead;
 mod fixtures;
+mod fleet;
 mod inbox;
 mod jobs;
 mod keeping;
@@ -126,6 +127,13 @@ cases! {
         takeovers_without_progress_are_counted,
         a_regular_release_counts_as_no_failure,
         live_processes_are_listed,
+    },
+    fleet::{
+        a_worker_is_listed_with_its_record,
+        a_record_expires,
+        all_workers_use_one_salt_for_fingerprints,
+        the_names_of_queues_are_known_once_a_run_uses_them,
+        jobs_of_a_queue_are_counted_with_their_places,
     },
     commits::{
         a_commit_writes_all_of_a_run,

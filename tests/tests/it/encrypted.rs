@@ -47,6 +47,28 @@ async fn a_mismatch_between_client_and_server_names_the_setting_to_check() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_asks_for_a_client_certificate_is_named_as_the_cause() {
+    let redis = Redis::start_encrypted_for("yes").await;
+    let (url, ca_file) = redis.encrypted();
+    let said = complaint(url, ca_file).await;
+    assert!(
+        said.contains("asks its clients for a certificate") && said.contains("tls-auth-clients"),
+        "{said}"
+    );
+    assert!(!said.contains("redis.ca_file"), "that is not the cause: {said}");
+}
+
+#[test]
+fn an_address_that_trusts_any_certificate_is_refused_with_the_remedy() {
+    let store = RedisStore::new(
+        &config("rediss://127.0.0.1:1/#insecure".into(), String::new()),
+        StoreLimits::default(),
+    );
+    let said = store.err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(said.contains("remove #insecure") && said.contains("redis.ca_file"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_password_is_named_as_the_problem() {
     let redis = Redis::start().await;
     for address in ["redis://:wrong@", "redis://somebody:wrong@"] {

@@ -1,8 +1,10 @@
 //! The parts together: the store on a real Redis, the HTTP APIs on real processes, the layers of the source.
 
+mod acl;
 mod api_refusals;
 mod api_runs;
 mod app_keys;
+mod black_holes;
 mod called;
 mod canary;
 mod chats;
@@ -15,10 +17,14 @@ mod conversations;
 mod dead_ends;
 mod deadlines;
 mod deploy;
+mod doctor;
 mod documented;
 mod encrypted;
 mod events;
+mod fair_slots;
+mod fetched_files;
 mod field_cases;
+mod fleet;
 mod knowledge;
 mod layering;
 mod library;

@@ -18,6 +18,7 @@ use tidemill_common::nodes::{Deferred, EvaluationLimits, NodeResult, Phase, eval
 use tidemill_common::telemetry;
 use tidemill_common::value::{Selector, Stored};
 use tidemill_common::wire::job::Job;
+use tracing::Instrument;
 
 use crate::attempt::executor::{Attempt, AttemptName, Executor, NodeExecutor, executor_of};
 use crate::attempt::journal::Journal;
@@ -30,6 +31,7 @@ use crate::jobs::handle::JobHandle;
 use crate::jobs::shared::now;
 use crate::metrics;
 use crate::outside::Outside;
+use crate::setup::pass_on;
 
 /// Largest job body, in bytes, that the read loop evaluates directly. Larger ones would block the loop.
 const ON_THE_SPOT_BYTES_MAX: usize = 16 * 1024;
@@ -63,12 +65,15 @@ fn in_a_task(handle: JobHandle, job: Job) {
 /// Spawns an abortable task that reports a failure when it panics.
 fn spawn(handle: JobHandle, work: impl Future<Output = ()> + Send + 'static) {
     let guarded = handle.clone();
-    let task = tokio::spawn(async move {
+    // The run and the node are in every line that the job writes.
+    let span = tracing::info_span!("job", run = %handle.run, node = %handle.name.node);
+    let guarded = async move {
         if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
             note_end(&guarded, "unknown", true);
             guarded.report_result(panicked(&guarded, &*panic), Vec::new());
         }
-    });
+    };
+    let task = tokio::spawn(guarded.instrument(span));
     handle.core.in_flight.attach(&handle.place, handle.number, task.abort_handle());
 }
 
@@ -134,7 +139,10 @@ pub(super) async fn attempt(handle: JobHandle, job: Job) {
     });
     let (graph, ix) = match found {
         Ok(found) => found,
-        Err(failure) => {
+        Err(mut failure) => {
+            if pass_on::failure_is_for_another(&handle, &mut failure).await {
+                return pass_on::pass(&handle, Some(&failure)).await;
+            }
             note_end(&handle, "unknown", true);
             return handle.report_result(failed(failure), Vec::new());
         }
@@ -164,10 +172,13 @@ pub(crate) fn limit_of(handle: &JobHandle, node: &Node) -> Duration {
 pub(crate) async fn finish(
     handle: &JobHandle,
     node: &Node,
-    (result, variables): (NodeResult, Option<JobVariables>),
+    (mut result, variables): (NodeResult, Option<JobVariables>),
     options: &RunOptions,
     progress: Option<&SharedProgress>,
 ) {
+    if pass_on::is_for_another(handle, &mut result).await {
+        return pass_on::pass(handle, result.failure.as_ref()).await;
+    }
     let is_in_outputs = progress.is_some_and(|progress| progress.lock().is_in(&result));
     let mut spilled = spill(result, variables.as_ref(), sizes(handle, options));
     spilled.record.passing &= node.settings.passing_only;
@@ -316,6 +327,7 @@ async fn outside(
         documents,
         journal,
         name,
+        app: handle.app.as_deref().unwrap_or(&variables.graph().hash.0),
         on_delta,
         on_thought,
         tools,
@@ -323,6 +335,7 @@ async fn outside(
         calls,
         on_piece,
         prompt_bytes_max: handle.core.settings.prompt_bytes_max,
+        answers: handle.core.settings.answers,
     };
     let mut result = executor.run(attempt).await;
     journal.list_possible_duplicates(&mut result.process_data);

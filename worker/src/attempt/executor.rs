@@ -11,6 +11,7 @@ use crate::attempt::journal::Journal;
 use crate::nodes::EXECUTORS;
 use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
+use crate::nodes::http_request::AnswerRules;
 use crate::outside::calls::Calls;
 use crate::outside::http::Http;
 use crate::outside::knowledge::Datasets;
@@ -30,6 +31,8 @@ pub struct Attempt<'a> {
     /// The file storage.
     pub files: &'a dyn Files,
     pub name: AttemptName,
+    /// The app of the run, or else the version of the workflow. Apps share slots fairly.
+    pub app: &'a str,
     /// The job's journal: calls that must not be repeated.
     pub journal: &'a Journal,
     /// The sandbox for code.
@@ -46,6 +49,8 @@ pub struct Attempt<'a> {
     /// Receives pieces of any output by name, for nodes that stream several outputs.
     pub on_piece: PieceSink<'a>,
     pub prompt_bytes_max: usize,
+    /// How `http-request` nodes read answers.
+    pub answers: AnswerRules,
 }
 
 /// Receives a piece of an output: the output's name and the text. An empty text declares that the output streams.

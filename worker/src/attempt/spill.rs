@@ -82,6 +82,7 @@ pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes:
         wasted: result.wasted,
         error: secrets.masked(failure.message),
         error_type: failure.error_type,
+        worker: String::new(),
         passing: failed && failure.retryable,
         retry_hint: failure.retry_after_ms,
         updates,

@@ -62,6 +62,7 @@ pub(crate) fn begin_again(
         Err(reason) => return refuse(core, place, number, &run, body, permit, &reason),
     };
     core.in_flight.insert(place.clone(), number, Some(job.execution), permit, suspect.as_ref());
+    core.in_flight.describe(&place, job.run, job.node.clone());
     crash::pass(crash::CrashPoint::JobTaken);
     let mut handle = JobHandle::new(core.clone(), place, number, &job, started_at);
     handle.name.lost_at = lost_at;
@@ -80,7 +81,7 @@ pub(crate) fn begin_again(
 /// Returns the job to its queue for a newer worker. During an upgrade such workers exist.
 fn leave_to_newer(core: &Arc<Core>, delivered: Delivered, reason: &WireError) {
     metrics::HANDED_BACK.count();
-    tracing::error!(run = delivered.run, entry = %delivered.entry, %reason, "a job is returned for a newer worker");
+    tracing::error!(run = delivered.run, node = job::node_in(&delivered.body), entry = %delivered.entry, %reason, "a job is returned for a newer worker");
     tokio::spawn(hand_back(core.clone(), delivered));
 }
 
@@ -95,7 +96,7 @@ fn refuse(
     reason: &str,
 ) {
     metrics::JOBS_ENDED.count_for("refused");
-    tracing::error!(run, entry = %place.entry, reason, "a job cannot be read");
+    tracing::error!(run, node = job::node_in(&body), entry = %place.entry, reason, "a job cannot be read");
     core.in_flight.insert(place.clone(), number, None, permit, None);
     let reason = format!("{JOB_REFUSED}: {reason}");
     // A job that cannot be read does not say reliably which secrets it contains.

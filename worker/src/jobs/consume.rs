@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_common::store::{Delivered, JobReader, StoreError};
+use tidemill_common::wire::job::node_in;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
@@ -173,7 +174,7 @@ impl Consumer {
                 let place = JobPlace { shard: *shard, queue: queue.clone(), entry: job.entry };
                 let known = before.iter().any(|(entry, _)| *entry == job.entry);
                 if !known && !self.core.in_flight.contains(&place) {
-                    tracing::info!(entry = %job.entry, %queue, "found a job whose delivery was lost on the way");
+                    tracing::info!(run = job.run, node = node_in(&job.body), entry = %job.entry, %queue, "found a job whose delivery was lost on the way");
                     self.start_or_return(job, permits);
                 }
             }

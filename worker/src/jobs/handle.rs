@@ -25,6 +25,8 @@ pub(crate) struct JobHandle {
     /// The delivery count of the entry.
     pub(crate) number: u32,
     pub(crate) run: RunId,
+    /// The app of the run, if the job says it.
+    pub(crate) app: Option<Arc<str>>,
     /// The job's identity in facts.
     pub(crate) name: JobName,
     pub(crate) started_at: Timestamp,
@@ -60,12 +62,15 @@ impl JobHandle {
                 number: job.delivered.saturating_add(number),
             },
         };
-        Self { core, place, number, run: job.run, name, started_at }
+        Self { core, place, number, run: job.run, app: job.app.clone(), name, started_at }
     }
 
     /// Sends a result whose blobs are already stored.
     pub(crate) fn report_result(&self, spilled: Spilled, streamed: Vec<(Selector, u64)>) {
-        let Spilled { record, failed, blobs } = spilled;
+        let Spilled { mut record, failed, blobs } = spilled;
+        if failed {
+            record.worker = self.core.consumer.to_string();
+        }
         self.end(record, failed, streamed, blobs, None);
     }
 
@@ -73,7 +78,10 @@ impl JobHandle {
     pub(crate) fn give_up(&self, class: EngineErrorType, reason: String, content: String) {
         let dead = Dead::new("job", self.run.to_string(), reason.clone(), content)
             .at(self.name.frame.clone(), self.name.node.clone());
-        let record = Record { error: reason, error_type: class.name().into(), ..Record::default() };
+        // A job whose workers died has not failed here.
+        let is_here = class != EngineErrorType::WorkerLost;
+        let worker = if is_here { self.core.consumer.to_string() } else { String::new() };
+        let record = Record { error: reason, error_type: class.name().into(), worker, ..Record::default() };
         self.end(record, true, Vec::new(), Vec::new(), Some(dead));
     }
 

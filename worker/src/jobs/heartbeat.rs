@@ -83,6 +83,11 @@ pub(crate) async fn beat(core: &Core, jobs: &dyn Jobs) -> Result<(), StoreError>
     let fleet = jobs.announce_worker(&core.consumer, ttl).await?;
     core.liveness.set_fleet(fleet);
     metrics::FLEET.set(fleet as f64);
+    // A record that cannot be written, for example in a full Redis, must not stop the renewal of jobs.
+    match core.setup.write(jobs, (&*core.consumer, ttl, held.values().map(Vec::len).sum())).await {
+        Ok(()) => core.recording.works(),
+        Err(error) => core.recording.failed(&error),
+    }
     renewed.into_iter().collect()
 }
 
@@ -98,9 +103,11 @@ async fn renew(
     for (entry, number) in entries.iter().filter(|(entry, _)| lost.contains(entry)) {
         let place = JobPlace { shard: *shard, queue: queue.clone(), entry: *entry };
         // A result that was accepted meanwhile has already left the map.
+        let (run, node) = core.in_flight.described(&place).unzip();
         if core.in_flight.lose(&place, *number) {
             metrics::JOBS_LOST.count();
-            tracing::info!(%shard, %queue, %entry, "job no longer belongs to this worker and was dropped");
+            let (run, node) = (run.map(tracing::field::display), node.map(tracing::field::display));
+            tracing::info!(run, node, %shard, %queue, %entry, "job no longer belongs to this worker and was dropped");
         }
     }
     Ok(())

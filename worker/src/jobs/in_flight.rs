@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidemill_common::ids::{EntryId, ExecutionId, ShardId};
+use tidemill_common::ids::{EntryId, ExecutionId, NodeId, RunId, ShardId};
 use tidemill_common::wire::suspect::Suspect;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
@@ -27,6 +27,8 @@ struct HeldJob {
     /// The delivery count of the entry.
     number: u32,
     execution: Option<ExecutionId>,
+    /// Its run and node, for log lines.
+    of: Option<(RunId, NodeId)>,
     /// The task that runs it; `None` if it ran directly in the read loop.
     task: Option<AbortHandle>,
     /// True when it has ended and its result is being sent.
@@ -63,6 +65,7 @@ impl InFlight {
         let job = HeldJob {
             number,
             execution,
+            of: None,
             task: None,
             ended: false,
             is_recorded: suspect.is_some(),
@@ -72,6 +75,18 @@ impl InFlight {
         if let Some(older) = self.lock().insert(place, job) {
             older.abort();
         }
+    }
+
+    /// Notes the run and the node of a job, for log lines.
+    pub(crate) fn describe(&self, place: &JobPlace, run: RunId, node: NodeId) {
+        if let Some(job) = self.lock().get_mut(place) {
+            job.of = Some((run, node));
+        }
+    }
+
+    /// Returns the run and the node of a job.
+    pub(crate) fn described(&self, place: &JobPlace) -> Option<(RunId, NodeId)> {
+        self.lock().get(place)?.of.clone()
     }
 
     /// Sets the task that runs a job. If the job was lost meanwhile, the task is stopped.

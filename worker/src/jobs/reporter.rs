@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidemill_common::crash::{self, CrashPoint as Crash};
 use tidemill_common::ids::{BlobId, EntryId, RunId, ShardId};
 use tidemill_common::store::{Accepted, Completion, Jobs, StoreError};
+use tidemill_common::wire::job::node_in;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -298,7 +299,8 @@ impl ReportSender {
     fn drop_results(&self, queue: &Arc<str>, results: Vec<Finished>, error: &StoreError) {
         for it in results {
             metrics::RESULTS.count_for("dropped");
-            tracing::error!(run = %it.completion.run, %queue, entry = %it.completion.entry, %error, "result cannot be sent; its lease expires and another worker runs its job");
+            let node = node_in(&it.completion.body);
+            tracing::error!(run = %it.completion.run, node, %queue, entry = %it.completion.entry, %error, "result cannot be sent; its lease expires and another worker runs its job");
             self.in_flight.settle(&self.place(&it), it.completion.number);
         }
     }

@@ -19,7 +19,9 @@ use crate::jobs::takeover::HandedBack;
 use crate::jobs::workflows::WorkflowLoader;
 use crate::nodes::code::CodeNodes;
 use crate::nodes::document_extractor::DocumentNodes;
+use crate::nodes::http_request::AnswerRules;
 use crate::outside::Outside;
+use crate::setup::Setup;
 
 /// The worker's settings, converted to the types the code uses.
 #[derive(Debug, Clone)]
@@ -37,6 +39,8 @@ pub(crate) struct Settings {
     pub(crate) parameter_rounds_max: u32,
     /// Longest prompt of an `llm` node in its profile form, in bytes.
     pub(crate) prompt_bytes_max: usize,
+    /// How `http-request` nodes read answers.
+    pub(crate) answers: AnswerRules,
 }
 
 impl Settings {
@@ -53,6 +57,7 @@ impl Settings {
             job_wait_max: Duration::from_millis(worker.job_wait_max_ms),
             parameter_rounds_max: worker.parameter_rounds_max,
             prompt_bytes_max: worker.prompt_bytes_max,
+            answers: AnswerRules::of(&config.compat),
         }
     }
 }
@@ -80,6 +85,8 @@ pub(crate) struct Core {
     pub(crate) reading: Condition,
     pub(crate) beating: Condition,
     pub(crate) listening: Condition,
+    pub(crate) recording: Condition,
+    pub(crate) setup: Setup,
 }
 
 impl Core {
@@ -95,7 +102,7 @@ impl Core {
         let in_flight = Arc::new(InFlight::default());
         let handed_back = Arc::new(HandedBack::default());
         Self {
-            workflows: WorkflowLoader::new(jobs.clone(), key, config.compat.secrets_in_outputs),
+            workflows: WorkflowLoader::new(jobs.clone(), key.clone(), config.compat.secrets_in_outputs),
             list_cache: ListCache::default(),
             reporter: Reporter::new(jobs.clone(), consumer.clone(), in_flight.clone(), handed_back.clone()),
             permits: Arc::new(Semaphore::new(settings.permits)),
@@ -106,6 +113,8 @@ impl Core {
             reading: Condition::new("reading jobs"),
             beating: Condition::new("keeping jobs"),
             listening: Condition::new("listening for hints"),
+            recording: Condition::new("writing the record of this worker"),
+            setup: Setup::new(key),
             jobs,
             consumer,
             settings,

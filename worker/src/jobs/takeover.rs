@@ -14,7 +14,7 @@ use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::failure::EngineErrorType;
 use tidemill_common::ids::ShardId;
 use tidemill_common::store::{Jobs, StaleJob, StoreError, TakeOver as Claimed, withheld};
-use tidemill_common::wire::job::Job;
+use tidemill_common::wire::job::{Job, node_in};
 use tidemill_common::wire::suspect::Suspect;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -23,7 +23,7 @@ use crate::jobs::backoff::fraction;
 use crate::jobs::begin::{Earlier, begin_again};
 use crate::jobs::consume::hand_back;
 use crate::jobs::handle::JobHandle;
-use crate::jobs::in_flight::Stream;
+use crate::jobs::in_flight::{JobPlace, Stream};
 use crate::jobs::shared::{Core, now};
 use crate::jobs::suspects::{Change, HANDED_BACK, Situation, is_convicted, plan, silent_after};
 use crate::metrics;
@@ -139,6 +139,9 @@ impl TakeOver {
         permits: &mut OwnedSemaphorePermit,
     ) -> Result<(), StoreError> {
         let stale = core.jobs.stale(streams, idle).await?;
+        if stale.jobs.iter().any(|job| core.setup.has_passed(&place_of(job))) {
+            core.setup.look_at_fleet(&*core.jobs).await;
+        }
         let plan = plan(
             &stale,
             &Situation {
@@ -147,7 +150,7 @@ impl TakeOver {
                 deliveries_max: core.settings.deliveries_max,
                 permits: permits.num_permits(),
                 window: core.in_flight.window(),
-                barred: &|_| false,
+                barred: &|job| core.setup.is_for_others(&core.consumer, &place_of(job)),
             },
         );
         if idle < HANDED_BACK {
@@ -170,6 +173,10 @@ impl TakeOver {
     }
 }
 
+fn place_of(job: &StaleJob) -> JobPlace {
+    JobPlace { shard: job.shard, queue: job.queue.clone(), entry: job.entry }
+}
+
 /// Asks the store for these changes and starts the jobs that this worker has then. Returns false if it did not get all.
 async fn claim(
     core: &Arc<Core>,
@@ -177,6 +184,7 @@ async fn claim(
     changes: &[Change],
     permits: &mut OwnedSemaphorePermit,
 ) -> Result<bool, StoreError> {
+    let looked_at = now();
     let asked: Vec<Claimed> = changes.iter().map(|change| change.take_over.clone()).collect();
     let taken = core.jobs.take_over(*shard, queue, &core.consumer, core.settings.lease, &asked).await?;
     let got_all = taken.len() == asked.iter().filter(|it| it.new_number.is_some()).count();
@@ -184,7 +192,7 @@ async fn claim(
         let change = changes.iter().find(|change| change.take_over.entry == job.entry);
         let suspect = change.and_then(|change| change.suspect.clone());
         let idle = change.map(|change| change.idle).filter(|idle| *idle < HANDED_BACK);
-        let lost_at = idle.map(|idle| now().before(idle));
+        let lost_at = idle.map(|idle| looked_at.before(idle));
         let Some(permit) = permits.split(1) else {
             tokio::spawn(hand_back(core.clone(), job));
             continue;
@@ -192,7 +200,7 @@ async fn claim(
         metrics::JOBS_TAKEN.count();
         crash::pass(CrashPoint::JobTakenOver);
         let suspects = suspect.as_ref().map_or(0, |it| it.size);
-        tracing::info!(run = job.run, queue = %job.queue, entry = %job.entry, number = job.number, suspects, "job taken over");
+        tracing::info!(run = job.run, node = node_in(&job.body), queue = %job.queue, entry = %job.entry, number = job.number, suspects, "job taken over");
         begin_again(core, job, permit, Earlier { lost_at, suspect });
     }
     Ok(got_all)

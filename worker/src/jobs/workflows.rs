@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use tidemill_common::dsl::SealingKey;
+use tidemill_common::dsl::{SealError, SealingKey};
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::graph::{Graph, GraphHash};
 use tidemill_common::ids::ShardId;
+use tidemill_common::need::Need;
 use tidemill_common::store::Jobs;
 use tidemill_common::workflows::{WorkflowError, Workflows};
 
@@ -19,14 +20,27 @@ pub(crate) struct WorkflowLoader {
 }
 
 /// Why a graph could not be loaded.
-struct Unusable(String);
+struct Unusable {
+    reason: String,
+    /// Whether another worker's secret key may open it.
+    is_sealed: bool,
+}
+
+impl From<String> for Unusable {
+    fn from(reason: String) -> Self {
+        Self { reason, is_sealed: false }
+    }
+}
 
 impl From<WorkflowError> for Unusable {
     fn from(error: WorkflowError) -> Self {
         match error {
-            WorkflowError::Missing(_) => Self("it is not in the store".into()),
-            WorkflowError::Unreadable { reason, .. } => Self(reason),
-            WorkflowError::Secrets(error) => Self(error.to_string()),
+            WorkflowError::Missing(_) => "it is not in the store".to_owned().into(),
+            WorkflowError::Unreadable { reason, .. } => reason.into(),
+            WorkflowError::Secrets(error) => {
+                let is_sealed = matches!(error, SealError::NoKey { .. } | SealError::WrongKey { .. });
+                Self { reason: error.to_string(), is_sealed }
+            }
         }
     }
 }
@@ -48,9 +62,11 @@ impl WorkflowLoader {
     /// A failure for the node: the document is not there, cannot be read, or its secrets do not open.
     pub(crate) async fn get(&self, shard: ShardId, hash: &GraphHash) -> Result<Arc<Graph>, NodeFailure> {
         let loaded = self.workflows.get_or_load(hash, self.load(shard, hash)).await;
-        loaded.map(|workflow| workflow.graph.clone()).map_err(|Unusable(reason)| {
+        loaded.map(|workflow| workflow.graph.clone()).map_err(|Unusable { reason, is_sealed }| {
             let message = format!("this worker cannot use workflow version {hash}: {reason}");
-            NodeFailure::new(EngineErrorType::Engine.name(), message)
+            let failure = NodeFailure::new(EngineErrorType::Engine.name(), message);
+            let need = Need::SecretKey { of: format!("workflow version {hash}") };
+            if is_sealed { failure.lacking(need) } else { failure }
         })
     }
 
@@ -66,7 +82,7 @@ impl WorkflowLoader {
                     self.loading.failed(&error);
                     backoff.wait().await;
                 }
-                Err(error) => return Err(Unusable(error.to_string())),
+                Err(error) => return Err(error.to_string().into()),
             }
         }
     }

@@ -21,6 +21,7 @@ pub mod tool;
 
 use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::nodes::{NodeData, NodeKind, NodeResult};
+use tidemill_sandbox::Owner;
 
 use self::model_files::FileStore;
 use crate::attempt::executor::{Attempt, AttemptName, Executor, NodeExecutor};
@@ -171,10 +172,11 @@ impl NodeExecutor for HttpRequest {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, http, files, name, .. } = attempt;
+        let Attempt { node, variables, http, files, name, answers: rules, .. } = attempt;
         let NodeData::HttpRequest(data) = &node.data else { return mistaken(node.kind) };
         let key = node.settings.idempotency_key.then(|| name.idempotency_key());
-        let means = http_request::Means { http, files, run: &name.run, idempotency_key: key.as_deref() };
+        let (run, idempotency_key) = (&name.run, key.as_deref());
+        let means = http_request::Means { http, files, run, idempotency_key, rules };
         http_request::run(data, node, variables, means).await
     }
 }
@@ -252,9 +254,10 @@ impl NodeExecutor for Code {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, options, code, .. } = attempt;
+        let Attempt { node, variables, options, code, app, name, .. } = attempt;
         let NodeData::Code(data) = &node.data else { return mistaken(node.kind) };
-        code.run(data, variables, options.dify_ways.code_texts_become_numbers).await
+        let owner = Owner { app, run: &name.run.to_string() };
+        code.run(data, variables, owner, options.dify_ways.code_texts_become_numbers).await
     }
 }
 
@@ -266,9 +269,11 @@ impl NodeExecutor for DocumentExtractor {
         None
     }
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
-        let Attempt { node, variables, http, files, documents, .. } = attempt;
+        let Attempt { node, variables, http, files, documents, app, name, .. } = attempt;
         let NodeData::DocumentExtractor(data) = &node.data else { return mistaken(node.kind) };
-        documents.run(data, variables, http, files).await
+        let run = name.run.to_string();
+        let means = document_extractor::Means { http, files, owner: Owner { app, run: &run } };
+        documents.run(data, variables, means).await
     }
 }
 

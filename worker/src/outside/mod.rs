@@ -9,7 +9,6 @@
 pub mod calls;
 pub mod catalog;
 pub mod hide;
-pub mod http;
 pub mod knowledge;
 pub mod openapi;
 pub mod providers;
@@ -18,6 +17,8 @@ pub mod tools;
 use std::sync::Arc;
 
 use tidemill_common::files::Files;
+
+pub use tidemill_common::http;
 
 /// Everything outside the worker that nodes reach.
 pub(crate) struct Outside {

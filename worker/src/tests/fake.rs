@@ -16,8 +16,8 @@ use tidemill_common::registry::draft;
 use tidemill_common::store::memory::MemoryStore;
 use tidemill_common::store::{
     Accepted, App, Called, Catalog, CatalogEntry, CatalogKind, Completion, Delivered, EntryBegin,
-    EntryStored, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Note,
-    Paused, Stale, StaleJob, StoreError, TakeLimit, TakeOver,
+    EntryStored, Fleet, GiveLimit, Hint, Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken,
+    Meta, Note, Paused, Stale, StaleJob, StoreError, TakeLimit, TakeOver,
 };
 use tidemill_common::wire::fact::report::JobName;
 use tidemill_common::wire::suspect::Suspect;
@@ -246,7 +246,8 @@ pub(crate) fn journal(jobs: &Arc<FakeJobs>) -> Journal {
     };
     let place = JobPlace { shard: ShardId(0), queue: "default".into(), entry };
     let started_at = Timestamp::from_micros(5);
-    let handle = JobHandle { core: core(jobs, 1), place, number: 1, run: run_id(), name, started_at };
+    let handle =
+        JobHandle { core: core(jobs, 1), place, number: 1, run: run_id(), app: None, name, started_at };
     Journal::new(&handle, execution(5))
 }
 
@@ -333,6 +334,13 @@ impl Hints for FakeHints {
 #[async_trait]
 impl Jobs for FakeJobs {
     fn knowledge(&self) -> &dyn KnowledgeBases {
+        &self.knowledge
+    }
+    async fn accepts_writes(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn fleet(&self) -> &dyn Fleet {
         &self.knowledge
     }
     async fn namespace(&self) -> Result<Meta, StoreError> {

@@ -16,7 +16,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::config::CodeConfig;
 use tidemill_common::nodes::code::{CodeLanguage, result};
 use tidemill_sandbox::helper::Host;
-use tidemill_sandbox::{BuiltIn, CodeError, CodeRunner, Program};
+use tidemill_sandbox::{BuiltIn, CodeError, CodeRunner, Owner, Program};
 
 /// Creates a sandbox with these settings.
 fn sandbox(config: &CodeConfig) -> BuiltIn {
@@ -30,7 +30,8 @@ async fn returns(
     code: &str,
     inputs: Json,
 ) -> Result<Json, String> {
-    let printed = sandbox.run(Program { language, code, inputs: &inputs.to_string() }).await;
+    let printed =
+        sandbox.run(Program { language, code, inputs: &inputs.to_string(), owner: Owner::default() }).await;
     let printed = printed.map_err(|CodeError(message)| message)?;
     result::read(&printed, false).map(Json::Object).map_err(|failure| failure.message)
 }

@@ -6,6 +6,7 @@ use tidemill_common::dsl::Problems;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::code::{CodeData, CodeLimits};
 use tidemill_common::value::{Lookup, Segment, Variables};
+use tidemill_sandbox::Owner;
 use tidemill_worker::nodes::code::CodeNodes;
 
 use super::*;
@@ -28,7 +29,7 @@ async fn node(config: &CodeConfig, code: &str) -> NodeResult {
     let mut problems = Problems::new();
     let data = CodeData::parse(data.as_object().unwrap(), &mut problems).unwrap();
     let nodes = CodeNodes::with(Box::new(sandbox(config)), CodeLimits::default());
-    nodes.run(&data, &Start(Segment::infer(json!(20))), false).await
+    nodes.run(&data, &Start(Segment::infer(json!(20))), Owner::default(), false).await
 }
 
 fn failure(result: &NodeResult) -> (&str, &str, usize) {

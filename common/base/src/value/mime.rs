@@ -168,19 +168,76 @@ pub fn is_known(media_type: &str) -> bool {
     TYPES.iter().any(|(_, known)| *known == media_type)
 }
 
-/// The usual extension for media types that have several, where the first in the table is not the usual one.
-const USUAL: [(&str, &str); 6] = [
+/// The usual extension for media types that have several, where the first in the table is not the usual one, and for
+/// types that the table lacks.
+const USUAL: [(&str, &str); 39] = [
+    ("application/csv", "csv"),
+    ("application/epub+zip", "epub"),
+    ("application/gzip", "gz"),
+    ("application/vnd.ms-excel", "xls"),
+    ("application/vnd.ms-outlook", "msg"),
+    ("application/vnd.ms-powerpoint", "ppt"),
+    ("application/vnd.oasis.opendocument.text", "odt"),
+    ("application/x-gzip", "gz"),
+    ("application/x-javascript", "js"),
+    ("application/x-pdf", "pdf"),
+    ("application/x-yaml", "yaml"),
+    ("application/x-zip-compressed", "zip"),
+    ("application/xml", "xml"),
+    ("application/yaml", "yaml"),
+    ("audio/amr", "amr"),
+    ("audio/flac", "flac"),
+    ("audio/m4a", "m4a"),
+    ("audio/mp3", "mp3"),
+    ("audio/mp4", "m4a"),
     ("audio/mpeg", "mp3"),
+    ("audio/ogg", "ogg"),
     ("audio/wav", "wav"),
+    ("audio/wave", "wav"),
+    ("audio/x-m4a", "m4a"),
     ("image/jpeg", "jpg"),
+    ("image/jpg", "jpg"),
+    ("image/x-icon", "ico"),
+    ("message/rfc822", "eml"),
     ("text/html", "html"),
+    ("text/javascript", "js"),
+    ("text/markdown", "md"),
     ("text/plain", "txt"),
-    ("video/mpeg", "mpg"),
+    ("text/x-markdown", "md"),
+    ("text/x-yaml", "yaml"),
+    ("text/yaml", "yaml"),
+    ("video/mpeg", "mpeg"),
+    ("video/ogg", "ogv"),
+    ("video/x-m4v", "m4v"),
+    ("video/x-matroska", "mkv"),
 ];
+
+/// Media types that are missing in Python's table, which Dify uses first: extension, type.
+const MORE: [(&str, &str); 6] = [
+    ("amr", "audio/amr"),
+    ("epub", "application/epub+zip"),
+    ("m4a", "audio/mp4"),
+    ("mpga", "audio/mpeg"),
+    ("msg", "application/vnd.ms-outlook"),
+    ("odt", "application/vnd.oasis.opendocument.text"),
+];
+
+/// The media type of files with an extension (without its dot), also for types that Python's table lacks.
+pub fn of_extension(extension: &str) -> Option<&'static str> {
+    let of = |table: &[(&str, &'static str)]| {
+        let found = table.iter().find(|(known, _)| known.eq_ignore_ascii_case(extension));
+        found.map(|(_, media_type)| *media_type)
+    };
+    of(TYPES).or_else(|| of(&MORE))
+}
 
 /// Returns the extension, without a dot, for files of a media type. Expects lower case, without parameters.
 pub fn extension_of(media_type: &str) -> Option<&'static str> {
     let usual = USUAL.iter().find(|(of, _)| *of == media_type).map(|(_, extension)| *extension);
+    // Files of an unknown type have many extensions in the table.
+    if media_type == "application/octet-stream" {
+        return None;
+    }
     usual.or_else(|| TYPES.iter().find(|(_, of)| *of == media_type).map(|(extension, _)| *extension))
 }
 
@@ -199,5 +256,26 @@ mod tests {
         assert_eq!(of_name("a.b/Report.PDF"), Some("application/pdf"));
         assert_eq!((of_name("pdf"), of_name("x.unheard")), (None, None));
         assert!(is_known("image/png") && !is_known("application/x-foo"));
+    }
+
+    #[test]
+    fn a_media_type_has_its_usual_extension() {
+        for (media_type, extension) in [
+            ("application/vnd.ms-excel", Some("xls")),
+            ("application/vnd.ms-powerpoint", Some("ppt")),
+            ("application/msword", Some("doc")),
+            ("application/xml", Some("xml")),
+            ("application/epub+zip", Some("epub")),
+            ("text/markdown", Some("md")),
+            ("image/png", Some("png")),
+            ("application/octet-stream", None),
+            ("application/x-foo", None),
+        ] {
+            assert_eq!(extension_of(media_type), extension, "{media_type}");
+        }
+        assert_eq!(
+            [of_extension("EPUB"), of_extension("png"), of_extension("x")],
+            [Some("application/epub+zip"), Some("image/png"), None,]
+        );
     }
 }

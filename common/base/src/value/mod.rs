@@ -6,6 +6,7 @@
 //! is Jinja.
 
 pub mod coerce;
+pub mod file_name;
 pub mod jinja;
 pub mod json_repair;
 pub mod lines;

@@ -106,7 +106,11 @@ fn file_markdown(file: &Json) -> String {
             String::new()
         }
     };
-    let (name, url) = (attribute("name"), attribute("url"));
+    let (name, mut url) = (attribute("name"), attribute("url"));
+    if url.is_empty() {
+        // A file that is stored here has no URL, so its link is its reference.
+        url = file.get("reference").and_then(Json::as_str).unwrap_or_default().to_owned();
+    }
     match attribute("type").as_str() {
         "image" => format!("![{name}]({url})"),
         _ if name.is_empty() => format!("[{url}]({url})"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::fact::Timer;
 use crate::flow::values::changes;
-use crate::flow::{subruns, time_limit, timeouts};
+use crate::flow::{clock, subruns, time_limit, timeouts};
 use crate::order::changes::TimerChange;
 use crate::order::events::{EventKind, Output};
 use crate::state::pause::PauseStatus;
@@ -82,7 +82,8 @@ pub(crate) fn resume(cx: &mut Step<'_>) {
     }
     cx.set_run_status(RunStatus::Running);
     cx.run.control.worked_before = cx.run.worked_micros(cx.at.now);
-    cx.run.clock.begins(cx.at.now);
+    let now = cx.at.now;
+    cx.clock().begins(now);
     cx.run.control.resumed_at = Some(cx.at.now);
     cx.run.control.steps_before = cx.run.steps();
     cx.out.control = true;
@@ -107,7 +108,7 @@ pub(crate) fn fail(cx: &mut Step<'_>, error: &str) {
 pub(crate) fn fail_anywhere(cx: &mut Step<'_>, error: &str) {
     if cx.run.status == RunStatus::Scheduled {
         cx.out.status_from = Some(RunStatus::Scheduled);
-        cx.run.begin(cx.at.now);
+        clock::begin(cx);
         cx.emit(EventKind::GraphRunStarted { resumed: false, caller: None });
     }
     fail(cx, error);
@@ -134,7 +135,7 @@ fn stop(cx: &mut Step<'_>, reason: &str, emitted: Option<(&FramePath, NodeIx)>) 
     }
     if cx.run.status == RunStatus::Scheduled {
         cx.out.status_from = Some(RunStatus::Scheduled);
-        cx.run.begin(cx.at.now);
+        clock::begin(cx);
         cx.emit(EventKind::GraphRunStarted { resumed: false, caller: None });
     }
     cancel_steps(cx, emitted);
@@ -248,17 +249,13 @@ fn take_back_all(cx: &mut Step<'_>) {
     for (frame, node) in open {
         let Some(state) = cx.run.node(&frame, node) else { continue };
         let (was, attempt, due) = (state.status, state.attempt, state.attempt_due());
-        let (has_job, begun) = (state.job.is_some(), cx.run.begun(state, cx.at.now));
         timeouts::take_back(cx, &frame, node);
         timeouts::over(cx, &frame, node, attempt);
         subruns::over(cx, &frame, node);
         let now = cx.at.now;
-        // The work of a job that is taken back was work.
-        let begun = (was == NodeStatus::Running && has_job).then_some(begun);
-        let clock = begun.map(|begun| cx.run.count_work(begun, now));
+        clock::job_worked(cx, &frame, node, now);
         cx.update(&frame, node, |state| {
             state.status = NodeStatus::Stopped;
-            state.clock = clock.unwrap_or(state.clock);
             state.finished_at = Some(now);
             state.job = None;
             state.parked = None;

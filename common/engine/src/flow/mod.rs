@@ -5,7 +5,8 @@
 //!   after a [`backoff`].
 //! - [`containers`] runs iterations and loops, [`children`] nodes inside a node, [`subruns`] workflows that are called.
 //! - [`pauses`] waits for people, [`hold`] and [`breakpoints`] stop the run on command.
-//! - [`response`] orders the text of answers; [`end_of_run`] pauses or ends the run, [`budget`] fails it.
+//! - [`response`] orders the text of answers; [`end_of_run`] pauses or ends the run, [`budget`] fails it. [`clock`] counts
+//!   its working time, and [`time_limit`] limits it.
 //! - [`rewind`] makes a run that begins again at a node of an earlier one.
 //!
 //! These files call each other in a circle, because a run is one: an end makes nodes ready, and they end.
@@ -14,6 +15,7 @@ pub mod backoff;
 pub(crate) mod breakpoints;
 pub(crate) mod budget;
 pub(crate) mod children;
+pub(crate) mod clock;
 pub(crate) mod containers;
 pub(crate) mod edges;
 pub(crate) mod end_of_run;

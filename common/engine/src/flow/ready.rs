@@ -181,6 +181,7 @@ pub(crate) fn order_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> u
         node,
         execution,
         attempt,
+        queued_at: cx.at.now,
         delivered,
         inputs,
         streams: ended.is_none() && frame.is_root() && response::is_awaited(&graph, spec),

@@ -44,13 +44,13 @@ pub(crate) fn again(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, end: &No
     let wait = backoff::wait_ms(&spec.retry, &spec.settings, &execution, attempt, end.record.retry_hint);
     let due = cx.at.now.plus(Duration::from_millis(wait));
     // The wait is part of the working time, as on Dify.
-    cx.run.clock.waits(cx.at.now, due);
-    let clock = cx.run.clock;
+    let now = cx.at.now;
+    cx.clock().waits(now, due);
     cx.update(frame, node, |state| {
         state.status = NodeStatus::Retrying;
-        state.clock = clock;
         state.finished_at = None;
         state.error = None;
+        state.worker = None;
         state.handle = None;
         state.delivery = 0;
     });

@@ -239,6 +239,7 @@ fn close_node(
         state.handle = (!record.handle.is_empty() && record.handle != SOURCE_HANDLE)
             .then(|| record.handle.as_str().into());
         state.error = (!record.error.is_empty()).then(|| record.error.as_str().into());
+        state.worker = (!record.worker.is_empty()).then(|| record.worker.as_str().into());
     });
     NodeEnd { about, started_at, finished_at, record }
 }

@@ -66,6 +66,7 @@ fn take(cx: &mut Step<'_>, other: RunState) {
     run.frames.values_mut().flat_map(|frame| &mut frame.nodes).for_each(|node| node.clock = Clock::default());
     run.control.resumed_at = Some(now);
     run.derive();
+    run.clock = run.clock_at_last_begin();
     run.control.steps_before = run.steps();
     // A text that was not complete is produced again, and no client of this run has seen any of it.
     run.response.streams.retain(|_, stream| stream.closed);
@@ -108,6 +109,7 @@ fn write_all(cx: &mut Step<'_>) {
     }
     out.response = true;
     out.control = true;
+    out.clock = true;
 }
 
 fn nodes(run: &RunState, is_wanted: impl Fn(&NodeState) -> bool) -> Vec<(FramePath, NodeIx)> {

@@ -1,7 +1,7 @@
 //! Applies a failure that a worker reports: another attempt, the node's error strategy, or the end of the run.
 
 use crate::fact::JobDone;
-use crate::flow::{containers, hooks, ready, settle, time_limit};
+use crate::flow::{clock, containers, hooks, ready, settle, time_limit};
 use crate::on::job_started;
 use crate::state::run::PendingEnd;
 use crate::step::Step;
@@ -13,7 +13,7 @@ pub(crate) fn step(cx: &mut Step<'_>, it: JobDone) {
         return;
     }
     job_started::emit_started(cx, &it.job, it.started_at);
-    job_started::worked(cx, &it.job, it.finished_at);
+    clock::job_worked(cx, &it.job.frame, it.job.node, it.finished_at);
     if it.record.error_type == EngineErrorType::RunTimeOver.name() {
         return time_limit::ended_by_worker(cx);
     }

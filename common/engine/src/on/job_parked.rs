@@ -5,7 +5,7 @@ use crate::flow::pauses;
 use std::time::Duration;
 
 use crate::fact::{JobParked, Timer};
-use crate::flow::{ready, subruns, timeouts};
+use crate::flow::{clock, ready, subruns, timeouts};
 use crate::on::job_started;
 use crate::order::changes::TimerChange;
 use crate::state::run::NodeStatus;
@@ -22,7 +22,7 @@ pub(crate) fn step(cx: &mut Step<'_>, it: JobParked) {
     } else {
         job_started::emit_started(cx, &it.job, it.started_at);
     }
-    job_started::worked(cx, &it.job, it.parked_at.unwrap_or(it.started_at));
+    clock::job_worked(cx, &it.job.frame, it.job.node, it.parked_at.unwrap_or(it.started_at));
     let (frame, node, attempt) = (it.job.frame.clone(), it.job.node, it.job.attempt);
     timeouts::over(cx, &frame, node, attempt);
     cx.update(&frame, node, |state| {

@@ -2,9 +2,9 @@
 //! run runs from there, to the end of the job.
 
 use crate::fact::{JobRef, JobStarted};
-use crate::flow::timeouts;
+use crate::flow::{clock, timeouts};
 use crate::order::events::EventKind;
-use crate::state::run::{NodeState, NodeStatus};
+use crate::state::run::NodeStatus;
 use crate::step::Step;
 use tidemill_base::clock::Timestamp;
 
@@ -56,12 +56,8 @@ fn hold(cx: &mut Step<'_>, job: &JobRef, at: Timestamp, has_begun: bool) {
     let number = job.delivery;
     // A worker's clock may run ahead, but a start is never after the report of it.
     let at = at.min(cx.at.now);
-    if let Some(lost_at) = job.lost_at {
-        count_lost(cx, job, lost_at.min(at));
-    }
     let before = cx.run.clock;
-    cx.run.clock.begins(at);
-    let clock = cx.run.clock;
+    let clock = clock::job_begins(cx, job, at);
     let (mut was_queued, mut is_known) = (false, false);
     cx.update(&job.frame, job.node, |node| {
         was_queued = node.status == NodeStatus::Queued;
@@ -81,28 +77,5 @@ fn hold(cx: &mut Step<'_>, job: &JobRef, at: Timestamp, has_begun: bool) {
     }
     if was_queued {
         timeouts::started(cx, &job.frame, job.node);
-    }
-}
-
-/// Counts what a worker had worked that lost the job: until its last sign of life.
-#[inline(never)]
-fn count_lost(cx: &mut Step<'_>, job: &JobRef, until: Timestamp) {
-    let is_older = |node: &&NodeState| node.status == NodeStatus::Running && node.delivery < job.delivery;
-    let Some(node) = cx.run.node(&job.frame, job.node).filter(is_older) else { return };
-    let begun = cx.run.begun(node, cx.at.now);
-    if until > begun.at {
-        cx.run.count_work(begun, until);
-    }
-}
-
-/// Notes that a worker has executed the job until `at`. Each fact that comes here also ends the node, parks it or lets
-/// it wait, and so writes it.
-pub(crate) fn worked(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
-    let now = cx.at.now;
-    let Some(begun) = cx.run.node(&job.frame, job.node).map(|node| cx.run.begun(node, now)) else { return };
-    let clock = cx.run.count_work(begun, at.min(now));
-    let open = cx.run.frames.get_mut(&job.frame);
-    if let Some(node) = open.and_then(|frame| frame.nodes.get_mut(job.node.at())) {
-        node.clock = clock;
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::fact::JobDone;
 use crate::flow::pauses;
-use crate::flow::{containers, hooks, ready, response, settle};
+use crate::flow::{clock, containers, hooks, ready, response, settle};
 use crate::on::job_started;
 use crate::step::Step;
 
@@ -12,7 +12,7 @@ pub(crate) fn step(cx: &mut Step<'_>, mut it: JobDone) {
         return;
     }
     job_started::emit_started(cx, &it.job, it.started_at);
-    job_started::worked(cx, &it.job, it.finished_at);
+    clock::job_worked(cx, &it.job.frame, it.job.node, it.finished_at);
     let (frame, node) = (it.job.frame.clone(), it.job.node);
     if containers::is_part(cx, &frame, node) {
         containers::part_done(cx, &frame, node, *it.record);

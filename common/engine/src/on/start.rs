@@ -1,7 +1,7 @@
 //! Begins a run: takes over what was submitted, and makes the start node ready.
 
 use crate::flow::values::messages;
-use crate::flow::{edges, ready, response, time_limit};
+use crate::flow::{clock, edges, ready, response, time_limit};
 use crate::order::events::EventKind;
 use crate::state::run::{RunHead, RunStatus};
 use crate::step::Step;
@@ -17,7 +17,7 @@ pub(crate) fn step(cx: &mut Step<'_>, head: Option<RunHead>) {
         cx.run.head = head;
     }
     cx.set_run_status(RunStatus::Running);
-    cx.run.begin(cx.at.now);
+    clock::begin(cx);
     time_limit::set(cx);
     messages::begin(cx);
     let caller = cx.run.head.caller.as_ref().map(|caller| caller.run);

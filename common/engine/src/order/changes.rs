@@ -29,6 +29,8 @@ pub struct JobOrder {
     pub execution: ExecutionId,
     /// The attempt, from 1.
     pub attempt: u32,
+    /// The time of the step that queues it.
+    pub queued_at: Timestamp,
     /// Deliveries of this attempt under an earlier entry. The new ones are counted on from there.
     pub delivered: u32,
     /// The variables that the node's configuration mentions, as (node, name, value). Missing variables are left out.
@@ -169,6 +171,8 @@ pub struct Changes {
     pub nested: Touched<Arc<str>>,
     /// Pauses that were opened or have ended.
     pub pauses: BTreeMap<Arc<str>, Pause>,
+    /// The clock of the run has moved.
+    pub clock: bool,
     /// Commands came into effect or were lifted.
     pub control: bool,
     /// New fields of the ledger.
@@ -210,10 +214,11 @@ impl Changes {
             && self.variables.is_empty()
             && self.entries.is_empty()
             && self.jobs.is_empty()
+            && !self.clock
             && !self.has_seldom()
     }
 
-    /// True when there are other changes than nodes, variables, events and jobs.
+    /// True when there are other changes than nodes, variables, events, jobs and the clock.
     pub fn has_seldom(&self) -> bool {
         self.status_from.is_some()
             || !self.frames.is_empty()
@@ -259,6 +264,7 @@ impl Changes {
             collected_cleared,
             nested,
             pauses,
+            clock,
             control,
             ledger,
             charges,
@@ -277,7 +283,7 @@ impl Changes {
             continue_due,
         } = self;
         (*status_from, *calls, *messages) = (None, None, None);
-        for flag in [collected_cleared, control, response, held_cleared, continue_due] {
+        for flag in [collected_cleared, clock, control, response, held_cleared, continue_due] {
             *flag = false;
         }
         nodes.clear();
@@ -320,6 +326,7 @@ impl Changes {
         self.collected.append(later.collected);
         self.nested.append(later.nested);
         self.pauses.extend(later.pauses);
+        self.clock |= later.clock;
         self.control |= later.control;
         self.ledger.extend(later.ledger);
         self.charges.extend(later.charges);

@@ -5,8 +5,9 @@
 //! paused.
 //!
 //! Only reports move the clock: the begin of a job, its end, a back-off. So a [`Clock`] is a pair: how far the time of
-//! the run has been counted, and how much of it was idle. All the rest was work. Each node keeps the clock of its last
-//! report. The clock of the run is the newest of them, so nothing else has to be stored.
+//! the run has been counted, and how much of it was idle. All the rest was work. The begin of a job ends a gap, which
+//! counts as idle at first. When a job that was under way during the gap ends, the gap is work after all: each running
+//! node keeps the clock of its begin for that.
 
 use tidemill_base::clock::Timestamp;
 
@@ -30,24 +31,21 @@ impl Clock {
         self.at = self.at.max(at);
     }
 
-    /// Notes that a job has worked without a gap since `begun`, until a moment. Then no time between was idle, also if
-    /// reports of other jobs, which came earlier, have left a gap.
-    pub(crate) fn worked(&mut self, begun: Self, until: Timestamp) {
+    /// Notes that a job has worked without a gap since `begun`, until a moment. Returns true if a gap of others in that
+    /// time was counted as idle.
+    pub(crate) fn worked(&mut self, begun: Self, until: Timestamp) -> bool {
         let later = self.at.micros().saturating_sub(until.micros()).max(0);
-        self.idle = self.idle.min(begun.idle.saturating_add(later));
+        let idle = begun.idle.saturating_add(later);
+        let has_gap = idle < self.idle;
+        self.idle = self.idle.min(idle);
         self.at = self.at.max(until);
+        has_gap
     }
 
     /// Notes a back-off from `now` to `due`.
     pub(crate) fn waits(&mut self, now: Timestamp, due: Timestamp) {
         self.begins(now);
         self.at = self.at.max(due);
-    }
-
-    /// The newer of two clocks.
-    fn newer(self, other: Self) -> Self {
-        let order = |clock: Self| (clock.at, std::cmp::Reverse(clock.idle));
-        std::cmp::max_by_key(self, other, |clock| order(*clock))
     }
 
     /// The working time since `began`, in microseconds, as far as it is counted at `now`.
@@ -57,12 +55,6 @@ impl Clock {
 }
 
 impl RunState {
-    /// Notes that the run begins.
-    pub(crate) fn begin(&mut self, now: Timestamp) {
-        self.started_at = Some(now);
-        self.clock = Clock { at: now, idle: 0 };
-    }
-
     /// The working time since the run began, in microseconds, as far as it was reported.
     pub fn worked_micros(&self, now: Timestamp) -> i64 {
         self.started_at.map_or(0, |began| self.clock.micros(began, now))
@@ -91,27 +83,12 @@ impl RunState {
         clock
     }
 
-    /// Counts the work of a job that was with its worker until a moment. Returns the clock of the run.
-    pub(crate) fn count_work(&mut self, mut begun: Clock, until: Timestamp) -> Clock {
-        if begun.at < self.clock.at && begun.idle > 0 {
-            // Others have reported meanwhile. None of that time was idle, so the least that any of them has found idle
-            // is true for this job, too.
-            let nodes = self.frames.values().flat_map(|frame| &frame.nodes).map(|node| node.clock);
-            let others = nodes.filter(|clock| begun.at <= clock.at && clock.at <= until);
-            begun.idle = others.fold(begun.idle, |least, clock| least.min(clock.idle));
-        }
-        self.clock.worked(begun, until);
-        self.clock
-    }
-
-    /// Computes the clock of the run from those of its nodes and from its last resumption.
-    pub(crate) fn derived_clock(&self) -> Clock {
-        let Some(began) = self.started_at else { return Clock::default() };
-        let control = &self.control;
-        let at = control.resumed_at.unwrap_or(began);
-        let idle = at.micros().saturating_sub(began.micros()).saturating_sub(control.worked_before);
-        let nodes = self.frames.values().flat_map(|frame| &frame.nodes);
-        nodes.fold(Clock { at, idle }, |newest, node| newest.newer(node.clock))
+    /// The clock of a run that has stored none: nothing is counted since it began, or since its last pause ended.
+    pub fn clock_at_last_begin(&self) -> Clock {
+        let began = self.started_at.unwrap_or_default();
+        let at = self.control.resumed_at.unwrap_or(began);
+        let idle = at.micros().saturating_sub(began.micros()).saturating_sub(self.control.worked_before);
+        Clock { at, idle }
     }
 }
 
@@ -146,7 +123,9 @@ mod tests {
                     clock.begins(at(when));
                     begun[job] = clock;
                 }
-                End(job, when) => clock.worked(begun[job], at(when)),
+                End(job, when) => {
+                    clock.worked(begun[job], at(when));
+                }
                 Wait(from, to) => clock.waits(at(from), at(to)),
             }
         }

@@ -119,13 +119,14 @@ pub struct NodeState {
     /// The start of the first attempt, once its event was emitted.
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
-    /// The clock of the run at the last report on the node: the begin of the present attempt while a worker executes it,
-    /// else its end, or the end of its back-off. For a container, it is at least that of its closed frames.
+    /// The clock of the run when the present delivery began, while it runs; the default otherwise.
     pub clock: Clock,
     /// The handle of the end, if it is not `source`.
     pub handle: Option<Arc<str>>,
     /// The text of the failure.
     pub error: Option<Arc<str>>,
+    /// The worker of the failure, if it is known.
+    pub worker: Option<Arc<str>>,
     /// The number of failed attempts.
     pub failures: u32,
     /// The cost of model calls in all attempts.

@@ -27,6 +27,8 @@ pub struct Record {
     pub error: String,
     /// The class of the failure; empty for a success.
     pub error_type: String,
+    /// The worker that failed; empty for a success, and where no worker is known.
+    pub worker: String,
     /// The least wait before a retry, in milliseconds, if the failure names one.
     pub retry_hint: Option<u64>,
     /// Whether the failure may be temporary. Set only for nodes with the setting `passing_only`.

@@ -163,7 +163,7 @@ pub struct RunState {
     pub messages: Option<Box<MessageState>>,
     /// Counters over all frames. Not stored, because they follow from the nodes.
     pub sums: Sums,
-    /// The time that the run has worked. Not stored, because it follows from the nodes.
+    /// The time that the run has worked.
     pub clock: Clock,
     /// A cache of execution ids. Not stored, because ids follow from the nodes.
     pub recent: Recent,
@@ -306,7 +306,7 @@ impl RunState {
         frame.outwards().find(|path| self.is_item(path)).unwrap_or_else(FramePath::root)
     }
 
-    /// Computes the parts that are not stored: the counters, the clock, and each frame's edges and number of open nodes.
+    /// Computes the parts that are not stored: the counters, and each frame's edges and number of open nodes.
     pub fn derive(&mut self) {
         let graph = self.graph.clone();
         for frame in self.frames.values_mut() {
@@ -314,7 +314,6 @@ impl RunState {
             frame.open = frame.nodes.iter().filter(|node| node.status.is_open()).count();
         }
         self.sums = Sums::of(self);
-        self.clock = self.derived_clock();
     }
 
     /// Reads once everything that the step for a result of this node will read. A caller with many runs does this for

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use tidemill_wire::suspect::Suspect;
 
 use super::{
-    App, Called, Catalog, Dead, EntryBegin, EntryStored, GiveLimit, JournalKey, KnowledgeBases, LimitTaken,
-    Meta, Paused, StoreError, TakeLimit,
+    App, Called, Catalog, Dead, EntryBegin, EntryStored, Fleet, GiveLimit, JournalKey, KnowledgeBases,
+    LimitTaken, Meta, Paused, StoreError, TakeLimit,
 };
 use tidemill_base::ids::{BlobId, EntryId, ExecutionId, RunId, ShardId};
 
@@ -119,8 +119,12 @@ pub trait JobReader: Send {
 pub trait Jobs: Send + Sync {
     /// The store of knowledge bases.
     fn knowledge(&self) -> &dyn KnowledgeBases;
+    /// The live workers and the queues.
+    fn fleet(&self) -> &dyn Fleet;
     /// The namespace's settings.
     async fn namespace(&self) -> Result<Meta, StoreError>;
+    /// Succeeds when the store accepts writes.
+    async fn accepts_writes(&self) -> Result<(), StoreError>;
     /// Reports that this worker is alive; returns the number of live workers.
     async fn announce_worker(&self, consumer: &str, ttl: Duration) -> Result<usize, StoreError>;
     /// Removes the worker from the list.

@@ -11,12 +11,15 @@ mod catalog;
 mod conversation;
 mod costs;
 mod dead;
+pub mod diagnosis;
+mod fleet;
 pub mod following;
 mod jobs;
 mod journal;
 mod knowledge;
 mod limit;
 pub mod memory;
+mod outage;
 mod paused;
 pub mod redis;
 mod runs;
@@ -32,6 +35,7 @@ pub use conversation::{
 };
 pub use costs::{KeyCost, MONEY_PLACES, day_of, key_id};
 pub use dead::{Dead, DeadFact, DeadId, DeadLetter, ListDead, PutBack, withheld};
+pub use fleet::{Fleet, JobHeld, JobPlace, LiveWorker, QueueState};
 pub use following::Following;
 pub use jobs::{
     Accepted, Completion, Delivered, Hint, Hints, JobReader, Jobs, Note, Stale, StaleJob, TakeOver,
@@ -39,6 +43,7 @@ pub use jobs::{
 pub use journal::{EntryBegin, EntryStored, JournalKey};
 pub use knowledge::{DocumentList, Generation, KnowledgeBases, Published};
 pub use limit::{GiveLimit, LimitBound, LimitBounds, LimitBucket, LimitLeft, LimitTaken, TakeLimit};
+pub use outage::Outage;
 pub use paused::Paused;
 pub use runs::{
     Answered, App, CommandKey, Created, ListRuns, NewRun, Page, PauseAnswer, Reserved, RunCommand, Runs, Sent,
@@ -70,6 +75,16 @@ pub enum StoreError {
         /// Redis's answer.
         reason: String,
     },
+    /// Redis does not accept the user or the password, or the user may not do this. The request was not executed.
+    #[error(
+        "Redis at {address} refuses this user while {doing}: {reason}; check the user, the password and its ACL in redis.url"
+    )]
+    Denied {
+        address: String,
+        /// The attempted operation.
+        doing: &'static str,
+        reason: String,
+    },
     /// Redis gave an unexpected answer.
     #[error("Redis gave an unexpected answer while {doing}: {reason}")]
     Unexpected {
@@ -93,7 +108,8 @@ impl StoreError {
     /// Whether waiting and retrying can help.
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Refused { .. } => true,
+            // A password that changes reaches the processes and Redis at different moments.
+            Self::Unreachable { .. } | Self::Refused { .. } | Self::Denied { .. } => true,
             Self::Unexpected { .. } | Self::Unusable(_) | Self::Newer { .. } => false,
         }
     }
@@ -108,6 +124,8 @@ pub struct ServerReport {
     pub warnings: Vec<String>,
     /// Possible problems. Shown on request, not at every start.
     pub hints: Vec<String>,
+    /// The memory use, if the server shows it.
+    pub memory: Option<Memory>,
 }
 
 /// The namespace's own settings.

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::{
     AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, DeadFact, DeadId, DeadLetter,
-    DueSchedule, Entered, Entering, EntryPut, Fired, Following, FromSchedule, KeyCost, KnowledgeBases,
+    DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, FromSchedule, KeyCost, KnowledgeBases,
     ListConversations, ListDead, ListedConversation, Meta, PutBack, PutEntry, Rated, Rating, Refusal,
     Revoked, ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall,
     unreadable_events,
@@ -197,6 +197,8 @@ pub enum Reserved {
 pub trait Runs: Send + Sync {
     /// The store of knowledge bases.
     fn knowledge(&self) -> &dyn KnowledgeBases;
+    /// The live workers and the queues.
+    fn fleet(&self) -> &dyn Fleet;
     /// Checks the server; an error when it cannot hold runs safely.
     async fn check(&self) -> Result<ServerReport, StoreError>;
     /// The namespace's settings; the first call writes defaults.

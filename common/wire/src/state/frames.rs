@@ -6,7 +6,7 @@
 //! | state | `f:<frame>` | an open frame below the root |
 //! | state | `c:<frame>/<node>` | the input of an open container; operations of items that wait for its end |
 //! | state | `r:<frame>/<node>` | outputs of a response node below the root that may count for the run |
-//! | state | `control` | commands in effect; wasted cost; warnings |
+//! | state | `control` | commands in effect; the clock; wasted cost; warnings |
 //! | collected | `<frame>` | the result of a closed frame for its container |
 //! | pauses | `<pause>` | a pause; the accepted answer is under `<pause>:answer` |
 
@@ -23,6 +23,7 @@ use crate::warnings;
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{FramePath, NodeId};
 use tidemill_base::value::{JsonMap, Stored};
+use tidemill_engine::state::clock::Clock;
 use tidemill_engine::state::container::{BodyState, Collected, OpenContainer, Page};
 use tidemill_engine::state::control::Control;
 use tidemill_engine::state::cost::{Cost, Price};
@@ -325,9 +326,20 @@ pub(crate) fn read_pause(text: &str, graph: &Graph) -> Result<Option<Pause>, Wir
 
 // ---- commands
 
-/// Writes the commands in effect.
-pub fn control_json(control: &Control) -> String {
+/// Writes the commands in effect, and the clock of the run: how far it is counted, and how much was idle.
+pub(crate) fn write_control(text: &mut String, control: &Control, clock: Clock) {
+    if *control == Control::default() {
+        // Nearly all runs have only the clock, which is written with the end of each job.
+        let mut digits = itoa::Buffer::new();
+        text.push_str("{\"clock\":[");
+        text.push_str(digits.format(clock.at.micros()));
+        text.push(',');
+        text.push_str(digits.format(clock.idle));
+        text.push_str("]}");
+        return;
+    }
     let mut map = JsonMap::new();
+    map.insert("clock".into(), json!([clock.at.micros(), clock.idle]));
     if !control.pausing.is_empty() {
         map.insert("pausing".into(), control.pausing.iter().map(|reason| &**reason).collect());
     }
@@ -345,16 +357,21 @@ pub fn control_json(control: &Control) -> String {
         map.insert("wasted".into(), serde_json::from_str(&object.end()).unwrap_or_default());
     }
     warnings::store(&control.warnings, &mut map);
-    Json::Object(map).to_string()
+    text.push_str(&Json::Object(map).to_string());
 }
 
-/// Reads the commands in effect.
-pub(crate) fn read_control(text: &str) -> Result<Control, WireError> {
+/// Reads the commands in effect, and the clock; an older version has stored none.
+pub(crate) fn read_control(text: &str) -> Result<(Control, Clock), WireError> {
     let map = object(text)?;
     let list = |key: &str| map.get(key).and_then(Json::as_array).into_iter().flatten();
     let fired: BTreeSet<usize> =
         list("fired").filter_map(Json::as_u64).filter_map(|at| usize::try_from(at).ok()).collect();
-    Ok(Control {
+    let mut clock = list("clock").filter_map(Json::as_i64);
+    let clock = Clock {
+        at: Timestamp::from_micros(clock.next().unwrap_or_default()),
+        idle: clock.next().unwrap_or_default(),
+    };
+    let control = Control {
         pausing: list("pausing").filter_map(Json::as_str).map(Arc::from).collect(),
         resumed_at: map.get("resumed_at").and_then(Json::as_i64).map(Timestamp::from_micros),
         worked_before: map.get("worked_before").and_then(Json::as_i64).unwrap_or(0),
@@ -362,7 +379,8 @@ pub(crate) fn read_control(text: &str) -> Result<Control, WireError> {
         fired,
         wasted: map.get("wasted").and_then(Json::as_object).map(|map| Box::new(read_spent(map))),
         warnings: warnings::read(&map),
-    })
+    };
+    Ok((control, clock))
 }
 
 fn small(value: Option<&Json>) -> u32 {

@@ -14,6 +14,7 @@ use crate::state::frames;
 use crate::state::messages;
 use crate::state::messages::MessagesAtRest;
 use tidemill_base::ids::{FramePath, RunId};
+use tidemill_engine::state::clock::Clock;
 use tidemill_engine::state::run::{Frame, NodeState, NodeStatus, RunState, RunStatus};
 use tidemill_workflow::graph::{Graph, NodeIx};
 
@@ -76,6 +77,10 @@ pub fn load(id: RunId, graph: Arc<Graph>, rest: AtRest) -> Result<RunState, Wire
     }
     messages::load(&mut run, rest.messages)?;
     run.derive();
+    if run.clock == Clock::default() {
+        // An older version has stored none.
+        run.clock = run.clock_at_last_begin();
+    }
     let ready = |(path, frame): (&FramePath, &Frame)| {
         let at = |(at, _): (usize, &NodeState)| (path.clone(), NodeIx(u32::try_from(at).unwrap_or(u32::MAX)));
         let is_ready = |(_, node): &(usize, &NodeState)| node.status == NodeStatus::Ready;
@@ -125,7 +130,7 @@ fn load_field(run: &mut RunState, field: &str, text: &str) -> Result<(), WireErr
             let values = serde_json::from_str(text).map_err(|e| WireError::malformed(WHAT, e))?;
             run.nested.insert(key.into(), named_from_json(Some(values))?);
         }
-        None if field == frames::CONTROL_FIELD => run.control = frames::read_control(text)?,
+        None if field == frames::CONTROL_FIELD => (run.control, run.clock) = frames::read_control(text)?,
         Some(("m", name)) => messages::load_index(run, name, text)?,
         Some(("s", key)) => {
             run.response.streams.insert(key.to_string(), stream_from_json(text)?);

@@ -44,17 +44,17 @@ pub(crate) fn write_node(object: &mut ObjectText, node: &NodeState, queue: &str)
         object.number("finished_at", at.micros());
     }
     if node.clock != Clock::default() {
+        object.number("began", node.clock.at.micros());
         object.number("idle", node.clock.idle);
-        // Nearly always the clock was moved by what is written above.
-        if Some(node.clock.at) != node.finished_at.or(node.started_at) {
-            object.number("counted_to", node.clock.at.micros());
-        }
     }
     if let Some(handle) = &node.handle {
         object.text("handle", handle);
     }
     if let Some(error) = &node.error {
         object.text("error", error);
+    }
+    if let Some(worker) = &node.worker {
+        object.text("worker", worker);
     }
     if node.failures > 0 {
         object.number("failures", node.failures);
@@ -96,10 +96,6 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
     let words = |key: &str| map.get(key).and_then(Json::as_str);
     let time = |key: &str| map.get(key).and_then(Json::as_i64).map(Timestamp::from_micros);
     let status = words("status").unwrap_or("");
-    let clock = |idle| {
-        let at = time("counted_to").or(time("finished_at")).or(time("started_at")).unwrap_or_default();
-        Clock { at, idle }
-    };
     Ok(NodeState {
         status: NodeStatus::from_name(status)
             .ok_or_else(|| WireError::Unknown { what: "a node's status", kind: status.to_string() })?,
@@ -108,9 +104,10 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
         delivery: small("delivery").unwrap_or(0),
         started_at: time("started_at"),
         finished_at: time("finished_at"),
-        clock: map.get("idle").and_then(Json::as_i64).map(clock).unwrap_or_default(),
+        clock: clock(&map).unwrap_or_default(),
         handle: words("handle").map(Arc::from),
         error: words("error").map(Arc::from),
+        worker: words("worker").map(Arc::from),
         failures: small("failures").unwrap_or(0),
         cost: frames::read_spent(&map),
         charged: map.get("charged").and_then(Json::as_object).map(frames::read_spent).unwrap_or_default(),
@@ -120,6 +117,12 @@ pub fn node_from_json(text: &str) -> Result<NodeState, WireError> {
         body: frames::read_body(map.get("body"))?,
         inside: frames::read_tally(map.get("inside")),
     })
+}
+
+/// The clock of the run when the present delivery began.
+fn clock(map: &JsonMap) -> Option<Clock> {
+    let at = Timestamp::from_micros(map.get("began")?.as_i64()?);
+    Some(Clock { at, idle: map.get("idle")?.as_i64()? })
 }
 
 /// The node's end, for hooks that have not run yet.

@@ -90,6 +90,44 @@ impl fmt::Display for Diagnostic {
     }
 }
 
+/// Largest number of lines that a warning with several places lists.
+const PLACES_SHOWN_MAX: usize = 5;
+
+/// Merges warnings of one cause (the same code, message and hint) into the first one, which gets the lines of the
+/// others. Errors stay as they are: each of them has to be mended.
+pub(crate) fn merge_same_warnings(found: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    let mut merged: Vec<(Diagnostic, Vec<Option<u32>>)> = Vec::with_capacity(found.len());
+    for next in found {
+        let is_same = |(first, _): &&mut (Diagnostic, _)| {
+            !first.is_error()
+                && first.code == next.code
+                && first.message == next.message
+                && first.hint == next.hint
+        };
+        match merged.iter_mut().find(is_same) {
+            Some((_, places)) if !next.is_error() => places.push(next.line),
+            Some(_) | None => merged.push((next, Vec::new())),
+        }
+    }
+    merged.into_iter().map(|(first, places)| with_places(first, &places)).collect()
+}
+
+/// Adds the other places of a warning to its message.
+fn with_places(mut first: Diagnostic, places: &[Option<u32>]) -> Diagnostic {
+    if places.is_empty() {
+        return first;
+    }
+    let lines: Vec<String> = places.iter().flatten().take(PLACES_SHOWN_MAX).map(u32::to_string).collect();
+    let more = places.len() - lines.len();
+    let shown = match (lines.is_empty(), more) {
+        (true, _) => format!("also at {more} more places"),
+        (false, 0) => format!("also at line {}", lines.join(", ")),
+        (false, _) => format!("also at line {} and {more} more places", lines.join(", ")),
+    };
+    first.message = format!("{} ({shown})", first.message);
+    first
+}
+
 /// Collects problems during a check. The path of the part that is being checked is added to each problem.
 /// Lines are added later, by code that has the text.
 #[derive(Debug, Default)]
@@ -201,5 +239,46 @@ impl Problems {
             path.push_str(part);
         }
         self.add(Diagnostic { severity, code, path, line: None, message, hint });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn warning(message: &str, line: Option<u32>) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::at_line("a.b", line, message) }
+    }
+
+    #[test]
+    fn warnings_of_one_cause_are_one_and_name_their_lines() {
+        let cases = [
+            (vec![warning("x", Some(3)), warning("y", Some(4))], vec!["x", "y"]),
+            (
+                vec![
+                    warning("x", Some(3)),
+                    warning("y", Some(4)),
+                    warning("x", Some(7)),
+                    warning("x", Some(9)),
+                ],
+                vec!["x (also at line 7, 9)", "y"],
+            ),
+            (vec![warning("x", Some(3)), warning("x", None)], vec!["x (also at 1 more places)"]),
+            (
+                (1..=8).map(|line| warning("x", Some(line))).collect(),
+                vec!["x (also at line 2, 3, 4, 5, 6 and 2 more places)"],
+            ),
+        ];
+        for (found, expected) in cases {
+            let merged = merge_same_warnings(found);
+            assert_eq!(merged.iter().map(|one| one.message.as_str()).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn errors_stay_apart_even_with_the_same_words() {
+        let error = Diagnostic::at_line("a.b", Some(1), "x");
+        let found = vec![error.clone(), error.clone(), warning("x", Some(2))];
+        assert_eq!(merge_same_warnings(found.clone()), found);
     }
 }

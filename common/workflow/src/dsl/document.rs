@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
-use super::{Diagnostic, ParseLimits, stored};
+use super::{Diagnostic, ParseOptions, stored};
 use tidemill_base::value::{JsonMap, Segment, SegmentType};
 
 /// The SHA-256 of a workflow document's canonical text, in hex: the name of a version.
@@ -134,13 +134,14 @@ impl Document {
     pub fn from_stored(text: &str) -> Result<Self, Diagnostic> {
         // A stored text was within the limits when it was imported. Sealed secrets and expanded spellings may
         // have made it longer.
-        let limits = ParseLimits::default();
-        let limits = ParseLimits {
+        let limits = ParseOptions::default();
+        let limits = ParseOptions {
             bytes_max: usize::MAX,
             depth_max: limits.depth_max + 8,
             values_max: 2 * limits.values_max,
             text_bytes_max: 2 * limits.text_bytes_max,
             children_max: usize::MAX,
+            migrations: limits.migrations,
         };
         stored::read(text, &limits)
     }

@@ -1,7 +1,7 @@
 //! Reads workflow files: from the text to a [`Document`] and a list of all problems in the text.
 //!
 //! Parsing returns everything that it could read and every problem with its path, so that an author can fix
-//! ten mistakes at once. The stages: bytes become a tree within [`ParseLimits`], the tree is split by the
+//! ten mistakes at once. The stages: bytes become a tree within [`ParseOptions`], the tree is split by the
 //! shape of the file, old spellings are rewritten to the canonical form, and the rest becomes the
 //! [`Document`].
 
@@ -24,19 +24,21 @@ pub mod version;
 
 use serde_json::Value as Json;
 
+pub(crate) use diagnostic::merge_same_warnings;
 pub use diagnostic::{Diagnostic, Problems, Severity};
 pub use document::hash_of;
 pub use document::{AppMode, Document, DocumentEdge, DocumentNode, DocumentVariable, GraphHash};
-pub use read::{ParseLimits, resolve_plain};
+pub use normal_form::{Migrations, Rewrite};
+pub use read::{ParseOptions, resolve_plain};
 pub use render::render_for_people;
-pub use seal::{SealError, SealingKey};
+pub use seal::{Salt, SealError, SealingKey};
 
 use tidemill_base::value::JsonMap;
 use variables::Scope;
 
 /// Parses a workflow file: a Dify app export of any version, or a bare graph; YAML or JSON. Returns a
 /// document whenever a graph was found, even when there are errors.
-pub fn parse(text: &[u8], limits: &ParseLimits) -> (Option<Document>, Vec<Diagnostic>) {
+pub fn parse(text: &[u8], limits: &ParseOptions) -> (Option<Document>, Vec<Diagnostic>) {
     let (document, mut problems, lines) = parse_with_lines(text, limits);
     lines.fill_in(&mut problems);
     (document, problems)
@@ -47,7 +49,21 @@ pub fn parse(text: &[u8], limits: &ParseLimits) -> (Option<Document>, Vec<Diagno
 /// # Errors
 /// The first problem; reading stops at it.
 pub fn read_plain(text: &[u8]) -> Result<Json, Diagnostic> {
-    read::read(text, &ParseLimits::default(), &mut Problems::new()).map(|(_, value)| value)
+    read::read(text, &ParseOptions::default(), &mut Problems::new()).map(|(_, value)| value)
+}
+
+/// Returns the rewrites of older and other spellings that change a workflow file when it is read. Empty for a text that
+/// is no workflow.
+pub fn explain(text: &[u8], options: &ParseOptions) -> Vec<Rewrite> {
+    let mut ignored = Problems::new();
+    let Ok((tree, Json::Object(root))) = read::read(text, options, &mut ignored) else { return Vec::new() };
+    let Some((graph_path, graph)) = app::take_apart(root, &mut ignored).graph else { return Vec::new() };
+    let mut found = normal_form::explain(&graph, options.migrations);
+    for rewrite in &mut found {
+        rewrite.path = format!("{graph_path}.{}", rewrite.path);
+        rewrite.line = tree.line_of(&rewrite.path);
+    }
+    found
 }
 
 /// Finds the line of a path. Available as long as the text is in memory.
@@ -68,7 +84,7 @@ impl Lines {
 /// As [`parse`], but the lines of the problems are not set yet.
 pub(crate) fn parse_with_lines(
     text: &[u8],
-    limits: &ParseLimits,
+    limits: &ParseOptions,
 ) -> (Option<Document>, Vec<Diagnostic>, Lines) {
     let mut problems = Problems::new();
     let (tree, value) = match read::read(text, limits, &mut problems) {
@@ -79,7 +95,7 @@ pub(crate) fn parse_with_lines(
         }
     };
     let document = match value {
-        Json::Object(root) => document(root, &mut problems),
+        Json::Object(root) => document(root, limits.migrations, &mut problems),
         other => {
             let message =
                 format!("Invalid YAML format: content must be a mapping, not {}", fields::kind_of(&other));
@@ -90,7 +106,7 @@ pub(crate) fn parse_with_lines(
     (document, problems.into_vec(), Lines(Some(tree)))
 }
 
-fn document(root: JsonMap, problems: &mut Problems) -> Option<Document> {
+fn document(root: JsonMap, migrations: Migrations, problems: &mut Problems) -> Option<Document> {
     let mut app = app::take_apart(root, problems);
     let (environment, conversation, features, options) = problems.within("workflow", |problems| {
         let environment = variables::read(&app.workflow, Scope::Environment, problems);
@@ -100,7 +116,7 @@ fn document(root: JsonMap, problems: &mut Problems) -> Option<Document> {
         (environment, conversation, features, optional_mapping(&mut app.workflow, "tidemill", problems))
     });
     let (graph_path, mut graph) = app.graph?;
-    normal_form::apply(&mut graph);
+    normal_form::apply(&mut graph, migrations);
     let (nodes, edges) = problems.within(graph_path, |problems| {
         (elements::nodes(&mut graph, problems), elements::edges(&mut graph, problems))
     });

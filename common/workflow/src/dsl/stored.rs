@@ -15,7 +15,7 @@ use serde_json::{Value as Json, json};
 
 use super::document::{AppMode, DocumentVariable};
 use super::document::{Document, DocumentEdge, DocumentNode};
-use super::{Diagnostic, ParseLimits, read};
+use super::{Diagnostic, ParseOptions, read};
 use tidemill_base::value::{JsonMap, Segment};
 
 const FORM_VERSION: u64 = 1;
@@ -54,7 +54,7 @@ fn variable_to_json(variable: &DocumentVariable) -> Json {
 }
 
 /// Parses a canonical text.
-pub(super) fn read(text: &str, limits: &ParseLimits) -> Result<Document, Diagnostic> {
+pub(super) fn read(text: &str, limits: &ParseOptions) -> Result<Document, Diagnostic> {
     let Json::Object(mut root) = read::read_json(text, limits)? else { return Err(wrong("the text")) };
     if root.get("v").and_then(Json::as_u64) != Some(FORM_VERSION) {
         return Err(

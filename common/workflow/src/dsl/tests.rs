@@ -2,14 +2,14 @@ use serde_json::json;
 
 use super::*;
 
-/// The codes and lines of all problems, except warnings about the version.
+/// The codes and lines of all problems.
 fn problems_of(text: &str) -> Vec<(&'static str, Option<u32>)> {
-    let (_, problems) = parse(text.as_bytes(), &ParseLimits::default());
-    problems.iter().filter(|p| p.code != "version.older").map(|p| (p.code, p.line)).collect()
+    let (_, problems) = parse(text.as_bytes(), &ParseOptions::default());
+    problems.iter().map(|p| (p.code, p.line)).collect()
 }
 
 fn document_of(text: &str) -> Document {
-    let (document, problems) = parse(text.as_bytes(), &ParseLimits::default());
+    let (document, problems) = parse(text.as_bytes(), &ParseOptions::default());
     document.unwrap_or_else(|| panic!("{problems:?}"))
 }
 
@@ -199,7 +199,7 @@ mod properties {
                     },
                 },
             });
-            let (document, _) = parse(text.to_string().as_bytes(), &ParseLimits::default());
+            let (document, _) = parse(text.to_string().as_bytes(), &ParseOptions::default());
             let document = document.unwrap();
             let stored = document.canonical();
             let read = Document::from_stored(&stored).unwrap();

@@ -66,11 +66,8 @@ pub(super) fn read(version: Option<&Json>, problems: &mut Problems) -> String {
         }
     };
     problems.within("version", |problems| match import_status(text) {
-        ImportStatus::Completed => {}
-        ImportStatus::CompletedWithWarnings => problems.warning(
-            "version.older",
-            format!("the file is of version {text}, older than {DSL_VERSION}; old spellings are read"),
-        ),
+        // Old spellings are read as Dify reads them, so an older version alone is nothing to warn about.
+        ImportStatus::Completed | ImportStatus::CompletedWithWarnings => {}
         ImportStatus::Pending => problems.warning(
             "version.unknown",
             format!("the file is of version {text}, this reader knows {DSL_VERSION}; what is new is ignored"),

@@ -115,12 +115,14 @@ fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> (Re
         let is_own = kind.is_some_and(|kind| is_own_form(kind, data));
         let retries_max = fields.integer("max_retries", 0, 0, problems).unwrap_or(0);
         let unless_said = retries_max > 0 && is_own;
-        let wanted = match fields.given("retry_enabled") {
+        let said = fields.given("retry_enabled");
+        let wanted = match said {
             Some(_) => fields.boolean("retry_enabled", unless_said, problems).unwrap_or(false),
             None => unless_said,
         };
         let interval_ms = fields.integer("retry_interval", 0, 0, problems).unwrap_or(0);
-        if retries_max > 0 && !wanted {
+        // Dify's editor keeps `max_retries` of a node whose retries are switched off.
+        if retries_max > 0 && !wanted && said.is_none() {
             problems.warning_with_hint(
                 "retry.not_enabled",
                 "`max_retries` has no effect without `retry_enabled: true`",
@@ -233,20 +235,28 @@ mod tests {
     }
 
     #[test]
+    fn retries_that_the_file_switches_off_are_no_problem() {
+        let (wrapper, problems) = read_data(
+            json!({"retry_config": {"retry_enabled": false, "max_retries": 3, "retry_interval": 100}}),
+        );
+        assert_eq!((wrapper.retry.enabled, problems), (false, vec![]));
+    }
+
+    #[test]
     fn our_own_node_forms_retry_unless_disabled() {
         let profile = json!({"profile_id": "fast", "prompt": "Hi"});
-        for (config, enabled, codes) in [
-            (json!({"max_retries": 2}), true, vec![]),
-            (json!({"max_retries": 2, "retry_enabled": null}), true, vec![]),
-            (json!({"max_retries": 2, "retry_enabled": true}), true, vec![]),
-            (json!({"max_retries": 2, "retry_enabled": false}), false, vec!["retry.not_enabled"]),
+        for (config, enabled) in [
+            (json!({"max_retries": 2}), true),
+            (json!({"max_retries": 2, "retry_enabled": null}), true),
+            (json!({"max_retries": 2, "retry_enabled": true}), true),
+            (json!({"max_retries": 2, "retry_enabled": false}), false),
         ] {
             let mut data = profile.as_object().unwrap().clone();
             data.insert("retry_config".into(), config.clone());
             let mut problems = Problems::new();
             let wrapper = read(&data, Some(NodeKind::Llm), &mut problems);
             assert_eq!((wrapper.retry.enabled, wrapper.retry.retries_max), (enabled, 2), "{config}");
-            assert_eq!(problems.into_vec().iter().map(|p| p.code).collect::<Vec<_>>(), codes, "{config}");
+            assert_eq!(problems.into_vec(), [], "{config}");
         }
     }
 

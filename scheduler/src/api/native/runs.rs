@@ -18,6 +18,7 @@ use crate::api::native::{messages, pauses, spending};
 use crate::api::request::{IdInPath, Params};
 use crate::runs::record::{RunRecord, seconds};
 use crate::runs::render::Renderer;
+use crate::runs::waiting::{self, Waits};
 
 const LIST_DEFAULT: usize = 20;
 const LIST_MAX: usize = 100;
@@ -103,8 +104,16 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     shown.insert("outputs".into(), record.outputs.into());
     shown.insert("conversation".into(), conversation(&run, &render).await?.into());
     shown.insert("pauses".into(), pauses::list_json(&state, id).await?.into());
-    shown.insert("warnings".into(), warnings(&run, &render).await?);
-    shown.insert("nodes".into(), nodes(&run).into());
+    let (waits, now) = (waiting::waits(&*state.store, &run).await?, SystemClock.now());
+    let mut all_warnings = warnings(&run, &render).await?;
+    if let Some(all) = all_warnings.as_array_mut() {
+        all.extend(waits.iter().filter_map(|((_, ix), wait)| {
+            let node = run.graph.node(*ix);
+            wait.warning(node.id.as_str(), &node.title, now)
+        }));
+    }
+    shown.insert("warnings".into(), all_warnings);
+    shown.insert("nodes".into(), nodes(&run, &waits, now).into());
     if let Some(lists) = messages::lists(&run) {
         shown.insert("lists".into(), lists);
     }
@@ -196,13 +205,16 @@ async fn conversation(run: &RunState, render: &Renderer) -> Result<JsonMap, ApiE
 }
 
 /// Nodes in the order of the file: all of the root frame, and those of other frames once they are reached.
-fn nodes(run: &RunState) -> Vec<Json> {
+fn nodes(run: &RunState, waits: &Waits, now: Timestamp) -> Vec<Json> {
     let mut shown = Vec::new();
     for (path, frame) in &run.frames {
         for (node, state) in run.graph.nodes.iter().zip(&frame.nodes) {
             let is_root = path.is_root() && node.parent.is_none();
             if is_root || state.status != NodeStatus::Unknown {
                 let mut one = shown_node(path, node, state);
+                let ix = run.graph.find(node.id.as_str());
+                let wait = ix.and_then(|ix| waits.get(&(path.clone(), ix)));
+                one["waits"] = wait.map_or(Json::Null, |wait| wait.to_json(now));
                 if let Some(child) = &node.child {
                     one["parent_node_id"] = json!(run.graph.node(child.of).id);
                 }
@@ -235,6 +247,7 @@ fn shown_node(frame: &FramePath, node: &tidemill_common::graph::Node, state: &No
         "job": state.job,
         "delivery": Delivery::counted_of(state.delivery),
         "error": state.error,
+        "worker": state.worker.as_deref(),
         "failures": state.failures,
         "parked": state.parked.as_deref(),
         "tokens": state.cost.tokens,

@@ -349,6 +349,7 @@ impl<'a> ShardLoop<'a> {
             Err(CommitError::Unknown(error) | CommitError::NotDone(error)) => return Err(End::Retake(error)),
         }
         self.counts.committed(batch.inputs, began.elapsed());
+        batch.failures.log();
         self.timers.written(&commit.timers_cleared, []);
         for write in &commit.writes {
             self.timers.written(&write.timers_cleared, write.timers_set.iter().map(|(due, _)| *due));

@@ -36,7 +36,7 @@ fn handle(jobs: &Arc<FakeJobs>) -> JobHandle {
     };
     let place = JobPlace { shard: ShardId(0), queue: "default".into(), entry };
     let started_at = Timestamp::from_micros(5);
-    JobHandle { core: core(jobs, 1), place, number: 1, run: run_id(), name, started_at }
+    JobHandle { core: core(jobs, 1), place, number: 1, run: run_id(), app: None, name, started_at }
 }
 
 #[tokio::test]

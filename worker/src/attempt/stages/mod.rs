@@ -32,6 +32,7 @@ use crate::attempt::stages::hooks::EndedBy;
 use crate::attempt::variables::JobVariables;
 use crate::jobs::handle::JobHandle;
 use crate::jobs::shared::now;
+use crate::setup::pass_on;
 
 /// The stages: before the call they run in this order, after it in reverse.
 static STAGES: &[&dyn Stage] =
@@ -156,6 +157,9 @@ async fn before(
     }
     for stage in STAGES {
         if let Flow::End(mut result) = stage.before(&mut cx).await {
+            if pass_on::is_for_another(cx.handle, &mut result).await {
+                return Err(Box::new((*result, cx.variables)));
+            }
             after(&mut cx, &mut result).await;
             return Err(Box::new((*result, cx.variables)));
         }
@@ -169,6 +173,10 @@ async fn call(mut cx: WorkContext<'_>, doing: Doing<'_>) -> (NodeResult, Option<
     let (mut result, variables) = sending_pieces(doing.progress, execute(doing, variables)).await;
     if let Some(variables) = variables {
         cx.variables = variables;
+    }
+    if pass_on::is_for_another(cx.handle, &mut result).await {
+        // The node has not ended: another worker runs it with its stages.
+        return (result, Some(cx.variables));
     }
     after(&mut cx, &mut result).await;
     (result, Some(cx.variables))

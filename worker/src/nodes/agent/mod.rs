@@ -30,7 +30,7 @@ use crate::attempt::journal::Journal;
 use crate::outside::http::Http;
 use crate::outside::providers::Providers;
 use crate::outside::tools::Tools;
-use rounds::Rounds;
+use rounds::{Rounds, Unready};
 
 /// Most tokens of history in the prompt (Dify's default if the model states no limit).
 const HISTORY_TOKENS_MAX: u64 = 2000;
@@ -76,7 +76,11 @@ pub async fn run(
     };
     let mut rounds = match Rounds::new(&given, node, means, (data.reasoning, on_thought)).await {
         Ok(rounds) => rounds,
-        Err(message) => return failed(result, "Failed to get agent strategy", &message),
+        Err(Unready { message, lacks }) => {
+            let failed = failed(result, "Failed to get agent strategy", &message);
+            let failure = failed.failure.map(|failure| NodeFailure { lacks, ..failure });
+            return NodeResult { failure, ..failed };
+        }
     };
     tell_context(&given, means, node);
     let said = node.gives_context.then(|| prompt::opening(&given.instruction, history.clone(), &given.query));

@@ -9,6 +9,7 @@ use tidemill_common::failure::NodeFailure;
 use tidemill_common::graph::Node;
 use tidemill_common::ids::RunId;
 use tidemill_common::machine::state::step_event::StepEvent;
+use tidemill_common::need::Need;
 use tidemill_common::nodes::agent::log::{AgentLog, Logs, TextBudget};
 use tidemill_common::nodes::agent::parameters::{AgentParameters, AgentTool};
 use tidemill_common::nodes::agent::prompt;
@@ -70,6 +71,12 @@ pub(super) struct Rounds<'a> {
     is_new: bool,
 }
 
+/// The model or a tool is not there.
+pub(super) struct Unready {
+    pub(super) message: String,
+    pub(super) lacks: Option<Box<Need>>,
+}
+
 impl<'a> Rounds<'a> {
     /// Finds the model and the tools.
     pub(super) async fn new(
@@ -77,8 +84,9 @@ impl<'a> Rounds<'a> {
         node: &'a Node,
         means: Means<'a>,
         (format, on_thought): (ReasoningFormat, ThoughtSink<'a>),
-    ) -> Result<Self, String> {
-        let model = means.providers.resolve(&given.model).await.map_err(|error| error.message)?;
+    ) -> Result<Self, Unready> {
+        let model = means.providers.resolve(&given.model).await;
+        let model = model.map_err(|error| Unready { message: error.message, lacks: error.lacks })?;
         let mut tools = Vec::with_capacity(given.tools.len());
         for one in &given.tools {
             let name = ToolName {
@@ -87,7 +95,8 @@ impl<'a> Rounds<'a> {
                 provider_name: &one.provider,
                 tool: &one.name,
             };
-            let tool = means.tools.find(name).await.map_err(|error| error.to_string())?;
+            let tool = means.tools.find(name).await;
+            let tool = tool.map_err(|error| Unready { message: error.message, lacks: error.lacks })?;
             let spec = prompt::spec(one, tool.declaration.as_ref());
             tools.push(ReadyTool { given: one.clone(), tool, spec });
         }

@@ -7,11 +7,12 @@ mod remote;
 
 use tidemill_common::config::CodeConfig;
 use tidemill_common::failure::NodeFailure;
+use tidemill_common::need::Need;
 use tidemill_common::nodes::NodeResult;
-use tidemill_common::nodes::code::{CodeData, CodeLimits, check, inputs_json, result};
+use tidemill_common::nodes::code::{CodeData, CodeLanguage, CodeLimits, check, inputs_json, result};
 use tidemill_common::value::{Segment, Variables};
 use tidemill_sandbox::helper::Host;
-use tidemill_sandbox::{BuiltIn, CodeRunner, Program, State};
+use tidemill_sandbox::{BuiltIn, CodeRunner, Owner, Program, State};
 
 /// Dify's error type of all failures while code runs.
 const EXECUTION_ERROR: &str = "CodeExecutionError";
@@ -52,6 +53,21 @@ impl CodeNodes {
         self.runner.ready().await.map_err(|error| error.to_string())
     }
 
+    /// Tests whether code of this language seems to run here, without starting anything.
+    ///
+    /// # Errors
+    /// The reason why it does not.
+    pub(crate) fn seems_able(&self, language: CodeLanguage) -> Result<(), String> {
+        self.runner.seems_able(language)
+    }
+
+    /// What is missing here, after a program has failed: then a failure is no fault of the program.
+    async fn lacks(&self, language: CodeLanguage) -> Option<Box<Need>> {
+        let reason = self.runner.able(language).await.err()?;
+        tracing::debug!(reason, "code cannot run here");
+        Some(Box::new(Need::Code { language: language.name().into() }))
+    }
+
     /// Runs a node. A failure is part of the result, with the inputs unless it escaped the node (as in Dify). Dropping
     /// the future stops the code. With `texts_become_numbers` a text such as `1e+3` becomes a number, whatever its
     /// declared type, as on Dify.
@@ -59,6 +75,7 @@ impl CodeNodes {
         &self,
         data: &CodeData,
         variables: &(dyn Variables + Send + Sync),
+        owner: Owner<'_>,
         texts_become_numbers: bool,
     ) -> NodeResult {
         let inputs = match data.inputs(variables) {
@@ -66,10 +83,14 @@ impl CodeNodes {
             Err(failure) => return NodeResult::failed(failure),
         };
         let text = inputs_json(&inputs);
-        let program = Program { language: data.language, code: &data.code, inputs: &text };
+        let program = Program { language: data.language, code: &data.code, inputs: &text, owner };
         let printed = match self.runner.run(program).await {
             Ok(printed) => printed,
-            Err(error) => return failed(inputs, NodeFailure::new(EXECUTION_ERROR, error.to_string())),
+            Err(error) => {
+                let failure = NodeFailure::new(EXECUTION_ERROR, error.to_string());
+                let lacks = self.lacks(data.language).await;
+                return failed(inputs, NodeFailure { lacks, ..failure });
+            }
         };
         let checked = result::read(&printed, texts_become_numbers)
             .and_then(|returned| check::outputs(returned, &data.outputs, &self.limits));

@@ -46,7 +46,9 @@ mod tests {
     #[test]
     fn the_code_comes_first_and_the_inputs_are_encoded() {
         let inputs = r#"{"a":"'\n"}"#;
-        let of = |language, code| program(Program { language, code, inputs });
+        let of = |language, code| {
+            program(Program { language, code, inputs, owner: tidemill_sandbox::Owner::default() })
+        };
         let (language, text) = of(CodeLanguage::Python, "def main(a): return {'r': '{{inputs}}'}");
         let encoded = STANDARD.encode(inputs);
         assert_eq!(language, "python3");

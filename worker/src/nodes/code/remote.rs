@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tidemill_common::config::CodeConfig;
 use tidemill_common::hidden::HiddenUrl;
+use tidemill_common::nodes::code::CodeLanguage;
 use tidemill_sandbox::{CodeError, CodeRunner, Program, State};
 
 /// The client; see the module.
@@ -76,6 +77,14 @@ impl CodeRunner for Remote {
             ))
         })?;
         outcome(status, &body)
+    }
+
+    fn seems_able(&self, _: CodeLanguage) -> Result<(), String> {
+        self.client.as_ref().map(drop).map_err(Clone::clone)
+    }
+
+    async fn able(&self, language: CodeLanguage) -> Result<(), String> {
+        self.seems_able(language)
     }
 
     fn state(&self) -> State {

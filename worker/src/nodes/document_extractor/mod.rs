@@ -8,10 +8,13 @@ use serde_json::Value as Json;
 use tidemill_common::config::Config;
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::files::Files;
+use tidemill_common::need::Need;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::document_extractor::{DocumentExtractorData, Format, output};
 use tidemill_common::value::Variables;
-use tidemill_sandbox::documents::DocumentReader;
+use tidemill_common::value::file_name::UNKNOWN_EXTENSION;
+use tidemill_sandbox::Owner;
+use tidemill_sandbox::documents::{DocumentError, DocumentReader};
 use tidemill_sandbox::helper::Host;
 
 use crate::outside::http::Http;
@@ -22,6 +25,15 @@ pub struct DocumentNodes {
     reader: DocumentReader,
     service: Option<Unstructured>,
     file_bytes_max: u64,
+}
+
+/// The means of an attempt.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    pub http: &'a Http,
+    pub files: &'a dyn Files,
+    /// The app and the run that read the documents.
+    pub owner: Owner<'a>,
 }
 
 impl DocumentNodes {
@@ -44,8 +56,7 @@ impl DocumentNodes {
         &self,
         data: &DocumentExtractorData,
         variables: &(dyn Variables + Send + Sync),
-        http: &Http,
-        files: &dyn Files,
+        means: Means<'_>,
     ) -> NodeResult {
         let (documents, record) = match data.documents(variables) {
             Ok(found) => found,
@@ -53,28 +64,75 @@ impl DocumentNodes {
         };
         let mut texts = Vec::with_capacity(documents.files.len());
         for file in &documents.files {
-            match self.text_of(file, http, files).await {
+            match self.text_of(file, means).await {
                 Ok(text) => texts.push(text),
                 // Dify gives these failures no error type.
-                Err(message) => return NodeResult { failure: Some(NodeFailure::new("", message)), ..record },
+                Err(Unread { message, lacks }) => {
+                    let failure = NodeFailure { lacks, ..NodeFailure::new("", message) };
+                    return NodeResult { failure: Some(failure), ..record };
+                }
             }
         }
         NodeResult { outputs: vec![output(texts, documents.single)], ..record }
     }
 
-    async fn text_of(&self, file: &Json, http: &Http, files: &dyn Files) -> Result<String, String> {
-        // Check the format before fetching the file.
-        let format = Format::of_file(file)?;
+    /// Returns the reason why documents that need a sandbox are not read here, if there is one.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        self.reader.refusal()
+    }
+
+    async fn text_of(&self, file: &Json, means: Means<'_>) -> Result<String, Unread> {
+        let Means { http, files, owner } = means;
+        // Check the format before fetching the file. The server may know it where the file object does not.
+        let known = Format::of_file(file);
+        let text = |key: &str| file.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
+        let is_unknown = text("extension").is_none_or(|extension| extension == UNKNOWN_EXTENSION);
+        let may_be_said = is_unknown && text("transfer_method") == Some("remote_url");
+        if let Err(unknown) = &known
+            && !may_be_said
+        {
+            return Err(unknown.clone().into());
+        }
+        if let Ok(format) = known {
+            self.service_for(format)?;
+        }
+        let fetched = fetch::fetch(file, self.file_bytes_max, http, files).await?;
+        let said = fetched.said.as_ref().and_then(|said| Format::of_file(said).ok());
+        let format = known.or_else(|unknown| said.ok_or(unknown))?;
+        let (service, bytes) = (self.service_for(format)?, fetched.bytes);
+        let (reason, lacks) = match service {
+            Some(service) => match service.read(format, file, bytes).await {
+                Ok(text) => return Ok(text),
+                Err(reason) => (reason, None),
+            },
+            None => match self.reader.read_for(owner, format, bytes).await {
+                Ok(text) => return Ok(text),
+                Err(error @ DocumentError::Refused(_)) => (error.to_string(), Some(Need::Documents.into())),
+                Err(error) => (error.to_string(), None),
+            },
+        };
+        Err(Unread { message: format.failure(reason), lacks })
+    }
+
+    /// The service that reads this format, or `None` if the worker reads it.
+    fn service_for(&self, format: Format) -> Result<Option<&Unstructured>, String> {
         let service = self.service.as_ref().filter(|_| is_for_service(format));
         if format == Format::Doc && service.is_none() {
             return Err("Unstructured API URL is not configured for DOC file processing.".into());
         }
-        let bytes = fetch::fetch(file, self.file_bytes_max, http, files).await?;
-        let read = match service {
-            Some(service) => service.read(format, file, bytes).await,
-            None => self.reader.read(format, bytes).await.map_err(|error| error.to_string()),
-        };
-        read.map_err(|reason| format.failure(reason))
+        Ok(service)
+    }
+}
+
+/// A document that could not be read.
+struct Unread {
+    message: String,
+    lacks: Option<Box<Need>>,
+}
+
+impl From<String> for Unread {
+    fn from(message: String) -> Self {
+        Self { message, lacks: None }
     }
 }
 

@@ -39,8 +39,16 @@ async fn server() -> String {
             ),
         }
     };
-    let router =
-        Router::new().route("/a.txt", get(|| async { "hello" })).route("/general/v0/general", post(service));
+    let named = || async {
+        let headers =
+            [("content-type", "application/octet-stream"), ("content-disposition", "inline; filename=a.csv")];
+        (headers, "a,b")
+    };
+    let router = Router::new()
+        .route("/a.txt", get(|| async { "hello" }))
+        .route("/plain", get(|| async { "hello" }))
+        .route("/named", get(named))
+        .route("/general/v0/general", post(service));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await });
@@ -60,7 +68,8 @@ async fn run(config: &Config, file: Json) -> NodeResult {
         file["reference"] = reference.into();
     }
     file["dify_model_identity"] = "__dify__file__".into();
-    DocumentNodes::hosted(config, None).run(&data, &Given(Segment::restore_files(file)), &http, &files).await
+    let means = Means { http: &http, files: &files, owner: Owner::default() };
+    DocumentNodes::hosted(config, None).run(&data, &Given(Segment::restore_files(file)), means).await
 }
 
 fn told(result: &NodeResult) -> String {
@@ -107,6 +116,32 @@ async fn files_come_from_their_url_or_from_where_files_are_kept() {
         let result = run(&config, file.clone()).await;
         assert_eq!(told(&result), expected, "{file}");
         assert_eq!(result.process_data["documents"].as_array().map(Vec::len), Some(1));
+    }
+}
+
+#[tokio::test]
+async fn the_server_knows_the_format_of_a_file_that_its_object_does_not_know() {
+    let base = server().await;
+    let remote = |path: &str, extension: Json| json!({"transfer_method": "remote_url", "remote_url": format!("{base}{path}"), "extension": extension, "mime_type": "application/octet-stream"});
+    let table = "| a | b |\n| - | - |\n";
+    for (file, expected) in [
+        (remote("/plain", json!(".bin")), "hello".to_owned()),
+        (remote("/named", json!(".bin")), table.into()),
+        (remote("/named", json!(null)), table.into()),
+        (
+            remote("/none", json!(".bin")),
+            format!("|Error downloading file: HTTP request failed with status code 404 for {base}/none"),
+        ),
+        (
+            json!({"transfer_method": "tool_file", "kept": "a,b", "extension": ".bin", "mime_type": "text/csv"}),
+            table.into(),
+        ),
+        (
+            json!({"transfer_method": "tool_file", "kept": "a,b", "extension": ".bin"}),
+            "|Unsupported Extension Type: .bin".into(),
+        ),
+    ] {
+        assert_eq!(told(&run(&Config::default(), file.clone()).await), expected, "{file}");
     }
 }
 

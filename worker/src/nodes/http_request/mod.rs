@@ -2,12 +2,14 @@
 //! makes the call.
 
 mod address;
+mod charset;
 pub(crate) mod files;
 mod headers;
 pub(crate) mod send;
 pub(crate) mod text;
 
 use serde_json::{Value as Json, json};
+use tidemill_common::config::CompatConfig;
 use tidemill_common::failure::NodeFailure;
 use tidemill_common::files::Files;
 use tidemill_common::graph::Node;
@@ -15,6 +17,7 @@ use tidemill_common::ids::RunId;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::http_request::response::{self, Class};
 use tidemill_common::nodes::http_request::{ErrorType, HttpRequestData, body, draft, log};
+use tidemill_common::value::file_name::FileFacts;
 use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, Variables};
 use uuid::Uuid;
 
@@ -22,6 +25,28 @@ use crate::outside::http::read;
 use crate::outside::http::read::{Largest, ReadError, header_text};
 use crate::outside::http::{Answer, Http};
 use crate::outside::providers::retry::Hints;
+
+/// The choices of `[compat]` for answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerRules {
+    /// Files have the name that their server gives.
+    pub named_files: bool,
+    /// The charset of a text that declares none is guessed if it is not UTF-8.
+    pub guesses_charset: bool,
+}
+
+impl Default for AnswerRules {
+    fn default() -> Self {
+        Self::of(&CompatConfig::default())
+    }
+}
+
+impl AnswerRules {
+    /// The choices in the settings.
+    pub fn of(compat: &CompatConfig) -> Self {
+        Self { named_files: compat.fetched_file_names, guesses_charset: compat.guess_charset }
+    }
+}
 
 /// The node's access to the worker.
 #[derive(Clone, Copy)]
@@ -33,6 +58,7 @@ pub struct Means<'a> {
     pub run: &'a RunId,
     /// The attempt's idempotency key, if its calls should carry one.
     pub idempotency_key: Option<&'a str>,
+    pub rules: AnswerRules,
 }
 
 /// Runs the node. A failure is part of the result, with the request if it was built. All variables the node mentions
@@ -106,8 +132,15 @@ async fn answered(
     let largest = Largest { text: bounds.text_bytes_max, file: bounds.file_bytes_max };
     let (class, bytes) = read::read(&mut answer, largest).await.map_err(|error| unread(error, url))?;
     let (body, files) = match class {
-        Class::Text => (text::decoded(bytes, kind.charset().as_deref()), Vec::new()),
-        Class::File => (String::new(), vec![kept(bytes, kind.file_type(url), means).await?]),
+        Class::Text => {
+            let text = text::decoded(bytes, kind.charset().as_deref(), means.rules.guesses_charset);
+            (text.map_err(NodeFailure::escaped)?, Vec::new())
+        }
+        Class::File => {
+            let last_url = answer.response.url().as_str();
+            let facts = kind.facts(url, Some(last_url));
+            (String::new(), vec![kept(bytes, kind.file_type(url), facts, means).await?])
+        }
     };
     let result = NodeResult::outputs(response::outputs(status.as_u16(), body, &headers, files));
     if status.is_success() || !fails_by_status {
@@ -136,13 +169,25 @@ fn unread(error: ReadError, url: &str) -> NodeFailure {
 }
 
 /// Stores an answer as a file and returns its file object.
-async fn kept(bytes: Vec<u8>, mime_type: String, means: Means<'_>) -> Result<Json, NodeFailure> {
+async fn kept(
+    bytes: Vec<u8>,
+    mime_type: String,
+    facts: FileFacts,
+    means: Means<'_>,
+) -> Result<Json, NodeFailure> {
     let size = bytes.len();
     let reference = means.files.keep(means.run, bytes.into()).await;
     let reference = reference
         .map_err(|error| NodeFailure::escaped(format!("the answer cannot be kept as a file: {error}")))?;
-    let main = mime_type.split('/').next().unwrap_or_default();
-    let kind = if matches!(main, "image" | "audio" | "video") { main } else { "document" };
+    let kind = facts.kind.filter(|kind| *kind != "custom").unwrap_or("document");
+    let (name, extension) = match means.rules.named_files {
+        // Dify makes a name that nothing else has for a file without one.
+        true => {
+            let made = || format!("{}{}", Uuid::new_v4().simple(), facts.extension);
+            (Some(facts.name.unwrap_or_else(made)), Some(facts.extension.as_str()))
+        }
+        false => (None, None),
+    };
     Ok(json!({
         FILE_IDENTITY_KEY: FILE_IDENTITY,
         "id": null,
@@ -151,8 +196,8 @@ async fn kept(bytes: Vec<u8>, mime_type: String, means: Means<'_>) -> Result<Jso
         "remote_url": null,
         "reference": reference,
         "related_id": null,
-        "filename": null,
-        "extension": null,
+        "filename": name,
+        "extension": extension,
         "mime_type": mime_type,
         "size": size,
         "url": null,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
 use axum::routing::any;
 use serde_json::{Value as Json, json};
@@ -24,6 +24,19 @@ struct Server {
     seen: Arc<Mutex<Vec<(HeaderMap, String)>>>,
 }
 
+async fn png() -> impl IntoResponse {
+    ([("content-type", "image/png")], vec![0u8, 1, 2])
+}
+
+/// Bytes of an unknown type with the `Content-Disposition` that is its query.
+async fn named(uri: Uri) -> impl IntoResponse {
+    let disposition = uri.query().unwrap_or_default().replace('+', " ");
+    (
+        [("content-type", "application/octet-stream".to_owned()), ("content-disposition", disposition)],
+        vec![0u8, 255],
+    )
+}
+
 async fn server() -> Server {
     let seen: Arc<Mutex<Vec<(HeaderMap, String)>>> = Arc::default();
     let noted = seen.clone();
@@ -35,7 +48,11 @@ async fn server() -> Server {
     let router = Router::new()
         .route("/", any(take))
         .route("/busy", any(|| async { (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "7")], "later") }))
-        .route("/png", any(|| async { ([("content-type", "image/png")], vec![0u8, 1, 2]).into_response() }))
+        .route("/png", any(png))
+        .route("/files/{name}", any(png))
+        .route("/folder/", any(png))
+        .route("/named", any(named))
+        .route("/utf16", any(|| async { ([("content-type", "text/plain; charset=utf-16")], "h\0i\0") }))
         .route("/large", any(|| async { "x".repeat(2000) }))
         .route("/squid", any(|| async { (StatusCode::FORBIDDEN, [("server", "Squid/6")], "no") }));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -49,6 +66,7 @@ struct Setting {
     http: Http,
     files: Folder,
     run: RunId,
+    rules: AnswerRules,
     _folder: tempfile::TempDir,
 }
 
@@ -64,6 +82,7 @@ fn setting() -> Setting {
         http: Http::new(&config).unwrap(),
         files: Folder::at(folder.path().to_str().unwrap()).unwrap(),
         run: RunId::generate(ShardId(0)),
+        rules: AnswerRules::default(),
         _folder: folder,
     }
 }
@@ -84,7 +103,8 @@ async fn run_with(setting: &Setting, changes: Json, values: Json, key: Option<&s
     let graph = imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics));
     let node = graph.node(graph.find("h").unwrap());
     let NodeData::HttpRequest(data) = &node.data else { panic!("{:?}", node.data) };
-    let means = Means { http: &setting.http, files: &setting.files, run: &setting.run, idempotency_key: key };
+    let (http, files, run_id, rules) = (&setting.http, &setting.files, &setting.run, setting.rules);
+    let means = Means { http, files, run: run_id, idempotency_key: key, rules };
     run(data, node, &Values(values), means).await
 }
 
@@ -141,9 +161,61 @@ async fn an_answer_that_is_a_file_is_kept_and_can_be_sent_on() {
     assert!(headers["content-type"].to_str().unwrap().starts_with("multipart/form-data; boundary="));
     assert!(
         body.contains("name=\"t\"\r\n\r\nv\r\n--")
-            && body.contains("name=\"f\"\r\nContent-Type: image/png\r\n\r\n\u{0}\u{1}\u{2}\r\n--"),
+            && body.contains(
+                "name=\"f\"; filename=\"png\"\r\nContent-Type: image/png\r\n\r\n\u{0}\u{1}\u{2}\r\n--"
+            ),
         "{body:?}"
     );
+}
+
+#[tokio::test]
+async fn a_file_has_the_name_that_its_server_gives() {
+    let Server { base, seen } = server().await;
+    let setting = setting();
+    const DISPOSITION: &str = "attachment; filename=x.txt; filename*=UTF-8''%E6%B8%AF%E5%8F%A3.pdf";
+    for (path, name, extension, kind) in [
+        ("/png", "png", ".png", "image"),
+        ("/files/%E6%B8%AF.png?x=1", "港.png", ".png", "image"),
+        (&format!("/named?{}", DISPOSITION.replace(' ', "+")), "港口.pdf", ".pdf", "document"),
+        ("/named?attachment;+filename=../a.DOCX", "a.DOCX", ".docx", "document"),
+        ("/named?attachment;+filename=a.png", "a.png", ".png", "image"),
+        ("/named?attachment", "named", ".bin", "document"),
+    ] {
+        let answered = run_with(&setting, json!({"url": format!("{base}{path}")}), json!({}), None).await;
+        let file = output(&answered, "files")[0].clone();
+        let have = json!([file["filename"], file["extension"], file["type"]]);
+        assert_eq!(have, json!([name, extension, kind]), "{path} {:?}", answered.failure);
+        let form = json!({"url": base, "body": {"type": "form-data", "data": [{"key": "f", "type": "file", "file": ["n", "file"]}]}});
+        run_with(&setting, form, json!({"n": {"file": file}}), None).await;
+        let (_, body) = seen.lock().unwrap().pop().unwrap();
+        assert!(body.contains(&format!("name=\"f\"; filename=\"{name}\"\r\n")), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_without_any_name_gets_one_with_the_ending_of_its_type() {
+    let Server { base, .. } = server().await;
+    let answered = run_node(json!({"url": format!("{base}/folder/")})).await;
+    let name = output(&answered, "files")[0]["filename"].as_str().unwrap().to_owned();
+    assert!(name.len() == 36 && name.ends_with(".png"), "{name}");
+}
+
+#[tokio::test]
+async fn files_are_nameless_where_the_settings_say_so() {
+    let Server { base, .. } = server().await;
+    let setting =
+        Setting { rules: AnswerRules { named_files: false, ..AnswerRules::default() }, ..setting() };
+    let answered = run_with(&setting, json!({"url": format!("{base}/png")}), json!({}), None).await;
+    let file = output(&answered, "files")[0].clone();
+    assert_eq!(json!([file["filename"], file["extension"]]), json!([null, null]));
+}
+
+#[tokio::test]
+async fn utf_16_without_a_mark_fails_as_on_dify() {
+    let Server { base, .. } = server().await;
+    let answered = run_node(json!({"url": format!("{base}/utf16")})).await;
+    let message = "'utf-16' codec can't decode bytes in position 0-1: Stream does not start with BOM";
+    assert_eq!(failure(&answered), ("WorkflowNodeError", message));
 }
 
 #[tokio::test]

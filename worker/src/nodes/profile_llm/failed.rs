@@ -2,6 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
+use tidemill_common::need::Need;
 use tidemill_common::nodes::llm::profile::{CallErrorType, LLM_ERROR, NOT_FOUND, VALIDATION};
 
 use crate::outside::providers::profile::ProfileError;
@@ -40,6 +41,7 @@ impl Failed {
             error_type: LLM_ERROR.into(),
             retryable: kind.may_pass(status) && !is_over,
             retry_after_ms: error.retry_after_ms,
+            lacks: error.lacks,
         };
         Self { failure, data: Some(error_data(kind, provider, model, status)) }
     }
@@ -53,7 +55,10 @@ impl Failed {
     /// There is no usable profile.
     pub(super) fn of_profile(error: ProfileError) -> Self {
         match error {
-            ProfileError::NotFound { .. } => NodeFailure::new(NOT_FOUND, error.to_string()).into(),
+            ProfileError::NotFound { ref id } => {
+                let need = Need::Profile { id: id.clone() };
+                NodeFailure::new(NOT_FOUND, error.to_string()).lacking(need).into()
+            }
             ProfileError::Unusable(error) => Self::of_call(error, "", ""),
         }
     }
@@ -119,6 +124,7 @@ mod tests {
     #[test]
     fn lp_a04_a_profile_that_is_not_there_is_no_failure_that_passes() {
         let failed = Failed::of_profile(ProfileError::NotFound { id: "ghost".into() });
-        assert_eq!(failed.failure, NodeFailure::new("NotFoundError", "LLM Profile not found: ghost"));
+        let expected = NodeFailure::new("NotFoundError", "LLM Profile not found: ghost");
+        assert_eq!(failed.failure, expected.lacking(Need::Profile { id: "ghost".into() }));
     }
 }

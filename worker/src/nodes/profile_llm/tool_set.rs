@@ -74,7 +74,8 @@ impl<'a> ToolSet<'a> {
             let found = tool_access.tools.find(name).await;
             let tool = found.map_err(|error| {
                 let message = format!("Tool with id '{}' not found: {error}", id_of(one));
-                Failed::from(NodeFailure::new(TOOL_ERROR, message))
+                let lacks = error.lacks;
+                Failed::from(NodeFailure { lacks, ..NodeFailure::new(TOOL_ERROR, message) })
             })?;
             let spec = prompt::spec(one, tool.declaration.as_ref());
             tools.push(ReadyTool { given: one, tool, spec });

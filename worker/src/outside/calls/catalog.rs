@@ -1,14 +1,16 @@
 //! Caches the library nodes, Calls, services and datasources of Redis. They are read when a node first needs them, and
 //! again when their version changed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde_json::Value as Json;
 use tidemill_common::config::{CallsConfig, HttpConfig};
 use tidemill_common::dsl::SealingKey;
 use tidemill_common::limits::CATALOG_ENTRIES_MAX;
+use tidemill_common::need::Need;
 use tidemill_common::nodes::step::CallError;
 use tidemill_common::registry::calls::{
     DatasourceConfig, ServiceConfig, built_in, datasource_of, library_of, manifest_of, service_of,
@@ -25,6 +27,9 @@ use crate::outside::tools::operator_client::OperatorClient;
 
 /// The error type of an entry that does not exist or cannot be used.
 pub(super) const VALUE_ERROR: &str = "ValueError";
+
+/// The beginning of every seal.
+const SEALED: &str = "sealed:v";
 
 type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
@@ -98,8 +103,25 @@ impl Calls {
         (self.environment)(name).ok_or_else(|| {
             let message =
                 format!("{owner} names the environment variable {name}, which this worker does not have");
-            CallError::of(VALUE_ERROR, message)
+            CallError::of(VALUE_ERROR, message).lacking(Need::Variable { name: name.into() })
         })
+    }
+
+    /// Lists the variables of the environment that the catalog names, and whether they are set. None while the store
+    /// does not answer.
+    pub(crate) async fn variables(&self) -> Vec<(String, bool)> {
+        let Ok(catalog) = self.read(false).await else { return Vec::new() };
+        let entries = [&catalog.calls, &catalog.services, &catalog.datasources].into_iter().flatten();
+        let mut names = BTreeSet::new();
+        for text in entries.flat_map(|entry| entry.fields.iter()) {
+            variables_in(
+                text.0,
+                &serde_json::from_str(text.1).unwrap_or_else(|_| text.1.as_str().into()),
+                &mut names,
+            );
+        }
+        let is_set = |name: String| ((self.environment)(&name).is_some(), name);
+        names.into_iter().map(is_set).map(|(set, name)| (name, set)).collect()
     }
 
     /// The client for the operator's servers.
@@ -165,7 +187,14 @@ impl Calls {
         }
         let Some(entry) = catalog.find(kind, id) else { return Ok(None) };
         let of = read(entry, self.key.as_ref()).map_err(|reason| {
-            CallError::of(VALUE_ERROR, format!("the {kind} {id} cannot be used: {reason}"))
+            let error = CallError::of(VALUE_ERROR, format!("the {kind} {id} cannot be used: {reason}"));
+            // Its secrets may be sealed with a key that another worker has.
+            let is_sealed = entry.fields.values().any(|value| value.contains(SEALED));
+            if is_sealed {
+                error.lacking(Need::SecretKey { of: format!("{} {id}", kind.name()) })
+            } else {
+                error
+            }
         })?;
         Ok(Some(Versioned { of, version: entry.version }))
     }
@@ -186,6 +215,23 @@ impl Calls {
             catalog
         };
         catalog.get(newest, make).await
+    }
+}
+
+/// Collects the names of environment variables in a field of an entry: the texts under names such as `value_env`,
+/// `headers_env` and `env_from`.
+fn variables_in(field: &str, value: &Json, names: &mut BTreeSet<String>) {
+    let is_reference = field.ends_with("_env") || field == "env_from";
+    match value {
+        Json::String(name) if is_reference => {
+            names.insert(name.clone());
+        }
+        Json::Object(map) => {
+            map.iter()
+                .for_each(|(key, value)| variables_in(if is_reference { field } else { key }, value, names));
+        }
+        Json::Array(list) => list.iter().for_each(|value| variables_in(field, value, names)),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_common::failure::NodeFailure;
+use tidemill_common::need::Need;
 use tidemill_common::nodes::Usage;
 use tidemill_common::nodes::llm::message::{Message, MessagePart};
 use tidemill_common::nodes::llm::params::Params;
@@ -35,10 +36,13 @@ pub(crate) struct Reply {
 pub(crate) async fn find(providers: &Providers, profile: Option<&str>) -> Result<StepModel, CallError> {
     let id = profile.unwrap_or("default");
     let named = providers.profile(id).await.map_err(|error| match error {
-        ProfileError::NotFound { .. } => CallError::of(NOT_FOUND, error.to_string()),
+        ProfileError::NotFound { ref id } => {
+            CallError::of(NOT_FOUND, error.to_string()).lacking(Need::Profile { id: id.clone() })
+        }
         ProfileError::Unusable(error) => {
-            let retryable = error.retryable;
-            CallError { retryable, ..CallError::of("LLMProfileError", error.to_string()) }
+            let message = error.to_string();
+            let (retryable, lacks) = (error.retryable, error.lacks);
+            CallError { retryable, lacks, ..CallError::of("LLMProfileError", message) }
         }
     })?;
     let (profile, provider) = (named.id.clone(), named.profile.provider.clone());

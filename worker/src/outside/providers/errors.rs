@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 use tidemill_common::failure::NodeFailure;
+use tidemill_common::need::Need;
 use tidemill_common::nodes::llm::usage::Tokens;
 
 /// Longest provider message that is passed on, in characters. Real messages are shorter; the web page of a broken proxy
@@ -71,6 +72,8 @@ pub struct ModelError {
     pub detail: Detail,
     /// Estimated tokens of a reply that broke off, because they were paid for.
     pub lost: Tokens,
+    /// As [`NodeFailure::lacks`].
+    pub lacks: Option<Box<Need>>,
 }
 
 /// More information about a failure.
@@ -91,14 +94,20 @@ impl ModelError {
     pub fn new(label: &str, class: ErrorClass, cause: &str) -> Self {
         let message = format!("[{label}] {}, {}", class.text(), cut(cause));
         let (detail, lost) = (Detail::None, Tokens::default());
-        Self { class, message, retryable: false, hint: None, retry_after_ms: None, detail, lost }
+        Self { class, message, retryable: false, hint: None, retry_after_ms: None, detail, lost, lacks: None }
     }
 
     /// A value that cannot be sent, with exactly this message.
     pub fn value(message: impl Into<String>) -> Self {
         let (class, message) = (ErrorClass::Value, message.into());
         let (detail, lost) = (Detail::None, Tokens::default());
-        Self { class, message, retryable: false, hint: None, retry_after_ms: None, detail, lost }
+        Self { class, message, retryable: false, hint: None, retry_after_ms: None, detail, lost, lacks: None }
+    }
+
+    /// Marks it as caused by the set-up of this worker.
+    #[must_use]
+    pub fn for_want_of(self, need: Need) -> Self {
+        Self { lacks: Some(Box::new(need)), ..self }
     }
 
     /// The API does not support the operation.
@@ -166,6 +175,7 @@ impl From<ModelError> for NodeFailure {
             error_type: error.class.error_type().into(),
             retryable: error.retryable,
             retry_after_ms: error.retry_after_ms,
+            lacks: error.lacks,
         }
     }
 }

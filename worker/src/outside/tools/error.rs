@@ -1,6 +1,7 @@
 //! Failures of tool calls, and the messages a node reports for them.
 
 use tidemill_common::failure::NodeFailure;
+use tidemill_common::need::Need;
 use tidemill_common::nodes::tool::ErrorType;
 
 /// The stage a call reached. Dify's messages differ by stage.
@@ -28,16 +29,22 @@ pub struct ToolError {
     pub retryable: bool,
     /// The wait the server asked for, in milliseconds.
     pub retry_after_ms: Option<u64>,
+    /// As [`NodeFailure::lacks`].
+    pub lacks: Option<Box<Need>>,
 }
 
 impl ToolError {
     /// Creates an error that a retry would not fix.
     pub fn new(stage: Stage, message: impl Into<String>) -> Self {
-        Self { stage, message: message.into(), retryable: false, retry_after_ms: None }
+        Self { stage, message: message.into(), retryable: false, retry_after_ms: None, lacks: None }
     }
     /// The tool was not found.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(Stage::Resolve, message)
+    }
+    /// Marks the error as caused by the set-up of this worker.
+    pub fn lacking(self, need: Need) -> Self {
+        Self { lacks: Some(Box::new(need)), ..self }
     }
     /// Marks the error as retryable.
     pub fn passing(self) -> Self {
@@ -50,7 +57,7 @@ impl ToolError {
 
     /// Converts it to the node's failure.
     pub fn failure(self, provider_name: &str) -> NodeFailure {
-        let Self { stage, message, retryable, retry_after_ms } = self;
+        let Self { stage, message, retryable, retry_after_ms, lacks } = self;
         let (class, message) = match stage {
             Stage::Resolve => (ErrorType::Resolution, format!("Failed to get tool runtime: {message}")),
             Stage::Invoke => (ErrorType::Invocation, format!("Failed to invoke tool: {message}")),
@@ -62,7 +69,7 @@ impl ToolError {
                 (ErrorType::Invocation, format!("Failed to invoke tool {provider_name}: {message}"))
             }
         };
-        NodeFailure { retryable, retry_after_ms, ..class.failure(message) }
+        NodeFailure { retryable, retry_after_ms, lacks, ..class.failure(message) }
     }
 }
 

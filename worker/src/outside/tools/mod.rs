@@ -20,6 +20,7 @@ use std::time::Duration;
 use tidemill_common::config::{HttpConfig, ToolsConfig};
 use tidemill_common::files::Files;
 use tidemill_common::ids::RunId;
+use tidemill_common::need::Need;
 use tidemill_common::nodes::tool::cast::cast;
 use tidemill_common::nodes::tool::{Declaration, KnownParameters, Message, ProviderKind};
 use tidemill_common::store::Jobs;
@@ -201,6 +202,19 @@ impl Tools {
         self.runtime(provider)?.list(provider.provider_id).await
     }
 
+    /// Lists the sources, for the record of this worker.
+    pub(crate) fn sources(&self) -> Vec<String> {
+        let api = self.api.keys().map(|id| source_of(ProviderKind::Api.name(), id));
+        let mcp = self.mcp.keys().map(|id| source_of(ProviderKind::Mcp.name(), id));
+        let mut sources: Vec<String> = api.chain(mcp).collect();
+        if self.builtin.is_some() {
+            sources.extend(builtin::names().map(|id| source_of(ProviderKind::Builtin.name(), id)));
+        }
+        sources.extend(self.workflows.is_some().then(|| source_of(ProviderKind::Workflow.name(), "")));
+        sources.extend(self.bridge.is_some().then(|| SERVICE.to_owned()));
+        sources
+    }
+
     fn runtime(&self, name: &ToolName<'_>) -> Result<&dyn ToolRuntime, ToolError> {
         let own: Option<&dyn ToolRuntime> = match name.kind {
             ProviderKind::Api => named(&self.api, name).map(|way| way as &dyn ToolRuntime),
@@ -213,7 +227,25 @@ impl Tools {
             ProviderKind::App | ProviderKind::DatasetRetrieval => None,
         };
         let bridge = self.bridge.as_ref().map(|way| way as &dyn ToolRuntime);
-        own.or(bridge).ok_or_else(|| ToolError::unavailable(nobody_has(name)))
+        own.or(bridge).ok_or_else(|| {
+            let (kind, provider, also) = (name.kind.name(), name.provider_id, name.provider_name);
+            let need = Need::Tool { kind: kind.into(), provider: provider.into(), also: also.into() };
+            ToolError::unavailable(nobody_has(name)).lacking(need)
+        })
+    }
+}
+
+/// A source that runs all tools that no other one has.
+const SERVICE: &str = "service";
+
+/// The name of a source of tools in records of workers. Apps of the namespace are one source.
+pub(crate) fn source_of(kind: &str, provider: &str) -> String {
+    match ProviderKind::from_name(kind) {
+        Some(ProviderKind::Workflow) => "workflow".into(),
+        Some(ProviderKind::Plugin | ProviderKind::Builtin) => {
+            format!("{}:{}", ProviderKind::Builtin.name(), builtin::short_name(provider))
+        }
+        Some(_) | None => format!("{kind}:{provider}"),
     }
 }
 

@@ -72,12 +72,7 @@ pub(super) fn close_frame(
     if !failures_count {
         tally.failures = frame.nodes.iter().fold(Tally::default(), |sum, n| sum.plus(&n.inside)).failures;
     }
-    // The nodes of the frame are gone, so the container keeps what they had of the clock.
-    let clock = cx.run.clock;
-    cx.update(&parent, container, |state| {
-        state.inside = state.inside.plus(&tally);
-        state.clock = clock;
-    });
+    cx.update(&parent, container, |state| state.inside = state.inside.plus(&tally));
     pass_outputs(cx, &parent, &frame.responded, outputs_count);
     debug_assert!(graph.nodes.len() == frame.nodes.len());
     Some(frame)

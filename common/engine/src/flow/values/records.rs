@@ -84,6 +84,7 @@ pub(crate) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
         retry_hint: failure.as_ref().and_then(|f| f.retry_after_ms),
         error: failure.as_ref().map(|f| graph.hidden.masked(f.message.clone())).unwrap_or_default(),
         error_type: failure.map(|f| f.error_type).unwrap_or_default(),
+        worker: String::new(),
         updates,
         pause: result.pause.map(|asked| Box::new(asked.hiding(&graph.hidden))),
         effects: result.effects.map(|effects| without_secrets(&graph, effects)),

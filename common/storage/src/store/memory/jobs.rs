@@ -12,9 +12,9 @@ use super::queue::JobSource;
 use super::shard::Shard;
 use super::{Inner, MemoryStore, announce, calls, journal, wait_for_items};
 use crate::store::{
-    Accepted, App, Called, Catalog, Completion, Delivered, EntryBegin, EntryStored, GiveLimit, Hint, Hints,
-    JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, Stale, StoreError, TakeLimit,
-    TakeOver,
+    Accepted, App, Called, Catalog, Completion, Delivered, EntryBegin, EntryStored, Fleet, GiveLimit, Hint,
+    Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, Stale, StoreError,
+    TakeLimit, TakeOver,
 };
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{BlobId, EntryId, RunId, ShardId};
@@ -93,8 +93,16 @@ impl Jobs for MemoryStore {
         self
     }
 
+    fn fleet(&self) -> &dyn Fleet {
+        self
+    }
+
     async fn namespace(&self) -> Result<Meta, StoreError> {
         Ok(self.inner.meta)
+    }
+
+    async fn accepts_writes(&self) -> Result<(), StoreError> {
+        crate::store::Runs::writable(self).await
     }
 
     async fn announce_worker(&self, consumer: &str, ttl: Duration) -> Result<usize, StoreError> {
@@ -103,7 +111,9 @@ impl Jobs for MemoryStore {
     }
 
     async fn retire_worker(&self, consumer: &str) -> Result<(), StoreError> {
-        self.inner.lock().workers.remove(consumer);
+        let mut space = self.inner.lock();
+        space.workers.remove(consumer);
+        space.records.remove(consumer);
         Ok(())
     }
 

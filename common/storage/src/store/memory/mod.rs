@@ -11,6 +11,7 @@ mod catalog;
 mod commit;
 mod conversations;
 mod dead;
+mod fleet;
 mod inspect;
 mod jobs;
 mod journal;
@@ -66,6 +67,8 @@ struct Namespace {
     shards: BTreeMap<ShardId, Shard>,
     schedulers: BTreeMap<String, Timestamp>,
     workers: BTreeMap<String, Timestamp>,
+    records: BTreeMap<String, fleet::StoredRecord>,
+    queue_names: std::collections::BTreeSet<String>,
     apps: BTreeMap<String, App>,
     keys: app_keys::AppKeys,
     budgets: BTreeMap<String, String>,
@@ -73,6 +76,7 @@ struct Namespace {
     reserved: BTreeMap<String, Reservation>,
     form_secret: Option<String>,
     seal_salt: Option<String>,
+    fingerprint_salt: Option<String>,
     limits: limit::Limits,
     catalog: catalog::MemoryCatalog,
     knowledge: knowledge::Knowledge,

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::stream::Stream;
-use crate::store::{Delivered, Note, StaleJob, TakeOver};
+use crate::store::{Delivered, JobHeld, JobPlace, Note, QueueState, StaleJob, TakeOver};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{Delivery, EntryId, ShardId};
 use tidemill_base::limits;
+use tidemill_wire::job::queued_at;
 use tidemill_wire::suspect::Suspect;
 
 /// A job that waits or is held.
@@ -33,6 +34,11 @@ impl Pending {
     fn is_idle(&self, now: Timestamp, idle: Duration) -> bool {
         self.seen.is_none_or(|seen| seen.plus(idle) <= now)
     }
+}
+
+/// The state of a queue that was never used.
+pub(super) fn state_of_none(asked: &[EntryId]) -> QueueState {
+    QueueState { places: vec![JobPlace::default(); asked.len()], ..QueueState::default() }
 }
 
 fn between(earlier: Timestamp, later: Timestamp) -> Duration {
@@ -232,6 +238,34 @@ impl Queue {
             if !self.pending.contains_key(&entry) {
                 self.jobs.remove(entry);
             }
+        }
+    }
+
+    /// Counts jobs, and finds the places of some.
+    pub(super) fn state(&self, asked: &[EntryId]) -> QueueState {
+        let is_waiting = |entry: &EntryId| match self.pending.get(entry) {
+            Some(pending) => pending.consumer.is_none(),
+            None => *entry > self.read,
+        };
+        let all = || self.jobs.after(EntryId::ZERO).map(|(entry, _)| entry);
+        let waiting: Vec<EntryId> = all().filter(is_waiting).collect();
+        let place = |entry: &EntryId| {
+            let (Ok(before) | Err(before)) = waiting.binary_search(entry);
+            let job = self.jobs.get(*entry);
+            let is_there = job.is_some();
+            let held = match self.pending.get(entry) {
+                _ if !is_there => JobHeld::Gone,
+                Some(Pending { consumer: Some(holder), .. }) => JobHeld::By(holder.clone()),
+                Some(_) | None => JobHeld::Waits,
+            };
+            let queued_at = job.and_then(|job| queued_at(&job.body));
+            JobPlace { before: before.min(limits::JOBS_COUNTED_MAX) as u64, held, queued_at }
+        };
+        QueueState {
+            waiting: waiting.len() as u64,
+            held: (all().count() - waiting.len()) as u64,
+            oldest: waiting.first().and_then(|entry| queued_at(&self.jobs.get(*entry)?.body)),
+            places: asked.iter().map(place).collect(),
         }
     }
 

@@ -11,7 +11,7 @@ use super::shard::{GraphDocument, Run, Shard};
 use super::{Inner, MemoryStore, Reservation, calls, conversations, dead, pauses};
 use crate::store::{
     Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
-    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeyCost, KeyNote,
+    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost, KeyNote,
     KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
     PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
     ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall, shard_of,
@@ -100,6 +100,10 @@ impl Runs for MemoryStore {
         self
     }
 
+    fn fleet(&self) -> &dyn Fleet {
+        self
+    }
+
     async fn check(&self) -> Result<ServerReport, StoreError> {
         Ok(ServerReport { version: "memory".into(), ..ServerReport::default() })
     }
@@ -119,7 +123,12 @@ impl Runs for MemoryStore {
     async fn create_run(&self, new: &NewRun) -> Result<Created, StoreError> {
         let now = self.inner.now();
         let bounds = (self.inner.inbox_max, self.inner.queue_max);
-        let created = create(self.inner.lock().shard(new.id.shard()), new, bounds, now);
+        let mut space = self.inner.lock();
+        let created = create(space.shard(new.id.shard()), new, bounds, now);
+        if created == Created::Created {
+            space.queue_names.extend(new.queues.iter().map(|name| name.to_string()));
+        }
+        drop(space);
         self.inner.facts_came.notify_waiters();
         Ok(created)
     }

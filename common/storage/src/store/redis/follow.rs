@@ -6,6 +6,7 @@
 //! become larger, not more frequent.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -37,16 +38,46 @@ type FollowedRun = (RunId, Arc<Followed>);
 pub(super) struct Ticks {
     followers: Arc<Followers>,
     started: OnceLock<()>,
+    refusal: Arc<Refusal>,
+}
+
+/// Whether it was logged that the ACL refuses the subscription. It is refused at each retry.
+#[derive(Default)]
+struct Refusal(AtomicBool);
+
+impl Refusal {
+    fn note(&self, error: &StoreError) {
+        let is_refused = matches!(error, StoreError::Denied { .. });
+        if is_refused && !self.0.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                %error,
+                "the ACL of Redis refuses the subscription to changes of runs: streams are late by up to a second; see \
+                 `tidemill doctor`"
+            );
+        } else {
+            tracing::debug!(%error, "subscription to ticks failed; retrying");
+        }
+    }
 }
 
 #[derive(Default)]
 struct Followers(Mutex<HashMap<RunId, (Arc<Followed>, usize)>>);
 
 impl Ticks {
+    /// Logs a warning if the user may not subscribe.
+    pub(super) async fn probe(&self, connector: &Connector, keys: &Keys) {
+        let (connector, keys) = (connector.clone(), keys.clone());
+        let reader = Reader { connector, keys, refusal: self.refusal.clone() };
+        if let Err(error) = reader.subscribe().await {
+            self.refusal.note(&error);
+        }
+    }
+
     /// Adds a follower of a run.
     pub(super) fn follow(&self, connector: &Connector, keys: &Keys, run: RunId) -> Following {
         self.started.get_or_init(|| {
-            let reader = Reader { connector: connector.clone(), keys: keys.clone() };
+            let (connector, keys) = (connector.clone(), keys.clone());
+            let reader = Reader { connector, keys, refusal: self.refusal.clone() };
             tokio::spawn(listen(reader, Arc::downgrade(&self.followers)));
         });
         let followed = self.followers.enter(run);
@@ -102,7 +133,7 @@ async fn listen(reader: Reader, followers: Weak<Followers>) {
                 followers.upgrade().into_iter().for_each(|followers| followers.wake_all());
                 pass_on(messages, &reader, &followers).await;
             }
-            Err(error) => tracing::debug!(%error, "subscription to ticks failed; retrying"),
+            Err(error) => reader.refusal.note(&error),
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(2));
@@ -175,6 +206,7 @@ impl Due {
 struct Reader {
     connector: Connector,
     keys: Keys,
+    refusal: Arc<Refusal>,
 }
 
 impl Reader {

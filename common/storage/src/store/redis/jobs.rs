@@ -15,8 +15,8 @@ use crate::store::redis::connection::pubsub::HintMessages;
 use crate::store::redis::connection::replies::{array, entry, take, unexpected};
 use crate::store::redis::connection::wire_connection::{Line, Replies, Request, entries, error_of};
 use crate::store::{
-    Accepted, App, Called, Catalog, Completion, Dead, Delivered, EntryBegin, EntryStored, GiveLimit, Hints,
-    JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, Runs, Stale, StoreError,
+    Accepted, App, Called, Catalog, Completion, Dead, Delivered, EntryBegin, EntryStored, Fleet, GiveLimit,
+    Hints, JobReader, Jobs, JournalKey, KnowledgeBases, LimitTaken, Meta, Paused, Runs, Stale, StoreError,
     TakeLimit, TakeOver,
 };
 use tidemill_base::clock::{Clock, SystemClock};
@@ -32,8 +32,16 @@ impl Jobs for RedisStore {
         self
     }
 
+    fn fleet(&self) -> &dyn Fleet {
+        self
+    }
+
     async fn namespace(&self) -> Result<Meta, StoreError> {
         Runs::meta(self).await
+    }
+
+    async fn accepts_writes(&self) -> Result<(), StoreError> {
+        self.writable().await
     }
 
     async fn announce_worker(&self, consumer: &str, ttl: Duration) -> Result<usize, StoreError> {
@@ -41,9 +49,10 @@ impl Jobs for RedisStore {
     }
 
     async fn retire_worker(&self, consumer: &str) -> Result<(), StoreError> {
-        let mut command = redis::cmd("ZREM");
-        command.arg(self.keys.workers()).arg(consumer);
-        self.connector.ask("leaving the list of workers", &command).await
+        let mut pipe = redis::pipe();
+        pipe.cmd("ZREM").arg(self.keys.workers()).arg(consumer).ignore();
+        pipe.cmd("UNLINK").arg(self.keys.worker(consumer)).ignore();
+        self.connector.ask_all("leaving the list of workers", &pipe).await
     }
 
     async fn job_reader(&self, consumer: &str) -> Result<Box<dyn JobReader>, StoreError> {

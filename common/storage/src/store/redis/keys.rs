@@ -49,7 +49,7 @@ impl Keys {
 
     // ---- the namespace
 
-    /// hash: `v`, `shards`, `shards_first`, `form_secret`, `seal_salt`, `catalog`, `default_profile`
+    /// hash: `v`, `shards`, `shards_first`, `form_secret`, `seal_salt`, `fingerprint_salt`, `catalog`, `default_profile`
     pub fn meta(&self) -> String {
         self.global("meta")
     }
@@ -60,6 +60,14 @@ impl Keys {
     /// zset: live workers by their last announcement (server time, ms)
     pub fn workers(&self) -> String {
         self.global("workers")
+    }
+    /// hash PX: a live worker's record: `held`, `about`
+    pub fn worker(&self, name: &str) -> String {
+        self.global(&format!("worker:{name}"))
+    }
+    /// set: names of queues that runs have used
+    pub fn queues(&self) -> String {
+        self.global("queues")
     }
     /// list: origins of suspects that are cleared, newest first
     pub fn cleared(&self) -> String {
@@ -167,6 +175,22 @@ impl Keys {
     /// stream: jobs of a queue
     pub fn jobs(&self, shard: ShardId, queue: &str) -> String {
         self.tagged(shard, &["}:jobs:", queue])
+    }
+    /// pattern of the jobs streams of all queues and shards
+    pub(super) fn all_jobs(&self) -> String {
+        format!("{}:jobs:*", self.glob())
+    }
+    /// The shard and the queue of a jobs stream.
+    pub(super) fn shard_and_queue<'a>(&self, key: &'a str) -> Option<(ShardId, &'a str)> {
+        let (shard, queue) = key.strip_prefix(&self.namespace)?.strip_prefix(":{")?.split_once("}:jobs:")?;
+        Some((ShardId(shard.parse().ok()?), queue))
+    }
+    /// The beginning of a pattern of keys of all shards. A namespace may have characters with a meaning in patterns.
+    fn glob(&self) -> String {
+        let special = |c| matches!(c, '*' | '?' | '[' | ']' | '\\');
+        let escaped = |c| if special(c) { vec!['\\', c] } else { vec![c] };
+        let namespace: String = self.namespace.chars().flat_map(escaped).collect();
+        format!("{namespace}:{{*}}")
     }
     /// hash: the records of suspects of a jobs stream, by entry
     pub fn suspects(&self, shard: ShardId, queue: &str) -> String {
@@ -400,6 +424,15 @@ mod tests {
         ] {
             assert!(key.starts_with("tm:{3}:"), "{key}");
         }
+    }
+
+    #[test]
+    fn a_jobs_stream_names_its_shard_and_queue() {
+        let keys = Keys::new("t[m");
+        assert_eq!(keys.all_jobs(), "t\\[m:{*}:jobs:*");
+        let key = keys.jobs(ShardId(7), "gpu:large");
+        assert_eq!(keys.shard_and_queue(&key), Some((ShardId(7), "gpu:large")));
+        assert_eq!(keys.shard_and_queue("other:{7}:jobs:x"), None);
     }
 
     #[test]

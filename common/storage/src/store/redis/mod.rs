@@ -15,6 +15,8 @@ mod connection;
 mod conversations;
 mod costs;
 mod dead;
+mod diagnosis;
+mod fleet;
 mod follow;
 mod jobs;
 mod journal;
@@ -88,6 +90,8 @@ pub struct RedisStore {
     ticks: Ticks,
     /// Graphs that a shard has: their documents need not be sent again.
     stored_graphs: Mutex<HashSet<(ShardId, String)>>,
+    /// Queues whose names this process has noted.
+    noted_queues: Mutex<HashSet<Arc<str>>>,
     /// The server's memory use and when it was read.
     memory: Mutex<Option<(std::time::Instant, Memory)>>,
 }
@@ -111,6 +115,7 @@ impl RedisStore {
             limits,
             blobs,
             stored_graphs: Mutex::default(),
+            noted_queues: Mutex::default(),
             memory: Mutex::default(),
         }))
     }
@@ -118,6 +123,12 @@ impl RedisStore {
     /// The keys of its namespace, for tests and tools.
     pub fn keys(&self) -> &Keys {
         &self.keys
+    }
+
+    /// Logs a warning if the ACL refuses the subscription to changes of runs. Without it, the first follower would
+    /// find out.
+    pub async fn probe_subscription(&self) {
+        self.ticks.probe(&self.connector, &self.keys).await;
     }
 
     /// The longest time to live of an ended run's keys: a day more than the retention, in case the sweep

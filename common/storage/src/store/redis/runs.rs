@@ -11,7 +11,7 @@ use super::connection::{Arg, args};
 use crate::store::redis::connection::replies::{array, entry, pairs, unexpected};
 use crate::store::{
     Answered, App, AppKey, Catalog, CatalogKind, ConversationChange, ConversationRef, Created, DeadFact,
-    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Following, KeyCost, KeyNote,
+    DeadId, DeadLetter, DueSchedule, Entered, Entering, EntryPut, Fired, Fleet, Following, KeyCost, KeyNote,
     KnowledgeBases, ListConversations, ListDead, ListRuns, ListedConversation, Meta, NewRun, Page,
     PauseAnswer, PutBack, PutEntry, Rated, Rating, Refusal, Reserved, Revoked, RunCommand, Runs, Sent,
     ServerReport, Settling, StoreError, TriggerChanges, TriggerState, WaitingCall, unreadable_events,
@@ -32,7 +32,12 @@ const LEDGER_PAGE: usize = 1000;
 
 impl RedisStore {
     /// A field of the namespace that is written once: stores `fresh` unless it exists.
-    async fn settle_once(&self, doing: &'static str, field: &str, fresh: &str) -> Result<String, StoreError> {
+    pub(super) async fn settle_once(
+        &self,
+        doing: &'static str,
+        field: &str,
+        fresh: &str,
+    ) -> Result<String, StoreError> {
         let mut read = redis::cmd("HGET");
         read.arg(self.keys.meta()).arg(field);
         // A full Redis refuses even a write that changes nothing, so read first.
@@ -50,6 +55,10 @@ impl RedisStore {
 #[async_trait]
 impl Runs for RedisStore {
     fn knowledge(&self) -> &dyn KnowledgeBases {
+        self
+    }
+
+    fn fleet(&self) -> &dyn Fleet {
         self
     }
 
@@ -110,12 +119,16 @@ impl Runs for RedisStore {
         }
         match word.as_str() {
             "CREATED" => {
-                let mut graphs = self.known_graphs();
-                if graphs.len() >= KNOWN_GRAPHS_MAX {
-                    // The worst effect is one document sent again.
-                    graphs.clear();
+                {
+                    let mut graphs = self.known_graphs();
+                    if graphs.len() >= KNOWN_GRAPHS_MAX {
+                        // The worst effect is one document sent again.
+                        graphs.clear();
+                    }
+                    graphs.insert(known);
                 }
-                graphs.insert(known);
+                // Only for lists of queues, so its failure must not fail the run.
+                drop(self.note_queues(&new.queues).await);
                 Ok(Created::Created)
             }
             "EXISTS" => Ok(Created::Exists),

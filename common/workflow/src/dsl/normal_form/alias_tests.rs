@@ -3,12 +3,12 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::dsl::{Document, ParseLimits, parse};
+use crate::dsl::{Document, ParseOptions, parse};
 
 /// The nodes after rewriting. Problems that the checks report do not matter here.
 fn canonical_nodes(nodes: &Json) -> (Json, String) {
     let text = json!({"nodes": nodes, "edges": []}).to_string();
-    let (document, problems) = parse(text.as_bytes(), &ParseLimits::default());
+    let (document, problems) = parse(text.as_bytes(), &ParseOptions::default());
     let document: Document = document.unwrap_or_else(|| panic!("{problems:?} in {text}"));
     let nodes = document.nodes.iter().map(|node| json!({"id": node.id, "data": node.data})).collect();
     (nodes, document.canonical())

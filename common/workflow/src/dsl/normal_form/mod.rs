@@ -7,6 +7,8 @@
 mod child_references;
 mod context_processor;
 mod default_value_object;
+mod editor;
+mod explain;
 mod extractions;
 mod extractors;
 mod foreign_node;
@@ -22,8 +24,27 @@ use serde_json::Value as Json;
 
 use tidemill_base::value::JsonMap;
 
+pub use explain::Rewrite;
+pub(super) use explain::explain;
+
+/// Whether a file is migrated as Dify's editor migrates it: the setting `compat.editor_migrations`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Migrations {
+    #[default]
+    On,
+    Off,
+}
+
+impl From<bool> for Migrations {
+    fn from(on: bool) -> Self {
+        if on { Self::On } else { Self::Off }
+    }
+}
+
 /// One rewrite rule and the part of a file that it applies to.
 struct Form {
+    /// The name that `tidemill check --explain` shows.
+    name: &'static str,
     rewrite: fn(&mut JsonMap),
     part: Part,
 }
@@ -39,53 +60,66 @@ enum Part {
 /// The rules, in the order of their application.
 const FORMS: &[Form] = &[
     // `edges` absent or null is an empty list
-    Form { rewrite: small::null_edges, part: Part::Graph },
+    Form { name: "null-edges", rewrite: small::null_edges, part: Part::Graph },
     // `{id, type, name, config}` for a node
-    Form { rewrite: foreign_node::rewrite, part: Part::Graph },
+    Form { name: "foreign-node", rewrite: foreign_node::rewrite, part: Part::Graph },
     // types as other programs spell them
-    Form { rewrite: node_type::rewrite, part: Part::NodeData },
+    Form { name: "node-type", rewrite: node_type::rewrite, part: Part::NodeData },
     // an edge without `sourceHandle` gets the handle `source`
-    Form { rewrite: small::edge_handle, part: Part::Edge },
+    Form { name: "edge-handle", rewrite: small::edge_handle, part: Part::Edge },
     // `success-branch` for the handle `source`
-    Form { rewrite: success_branch::rewrite, part: Part::Graph },
+    Form { name: "success-branch", rewrite: success_branch::rewrite, part: Part::Graph },
     // `version` of a node as a number
-    Form { rewrite: small::node_version, part: Part::NodeData },
+    Form { name: "node-version", rewrite: small::node_version, part: Part::NodeData },
     // an assigner with `items` is of version 2
-    Form { rewrite: small::assigner_version, part: Part::NodeData },
+    Form { name: "assigner-version", rewrite: small::assigner_version, part: Part::NodeData },
     // keys in camel case and operations in upper case
-    Form { rewrite: context_processor::rewrite, part: Part::NodeData },
+    Form { name: "context-processor", rewrite: context_processor::rewrite, part: Part::NodeData },
     // `profileId` of an llm node
-    Form { rewrite: llm_profile::rewrite, part: Part::NodeData },
+    Form { name: "llm-profile", rewrite: llm_profile::rewrite, part: Part::NodeData },
     // steps with keys in camel case, and the branches of the original format
-    Form { rewrite: steps::rewrite, part: Part::NodeData },
+    Form { name: "steps", rewrite: steps::rewrite, part: Part::NodeData },
     // hooks in camel case
-    Form { rewrite: hooks::rewrite, part: Part::NodeData },
+    Form { name: "hooks", rewrite: hooks::rewrite, part: Part::NodeData },
     // `default_value` as a mapping
-    Form { rewrite: default_value_object::rewrite, part: Part::NodeData },
+    Form { name: "default-value-object", rewrite: default_value_object::rewrite, part: Part::NodeData },
     // `structured_output_enabled`
-    Form { rewrite: small::structured_output, part: Part::NodeData },
+    Form { name: "structured-output", rewrite: small::structured_output, part: Part::NodeData },
     // `retry_interval_seconds`
-    Form { rewrite: small::retry_seconds, part: Part::NodeData },
+    Form { name: "retry-seconds", rewrite: small::retry_seconds, part: Part::NodeData },
     // inputs that are extracted from a conversation
-    Form { rewrite: extractions::rewrite, part: Part::Graph },
+    Form { name: "extractions", rewrite: extractions::rewrite, part: Part::Graph },
     // a node inside another named by its local or dotted id
-    Form { rewrite: child_references::rewrite, part: Part::Graph },
+    Form { name: "child-references", rewrite: child_references::rewrite, part: Part::Graph },
     // questions to the user as other engines write them
-    Form { rewrite: user_interaction::rewrite, part: Part::NodeData },
+    Form { name: "user-interaction", rewrite: user_interaction::rewrite, part: Part::NodeData },
 ];
 
 /// Applies every rule to a graph.
-pub(super) fn apply(graph: &mut JsonMap) {
-    for form in FORMS {
-        match form.part {
-            Part::Graph => (form.rewrite)(graph),
+pub(super) fn apply(graph: &mut JsonMap, migrations: Migrations) {
+    forms(migrations).for_each(|form| form.apply(graph));
+}
+
+/// All rules in their order. Migrations come last: they read canonical types, handles and lists.
+fn forms(migrations: Migrations) -> impl Iterator<Item = &'static Form> {
+    let migrations = match migrations {
+        Migrations::On => editor::MIGRATIONS,
+        Migrations::Off => &[],
+    };
+    FORMS.iter().chain(migrations)
+}
+
+impl Form {
+    fn apply(&self, graph: &mut JsonMap) {
+        match self.part {
+            Part::Graph => (self.rewrite)(graph),
             Part::NodeData => each(graph, "nodes", |node| {
                 if let Some(data) = node.get_mut("data").and_then(Json::as_object_mut) {
-                    (form.rewrite)(data);
-                    each(data, "virtual_nodes", |child| of_child(child, form.rewrite));
+                    (self.rewrite)(data);
+                    each(data, "virtual_nodes", |child| of_child(child, self.rewrite));
                 }
             }),
-            Part::Edge => each(graph, "edges", form.rewrite),
+            Part::Edge => each(graph, "edges", self.rewrite),
         }
     }
 }
@@ -198,10 +232,10 @@ mod tests {
             ),
         ] {
             let mut graph = old.as_object().unwrap().clone();
-            apply(&mut graph);
+            apply(&mut graph, Migrations::On);
             assert_eq!(Json::Object(graph.clone()), new);
             let once = graph.clone();
-            apply(&mut graph);
+            apply(&mut graph, Migrations::On);
             assert_eq!(graph, once, "a form applied twice changes nothing more");
         }
     }

@@ -140,7 +140,7 @@ fn rename(map: &mut JsonMap, names: &[(&str, &str)]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::apply;
+    use super::super::{Migrations, apply};
     use super::*;
     use serde_json::json;
 
@@ -148,9 +148,9 @@ mod tests {
     fn read(data: Json) -> Json {
         let graph = json!({"nodes": [{"id": "n", "data": data}], "edges": []});
         let mut graph = graph.as_object().unwrap().clone();
-        apply(&mut graph);
+        apply(&mut graph, Migrations::On);
         let once = graph.clone();
-        apply(&mut graph);
+        apply(&mut graph, Migrations::On);
         assert_eq!(graph, once, "what was read is a fixed point");
         graph["nodes"][0]["data"].clone()
     }

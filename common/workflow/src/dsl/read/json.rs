@@ -8,11 +8,11 @@ use serde_json::{Number, Value as Json};
 
 use super::tree::{Content, Entry, Ix, Tree, too_deep};
 use super::yaml::duplicate_key;
-use super::{INVALID_YAML, ParseLimits};
+use super::{INVALID_YAML, ParseOptions};
 use crate::dsl::{Diagnostic, Problems};
 
 /// Parses one JSON text.
-pub(super) fn read(text: &str, limits: &ParseLimits, problems: &mut Problems) -> Result<Tree, Diagnostic> {
+pub(super) fn read(text: &str, limits: &ParseOptions, problems: &mut Problems) -> Result<Tree, Diagnostic> {
     // Duplicates are reported only if the text is JSON; otherwise the YAML reader reports the problems.
     let mut duplicates = Vec::new();
     let mut reader =
@@ -36,7 +36,7 @@ struct Reader<'a> {
     at: usize,
     line: u32,
     tree: Tree,
-    limits: &'a ParseLimits,
+    limits: &'a ParseOptions,
     duplicates: &'a mut Vec<(Rc<str>, u32)>,
 }
 

@@ -4,12 +4,14 @@
 //! not text. After it a document is plain JSON, and the tree maps a path to its line.
 
 mod json;
+mod lenient;
 mod scalar;
 mod tree;
 mod yaml;
 
 use serde_json::Value as Json;
 
+use super::normal_form::Migrations;
 use super::{Diagnostic, Problems};
 use tidemill_base::limits;
 
@@ -21,9 +23,9 @@ pub(crate) const INVALID_YAML: &str = "parse.invalid_yaml";
 /// The code of a text that exceeds a limit.
 pub(crate) const TOO_LARGE: &str = "parse.too_large";
 
-/// The limits for a workflow file.
+/// How a workflow file is read: its limits, and whether it is migrated.
 #[derive(Debug, Clone, Copy)]
-pub struct ParseLimits {
+pub struct ParseOptions {
     /// Largest file, in bytes.
     pub bytes_max: usize,
     /// Deepest nesting, in levels.
@@ -34,9 +36,11 @@ pub struct ParseLimits {
     pub text_bytes_max: usize,
     /// Most nodes inside one node.
     pub children_max: usize,
+    /// Whether older forms are migrated as Dify's editor does it.
+    pub migrations: Migrations,
 }
 
-impl Default for ParseLimits {
+impl Default for ParseOptions {
     fn default() -> Self {
         Self {
             bytes_max: limits::IMPORT_BYTES_MAX,
@@ -44,6 +48,7 @@ impl Default for ParseLimits {
             values_max: limits::DOCUMENT_VALUES_MAX,
             text_bytes_max: limits::DOCUMENT_TEXT_BYTES_MAX,
             children_max: limits::CHILDREN_MAX,
+            migrations: Migrations::default(),
         }
     }
 }
@@ -54,7 +59,7 @@ impl Default for ParseLimits {
 /// The first problem; reading stops at it.
 pub(crate) fn read(
     text: &[u8],
-    limits: &ParseLimits,
+    limits: &ParseOptions,
     problems: &mut Problems,
 ) -> Result<(Tree, Json), Diagnostic> {
     let text = as_text(text, limits)?;
@@ -75,11 +80,11 @@ pub(crate) fn read(
 ///
 /// # Errors
 /// The first problem; reading stops at it.
-pub(crate) fn read_json(text: &str, limits: &ParseLimits) -> Result<Json, Diagnostic> {
+pub(crate) fn read_json(text: &str, limits: &ParseOptions) -> Result<Json, Diagnostic> {
     json::read(text, limits, &mut Problems::new())?.to_json(limits)
 }
 
-fn as_text<'a>(text: &'a [u8], limits: &ParseLimits) -> Result<&'a str, Diagnostic> {
+fn as_text<'a>(text: &'a [u8], limits: &ParseOptions) -> Result<&'a str, Diagnostic> {
     let refuse = |line, message: String| Diagnostic::at_line(INVALID_YAML, line, message);
     if text.len() > limits.bytes_max {
         let message =

@@ -5,7 +5,7 @@ use super::*;
 
 fn read_all(text: &[u8]) -> (Option<(Tree, Json)>, Vec<Diagnostic>) {
     let mut problems = Problems::new();
-    match read(text, &ParseLimits::default(), &mut problems) {
+    match read(text, &ParseOptions::default(), &mut problems) {
         Ok(found) => (Some(found), problems.into_vec()),
         Err(problem) => (None, vec![problem]),
     }
@@ -44,6 +44,36 @@ fn collections_anchors_aliases_and_merge_keys_become_json() {
         ("a: \"😀 \\u00e9\"\r\nb: 2\r\n", json!({"a": "😀 é", "b": 2})),
     ] {
         assert_eq!(value_of(text), value, "{text}");
+    }
+}
+
+#[test]
+fn what_pyyaml_takes_and_the_parser_does_not_is_read() {
+    for (text, value) in [
+        ("a: \"one line\nof text\"\nb: 1\n", json!({"a": "one line of text", "b": 1})),
+        (
+            "a:\n  b:\n    c: 'x\n\ny: ''z\n# w'\n    d: 2\n",
+            json!({"a": {"b": {"c": "x\ny: 'z # w", "d": 2}}}),
+        ),
+        ("a:\n- \"x\n  \\\"y\nz\"\n- w\n", json!({"a": ["x \"y z", "w"]})),
+        (
+            "a: {\n  b: [1,\n2, \"x\ny\"]\n}\nc:\n  d: [\n1\n]\n",
+            json!({"a": {"b": [1, 2, "x y"]}, "c": {"d": [1]}}),
+        ),
+        ("a: \"\\ud83e\\udd16!\"\nb: \"\\ud83e\\udd16\"\n", json!({"a": "🤖!", "b": "🤖"})),
+        ("&k a: 1\nb: *k\n*k : 2\nc: &n 7\n*n : x\n", json!({"a": 2, "b": "a", "c": 7, "7": "x"})),
+        ("a: |\n  x", json!({"a": "x"})),
+        ("a: |\n  x\n", json!({"a": "x\n"})),
+        ("a: >\n  x\n  y", json!({"a": "x y"})),
+    ] {
+        assert_eq!(value_of(text), value, "{text}");
+    }
+}
+
+#[test]
+fn what_pyyaml_refuses_at_the_margin_stays_refused() {
+    for text in ["a:\n  b: 1\n c: 2\n", "a: [1, 2\nb: 3\n", "a: \"x\nb: 1\n", "a: \"\\ud83e\"\n"] {
+        assert_eq!(refused(text.as_bytes()).code, INVALID_YAML, "{text}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use serde_json::Value as Json;
 
-use super::{ParseLimits, TOO_LARGE};
+use super::{ParseOptions, TOO_LARGE};
 use crate::dsl::Diagnostic;
 use tidemill_base::value::JsonMap;
 
@@ -49,7 +49,7 @@ impl Tree {
         &mut self,
         line: u32,
         content: Content,
-        limits: &ParseLimits,
+        limits: &ParseOptions,
     ) -> Result<Ix, Diagnostic> {
         if self.spots.len() >= limits.values_max {
             return Err(too_much(Some(line), "values", limits.values_max, "document_values_max"));
@@ -81,7 +81,7 @@ impl Tree {
     }
 
     /// Returns the values as JSON, with aliases expanded.
-    pub(super) fn to_json(&self, limits: &ParseLimits) -> Result<Json, Diagnostic> {
+    pub(super) fn to_json(&self, limits: &ParseOptions) -> Result<Json, Diagnostic> {
         let Some(root) = self.root else { return Ok(Json::Null) };
         Expansion { tree: self, limits, values: 0, text_bytes: 0 }.value(root, 0)
     }
@@ -89,7 +89,7 @@ impl Tree {
 
 struct Expansion<'a> {
     tree: &'a Tree,
-    limits: &'a ParseLimits,
+    limits: &'a ParseOptions,
     values: usize,
     text_bytes: usize,
 }
@@ -140,7 +140,7 @@ impl Expansion<'_> {
 }
 
 /// Builds the error for a text that is nested too deeply.
-pub(super) fn too_deep(line: Option<u32>, limits: &ParseLimits) -> Diagnostic {
+pub(super) fn too_deep(line: Option<u32>, limits: &ParseOptions) -> Diagnostic {
     let message = format!("the file is nested more than {} levels deep", limits.depth_max);
     Diagnostic::at_line(TOO_LARGE, line, message)
 }

@@ -5,15 +5,70 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 use serde_json::Value as Json;
 
 use super::tree::{Content, Entry, Ix, Tree, too_deep};
-use super::{INVALID_YAML, ParseLimits, scalar};
+use super::{INVALID_YAML, ParseOptions, lenient, scalar};
 use crate::dsl::{Diagnostic, Problems};
 
 /// Parses one YAML document.
-pub(super) fn read(text: &str, limits: &ParseLimits, problems: &mut Problems) -> Result<Tree, Diagnostic> {
+pub(super) fn read(text: &str, limits: &ParseOptions, problems: &mut Problems) -> Result<Tree, Diagnostic> {
+    let mut text = Cow::Borrowed(text);
+    let mut reread = 0;
+    loop {
+        // Problems of a reading that is repeated are found again.
+        let mut found = Problems::new();
+        let result = read_once(&text, limits, &mut found);
+        reread += text.len();
+        match result {
+            Err(Refused::ByParser(error)) if reread <= lenient::REREAD_BYTES_MAX => {
+                let (line, column) = (error.marker().line(), error.marker().col());
+                match lenient::rewritten(&text, error.info(), line, column) {
+                    Some(rewritten) => text = Cow::Owned(rewritten),
+                    None => return Err(by_parser(&error, limits)),
+                }
+            }
+            Err(refused) => return Err(refused.into_diagnostic(limits)),
+            Ok(tree) => {
+                found.into_vec().into_iter().for_each(|problem| problems.add(problem));
+                return Ok(tree);
+            }
+        }
+    }
+}
+
+/// The reason why a text cannot be read.
+enum Refused {
+    ByParser(ScanError),
+    ByUs(Diagnostic),
+}
+
+impl From<Diagnostic> for Refused {
+    fn from(problem: Diagnostic) -> Self {
+        Self::ByUs(problem)
+    }
+}
+
+impl Refused {
+    fn into_diagnostic(self, limits: &ParseOptions) -> Diagnostic {
+        match self {
+            Self::ByParser(error) => by_parser(&error, limits),
+            Self::ByUs(problem) => problem,
+        }
+    }
+}
+
+fn by_parser(error: &ScanError, limits: &ParseOptions) -> Diagnostic {
+    let line = u32::try_from(error.marker().line()).ok();
+    // The parser has its own limit, which it reaches first when it looks ahead for the end of a key.
+    if error.info().contains("recursion limit") {
+        return too_deep(line, limits);
+    }
+    invalid(line, format!("{} (column {})", error.info(), error.marker().col() + 1))
+}
+
+fn read_once(text: &str, limits: &ParseOptions, problems: &mut Problems) -> Result<Tree, Refused> {
     let mut builder = Builder {
         tree: Tree::default(),
         open: Vec::new(),
@@ -22,18 +77,12 @@ pub(super) fn read(text: &str, limits: &ParseLimits, problems: &mut Problems) ->
         merged: 0,
         limits,
         problems,
+        // A block at the end of a file without a last line break has none either, as with PyYAML.
+        cut_at: (!text.ends_with(['\n', '\r'])).then(|| text.chars().count()),
     };
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
-        let (event, span) = event.map_err(|error| {
-            let line = u32::try_from(error.marker().line()).ok();
-            // The parser has its own limit, which it reaches first when it looks ahead for the end of a key.
-            if error.info().contains("recursion limit") {
-                return too_deep(line, limits);
-            }
-            let column = error.marker().col() + 1;
-            invalid(line, format!("{} (column {column})", error.info()))
-        })?;
+        let (event, span) = event.map_err(Refused::ByParser)?;
         builder.take(event, &span)?;
     }
     Ok(builder.tree)
@@ -69,8 +118,10 @@ struct Builder<'a> {
     anchors: HashMap<usize, Option<Ix>>,
     documents: usize,
     merged: usize,
-    limits: &'a ParseLimits,
+    limits: &'a ParseOptions,
     problems: &'a mut Problems,
+    /// The end of the text, in characters, if its last line has no line break.
+    cut_at: Option<usize>,
 }
 
 impl Builder<'_> {
@@ -85,9 +136,15 @@ impl Builder<'_> {
                 }
                 Ok(())
             }
-            Event::Scalar(text, style, anchor, tag) => self.scalar(text, style, anchor, tag, line),
+            Event::Scalar(mut text, style, anchor, tag) => {
+                let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+                if is_block && self.cut_at == Some(span.end.index()) && text.ends_with('\n') {
+                    text.to_mut().pop();
+                }
+                self.scalar(text, style, anchor, tag, line)
+            }
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
-                Some(Some(at)) => self.place(*at, line),
+                Some(Some(at)) => self.alias(*at, line),
                 Some(None) => Err(invalid(Some(line), "an alias is inside the value that it refers to")),
                 None => Err(invalid(Some(line), "an alias refers to an unknown anchor")),
             },
@@ -113,13 +170,14 @@ impl Builder<'_> {
         line: u32,
     ) -> Result<(), Diagnostic> {
         let plain = style == ScalarStyle::Plain;
-        if let Some(Open { content: OpenContent::Mapping { key: key @ None, .. }, .. }) = self.open.last_mut()
-        {
+        if self.awaits_key() {
             if anchor != 0 {
-                return Err(invalid(Some(line), "an anchor on a key is not supported"));
+                let value = tagged(text.clone(), plain, tag.clone(), line)?;
+                let at = self.tree.add(line, Content::Scalar(value), self.limits)?;
+                self.anchors.insert(anchor, Some(at));
             }
             // A key keeps the text of its author: `on:` is the key "on", not the boolean of YAML 1.1.
-            *key = Some(Key { merge: plain && tag.is_none() && text == "<<", text: text.into(), line });
+            self.key(Key { merge: plain && tag.is_none() && text == "<<", text: text.into(), line });
             return Ok(());
         }
         let value = tagged(text, plain, tag, line)?;
@@ -130,8 +188,35 @@ impl Builder<'_> {
         self.place(at, line)
     }
 
+    /// Places what an alias refers to; as a key its text.
+    fn alias(&mut self, at: Ix, line: u32) -> Result<(), Diagnostic> {
+        if !self.awaits_key() {
+            return self.place(at, line);
+        }
+        let text = match &self.tree.spots[at as usize].content {
+            Content::Scalar(Json::String(text)) => text.as_str().into(),
+            Content::Scalar(value) => value.to_string().into(),
+            Content::Sequence(_) | Content::Mapping(_) => {
+                return Err(invalid(Some(line), "a key must be a single value"));
+            }
+        };
+        self.key(Key { text, line, merge: false });
+        Ok(())
+    }
+
+    /// True when the next value is a key of the innermost open mapping.
+    fn awaits_key(&self) -> bool {
+        matches!(self.open.last(), Some(Open { content: OpenContent::Mapping { key: None, .. }, .. }))
+    }
+
+    fn key(&mut self, next: Key) {
+        if let Some(Open { content: OpenContent::Mapping { key, .. }, .. }) = self.open.last_mut() {
+            *key = Some(next);
+        }
+    }
+
     fn begin(&mut self, line: u32, anchor: usize, content: OpenContent) -> Result<(), Diagnostic> {
-        if let Some(Open { content: OpenContent::Mapping { key: None, .. }, .. }) = self.open.last() {
+        if self.awaits_key() {
             return Err(invalid(Some(line), "a key must be a single value"));
         }
         if self.open.len() >= self.limits.depth_max {
@@ -171,7 +256,7 @@ impl Builder<'_> {
             OpenContent::Mapping { entries, merges, key } => match key.take() {
                 Some(key) if key.merge => merges.push(at),
                 Some(key) => entries.push(Entry { key: key.text, key_line: key.line, value: at }),
-                None => return Err(invalid(Some(line), "an alias as a key is not supported")),
+                None => return Err(invalid(Some(line), "a key must be a single value")),
             },
         }
         Ok(())

@@ -29,6 +29,8 @@ const HASHED_PREFIX: &str = "sealed:v1:";
 const SALTED_PREFIX: &str = "sealed:v2:";
 const NONCE_BYTES: usize = 24;
 const SALT_BYTES: usize = 16;
+/// Bytes of a fingerprint. Few, because it only has to differ between the keys of one installation.
+const FINGERPRINT_BYTES: usize = 8;
 /// Memory and passes of Argon2id: about 20 ms per guess, and once per start of a process.
 const ARGON2_KIB: u32 = 19 * 1024;
 const ARGON2_PASSES: u32 = 2;
@@ -118,6 +120,16 @@ impl SealingKey {
             derived.insert(0, (salt, key));
         }
         derived.first().map(|(_, key)| *key)
+    }
+
+    /// Returns a text that differs between keys and says nothing about them: a hash of the key that is derived
+    /// with Argon2id and this salt, so that a guess costs as much as a guess at a seal. `None` if the key cannot
+    /// be derived.
+    pub fn fingerprint(&self, salt: Salt) -> Option<String> {
+        let mut hash = Sha256::new();
+        hash.update(b"tidemill key fingerprint v1");
+        hash.update(self.derived(salt)?);
+        Some(hash.finalize().iter().take(FINGERPRINT_BYTES).map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// Seals a value: only this key opens it, and only under this name.

@@ -1,11 +1,11 @@
 //! Tests of seals: which key opens them, and when a seal stays unchanged.
 
 use super::*;
-use crate::dsl::{ParseLimits, parse};
+use crate::dsl::{ParseOptions, parse};
 
 fn with_secret() -> Document {
     let text = b"kind: app\nversion: 0.6.0\napp: {mode: workflow, name: x}\nworkflow:\n  environment_variables:\n  - {name: TOKEN, value_type: secret, value: hunter2}\n  - {name: EMPTY, value_type: secret, value: ''}\n  - {name: PLAIN, value_type: string, value: seen}\n  graph: {nodes: [], edges: []}\n";
-    parse(text, &ParseLimits::default()).0.unwrap()
+    parse(text, &ParseOptions::default()).0.unwrap()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::dsl::{Document, ParseLimits, parse};
+use crate::dsl::{Document, ParseOptions, parse};
 use crate::graph::{ChildKind, Extraction, Graph, import};
 
 fn llm() -> Json {
@@ -34,7 +34,7 @@ fn file(parameters: Json, more: Json, nodes: &[Json]) -> String {
 }
 
 fn document(text: &str) -> Document {
-    let (document, problems) = parse(text.as_bytes(), &ParseLimits::default());
+    let (document, problems) = parse(text.as_bytes(), &ParseOptions::default());
     document.unwrap_or_else(|| panic!("{problems:?}"))
 }
 

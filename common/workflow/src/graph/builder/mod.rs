@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::dsl::{self, Diagnostic, Document, ParseLimits, Problems, SealError, SealingKey};
+use crate::dsl::{self, Diagnostic, Document, ParseOptions, Problems, SealError, SealingKey};
 use crate::graph::containers::Parent;
 use crate::graph::draft::Draft;
 use crate::graph::{
@@ -69,11 +69,11 @@ impl Imported {
 
 /// Reads a workflow file, builds its graph and sets the line of every problem.
 pub fn import(text: &[u8]) -> Imported {
-    import_within(text, &ParseLimits::default())
+    import_within(text, &ParseOptions::default())
 }
 
 /// As [`import`], with other limits.
-pub fn import_within(text: &[u8], limits: &ParseLimits) -> Imported {
+pub fn import_within(text: &[u8], limits: &ParseOptions) -> Imported {
     let (document, mut diagnostics, lines) = dsl::parse_with_lines(text, limits);
     let mut graph = None;
     if let Some(document) = &document {
@@ -86,7 +86,7 @@ pub fn import_within(text: &[u8], limits: &ParseLimits) -> Imported {
     if diagnostics.iter().any(Diagnostic::is_error) {
         graph = None;
     }
-    Imported { document, graph, diagnostics }
+    Imported { document, graph, diagnostics: dsl::merge_same_warnings(diagnostics) }
 }
 
 /// Reports nodes with more child nodes than the limit allows. Only files are checked: a stored document was

@@ -126,6 +126,12 @@ impl ConditionGroup {
 }
 
 impl Condition {
+    /// An empty list does not show that it is a list of files. "All of" has no list of texts then, so it must not be
+    /// asked about one.
+    fn is_about_no_files(&self, actual: &Segment) -> bool {
+        self.operator == Operator::AllOf && self.files.is_some() && actual.ty.is_array() && actual.is_falsy()
+    }
+
     fn evaluate(&self, variables: &dyn Variables, records: &mut Vec<Json>) -> Result<bool, String> {
         // Blobs are loaded before this; one that is not would count as a missing variable.
         let Some(actual) = variables.found(&self.selector) else {
@@ -133,7 +139,7 @@ impl Condition {
         };
         match self.operator {
             Operator::Contains | Operator::NotContains | Operator::AllOf
-                if actual.ty == SegmentType::ArrayFile =>
+                if actual.ty == SegmentType::ArrayFile || self.is_about_no_files(&actual) =>
             {
                 let files = self.files.as_ref().ok_or("Sub variable is required")?;
                 files.evaluate(actual.value.as_array().map_or(&[], Vec::as_slice))

@@ -1,6 +1,8 @@
-//! The document format of a file. The extension decides, exactly as written; without one the MIME type does.
+//! The document format of a file. The extension decides, exactly as written; without one the MIME type does. The
+//! extension `.bin` stands for an unknown one.
 
 use serde_json::Value as Json;
+use tidemill_base::value::file_name::UNKNOWN_EXTENSION;
 
 /// A document format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -142,11 +144,18 @@ impl Format {
     pub fn of_file(file: &Json) -> Result<Self, String> {
         let text = |key: &str| file.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
         let by = |fits: &dyn Fn(&Row) -> bool| ROWS.iter().find(|row| fits(row)).map(|row| row.format);
+        let of_extension = |extension| by(&|row| row.extensions.contains(&extension));
+        let of_type = |mime_type| by(&|row| row.mime_types.contains(&mime_type));
         match (text("extension"), text("mime_type")) {
-            (Some(extension), _) => by(&|row| row.extensions.contains(&extension))
-                .ok_or_else(|| format!("Unsupported Extension Type: {extension}")),
-            (None, Some(mime_type)) => by(&|row| row.mime_types.contains(&mime_type))
-                .ok_or_else(|| format!("Unsupported MIME type: {mime_type}")),
+            (Some(extension), mime_type) => {
+                let unknown = mime_type.filter(|_| extension == UNKNOWN_EXTENSION);
+                of_extension(extension)
+                    .or_else(|| unknown.and_then(of_type))
+                    .ok_or_else(|| format!("Unsupported Extension Type: {extension}"))
+            }
+            (None, Some(mime_type)) => {
+                of_type(mime_type).ok_or_else(|| format!("Unsupported MIME type: {mime_type}"))
+            }
             (None, None) => {
                 Err("Unable to determine file type: MIME type or file extension is missing".into())
             }

@@ -58,10 +58,8 @@ pub fn head(data: &HttpRequestData, variables: &dyn Variables) -> Result<Head, N
     let url = data.url.render_text(variables);
     check_url(&url)?;
     let params = params(data, variables, Show::Open);
-    let mut headers = headers(data, variables, Show::Open);
-    if let Some((config, key)) = key {
-        set(&mut headers, config.header_name(), credentials(config.scheme, &key));
-    }
+    let credentials = key.map(|(config, key)| (config.header_name(), credentials(config.scheme, &key)));
+    let headers = assembled(data, own_headers(data, variables, Show::Open), credentials);
     Ok(Head { url, params, headers })
 }
 
@@ -101,23 +99,39 @@ pub(super) fn params(data: &HttpRequestData, variables: &dyn Variables, show: Sh
     data.params.iter().map(filled).collect()
 }
 
-/// The headers without that of the key. They are filled in as one text, so a line break in a value adds a header.
-pub(super) fn headers(data: &HttpRequestData, variables: &dyn Variables, show: Show) -> Pairs {
+/// The headers that the workflow writes. They are filled in as one text, so a line break in a value adds a header.
+pub(super) fn own_headers(data: &HttpRequestData, variables: &dyn Variables, show: Show) -> Pairs {
     let text = show.text(&data.headers, variables);
     let mut headers = Pairs::new();
     for (name, value) in parse::pairs(&text) {
         set(&mut headers, name, value.to_owned());
     }
+    headers
+}
+
+/// All headers: those of the workflow, then that of the key, then the body's type. The order is that of Dify, and
+/// its record of the request shows it.
+pub(super) fn assembled(data: &HttpRequestData, own: Pairs, credentials: Option<(&str, String)>) -> Pairs {
+    let mut headers = own;
+    if let Some((name, value)) = credentials {
+        set(&mut headers, name, value);
+    }
     let Some(kind) = data.body.as_ref().map(|body| body.kind) else { return headers };
-    let is_content_type = |(name, _): &(String, String)| name.eq_ignore_ascii_case("content-type");
     if kind == BodyKind::FormData {
         headers.retain(|header| !is_content_type(header));
     } else if let Some(content_type) = kind.content_type()
         && !headers.iter().any(is_content_type)
     {
-        headers.push(("Content-Type".into(), content_type.into()));
+        headers.push((CONTENT_TYPE.into(), content_type.into()));
     }
     headers
+}
+
+/// The header of the body's type, as Dify writes it.
+pub(super) const CONTENT_TYPE: &str = "Content-Type";
+
+pub(super) fn is_content_type((name, _): &(String, String)) -> bool {
+    name.eq_ignore_ascii_case(CONTENT_TYPE)
 }
 
 /// Sets a header with exactly this spelling in place, or adds it.

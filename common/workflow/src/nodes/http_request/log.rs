@@ -3,7 +3,9 @@
 use serde_json::Value as Json;
 
 use super::body::{form_fields, url_encoded_fields};
-use super::draft::{Head, Pairs, Show, encode, headers, params, set};
+use super::draft::{
+    CONTENT_TYPE, Head, Pairs, Show, assembled, encode, is_content_type, own_headers, params, set,
+};
 use super::{Authorization, Body, BodyKind, HttpRequestData};
 use tidemill_base::value::{JsonMap, Variables};
 
@@ -85,17 +87,31 @@ fn split(url: &str) -> (&str, &str, &str) {
 }
 
 fn shown_headers(data: &HttpRequestData, variables: &dyn Variables, head: &Head, boundary: &str) -> Pairs {
-    let mut shown = headers(data, variables, Show::Masked);
-    if let Authorization::ApiKey(Some(config)) = &data.authorization {
-        let name = config.header_name();
-        let sent = head.headers.iter().find(|(known, _)| known == name);
-        set(&mut shown, name, sent.map_or_else(String::new, |(_, value)| value.clone()));
+    let own = own_headers(data, variables, Show::Masked);
+    let has_own_type = own.iter().any(is_content_type);
+    let key = match &data.authorization {
+        Authorization::ApiKey(Some(config)) => Some(config.header_name()),
+        Authorization::ApiKey(None) | Authorization::None => None,
+    };
+    let sent = |name: &str| head.headers.iter().find(|(known, _)| known == name);
+    let credentials = key.map(|name| (name, sent(name).map_or_else(String::new, |(_, value)| value.clone())));
+    let mut shown = assembled(data, own, credentials);
+    // Dify's record adds the body's type also beside a key whose header is a content type in another spelling.
+    match data.body.as_ref().map(|body| body.kind) {
+        Some(BodyKind::FormData) => {
+            set(&mut shown, CONTENT_TYPE, format!("multipart/form-data; boundary={boundary}"));
+        }
+        Some(kind) if !has_own_type => {
+            if let Some(content_type) = kind.content_type() {
+                set(&mut shown, CONTENT_TYPE, content_type.into());
+            }
+        }
+        Some(_) | None => {}
+    }
+    if let Some(name) = key {
         for (_, value) in shown.iter_mut().filter(|(known, _)| known.eq_ignore_ascii_case(name)) {
             *value = "*".repeat(value.chars().count());
         }
-    }
-    if data.body.as_ref().is_some_and(|body| body.kind == BodyKind::FormData) {
-        shown.push(("Content-Type".into(), format!("multipart/form-data; boundary={boundary}")));
     }
     shown
 }

@@ -4,6 +4,8 @@ use serde_json::Value as Json;
 
 use super::ErrorType;
 use tidemill_base::failure::NodeFailure;
+use tidemill_base::value::file_name::disposition::Disposition;
+use tidemill_base::value::file_name::{FileFacts, Known, UNKNOWN_TYPE, decode, parameters};
 use tidemill_base::value::{Segment, SegmentType, mime};
 
 /// Bytes that are checked when the headers do not tell a file from a text.
@@ -64,32 +66,45 @@ impl Kind {
             let path = url.split('?').next().unwrap_or(url);
             mime::of_name(path.rsplit('/').next().unwrap_or(path))
         };
-        match (of_disposition, self.content_type.as_str()) {
+        match (of_disposition, self.media_type()) {
             (Some(media_type), _) => media_type.into(),
-            (None, "") => of_url().unwrap_or("application/octet-stream").into(),
-            (None, given) => given.into(),
+            (None, given) if given.is_empty() => of_url().unwrap_or(UNKNOWN_TYPE).into(),
+            (None, given) => given,
         }
     }
 
-    /// The `charset` of a text, unquoted.
-    pub fn charset(&self) -> Option<String> {
-        parameters(&self.content_type).into_iter().find(|(name, _)| name == "charset").map(|(_, value)| value)
+    /// Name, extension and kind of the response as a file. `last_url` is the URL after all redirects.
+    pub fn facts(&self, url: &str, last_url: Option<&str>) -> FileFacts {
+        let said_name = self.filename();
+        FileFacts::of(Known {
+            said_name: said_name.as_deref(),
+            said_type: Some(&self.content_type),
+            url,
+            last_url,
+            ..Known::default()
+        })
     }
 
-    /// The file's name in `Content-Disposition`.
+    /// The `charset` of a text, unquoted. Also in the form `charset*=us-ascii'en'NAME` (RFC 2231).
+    pub fn charset(&self) -> Option<String> {
+        let (_, parameters) = parameters::split(&self.content_type);
+        let (name, value) =
+            parameters.into_iter().find(|(name, _)| matches!(name.as_str(), "charset" | "charset*"))?;
+        match value.rsplit_once('\'') {
+            Some((_, text)) if name == "charset*" => decode::percent(text),
+            Some(_) | None => Some(value),
+        }
+    }
+
+    /// The file's name in `Content-Disposition`, decoded and without a path.
     pub fn filename(&self) -> Option<String> {
-        let parameters = parameters(self.disposition.as_deref()?);
-        let named = |wanted: &str| {
-            let found = parameters.iter().find(|(name, value)| name == wanted && !value.is_empty());
-            found.map(|(_, value)| value.clone())
-        };
-        named("filename").or_else(|| named("filename*"))
+        Disposition::parse(self.disposition.as_deref()?).name
     }
 
     fn is_attached(&self) -> bool {
         let Some(disposition) = &self.disposition else { return false };
-        let kind = disposition.split(';').next().unwrap_or_default().trim();
-        kind.eq_ignore_ascii_case("attachment") || self.filename().is_some()
+        let disposition = Disposition::parse(disposition);
+        disposition.kind == "attachment" || disposition.has_name
     }
 
     fn media_type(&self) -> String {
@@ -104,33 +119,6 @@ fn by_table(media_type: &str) -> Class {
         false => ["image/", "audio/", "video/"].iter().any(|part| media_type.contains(part)),
     };
     if is_file { Class::File } else { Class::Text }
-}
-
-/// The parameters after a header's first value: names in lower case, values without quotes.
-fn parameters(header: &str) -> Vec<(String, String)> {
-    let mut parts = vec![String::new()];
-    let (mut quoted, mut escaped) = (false, false);
-    for c in header.chars() {
-        match c {
-            ';' if !quoted => parts.push(String::new()),
-            '\\' if quoted && !escaped => {
-                escaped = true;
-                continue;
-            }
-            '"' if !escaped => quoted = !quoted,
-            c => {
-                if let Some(part) = parts.last_mut() {
-                    part.push(c);
-                }
-            }
-        }
-        escaped = false;
-    }
-    let pair = |part: &String| {
-        let (name, value) = part.split_once('=')?;
-        Some((name.trim().to_lowercase(), value.trim().to_owned()))
-    };
-    parts.iter().skip(1).filter_map(pair).collect()
 }
 
 /// The failure for a response that is too large. `size` is `None` when the response did not declare its size.
@@ -199,6 +187,8 @@ mod tests {
             ("text/plain", Some("attachment"), "x", Class::File),
             ("text/plain", Some("inline; filename=\"a.txt\""), "x", Class::File),
             ("text/plain", Some("inline"), "x", Class::Text),
+            ("text/plain", Some("inline; filename=\"\""), "x", Class::File),
+            ("text/plain", Some("inline; filename*=utf-8''a.txt"), "x", Class::File),
             ("TEXT/HTML; charset=utf-8", None, "x", Class::Text),
             ("text/csv", None, "a,b", Class::Text),
             (
@@ -229,7 +219,8 @@ mod tests {
     fn a_files_type_comes_from_its_name_its_header_or_its_address() {
         for (content_type, disposition, url, media_type) in [
             ("x/y", Some("attachment; filename=a.pdf"), "http://h/b.png", "application/pdf"),
-            ("image/png; q=1", Some("attachment"), "http://h/b.jpg", "image/png; q=1"),
+            ("image/png; q=1", Some("attachment"), "http://h/b.jpg", "image/png"),
+            ("x/y", Some("attachment; filename*=utf-8''%E6%B8%AF.pdf"), "http://h/b.png", "application/pdf"),
             ("", Some("attachment"), "http://h/b.png?x=/c.gif", "image/png"),
             ("", Some("attachment"), "http://h/", "application/octet-stream"),
         ] {
@@ -243,6 +234,8 @@ mod tests {
             ("text/plain; charset=iso-8859-1", Some("iso-8859-1")),
             ("text/plain;Charset=\"GBK\"; x=1", Some("GBK")),
             ("text/plain; note=\"a; charset=x\"", None),
+            ("text/plain; charset*=us-ascii'en'latin-1", Some("latin-1")),
+            ("text/plain; charset=a; charset=b", Some("a")),
             ("text/plain", None),
         ] {
             assert_eq!(kind(content_type, None).charset().as_deref(), charset, "{content_type}");

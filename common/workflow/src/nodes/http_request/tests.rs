@@ -235,6 +235,52 @@ fn the_record_masks_secrets_and_keys() {
 }
 
 #[test]
+fn the_record_shows_the_headers_in_difys_order() {
+    let key = |kind: &str, header: &str| json!({"type": "api-key", "config": {"type": kind, "api_key": "abc", "header": header}});
+    let json = json!({"type": "json", "data": [{"key": "", "type": "text", "value": "{}x"}]});
+    for (headers, key, body, lines) in [
+        (
+            "A: 1\nB: 2",
+            key("bearer", ""),
+            &json,
+            &["A: 1", "B: 2", "Authorization: **********", "Content-Type: application/json"][..],
+        ),
+        (
+            "Authorization: me\nA: 1",
+            key("custom", ""),
+            &json,
+            &["Authorization: ***", "A: 1", "Content-Type: application/json"],
+        ),
+        (
+            "A: 1\nauthorization: me",
+            key("custom", ""),
+            &Json::Null,
+            &["A: 1", "authorization: **", "Authorization: ***"],
+        ),
+        (
+            "x-key: 1\nX-KEY: 22",
+            key("custom", "X-Key"),
+            &Json::Null,
+            &["x-key: *", "X-KEY: **", "X-Key: ***"],
+        ),
+        ("content-type: a/b", key("custom", ""), &json, &["content-type: a/b", "Authorization: ***"]),
+        ("A: 1", key("custom", "Content-Type"), &json, &["A: 1", "Content-Type: ****************"]),
+        (
+            "A: 1",
+            key("custom", "content-type"),
+            &json,
+            &["A: 1", "content-type: ***", "Content-Type: ****************"],
+        ),
+    ] {
+        let shown = shown(json!({"headers": headers, "authorization": key, "body": body}));
+        let (head, _) = shown.split_once("\r\n\r\n").expect("a head");
+        let have: Vec<&str> =
+            head.split("\r\n").skip(2).filter(|line| !line.starts_with("Content-Length")).collect();
+        assert_eq!(have, lines, "{headers} {key}");
+    }
+}
+
+#[test]
 fn files_are_named_and_the_texts_beside_them_are_not_shown() {
     let body = json!({"type": "form-data", "data": [text("secret", "{{#env.TOKEN#}}"), {"key": "f", "type": "file", "file": ["n", "file"]}]});
     let data = parsed(json!({"body": body}));

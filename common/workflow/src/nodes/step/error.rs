@@ -3,6 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use tidemill_base::failure::NodeFailure;
+use tidemill_base::need::Need;
 use tidemill_base::value::JsonMap;
 
 /// The error type of a call without its own.
@@ -22,6 +23,8 @@ pub struct CallError {
     pub retryable: bool,
     /// The wait that the server asked for, in milliseconds.
     pub retry_after_ms: Option<u64>,
+    /// As [`NodeFailure::lacks`].
+    pub lacks: Option<Box<Need>>,
 }
 
 impl CallError {
@@ -32,7 +35,14 @@ impl CallError {
     /// An error of its own type.
     pub fn of(error_type: impl Into<String>, message: impl Into<String>) -> Self {
         let (error_type, message) = (error_type.into(), message.into());
-        Self { message, data: JsonMap::new(), error_type, retryable: false, retry_after_ms: None }
+        Self {
+            message,
+            data: JsonMap::new(),
+            error_type,
+            retryable: false,
+            retry_after_ms: None,
+            lacks: None,
+        }
     }
     /// Adds data; anything except an object is ignored.
     #[must_use]
@@ -48,6 +58,11 @@ impl CallError {
     pub fn passing(self) -> Self {
         Self { retryable: true, ..self }
     }
+    /// Marks the error as caused by the set-up of this worker.
+    #[must_use]
+    pub fn lacking(self, need: Need) -> Self {
+        Self { lacks: Some(Box::new(need)), ..self }
+    }
     /// The output `error_message`; always has both keys.
     pub fn object(&self) -> Json {
         json!({"err_msg": self.message, "data": self.data})
@@ -59,13 +74,14 @@ impl CallError {
             error_type: self.error_type.clone(),
             retryable: self.retryable,
             retry_after_ms: self.retry_after_ms,
+            lacks: self.lacks.clone(),
         }
     }
 }
 
 impl From<NodeFailure> for CallError {
     fn from(failure: NodeFailure) -> Self {
-        let NodeFailure { message, error_type, retryable, retry_after_ms } = failure;
-        Self { message, data: JsonMap::new(), error_type, retryable, retry_after_ms }
+        let NodeFailure { message, error_type, retryable, retry_after_ms, lacks } = failure;
+        Self { message, data: JsonMap::new(), error_type, retryable, retry_after_ms, lacks }
     }
 }

@@ -175,7 +175,8 @@ async fn send(
             }
         })?;
         let body = match class {
-            Class::Text => decoded(bytes, charset.as_deref()),
+            Class::Text => decoded(bytes, charset.as_deref(), true)
+                .map_err(|reason| CallError::of("ApiResponseUnreadable", reason))?,
             Class::File => String::from_utf8_lossy(&bytes).into_owned(),
         };
         response::read(code, &body, draft.accept_text).map_err(|error| match (code, may_repeat) {

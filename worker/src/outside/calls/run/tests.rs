@@ -108,7 +108,7 @@ fn handle(core: &Arc<Core>) -> JobHandle {
         JobName { frame: FramePath::root(), node: "t".into(), attempt: 1, entry, holder, lost_at: None };
     let place = JobPlace { shard: ShardId(0), queue: "default".into(), entry };
     let started_at = Timestamp::from_micros(5);
-    JobHandle { core: core.clone(), place, number: 1, run: run_id(), name, started_at }
+    JobHandle { core: core.clone(), place, number: 1, run: run_id(), app: None, name, started_at }
 }
 
 fn library(known: Json) -> LibraryNode {

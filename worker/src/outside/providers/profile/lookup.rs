@@ -35,36 +35,44 @@ impl Providers {
         provider: &str,
         model: &str,
     ) -> Option<Found<'a>> {
-        let serving = |wanted: Option<&str>| {
-            first(self, catalog_view, &|_, connection| {
-                let serves = |s: &crate::outside::providers::profile::Serves| {
-                    same_provider(&s.provider, provider) && s.model.as_deref() == wanted
-                };
-                connection.table.serves.iter().any(serves)
-            })
+        let of_settings = self.tables.iter().map(|(name, connection)| Found {
+            name,
+            configured_in: ConfiguredIn::Settings,
+            connection,
+        });
+        let of_redis = catalog_view.providers.iter().map(|(name, (_, connection))| Found {
+            name,
+            configured_in: ConfiguredIn::Redis,
+            connection,
+        });
+        let all: Vec<Found<'_>> = of_settings.chain(of_redis).collect();
+        let serves = |found: &Found<'_>, test: &dyn Fn(&str, Option<&str>) -> bool| {
+            found.connection.table.serves.iter().any(|served| test(&served.provider, served.model.as_deref()))
         };
-        let named = |test: &dyn Fn(&str) -> bool| first(self, catalog_view, &|name, _| test(name));
-        serving(Some(model))
-            .or_else(|| serving(None))
-            .or_else(|| named(&|name| name == provider))
-            .or_else(|| named(&|name| same_provider(name, provider)))
-            .or_else(|| named(&|name| name == last_part(provider)))
-            .or_else(|| named(&|name| name == DEFAULT_PROVIDER))
+        first_match(&all, |found| found.name, serves, provider, model).copied()
     }
 }
 
-fn first<'a>(
-    providers: &'a Providers,
-    catalog_view: &'a CatalogView,
-    test: &dyn Fn(&str, &Connection) -> bool,
-) -> Option<Found<'a>> {
-    let found = |configured_in, name: &'a String, connection| Found { name, configured_in, connection };
-    let of_settings = providers.tables.iter().find(|(name, connection)| test(name, connection));
-    let of_settings = of_settings.map(|(name, connection)| found(ConfiguredIn::Settings, name, connection));
-    of_settings.or_else(|| {
-        let of_redis = catalog_view.providers.iter().find(|(name, (_, connection))| test(name, connection));
-        of_redis.map(|(name, (_, connection))| found(ConfiguredIn::Redis, name, connection))
-    })
+/// Returns the first provider that serves a model, of a list with those of the settings first. `serves` tests the names
+/// that a provider serves besides its own: provider, and model if only one is served.
+pub(crate) fn first_match<'a, T>(
+    all: &'a [T],
+    name: impl Fn(&T) -> &str,
+    serves: impl Fn(&T, &dyn Fn(&str, Option<&str>) -> bool) -> bool,
+    provider: &str,
+    model: &str,
+) -> Option<&'a T> {
+    let serving = |wanted: Option<&str>| {
+        let test = |of: &str, only: Option<&str>| same_provider(of, provider) && only == wanted;
+        all.iter().find(|it| serves(it, &test))
+    };
+    let named = |test: &dyn Fn(&str) -> bool| all.iter().find(|it| test(name(it)));
+    serving(Some(model))
+        .or_else(|| serving(None))
+        .or_else(|| named(&|name| name == provider))
+        .or_else(|| named(&|name| same_provider(name, provider)))
+        .or_else(|| named(&|name| name == last_part(provider)))
+        .or_else(|| named(&|name| name == DEFAULT_PROVIDER))
 }
 
 /// Finds a profile's provider by its exact name, ignoring case. The settings win here too; there is no default.

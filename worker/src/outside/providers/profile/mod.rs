@@ -4,9 +4,10 @@
 //! `[providers.NAME]` of the worker's settings, providers in Redis, or `OPENAI_BASE_URL` and `OPENAI_API_KEY` in the
 //! worker's environment. Keys do not leave this module.
 //!
-//! `build` creates clients, `lookup` finds the right one, `catalog` caches the providers in Redis, `named` finds profiles,
+//! `abilities` lists what can be used, `build` creates clients, `lookup` finds the right one, `catalog` caches the providers in Redis, `named` finds profiles,
 //! and `model` is what nodes call.
 
+mod abilities;
 mod build;
 mod catalog;
 mod job_model;
@@ -18,6 +19,7 @@ mod vector;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tidemill_common::need::Need;
 use tidemill_common::nodes::llm::ModelConfig;
 use tidemill_common::nodes::llm::usage::Pricing;
 use tidemill_common::registry::RETRIES_MAX;
@@ -31,7 +33,9 @@ use crate::outside::providers::{ErrorClass, ModelError, ModelProvider};
 
 pub use crate::outside::providers::profile::catalog::ProviderCatalog;
 pub use crate::outside::providers::profile::job_model::JobModel;
+pub(crate) use crate::outside::providers::profile::lookup::first_match;
 pub use crate::outside::providers::profile::model::{Model, OfProfile, Question};
+pub(crate) use crate::outside::providers::profile::named::DEFAULT_IDS;
 pub use crate::outside::providers::profile::named::{NamedModel, ProfileError, Responder};
 pub use tidemill_common::registry::{
     AskedWith, LimitsConfig, MediaSend, ModelSettings, PricingConfig, ProviderConfig, ProviderKind,
@@ -183,6 +187,7 @@ impl Providers {
                      OPENAI_API_KEY in its environment."
                 ),
             )
+            .for_want_of(wanted(provider, name))
         })?;
         self.model_at(found, provider, name, Arc::default())
     }
@@ -232,6 +237,12 @@ impl Providers {
                     }
                 },
             )
+            .for_want_of(match configured_in {
+                ConfiguredIn::Settings | ConfiguredIn::Redis => wanted(provider, name),
+                ConfiguredIn::Profile | ConfiguredIn::SettingsProfile => {
+                    Need::Profile { id: named::profile_id_in(found).unwrap_or(found).into() }
+                }
+            })
         })?;
         let (settings, pricing) = connection.models.get(name).cloned().unwrap_or_default();
         let limits = (settings.limits.as_ref(), connection.table.limits.as_ref());
@@ -254,6 +265,14 @@ impl Providers {
             limited,
             of_profile: None,
         })
+    }
+}
+
+/// The need of a model that a workflow names.
+fn wanted(provider: &str, model: &str) -> Need {
+    match named::profile_id_in(provider) {
+        Some(id) => Need::Profile { id: id.into() },
+        None => Need::Provider { provider: provider.into(), model: model.into() },
     }
 }
 

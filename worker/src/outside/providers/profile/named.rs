@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tidemill_common::need::Need;
 use tidemill_common::registry::{PROFILE_PREFIX, ProfileConfig, ToolMode};
 use tidemill_common::value::JsonMap;
 
@@ -13,7 +14,7 @@ use crate::outside::providers::profile::lookup::{ConfiguredIn, Found, last_part}
 use crate::outside::providers::profile::{Model, Providers, not_initialized};
 
 /// Ids of the default profile, unless a profile has such an id.
-const DEFAULT_IDS: [&str; 3] = ["", "default", "DEFAULT"];
+pub(crate) const DEFAULT_IDS: [&str; 3] = ["", "default", "DEFAULT"];
 
 /// A profile, ready for use.
 #[derive(Debug)]
@@ -98,7 +99,10 @@ pub(super) fn model(
     id: &str,
     name: &str,
 ) -> Result<Model, ModelError> {
-    let not_found = || not_initialized(name, &format!("LLM Profile not found: {id}"));
+    let not_found = || {
+        not_initialized(name, &format!("LLM Profile not found: {id}"))
+            .for_want_of(Need::Profile { id: id.into() })
+    };
     let (id, entry) = find(catalog_view, id).ok_or_else(not_found)?;
     let mut model = model_of(providers, catalog_view, (id, entry), name)?;
     if let Ok(profile) = &entry.profile {
@@ -143,4 +147,5 @@ fn unusable((id, entry): (&str, &CatalogProfile), model: &str, reason: &str) -> 
     let configured_in =
         if entry.is_of_settings() { format!("[profiles.{id}]") } else { format!("{id} in Redis") };
     not_initialized(model, &format!("The profile {configured_in} cannot be used: {reason}."))
+        .for_want_of(Need::Profile { id: id.into() })
 }

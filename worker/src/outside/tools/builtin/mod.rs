@@ -42,6 +42,16 @@ impl Builtin {
     }
 }
 
+/// The names of all built-in providers.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    PROVIDERS.iter().map(|one| one.name)
+}
+
+/// The name of a built-in provider by any of its ids; another id stays.
+pub(super) fn short_name(id: &str) -> &str {
+    provider(id).map_or(id, |one| one.name)
+}
+
 fn provider(id: &str) -> Option<&'static Provider> {
     PROVIDERS.iter().find(|one| {
         let long = id.strip_prefix("langgenius/").and_then(|rest| rest.split_once('/'));

@@ -9,8 +9,8 @@ use tidemill_common::value::coerce::{parse_python_float, parse_python_int};
 use tidemill_common::value::pyrepr::str_of;
 use tidemill_common::value::{JsonMap, Segment};
 
-use crate::nodes::http_request::Means;
 use crate::nodes::http_request::files;
+use crate::nodes::http_request::{AnswerRules, Means};
 use crate::outside::openapi::request::{Head, Lists, MediaType, Rules, Unsendable};
 use crate::outside::tools::ToolCall;
 use crate::outside::tools::openapi::document::{Body, Operation, is_file};
@@ -44,7 +44,9 @@ pub async fn assemble(operation: &Operation, call: ToolCall<'_>) -> Result<Assem
     if let Some(body) = &operation.body {
         let values = values(operation, body, call.arguments)?;
         let (content_type, content) = content(body, values);
-        let run = Means { http: call.http, files: call.files, run: call.run, idempotency_key: None };
+        let rules = AnswerRules::default();
+        let (http, files, run) = (call.http, call.files, call.run);
+        let run = Means { http, files, run, idempotency_key: None, rules };
         let assembled = files::assemble(content, run).await.map_err(|failure| failure.message)?;
         parts = assembled.parts;
         let content_type = assembled.content_type.or(content_type);

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use crate::store::redis::RedisStore;
+use crate::store::redis::connection::server_state::{self, Seen, wrong_role};
 use crate::store::{ServerReport, StoreError};
 use tidemill_wire::VERSION;
 
@@ -13,10 +14,16 @@ const VERSION_MIN: (u64, u64) = (6, 2);
 pub(in crate::store::redis) async fn check(store: &RedisStore) -> Result<ServerReport, StoreError> {
     const DOING: &str = "checking the server";
     let mut pipe = redis::pipe();
-    for section in ["server", "memory", "persistence"] {
+    for section in ["server", "memory", "persistence", "replication"] {
         pipe.cmd("INFO").arg(section);
     }
     let sections: Vec<String> = store.connector.ask_all(DOING, &pipe).await?;
+    let info = sections.concat();
+    // Before other requests: a server in another role refuses them with words that do not name the cause.
+    if let Some(why) = wrong_role(&Seen { info: &info, settings: &HashMap::new() }, &store.connector.address)
+    {
+        return Err(StoreError::Unusable(why));
+    }
     let mut settings = HashMap::new();
     for name in SETTINGS {
         let mut ask = redis::cmd("CONFIG");
@@ -31,12 +38,18 @@ pub(in crate::store::redis) async fn check(store: &RedisStore) -> Result<ServerR
     if let Some(version) = version.filter(|version| *version > u64::from(VERSION)) {
         return Err(StoreError::Newer { what: format!("the namespace of {}", store.keys.meta()), version });
     }
-    judge(&sections.concat(), &settings, &store.connector.address)
+    judge(&info, &settings, &store.connector.address)
 }
 
 /// Settings that INFO does not show.
-const SETTINGS: [&str; 5] =
-    ["appendfsync", "no-appendfsync-on-rewrite", "aof-use-rdb-preamble", "lazyfree-lazy-expire", "timeout"];
+const SETTINGS: [&str; 6] = [
+    "appendfsync",
+    "no-appendfsync-on-rewrite",
+    "aof-use-rdb-preamble",
+    "lazyfree-lazy-expire",
+    "timeout",
+    "min-replicas-to-write",
+];
 
 /// A risky setting: where it is read, when it is risky, and the advice.
 struct Risk {
@@ -130,10 +143,8 @@ const LOG_BEGUN_FROM: &str = "Redis has begun from its append-only file and has 
 
 /// Judges INFO and the settings. Missing values count as no risk.
 fn judge(info: &str, settings: &HashMap<String, String>, address: &str) -> Result<ServerReport, StoreError> {
-    let field = |name: &str| {
-        let of_info = || info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
-        settings.get(name).map(String::as_str).or_else(of_info).unwrap_or("")
-    };
+    let seen = Seen { info, settings };
+    let field = |name: &str| seen.field(name);
     let version = field("redis_version").to_string();
     let mut numbers = version.split('.').map(|n| n.parse::<u64>().unwrap_or(0));
     let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
@@ -157,11 +168,12 @@ fn judge(info: &str, settings: &HashMap<String, String>, address: &str) -> Resul
     };
     let (hints, warnings): (Vec<_>, Vec<_>) = RISKS.iter().filter(holds).partition(|risk| risk.is_hint);
     let says = |risks: Vec<&Risk>| risks.into_iter().map(|risk| risk.says.to_string()).collect::<Vec<_>>();
-    let number = |name: &str| field(name).parse::<u64>().ok();
-    let is_old_log = has_log && number("aof_rewrites") == Some(0) && number("aof_base_size") > Some(0);
-    let mut hints = says(hints);
-    hints.extend(is_old_log.then(|| LOG_BEGUN_FROM.to_string()));
-    Ok(ServerReport { version, warnings: says(warnings), hints })
+    let is_old_log =
+        has_log && seen.number("aof_rewrites") == Some(0) && seen.number("aof_base_size") > Some(0);
+    let mut report = ServerReport { version, warnings: says(warnings), hints: says(hints), memory: None };
+    report.hints.extend(is_old_log.then(|| LOG_BEGUN_FROM.to_string()));
+    server_state::judge(&seen, &mut report);
+    Ok(report)
 }
 
 #[cfg(test)]

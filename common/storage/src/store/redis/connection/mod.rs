@@ -7,6 +7,7 @@ pub(super) mod config;
 pub(super) mod pubsub;
 pub(super) mod replies;
 pub(super) mod roots;
+mod server_state;
 pub(super) mod wire_connection;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,6 +41,13 @@ pub(super) struct Connector {
 impl Connector {
     pub(super) fn new(config: &RedisConfig) -> Result<Self, StoreError> {
         let address = masked_url(&config.url);
+        // The library's own message names one of its build options.
+        if config.url.ends_with("#insecure") {
+            return Err(StoreError::Unusable(format!(
+                "redis.url {address} ends with #insecure, but Tidemill always checks the server's certificate; remove \
+                 #insecure, and name the file with the certificates to trust in redis.ca_file"
+            )));
+        }
         let Roots { pem, store } = Roots::of(&config.ca_file)?;
         let client = match pem {
             // The library accepts certificates only for such an address.
@@ -210,11 +218,8 @@ impl Connector {
         })
     }
 
-    fn not_let_in(&self, doing: &'static str, reason: &str) -> StoreError {
-        StoreError::Unusable(format!(
-            "Redis at {} refuses this user while {doing}: {reason}; check the user, the password and its ACL in redis.url",
-            self.address
-        ))
+    fn denied(&self, doing: &'static str, reason: String) -> StoreError {
+        StoreError::Denied { address: self.address.to_string(), doing, reason }
     }
 
     /// Like [`Self::error`], for a connection that could not be opened. Adds a hint about TLS, which is the
@@ -222,6 +227,9 @@ impl Connector {
     fn not_connected(&self, error: &RedisError) -> StoreError {
         let error = self.error("connecting", error);
         let StoreError::Unreachable { address, doing, reason } = error else { return error };
+        if let Some(reason) = certificate_wanted(&reason) {
+            return StoreError::Unreachable { address, doing, reason };
+        }
         let hint = match self.client.get_connection_info().addr() {
             ConnectionAddr::TcpTls { .. } => {
                 "the address says rediss://: does the server speak TLS at this port, with a certificate that redis.ca_file or a public authority vouches for?"
@@ -250,8 +258,15 @@ impl Connector {
                 "OOM" | "EXECABORT" | "TRYAGAIN" | "LOADING" | "BUSY" | "MASTERDOWN" | "MISCONF"
                 | "NOREPLICAS" | "CLUSTERDOWN",
             ) => StoreError::Refused { doing, reason },
-            Some("NOAUTH" | "WRONGPASS" | "NOPERM") => self.not_let_in(doing, &reason),
-            _ if error.kind() == ErrorKind::AuthenticationFailed => self.not_let_in(doing, &reason),
+            Some("NOAUTH" | "WRONGPASS" | "NOPERM") => self.denied(doing, reason),
+            _ if error.kind() == ErrorKind::AuthenticationFailed => self.denied(doing, reason),
+            // Scripts report a command that the user may not call in a different form.
+            _ if reason.contains("NOPERM") || reason.contains("ACL failure in script") => {
+                self.denied(doing, reason)
+            }
+            Some("MOVED" | "ASK" | "CROSSSLOT") => {
+                StoreError::Unusable(server_state::is_cluster(&self.address))
+            }
             // A reply that ended early: the connection broke.
             _ if error.kind() == ErrorKind::Parse => {
                 StoreError::Unreachable { address: self.address.to_string(), doing, reason }
@@ -262,6 +277,18 @@ impl Connector {
             _ => StoreError::Unexpected { doing, reason },
         }
     }
+}
+
+/// Explains a server that asks for a certificate of its clients. Without this the reason would look like a problem of
+/// the server's certificate.
+fn certificate_wanted(reason: &str) -> Option<String> {
+    let is_wanted = ["CertificateRequired", "certificate required", "certificate_required"];
+    is_wanted.iter().any(|word| reason.contains(word)).then(|| {
+        format!(
+            "{reason}; the server asks its clients for a certificate, which Tidemill cannot present: set \
+             `tls-auth-clients no` (or `optional`) in its redis.conf, and use a password or an ACL user"
+        )
+    })
 }
 
 /// The error text. The same error of several commands appears once.

@@ -13,13 +13,13 @@ use axum::response::{IntoResponse, Redirect};
 use axum::routing::{any, get};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
-use tidemill_common::config::HttpConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::outside::http::resolve::Lookup;
-use crate::outside::http::watch::{Stage, Waits};
-use crate::outside::http::*;
+use crate::config::HttpConfig;
+use crate::http::resolve::Lookup;
+use crate::http::watch::{Stage, Waits};
+use crate::http::*;
 
 /// Answers from a script, then repeats the last answer.
 struct Scripted(Mutex<VecDeque<Vec<IpAddr>>>, AtomicUsize);
@@ -38,7 +38,7 @@ fn scripted(answers: &[&[&str]]) -> Arc<Scripted> {
     Arc::new(Scripted(Mutex::new(answers.iter().map(read).collect()), AtomicUsize::new(0)))
 }
 
-fn config(allow: &[&str]) -> HttpConfig {
+pub(super) fn config(allow: &[&str]) -> HttpConfig {
     HttpConfig {
         allow: allow.iter().map(ToString::to_string).collect(),
         redirects_max: 3,
@@ -46,7 +46,7 @@ fn config(allow: &[&str]) -> HttpConfig {
     }
 }
 
-fn local() -> Http {
+pub(super) fn local() -> Http {
     Http::new(&config(&["127.0.0.0/8", "localhost"])).unwrap()
 }
 
@@ -63,7 +63,7 @@ fn call(url: &str) -> Call {
     }
 }
 
-async fn serve(router: Router) -> SocketAddr {
+pub(super) async fn serve(router: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await });

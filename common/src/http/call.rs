@@ -10,9 +10,9 @@ use reqwest::header::{
 };
 use reqwest::{Method, Response, StatusCode, Url};
 
-use crate::outside::http::Http;
-use crate::outside::http::guard::Blocked;
-use crate::outside::http::watch::{Stage, Waits, Watch, WatchedBody};
+use crate::http::Http;
+use crate::http::guard::Blocked;
+use crate::http::watch::{Stage, Waits, Watch, WatchedBody};
 
 /// A request and its time limits.
 #[derive(Debug, Clone)]

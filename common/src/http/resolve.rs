@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use crate::outside::http::guard::{Blocked, Guard};
+use crate::http::guard::{Blocked, Guard};
 
 /// Resolves host names.
 #[async_trait::async_trait]

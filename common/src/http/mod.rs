@@ -2,8 +2,11 @@
 //!
 //! The modules in the order of a call: [`guard`] decides which addresses are allowed, [`resolve`] checks every
 //! looked-up name with it, [`call`] sends and follows redirects, [`quarantine`] avoids tainted connections, [`watch`]
-//! enforces the time limits, and [`read`] reads the answer within its size limits.
+//! enforces the time limits, and [`read`] reads the answer within its size limits. [`ask`] only asks what a file is.
+//!
+//! Workers use it for what nodes call, schedulers for the files that a request names.
 
+pub mod ask;
 pub mod call;
 pub mod guard;
 pub mod quarantine;
@@ -14,15 +17,16 @@ pub mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::{HttpConfig, masked_url};
 use reqwest::{Certificate, Client, ClientBuilder, Proxy, Url};
-use tidemill_common::config::{HttpConfig, masked_url};
 
-use crate::outside::http::guard::Guard;
-use crate::outside::http::quarantine::Quarantine;
-use crate::outside::http::resolve::{Checked, Lookup, SystemLookup};
-use crate::outside::http::watch::WatchLayer;
+use crate::http::guard::Guard;
+use crate::http::quarantine::Quarantine;
+use crate::http::resolve::{Checked, Lookup, SystemLookup};
+use crate::http::watch::WatchLayer;
 
-pub use crate::outside::http::call::{Answer, Call, CallError};
+pub use crate::http::ask::Said;
+pub use crate::http::call::{Answer, Call, CallError};
 
 /// Lifetime of an idle connection.
 const IDLE: Duration = Duration::from_secs(60);

@@ -3,11 +3,11 @@
 
 use std::io::Write;
 
+use crate::nodes::http_request::response::{Class, Kind, SNIFFED_BYTES};
 use flate2::write::{DeflateDecoder, GzDecoder, ZlibDecoder};
 use reqwest::header::{CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName};
-use tidemill_common::nodes::http_request::response::{Class, Kind, SNIFFED_BYTES};
 
-use crate::outside::http::{Answer, CallError};
+use crate::http::{Answer, CallError};
 
 /// Bytes unpacked at a time: a thousandfold compression bomb yields a few MiB before it is detected.
 const UNPACKED_AT_ONCE: usize = 4 * 1024;
@@ -53,8 +53,10 @@ pub fn kind_of(headers: &HeaderMap) -> Kind {
     }
 }
 
+/// The header's value; several are joined, as Dify's client does it.
 fn text_of(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    headers.get(name).map(|value| header_text(value.as_bytes()))
+    let all: Vec<String> = headers.get_all(name).iter().map(|value| header_text(value.as_bytes())).collect();
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
 /// A header's value, decoded as UTF-8 or else as Latin-1.

@@ -1,0 +1,150 @@
+//! A worker's own record: what it is, and what it can do. Other workers read it before they hand a job back, and
+//! schedulers show it.
+
+use serde::{Deserialize, Serialize};
+
+use super::WireError;
+use tidemill_base::need::Need;
+
+const WHAT: &str = "a worker's record";
+
+/// The part of a worker's record that rarely changes. All fields may be absent, because a worker of another
+/// version has written it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AboutWorker {
+    /// The version of the program.
+    pub version: String,
+    /// The name of its machine.
+    pub host: String,
+    pub pid: u32,
+    /// Microseconds since 1970.
+    pub started_at: i64,
+    /// The queues that it takes jobs from.
+    pub queues: Vec<String>,
+    /// The number of jobs that it runs at once.
+    pub permits: usize,
+    /// Providers by name, those of its settings first.
+    pub providers: Vec<ProviderAbility>,
+    pub profiles: Vec<ProfileAbility>,
+    /// The profile that is used where none is named.
+    pub default_profile: Option<String>,
+    /// Sources of tools: `api:ID`, `mcp:ID`, `builtin:ID`, `workflow`, and `service` for a service that runs all others.
+    pub tools: Vec<String>,
+    /// Variables of its environment that the catalog names and that are set. Only names.
+    pub variables: Vec<String>,
+    /// Languages of code nodes that run here.
+    pub code: Vec<String>,
+    /// Whether documents are read that need a sandbox.
+    pub documents: bool,
+    /// Differs between secret keys; `None` without a key.
+    pub key: Option<String>,
+    /// Everything that is missing, with the reason.
+    pub missing: Vec<Missing>,
+}
+
+/// A provider of models.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProviderAbility {
+    pub name: String,
+    /// Other names that workflows use for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub serves: Vec<ServedName>,
+    /// True when it has its credentials.
+    pub usable: bool,
+}
+
+/// A name that a provider serves besides its own.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServedName {
+    pub provider: String,
+    /// Only this model; `None` for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+/// A profile.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProfileAbility {
+    pub id: String,
+    /// True when its provider has its credentials.
+    pub usable: bool,
+}
+
+/// Something that is missing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    #[serde(flatten)]
+    pub need: Need,
+    /// The reason, for people. Contains no secret.
+    #[serde(default)]
+    pub reason: String,
+    /// True when a job has needed it lately: microseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_at: Option<i64>,
+}
+
+/// The form of the present version, with the version that its reader needs.
+#[derive(Serialize, Deserialize)]
+struct Versioned {
+    v: u64,
+    #[serde(flatten)]
+    about: AboutWorker,
+}
+
+/// Writes a record.
+pub fn to_json(about: &AboutWorker) -> String {
+    let versioned = Versioned { v: 1, about: about.clone() };
+    // A struct of texts and numbers always has a JSON form.
+    serde_json::to_string(&versioned).unwrap_or_default()
+}
+
+/// Reads a record.
+///
+/// # Errors
+/// It is no record, or of a newer version.
+pub fn from_json(text: &str) -> Result<AboutWorker, WireError> {
+    let mut value = super::read(WHAT, text)?;
+    if let Some(missing) = value.get_mut("missing").and_then(serde_json::Value::as_array_mut) {
+        // A newer worker may miss what this version does not know.
+        missing.retain(|one| serde_json::from_value::<Missing>(one.clone()).is_ok());
+    }
+    serde_json::from_value(value).map_err(|error| WireError::malformed(WHAT, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn about() -> AboutWorker {
+        AboutWorker {
+            version: "1".into(),
+            queues: vec!["default".into()],
+            providers: vec![ProviderAbility {
+                name: "openai".into(),
+                serves: vec![ServedName { provider: "a/b/c".into(), model: None }],
+                usable: true,
+            }],
+            key: Some("ab".into()),
+            missing: vec![Missing { need: Need::Documents, reason: "no kernel".into(), asked_at: Some(7) }],
+            ..AboutWorker::default()
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        assert_eq!(from_json(&to_json(&about())), Ok(about()));
+    }
+
+    #[test]
+    fn a_record_of_another_version_of_the_program_is_read_as_far_as_it_is_known() {
+        let text =
+            r#"{"v": 1, "host": "h", "wings": 2, "missing": [{"what": "wings"}, {"what": "documents"}]}"#;
+        let read = from_json(text).unwrap();
+        assert_eq!((read.host.as_str(), read.missing.len()), ("h", 1));
+        assert!(from_json(r#"{"v": 99}"#).is_err() && from_json("no").is_err());
+    }
+}

@@ -1,0 +1,96 @@
+//! Names the rewrites that changed a file, and what each changed, for `tidemill check --explain`.
+//!
+//! Each rule is applied to a copy and compared, so a rule needs no report of its own. This is slow, and only done for
+//! people.
+
+use serde_json::Value as Json;
+
+use super::{Migrations, forms};
+use tidemill_base::value::JsonMap;
+
+/// Most places of one rule that are named.
+const PLACES_MAX: usize = 100;
+
+/// A place that a rule changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rewrite {
+    /// The name of the rule.
+    pub rule: &'static str,
+    /// The place, such as `nodes[3].data.version`.
+    pub path: String,
+    /// Its line in the file. A place that the rule added has the line of the part around it.
+    pub line: Option<u32>,
+}
+
+/// Applies every rule to a graph and returns the places that each changed, in the order of their application.
+pub(in super::super) fn explain(graph: &JsonMap, migrations: Migrations) -> Vec<Rewrite> {
+    let mut now = graph.clone();
+    let mut all = Vec::new();
+    for form in forms(migrations) {
+        let before = now.clone();
+        form.apply(&mut now);
+        let mut places = Vec::new();
+        of_maps(&before, &now, "", &mut places);
+        all.extend(places.into_iter().map(|path| Rewrite { rule: form.name, path, line: None }));
+    }
+    all
+}
+
+fn of_maps(before: &JsonMap, after: &JsonMap, path: &str, places: &mut Vec<String>) {
+    let within = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    let gone = before.keys().filter(|key| !after.contains_key(*key));
+    places.extend(gone.map(|key| within(key)));
+    for (key, value) in after {
+        match before.get(key) {
+            Some(old) => of_values(old, value, &within(key), places),
+            None => places.push(within(key)),
+        }
+    }
+    places.truncate(PLACES_MAX);
+}
+
+fn of_values(before: &Json, after: &Json, path: &str, places: &mut Vec<String>) {
+    match (before, after) {
+        (old, new) if old == new => {}
+        (Json::Object(old), Json::Object(new)) => of_maps(old, new, path, places),
+        (Json::Array(old), Json::Array(new)) if old.len() <= new.len() => {
+            for (at, value) in new.iter().enumerate() {
+                let place = format!("{path}[{at}]");
+                match old.get(at) {
+                    Some(old) => of_values(old, value, &place, places),
+                    None => places.push(place),
+                }
+            }
+        }
+        _ => places.push(path.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_rule_that_changed_something_is_named_with_its_places() {
+        let graph = json!({"nodes": [
+            {"id": "a", "data": {"type": "LLM"}},
+            {"id": "b", "data": {"type": "tool", "tool_configurations": {"x": null, "y": 1}}},
+            {"id": "c", "data": {"type": "iteration", "start_node_id": "d"}},
+            {"id": "d", "parentId": "c", "data": {"type": "code"}},
+        ], "edges": [{"source": "a", "target": "b"}]});
+        let found = explain(graph.as_object().unwrap(), Migrations::On);
+        let found: Vec<(&str, &str)> = found.iter().map(|one| (one.rule, one.path.as_str())).collect();
+        assert_eq!(
+            found,
+            [
+                ("node-type", "nodes[0].data.type"),
+                ("edge-handle", "edges[0].sourceHandle"),
+                ("container-start", "nodes[2].data.start_node_id"),
+                ("container-start", "nodes[4]"),
+                ("container-start", "edges[1]"),
+                ("tool-options", "nodes[1].data.tool_configurations.x"),
+            ]
+        );
+    }
+}

@@ -1,0 +1,160 @@
+//! Decides from the records of workers which of them can meet a need. Pure.
+
+use tidemill_common::need::Need;
+use tidemill_common::registry::PROFILE_PREFIX;
+use tidemill_common::store::LiveWorker;
+use tidemill_common::wire::worker::{AboutWorker, ProviderAbility};
+
+use crate::outside::providers::profile::{DEFAULT_IDS, first_match};
+use crate::outside::tools::source_of;
+
+/// Returns the names of the workers, other than `me`, that serve the queue and can meet the need. `key` is the
+/// fingerprint of this worker's secret key.
+pub(crate) fn able<'a>(
+    workers: &'a [LiveWorker],
+    me: &str,
+    queue: &str,
+    need: &Need,
+    key: Option<&str>,
+) -> Vec<&'a str> {
+    let is_able = |worker: &&LiveWorker| {
+        worker.name != me
+            && worker.serves(queue) == Some(true)
+            && worker.about.as_ref().is_some_and(|about| can(about, need, key))
+    };
+    workers.iter().filter(is_able).map(|worker| worker.name.as_str()).collect()
+}
+
+/// Returns true if a worker with this record can meet the need. `key` is the fingerprint of a key that does not open
+/// the secrets, if the need is about secrets.
+pub(crate) fn can(about: &AboutWorker, need: &Need, key: Option<&str>) -> bool {
+    let has_failed = |missing: &tidemill_common::wire::worker::Missing| missing.asked_at.is_some();
+    if about.missing.iter().any(|missing| missing.need == *need && has_failed(missing)) {
+        return false;
+    }
+    match need {
+        Need::Provider { provider, model } => {
+            let seen = |ability: &ProviderAbility, test: &dyn Fn(&str, Option<&str>) -> bool| {
+                ability.serves.iter().any(|served| test(&served.provider, served.model.as_deref()))
+            };
+            let found = first_match(&about.providers, |it| it.name.as_str(), seen, provider, model);
+            found.is_some_and(|found| found.usable)
+        }
+        Need::Profile { id } => {
+            let id = id.strip_prefix(PROFILE_PREFIX).unwrap_or(id);
+            let of = |id: &str| about.profiles.iter().find(|profile| profile.id == id);
+            let default = || of(about.default_profile.as_deref().filter(|_| DEFAULT_IDS.contains(&id))?);
+            of(id).or_else(default).is_some_and(|profile| profile.usable)
+        }
+        Need::Tool { kind, provider, also } => {
+            let has = |source: &str| about.tools.iter().any(|known| known == source);
+            has("service") || has(&source_of(kind, provider)) || has(&source_of(kind, also))
+        }
+        Need::Variable { name } => about.variables.iter().any(|known| known == name),
+        Need::SecretKey { .. } => about.key.is_some() && about.key.as_deref() != key,
+        Need::Code { language } => about.code.iter().any(|known| known == language),
+        Need::Documents => about.documents,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use tidemill_common::clock::Timestamp;
+    use tidemill_common::wire::worker::{Missing, ProfileAbility, ServedName};
+
+    fn provider(name: &str, usable: bool) -> ProviderAbility {
+        ProviderAbility { name: name.into(), serves: Vec::new(), usable }
+    }
+
+    fn full() -> AboutWorker {
+        let served = ServedName { provider: "acme/a/a".into(), model: Some("m".into()) };
+        AboutWorker {
+            queues: vec!["default".into()],
+            providers: vec![
+                provider("openai", true),
+                provider("keyless", false),
+                ProviderAbility { serves: vec![served], ..provider("other", true) },
+            ],
+            profiles: vec![ProfileAbility { id: "fast".into(), usable: true }],
+            default_profile: Some("fast".into()),
+            tools: vec!["api:pets".into(), "workflow".into()],
+            variables: vec!["TOKEN".into()],
+            code: vec!["python3".into()],
+            documents: true,
+            key: Some("k1".into()),
+            ..AboutWorker::default()
+        }
+    }
+
+    fn model(provider: &str, model: &str) -> Need {
+        Need::Provider { provider: provider.into(), model: model.into() }
+    }
+
+    fn tool(kind: &str, provider: &str) -> Need {
+        Need::Tool { kind: kind.into(), provider: provider.into(), also: String::new() }
+    }
+
+    #[test]
+    fn a_need_is_met_by_what_the_record_lists() {
+        let secrets = || Need::SecretKey { of: "g".into() };
+        let profile = |id: &str| Need::Profile { id: id.into() };
+        for (need, key, expected) in [
+            (model("openai", "m"), None, true),
+            (model("langgenius/openai/openai", "m"), None, true),
+            (model("keyless", "m"), None, false),
+            (model("acme/a/a", "m"), None, true),
+            (model("acme/a/a", "n"), None, false),
+            (model("missing", "m"), None, false),
+            (profile("fast"), None, true),
+            (profile(""), None, true),
+            (profile("slow"), None, false),
+            (tool("api", "pets"), None, true),
+            (tool("mcp", "pets"), None, false),
+            (tool("workflow", "any"), None, true),
+            (Need::Variable { name: "TOKEN".into() }, None, true),
+            (Need::Variable { name: "OTHER".into() }, None, false),
+            (secrets(), Some("k2"), true),
+            (secrets(), None, true),
+            (secrets(), Some("k1"), false),
+            (Need::Code { language: "python3".into() }, None, true),
+            (Need::Code { language: "javascript".into() }, None, false),
+            (Need::Documents, None, true),
+        ] {
+            assert_eq!(can(&full(), &need, key), expected, "{need} {key:?}");
+        }
+        assert!(!can(&AboutWorker::default(), &secrets(), Some("k1")), "it has no key");
+    }
+
+    #[test]
+    fn what_a_job_has_missed_is_missing_whatever_the_survey_says() {
+        let failed = |asked_at| Missing { need: Need::Documents, reason: String::new(), asked_at };
+        let with = |missing| AboutWorker { missing: vec![missing], ..full() };
+        assert!(!can(&with(failed(Some(1))), &Need::Documents, None));
+        assert!(can(&with(failed(None)), &Need::Documents, None));
+    }
+
+    #[test]
+    fn only_other_workers_that_serve_the_queue_count() {
+        let worker = |name: &str, about: Option<AboutWorker>| LiveWorker {
+            name: name.into(),
+            seen_at: Timestamp::from_millis(0),
+            held: None,
+            about: about.map(Arc::new),
+        };
+        let elsewhere = AboutWorker { queues: vec!["gpu".into()], ..full() };
+        let workers = [
+            worker("me", Some(full())),
+            worker("able", Some(full())),
+            worker("elsewhere", Some(elsewhere)),
+            worker("empty", Some(AboutWorker { queues: vec!["default".into()], ..AboutWorker::default() })),
+            worker("older", None),
+        ];
+        let found = |queue: &str| able(&workers, "me", queue, &model("openai", "m"), None);
+        assert_eq!(found("default"), ["able"]);
+        assert_eq!(found("gpu"), ["elsewhere"]);
+        assert!(found("none").is_empty());
+    }
+}

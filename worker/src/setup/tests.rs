@@ -1,0 +1,65 @@
+//! Tests of the record of a worker: what is written when, and what a job's need adds to it.
+
+use super::*;
+use tidemill_common::clock::SystemClock;
+use tidemill_common::store::Jobs;
+use tidemill_common::store::memory::MemoryStore;
+use tidemill_common::wire::worker::ProviderAbility;
+
+const TTL: Duration = Duration::from_secs(30);
+
+fn provider() -> Need {
+    Need::Provider { provider: "openai".into(), model: "m".into() }
+}
+
+async fn read(store: &MemoryStore) -> LiveWorker {
+    let jobs: &dyn Jobs = store;
+    jobs.announce_worker("w", TTL).await.unwrap();
+    jobs.fleet().workers().await.unwrap().remove(0)
+}
+
+#[tokio::test]
+async fn a_need_of_a_job_is_missing_until_a_survey_shows_that_it_is_there() {
+    let setup = Setup::new(None);
+    setup.note(&provider(), "no key");
+    let about = setup.about();
+    assert_eq!((about.missing.len(), about.missing[0].reason.as_str()), (1, "no key"));
+    assert!(about.missing[0].asked_at.is_some());
+    setup.set(AboutWorker::default());
+    assert_eq!(setup.about().missing.len(), 1, "the survey does not find it");
+    let found = ProviderAbility { name: "openai".into(), serves: Vec::new(), usable: true };
+    setup.set(AboutWorker { providers: vec![found], ..AboutWorker::default() });
+    assert!(setup.about().missing.is_empty());
+}
+
+#[tokio::test]
+async fn the_record_is_written_again_after_it_has_expired() {
+    let (setup, store) = (Setup::new(None), MemoryStore::new(Arc::new(SystemClock)));
+    setup.set(AboutWorker { host: "h".into(), ..AboutWorker::default() });
+    setup.write(&store, ("w", TTL, 2)).await.unwrap();
+    let worker = read(&store).await;
+    assert_eq!((worker.held, worker.about.unwrap().host.as_str()), (Some(2), "h"));
+    let jobs: &dyn Jobs = &store;
+    jobs.retire_worker("w").await.unwrap();
+    setup.write(&store, ("w", TTL, 0)).await.unwrap();
+    assert_eq!(read(&store).await.about.unwrap().host, "h");
+}
+
+#[tokio::test]
+async fn a_job_that_was_handed_back_is_left_to_others_while_they_can_do_it() {
+    let (setup, store) = (Setup::new(None), MemoryStore::new(Arc::new(SystemClock)));
+    let (shard, entry) = (tidemill_common::ids::ShardId(0), tidemill_common::ids::EntryId::new(1, 0));
+    let place = JobPlace { shard, queue: "default".into(), entry };
+    assert!(setup.remember(&place, provider()), "the first time");
+    assert!(!setup.remember(&place, provider()), "the second time");
+    assert!(setup.has_passed(&place) && !setup.is_for_others("me", &place), "no other worker is known");
+    let found = ProviderAbility { name: "openai".into(), serves: Vec::new(), usable: true };
+    let about =
+        AboutWorker { queues: vec!["default".into()], providers: vec![found], ..AboutWorker::default() };
+    let jobs: &dyn Jobs = &store;
+    jobs.announce_worker("able", TTL).await.unwrap();
+    jobs.fleet().note_worker("able", TTL, 0, Some(&about)).await.unwrap();
+    setup.look_at_fleet(&store).await;
+    assert!(setup.is_for_others("me", &place));
+    assert!(!setup.is_for_others("able", &place), "it is the worker itself");
+}
