@@ -156,10 +156,10 @@ mod tests {
                 100,
             ),
             (
-                "an end that is told after a later one",
+                "an end that is told after a later one: what only its job worked is not counted",
                 &[Begin(0, 0), Begin(1, 5), End(1, 30), End(0, 20)],
                 99,
-                30,
+                25,
             ),
             (
                 "a job that was lost, and its next delivery",
