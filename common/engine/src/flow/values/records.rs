@@ -65,9 +65,11 @@ pub(crate) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
             };
             LogEntry::One(Change { kind: change.kind, operand })
         };
-        let changes = update.changes.filter(|_| in_item);
-        let changes =
-            changes.map(|all| ChangeLog::new(all.into_iter().enumerate().map(&mut change).collect()));
+        // Outside items it only counts that the value was not written whole, so the log stays empty.
+        let changes = update.changes.map(|all| match in_item {
+            true => ChangeLog::new(all.into_iter().enumerate().map(&mut change).collect()),
+            false => ChangeLog::default(),
+        });
         Update { node: update.node, name: update.name, value, changes }
     });
     let updates = updates.collect();
