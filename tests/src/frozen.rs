@@ -60,7 +60,14 @@ impl Frozen {
         let then = chrono::Utc::now().timestamp_millis() - i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
         let moved = |word: &String| moved(word, at, then - at);
         let head = serde_json::from_str(&moved(&self.head.to_string())).expect("it is JSON as before");
-        let commands = self.commands.iter().map(|command| command.iter().map(moved).collect()).collect();
+        let mut commands: Vec<Vec<String>> =
+            self.commands.iter().map(|command| command.iter().map(moved).collect()).collect();
+        // The holders of jobs have been silent since then, too.
+        for command in commands.iter_mut().filter(|command| command[0] == "XCLAIM") {
+            let idle = command.iter().position(|word| word == "IDLE").expect("a claim says how long") + 1;
+            let silent: u128 = command[idle].parse().expect("milliseconds");
+            command[idle] = (silent + age.as_millis()).to_string();
+        }
         Self { head, commands }
     }
 
