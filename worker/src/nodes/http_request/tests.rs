@@ -176,7 +176,12 @@ async fn a_file_has_the_name_that_its_server_gives() {
     for (path, name, extension, kind) in [
         ("/png", "png", ".png", "image"),
         ("/files/%E6%B8%AF.png?x=1", "港.png", ".png", "image"),
-        (&format!("/named?{}", DISPOSITION.replace('%', "%25").replace(' ', "+")), "港口.pdf", ".pdf", "document"),
+        (
+            &format!("/named?{}", DISPOSITION.replace('%', "%25").replace(' ', "+")),
+            "港口.pdf",
+            ".pdf",
+            "document",
+        ),
         ("/named?attachment;+filename=../a.DOCX", "a.DOCX", ".docx", "document"),
         ("/named?attachment;+filename=a.png", "a.png", ".png", "image"),
         ("/named?attachment", "named", ".bin", "document"),

@@ -29,6 +29,9 @@ struct Pending {
     number: u32,
 }
 
+/// A stream of jobs, and its pending entries.
+type InStream<'a> = (&'a (ShardId, Arc<str>), Vec<Pending>);
+
 impl RedisStore {
     /// See [`Jobs::stale`](crate::store::Jobs::stale).
     pub(super) async fn find_stale(
@@ -45,7 +48,7 @@ impl RedisStore {
             command.arg("IDLE").arg(idle_ms(idle)).arg("-").arg("+").arg(limits::STALE_READ_MAX);
         }
         let answers: Vec<RedisResult<Value>> = self.connector.ask_all(DOING, &pipe).await?;
-        let mut found: Vec<(&(ShardId, Arc<str>), Vec<Pending>)> = Vec::new();
+        let mut found: Vec<InStream<'_>> = Vec::new();
         for (stream, answer) in streams.iter().zip(answers) {
             let pending = match answer {
                 Ok(value) => array(value).ok_or_else(|| unexpected(DOING, "not a list"))?,
@@ -64,10 +67,7 @@ impl RedisStore {
     }
 
     /// Reads what is known of these jobs.
-    async fn with_records(
-        &self,
-        found: Vec<(&(ShardId, Arc<str>), Vec<Pending>)>,
-    ) -> Result<Stale, StoreError> {
+    async fn with_records(&self, found: Vec<InStream<'_>>) -> Result<Stale, StoreError> {
         const DOING: &str = "reading the records of suspects";
         let mut pipe = redis::Pipeline::with_capacity(found.len() + 1);
         pipe.cmd("LRANGE").arg(self.keys.cleared()).arg(0).arg(-1);

@@ -55,7 +55,8 @@ fn whole(result: &NodeResult) -> Vec<VariableUpdate> {
 
 #[test]
 fn a_result_lists_the_operations_on_each_variable_unless_one_replaces_it() {
-    let named = |result: NodeResult| -> Vec<(String, Option<Vec<(&str, Json)>>)> {
+    type Changes = Option<Vec<(&'static str, Json)>>;
+    let named = |result: NodeResult| -> Vec<(String, Changes)> {
         let one = |it: VariableChange| (it.kind.name(), it.operand.value);
         let of = |update: VariableUpdate| {
             (update.name, update.changes.map(|changes| changes.into_iter().map(one).collect()))
