@@ -57,7 +57,7 @@ pub struct QueueState {
     pub held: u64,
     /// The waiting job that is served next.
     pub oldest: Option<OldestJob>,
-    /// Consumers of the queue: workers that have read from it.
+    /// Workers that have read from the queue, and living workers whose record lists it.
     pub readers: Vec<String>,
 }
 

@@ -7,9 +7,9 @@ use redis::{RedisResult, Value};
 
 use super::keys::GROUP;
 use super::{RedisStore, StoreError};
-use crate::store::Runs as _;
 use crate::store::diagnosis::{Fleet, LiveProcess, OldestJob, QueueState, ShardState};
 use crate::store::redis::connection::replies::{array, entry, pairs, take, text};
+use crate::store::{self, Runs as _};
 use tidemill_base::ids::{EntryId, RunId, ShardId};
 use tidemill_wire::VERSION;
 
@@ -37,12 +37,19 @@ impl RedisStore {
         for shard in shards {
             states.push(self.shard_seen(shard, now).await?);
         }
+        let mut queues = self.queues_seen(now).await?;
+        // A worker that has taken no job of a queue yet is no consumer of it, but its record lists the queue.
+        let living = store::Fleet::workers(self).await?;
+        for state in &mut queues {
+            let serving = living.iter().filter(|worker| worker.serves(&state.queue) == Some(true));
+            state.readers.extend(serving.map(|worker| worker.name.clone()));
+        }
         Ok(Fleet {
             is_new: version.is_none(),
             schedulers: self.live(self.keys.schedulers(), &knowing, now).await?,
             workers: self.live(self.keys.workers(), &knowing, now).await?,
             shards: states,
-            queues: self.queues_seen(now).await?,
+            queues,
             versions: (version.unwrap_or(VERSION), VERSION),
             patterns_refused: self.patterns_refused().await?,
         })

@@ -1,5 +1,5 @@
 //! Rewrites what PyYAML takes, with which Dify reads files, and the parser does not: at the margin the further lines of a
-//! quoted text, and lines inside brackets; and characters that are escaped as two halves (`\ud83e\udd16`), as in JSON.
+//! quoted text, and lines inside brackets; comments right after a quoted text; and characters that are escaped as two halves (`\ud83e\udd16`), as in JSON.
 //!
 //! ```yaml
 //! text: "one line
@@ -23,6 +23,7 @@ pub(super) fn rewritten(text: &str, error: &str, line: usize, column: usize) -> 
         "invalid indentation in quoted scalar" => quoted(text, line, column),
         // Outside of brackets these errors do not occur: a line less indented ends the block there.
         "invalid indentation" | "invalid indentation in flow construct" => in_brackets(text, line),
+        "comments must be separated from other tokens by whitespace" => spaced(text, line, column),
         _ if error.ends_with("invalid Unicode character escape code") => whole_characters(text, line, column),
         _ => None,
     }
@@ -40,6 +41,13 @@ fn quoted(text: &str, line: usize, column: usize) -> Option<String> {
     }
     changed.push_str(&text[to..]);
     Some(changed)
+}
+
+/// Puts a space before the comment at this place.
+fn spaced(text: &str, line: usize, column: usize) -> Option<String> {
+    let at = offset_of_line(text, line)?;
+    let at = at + text[at..].char_indices().nth(column)?.0;
+    text[at..].starts_with('#').then(|| format!("{} {}", &text[..at], &text[at..]))
 }
 
 /// Indents one line deeper than the line before it.

@@ -61,6 +61,7 @@ fn what_pyyaml_takes_and_the_parser_does_not_is_read() {
             json!({"a": {"b": [1, 2, "x y"]}, "c": {"d": [1]}}),
         ),
         ("a: \"\\ud83e\\udd16!\"\nb: \"\\ud83e\\udd16\"\n", json!({"a": "🤖!", "b": "🤖"})),
+        ("a: 'x\nb: '#c'\nd: \"é\"#f\ng: [1]#h\n", json!({"a": "x b: ", "d": "é", "g": [1]})),
         ("&k a: 1\nb: *k\n*k : 2\nc: &n 7\n*n : x\n", json!({"a": 2, "b": "a", "c": 7, "7": "x"})),
         ("a: |\n  x", json!({"a": "x"})),
         ("a: |\n  x\n", json!({"a": "x\n"})),
