@@ -11,6 +11,7 @@ use crate::redis::Redis;
 /// runs that have not ended are missing here, because at the end every run has ended.
 const LIVES_ON: [&str; 22] = [
     "tm:meta",
+    "tm:queues",
     "tm:knowing:3",
     "tm:schedulers",
     "tm:workers",

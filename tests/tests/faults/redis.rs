@@ -1,5 +1,6 @@
 //! Redis itself dies and starts again.
 
+use serde_json::json;
 use tidemill_tests::check::answered;
 use tidemill_tests::cluster::Cluster;
 use tidemill_tests::flow::Flow;
@@ -40,4 +41,23 @@ async fn waiting_work_is_done_after_redis_was_stopped_and_started() {
     cluster.redis.restart().await;
     let _worker = cluster.worker().await;
     answered(&scheduler.client().ended(&run).await, "done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_that_waits_is_made_once_after_redis_was_killed_and_restarted() {
+    let refused = json!({"match": {}, "status": 500, "error": "down", "fail_times": 1,
+        "headers": {"x-should-retry": "false"}, "reply": "fine"});
+    let model = llm::rules(json!([refused])).await;
+    let mut cluster = Cluster::start(&QUICK, Some(&model)).await;
+    let (scheduler, _worker) = (cluster.scheduler().await, cluster.worker().await);
+    let client = scheduler.client();
+
+    let retry = json!({"retry_enabled": true, "max_retries": 3, "retry_interval": 3000});
+    let run = client.start(&chat().with("llm", json!({"retry_config": retry})), &[]).await;
+    client.node_is(&run, "llm", "retrying").await;
+    cluster.redis.kill();
+    cluster.redis.restart().await;
+
+    answered(&client.ended(&run).await, "fine");
+    assert_eq!(model.requests().len(), 2, "one call failed and one succeeded");
 }

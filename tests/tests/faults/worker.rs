@@ -164,6 +164,31 @@ async fn a_job_that_kills_three_workers_fails_its_node_and_spares_the_other_work
     answered(&client.ended(&client.start(&chat(), &[]).await).await, "fine");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_goes_on_over_the_deaths_of_a_worker_that_has_one_permit() {
+    // Each node waits until its worker is killed in the first call; the second call is answered.
+    let slow = |node: &str| json!({"match": {"equals": node}, "echo": "last_user", "delay_ms": 1500});
+    let model = llm::rules(json!([slow("llm1"), slow("llm3"), {"match": {}, "echo": "last_user"}])).await;
+    let cluster = Cluster::start(&[&QUICK[..], &[("worker.permits", "1")]].concat(), Some(&model)).await;
+    let scheduler = cluster.scheduler().await;
+    let client = scheduler.client();
+
+    let run = client.start(&Flow::new("start -> llm1 -> llm2 -> llm3 -> llm4 -> end"), &[]).await;
+    for asked in [1, 4] {
+        let mut worker = cluster.worker().await;
+        until_asked(&model, asked, &worker).await;
+        worker.process.kill();
+    }
+    let _last = cluster.worker().await;
+    let ended = client.ended_within(&run, Duration::from_secs(60)).await;
+
+    assert_eq!(ended["status"], "succeeded", "{ended:#}");
+    for n in 1..=4 {
+        assert_eq!(ended["outputs"][format!("llm{n}")], format!("llm{n}"), "{ended:#}");
+    }
+    assert_eq!(model.requests().len(), 6, "only the two calls under way were made again");
+}
+
 async fn until_asked(model: &tidemill_mock_llm::Running, times: usize, worker: &Worker) {
     until("the model to be called", LONG, async || match model.requests().len() {
         asked if asked >= times => Ok(()),
