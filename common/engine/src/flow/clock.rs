@@ -42,8 +42,8 @@ pub(crate) fn job_worked(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, unt
     let now = cx.at.now;
     let Some(state) = cx.run.node(frame, node).filter(|state| is_held(state)) else { return };
     let begun = cx.run.begun(state, now);
-    // This costs no further write: every caller writes the node too, because it ends, waits, or begins again.
-    cx.update(frame, node, |state| state.clock = Clock::default());
+    // Every caller writes the node too, because it ends, waits, or begins again.
+    cx.forget_clock(frame, node);
     if cx.clock().worked(begun, until.min(now)) {
         let idle = cx.run.clock.idle;
         lower_others(cx, idle);
