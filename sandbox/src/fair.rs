@@ -97,7 +97,7 @@ impl Slots {
             self.served.insert(run_key(&request.run), self.services);
             self.free -= 1;
             if let Some(wake) = request.wake.take() {
-                // If nobody listens any more, its slot is about to be dropped and returns what it got.
+                // If the job has stopped waiting, its slot is being dropped, and that returns the place.
                 let _ = wake.send(());
             }
             self.holding.push(request);

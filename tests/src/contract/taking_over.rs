@@ -75,13 +75,13 @@ pub(super) async fn the_idle_time_of_a_held_job_counts_from_the_last_heartbeat(s
     let (_owning, entries) = s.with_jobs(3).await?;
     let idle = s.control.lease();
     let none = s.store().idle_of(SHARD, "none", &entries[..1]).await?;
-    same("of a queue that nobody has read", none, vec![None])?;
+    same("of a queue that no worker has read", none, vec![None])?;
     s.deliver("w1", 2).await?;
     s.control.advance(idle).await;
     s.store().heartbeat(SHARD, QUEUE, "w1", &entries[..1]).await?;
     let found = s.store().idle_of(SHARD, QUEUE, &entries).await?;
     let is_long: Vec<Option<bool>> = found.iter().map(|found| found.map(|found| found >= idle)).collect();
-    same("renewed, silent, and in nobody's hands", is_long, vec![Some(false), Some(true), None])?;
+    same("renewed, silent, and held by no worker", is_long, vec![Some(false), Some(true), None])?;
     s.store().hand_back(SHARD, QUEUE, "w1", &[(entries[0], 1)]).await?;
     same("handed back", s.store().idle_of(SHARD, QUEUE, &entries[..1]).await?, vec![None])
 }

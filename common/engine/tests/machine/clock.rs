@@ -106,7 +106,7 @@ fn a_parked_job_does_not_count() {
 fn the_wait_for_the_next_attempt_counts_and_the_queue_after_it_does_not() {
     let mut play = ten("start s\nllm m retry=2\ns > m");
     play.started("m", 1).after(seconds(3)).failed("m", "busy");
-    // The interval of the drawing is one second. Nobody applies the timer for an hour.
+    // The interval of the drawing is one second. No scheduler applies the timer for an hour.
     play.after(Duration::from_millis(400));
     assert_eq!(play.worked_ms(), 3_400);
     play.after(HOUR).fire_alive();
