@@ -17,6 +17,7 @@ mod normal_form;
 mod read;
 mod render;
 pub mod seal;
+mod simple_app;
 mod stored;
 pub mod suggest;
 mod variables;
@@ -56,14 +57,38 @@ pub fn read_plain(text: &[u8]) -> Result<Json, Diagnostic> {
 /// is no workflow.
 pub fn explain(text: &[u8], options: &ParseOptions) -> Vec<Rewrite> {
     let mut ignored = Problems::new();
-    let Ok((tree, Json::Object(root))) = read::read(text, options, &mut ignored) else { return Vec::new() };
+    let Ok((tree, Json::Object(mut root))) = read::read(text, options, &mut ignored) else {
+        return Vec::new();
+    };
+    let converted = convert(&mut root, options.migrations, &mut ignored);
     let Some((graph_path, graph)) = app::take_apart(root, &mut ignored).graph else { return Vec::new() };
+    let path = "model_config";
+    let first = converted.map(|rule| Rewrite { rule, path: path.into(), line: tree.line_of(path) });
     let mut found = normal_form::explain(&graph, options.migrations);
     for rewrite in &mut found {
         rewrite.path = format!("{graph_path}.{}", rewrite.path);
         rewrite.line = tree.line_of(&rewrite.path);
     }
-    found
+    first.into_iter().chain(found).collect()
+}
+
+/// Converts an app of mode `chat`, `agent-chat` or `completion` and returns the file that Dify's editor would export.
+/// `None` for any other file, and for an app that cannot be converted.
+pub fn converted(text: &[u8]) -> Option<Json> {
+    let mut ignored = Problems::new();
+    let (_, Json::Object(mut root)) = read::read(text, &ParseOptions::default(), &mut ignored).ok()? else {
+        return None;
+    };
+    convert(&mut root, Migrations::On, &mut ignored)?;
+    Some(Json::Object(root))
+}
+
+/// Converts an app without a workflow, unless migrations are off. Returns the name of the rewrite.
+fn convert(root: &mut JsonMap, migrations: Migrations, problems: &mut Problems) -> Option<&'static str> {
+    match migrations {
+        Migrations::On => simple_app::convert(root, problems),
+        Migrations::Off => None,
+    }
 }
 
 /// Finds the line of a path. Available as long as the text is in memory.
@@ -106,7 +131,14 @@ pub(crate) fn parse_with_lines(
     (document, problems.into_vec(), Lines(Some(tree)))
 }
 
-fn document(root: JsonMap, migrations: Migrations, problems: &mut Problems) -> Option<Document> {
+fn document(mut root: JsonMap, migrations: Migrations, problems: &mut Problems) -> Option<Document> {
+    if convert(&mut root, migrations, problems).is_none()
+        && migrations == Migrations::On
+        && simple_app::is_one(&root)
+    {
+        // The reason why it cannot be converted is reported.
+        return None;
+    }
     let mut app = app::take_apart(root, problems);
     let (environment, conversation, features, options) = problems.within("workflow", |problems| {
         let environment = variables::read(&app.workflow, Scope::Environment, problems);
