@@ -1,5 +1,6 @@
 //! `tidemill check`: shows all problems of workflow files before they are run.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -8,12 +9,13 @@ use tidemill_common::dsl::Rewrite;
 
 use crate::console::Console;
 use crate::error::{Error, Exit};
-use crate::output::json;
+use crate::output::{json, text};
 use crate::workflow_file::{WorkflowFile, count};
+use crate::workflow_folder::{self, Candidate, Candidates};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Workflow files, YAML or JSON
+    /// Workflow files, YAML or JSON, and folders with such files
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Show the problems as JSON
@@ -22,31 +24,62 @@ pub(super) struct Arguments {
     /// Show also how older and other spellings were rewritten
     #[arg(long)]
     explain: bool,
+    /// Show only the total
+    #[arg(long, short)]
+    quiet: bool,
 }
 
 pub(super) fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
-    // All files are read first, so that an unreadable file leaves no partial report.
-    let files: Vec<WorkflowFile> =
-        arguments.files.iter().map(|path| WorkflowFile::read(path)).collect::<Result<_, _>>()?;
+    let all = workflow_folder::read(&arguments.files);
+    if let [Candidate { read: Err(reason), .. }] = &all.files[..] {
+        return Err(Error::Usage(reason.clone()));
+    }
     if arguments.json {
-        let all = files.iter().map(|file| as_json(file, arguments.explain)).collect();
-        json::whole(&Json::Array(all), console)?;
+        let shown = all.files.iter().map(|file| as_json(file, arguments.explain)).collect();
+        json::whole(&Json::Array(shown), console)?;
     } else {
-        for file in &files {
-            if arguments.explain {
-                file.rewrites().iter().try_for_each(|rewrite| console.line(in_words(file, rewrite)))?;
+        if !arguments.quiet {
+            for file in &all.files {
+                show(file, arguments.explain, console)?;
             }
-            console.text(file.problems())?;
-            console.line(summary(file))?;
+        }
+        if all.files.len() != 1 || arguments.quiet || all.others > 0 {
+            console.text(total(&all))?;
         }
     }
-    let usable = files.iter().all(|file| file.imported.is_usable());
+    let usable = all.files.iter().all(is_usable);
     Ok(if usable { Exit::Succeeded } else { Exit::Failed })
 }
 
-fn as_json(file: &WorkflowFile, explain: bool) -> Json {
+fn is_usable(file: &Candidate) -> bool {
+    file.read.as_ref().is_ok_and(|file| file.imported.is_usable())
+}
+
+fn show(file: &Candidate, explain: bool, console: &mut Console) -> Result<(), Error> {
+    match &file.read {
+        Err(reason) => console.line(text::one_line(reason)),
+        Ok(file) => {
+            if explain {
+                file.rewrites().iter().try_for_each(|rewrite| console.line(in_words(file, rewrite)))?;
+            }
+            console.text(file.problems())?;
+            console.line(summary(file))
+        }
+    }
+}
+
+fn as_json(candidate: &Candidate, explain: bool) -> Json {
+    let path = candidate.path.display().to_string();
+    let file = match &candidate.read {
+        Err(reason) => {
+            let unread = json!({"severity": "error", "code": "file.unreadable", "path": "", "line": null,
+                "message": reason, "hint": null});
+            return json!({"file": path, "ok": false, "diagnostics": [unread]});
+        }
+        Ok(file) => file,
+    };
     let mut all = json!({
-        "file": file.path.display().to_string(),
+        "file": path,
         "ok": file.imported.is_usable(),
         "diagnostics": file.diagnostics().iter().map(|found| found.to_json()).collect::<Vec<_>>(),
     });
@@ -78,5 +111,73 @@ fn summary(file: &WorkflowFile) -> String {
         Some(graph) if found.is_empty() => format!("{path}: ok ({})", count(graph.nodes.len(), "node")),
         Some(_) => format!("{path}: ok, with {}", found.join(" and ")),
         None => format!("{path}: {}", found.join(", ")),
+    }
+}
+
+/// The last lines for several files: how many can run, and the problems by their code, most files first.
+fn total(all: &Candidates) -> String {
+    let usable = all.files.iter().filter(|file| is_usable(file)).count();
+    let mut shown = format!("\n{usable} of {} can run\n", count(all.files.len(), "file"));
+    if all.others > 0 {
+        shown.push_str(&format!("{} passed over: not a workflow\n", count(all.others, "other file")));
+    }
+    for (is_error, kind) in [(true, "error"), (false, "warning")] {
+        for (files, code, message) in by_code(all, is_error) {
+            shown.push_str(&format!("{files:>6}  {kind}[{code}]: {message}\n"));
+        }
+    }
+    shown
+}
+
+/// The number of files with each code, and the message in the first of them.
+fn by_code(all: &Candidates, is_error: bool) -> Vec<(usize, &'static str, String)> {
+    let mut codes: BTreeMap<&'static str, (usize, String)> = BTreeMap::new();
+    for file in &all.files {
+        let mut of_file: BTreeMap<&'static str, &str> = BTreeMap::new();
+        match &file.read {
+            Ok(file) => {
+                for found in file.diagnostics().iter().filter(|found| found.is_error() == is_error) {
+                    of_file.entry(found.code).or_insert(&found.message);
+                }
+            }
+            Err(reason) if is_error => {
+                of_file.insert("file.unreadable", reason);
+            }
+            Err(_) => {}
+        }
+        for (code, message) in of_file {
+            let first = || (0, text::shortened(&text::one_line(message), MESSAGE_CHARS_MAX));
+            codes.entry(code).or_insert_with(first).0 += 1;
+        }
+    }
+    let mut sorted: Vec<_> = codes.into_iter().map(|(code, (files, message))| (files, code, message)).collect();
+    sorted.sort_by_key(|(files, code, _)| (std::cmp::Reverse(*files), *code));
+    sorted
+}
+
+/// Longest message in the total, in characters.
+const MESSAGE_CHARS_MAX: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_total_counts_files_by_the_code_of_their_problems() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let put = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("writes");
+        let fine = "graph: {nodes: [{id: s, data: {type: start, title: S, variables: []}}, {id: e, data: {type: end, title: E, outputs: []}}], \
+                    edges: [{source: s, target: e}]}";
+        put("a.yml", fine);
+        put("b.yml", &fine.replace("target: e", "target: x"));
+        put("c.yml", &fine.replace("target: e", "target: y"));
+        put("d.yml", "kind: [");
+        put("package.json", "{}");
+        let all = workflow_folder::read(&[dir.path().to_path_buf()]);
+        let shown = total(&all);
+        assert!(shown.contains("1 of 4 files can run\n1 other file passed over"), "{shown}");
+        let lines: Vec<&str> = shown.lines().filter(|line| line.contains("error[")).collect();
+        assert!(lines[0].starts_with("     2  error[graph.edge_unknown_node]: "), "{shown}");
+        assert!(lines.iter().any(|line| line.starts_with("     1  error[parse.")), "{shown}");
     }
 }

@@ -5,6 +5,7 @@
 //! [`decide`] compares a need with the records of others, and [`pass_on`] hands a job back.
 
 pub(crate) mod decide;
+pub(crate) mod of_settings;
 pub(crate) mod pass_on;
 pub(crate) mod survey;
 

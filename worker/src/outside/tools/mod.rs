@@ -204,15 +204,8 @@ impl Tools {
 
     /// Lists the sources, for the record of this worker.
     pub(crate) fn sources(&self) -> Vec<String> {
-        let api = self.api.keys().map(|id| source_of(ProviderKind::Api.name(), id));
-        let mcp = self.mcp.keys().map(|id| source_of(ProviderKind::Mcp.name(), id));
-        let mut sources: Vec<String> = api.chain(mcp).collect();
-        if self.builtin.is_some() {
-            sources.extend(builtin::names().map(|id| source_of(ProviderKind::Builtin.name(), id)));
-        }
-        sources.extend(self.workflows.is_some().then(|| source_of(ProviderKind::Workflow.name(), "")));
-        sources.extend(self.bridge.is_some().then(|| SERVICE.to_owned()));
-        sources
+        let named = (self.api.keys(), self.mcp.keys());
+        list_sources(named, self.builtin.is_some(), self.workflows.is_some(), self.bridge.is_some())
     }
 
     fn runtime(&self, name: &ToolName<'_>) -> Result<&dyn ToolRuntime, ToolError> {
@@ -233,6 +226,29 @@ impl Tools {
             ToolError::unavailable(nobody_has(name)).lacking(need)
         })
     }
+}
+
+/// Lists the sources that settings name, as [`Tools::sources`] lists those of a worker.
+pub(crate) fn sources_set(config: &ToolsConfig) -> Vec<String> {
+    let named = (config.api.keys(), config.mcp.keys());
+    list_sources(named, config.builtin, config.workflows, !config.endpoint.is_empty())
+}
+
+fn list_sources<'a>(
+    (api, mcp): (impl Iterator<Item = &'a String>, impl Iterator<Item = &'a String>),
+    has_builtin: bool,
+    has_workflows: bool,
+    has_service: bool,
+) -> Vec<String> {
+    let api = api.map(|id| source_of(ProviderKind::Api.name(), id));
+    let mcp = mcp.map(|id| source_of(ProviderKind::Mcp.name(), id));
+    let mut sources: Vec<String> = api.chain(mcp).collect();
+    if has_builtin {
+        sources.extend(builtin::names().map(|id| source_of(ProviderKind::Builtin.name(), id)));
+    }
+    sources.extend(has_workflows.then(|| source_of(ProviderKind::Workflow.name(), "")));
+    sources.extend(has_service.then(|| SERVICE.to_owned()));
+    sources
 }
 
 /// A source that runs all tools that no other one has.

@@ -81,7 +81,7 @@ impl SimpleMode {
 /// rewrite if the file was changed.
 pub(super) fn convert(root: &mut JsonMap, problems: &mut Problems) -> Option<&'static str> {
     let mode = mode_of(root)?;
-    let config = root.get("model_config").and_then(Json::as_object)?;
+    let config = config_of(root)?;
     let workflow = match workflow_of(mode, config) {
         Ok(workflow) => workflow,
         Err(reason) => {
@@ -122,7 +122,12 @@ fn report(mode: SimpleMode, is_without_pictures: bool, problems: &mut Problems) 
 
 /// True for an app that [`convert`] has not converted: its problem is reported already.
 pub(super) fn is_one(root: &JsonMap) -> bool {
-    mode_of(root).is_some() && root.get("model_config").is_some_and(Json::is_object)
+    mode_of(root).is_some() && config_of(root).is_some()
+}
+
+/// The settings of the app. Without any there is nothing to convert.
+fn config_of(root: &JsonMap) -> Option<&JsonMap> {
+    root.get("model_config").and_then(Json::as_object).filter(|config| !config.is_empty())
 }
 
 fn mode_of(root: &JsonMap) -> Option<SimpleMode> {
