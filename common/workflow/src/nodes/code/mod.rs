@@ -5,6 +5,7 @@
 
 pub mod check;
 pub mod config;
+pub mod modules;
 pub mod result;
 mod validate;
 
