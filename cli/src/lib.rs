@@ -1,9 +1,9 @@
 //! The `tidemill` command as a library, so that other programs and tests can use parts of it.
 //!
 //! The way of a call: [`commands`] reads the arguments and has one file per command. A command talks to a scheduler
-//! through `client`, or starts everything itself: `stack` with a private Redis, and `local` with scheduler and workers
-//! in this process; the data is in a `data_folder`. `output` shows the result on the terminal, as plain lines or as
-//! JSON.
+//! through `client`, or starts everything itself: `stack` with a private Redis, and `local` with scheduler and workers in
+//! this process; the data is in a `data_folder`. `migrate` makes a report about many files. `output` shows the result on
+//! the terminal, as plain lines or as JSON.
 
 mod client;
 pub mod commands;

@@ -124,7 +124,8 @@ mod tests {
         put("node_modules/x.yml", "kind: app");
         put("rag.yml", "kind: rag_pipeline");
         let all = read(&[dir.path().to_path_buf()]);
-        let names: Vec<_> = all.files.iter().map(|file| file.path.strip_prefix(dir.path()).unwrap()).collect();
+        let names: Vec<_> =
+            all.files.iter().map(|file| file.path.strip_prefix(dir.path()).unwrap()).collect();
         assert_eq!(names, ["b.yml", "broken.yaml", "deep/er/a.JSON", "rag.yml"].map(Path::new));
         assert_eq!(all.others, 2);
 

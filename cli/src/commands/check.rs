@@ -150,7 +150,8 @@ fn by_code(all: &Candidates, is_error: bool) -> Vec<(usize, &'static str, String
             codes.entry(code).or_insert_with(first).0 += 1;
         }
     }
-    let mut sorted: Vec<_> = codes.into_iter().map(|(code, (files, message))| (files, code, message)).collect();
+    let mut sorted: Vec<_> =
+        codes.into_iter().map(|(code, (files, message))| (files, code, message)).collect();
     sorted.sort_by_key(|(files, code, _)| (std::cmp::Reverse(*files), *code));
     sorted
 }

@@ -16,6 +16,7 @@ mod fleet;
 mod import;
 mod keys;
 mod knowledge;
+mod migrate;
 mod mock_llm;
 mod pairs;
 mod profiles;
@@ -56,6 +57,8 @@ struct Arguments {
 enum Verb {
     /// Check workflow files and show all problems in them
     Check(check::Arguments),
+    /// Report what the workflows of a folder need, compare it with an installation, and publish what can run
+    Migrate(migrate::Arguments),
     /// Run everything on this machine: Redis, scheduler and workers, with an app per workflow file
     Dev(dev::Arguments),
     /// Run a workflow file once and show its progress
@@ -141,6 +144,7 @@ pub fn main() -> ExitCode {
 async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
     match verb {
         Verb::Check(arguments) => check::perform(&arguments, console),
+        Verb::Migrate(arguments) => migrate::perform(&arguments, console).await,
         Verb::Dev(arguments) => dev::perform(&arguments, console).await,
         Verb::Run(arguments) => run::perform(&arguments, console).await,
         Verb::Ps(arguments) => ps::perform(&arguments, console).await,

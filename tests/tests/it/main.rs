@@ -32,6 +32,7 @@ mod library_steps;
 mod limits;
 mod masked;
 mod messages;
+mod migrate;
 mod model_protocols;
 mod model_provider;
 mod moderation;

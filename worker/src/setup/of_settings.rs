@@ -51,7 +51,8 @@ mod tests {
         }))
         .expect("these are settings");
         let about = of_settings(&config);
-        let model = |provider: &str, model: &str| Need::Provider { provider: provider.into(), model: model.into() };
+        let model =
+            |provider: &str, model: &str| Need::Provider { provider: provider.into(), model: model.into() };
         let tool = |kind: &str, provider: &str| Need::Tool {
             kind: kind.into(),
             provider: provider.into(),

@@ -54,8 +54,14 @@ pub enum Requirement {
     Dataset { id: String },
     /// A secret environment variable without a value: Dify's export leaves the values out.
     Secret { name: String },
-    /// A Python module that is not part of Python.
-    Module { name: String },
+    /// A module of code that its language does not have.
+    Module {
+        name: String,
+        /// The Python package with it; `None` for JavaScript, where no package can be added.
+        package: Option<String>,
+    },
+    /// Code that calls servers with this module.
+    CodeNetwork { module: String },
     /// A host that an http-request node calls, as far as the file names it.
     Host { host: String },
     /// A field of the form that takes files, or the files of a message.

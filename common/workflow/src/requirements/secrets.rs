@@ -1,5 +1,5 @@
-//! Secret environment variables whose value is not in the file: Dify's export blanks them, unless it is told to include
-//! them.
+//! Secret environment variables whose value is not in the file: Dify's export blanks them, unless the author chose to
+//! include them.
 
 use super::{Found, Requirement};
 use crate::dsl::Document;

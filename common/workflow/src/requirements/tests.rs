@@ -223,6 +223,25 @@ fn fields_and_messages_with_files_are_found() {
 }
 
 #[test]
+fn modules_and_calls_of_code_are_found() {
+    let code = |language: &str, code: &str| json!({"type": "code", "code_language": language, "code": code});
+    let module = |name: &str, package: Option<&str>| Requirement::Module {
+        name: name.into(),
+        package: package.map(Into::into),
+    };
+    let network = |module: &str| Requirement::CodeNetwork { module: module.into() };
+    for (data, expected) in [
+        (code("python3", "import json, bs4"), vec![module("bs4", Some("beautifulsoup4"))]),
+        (code("python3", "import requests"), vec![module("requests", Some("requests")), network("requests")]),
+        (code("python3", "try:\n    import numpy\nexcept ImportError:\n    numpy = None"), vec![]),
+        (code("javascript", "const a = require('axios')"), vec![module("axios", None)]),
+        (code("ruby", "import x"), vec![]),
+    ] {
+        assert_eq!(of_node(data.clone()), expected, "{data}");
+    }
+}
+
+#[test]
 fn secrets_without_a_value_are_found() {
     let workflow = json!({"environment_variables": [
         {"id": "1", "name": "blank", "value_type": "secret", "value": ""},
