@@ -35,6 +35,8 @@ codes! {
     DATASET_NOT_CHOSEN = "dataset.not_chosen";
     /// Passages were not ranked by a model.
     PASSAGES_NOT_RANKED = "dataset.not_ranked";
+    /// Files that belong to a question were not searched for.
+    ATTACHMENTS_NOT_USED = "dataset.attachments_not_used";
     /// Files were not sent to a model.
     FILES_NOT_SENT = "model.files_not_sent";
     /// A part of a tool's answer was left out.

@@ -39,6 +39,11 @@ pub async fn run(
         Ok(None) => return NodeResult::default(),
         Err(failure) => return NodeResult::failed(failure),
     };
+    if let Some(files) = attachments(&asked.inputs) {
+        let message =
+            format!("{files} files of the question were not used: datasets are searched by text only");
+        models.warn(Warning::new(warning::ATTACHMENTS_NOT_USED, message));
+    }
     let retrieval = Retrieval { data, node, variables, models, query: &asked.query };
     let found = retrieval.run(datasets).await;
     let (usage, wasted) = (models.spent(), models.wasted());
@@ -242,6 +247,12 @@ impl Retrieval<'_> {
         let ranking = self.models.ranking("rerank", (&name, &model), self.query, (&texts, top_n)).await?;
         Ok(rank::by_model(&passages, &ranking, config))
     }
+}
+
+/// The number of files that belong to the question; `None` when there are none.
+fn attachments(inputs: &[(String, Segment)]) -> Option<usize> {
+    let (_, files) = inputs.iter().find(|(name, _)| name == "attachments")?;
+    files.value.as_array().map(Vec::len).filter(|files| *files > 0)
 }
 
 /// The warning that a model's part of the search was left out.
