@@ -1,11 +1,13 @@
 //! `tidemill check`: shows all problems of workflow files before they are run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
+use tidemill_common::config::{Config, Sources};
 use tidemill_common::dsl::Rewrite;
+use tidemill_common::graph::datasets;
 
 use crate::console::Console;
 use crate::error::{Error, Exit};
@@ -21,6 +23,9 @@ pub(super) struct Arguments {
     /// Show the problems as JSON
     #[arg(long)]
     json: bool,
+    /// Settings file of the workers: datasets in it are known [default: tidemill.toml, if it exists]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Show also how older and other spellings were rewritten
     #[arg(long)]
     explain: bool,
@@ -30,10 +35,11 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
-    let all = workflow_folder::read(&arguments.files);
+    let mut all = workflow_folder::read(&arguments.files);
     if let [Candidate { read: Err(reason), .. }] = &all.files[..] {
         return Err(Error::Usage(reason.clone()));
     }
+    warn_of_datasets(&mut all, arguments.config.clone())?;
     if arguments.json {
         let shown = all.files.iter().map(|file| as_json(file, arguments.explain)).collect();
         json::whole(&Json::Array(shown), console)?;
@@ -49,6 +55,28 @@ pub(super) fn perform(arguments: &Arguments, console: &mut Console) -> Result<Ex
     }
     let usable = all.files.iter().all(is_usable);
     Ok(if usable { Exit::Succeeded } else { Exit::Failed })
+}
+
+/// Adds a warning to each file with datasets that the settings do not have.
+fn warn_of_datasets(all: &mut Candidates, config: Option<PathBuf>) -> Result<(), Error> {
+    let mut files: Vec<&mut WorkflowFile> =
+        all.files.iter_mut().filter_map(|file| file.read.as_mut().ok()).collect();
+    let searches = |file: &&mut WorkflowFile| {
+        file.imported.graph.as_ref().is_some_and(|graph| !datasets::unknown(graph, |_| false).is_empty())
+    };
+    // The settings are read only for a file that needs them.
+    if config.is_none() && !files.iter().any(searches) {
+        return Ok(());
+    }
+    let config = Config::load(&Sources::of_process(config, Vec::new()));
+    let config = config.map_err(|error| Error::Usage(error.to_string()))?;
+    let known: BTreeSet<&str> = config.knowledge.names().collect();
+    for file in &mut files {
+        let Some(graph) = &file.imported.graph else { continue };
+        let unknown = datasets::unknown(graph, |id| known.contains(id));
+        file.imported.diagnostics.extend(datasets::warning(datasets::NEEDED, &unknown));
+    }
+    Ok(())
 }
 
 fn is_usable(file: &Candidate) -> bool {
