@@ -93,6 +93,11 @@ impl Workflows {
         }
     }
 
+    /// True for a workflow that enables moderation, which the settings leave out.
+    pub fn leaves_moderation_out(&self, graph: &Graph) -> bool {
+        self.leaves_moderation_out && moderation::refused(&graph.features).is_some()
+    }
+
     /// Returns the version with this document.
     ///
     /// # Errors

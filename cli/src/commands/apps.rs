@@ -61,7 +61,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
 
 /// Warnings of the scheduler that checking the file alone did not show, such as unknown profiles or triggers that never
 /// fire.
-fn warnings(app: &Json, shown: &[String]) -> Vec<String> {
+pub(super) fn warnings(app: &Json, shown: &[String]) -> Vec<String> {
     let all = app["warnings"].as_array().into_iter().flatten();
     let messages = all.filter_map(|warning| warning["message"].as_str());
     messages.filter(|message| !shown.iter().any(|known| known == message)).map(text::one_line).collect()

@@ -1,10 +1,13 @@
 //! `tidemill check`: shows all problems of workflow files before they are run.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value as Json, json};
+use tidemill_common::config::{Config, Sources};
 use tidemill_common::dsl::Rewrite;
+use tidemill_common::graph::datasets;
 
 use crate::console::Console;
 use crate::error::{Error, Exit};
@@ -19,6 +22,9 @@ pub(super) struct Arguments {
     /// Show the problems as JSON
     #[arg(long)]
     json: bool,
+    /// Settings file of the workers: datasets in it are known [default: tidemill.toml, if it exists]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Show also how older and other spellings were rewritten
     #[arg(long)]
     explain: bool,
@@ -26,8 +32,9 @@ pub(super) struct Arguments {
 
 pub(super) fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     // All files are read first, so that an unreadable file leaves no partial report.
-    let files: Vec<WorkflowFile> =
+    let mut files: Vec<WorkflowFile> =
         arguments.files.iter().map(|path| WorkflowFile::read(path)).collect::<Result<_, _>>()?;
+    warn_of_datasets(&mut files, arguments.config.clone())?;
     if arguments.json {
         let all = files.iter().map(|file| as_json(file, arguments.explain)).collect();
         json::whole(&Json::Array(all), console)?;
@@ -42,6 +49,26 @@ pub(super) fn perform(arguments: &Arguments, console: &mut Console) -> Result<Ex
     }
     let usable = files.iter().all(|file| file.imported.is_usable());
     Ok(if usable { Exit::Succeeded } else { Exit::Failed })
+}
+
+/// Adds a warning to each file with datasets that the settings do not have.
+fn warn_of_datasets(files: &mut [WorkflowFile], config: Option<PathBuf>) -> Result<(), Error> {
+    let searches = |file: &WorkflowFile| {
+        file.imported.graph.as_ref().is_some_and(|graph| !datasets::unknown(graph, |_| false).is_empty())
+    };
+    // The settings are read only for a file that needs them.
+    if config.is_none() && !files.iter().any(searches) {
+        return Ok(());
+    }
+    let config = Config::load(&Sources::of_process(config, Vec::new()));
+    let config = config.map_err(|error| Error::Usage(error.to_string()))?;
+    let known: BTreeSet<&str> = config.knowledge.names().collect();
+    for file in files {
+        let Some(graph) = &file.imported.graph else { continue };
+        let unknown = datasets::unknown(graph, |id| known.contains(id));
+        file.imported.diagnostics.extend(datasets::warning(datasets::NEEDED, &unknown));
+    }
+    Ok(())
 }
 
 fn as_json(file: &WorkflowFile, explain: bool) -> Json {

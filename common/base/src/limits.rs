@@ -283,5 +283,7 @@ pub const PROMPT_LEVELS_MAX: usize = 5;
 pub const PROMPT_BYTES_MAX: usize = 1024 * 1024;
 /// Most tool calls in one reply of a model (`max_tool_calls_per_request` of the node).
 pub const TOOL_CALLS_MAX: u32 = 3;
-/// Most warnings that a run keeps. Further ones are dropped: they would tell an author nothing new.
+/// Most warnings that a run keeps (`run.warnings_max`), and most of one attempt of a node.
 pub const RUN_WARNINGS_MAX: usize = 100;
+/// Longest text of a warning, in characters. A longer one is cut: the run's state keeps it.
+pub const WARNING_CHARS_MAX: usize = 1000;

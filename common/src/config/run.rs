@@ -51,6 +51,8 @@ pub struct RunConfig {
     pub import_bytes_max: usize,
     /// Most child nodes of a node.
     pub children_max: usize,
+    /// Most warnings that a run keeps; 0: none.
+    pub warnings_max: usize,
 }
 
 impl Default for RunConfig {
@@ -76,6 +78,7 @@ impl Default for RunConfig {
             value_bytes_max: limits::VALUE_BYTES_MAX,
             import_bytes_max: limits::IMPORT_BYTES_MAX,
             children_max: limits::CHILDREN_MAX,
+            warnings_max: limits::RUN_WARNINGS_MAX,
         }
     }
 }

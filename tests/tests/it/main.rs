@@ -58,6 +58,7 @@ mod store_contract;
 mod timers;
 mod tool_servers;
 mod triggers;
+mod warnings;
 mod working_time;
 
 use tidemill_tests::client::Client;

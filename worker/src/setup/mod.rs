@@ -212,6 +212,7 @@ pub(crate) fn fixed(setup: &Setup, config: &Config) -> AboutWorker {
         started_at: setup.started_at,
         queues: config.worker.queues.clone(),
         permits: config.worker.permits,
+        datasets: config.knowledge.names().map(str::to_owned).collect(),
         ..AboutWorker::default()
     }
 }

@@ -60,3 +60,4 @@ mod timeouts;
 #[cfg(debug_assertions)]
 mod transitions;
 mod traversal;
+mod warnings;

@@ -11,6 +11,7 @@ pub(crate) mod children;
 pub mod diagnostic;
 mod document;
 mod elements;
+mod features;
 pub(crate) mod fields;
 pub mod moderation;
 mod normal_form;
@@ -115,7 +116,10 @@ fn document(root: JsonMap, options: &ParseOptions, problems: &mut Problems) -> O
         let environment = variables::read(&app.workflow, Scope::Environment, problems);
         let conversation = variables::read(&app.workflow, Scope::Conversation, problems);
         let features = optional_mapping(&mut app.workflow, "features", problems);
-        problems.within("features", |problems| moderation::warn(&features, problems));
+        problems.within("features", |problems| {
+            moderation::warn(&features, problems);
+            features::warn(&features, problems);
+        });
         (environment, conversation, features, optional_mapping(&mut app.workflow, "tidemill", problems))
     });
     let (graph_path, mut graph) = app.graph?;

@@ -9,6 +9,7 @@ pub mod builder;
 mod children;
 mod containers;
 mod cycles;
+pub mod datasets;
 mod draft;
 mod names;
 pub mod response;

@@ -14,7 +14,7 @@ use crate::api::ApiState;
 use crate::api::auth::{new_app_key, sha256_hex};
 use crate::api::error::ApiError;
 use crate::api::hooks;
-use crate::api::native::profiles_named;
+use crate::api::native::{datasets_named, profiles_named};
 use crate::api::request::{Body, IdInPath, Params};
 use crate::background::triggers::register;
 use crate::workflows::import;
@@ -40,6 +40,7 @@ pub async fn register(
     let (workflow, diagnostics) = import(&state.workflows, workflow).await?;
     let graph = &workflow.graph;
     let of_profiles = profiles_named::unknown(&state, graph, params.truth("strict", false)?).await?;
+    let of_datasets = datasets_named::unknown(&state, graph).await?;
     let id = id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
     let now = state.store.time().await?;
     let registration = register::plan(&*state.store, graph, &id, earlier.as_ref(), now).await?;
@@ -58,7 +59,8 @@ pub async fn register(
     tracing::info!(app = app.id, version = app.version, is_new = earlier.is_none(), "app registered");
     let of_triggers =
         registration.warnings.into_iter().map(|warning| json!({"severity": "warning", "message": warning}));
-    let warnings = diagnostics.iter().map(Diagnostic::to_json).chain(of_triggers).chain(of_profiles);
+    let warnings =
+        diagnostics.iter().map(Diagnostic::to_json).chain(of_triggers).chain(of_profiles).chain(of_datasets);
     let warnings: Vec<Json> = warnings.collect();
     let mut answer = json!({
         "id": app.id, "name": app.name, "mode": app.mode, "version": app.version, "key": key,

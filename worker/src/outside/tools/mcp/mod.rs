@@ -19,6 +19,7 @@ use tidemill_common::config::HttpConfig;
 use tidemill_common::nodes::agent::servers::NamedServer;
 use tidemill_common::nodes::tool::Declaration;
 use tidemill_common::nodes::tool::config::McpConfig;
+use tidemill_common::warning::{TOOL_CONTENT_LEFT_OUT, Warning};
 
 use crate::outside::tools::mcp::http::{Address, StreamableHttp};
 use crate::outside::tools::mcp::protocol::McpError;
@@ -206,10 +207,22 @@ impl ToolRuntime for McpServer {
             let failed = ToolError::new(Stage::Tool, message);
             if error.is_passing() { failed.passing() } else { failed }
         })?;
+        for kind in convert::unknown_content(&result) {
+            tracing::warn!(kind, "an MCP server sent content of an unknown type; it is left out");
+            if let Some((journal, ..)) = call.step {
+                journal.warn(left_out(tool.tool, kind));
+            }
+        }
         let messages = convert::messages(&result, has_output_schema);
         messages.map_err(|message| ToolError::new(Stage::Tool, message))?.into_iter().for_each(sink);
         Ok(())
     }
+}
+
+/// The warning that a part of a tool's answer was left out.
+fn left_out(tool: &str, kind: &str) -> Warning {
+    let message = format!("content of the type {kind:?} in the answer of tool {tool} was left out");
+    Warning::new(TOOL_CONTENT_LEFT_OUT, message).about("tool", tool).about("content_type", kind)
 }
 
 #[cfg(test)]
