@@ -36,7 +36,7 @@ async fn pictures_are_sent_unless_the_model_is_known_not_to_see_them() {
     server.serve("/mill.png", "image/png", None, b"\x89PNG");
     for (provider, name, expected) in [
         ("langgenius/openai/openai", "gpt-4o", &["image_url", "text"][..]),
-        // Nothing is known: the API refuses if it cannot see pictures.
+        // Nothing is known of it: the API refuses if it cannot see pictures.
         ("langgenius/openai_api_compatible/openai_api_compatible", "a-model-of-ours", &["image_url", "text"]),
         ("langgenius/deepseek/deepseek", "deepseek-chat", &["text"]),
     ] {
@@ -63,6 +63,12 @@ async fn pictures_are_sent_unless_the_model_is_known_not_to_see_them() {
             "{ended:#}"
         );
         assert_eq!(last_parts(&mock), expected, "{name}");
+        let codes: Vec<&Json> =
+            ended["warnings"].as_array().into_iter().flatten().map(|one| &one["code"]).collect();
+        let left_out = expected.len() == 1;
+        assert_eq!(codes, if left_out { vec!["model.files_left_out"] } else { vec![] }, "{ended:#}");
+        let hint = ended["warnings"][0]["hint"].as_str().unwrap_or_default();
+        assert_eq!(hint.contains("[providers.deepseek.models.\"deepseek-chat\"]"), left_out, "{hint}");
     }
 }
 
@@ -124,7 +130,7 @@ async fn variables_under_the_start_node_are_those_of_the_system() {
 /// The only run.
 async fn run_of(client: &Client) -> String {
     let runs = client.get("/api/v1/runs").await;
-    runs.body["runs"][0]["id"].as_str().unwrap_or_else(|| panic!("{}", runs.text)).to_owned()
+    runs.body["data"][0]["id"].as_str().unwrap_or_else(|| panic!("{}", runs.text)).to_owned()
 }
 
 fn agent(plugin: &str, strategy: &str, servers: (&str, Json)) -> Json {
