@@ -38,7 +38,7 @@ codes! {
     /// Files that belong to a question were not searched for.
     ATTACHMENTS_NOT_USED = "dataset.attachments_not_used";
     /// Files were not sent to a model.
-    FILES_NOT_SENT = "model.files_not_sent";
+    FILES_LEFT_OUT = "model.files_left_out";
     /// A part of a tool's answer was left out.
     TOOL_CONTENT_LEFT_OUT = "tool.content_left_out";
     /// Moderation is switched on, and the settings allow to run without it.
