@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 use tidemill_common::dsl::Rewrite;
 
+use super::check_code;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::json;
@@ -19,6 +20,9 @@ pub(super) struct Arguments {
     /// Show the problems as JSON
     #[arg(long)]
     json: bool,
+    /// Settings file of the workers: what it provides is known [default: tidemill.toml, if it exists]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Show also how older and other spellings were rewritten
     #[arg(long)]
     explain: bool,
@@ -26,8 +30,9 @@ pub(super) struct Arguments {
 
 pub(super) fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     // All files are read first, so that an unreadable file leaves no partial report.
-    let files: Vec<WorkflowFile> =
+    let mut files: Vec<WorkflowFile> =
         arguments.files.iter().map(|path| WorkflowFile::read(path)).collect::<Result<_, _>>()?;
+    check_code::warn(&mut files, arguments.config.clone())?;
     if arguments.json {
         let all = files.iter().map(|file| as_json(file, arguments.explain)).collect();
         json::whole(&Json::Array(all), console)?;
