@@ -74,7 +74,7 @@ impl PythonTable {
         self.folder.join(Path::new(path))
     }
 
-    /// The first requirement that is none, such as an option of pip.
+    /// The first entry that is not a requirement, such as an option of pip.
     pub fn wrong_package(&self) -> Option<&String> {
         self.packages.iter().find(|one| {
             !one.starts_with(|first: char| first.is_ascii_alphanumeric()) || one.contains(['\n', '\r'])
