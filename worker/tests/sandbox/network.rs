@@ -30,6 +30,19 @@ pub(super) async fn server() -> SocketAddr {
     address
 }
 
+/// A server that sends back what it gets.
+async fn returning() -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (mut from, mut to) = stream.split();
+            let _ = tokio::io::copy(&mut from, &mut to).await;
+        }
+    });
+    address
+}
+
 /// A `main` with these lines as its body.
 fn body(lines: &str) -> String {
     let indented: Vec<String> = lines.lines().map(|line| format!("    {line}")).collect();
@@ -43,13 +56,13 @@ async fn code_calls_a_server_that_the_guard_lets_through() {
     let (address, sandbox) = (server().await, networked(&CodeConfig::default(), &["127.0.0.1"]));
     let ask = format!("return {{'r': urllib.request.urlopen('http://{address}/a').read().decode()}}");
     assert_eq!(python(&sandbox, &body(&ask)).await, Ok(json!({"r": "it is /a"})));
-    // A tunnel, as for https.
+    // A tunnel, as for https: this is how TLS begins.
     let tunnel = format!(
-        "connection = http.client.HTTPConnection('127.0.0.1', 3128)\nconnection.set_tunnel('127.0.0.1', {})\n\
-         connection.request('GET', '/b')\nreturn {{'r': connection.getresponse().read().decode()}}",
-        address.port()
+        "c = socket.create_connection(('127.0.0.1', 3128))\nc.sendall(b'CONNECT {0} HTTP/1.1\\r\\nHost: {0}\\r\\n\\r\\n')\n\
+         head = c.recv(1000)\nc.sendall(b'\\x16\\x03\\x01 hello')\nreturn {{'r': [head[:12].decode(), c.recv(9)[3:].decode()]}}",
+        returning().await
     );
-    assert_eq!(python(&sandbox, &body(&tunnel)).await, Ok(json!({"r": "it is /b"})));
+    assert_eq!(python(&sandbox, &body(&tunnel)).await, Ok(json!({"r": ["HTTP/1.1 200", " hello"]})));
     // More calls than connections, one after the other, and an event loop.
     let many = format!(
         "for n in range(40): urllib.request.urlopen(f'http://{address}/{{n}}').read()\nimport asyncio\n\

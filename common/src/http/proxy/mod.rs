@@ -1,7 +1,8 @@
 //! An HTTP proxy for one client: each request and each tunnel (CONNECT) passes the guard, as calls of nodes do.
 //!
-//! The code of a code node calls servers through it. TLS is end to end, inside tunnels. Redirects go back to the client,
-//! so each hop is a request that is checked again.
+//! The code of a code node calls servers through it. TLS is end to end, inside tunnels, and nothing else goes through
+//! them: an allowed address must not become a way to databases that trust their network. Redirects go back to the
+//! client, so each hop is a request that is checked again.
 
 mod dial;
 mod meter;
@@ -19,7 +20,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use reqwest::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName};
 use reqwest::{Method, StatusCode, Url};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::http::watch::Waits;
@@ -41,6 +42,9 @@ const OF_ONE_HOP: [&str; 9] = [
     "upgrade",
 ];
 
+/// The first bytes of a client in TLS: a record of the handshake, in a version that begins with 3.
+const TLS_BEGIN: [u8; 2] = [0x16, 0x03];
+
 /// The tunnel that a request has opened: the client's side, once it has the answer, and the server.
 type Opened = Arc<Mutex<Option<(OnUpgrade, TcpStream)>>>;
 
@@ -61,11 +65,27 @@ where
         tracing::debug!(%error, "a connection of a code node broke off");
     }
     let tunnel = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some((client, mut server)) = tunnel else { return };
-    if let Ok(client) = client.await {
-        // Either side may close it at any time; that is no failure.
-        let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(client), &mut server).await;
+    let Some((client, server)) = tunnel else { return };
+    if let Ok(client) = client.await
+        && let Err(error) = carry(TokioIo::new(client), server).await
+    {
+        tracing::debug!(%error, "a tunnel of a code node broke off");
     }
+}
+
+/// Carries a tunnel to its end, if it begins as TLS does.
+async fn carry<S>(mut client: S, mut server: TcpStream) -> std::io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut begin = [0; TLS_BEGIN.len()];
+    client.read_exact(&mut begin).await?;
+    if begin != TLS_BEGIN {
+        tracing::warn!("code used a tunnel for something else than TLS");
+        return Ok(());
+    }
+    server.write_all(&begin).await?;
+    tokio::io::copy_bidirectional(&mut client, &mut server).await.map(drop)
 }
 
 async fn answer(http: &Http, request: Request<Incoming>, opened: &Opened) -> Response<Body> {
