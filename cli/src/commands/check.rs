@@ -9,6 +9,7 @@ use tidemill_common::config::{Config, Sources};
 use tidemill_common::dsl::Rewrite;
 use tidemill_common::graph::datasets;
 
+use super::check_code;
 use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::output::{json, text};
@@ -23,7 +24,7 @@ pub(super) struct Arguments {
     /// Show the problems as JSON
     #[arg(long)]
     json: bool,
-    /// Settings file of the workers: datasets in it are known [default: tidemill.toml, if it exists]
+    /// Settings file of the workers: what it provides is known [default: tidemill.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Show also how older and other spellings were rewritten
@@ -39,7 +40,10 @@ pub(super) fn perform(arguments: &Arguments, console: &mut Console) -> Result<Ex
     if let [Candidate { read: Err(reason), .. }] = &all.files[..] {
         return Err(Error::Usage(reason.clone()));
     }
-    warn_of_datasets(&mut all, arguments.config.clone())?;
+    let mut readable: Vec<&mut WorkflowFile> =
+        all.files.iter_mut().filter_map(|file| file.read.as_mut().ok()).collect();
+    warn_of_datasets(&mut readable, arguments.config.clone())?;
+    check_code::warn(&mut readable, arguments.config.clone())?;
     if arguments.json {
         let shown = all.files.iter().map(|file| as_json(file, arguments.explain)).collect();
         json::whole(&Json::Array(shown), console)?;
@@ -58,9 +62,7 @@ pub(super) fn perform(arguments: &Arguments, console: &mut Console) -> Result<Ex
 }
 
 /// Adds a warning to each file with datasets that the settings do not have.
-fn warn_of_datasets(all: &mut Candidates, config: Option<PathBuf>) -> Result<(), Error> {
-    let mut files: Vec<&mut WorkflowFile> =
-        all.files.iter_mut().filter_map(|file| file.read.as_mut().ok()).collect();
+fn warn_of_datasets(files: &mut [&mut WorkflowFile], config: Option<PathBuf>) -> Result<(), Error> {
     let searches = |file: &&mut WorkflowFile| {
         file.imported.graph.as_ref().is_some_and(|graph| !datasets::unknown(graph, |_| false).is_empty())
     };
@@ -71,7 +73,7 @@ fn warn_of_datasets(all: &mut Candidates, config: Option<PathBuf>) -> Result<(),
     let config = Config::load(&Sources::of_process(config, Vec::new()));
     let config = config.map_err(|error| Error::Usage(error.to_string()))?;
     let known: BTreeSet<&str> = config.knowledge.names().collect();
-    for file in &mut files {
+    for file in files {
         let Some(graph) = &file.imported.graph else { continue };
         let unknown = datasets::unknown(graph, |id| known.contains(id));
         file.imported.diagnostics.extend(datasets::warning(datasets::NEEDED, &unknown));

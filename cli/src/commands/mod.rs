@@ -5,6 +5,8 @@ mod answer;
 mod apps;
 mod catalog;
 mod check;
+mod check_code;
+mod code;
 mod command;
 mod common;
 mod dead;
@@ -111,6 +113,8 @@ enum Verb {
     Datasources(registry::Arguments),
     /// Add, list, show, search and remove documents that workflows search
     Knowledge(knowledge::Arguments),
+    /// Install the Python packages of code nodes on this host, and show what is installed
+    Code(code::Arguments),
     /// Serve a mock model with an OpenAI-compatible API
     MockLlm(mock_llm::Arguments),
 }
@@ -171,6 +175,7 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Services(arguments) => registry::perform(catalog::SERVICE, &arguments, console).await,
         Verb::Datasources(arguments) => registry::perform(catalog::DATASOURCE, &arguments, console).await,
         Verb::Knowledge(arguments) => knowledge::perform(&arguments, console).await,
+        Verb::Code(arguments) => code::perform(&arguments, console).await,
         Verb::MockLlm(arguments) => mock_llm::perform(&arguments, console).await,
     }
 }

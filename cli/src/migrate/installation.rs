@@ -89,7 +89,7 @@ impl Installation {
                 let (kind, provider, also) = (kind.name().into(), provider.clone(), name.clone());
                 self.worker_meets(&Need::Tool { kind, provider, also })
             }
-            Requirement::Dataset { id } if self.datasets.contains(id) => Has::Yes,
+            Requirement::Dataset { id } if self.knows_dataset(id) => Has::Yes,
             Requirement::Dataset { .. } if self.knows_all_datasets => Has::No,
             Requirement::Module { package: None, .. } => self.code(|code| yes_or_unknown(code.is_service)),
             Requirement::Module { name, package: Some(_) } => self.code(|code| {
@@ -112,6 +112,10 @@ impl Installation {
         }
     }
 
+    fn knows_dataset(&self, id: &String) -> bool {
+        self.datasets.contains(id) || self.workers.iter().any(|worker| worker.datasets.contains(id))
+    }
+
     fn worker_meets(&self, need: &Need) -> Has {
         yes(self.workers.iter().any(|worker| meets(worker, need)))
     }
@@ -122,7 +126,11 @@ impl Installation {
 }
 
 fn code_settings(config: &Config) -> CodeSettings {
-    CodeSettings { is_service: !config.code.endpoint.is_empty(), ..CodeSettings::default() }
+    CodeSettings {
+        is_service: !config.code.endpoint.is_empty(),
+        packages: config.code.python.packages.clone(),
+        network: config.code.network,
+    }
 }
 
 fn yes(is: bool) -> Has {

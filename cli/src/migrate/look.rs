@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::error::Error;
 
 /// The parts of a worker's record that say what it can do.
-const ABILITIES: [&str; 9] = [
+const ABILITIES: [&str; 10] = [
     "queues",
     "providers",
     "profiles",
@@ -18,6 +18,7 @@ const ABILITIES: [&str; 9] = [
     "tools",
     "variables",
     "code",
+    "datasets",
     "documents",
     "version",
 ];
@@ -32,6 +33,8 @@ pub(crate) async fn look(client: &Client) -> Result<Installation, Error> {
     Ok(Installation {
         workers: rows(&workers).map(about).collect(),
         datasets: rows(&datasets).flat_map(|dataset| texts(dataset, ["id", "name"])).collect(),
+        // A worker of an older version does not list the datasets of its settings.
+        knows_all_datasets: rows(&workers).all(|worker| worker.get("datasets").is_some()),
         apps: callable(&apps),
         ..Installation::default()
     })

@@ -46,10 +46,9 @@ pub(crate) fn describe(required: &Required, file_named: &dyn Fn(&str) -> Option<
             let remedy = Kind::Strategy.row().provided_by.to_owned();
             described(Kind::Strategy, provider, strategy, remedy)
         }
-        Requirement::McpServer { url } => {
-            let id = host_of(url);
-            let remedy = format!("[tools.mcp.{}]\nurl = {}", key(id), quoted(url));
-            described(Kind::McpServer, url, "of an agent", remedy)
+        Requirement::McpServer { name, url } => {
+            let remedy = format!("[tools.mcp.{}]\nurl = {}", key(name), quoted(url));
+            described(Kind::AgentServer, name, url, remedy)
         }
         Requirement::Dataset { id } => {
             let remedy = format!(
@@ -181,11 +180,6 @@ fn trigger(kind: NodeKind, node: &str, id: &str) -> Described {
 fn variable(name: &str) -> String {
     let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     format!("{}_API_KEY", name.chars().map(upper).collect::<String>())
-}
-
-fn host_of(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split(['/', ':']).next().unwrap_or(rest)
 }
 
 /// A key of TOML: bare where it can be.

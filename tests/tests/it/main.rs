@@ -10,6 +10,7 @@ mod canary;
 mod chats;
 mod children;
 mod circles;
+mod code_packages;
 mod connections;
 mod containers;
 mod control;

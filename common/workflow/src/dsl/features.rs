@@ -16,6 +16,12 @@ const NOT_SERVED: [(&str, &str); 5] = [
     ("text_to_speech", "answers are not read aloud"),
 ];
 
+/// Returns the keys of the features that are switched on and not served.
+pub fn not_served(features: &JsonMap) -> impl Iterator<Item = &'static str> {
+    let names = NOT_SERVED.iter().map(|(name, _)| *name);
+    names.filter(|name| features.get(*name).is_some_and(is_on))
+}
+
 /// Warns of each feature that is switched on and not served. The current path must be that of the features.
 pub(super) fn warn(features: &JsonMap, problems: &mut Problems) {
     for (name, effect) in NOT_SERVED {

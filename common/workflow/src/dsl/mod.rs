@@ -11,7 +11,7 @@ pub(crate) mod children;
 pub mod diagnostic;
 mod document;
 mod elements;
-mod features;
+pub mod features;
 pub(crate) mod fields;
 pub mod moderation;
 mod normal_form;

@@ -7,6 +7,7 @@
 mod body;
 pub mod builder;
 mod children;
+pub mod code_modules;
 mod containers;
 mod cycles;
 pub mod datasets;

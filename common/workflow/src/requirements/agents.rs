@@ -1,33 +1,35 @@
-//! Agent strategies of other plugins than `langgenius/agent`, and the MCP servers that their parameters name.
+//! Agent strategies of plugins that do not run here, and the MCP servers that the parameters of an agent name.
 
-use serde_json::Value as Json;
-
+use super::hosts::host_of;
 use super::{Found, NodeView, Requirement, map_of};
 use crate::kinds::NodeKind;
+use crate::nodes::agent::servers;
 
 /// The plugin whose strategies are part of this program.
-const OWN: &str = "langgenius/agent/";
+const OWN: &str = "langgenius/agent";
 
 pub(super) fn find(node: &NodeView<'_>, found: &mut Found) {
     if node.kind != NodeKind::Agent {
         return;
     }
     let (provider, strategy) = (node.text("agent_strategy_provider_name"), node.text("agent_strategy_name"));
-    if !strategy.is_empty() && !provider.is_empty() && !provider.starts_with(OWN) {
+    let parameters = map_of(node.data, "agent_parameters");
+    // Strategies with MCP servers run, whatever their plugin.
+    let has_servers =
+        servers::PARAMETERS.iter().any(|name| parameters.is_some_and(|all| all.contains_key(*name)));
+    if !has_servers && provider.contains('/') && !provider.starts_with(OWN) {
         found.add(Requirement::Strategy { provider: provider.into(), strategy: strategy.into() });
     }
-    let parameters = map_of(node.data, "agent_parameters");
-    let value = |key: &str| parameters.and_then(|all| all.get(key)?.get("value")?.as_str());
-    if let Some(url) = value("mcp_server").filter(|url| url.starts_with("http")) {
-        found.add(Requirement::McpServer { url: without_query(url) });
-    }
-    for key in ["mcp_servers_config", "mcp_servers", "servers_config"] {
-        let servers = value(key).and_then(|text| serde_json::from_str::<Json>(text).ok());
-        let servers = servers.as_ref().map(|all| all.get("mcpServers").unwrap_or(all));
-        for server in servers.and_then(Json::as_object).into_iter().flat_map(|all| all.values()) {
-            if let Some(url) = server.get("url").and_then(Json::as_str) {
-                found.add(Requirement::McpServer { url: without_query(url) });
+    for name in servers::PARAMETERS {
+        let Some(value) = parameters.and_then(|all| all.get(name)?.get("value")) else { continue };
+        let given = [(name.to_owned(), value.clone())].into_iter().collect();
+        // A text with variables may be no JSON before they are filled in.
+        for server in servers::read(&given).unwrap_or_default() {
+            let url = without_query(&server.url);
+            if let Some(host) = host_of(&url) {
+                found.add(Requirement::Host { host });
             }
+            found.add(Requirement::McpServer { name: server.name, url });
         }
     }
 }

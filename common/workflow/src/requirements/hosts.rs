@@ -46,7 +46,7 @@ fn environment<'a>(selector: &[String], document: &'a Document) -> Option<&'a st
 }
 
 /// The host of an address, in lower case. `None` when it is not complete.
-fn host_of(url: &str) -> Option<String> {
+pub(super) fn host_of(url: &str) -> Option<String> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
     let authority = rest.split(['/', '?', '#']).next()?;
     let host = authority.rsplit('@').next()?;

@@ -46,10 +46,15 @@ pub enum Requirement {
         name: String,
         tool: String,
     },
-    /// An agent strategy that is not one of `langgenius/agent`.
+    /// An agent strategy of another plugin, which does not run here.
     Strategy { provider: String, strategy: String },
-    /// An MCP server that the parameters of an agent name.
-    McpServer { url: String },
+    /// An MCP server that the parameters of an agent name. It is called at its address, unless `[tools.mcp]` has its
+    /// name.
+    McpServer {
+        name: String,
+        /// The address without its query; may be empty.
+        url: String,
+    },
     /// A knowledge base, by its id on Dify.
     Dataset { id: String },
     /// A secret environment variable without a value: Dify's export leaves the values out.
@@ -62,7 +67,7 @@ pub enum Requirement {
     },
     /// Code that calls servers with this module.
     CodeNetwork { module: String },
-    /// A host that an http-request node calls, as far as the file names it.
+    /// A host that an http-request node or an agent calls, as far as the file names it.
     Host { host: String },
     /// A field of the form that takes files, or the files of a message.
     Upload {

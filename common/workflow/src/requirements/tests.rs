@@ -140,21 +140,22 @@ fn strategies_of_other_plugins_and_their_servers_are_found() {
         json!({"type": "agent", "agent_strategy_name": "s",
         "agent_strategy_provider_name": provider, "agent_parameters": parameters})
     };
-    assert_eq!(of_node(agent("langgenius/agent/agent", json!({}))), []);
-    let strategy = || Requirement::Strategy { provider: "h/agent/mcp".into(), strategy: "s".into() };
-    let server = |url: &str| Requirement::McpServer { url: url.into() };
+    for own in ["langgenius/agent/agent", "agent", ""] {
+        assert_eq!(of_node(agent(own, json!({}))), []);
+    }
+    let strategy = Requirement::Strategy { provider: "h/agent/other".into(), strategy: "s".into() };
+    assert_eq!(of_node(agent("h/agent/other", json!({}))), [strategy]);
+    let server = |name: &str, url: &str| Requirement::McpServer { name: name.into(), url: url.into() };
+    let host = |host: &str| Requirement::Host { host: host.into() };
     let text = |value: &str| json!({"type": "constant", "value": value});
     let own = json!({"mcp_server": text("https://a.example/sse?key=hush")});
-    assert_eq!(of_node(agent("h/agent/mcp", own)), [strategy(), server("https://a.example/sse")]);
-    for config in [
-        r#"{"one": {"url": "http://b.example/mcp"}}"#,
-        r#"{"mcpServers": {"one": {"url": "http://b.example/mcp"}, "two": {"command": "x"}}}"#,
-    ] {
-        let given = agent("h/agent/mcp", json!({"mcp_servers_config": text(config)}));
-        assert_eq!(of_node(given), [strategy(), server("http://b.example/mcp")]);
-    }
+    let expected = [host("a.example"), server("a.example", "https://a.example/sse")];
+    assert_eq!(of_node(agent("h/agent/mcp", own)), expected);
+    let config = r#"{"mcpServers": {"one": {"url": "http://b.example/mcp"}}}"#;
+    let given = agent("h/agent/mcp", json!({"mcp_servers_config": text(config)}));
+    assert_eq!(of_node(given), [host("b.example"), server("one", "http://b.example/mcp")]);
     let variable = json!({"mcp_server": text("{{#env.server#}}"), "mcp_servers_config": text("no JSON")});
-    assert_eq!(of_node(agent("h/agent/mcp", variable)), [strategy()]);
+    assert_eq!(of_node(agent("h/agent/mcp", variable)), []);
 }
 
 #[test]

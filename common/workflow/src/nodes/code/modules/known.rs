@@ -91,7 +91,7 @@ pub enum Reach {
 }
 
 /// Whether a top-level module belongs to Python's own library, or is private to some other module.
-pub(super) fn is_standard(module: &str) -> bool {
+pub fn is_standard(module: &str) -> bool {
     module.starts_with('_') || STANDARD.split_whitespace().any(|known| known == module)
 }
 
@@ -126,13 +126,13 @@ pub fn normal(name: &str) -> String {
     parts.collect::<Vec<_>>().join("-").to_lowercase()
 }
 
-/// How a module reaches servers; `None` for one that does not.
-pub(super) fn reach(dotted: &str) -> Option<Reach> {
+/// The module that calls servers, and how, for the full name of an import; `None` for one that does not.
+pub(super) fn reach(dotted: &str) -> Option<(&'static str, Reach)> {
     let is = |known: &&&str| {
         dotted.strip_prefix(**known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
-    let by_http = BY_HTTP.iter().find(is).map(|_| Reach::Http);
-    by_http.or_else(|| BY_SOCKET.iter().find(is).map(|_| Reach::Socket))
+    let by_http = BY_HTTP.iter().find(is).map(|name| (*name, Reach::Http));
+    by_http.or_else(|| BY_SOCKET.iter().find(is).map(|name| (*name, Reach::Socket)))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod python;
 
 use super::CodeLanguage;
 
-pub use known::{Reach, holds, name_of, normal, package_of};
+pub use known::{Reach, holds, is_standard, name_of, normal, package_of};
 
 /// A module that code needs and its language does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,15 +40,30 @@ pub fn foreign_modules(language: CodeLanguage, code: &str) -> Vec<Module> {
     found
 }
 
-/// The first import of a module that calls servers: its full name, its line, and how it reaches them. Such code needs
-/// the network, whether or not its modules are there.
-pub fn networked_module(language: CodeLanguage, code: &str) -> Option<(String, usize, Reach)> {
+/// A module that calls servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Networked {
+    /// Its name, such as `urllib.request`.
+    pub name: &'static str,
+    pub reach: Reach,
+    /// The line of the first import in the code, from 1.
+    pub line: usize,
+}
+
+/// The imported modules that call servers, each once, by first use. Such code needs the network, whether or not its
+/// modules are there.
+pub fn networked_modules(language: CodeLanguage, code: &str) -> Vec<Networked> {
+    let mut found: Vec<Networked> = Vec::new();
     if language != CodeLanguage::Python {
-        return None;
+        return found;
     }
-    let with_reach = |import: python::Import| Some((known::reach(&import.dotted)?, import));
-    let (reach, import) = python::imports(code).into_iter().find_map(with_reach)?;
-    Some((import.dotted, import.line, reach))
+    for import in python::imports(code) {
+        let Some((name, reach)) = known::reach(&import.dotted) else { continue };
+        if !found.iter().any(|known| known.name == name) {
+            found.push(Networked { name, reach, line: import.line });
+        }
+    }
+    found
 }
 
 fn of_python(import: python::Import) -> Option<Module> {

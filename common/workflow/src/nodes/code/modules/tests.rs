@@ -109,15 +109,21 @@ fn javascript_asks_for_modules_and_for_fetch() {
 
 #[test]
 fn modules_that_call_servers_are_known_by_how_they_do() {
-    let of =
-        |code| networked_module(CodeLanguage::Python, code).map(|(name, line, reach)| (name, line, reach));
-    let http = |name: &str, line| Some((name.to_owned(), line, Reach::Http));
-    assert_eq!(of("import json\nimport requests"), http("requests", 2));
-    assert_eq!(of("from urllib import parse, request"), http("urllib.request", 1));
-    assert_eq!(of("from urllib.request import urlopen"), http("urllib.request", 1));
-    assert_eq!(of("import smtplib"), Some(("smtplib".into(), 1, Reach::Socket)));
-    assert_eq!(of("import urllib.parse, redistribute, http"), None);
-    assert_eq!(networked_module(CodeLanguage::JavaScript, "import requests"), None);
+    let of = |language, code| -> Vec<_> {
+        let found = networked_modules(language, code).into_iter();
+        found.map(|one| (one.name, one.line, one.reach)).collect()
+    };
+    for (code, wanted) in [
+        ("import json\nimport requests, requests.auth", vec![("requests", 2, Reach::Http)]),
+        ("from requests import get", vec![("requests", 1, Reach::Http)]),
+        ("from urllib import parse, request", vec![("urllib.request", 1, Reach::Http)]),
+        ("from urllib.request import urlopen", vec![("urllib.request", 1, Reach::Http)]),
+        ("import smtplib, httpx", vec![("smtplib", 1, Reach::Socket), ("httpx", 1, Reach::Http)]),
+        ("import urllib.parse, redistribute, http", vec![]),
+    ] {
+        assert_eq!(of(CodeLanguage::Python, code), wanted, "{code}");
+    }
+    assert_eq!(of(CodeLanguage::JavaScript, "import requests"), []);
 }
 
 #[test]
