@@ -11,7 +11,7 @@ COMPOSE_FILE := deploy/compose.yaml
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## Install system packages that are missing: redis-server, PostgreSQL, MariaDB, python3, a C compiler
+setup: ## Install system packages that are missing: redis-server, PostgreSQL, MariaDB, python3 with pip, a C compiler
 	@sh scripts/setup.sh
 
 # The programs that `make run` starts. Programs and tests use the same features of each crate, so that nothing is built

@@ -8,6 +8,7 @@ has() {
     command -v "$1" >/dev/null 2>&1 && return
     case "$1" in
         postgres) ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 ;;
+        pip3) python3 -m pip --version >/dev/null 2>&1 ;;
         mariadbd) [ -x /usr/sbin/mariadbd ] || [ -x /usr/libexec/mariadbd ] ;;
         *) false ;;
     esac
@@ -34,6 +35,8 @@ fi
 missing=''
 has redis-server || missing="$missing redis-server"
 has python3 || missing="$missing python3"
+# For the tests of packages of code nodes, which install a wheel.
+has pip3 || missing="$missing pip3"
 has cc || missing="$missing cc"
 # For the tests of `sql` nodes: each starts a private server.
 has postgres || missing="$missing postgres"
@@ -56,6 +59,8 @@ package() {
         apk:cc) echo 'gcc musl-dev' ;;
         dnf:cc) echo gcc ;;
         *:redis-server) echo redis ;;
+        apk:pip3) echo py3-pip ;;
+        *:pip3) echo python3-pip ;;
         *) echo "$2" ;;
     esac
 }

@@ -18,8 +18,8 @@ pub mod serve;
 pub mod telemetry;
 pub mod workflows;
 
-pub use tidemill_base::{clock, crash, failure, hidden, ids, language, limits, need, sse, value};
+pub use tidemill_base::{clock, crash, failure, hidden, ids, language, limits, need, sse, value, warning};
 pub use tidemill_engine as machine;
 pub use tidemill_storage::{files, store};
 pub use tidemill_wire as wire;
-pub use tidemill_workflow::{dsl, graph, kinds, knowledge, messages, nodes, slots, usage};
+pub use tidemill_workflow::{dsl, graph, kinds, knowledge, messages, nodes, requirements, slots, usage};

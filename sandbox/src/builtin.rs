@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use tidemill_common::http::Http;
 use tidemill_common::nodes::code::{CodeConfig, CodeLanguage, filled};
 use tokio::sync::OnceCell;
 
@@ -13,6 +14,7 @@ use crate::fair::{FairSlots, Owner};
 use crate::frame::Bounds;
 use crate::helper::Host;
 use crate::javascript::JavaScript;
+use crate::network::Network;
 use crate::python::Python;
 use crate::{CodeError, CodeRunner, Program, State, scratch};
 
@@ -35,12 +37,19 @@ pub(crate) struct Shared {
     pub(crate) config: CodeConfig,
     pub(crate) host: Host,
     pub(crate) bounds: Bounds,
+    /// `None`: programs have no network.
+    pub(crate) network: Option<Network>,
 }
 
 impl BuiltIn {
     /// Creates a sandbox. Nothing is started before it is needed. Without a host it refuses every program; so it does
     /// if the kernel cannot confine a process and the settings require that.
     pub fn new(config: &CodeConfig, host: Option<Host>) -> Self {
+        Self::with_network(config, host, None)
+    }
+
+    /// As [`BuiltIn::new`]. If the settings allow it, programs call servers through this client's guard.
+    pub fn with_network(config: &CodeConfig, host: Option<Host>, http: Option<Arc<Http>>) -> Self {
         let missing = confine::missing();
         let refusal = match (&host, missing) {
             (None, _) => Some(
@@ -63,6 +72,7 @@ impl BuiltIn {
                 scratch_bytes: config.scratch_bytes_max,
                 output_bytes: config.output_bytes_max,
             },
+            network: http.filter(|_| config.network).map(|http| Network::new(config, http)),
         });
         Self {
             refusal,
@@ -109,6 +119,9 @@ impl CodeRunner for BuiltIn {
             return Ok(text);
         }
         let has_python = self.python.is_there();
+        if let (false, Err(missing)) = (has_python, self.python.candidates()) {
+            return Err(CodeError(missing));
+        }
         let helpers = || async {
             self.javascript.run(TRIAL).await?;
             if has_python { self.python.try_start().await } else { Ok(()) }
@@ -119,7 +132,7 @@ impl CodeRunner for BuiltIn {
         }
         Ok(format!(
             "{text}; without Python: code.python is {:?}, but no such Python exists",
-            self.shared.config.python
+            self.shared.config.python.interpreter
         ))
     }
 
@@ -129,8 +142,8 @@ impl CodeRunner for BuiltIn {
         }
         match language {
             CodeLanguage::JavaScript => Ok(()),
-            CodeLanguage::Python if !self.python.is_there() => {
-                let python = &self.shared.config.python;
+            CodeLanguage::Python if self.python.candidates()?.is_empty() => {
+                let python = &self.shared.config.python.interpreter;
                 Err(format!("code.python is {python:?}, but no such Python exists"))
             }
             CodeLanguage::Python => scratch::try_out(&self.shared.config).map_err(|error| error.to_string()),

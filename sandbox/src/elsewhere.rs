@@ -1,5 +1,8 @@
 //! The built-in sandbox on systems other than Linux, where it refuses everything.
 
+use std::sync::Arc;
+
+use tidemill_common::http::Http;
 use tidemill_common::nodes::code::CodeConfig;
 
 use crate::helper::Host;
@@ -15,6 +18,11 @@ pub struct BuiltIn;
 impl BuiltIn {
     /// Creates the same sandbox for all settings.
     pub fn new(_: &CodeConfig, _: Option<Host>) -> Self {
+        Self
+    }
+
+    /// As [`BuiltIn::new`].
+    pub fn with_network(_: &CodeConfig, _: Option<Host>, _: Option<Arc<Http>>) -> Self {
         Self
     }
 }

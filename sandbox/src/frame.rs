@@ -26,6 +26,9 @@ pub(crate) enum Verdict {
     Scratch,
     /// It printed more than allowed.
     Output,
+    /// Its helper ended, and it may not run again, because it had called servers.
+    #[serde(skip)]
+    Lost,
 }
 
 /// The limits that verdicts mention.
@@ -65,6 +68,9 @@ pub(crate) fn outcome(
             (-1, "error: killed by the system, perhaps for want of memory\n".into())
         }
         Verdict::Signal { name } => (-1, format!("error: ended by signal {name}\n")),
+        Verdict::Lost => {
+            (-1, "error: the sandbox ended; the code had called servers, so it is not run again\n".into())
+        }
         Verdict::Timeout => (
             -1,
             format!(

@@ -18,12 +18,15 @@ mod builtin;
 #[cfg(target_os = "linux")]
 mod confine;
 pub mod documents;
+pub mod environment;
 mod fair;
 #[cfg(target_os = "linux")]
 mod frame;
 pub mod helper;
 #[cfg(target_os = "linux")]
 mod javascript;
+#[cfg(target_os = "linux")]
+mod network;
 #[cfg(target_os = "linux")]
 mod pool;
 mod program;

@@ -1,6 +1,6 @@
 //! The parent folder of execution folders (`code.scratch_folder`), and errors when it cannot be used.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
 use tempfile::TempDir;
@@ -43,20 +43,24 @@ pub(crate) fn try_out(config: &CodeConfig) -> Result<(), ScratchError> {
     let file = folder.path().join("tried");
     let written = std::fs::write(&file, "a worker asked whether it may write here");
     written.map_err(|error| failed(config, "writing a file", error))?;
-    read_as_user(config, &file).map_err(|error| failed(config, "reading a file as code.sandbox_uid", error))
+    let read = as_user(config, || std::fs::read(&file).map(drop));
+    read.map_err(|error| failed(config, "reading a file as code.sandbox_uid", error))
 }
 
-/// Reads a file as `code.sandbox_uid`, because root may enter folders that this user may not. Only a thread that
+/// Reads something as `code.sandbox_uid`, because root may enter folders that this user may not. Only a thread that
 /// then ends gets the rights of this user.
-fn read_as_user(config: &CodeConfig, file: &Path) -> std::io::Result<()> {
+pub(crate) fn as_user(
+    config: &CodeConfig,
+    read: impl Fn() -> std::io::Result<()> + Send + Sync,
+) -> std::io::Result<()> {
     if !nix::unistd::geteuid().is_root() {
-        return Ok(());
+        return read();
     }
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| {
             setfsgid(Gid::from_raw(config.sandbox_gid));
             setfsuid(Uid::from_raw(config.sandbox_uid));
-            std::fs::read(file).map(drop)
+            read()
         });
         reading.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that tried it panicked")))
     })

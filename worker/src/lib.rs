@@ -22,3 +22,4 @@ mod setup;
 mod tests;
 
 pub use app::{StartError, Worker, start, start_with};
+pub use setup::of_settings::{meets, of_settings};

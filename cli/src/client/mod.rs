@@ -73,6 +73,19 @@ impl Client {
         self.json(self.post(path).json(&body)).await
     }
 
+    /// Publishes a workflow under this id: as a new app, or as the next version of the app that has it. A repeated
+    /// request makes no second app.
+    pub(crate) async fn publish_under(
+        &self,
+        workflow: &str,
+        id: &str,
+        strict: bool,
+    ) -> Result<Json, ClientError> {
+        let strict = if strict { "&strict=true" } else { "" };
+        let request = self.post(&format!("/api/v1/apps?create=true{strict}"));
+        self.json(request.json(&json!({"workflow": workflow, "id": id}))).await
+    }
+
     /// Lists all apps: `{"data": […]}`.
     pub(crate) async fn apps(&self) -> Result<Json, ClientError> {
         self.json(self.get("/api/v1/apps")).await

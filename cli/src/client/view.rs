@@ -51,6 +51,7 @@ pub(crate) struct RunView {
 #[serde(default)]
 pub(crate) struct WarningView {
     pub(crate) message: String,
+    pub(crate) hint: String,
 }
 
 /// A list of messages in the summary of a run.

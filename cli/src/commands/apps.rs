@@ -26,6 +26,10 @@ enum Verb {
         /// Publish the file as the next version of the app with this id
         #[arg(long, value_name = "APP")]
         id: Option<String>,
+        /// Publish the file under this id (a UUID), as a new app if no app has it; so a workflow that others call as a
+        /// tool keeps the id that it has on Dify
+        #[arg(long, value_name = "UUID", conflicts_with = "id")]
+        new_id: Option<String>,
         /// Refuse the workflow if it names a profile that does not exist
         #[arg(long)]
         strict: bool,
@@ -41,11 +45,15 @@ enum Verb {
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     match &arguments.verb {
-        Verb::Add { file, id, strict, common } => {
+        Verb::Add { file, id, new_id, strict, common } => {
             let read = WorkflowFile::read(file)?;
             let shown: Vec<String> = read.diagnostics().iter().map(|found| found.message.clone()).collect();
             let workflow = read.usable(console)?;
-            let app = common.client()?.publish(&workflow.text, id.as_deref(), *strict).await?;
+            let client = common.client()?;
+            let app = match new_id {
+                Some(new_id) => client.publish_under(&workflow.text, new_id, *strict).await?,
+                None => client.publish(&workflow.text, id.as_deref(), *strict).await?,
+            };
             for warning in warnings(&app, &shown) {
                 console.note(format_args!("warning: {warning}"));
             }
@@ -61,7 +69,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
 
 /// Warnings of the scheduler that checking the file alone did not show, such as unknown profiles or triggers that never
 /// fire.
-fn warnings(app: &Json, shown: &[String]) -> Vec<String> {
+pub(super) fn warnings(app: &Json, shown: &[String]) -> Vec<String> {
     let all = app["warnings"].as_array().into_iter().flatten();
     let messages = all.filter_map(|warning| warning["message"].as_str());
     messages.filter(|message| !shown.iter().any(|known| known == message)).map(text::one_line).collect()

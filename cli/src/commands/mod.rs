@@ -5,6 +5,8 @@ mod answer;
 mod apps;
 mod catalog;
 mod check;
+mod check_code;
+mod code;
 mod command;
 mod common;
 mod dead;
@@ -16,6 +18,7 @@ mod fleet;
 mod import;
 mod keys;
 mod knowledge;
+mod migrate;
 mod mock_llm;
 mod pairs;
 mod profiles;
@@ -56,6 +59,8 @@ struct Arguments {
 enum Verb {
     /// Check workflow files and show all problems in them
     Check(check::Arguments),
+    /// Report what the workflows of a folder need, compare it with an installation, and publish what can run
+    Migrate(migrate::Arguments),
     /// Run everything on this machine: Redis, scheduler and workers, with an app per workflow file
     Dev(dev::Arguments),
     /// Run a workflow file once and show its progress
@@ -108,6 +113,8 @@ enum Verb {
     Datasources(registry::Arguments),
     /// Add, list, show, search and remove documents that workflows search
     Knowledge(knowledge::Arguments),
+    /// Install the Python packages of code nodes on this host, and show what is installed
+    Code(code::Arguments),
     /// Serve a mock model with an OpenAI-compatible API
     MockLlm(mock_llm::Arguments),
 }
@@ -141,6 +148,7 @@ pub fn main() -> ExitCode {
 async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
     match verb {
         Verb::Check(arguments) => check::perform(&arguments, console),
+        Verb::Migrate(arguments) => migrate::perform(&arguments, console).await,
         Verb::Dev(arguments) => dev::perform(&arguments, console).await,
         Verb::Run(arguments) => run::perform(&arguments, console).await,
         Verb::Ps(arguments) => ps::perform(&arguments, console).await,
@@ -167,6 +175,7 @@ async fn perform(verb: Verb, console: &mut Console) -> Result<Exit, Error> {
         Verb::Services(arguments) => registry::perform(catalog::SERVICE, &arguments, console).await,
         Verb::Datasources(arguments) => registry::perform(catalog::DATASOURCE, &arguments, console).await,
         Verb::Knowledge(arguments) => knowledge::perform(&arguments, console).await,
+        Verb::Code(arguments) => code::perform(&arguments, console).await,
         Verb::MockLlm(arguments) => mock_llm::perform(&arguments, console).await,
     }
 }

@@ -118,6 +118,7 @@ pub(crate) fn event_line(event: &Event) -> String {
             format!("{} -> {}", event.text("source_node_id"), event.text("target_node_id"))
         }
         kind::GRAPH_RUN_PAUSED => reasons(event),
+        kind::RUN_WARNING => warning_text(&event.text("message"), &event.text("hint")),
         CUSTOM_EVENT => format!("{}  {}", node_name(event), custom_event(event)),
         "node_run_pause_requested" => PauseView::read(&event.data["pause"]).name(),
         "node_run_iteration_next" | "node_run_loop_next" => {
@@ -186,7 +187,13 @@ fn failures(run: &RunView) -> Option<String> {
 
 /// Returns one line for a warning of a run.
 pub(crate) fn warning_line(warning: &WarningView) -> String {
-    format!("warning: {}\n", one_line(&warning.message))
+    format!("warning: {}\n", warning_text(&warning.message, &warning.hint))
+}
+
+/// Returns the message of a warning, and in brackets what to do.
+fn warning_text(message: &str, hint: &str) -> String {
+    let hint = if hint.is_empty() { String::new() } else { format!(" ({hint})") };
+    one_line(&format!("{message}{hint}"))
 }
 
 /// Formats the outputs of a run: the answer of a chat alone as plain text, otherwise each output with its name.

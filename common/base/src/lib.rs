@@ -11,3 +11,4 @@ pub mod limits;
 pub mod need;
 pub mod sse;
 pub mod value;
+pub mod warning;

@@ -71,7 +71,7 @@ impl Config {
             origins.insert(key.clone(), "a flag");
         }
         let of = |keys: &str| keys.split(", ").find_map(|key| origins.get(key).copied()).unwrap_or(&file);
-        let config: Self = table.try_into().map_err(|error: toml::de::Error| {
+        let mut config: Self = table.try_into().map_err(|error: toml::de::Error| {
             let key = mistakes::key_of(&error);
             // The wrong value may be deeper than the setting.
             let setting: Vec<&str> = key.splitn(3, '.').take(2).collect();
@@ -79,6 +79,7 @@ impl Config {
             ConfigError::Value { key, origin, reason: mistakes::without_value(error.message()) }
         })?;
         config.check(of)?;
+        config.code.python.folder = Path::new(&file).parent().map(Path::to_path_buf).unwrap_or_default();
         Ok(config)
     }
 
@@ -111,6 +112,15 @@ impl Config {
             if bytes < 64 << 20 {
                 return wrong(key, "at least 64 MiB".into());
             }
+        }
+        if let Some(package) = self.code.python.wrong_package() {
+            return wrong(
+                "code.python",
+                format!("{package:?} in packages is not a requirement such as \"pandas>=2\""),
+            );
+        }
+        if self.code.network_connections_max == 0 {
+            return wrong("code.network_connections_max", "at least 1".into());
         }
         self.check_listeners(&origin)?;
         if self.worker.permits == 0 {
@@ -205,7 +215,11 @@ fn set(table: &mut Table, known: &Table, key: &str, text: &str, origin: &str) ->
     };
     let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
     if let Some(section) = section.as_table_mut() {
-        section.insert(name.into(), value);
+        match section.get_mut(name) {
+            // `code.python` is a text or a table, whose first key has the same meaning as the text.
+            Some(Value::Table(own)) if key == "code.python" => own.insert("interpreter".into(), value),
+            Some(_) | None => section.insert(name.into(), value),
+        };
     }
     Ok(())
 }

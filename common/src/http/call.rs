@@ -88,14 +88,9 @@ impl Http {
         }
     }
 
-    async fn send_once(&self, call: &Call) -> Result<Answer, CallError> {
+    pub(super) async fn send_once(&self, call: &Call) -> Result<Answer, CallError> {
         let proxied = self.proxies.serves(&call.url);
-        self.guard.check_url(&call.url)?;
-        if let Some(host) = call.url.host_str()
-            && self.proxies.hosts().iter().any(|proxy| proxy.eq_ignore_ascii_case(host))
-        {
-            self.guard.refuse(host, "the host of a proxy")?;
-        }
+        self.check(&call.url)?;
         let separate = call.method == Method::HEAD || self.quarantine.holds(&call.url);
         let sent = match self.execute(call, separate).await {
             // The client may have read leftover bytes of an earlier answer on that connection. Repeating a GET is
@@ -116,6 +111,17 @@ impl Http {
             self.quarantine.begin(&call.url);
         }
         Ok(Answer { response, proxied, waits: call.waits })
+    }
+
+    /// Checks what can be seen in a URL; names are checked when they are resolved.
+    pub(super) fn check(&self, url: &Url) -> Result<(), Blocked> {
+        self.guard.check_url(url)?;
+        match url.host_str() {
+            Some(host) if self.proxies.hosts().iter().any(|proxy| proxy.eq_ignore_ascii_case(host)) => {
+                self.guard.refuse(host, "the host of a proxy")
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Sends once. `apart` uses a new connection instead of the shared ones.

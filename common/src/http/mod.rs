@@ -3,12 +3,14 @@
 //! The modules in the order of a call: [`guard`] decides which addresses are allowed, [`resolve`] checks every
 //! looked-up name with it, [`call`] sends and follows redirects, [`quarantine`] avoids tainted connections, [`watch`]
 //! enforces the time limits, and [`read`] reads the answer within its size limits. [`ask`] only asks what a file is.
+//! [`proxy`] lets other programs call through the same guard: the code of code nodes.
 //!
 //! Workers use it for what nodes call, schedulers for the files that a request names.
 
 pub mod ask;
 pub mod call;
 pub mod guard;
+pub mod proxy;
 pub mod quarantine;
 pub mod read;
 pub mod resolve;
@@ -77,8 +79,11 @@ pub struct Http {
     trusting: Clients,
     quarantine: Quarantine,
     guard: Arc<Guard>,
+    resolver: Checked,
     proxies: Proxies,
     pub bounds: Bounds,
+    /// The file with additional trusted certificates; empty: none.
+    pub ca_file: String,
 }
 
 impl Http {
@@ -133,7 +138,16 @@ impl Http {
             ssl_verify: config.ssl_verify,
         };
         let (checking, trusting) = (clients(true)?, clients(false)?);
-        Ok(Self { checking, trusting, quarantine: Quarantine::default(), guard, proxies, bounds })
+        Ok(Self {
+            checking,
+            trusting,
+            quarantine: Quarantine::default(),
+            guard,
+            resolver,
+            proxies,
+            bounds,
+            ca_file: config.ca_file.clone(),
+        })
     }
 
     fn client(&self, verify: bool, apart: bool) -> &Client {
@@ -170,6 +184,8 @@ struct SchemeProxy {
     /// `None` for every scheme.
     scheme: Option<&'static str>,
     host: String,
+    /// With user and password.
+    url: Url,
     proxy: Proxy,
 }
 
@@ -190,7 +206,11 @@ impl Proxies {
 
     /// Returns true if calls to this URL use a proxy.
     fn serves(&self, url: &Url) -> bool {
-        self.0.iter().any(|proxy| proxy.scheme.is_none_or(|scheme| scheme == url.scheme()))
+        self.of_url(url).is_some()
+    }
+
+    fn of_url(&self, url: &Url) -> Option<&SchemeProxy> {
+        self.0.iter().find(|proxy| proxy.scheme.is_none_or(|scheme| scheme == url.scheme()))
     }
 }
 
@@ -204,13 +224,13 @@ fn proxy(
     let Some(host) = parsed.host_str().filter(|_| matches!(parsed.scheme(), "http" | "https")) else {
         return Err(wrong("it looks like http://[user:password@]host:port".into()));
     };
-    let host = host.to_owned();
+    let (host, url) = (host.to_owned(), parsed.clone());
     let proxy = match scheme {
         Some("http") => Proxy::http(parsed),
         Some(_) => Proxy::https(parsed),
         None => Proxy::all(parsed),
     };
-    Ok(SchemeProxy { scheme, host, proxy: proxy.map_err(|error| wrong(error.to_string()))? })
+    Ok(SchemeProxy { scheme, host, url, proxy: proxy.map_err(|error| wrong(error.to_string()))? })
 }
 
 #[cfg(test)]

@@ -34,13 +34,26 @@ pub struct Checked {
     free: Arc<[String]>,
 }
 
+impl std::fmt::Debug for Checked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Checked")
+            .field("guard", &self.guard)
+            .field("free", &self.free)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Checked {
     /// Wraps `lookup` with a guard; `free` hosts are not checked.
     pub fn new(guard: Arc<Guard>, lookup: Arc<dyn Lookup>, free: Vec<String>) -> Self {
         Self { guard, lookup, free: free.into() }
     }
 
-    async fn addresses(self, host: &str) -> Result<Addrs, Box<dyn std::error::Error + Send + Sync>> {
+    /// The allowed addresses of a host; the port is 0.
+    pub(crate) async fn addresses(
+        self,
+        host: &str,
+    ) -> Result<Addrs, Box<dyn std::error::Error + Send + Sync>> {
         let found = self.lookup.addresses(host).await?;
         let is_free =
             self.free.iter().any(|free| free.eq_ignore_ascii_case(host)) || self.guard.lets_host(host);

@@ -22,7 +22,7 @@ use crate::http::watch::{Stage, Waits};
 use crate::http::*;
 
 /// Answers from a script, then repeats the last answer.
-struct Scripted(Mutex<VecDeque<Vec<IpAddr>>>, AtomicUsize);
+pub(super) struct Scripted(Mutex<VecDeque<Vec<IpAddr>>>, pub(super) AtomicUsize);
 
 #[async_trait::async_trait]
 impl Lookup for Scripted {
@@ -33,7 +33,7 @@ impl Lookup for Scripted {
     }
 }
 
-fn scripted(answers: &[&[&str]]) -> Arc<Scripted> {
+pub(super) fn scripted(answers: &[&[&str]]) -> Arc<Scripted> {
     let read = |list: &&[&str]| list.iter().map(|address| address.parse().unwrap()).collect();
     Arc::new(Scripted(Mutex::new(answers.iter().map(read).collect()), AtomicUsize::new(0)))
 }

@@ -410,6 +410,9 @@ fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> 
     fields.push(("steps", run.root_steps().to_string()));
     spent_fields(run, &mut fields);
     fields.push(("exceptions", run.exceptions().to_string()));
+    if !run.control.warnings.is_empty() {
+        fields.push(("warnings", run.control.warnings.len().to_string()));
+    }
     // The outputs are taken from the last event, so that both agree.
     let outputs = changes.entries.events().iter().rev().find_map(|e| match &e.kind {
         EventKind::GraphRunSucceeded { outputs, .. }
@@ -418,6 +421,7 @@ fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> 
         | EventKind::GraphRunAborted { outputs, .. } => Some(outputs),
         EventKind::GraphRunStarted { .. }
         | EventKind::GraphRunVariablesUpdated { .. }
+        | EventKind::RunWarning(_)
         | EventKind::NodeRunPauseRequested { .. }
         | EventKind::NodeRunHumanInputFormFilled { .. }
         | EventKind::NodeRunHumanInputFormTimeout { .. }

@@ -14,8 +14,8 @@ use crate::warnings;
 use tidemill_base::ids::EntryId;
 use tidemill_base::value::{JsonMap, Stored};
 use tidemill_engine::order::events::{About, ChunkText, Event, EventKind, NodeEnd};
-use tidemill_engine::state::control::Warnings;
 use tidemill_engine::state::pause::Pause;
+use tidemill_engine::state::warnings::Warnings;
 use tidemill_workflow::graph::Graph;
 use tidemill_workflow::nodes::NodeKind;
 
@@ -35,6 +35,8 @@ pub mod kind {
     pub const GRAPH_RUN_PAUSED: &str = "graph_run_paused";
     /// A client set variables.
     pub const GRAPH_RUN_VARIABLES_UPDATED: &str = "graph_run_variables_updated";
+    /// The run has a new warning.
+    pub const RUN_WARNING: &str = "run_warning";
     /// A node waits for an answer.
     pub const NODE_RUN_PAUSE_REQUESTED: &str = "node_run_pause_requested";
     /// A form was answered.
@@ -108,6 +110,7 @@ pub fn type_name(event: &EventKind, graph: &Graph) -> &'static str {
         EventKind::GraphRunStarted { .. } => kind::GRAPH_RUN_STARTED,
         EventKind::GraphRunPaused { .. } => kind::GRAPH_RUN_PAUSED,
         EventKind::GraphRunVariablesUpdated { .. } => kind::GRAPH_RUN_VARIABLES_UPDATED,
+        EventKind::RunWarning(_) => kind::RUN_WARNING,
         EventKind::NodeRunPauseRequested { .. } => kind::NODE_RUN_PAUSE_REQUESTED,
         EventKind::NodeRunHumanInputFormFilled { .. } => kind::NODE_RUN_HUMAN_INPUT_FORM_FILLED,
         EventKind::NodeRunHumanInputFormTimeout { .. } => kind::NODE_RUN_HUMAN_INPUT_FORM_TIMEOUT,
@@ -196,6 +199,11 @@ fn write_seldom(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
             object.value("selectors", selectors);
             if let Some(key) = key {
                 object.text("key", key);
+            }
+        }
+        EventKind::RunWarning(noted) => {
+            for (name, value) in warnings::shown_one(noted, graph) {
+                object.foreign(&name, &value);
             }
         }
         EventKind::NodeRunPauseRequested { about, pause } => {

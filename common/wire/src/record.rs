@@ -8,6 +8,7 @@ use crate::codec::text::ObjectText;
 use crate::codec::value::{NamedJson, named_from_field};
 use crate::state::changes::{written_from_json, written_json};
 use crate::state::messages::{effects_json, read_effects};
+use crate::warnings;
 use tidemill_base::value::JsonMap;
 use tidemill_engine::state::NamedValues;
 use tidemill_engine::state::record::Record;
@@ -68,6 +69,9 @@ pub(crate) fn write_completed(object: &mut ObjectText, record: &Record, complete
     if let Some(effects) = &record.effects {
         object.value("effects", &effects_json(effects));
     }
+    if !record.warnings.is_empty() {
+        object.value("warnings", &warnings::list_json(&record.warnings));
+    }
 }
 
 fn write_metadata(object: &mut ObjectText, record: &Record, completed: Option<&str>) {
@@ -122,6 +126,7 @@ pub(super) fn read_field(record: &mut Record, name: &str, field: Field<'_>) -> R
             let effects = field.into_object().map(|effects| read_effects(&effects));
             record.effects = effects.transpose()?.map(Box::new);
         }
+        "warnings" => record.warnings = warnings::read_list(&field.into_json()),
         _ => {}
     }
     Ok(())

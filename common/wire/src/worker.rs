@@ -35,6 +35,9 @@ pub struct AboutWorker {
     pub variables: Vec<String>,
     /// Languages of code nodes that run here.
     pub code: Vec<String>,
+    /// Ids and names of the datasets in its settings.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub datasets: Vec<String>,
     /// Whether documents are read that need a sandbox.
     pub documents: bool,
     /// Differs between secret keys; `None` without a key.

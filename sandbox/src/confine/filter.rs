@@ -185,9 +185,13 @@ pub(crate) fn server() -> Result<BpfProgram, Error> {
     compile(always(NEVER), SeccompAction::Allow, denied())
 }
 
-/// The filter of a child that runs Python.
-pub(crate) fn python() -> Result<BpfProgram, Error> {
+/// The filter of a child that runs Python. With `network` it may also take the connections that the worker gives it;
+/// it still can make no socket of its own, nor pass one on.
+pub(crate) fn python(network: bool) -> Result<BpfProgram, Error> {
     let mut rules = always(COMMON);
+    if network {
+        rules.extend(always(&[libc::SYS_recvmsg]));
+    }
     rules.extend(always(PYTHON));
     rules.extend(always(PYTHON_OLD));
     rules.extend(conditional()?);
@@ -275,7 +279,9 @@ mod tests {
 
     #[test]
     fn the_filters_can_be_built_and_are_short() {
-        for program in [server().unwrap(), python().unwrap(), computing().unwrap()] {
+        for program in
+            [server().unwrap(), python(true).unwrap(), python(false).unwrap(), computing().unwrap()]
+        {
             assert!(program.len() < 1000, "{}", program.len());
             assert_eq!(bytes(&program).len(), program.len() * 8);
         }

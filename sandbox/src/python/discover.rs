@@ -6,7 +6,10 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde::Deserialize;
+use tidemill_common::nodes::code::CodeConfig;
 use tokio::process::Command;
+
+use crate::scratch;
 
 const PROBE: &str = include_str!("probe.py");
 /// Longest time for an interpreter to report its paths.
@@ -31,8 +34,38 @@ const SYSTEM_PATHS: [&str; 9] = [
 pub(crate) struct Interpreter {
     pub(crate) executable: PathBuf,
     version: (u32, u32),
+    /// The system and machine, such as `linux-x86_64`.
+    platform: String,
     /// The paths it must be able to read.
     pub(crate) paths: Vec<PathBuf>,
+}
+
+impl Interpreter {
+    /// Its release, such as `3.11`: packages are for one release.
+    pub(crate) fn release(&self) -> String {
+        format!("{}.{}", self.version.0, self.version.1)
+    }
+
+    /// The release and the machine, such as `3.11 linux-x86_64`.
+    pub(crate) fn kind(&self) -> String {
+        format!("{} {}", self.release(), self.platform)
+    }
+}
+
+/// Tests whether the sandbox's user can read an interpreter and its library.
+///
+/// # Errors
+/// It cannot.
+pub(crate) fn readable(interpreter: &Interpreter, config: &CodeConfig) -> Result<(), String> {
+    let read = || {
+        std::fs::File::open(&interpreter.executable)?;
+        // Each path that exists, because some of them may not.
+        for path in interpreter.paths.iter().filter(|path| path.is_dir()) {
+            std::fs::read_dir(path)?;
+        }
+        Ok::<(), std::io::Error>(())
+    };
+    scratch::as_user(config, read).map_err(|error| format!("code.sandbox_uid cannot read it: {error}"))
 }
 
 /// The candidates for the setting, best first.

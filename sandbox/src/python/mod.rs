@@ -1,10 +1,11 @@
 //! Python: warm fork servers, one per concurrent execution.
 
-mod discover;
+pub(crate) mod discover;
 pub(crate) mod helper;
+mod hint;
 mod slot;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
@@ -12,7 +13,7 @@ use tokio::sync::Mutex;
 use crate::builtin::Shared;
 use crate::frame::outcome;
 use crate::pool::{Failed, Pool};
-use crate::{CodeError, Program, scratch};
+use crate::{CodeError, Program, environment, scratch};
 use discover::Interpreter;
 use slot::Slot;
 
@@ -33,13 +34,15 @@ impl Python {
     pub(crate) async fn run(&self, program: Program<'_>) -> Result<String, CodeError> {
         let bytes = crate::frame::program(program)?;
         let mut last = String::new();
-        // An idle helper may have been killed meanwhile. Code has no outside effects, so another helper may run it.
+        // An idle helper may have been killed meanwhile. Code that has called no server has no outside effects, so another
+        // helper may run it.
         for _ in 0..2 {
             let mut slot = self.slot().await?;
-            match slot.run(&bytes, &self.shared.bounds).await {
+            match slot.run(&bytes, &self.shared.bounds, self.shared.network.as_ref()).await {
                 Ok((verdict, stdout, stderr)) => {
                     self.idle.give(slot);
-                    return outcome(&verdict, stdout, &stderr, self.shared.bounds);
+                    let outcome = outcome(&verdict, stdout, &stderr, self.shared.bounds);
+                    return outcome.map_err(|error| hint::with_package(error, &self.shared.config.python));
                 }
                 Err(Failed::Execution(verdict, stderr)) => {
                     return outcome(&verdict, String::new(), &stderr, self.shared.bounds);
@@ -51,9 +54,22 @@ impl Python {
         Err(CodeError(format!("the Python sandbox ended while it ran the code: {last}")))
     }
 
+    /// The interpreters that the settings allow, best first: only that of the environment, if they declare one.
+    ///
+    /// # Errors
+    /// The environment is not there.
+    pub(crate) fn candidates(&self) -> Result<Vec<PathBuf>, String> {
+        let python = &self.shared.config.python;
+        if !python.has_environment() {
+            return Ok(discover::candidates(&python.interpreter));
+        }
+        let found = environment::find(python).map_err(|missing| missing.to_string())?;
+        Ok(vec![found.interpreter()])
+    }
+
     /// Returns true if the setting matches any interpreter.
     pub(crate) fn is_there(&self) -> bool {
-        !discover::candidates(&self.shared.config.python).is_empty()
+        self.candidates().is_ok_and(|candidates| !candidates.is_empty())
     }
 
     /// Starts a server to test whether that works, and ends it at once.
@@ -106,7 +122,7 @@ impl Python {
         // Without a folder no interpreter can work, so installing another one would not help.
         scratch::try_out(&self.shared.config).map_err(|error| CodeError(error.to_string()))?;
         let mut reasons = Vec::new();
-        for file in discover::candidates(&self.shared.config.python) {
+        for file in self.candidates().map_err(CodeError)? {
             match self.try_out(&file).await {
                 Ok((interpreter, slot)) => {
                     tracing::info!(python = %interpreter.executable.display(), version = slot.version, landlock = slot.landlock,
@@ -120,7 +136,7 @@ impl Python {
                 }
             }
         }
-        let setting = &self.shared.config.python;
+        let setting = &self.shared.config.python.interpreter;
         let tried = if reasons.is_empty() { "no candidate exists".into() } else { reasons.join("; ") };
         Err(CodeError(format!(
             "no usable Python for code nodes ({tried}); install python3 3.9 or newer where every user may read it, or set code.python (now {setting:?}) or code.endpoint"
@@ -133,6 +149,15 @@ impl Python {
 
     async fn try_out(&self, file: &Path) -> Result<(Interpreter, Slot), String> {
         let interpreter = discover::probe(file).await?;
+        let python = &self.shared.config.python;
+        if let Some(found) = python.has_environment().then(|| environment::find(python)).and_then(Result::ok)
+            && found.manifest.python != interpreter.release()
+        {
+            let (made, now) = (found.manifest.python, interpreter.release());
+            return Err(format!(
+                "was made for Python {made} and is {now} now; run `tidemill code install` again"
+            ));
+        }
         let scratch = scratch::make(&self.shared.config).map_err(|error| error.to_string())?;
         let slot = Slot::start(&self.shared, &interpreter, scratch).await?;
         Ok((interpreter, slot))

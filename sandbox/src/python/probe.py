@@ -8,4 +8,5 @@ paths += site.getsitepackages() + [sysconfig.get_config_var("LIBDIR"), sys.execu
 # A file beside the interpreter's folder marks a virtual environment.
 paths += [os.path.join(sys.prefix, "pyvenv.cfg")]
 known = sorted({path for path in paths if path})
-print(json.dumps({"executable": sys.executable, "version": list(sys.version_info[:2]), "paths": known}))
+version, platform = list(sys.version_info[:2]), sysconfig.get_platform()
+print(json.dumps({"executable": sys.executable, "version": version, "platform": platform, "paths": known}))

@@ -1,8 +1,8 @@
 """The fork server of Python code. It starts confined (confine/mod.rs) and has loaded the most common modules.
 
 The server itself receives no program and sees no output. For each execution the worker sends one byte and three
-descriptors: for the program, the output and the error output. The server forks a child, which confines itself
-further, reads the program and runs it. The server supervises the child and reports its end as a line of JSON. So
+descriptors: for the program, the output and the error output; a fourth if the program may use the network (network.py).
+The server forks a child, which confines itself further, reads the program and runs it. The server supervises the child and reports its end as a line of JSON. So
 executions share no memory, and code cannot send a verdict in the server's name, because it never has the control
 descriptor.
 
@@ -10,7 +10,7 @@ When the control descriptor is closed, the server kills the running child, delet
 """
 
 import ast, base64, bisect, builtins, calendar, collections, contextlib, copy, csv, ctypes, dataclasses, datetime
-import decimal, enum, errno, functools, gc, hashlib, heapq, hmac, html, io, itertools, json, linecache, math, operator
+import decimal, enum, errno, functools, gc, hashlib, heapq, hmac, html, importlib, io, itertools, json, linecache, math, operator
 import os, random, re, resource, select, shutil, signal, socket, stat, statistics, string, struct, sys, textwrap, time
 import traceback, types, typing, unicodedata, urllib.parse, uuid
 
@@ -19,7 +19,10 @@ SCRATCH = SETTINGS["scratch"]
 FILE = "<code>"
 CHECK_SECONDS = 0.05
 KEPT_COMPLAINTS = 64 * 1024
+DESCRIPTORS = 4 if SETTINGS["network"] else 3
 CALL = compile("output_obj = main(**inputs_obj)", "<node>", "exec")
+
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "RAYON_NUM_THREADS")
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 1, 4, 22, 2
@@ -116,7 +119,7 @@ def prepare(server, descriptors, folder):
     must(LIBC.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0))
     if os.getppid() != server:
         os._exit(125)
-    program, output, complaints = descriptors
+    program, output, complaints, *outside = descriptors
     os.dup2(output, 1)
     os.dup2(complaints, 2)
     code, inputs = read_program(program)
@@ -124,7 +127,9 @@ def prepare(server, descriptors, folder):
     os.chdir(folder)
     random.seed()
     restrict_files(folder)
-    os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    if outside:
+        os.dup2(outside[0], ASK, inheritable=False)
+    os.closerange(3 + len(outside), resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     seconds = -(-SETTINGS["timeout_ms"] // 1000) + 1
     for what, most in (
         (resource.RLIMIT_AS, SETTINGS["memory_bytes"]),
@@ -136,6 +141,8 @@ def prepare(server, descriptors, folder):
         resource.setrlimit(what, (most, most))
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     must(LIBC.prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), ctypes.byref(FILTER), 0, 0))
+    if outside:
+        let_out(SETTINGS["network"])
     sys.addaudithook(explain)
     return code, inputs
 
@@ -201,6 +208,10 @@ def complain(error, code):
 
 NOTE = "A code node may not use the network, start processes or threads, reach other processes or change the rights of files.\n"
 NETWORK, PROCESSES = "network access is not allowed", "starting processes is not allowed"
+HINT = " (code.network lets it call servers by HTTP)"
+if SETTINGS["network"]:
+    NOTE = NOTE.replace("use the network", "use the network except by HTTP through its proxy")
+    NETWORK, HINT = "network access except through the proxy in HTTP_PROXY is not allowed", ""
 THREADS, SIGNALS = "starting threads is not allowed", "signalling processes is not allowed"
 LINKS = "making links, folders and devices is not allowed"
 DENIED = {
@@ -215,10 +226,12 @@ DENIED = {
 
 
 def explain(event, arguments):
-    if event == "socket.__new__" and arguments[1] != socket.AF_UNIX:
-        raise PermissionError(errno.EPERM, f"{NETWORK} in a code node")
-    if event in DENIED:
-        raise PermissionError(errno.EPERM, f"{DENIED[event]} in a code node")
+    denied = DENIED.get(event)
+    # With the network, sockets are made around connections that the worker gave.
+    if event == "socket.__new__" and arguments[1] != socket.AF_UNIX and not SETTINGS["network"]:
+        denied = NETWORK
+    if denied:
+        raise PermissionError(errno.EPERM, f"{denied} in a code node{HINT if denied is NETWORK else ''}")
 
 
 def is_denial(error):
@@ -239,7 +252,7 @@ def say(what):
 def serve(number):
     """Runs one execution. Returns False when there are no more."""
     try:
-        message, descriptors, _, _ = socket.recv_fds(CONTROL, 1, 3)
+        message, descriptors, _, _ = socket.recv_fds(CONTROL, 1, DESCRIPTORS)
     except ConnectionError:
         return False
     if not message:
@@ -314,6 +327,14 @@ null = os.open("/dev/null", os.O_RDWR)
 os.dup2(null, 0)
 os.close(null)
 PATHS = open_paths()
+if sys.prefix != sys.base_prefix:
+    # Libraries of an environment may start a thread for each processor, which no child may.
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+for module in SETTINGS["preload"]:
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        print(f"code.python.preload: {module} cannot be imported: {error!r}", file=sys.stderr, flush=True)
 must(LIBC.prctl(PR_SET_DUMPABLE, ctypes.c_ulong(0), 0, 0, 0))
 sys.argv = [""]
 gc.collect()

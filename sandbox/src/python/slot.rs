@@ -2,6 +2,7 @@
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -15,11 +16,12 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::process::{Child, Command};
 
 use super::discover::Interpreter;
-use super::helper::Settings;
+use super::helper::{Reach, Settings};
 use crate::builtin::Shared;
 use crate::confine::Confinement;
 use crate::frame::{Bounds, COMPLAINT_BYTES_MAX, Verdict};
 use crate::helper::WORD;
+use crate::network::{Gate, Network};
 use crate::pool::Failed;
 
 /// Longest time for a server to load.
@@ -28,6 +30,9 @@ const START_MAX: Duration = Duration::from_secs(20);
 const GRACE: Duration = Duration::from_secs(5);
 /// Memory of the interpreter before the program begins, in bytes; it does not count towards the program's limit.
 const BASE_BYTES: u64 = 64 << 20;
+
+/// Files that OpenSSL reads before it makes a connection.
+const SETTINGS_OF_TLS: [&str; 3] = ["/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf", "/etc/ssl/certs"];
 
 /// A running fork server. Dropping it kills it and the program it runs.
 #[derive(Debug)]
@@ -55,7 +60,7 @@ impl Slot {
         scratch: TempDir,
     ) -> Result<Self, String> {
         let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
-        let settings = settings(shared, interpreter, &scratch);
+        let settings = settings(shared, interpreter, &scratch)?;
         let (ours, theirs) =
             std::os::unix::net::UnixStream::pair().map_err(|error| failed("no socket", error))?;
         ours.set_nonblocking(true).map_err(|error| failed("no socket", error))?;
@@ -97,19 +102,32 @@ impl Slot {
         &mut self,
         program: &[u8],
         bounds: &Bounds,
+        network: Option<&Network>,
     ) -> Result<(Verdict, String, String), Failed> {
         let most = bounds.timeout + GRACE;
-        let ran = tokio::time::timeout(most, self.exchange(program, bounds)).await;
-        ran.unwrap_or_else(|_| Err(Failed::Execution(Verdict::Timeout, String::new())))
+        let (far, mut gate) = match network.map(Gate::open).transpose() {
+            Ok(opened) => opened.unzip(),
+            Err(error) => return Err(Failed::Helper(error.to_string())),
+        };
+        let ran = tokio::select! {
+            ran = tokio::time::timeout(most, self.exchange(program, bounds, far)) => ran,
+            never = Gate::serve(gate.as_mut()) => match never {},
+        };
+        let ran = ran.unwrap_or_else(|_| Err(Failed::Execution(Verdict::Timeout, String::new())));
+        match gate {
+            Some(gate) => gate.conclude(ran),
+            None => ran,
+        }
     }
 
     async fn exchange(
         &mut self,
         program: &[u8],
         bounds: &Bounds,
+        network: Option<OwnedFd>,
     ) -> Result<(Verdict, String, String), Failed> {
         let broken = |error: std::io::Error| Failed::Helper(error.to_string());
-        let (program_in, output, complaints) = self.hand_over().await.map_err(broken)?;
+        let (program_in, output, complaints) = self.hand_over(network).await.map_err(broken)?;
         let write = async {
             let mut program_in = program_in;
             // A program that dies before it has read everything reports that in its verdict.
@@ -129,16 +147,17 @@ impl Slot {
         Ok((verdict, output, complaints))
     }
 
-    /// Sends the server's ends of three pipes, and returns the other ends.
-    async fn hand_over(&mut self) -> std::io::Result<(Sender, Receiver, Receiver)> {
+    /// Sends the server's ends of three pipes, and the way to the network if there is one; returns the other ends.
+    async fn hand_over(&mut self, network: Option<OwnedFd>) -> std::io::Result<(Sender, Receiver, Receiver)> {
         let (program_far, program) = pipe_with(PipeFlags::CLOEXEC)?;
         let (output, output_far) = pipe_with(PipeFlags::CLOEXEC)?;
         let (complaints, complaints_far) = pipe_with(PipeFlags::CLOEXEC)?;
-        let far = [program_far.as_fd(), output_far.as_fd(), complaints_far.as_fd()];
+        let mut far = vec![program_far.as_fd(), output_far.as_fd(), complaints_far.as_fd()];
+        far.extend(network.as_ref().map(AsFd::as_fd));
         let control = self.control.get_ref();
         control
             .async_io(Interest::WRITABLE, || {
-                let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+                let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
                 let mut rights = SendAncillaryBuffer::new(&mut space);
                 rights.push(SendAncillaryMessage::ScmRights(&far));
                 let message = [IoSlice::new(b"R")];
@@ -190,12 +209,20 @@ async fn log(complaints: impl AsyncRead + Unpin) {
     }
 }
 
-fn settings(shared: &Shared, interpreter: &Interpreter, scratch: &TempDir) -> String {
+fn settings(shared: &Shared, interpreter: &Interpreter, scratch: &TempDir) -> Result<String, String> {
     let config = &shared.config;
+    let mut reads = interpreter.paths.clone();
+    let mut reach = None;
+    if let Some(network) = &shared.network {
+        let certificates = network.write_certificates(scratch.path())?;
+        reads.extend(certificates.clone());
+        reads.extend(SETTINGS_OF_TLS.map(PathBuf::from));
+        reach = Some(Reach { connections_max: network.connections_max, certificates });
+    }
     let settings = Settings {
         confinement: Confinement {
             user: (config.sandbox_uid, config.sandbox_gid),
-            reads: interpreter.paths.clone(),
+            reads,
             writes: vec![scratch.path().into(), "/dev/null".into()],
             allow_weaker: config.allow_weaker_sandbox,
         },
@@ -204,7 +231,8 @@ fn settings(shared: &Shared, interpreter: &Interpreter, scratch: &TempDir) -> St
         timeout_ms: config.timeout_ms,
         memory_bytes: config.memory_bytes_max + BASE_BYTES,
         scratch_bytes: config.scratch_bytes_max,
+        network: reach,
+        preload: config.python.preload.clone(),
     };
-    // The settings contain only texts and numbers, so this cannot fail; paths that are not UTF-8 were refused earlier.
-    serde_json::to_string(&settings).unwrap_or_default()
+    serde_json::to_string(&settings).map_err(|error| format!("settings: {error}"))
 }

@@ -45,6 +45,8 @@ pub struct RunRecord {
     pub caller: Option<Box<Caller>>,
     /// Failed attempts; set when the run has ended.
     pub exceptions: Option<u64>,
+    /// The number of warnings; set when the run has ended or waits, and has any.
+    pub warnings: Option<u64>,
     /// Inputs of the node where the run began.
     pub inputs: JsonMap,
     pub sys: JsonMap,
@@ -90,6 +92,7 @@ impl RunRecord {
                 .and_then(|caller| serde_json::from_str(caller).ok())
                 .and_then(|caller: Json| wire::state::read_caller(&caller).ok()),
             exceptions: number("exceptions"),
+            warnings: number("warnings"),
             inputs: map("inputs")?,
             sys: map("sys")?,
             outputs: map("outputs")?,

@@ -11,14 +11,13 @@ use tidemill_common::ids::{EntryId, FramePath};
 use tidemill_common::limits;
 use tidemill_common::machine::state::run::{NodeStatus, RunState};
 use tidemill_common::store::{JobHeld, JobPlace, LiveWorker, Runs, StoreError};
+use tidemill_common::warning::{QUEUE_NOT_SERVED, Warning};
 
 /// The wait after which a queue that no living worker serves is a warning, in seconds. A worker that is just being
 /// replaced is back by then.
 const WARN_AFTER_SECONDS: f64 = 60.0;
 /// Most waiting nodes of a run that are looked up.
 const NODES_MAX: usize = 50;
-/// The code of the warning.
-pub const QUEUE_NOT_SERVED: &str = "run.queue_not_served";
 
 /// The wait of one node.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,20 +49,17 @@ impl Wait {
         })
     }
 
-    /// The warning for a wait that no worker ends, for the node of this id and title.
-    pub fn warning(&self, id: &str, title: &str, now: Timestamp) -> Option<Json> {
+    /// The warning for a wait that no worker ends.
+    pub fn warning(&self, now: Timestamp) -> Option<Warning> {
         let seconds = now.seconds_since(self.since?);
         if self.is_served != Some(false) || seconds < WARN_AFTER_SECONDS || self.held_by.is_some() {
             return None;
         }
         let (queue, minutes) = (&*self.queue, (seconds / 60.0).floor());
-        let message = format!(
-            "node {id} waits in queue {queue:?} for {minutes} min, and no living worker serves it: start one with \
-             {queue:?} in worker.queues"
-        );
-        Some(
-            json!({"code": QUEUE_NOT_SERVED, "node_id": id, "node_title": title, "queue": queue, "message": message}),
-        )
+        let message =
+            format!("it waits in queue {queue:?} for {minutes} min, and no living worker serves the queue");
+        let hint = format!("start a worker with {queue:?} in worker.queues");
+        Some(Warning::new(QUEUE_NOT_SERVED, message).about("queue", queue).hint(hint))
     }
 }
 
@@ -176,12 +172,14 @@ mod tests {
     fn a_long_wait_in_a_queue_that_no_worker_serves_is_a_warning() {
         let warns = |is_served, seconds: i64| {
             let wait = wait(&"gpu".into(), is_served, &place(0, JobHeld::Waits)).unwrap();
-            wait.warning("n", "Draw", Timestamp::from_millis(seconds * 1000))
+            wait.warning(Timestamp::from_millis(seconds * 1000))
         };
         let warning = warns(Some(false), 125).unwrap();
-        let expected = "node n waits in queue \"gpu\" for 2 min, and no living worker serves it: start one with \"gpu\" \
-            in worker.queues";
-        assert_eq!((&warning["message"], &warning["code"]), (&json!(expected), &json!(QUEUE_NOT_SERVED)));
+        assert_eq!(
+            warning.message,
+            "it waits in queue \"gpu\" for 2 min, and no living worker serves the queue"
+        );
+        assert_eq!((&*warning.code, warning.hint.contains("gpu")), (QUEUE_NOT_SERVED, true));
         for (is_served, seconds) in [(Some(false), 59), (Some(true), 125), (None, 125)] {
             assert_eq!(warns(is_served, seconds), None, "{is_served:?} {seconds}");
         }

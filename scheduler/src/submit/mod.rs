@@ -20,6 +20,7 @@ mod request;
 pub(crate) mod system_values;
 #[cfg(test)]
 mod tests;
+mod warnings;
 
 use std::sync::Arc;
 

@@ -91,6 +91,8 @@ pub(super) fn resolve(
         choices: None,
         message_limits: of_settings(config),
         messages: None,
+        warnings_max: config.run.warnings_max,
+        warnings: Vec::new(),
     };
     let settings = JsonMap::from_iter([
         ("budget_tokens".to_string(), config.run.budget_tokens.into()),

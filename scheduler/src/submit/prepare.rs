@@ -12,7 +12,7 @@ use tidemill_common::value::Segment;
 use super::commands::Order;
 use crate::submit::{
     Submission, SubmitError, Submitter, USER_CHARS_MAX, WorkflowSource, commands, files, history, inputs,
-    options,
+    options, warnings,
 };
 use crate::workflows::{Workflow, import};
 
@@ -54,6 +54,9 @@ impl Submitter {
         }
         let graph = &workflow.graph;
         let root = root(graph, submission.root.as_deref())?;
+        let left_out = self.workflows.leaves_moderation_out(graph);
+        options.warnings =
+            warnings::of_submission(graph.node(root), submission, left_out, options.warnings_max);
         let answers = self.remote_files.ask(inputs::remote_files(graph, root, submission)).await;
         let prepared = Prepared {
             inputs: inputs::of_run(graph, root, submission, &answers)?,

@@ -33,7 +33,8 @@ async fn a_branch_without_an_edge_is_a_warning_of_the_run_and_of_no_frame_of_dif
     show.args(["show", &id]).env("TIDEMILL_URL", format!("http://{}", scheduler.address));
     let shown = show.env("TIDEMILL_KEY", ADMIN_KEY).output().expect("it starts");
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    let line = format!("warning: {}\n", warning["message"].as_str().expect("a text"));
+    let text = |key: &str| warning[key].as_str().expect("a text");
+    let line = format!("warning: {} ({})\n", text("message"), text("hint"));
     assert!(shown.contains(&line), "{shown}");
 
     let answer = app.post("/v1/workflows/run", &body("blocking", "yes")).await;

@@ -77,6 +77,8 @@ async fn a_file_with_moderation_runs_only_while_the_setting_leaves_moderation_ou
     let client = lenient.client().with_key(app["key"].as_str());
     let ran = client.post("/v1/workflows/run", &body).await;
     assert_eq!((ran.status, &ran.body["data"]["status"]), (200, &json!("succeeded")), "{}", ran.text);
+    let run = lenient.client().run(ran.body["workflow_run_id"].as_str().expect("a run")).await;
+    assert_eq!(run["warnings"][0]["code"], "features.moderation", "{run:#}");
 
     // The app was published by a scheduler that leaves moderation out; this scheduler does not.
     let mut command = cluster.command("tidemill-scheduler");

@@ -340,6 +340,7 @@ async fn outside(
     let mut result = executor.run(attempt).await;
     journal.list_possible_duplicates(&mut result.process_data);
     result.wasted = result.wasted.or_else(|| journal.take_wasted());
+    result.warnings.extend(journal.take_warnings());
     result
 }
 

@@ -12,6 +12,7 @@ use tidemill_common::nodes::{NodeResult, VariableChange, VariableUpdate};
 use tidemill_common::store::{Jobs, StoreError};
 use tidemill_common::value::secrets::Secrets;
 use tidemill_common::value::{BlobRef, Segment, SegmentType, Stored, blob_text};
+use tidemill_common::warning::Warning;
 
 use crate::attempt::variables::JobVariables;
 use crate::jobs::backoff::Backoff;
@@ -37,7 +38,9 @@ pub(crate) struct Spilled {
 pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes: Sizes) -> Spilled {
     let too_large = too_large(&result, sizes.value_max);
     let result = match too_large {
-        Some(failure) => NodeResult { inputs: result.inputs, ..NodeResult::failed(failure) },
+        Some(failure) => {
+            NodeResult { inputs: result.inputs, warnings: result.warnings, ..NodeResult::failed(failure) }
+        }
         None => result,
     };
     let secrets = variables.map(JobVariables::secrets).unwrap_or_default();
@@ -88,6 +91,7 @@ pub(crate) fn spill(result: NodeResult, variables: Option<&JobVariables>, sizes:
         updates,
         pause: result.pause.map(|asked| Box::new(asked.hiding(&secrets))),
         effects: result.effects.map(|effects| veiled(effects, &secrets)),
+        warnings: veiled_warnings(result.warnings, &secrets),
         durations: None,
         rounds: Vec::new(),
     };
@@ -161,6 +165,12 @@ fn shown(segment: Segment, secrets: &Secrets) -> Segment {
     Segment { value: secrets.hidden(segment.value), ..segment }
 }
 
+/// The warnings with the node's secrets masked.
+fn veiled_warnings(warnings: Vec<Warning>, secrets: &Secrets) -> Vec<Warning> {
+    let veiled = |warning: Warning| warning.with_texts(|text| secrets.masked(text)).shortened();
+    warnings.into_iter().map(veiled).collect()
+}
+
 /// The effects with the node's secrets masked, because a run's stored state is shown and sent unchanged.
 fn veiled(effects: Box<Effects>, secrets: &Secrets) -> Box<Effects> {
     if secrets.are_none() {
@@ -216,6 +226,9 @@ workflow:
             process_data: JsonMap::from_iter([("p".to_string(), json!(["use sk-12345678901234567890"]))]),
             outputs: vec![("out".into(), secret())],
             failure: Some(NodeFailure::new("X", "refused sk-12345678901234567890")),
+            warnings: vec![
+                Warning::new("x", "no sk-12345678901234567890").about("k", "sk-12345678901234567890"),
+            ],
             ..NodeResult::default()
         };
         let spilled = spill(result, Some(&variables()), Sizes { inline_max: 1000, value_max: 1000 });

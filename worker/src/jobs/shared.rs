@@ -118,8 +118,8 @@ impl Core {
             jobs,
             consumer,
             settings,
+            code: CodeNodes::new(&config.code, outside.http.clone()),
             outside,
-            code: CodeNodes::new(&config.code),
             documents: DocumentNodes::new(config),
             in_flight,
         }

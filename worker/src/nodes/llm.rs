@@ -16,6 +16,7 @@ use tidemill_common::nodes::llm::usage::{self, Timing, Tokens};
 use tidemill_common::nodes::llm::{LlmData, ModelConfig, ReasoningFormat};
 use tidemill_common::nodes::{NodeResult, Usage, Wasted};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
+use tidemill_common::warning::{self, Warning};
 
 use super::model_files::{FileStore, LinkedText, store_files};
 use crate::attempt::executor::ThoughtSink;
@@ -41,6 +42,8 @@ pub struct Means<'a> {
     pub on_delta: DeltaSink<'a>,
     /// Receives the reasoning, if the node wants it separately.
     pub on_thought: ThoughtSink<'a>,
+    /// Warns the author of the workflow.
+    pub warn: &'a (dyn Fn(Warning) + Send + Sync),
     /// Sends an event of the node while it runs.
     pub emit: &'a (dyn Fn(StepEvent, JsonMap) + Send + Sync),
 }
@@ -63,7 +66,7 @@ pub async fn run(
     };
     let joined = data.conversation.as_ref();
     let own = joined.map(|conversation| conversation.join(&mut prompt, variables)).unwrap_or_default();
-    note_asking(node, &data.model, &prompt);
+    note_asking(node, &data.model, &prompt, means.warn);
     if let Some(context) = prompt.context.as_ref().filter(|context| !context.resources.is_empty()) {
         (means.emit)(StepEvent::RetrieverResource, context_event(context));
     }
@@ -83,15 +86,26 @@ pub async fn run(
     }
 }
 
-/// Logs the call.
-pub(super) fn note_asking(node: &Node, model: &ModelConfig, prompt: &Prompt) {
-    let (model, messages) = (&model.name, prompt.messages.len());
-    tracing::debug!(node = %node.id, model, messages, "asking the model");
+/// Logs the call, and warns if files of the prompt are not sent: Dify leaves them out silently.
+pub(super) fn note_asking(node: &Node, model: &ModelConfig, prompt: &Prompt, warn: &dyn Fn(Warning)) {
+    let (name, messages) = (&model.name, prompt.messages.len());
+    tracing::debug!(node = %node.id, model = name, messages, "asking the model");
     if prompt.files_left_out > 0 {
-        let files = prompt.files_left_out;
-        // Dify silently leaves them out. Here the likely cause is the model's table in the settings, so log it.
-        tracing::warn!(node = %node.id, model, files, "files are not sent: the model's settings do not list this feature");
+        warn(files_left_out(model, prompt.files_left_out));
     }
+}
+
+fn files_left_out(model: &ModelConfig, files: usize) -> Warning {
+    let (provider, name) = (model.provider_label(), &model.name);
+    let message = match files {
+        1 => format!("a file was not sent to {name}: it is not known to read files of this kind"),
+        _ => format!("{files} files were not sent to {name}: it is not known to read files of this kind"),
+    };
+    let hint = format!(
+        "choose another model; or, if it reads them, list vision, document, audio or video in features of \
+         [providers.{provider}.models.\"{name}\"]"
+    );
+    Warning::new(warning::FILES_LEFT_OUT, message).about("model", name).hint(hint)
 }
 
 /// Masks secrets, because a provider's error may repeat the prompt.

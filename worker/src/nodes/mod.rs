@@ -103,6 +103,7 @@ impl NodeExecutor for Llm {
         let NodeData::Llm(data) = &node.data else { return mistaken(node.kind) };
         let undefined = options.template_undefined;
         let emit = |what, data| journal.emit(vec![(what, data)]);
+        let warn = |warning| journal.warn(warning);
         let file_store = FileStore { run: &name.run, http, files };
         let means = llm::Means {
             undefined,
@@ -111,6 +112,7 @@ impl NodeExecutor for Llm {
             file_store,
             on_delta,
             on_thought,
+            warn: &warn,
             emit: &emit,
         };
         llm::run(data, node, variables, means).await

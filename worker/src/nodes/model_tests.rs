@@ -41,6 +41,7 @@ async fn run(server: &MockServer, data: Json) -> (NodeResult, String) {
                 file_store: FileStore { run: &run_id(), http: &http, files: &files },
                 on_delta: &mut |text| told.push_str(text),
                 on_thought: &mut |_, _| {},
+                warn: &|_| {},
                 emit: &|_, _| {},
             };
             llm::run(data, node, &values, means).await

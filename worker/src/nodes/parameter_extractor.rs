@@ -15,7 +15,8 @@ use tidemill_common::nodes::parameter_extractor::{ParameterExtractorData, prompt
 use tidemill_common::value::{JsonMap, Segment, Variables};
 
 use super::llm::{bill, in_vain, lost, masked, note_asking, usage_segment};
-use crate::outside::providers::{Model, ModelReply, Providers, Question, Waiter};
+use crate::attempt::journal::Journal;
+use crate::outside::providers::{Model, ModelReply, Providers, Question};
 
 /// Runs the node. A failure is part of the result; a failure before the call leaves no record (Dify). With
 /// `requires_all` an absent optional parameter is reported, as on Dify.
@@ -24,7 +25,7 @@ pub async fn run(
     node: &Node,
     variables: &(dyn Variables + Send + Sync),
     providers: &Providers,
-    waiter: &dyn Waiter,
+    journal: &Journal,
     requires_all: bool,
 ) -> NodeResult {
     let model = match providers.resolve(&data.model).await {
@@ -35,12 +36,12 @@ pub async fn run(
         Ok(assembled) => assembled,
         Err(failure) => return NodeResult::failed(failure),
     };
-    note_asking(node, &data.model, &prompt);
+    note_asking(node, &data.model, &prompt, &|warning| journal.warn(warning));
     let process_data = process_data(data, &prompt, tool.as_ref());
     let result = NodeResult { inputs, process_data, ..NodeResult::default() };
     let tools = tool.into_iter().collect();
     let question = Question { tools, stream: false, ..Question::from(&prompt) };
-    match model.for_job(waiter, "llm").ask(question, &mut |_| {}).await {
+    match model.for_job(journal, "llm").ask(question, &mut |_| {}).await {
         Ok(reply) => {
             let said = node
                 .gives_context

@@ -66,8 +66,16 @@ async fn run_node(service: &Service, data: Json) -> NodeResult {
             let (on_delta, on_thought) = (&mut |_: &str| {}, &mut |_: &str, _: bool| {});
             let (undefined, emit) = (UndefinedNames::default(), &|_, _| {});
             let providers = &providers;
-            let means =
-                llm::Means { undefined, providers, waiter: journal, file_store, on_delta, on_thought, emit };
+            let means = llm::Means {
+                undefined,
+                providers,
+                waiter: journal,
+                file_store,
+                on_delta,
+                on_thought,
+                warn: &|_| {},
+                emit,
+            };
             llm::run(data, node, &Values, means).await
         }
         NodeData::QuestionClassifier(data) => {

@@ -5,6 +5,7 @@
 //! [`decide`] compares a need with the records of others, and [`pass_on`] hands a job back.
 
 pub(crate) mod decide;
+pub(crate) mod of_settings;
 pub(crate) mod pass_on;
 pub(crate) mod survey;
 
@@ -212,6 +213,7 @@ pub(crate) fn fixed(setup: &Setup, config: &Config) -> AboutWorker {
         started_at: setup.started_at,
         queues: config.worker.queues.clone(),
         permits: config.worker.permits,
+        datasets: config.knowledge.names().map(str::to_owned).collect(),
         ..AboutWorker::default()
     }
 }

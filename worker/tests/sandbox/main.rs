@@ -6,6 +6,8 @@
 mod documents;
 mod hostile;
 mod javascript;
+mod libraries;
+mod network;
 mod nodes;
 mod ordinary;
 mod speed;

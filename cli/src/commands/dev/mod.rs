@@ -6,8 +6,10 @@ mod welcome;
 use std::path::PathBuf;
 
 use clap::Args;
+use tidemill_common::graph::import;
 
 use super::Interrupts;
+use super::apps::warnings as new_warnings;
 use crate::client::Client;
 use crate::console::Console;
 use crate::data_folder::{Address, AppOfFile, Apps, DataFolder};
@@ -69,10 +71,13 @@ async fn serve(
     let target = stack.target().clone();
     folder.write_address(&Address { url: target.url.clone(), key: target.key.clone() })?;
     let client = Client::new(&target)?;
-    let apps = tokio::select! {
-        apps = publish_all(&client, folder, workflows) => apps?,
+    let (apps, warnings) = tokio::select! {
+        published = publish_all(&client, folder, workflows) => published?,
         () = interrupts.next() => return Ok(Exit::Succeeded),
     };
+    for warning in warnings {
+        console.note(format_args!("warning: {warning}"));
+    }
     console.text(welcome::text(&target, workflows, &apps))?;
     tokio::select! {
         () = interrupts.next() => {
@@ -84,14 +89,14 @@ async fn serve(
 }
 
 /// Publishes each file as the next version of its earlier app, if that still exists, otherwise as a new app. Returns
-/// the apps in the order of the files.
+/// the apps in the order of the files, and the warnings that only the scheduler can give.
 async fn publish_all(
     client: &Client,
     folder: &DataFolder,
     workflows: &[Workflow],
-) -> Result<Vec<AppOfFile>, Error> {
+) -> Result<(Vec<AppOfFile>, Vec<String>), Error> {
     let mut known: Apps = folder.apps()?;
-    let mut apps = Vec::new();
+    let (mut apps, mut warnings) = (Vec::new(), Vec::new());
     for workflow in workflows {
         let path = workflow.path.canonicalize().unwrap_or_else(|_| workflow.path.clone());
         let path = path.display().to_string();
@@ -108,6 +113,11 @@ async fn publish_all(
         }
         let answer =
             client.publish(&workflow.text, before.as_ref().map(|app| app.id.as_str()), false).await?;
+        // The problems of the file itself were shown when it was read.
+        let shown = import(workflow.text.as_bytes()).diagnostics;
+        let shown: Vec<String> = shown.into_iter().map(|found| found.message).collect();
+        let of_file = new_warnings(&answer, &shown);
+        warnings.extend(of_file.into_iter().map(|warning| format!("{path}: {warning}")));
         let text = |name: &str| answer[name].as_str().map(String::from);
         let app = AppOfFile {
             id: text("id").or_else(|| before.as_ref().map(|app| app.id.clone())).unwrap_or_default(),
@@ -118,5 +128,5 @@ async fn publish_all(
         folder.write_apps(&known)?;
         apps.push(app);
     }
-    Ok(apps)
+    Ok((apps, warnings))
 }

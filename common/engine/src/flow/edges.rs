@@ -1,11 +1,10 @@
 //! Decides edges: takes or skips them, passes skips on, and makes nodes ready whose edges are all decided.
 
-use crate::flow::{ready, response};
-use crate::state::control::DeadEnd;
+use crate::flow::{ready, response, warnings};
 use crate::state::run::{EdgeState, NodeStatus};
+use crate::state::warnings::dead_end;
 use crate::step::Step;
 use tidemill_base::ids::FramePath;
-use tidemill_base::limits::RUN_WARNINGS_MAX;
 use tidemill_workflow::graph::{EdgeIx, NodeIx};
 use tidemill_workflow::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NodeKind, SOURCE_HANDLE};
 
@@ -43,13 +42,9 @@ fn note_dead_end(cx: &mut Step<'_>, node: NodeIx, handle: &str) {
         _ => spec.outs.is_empty(),
     };
     let ends_round = spec.parent.is_some_and(|parent| graph.node(parent).kind == NodeKind::Loop);
-    let noted = &mut cx.run.control.warnings.dead_ends;
-    let is_known = noted.iter().any(|known| known.node == spec.id && &*known.handle == handle);
-    if is_end || ends_round || is_known || noted.len() >= RUN_WARNINGS_MAX {
-        return;
+    if !is_end && !ends_round {
+        warnings::note(cx, Some(node), dead_end(handle));
     }
-    noted.push(DeadEnd { node: spec.id.clone(), handle: handle.into() });
-    cx.out.control = true;
 }
 
 fn take(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx) {

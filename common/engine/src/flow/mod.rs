@@ -31,3 +31,4 @@ pub(crate) mod subruns;
 pub(crate) mod time_limit;
 pub(crate) mod timeouts;
 pub(crate) mod values;
+pub(crate) mod warnings;

@@ -89,8 +89,7 @@ pub fn rewind(run: &RunState, frame: &FramePath, node: &NodeId) -> Result<RunSta
     forget(&mut run, &frame, &reset);
     let graph = run.graph.clone();
     let stays = |id: &NodeId| graph.find(id.as_str()).is_some_and(|ix| !is_in(&graph, ix, &reset));
-    run.control.warnings.dead_ends.retain(|end| stays(&end.node));
-    run.control.warnings.dropped.retain(|one| stays(&one.node));
+    run.control.warnings.retain_nodes(stays);
     run.status = RunStatus::Running;
     (run.started_at, run.finished_at, run.error) = (None, None, None);
     reopen(&mut run, &frame, node);

@@ -6,6 +6,7 @@ use crate::fact::{ChildEnd, ChildEvent, ChildFact, JobChunk, JobDone, JobRef};
 use crate::flow::budget;
 use crate::flow::response;
 use crate::flow::values::{messages, variables};
+use crate::flow::warnings;
 use crate::on::job_started;
 use crate::on::job_stepped::numbered;
 use crate::order::events::{EventKind, NodeEnd};
@@ -115,7 +116,8 @@ fn emit_events(cx: &mut Step<'_>, job: &JobRef, events: Vec<(StepEvent, tidemill
 }
 
 /// Applies a failed try that another follows.
-fn failed_once(cx: &mut Step<'_>, job: &JobRef, number: u32, at: Timestamp, record: Record) {
+fn failed_once(cx: &mut Step<'_>, job: &JobRef, number: u32, at: Timestamp, mut record: Record) {
+    warnings::note_all(cx, job.node, &mut record.warnings);
     cost(cx, job, number, &record);
     let end = node_end(cx, job, at, record.into());
     cx.emit(EventKind::NodeRunRetry { end, index: number });
@@ -125,6 +127,7 @@ fn failed_once(cx: &mut Step<'_>, job: &JobRef, number: u32, at: Timestamp, reco
 
 fn ended(cx: &mut Step<'_>, number: u32, how: ChildEnd, mut done: JobDone) {
     cost(cx, &done.job, number, &done.record);
+    warnings::note_all(cx, done.job.node, &mut done.record.warnings);
     if how == ChildEnd::Succeeded {
         response::streams::finish(cx, &done);
     }

@@ -1,19 +1,20 @@
 //! Applies a failure that a worker reports: another attempt, the node's error strategy, or the end of the run.
 
 use crate::fact::JobDone;
-use crate::flow::{clock, containers, hooks, ready, settle, time_limit};
+use crate::flow::{clock, containers, hooks, ready, settle, time_limit, warnings};
 use crate::on::job_started;
 use crate::state::run::PendingEnd;
 use crate::step::Step;
 use tidemill_base::failure::EngineErrorType;
 
 #[inline(never)]
-pub(crate) fn step(cx: &mut Step<'_>, it: JobDone) {
+pub(crate) fn step(cx: &mut Step<'_>, mut it: JobDone) {
     if !job_started::is_current(cx, &it.job) {
         return;
     }
     job_started::emit_started(cx, &it.job, it.started_at);
     clock::job_worked(cx, &it.job.frame, it.job.node, it.finished_at);
+    warnings::note_all(cx, it.job.node, &mut it.record.warnings);
     if it.record.error_type == EngineErrorType::RunTimeOver.name() {
         return time_limit::ended_by_worker(cx);
     }

@@ -3,7 +3,7 @@
 
 use crate::fact::JobDone;
 use crate::flow::pauses;
-use crate::flow::{clock, containers, hooks, ready, response, settle};
+use crate::flow::{clock, containers, hooks, ready, response, settle, warnings};
 use crate::on::job_started;
 use crate::step::Step;
 
@@ -14,6 +14,7 @@ pub(crate) fn step(cx: &mut Step<'_>, mut it: JobDone) {
     job_started::emit_started(cx, &it.job, it.started_at);
     clock::job_worked(cx, &it.job.frame, it.job.node, it.finished_at);
     let (frame, node) = (it.job.frame.clone(), it.job.node);
+    warnings::note_all(cx, node, &mut it.record.warnings);
     if containers::is_part(cx, &frame, node) {
         containers::part_done(cx, &frame, node, *it.record);
     } else if let Some(ended) = hooks::take(cx, &frame, node) {

@@ -1,7 +1,7 @@
 //! Begins a run: takes over what was submitted, and makes the start node ready.
 
 use crate::flow::values::messages;
-use crate::flow::{clock, edges, ready, response, time_limit};
+use crate::flow::{clock, edges, ready, response, time_limit, warnings};
 use crate::order::events::EventKind;
 use crate::state::run::{RunHead, RunStatus};
 use crate::step::Step;
@@ -22,6 +22,7 @@ pub(crate) fn step(cx: &mut Step<'_>, head: Option<RunHead>) {
     messages::begin(cx);
     let caller = cx.run.head.caller.as_ref().map(|caller| caller.run);
     cx.emit(EventKind::GraphRunStarted { resumed: false, caller });
+    warnings::begin(cx);
     // Fixed text at the beginning of an answer is sent before the first node runs, as on Dify.
     response::open(cx);
     cx.close_entry();

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::state::NamedValues;
-use crate::state::control::Warnings;
 use crate::state::pause::Pause;
 use crate::state::record::Record;
 use crate::state::step_event::StepEvent;
+use crate::state::warnings::{Noted, Warnings};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{ExecutionId, FramePath, RunId};
 use tidemill_base::value::{JsonMap, Selector, Stored};
@@ -98,6 +98,8 @@ pub enum EventKind {
         outputs: Vec<(String, Output)>,
         warnings: Warnings,
     },
+    /// The run has a new warning.
+    RunWarning(Box<Noted>),
     /// An edge is skipped. (The handle of a node's result tells which edges are taken.)
     GraphEdgeSkipped(EdgeIx),
     /// A node began.

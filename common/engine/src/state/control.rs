@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::state::cost::Cost;
+use crate::state::warnings::Warnings;
 use tidemill_base::clock::Timestamp;
-use tidemill_base::ids::NodeId;
 
 /// Commands in effect, and related state that few runs have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -23,38 +23,6 @@ pub struct Control {
     /// The cost of wasted replies. It counts against budgets, and is in none of Dify's totals. It is present (perhaps
     /// zero) as soon as the ledger has an entry that is in no total.
     pub wasted: Option<Box<Cost>>,
+    /// Things that the author of the workflow may not have meant.
     pub warnings: Warnings,
-}
-
-/// What a run warns about: things that its author may not have meant. They fail nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Warnings {
-    /// Branches that were chosen and led nowhere, each once, in the order of their first choice.
-    pub dead_ends: Vec<DeadEnd>,
-    /// Operations of items on conversation variables that were not applied, each once.
-    pub dropped: Vec<Dropped>,
-}
-
-impl Warnings {
-    /// True when there are no warnings.
-    pub fn is_empty(&self) -> bool {
-        self.dead_ends.is_empty() && self.dropped.is_empty()
-    }
-}
-
-/// An operation of an item on a conversation variable that did not fit the value that the variable had then.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dropped {
-    /// The iteration.
-    pub node: NodeId,
-    pub variable: Arc<str>,
-    /// The name of the operation. Empty when the run ended before operations on a large value could be applied.
-    pub operation: Arc<str>,
-}
-
-/// A branch that was chosen although no edge has its handle.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeadEnd {
-    pub node: NodeId,
-    pub handle: Arc<str>,
 }

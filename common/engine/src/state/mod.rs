@@ -23,6 +23,7 @@ pub mod run;
 pub mod step_event;
 pub mod totals;
 pub mod transitions;
+pub mod warnings;
 
 use tidemill_base::value::Stored;
 

@@ -3,6 +3,7 @@
 use crate::state::NamedValues;
 use crate::state::change::Update;
 use tidemill_base::value::JsonMap;
+use tidemill_base::warning::Warning;
 use tidemill_workflow::messages::Effects;
 use tidemill_workflow::nodes::{PauseRequest, Usage, Wasted};
 
@@ -39,6 +40,8 @@ pub struct Record {
     pub pause: Option<Box<PauseRequest>>,
     /// Changes of messages, `rt` and history. Applied with the end, and not part of its event.
     pub effects: Option<Box<Effects>>,
+    /// Things that the author may not have meant. The run keeps them, and the event of the end does not have them.
+    pub warnings: Vec<Warning>,
     /// The times that a container's frames were open. They are part of the metadata, but have their own field because
     /// an iteration may have ten thousand.
     pub durations: Option<Durations>,

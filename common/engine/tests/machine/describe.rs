@@ -19,6 +19,10 @@ pub(super) fn words(graph: &Graph, event: &Event) -> String {
             let names: Vec<String> = selectors.iter().map(|(node, name)| format!("{node}.{name}")).collect();
             format!("set {}", names.join(" "))
         }
+        EventKind::RunWarning(noted) => match &noted.node {
+            Some(node) => format!("{node} warns {}", noted.warning.code),
+            None => format!("warns {}", noted.warning.code),
+        },
         EventKind::NodeStep { about, what, .. } => format!("{} {}", id(about), what.name()),
         EventKind::NodeRunPauseRequested { about, .. } => format!("{} waits", id(about)),
         EventKind::NodeRunHumanInputFormFilled { about, action, .. } => {

@@ -14,6 +14,7 @@ mod elsewhere;
 mod people;
 mod play;
 mod sheet;
+mod under_start;
 mod worker;
 
 mod answers;
@@ -59,3 +60,4 @@ mod timeouts;
 #[cfg(debug_assertions)]
 mod transitions;
 mod traversal;
+mod warnings;

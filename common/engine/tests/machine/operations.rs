@@ -6,7 +6,9 @@ use serde_json::{Value as Json, json};
 
 use super::play::Play;
 use super::sheet::sheet;
+use tidemill_base::warning::OPERATION_DROPPED;
 use tidemill_engine::state::options::compat::ConversationWrites;
+use tidemill_engine::state::warnings::Noted;
 
 const APPEND: &str =
     "{variable_selector: [conversation, c], input_type: variable, operation: append, value: [it, item]}";
@@ -58,8 +60,9 @@ fn kept(play: &Play, name: &str) -> Json {
 
 /// The warnings of the run about operations: variable and operation.
 fn dropped(play: &Play) -> Vec<(String, String)> {
-    let noted = &play.run.control.warnings.dropped;
-    noted.iter().map(|one| (one.variable.to_string(), one.operation.to_string())).collect()
+    let about = |at: usize| move |noted: &Noted| noted.warning.about[at].1.clone();
+    let noted = play.run.control.warnings.iter().filter(|noted| noted.warning.code == OPERATION_DROPPED);
+    noted.map(|noted| (about(0)(noted), about(1)(noted))).collect()
 }
 
 #[test]

@@ -178,6 +178,7 @@ fn check_events(play: &Play) {
             | EventKind::NodeRunStreamReplaced { .. }
             | EventKind::GraphRunPaused { .. }
             | EventKind::GraphRunVariablesUpdated { .. }
+            | EventKind::RunWarning(_)
             | EventKind::NodeRunPauseRequested { .. }
             | EventKind::NodeRunHumanInputFormFilled { .. }
             | EventKind::NodeRunHumanInputFormTimeout { .. }

@@ -135,7 +135,7 @@ fn finish(play: &mut Play, case: &Case) {
 }
 
 /// The types of all events. Some workflow here must emit each of them.
-const KINDS: [&str; 27] = [
+const KINDS: [&str; 28] = [
     "graph_edge_skipped",
     "graph_run_aborted",
     "graph_run_failed",
@@ -163,6 +163,7 @@ const KINDS: [&str; 27] = [
     "node_run_stream_replaced",
     "node_run_succeeded",
     "node_run_variable_updated",
+    "run_warning",
 ];
 
 /// The keys that the data of an event must have besides those of all events of nodes.
@@ -188,6 +189,7 @@ fn keys_of(kind: &str) -> &'static [&'static str] {
         }
         "node_run_human_input_form_timeout" => &["expiration_time"],
         "node_run_variable_updated" => &["variable"],
+        "run_warning" => &["code", "message"],
         "node_run_iteration_started" | "node_run_loop_started" => &["start_at", "inputs", "metadata"],
         "node_run_iteration_next" => &["index", "pre_iteration_output"],
         "node_run_loop_next" => &["index", "pre_loop_output"],
@@ -218,7 +220,9 @@ fn tc_ser_001_every_kind_of_event_is_written_and_read_in_full() {
     late.start().goes_on(|_, _| false).after(std::time::Duration::from_secs(3600)).fire();
     let mut plain = Play::of("start s");
     plain.start();
-    plays.extend([stopped, late, plain]);
+    let mut warned = Play::of("start s\njob a fail-branch\ns > a");
+    warned.start().failed("a", "broken");
+    plays.extend([stopped, late, plain, warned]);
     let mut seen = BTreeSet::new();
     for play in &plays {
         for (at, record) in play.records.iter().enumerate() {

@@ -147,8 +147,9 @@ pub fn head_fields(head: &RunHead, graph: &Graph) -> Vec<(&'static str, String)>
         fields.push(("commands", breakpoints_json(&head.commands).to_string()));
     }
     let mut options = options_to_json(&head.options);
-    // Messages come with the start fact; afterwards the state holds them.
+    // Messages and warnings come with the start fact; afterwards the state holds them.
     options.remove("messages");
+    options.remove("warnings");
     if !options.is_empty() {
         fields.push(("options", Json::Object(options).to_string()));
     }

@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 
+use crate::warnings;
 use tidemill_base::value::JsonMap;
 use tidemill_engine::state::options::RunOptions;
 use tidemill_engine::state::options::budget;
@@ -63,6 +64,12 @@ pub fn options_to_json(options: &RunOptions) -> JsonMap {
         let list = |messages: &Vec<Message>| messages.iter().map(Message::to_map).map(Json::Object).collect();
         let lists = given.iter().map(|(name, messages)| (name.clone(), list(messages)));
         map.insert("messages".into(), Json::Object(lists.collect()));
+    }
+    if options.warnings_max != default.warnings_max {
+        map.insert("warnings_max".into(), options.warnings_max.into());
+    }
+    if !options.warnings.is_empty() {
+        map.insert("warnings".into(), warnings::list_json(&options.warnings));
     }
     if let Some(limits) = &options.message_limits {
         let (mut limits, mut default) = (**limits, MessageLimits::default());
@@ -170,5 +177,7 @@ pub fn options_from_json(map: &JsonMap) -> RunOptions {
         choices: read_choices(map),
         message_limits: read_limits(map),
         messages: map.get("messages").and_then(given_messages).map(Box::new),
+        warnings_max: size("warnings_max").unwrap_or(default.warnings_max),
+        warnings: map.get("warnings").map(warnings::read_list).unwrap_or_default(),
     }
 }

@@ -11,12 +11,14 @@ pub(crate) mod children;
 pub mod diagnostic;
 mod document;
 mod elements;
+pub mod features;
 pub(crate) mod fields;
 pub mod moderation;
 mod normal_form;
 mod read;
 mod render;
 pub mod seal;
+mod simple_app;
 mod stored;
 pub mod suggest;
 mod variables;
@@ -28,7 +30,7 @@ pub(crate) use diagnostic::merge_same_warnings;
 pub use diagnostic::{Diagnostic, Problems, Severity};
 pub use document::hash_of;
 pub use document::{AppMode, Document, DocumentEdge, DocumentNode, DocumentVariable, GraphHash};
-pub use normal_form::{Migrations, Rewrite};
+pub use normal_form::{HttpRetryDefault, Migrations, RetryReading, RetryWithoutEnabled, Rewrite};
 pub use read::{ParseOptions, resolve_plain};
 pub use render::render_for_people;
 pub use seal::{Salt, SealError, SealingKey};
@@ -56,14 +58,42 @@ pub fn read_plain(text: &[u8]) -> Result<Json, Diagnostic> {
 /// is no workflow.
 pub fn explain(text: &[u8], options: &ParseOptions) -> Vec<Rewrite> {
     let mut ignored = Problems::new();
-    let Ok((tree, Json::Object(root))) = read::read(text, options, &mut ignored) else { return Vec::new() };
-    let Some((graph_path, graph)) = app::take_apart(root, &mut ignored).graph else { return Vec::new() };
+    let Ok((tree, Json::Object(mut root))) = read::read(text, options, &mut ignored) else {
+        return Vec::new();
+    };
+    let converted = convert(&mut root, options.migrations, &mut ignored);
+    let app = app::take_apart(root, &mut ignored);
+    let Some((graph_path, mut graph)) = app.graph else { return Vec::new() };
+    let path = "model_config";
+    let first =
+        converted.map(|rule| Rewrite { rule, path: path.into(), line: tree.line_of(path), note: None });
     let mut found = normal_form::explain(&graph, options.migrations);
+    normal_form::apply(&mut graph, options.migrations);
+    found.extend(normal_form::retries::explain(&graph, options.retries, app.is_bare));
     for rewrite in &mut found {
         rewrite.path = format!("{graph_path}.{}", rewrite.path);
         rewrite.line = tree.line_of(&rewrite.path);
     }
-    found
+    first.into_iter().chain(found).collect()
+}
+
+/// Converts an app of mode `chat`, `agent-chat` or `completion` and returns the file that Dify's editor would export.
+/// `None` for any other file, and for an app that cannot be converted.
+pub fn converted(text: &[u8]) -> Option<Json> {
+    let mut ignored = Problems::new();
+    let (_, Json::Object(mut root)) = read::read(text, &ParseOptions::default(), &mut ignored).ok()? else {
+        return None;
+    };
+    convert(&mut root, Migrations::On, &mut ignored)?;
+    Some(Json::Object(root))
+}
+
+/// Converts an app without a workflow, unless migrations are off. Returns the name of the rewrite.
+fn convert(root: &mut JsonMap, migrations: Migrations, problems: &mut Problems) -> Option<&'static str> {
+    match migrations {
+        Migrations::On => simple_app::convert(root, problems),
+        Migrations::Off => None,
+    }
 }
 
 /// Finds the line of a path. Available as long as the text is in memory.
@@ -95,7 +125,7 @@ pub(crate) fn parse_with_lines(
         }
     };
     let document = match value {
-        Json::Object(root) => document(root, limits.migrations, &mut problems),
+        Json::Object(root) => document(root, limits, &mut problems),
         other => {
             let message =
                 format!("Invalid YAML format: content must be a mapping, not {}", fields::kind_of(&other));
@@ -106,17 +136,28 @@ pub(crate) fn parse_with_lines(
     (document, problems.into_vec(), Lines(Some(tree)))
 }
 
-fn document(root: JsonMap, migrations: Migrations, problems: &mut Problems) -> Option<Document> {
+fn document(mut root: JsonMap, options: &ParseOptions, problems: &mut Problems) -> Option<Document> {
+    if convert(&mut root, options.migrations, problems).is_none()
+        && options.migrations == Migrations::On
+        && simple_app::is_one(&root)
+    {
+        // The reason why it cannot be converted is reported.
+        return None;
+    }
     let mut app = app::take_apart(root, problems);
-    let (environment, conversation, features, options) = problems.within("workflow", |problems| {
+    let (environment, conversation, features, run_options) = problems.within("workflow", |problems| {
         let environment = variables::read(&app.workflow, Scope::Environment, problems);
         let conversation = variables::read(&app.workflow, Scope::Conversation, problems);
         let features = optional_mapping(&mut app.workflow, "features", problems);
-        problems.within("features", |problems| moderation::warn(&features, problems));
+        problems.within("features", |problems| {
+            moderation::warn(&features, problems);
+            features::warn(&features, problems);
+        });
         (environment, conversation, features, optional_mapping(&mut app.workflow, "tidemill", problems))
     });
     let (graph_path, mut graph) = app.graph?;
-    normal_form::apply(&mut graph, migrations);
+    normal_form::apply(&mut graph, options.migrations);
+    normal_form::retries::apply(&mut graph, options.retries, app.is_bare);
     let (nodes, edges) = problems.within(graph_path, |problems| {
         (elements::nodes(&mut graph, problems), elements::edges(&mut graph, problems))
     });
@@ -130,7 +171,7 @@ fn document(root: JsonMap, migrations: Migrations, problems: &mut Problems) -> O
         environment,
         conversation,
         features,
-        options,
+        options: run_options,
         graph_path,
     })
 }

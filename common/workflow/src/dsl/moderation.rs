@@ -19,11 +19,15 @@ const SPELLINGS: [&str; 3] = ["sensitive_word_avoidance", "sensitiveWordAvoidanc
 
 /// Returns the key that enables the feature; `None` when it is off.
 fn switched_on(features: &JsonMap) -> Option<&'static str> {
-    SPELLINGS.into_iter().find(|name| match features.get(*name) {
-        Some(Json::Object(feature)) => feature.get("enabled").is_some_and(is_true),
-        Some(other) => is_true(other),
-        None => false,
-    })
+    SPELLINGS.into_iter().find(|name| features.get(*name).is_some_and(is_on))
+}
+
+/// True when a feature with this configuration is enabled.
+pub(super) fn is_on(feature: &Json) -> bool {
+    match feature {
+        Json::Object(feature) => feature.get("enabled").is_some_and(is_true),
+        other => is_true(other),
+    }
 }
 
 /// Decides as Python does, which Dify uses: any non-empty text is true. In doubt moderation counts as

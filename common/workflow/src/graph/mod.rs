@@ -7,8 +7,10 @@
 mod body;
 pub mod builder;
 mod children;
+pub mod code_modules;
 mod containers;
 mod cycles;
+pub mod datasets;
 mod draft;
 mod names;
 pub mod response;

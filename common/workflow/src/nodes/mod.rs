@@ -49,6 +49,7 @@ use tidemill_base::failure::NodeFailure;
 use tidemill_base::ids::NodeId;
 use tidemill_base::value::names::Names;
 use tidemill_base::value::{JsonMap, Segment};
+use tidemill_base::warning::Warning;
 
 pub use crate::kinds::{ExecutionType, FAIL_BRANCH_HANDLE, NODE_TYPES, NodeKind, NodeSpec, SOURCE_HANDLE};
 pub use crate::usage::{Usage, WASTED, Wasted};
@@ -247,6 +248,8 @@ pub struct NodeResult {
     pub pause: Option<Box<PauseRequest>>,
     /// Changes to the run's state beside its variables. Most nodes have none.
     pub effects: Option<Box<Effects>>,
+    /// Things that the author may not have meant, although the node goes on. The run shows them.
+    pub warnings: Vec<Warning>,
 }
 
 impl Default for NodeResult {
@@ -263,6 +266,7 @@ impl Default for NodeResult {
             failure: None,
             pause: None,
             effects: None,
+            warnings: Vec::new(),
         }
     }
 }

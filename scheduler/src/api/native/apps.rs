@@ -14,17 +14,17 @@ use crate::api::ApiState;
 use crate::api::auth::{new_app_key, sha256_hex};
 use crate::api::error::ApiError;
 use crate::api::hooks;
-use crate::api::native::profiles_named;
+use crate::api::native::{datasets_named, profiles_named};
 use crate::api::request::{Body, IdInPath, Params};
 use crate::background::triggers::register;
 use crate::workflows::import;
 
-/// `POST /api/v1/apps`: registers a workflow, or a new version of one. The key is in this response and never shown
-/// again.
+/// `POST /api/v1/apps`: registers a workflow, or a new version of one. With `create` an unknown id is the id of the new
+/// app, so that a repeated request makes no second one. The key is in this response and never shown again.
 ///
 /// # Errors
 /// 422 with all problems of the workflow, or with `strict` for an unknown profile; 404 for a new version of an unknown
-/// app.
+/// app; 400 for an id of a new app that is no UUID.
 pub async fn register(
     State(state): State<ApiState>,
     params: Params,
@@ -33,13 +33,12 @@ pub async fn register(
     let (workflow, id) = workflow_of(&body);
     let earlier = match &id {
         None => None,
-        Some(id) => Some(
-            state.store.app(id).await?.ok_or_else(|| ApiError::not_found(format!("there is no app {id}")))?,
-        ),
+        Some(id) => earlier(&state, id, params.truth("create", false)?).await?,
     };
     let (workflow, diagnostics) = import(&state.workflows, workflow).await?;
     let graph = &workflow.graph;
     let of_profiles = profiles_named::unknown(&state, graph, params.truth("strict", false)?).await?;
+    let of_datasets = datasets_named::unknown(&state, graph).await?;
     let id = id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
     let now = state.store.time().await?;
     let registration = register::plan(&*state.store, graph, &id, earlier.as_ref(), now).await?;
@@ -58,7 +57,8 @@ pub async fn register(
     tracing::info!(app = app.id, version = app.version, is_new = earlier.is_none(), "app registered");
     let of_triggers =
         registration.warnings.into_iter().map(|warning| json!({"severity": "warning", "message": warning}));
-    let warnings = diagnostics.iter().map(Diagnostic::to_json).chain(of_triggers).chain(of_profiles);
+    let warnings =
+        diagnostics.iter().map(Diagnostic::to_json).chain(of_triggers).chain(of_profiles).chain(of_datasets);
     let warnings: Vec<Json> = warnings.collect();
     let mut answer = json!({
         "id": app.id, "name": app.name, "mode": app.mode, "version": app.version, "key": key,
@@ -72,6 +72,18 @@ pub async fn register(
         answer["triggers"] = registration.changes.put.iter().map(shown_trigger).collect();
     }
     Ok((StatusCode::CREATED, JsonBody(answer)))
+}
+
+/// Returns the app that gets a new version. `None` if the id is that of a new app.
+async fn earlier(state: &ApiState, id: &str, creates: bool) -> Result<Option<App>, ApiError> {
+    match state.store.app(id).await? {
+        Some(app) => Ok(Some(app)),
+        None if !creates => Err(ApiError::not_found(format!("there is no app {id}"))),
+        None if uuid::Uuid::parse_str(id).is_ok_and(|parsed| parsed.to_string() == id) => Ok(None),
+        None => {
+            Err(ApiError::invalid_param("the id of a new app must be a UUID in lower case, with hyphens"))
+        }
+    }
 }
 
 /// `GET /api/v1/apps`.

@@ -73,6 +73,7 @@ fn about_json(about: &AboutWorker) -> Json {
         "variables": about.variables,
         "code": about.code,
         "documents": about.documents,
+        "datasets": about.datasets,
         "key_fingerprint": about.key,
         "missing": about.missing.iter().map(missing).collect::<Vec<_>>(),
     })

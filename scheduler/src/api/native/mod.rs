@@ -3,6 +3,7 @@
 pub mod apps;
 pub mod catalog;
 pub mod commands;
+mod datasets_named;
 pub mod dead;
 pub mod dead_bulk;
 mod dialect;

@@ -8,6 +8,7 @@ use tidemill_common::graph::GraphHash;
 use tidemill_common::ids::{Delivery, FramePath, RunId};
 use tidemill_common::machine::state::cost::Cost;
 use tidemill_common::machine::state::run::{NodeState, NodeStatus, RunState, RunStatus};
+use tidemill_common::machine::state::warnings::Noted;
 use tidemill_common::store::ListRuns;
 use tidemill_common::value::JsonMap;
 use tidemill_common::wire;
@@ -105,13 +106,8 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     shown.insert("conversation".into(), conversation(&run, &render).await?.into());
     shown.insert("pauses".into(), pauses::list_json(&state, id).await?.into());
     let (waits, now) = (waiting::waits(&*state.store, &run).await?, SystemClock.now());
-    let mut all_warnings = warnings(&run, &render).await?;
-    if let Some(all) = all_warnings.as_array_mut() {
-        all.extend(waits.iter().filter_map(|((_, ix), wait)| {
-            let node = run.graph.node(*ix);
-            wait.warning(node.id.as_str(), &node.title, now)
-        }));
-    }
+    let all_warnings = warnings(&run, &waits, now, &render).await?;
+    shown.insert("warnings_count".into(), all_warnings.as_array().map_or(0, Vec::len).into());
     shown.insert("warnings".into(), all_warnings);
     shown.insert("nodes".into(), nodes(&run, &waits, now).into());
     if let Some(lists) = messages::lists(&run) {
@@ -129,10 +125,20 @@ fn working_seconds(run: &RunState, now: Timestamp) -> f64 {
     run.worked_micros_with(now, |_| Some(now)) as f64 / 1e6
 }
 
-/// The warnings so far. A handle may come from a variable, so secrets are masked.
-async fn warnings(run: &RunState, render: &Renderer) -> Result<Json, ApiError> {
+/// The warnings so far, and those of waits that no worker ends. A handle may come from a variable, so secrets are
+/// masked.
+async fn warnings(
+    run: &RunState,
+    waits: &Waits,
+    now: Timestamp,
+    render: &Renderer,
+) -> Result<Json, ApiError> {
     const KEY: &str = "warnings";
-    let shown = wire::warnings::shown(&run.control.warnings, &run.graph);
+    let mut shown = wire::warnings::shown(&run.control.warnings, &run.graph);
+    shown.extend(waits.iter().filter_map(|((_, ix), wait)| {
+        let noted = Noted { node: Some(run.graph.node(*ix).id.clone()), warning: wait.warning(now)? };
+        Some(Json::Object(wire::warnings::shown_one(&noted, &run.graph)))
+    }));
     let mut values = JsonMap::from_iter([(KEY.to_owned(), Json::from(shown))]);
     render.named(&mut values).await?;
     Ok(values.remove(KEY).unwrap_or_default())
@@ -176,6 +182,7 @@ fn summary(run: &RunRecord) -> JsonMap {
         "total_price": run.price.as_ref().map(|(price, _)| price),
         "currency": run.price.as_ref().map(|(_, currency)| currency),
         "exceptions_count": run.exceptions,
+        "warnings_count": run.warnings.unwrap_or(0),
         "key": run.key,
         "caller": run.caller.as_ref().map(|caller| {
             json!({"run": caller.run, "node": caller.node, "frame": caller.frame})

@@ -15,7 +15,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
 use tidemill_common::crash::{self, CrashPoint};
 use tidemill_common::ids::{BlobId, ExecutionId, NodeId, RunId};
-use tidemill_common::limits::STEP_INLINE_BYTES_MAX;
+use tidemill_common::limits::{RUN_WARNINGS_MAX, STEP_INLINE_BYTES_MAX};
 use tidemill_common::machine::fact::{Charge, ChildEvent};
 use tidemill_common::machine::state::run::json_size;
 use tidemill_common::machine::state::step_event::StepEvent;
@@ -24,6 +24,7 @@ use tidemill_common::nodes::{Usage, Wasted};
 use tidemill_common::store::{EntryBegin, EntryStored, Jobs, JournalKey, StoreError};
 use tidemill_common::value::JsonMap;
 use tidemill_common::value::secrets::Secrets;
+use tidemill_common::warning::{self, Warning};
 use tidemill_common::wire::fact::report::Report;
 
 use crate::attempt::spill;
@@ -114,6 +115,8 @@ pub struct Journal {
     entries: Mutex<Entries>,
     /// The cost of replies that broke off.
     wasted: Mutex<Option<Box<Wasted>>>,
+    /// Warnings so far.
+    warnings: Mutex<Vec<Warning>>,
 }
 
 /// The entries this journal has begun.
@@ -153,9 +156,19 @@ impl Journal {
             attempt: handle.name.attempt,
         };
         let wait_max = handle.core.settings.job_wait_max;
-        let (entries, wasted) = (Mutex::default(), Mutex::default());
         let (secrets, enclosing) = (Secrets::default(), Vec::new());
-        Self { handle: handle.clone(), of, wait_max, child_try: None, enclosing, secrets, entries, wasted }
+        let handle = handle.clone();
+        Self {
+            handle,
+            of,
+            wait_max,
+            child_try: None,
+            enclosing,
+            secrets,
+            entries: Mutex::default(),
+            wasted: Mutex::default(),
+            warnings: Mutex::default(),
+        }
     }
 
     /// Sets the secrets that the job was given.
@@ -174,8 +187,17 @@ impl Journal {
         let enclosing = open.into_iter().map(|step| (self.of.clone(), step)).collect();
         let of = JournalKey { execution, attempt, ..self.of.clone() };
         let (handle, secrets, wait_max) = (self.handle.clone(), self.secrets.clone(), self.wait_max);
-        let (entries, wasted) = (Mutex::default(), Mutex::default());
-        Self { handle, of, wait_max, child_try: Some(child_try), enclosing, secrets, entries, wasted }
+        Self {
+            handle,
+            of,
+            wait_max,
+            child_try: Some(child_try),
+            enclosing,
+            secrets,
+            entries: Mutex::default(),
+            wasted: Mutex::default(),
+            warnings: Mutex::default(),
+        }
     }
 
     /// Begins a journal entry. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
@@ -387,6 +409,20 @@ impl Journal {
     /// Takes that cost.
     pub(crate) fn take_wasted(&self) -> Option<Box<Wasted>> {
         self.wasted.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Warns the author of the workflow. The warning is reported with the node's end, and the run keeps it; a warning
+    /// about the same thing counts once. Secrets are masked when it is reported.
+    pub fn warn(&self, warning: Warning) {
+        let (code, message) = (&*warning.code, &warning.message);
+        tracing::debug!(run = %self.of.run, node = %self.handle.name.node, code, message, "the run is warned");
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        warning::add(&mut warnings, warning, RUN_WARNINGS_MAX);
+    }
+
+    /// Takes the warnings so far.
+    pub(crate) fn take_warnings(&self) -> Vec<Warning> {
+        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Notes that an entry's call may have been made twice.

@@ -187,6 +187,7 @@ async fn after(cx: &mut WorkContext<'_>, result: &mut NodeResult) {
     for stage in STAGES.iter().rev() {
         stage.after(cx, result).await;
     }
+    result.warnings.extend(cx.journal.take_warnings());
     show(result, std::mem::take(&mut cx.process_data));
 }
 

@@ -5,8 +5,11 @@
 mod program;
 mod remote;
 
+use std::sync::Arc;
+
 use tidemill_common::config::CodeConfig;
 use tidemill_common::failure::NodeFailure;
+use tidemill_common::http::Http;
 use tidemill_common::need::Need;
 use tidemill_common::nodes::NodeResult;
 use tidemill_common::nodes::code::{CodeData, CodeLanguage, CodeLimits, check, inputs_json, result};
@@ -24,11 +27,11 @@ pub struct CodeNodes {
 }
 
 impl CodeNodes {
-    /// Creates the sandbox from the settings. Nothing is started before it is needed; a sandbox that cannot run reports
+    /// Creates the sandbox from the settings; code calls servers with `http` if they allow it. Nothing is started before it is needed; a sandbox that cannot run reports
     /// that then.
-    pub fn new(config: &CodeConfig) -> Self {
+    pub fn new(config: &CodeConfig, http: Arc<Http>) -> Self {
         let runner: Box<dyn CodeRunner> = if config.endpoint.is_empty() {
-            Box::new(BuiltIn::new(config, Host::this_program()))
+            Box::new(BuiltIn::with_network(config, Host::this_program(), Some(http)))
         } else {
             Box::new(remote::Remote::new(config))
         };

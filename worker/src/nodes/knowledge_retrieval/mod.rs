@@ -15,11 +15,15 @@ use tidemill_common::nodes::knowledge_retrieval::{
 use tidemill_common::nodes::llm::message::Message;
 use tidemill_common::nodes::llm::{ModelConfig, ModelMode, params, usage};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
+use tidemill_common::warning::{self, Warning};
 use tidemill_common::wire::knowledge::ModelName;
 
 use crate::outside::knowledge::models::Models;
-use crate::outside::knowledge::{Dataset, Datasets, SearchRequest};
+use crate::outside::knowledge::{Dataset, Datasets, SearchRequest, not_ranked};
 use crate::outside::providers::Question;
+
+/// The journal key of the call in which a model chooses a dataset.
+const ROUTER: &str = "llm:router";
 
 /// Runs the node. A failure is part of the result. All variables the node mentions must be loaded. Dropping the future
 /// stops the searches.
@@ -35,6 +39,11 @@ pub async fn run(
         Ok(None) => return NodeResult::default(),
         Err(failure) => return NodeResult::failed(failure),
     };
+    if let Some(files) = attachments(&asked.inputs) {
+        let message =
+            format!("{files} files of the question were not used: datasets are searched by text only");
+        models.warn(Warning::new(warning::ATTACHMENTS_NOT_USED, message));
+    }
     let retrieval = Retrieval { data, node, variables, models, query: &asked.query };
     let found = retrieval.run(datasets).await;
     let (usage, wasted) = (models.spent(), models.wasted());
@@ -72,7 +81,7 @@ impl Retrieval<'_> {
             return Ok(Vec::new());
         }
         self.data.check()?;
-        let found = datasets.find(&self.data.dataset_ids).await?;
+        let found = datasets.find(&self.data.dataset_ids, &|warning| self.models.warn(warning)).await?;
         let found: Vec<&Dataset> = found.iter().map(|one| &**one).collect();
         if found.is_empty() {
             return Ok(Vec::new());
@@ -105,6 +114,12 @@ impl Retrieval<'_> {
                         Err(error) => {
                             let (dataset, error_type) = (&one.id, error.class.name());
                             tracing::warn!(node = %self.node.id, dataset, error_type, "the fields of a dataset are not known; nothing is filtered");
+                            let message = format!(
+                                "the metadata fields of dataset {dataset} are not known ({error_type}), so documents were \
+                                 not filtered"
+                            );
+                            let not_filtered = Warning::new(warning::DATASET_NOT_FILTERED, message);
+                            self.models.warn(not_filtered.about("dataset", dataset));
                             return None;
                         }
                     }
@@ -143,7 +158,7 @@ impl Retrieval<'_> {
         let choice =
             |one: &&'d Dataset| Choice { id: &one.id, name: &one.name, description: &one.description };
         let choices: Vec<Choice<'_>> = datasets.iter().map(choice).collect();
-        let reply = self.ask("llm:router", config, router::messages(self.query, &choices)).await;
+        let reply = self.ask(ROUTER, config, router::messages(self.query, &choices)).await;
         let chosen = reply.and_then(|reply| router::chosen(&reply, &choices));
         tracing::debug!(node = %self.node.id, dataset = chosen.map(|at| choices[at].id), "a model chose a dataset");
         chosen.map(|at| datasets[at])
@@ -164,6 +179,7 @@ impl Retrieval<'_> {
                 // The error may contain the question, which must not be logged.
                 let error_type = NodeFailure::from(error).error_type;
                 tracing::warn!(node = %self.node.id, model = config.name, error_type, "a model call for the search failed");
+                self.models.warn(unasked(step, &config.name, &error_type));
                 None
             }
         }
@@ -192,6 +208,11 @@ impl Retrieval<'_> {
                     // The error may contain the question, which must not be logged.
                     let (dataset, error_type) = (&dataset.id, error.class.name());
                     tracing::warn!(node = %self.node.id, dataset, error_type, "a dataset cannot be searched; it is skipped");
+                    let message =
+                        format!("dataset {dataset} could not be searched ({error_type}), so it was left out");
+                    let hint = "set knowledge.strict, or strict of the dataset, and the node fails instead";
+                    let not_searched = Warning::new(warning::DATASET_NOT_SEARCHED, message);
+                    self.models.warn(not_searched.about("dataset", dataset).hint(hint));
                 }
             }
         }
@@ -217,6 +238,7 @@ impl Retrieval<'_> {
             Err(error) => {
                 let (model, why) = (name.model, error.brief());
                 tracing::warn!(node = %self.node.id, model, error = why, "passages are not ranked");
+                self.models.warn(not_ranked(&model, &why));
                 return Ok(passages);
             }
         };
@@ -225,6 +247,22 @@ impl Retrieval<'_> {
         let ranking = self.models.ranking("rerank", (&name, &model), self.query, (&texts, top_n)).await?;
         Ok(rank::by_model(&passages, &ranking, config))
     }
+}
+
+/// The number of files that belong to the question; `None` when there are none.
+fn attachments(inputs: &[(String, Segment)]) -> Option<usize> {
+    let (_, files) = inputs.iter().find(|(name, _)| name == "attachments")?;
+    files.value.as_array().map(Vec::len).filter(|files| *files > 0)
+}
+
+/// The warning that a model's part of the search was left out.
+fn unasked(step: &str, model: &str, error_type: &str) -> Warning {
+    let (code, effect) = match step {
+        ROUTER => (warning::DATASET_NOT_CHOSEN, "no dataset was chosen, and nothing was searched"),
+        _ => (warning::DATASET_NOT_FILTERED, "documents were not filtered"),
+    };
+    let message = format!("model {model} could not be asked ({error_type}), so {effect}");
+    Warning::new(code, message).about("model", model)
 }
 
 #[cfg(test)]

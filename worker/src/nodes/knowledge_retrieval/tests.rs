@@ -65,7 +65,9 @@ async fn run_job(jobs: &Arc<FakeJobs>, service: &Service, changes: Json, dataset
     let providers = Providers::new(&serde_json::from_value(profile).unwrap(), &|_| None).unwrap();
     let values = Values(json!({"start": {"q": "why?", "empty": "", "n": 1, "year": 2020}}));
     let journal = journal(jobs);
-    run(data, node, &values, &Models::new(&providers, &journal), datasets).await
+    let mut result = run(data, node, &values, &Models::new(&providers, &journal), datasets).await;
+    result.warnings.extend(journal.take_warnings());
+    result
 }
 
 /// The texts of `result`.
@@ -74,6 +76,11 @@ fn contents(result: &NodeResult) -> Vec<String> {
     let (name, value) = &result.outputs[0];
     assert_eq!((name.as_str(), value.ty), ("result", SegmentType::ArrayObject));
     value.value.as_array().unwrap().iter().map(|item| item["content"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Code and subject of each warning.
+fn warnings(result: &NodeResult) -> Vec<(&str, &str)> {
+    result.warnings.iter().map(|warning| (&*warning.code, warning.about[0].1.as_str())).collect()
 }
 
 fn failure(result: &NodeResult) -> (&str, &str) {
@@ -158,7 +165,9 @@ async fn a_dataset_that_fails_or_is_not_set_is_passed_over_unless_that_is_forbid
     let with = |strict_dataset, strict| {
         datasets(vec![("a", service.dataset("a")), ("b", bad(strict_dataset))], strict)
     };
-    assert_eq!(contents(&run_node(&service, json!({}), &with(false, false)).await), ["both", "apes"]);
+    let result = run_node(&service, json!({}), &with(false, false)).await;
+    assert_eq!(contents(&result), ["both", "apes"]);
+    assert_eq!(warnings(&result), [("dataset.not_searched", "b")]);
     for all in [with(true, false), with(false, true)] {
         let result = run_node(&service, json!({}), &all).await;
         let (class, message) = failure(&result);
@@ -166,8 +175,12 @@ async fn a_dataset_that_fails_or_is_not_set_is_passed_over_unless_that_is_forbid
         assert!(message.contains("\"BAD\"") && message.ends_with("HTTP 403: no"), "{message}");
     }
     let unknown = json!({"dataset_ids": ["ghost", "a"]});
-    assert_eq!(contents(&run_node(&service, unknown.clone(), &with(false, false)).await), ["both", "apes"]);
+    let result = run_node(&service, unknown.clone(), &with(false, false)).await;
+    assert_eq!(contents(&result), ["both", "apes"]);
+    assert_eq!(warnings(&result), [("dataset.unknown", "ghost")]);
+    assert!(result.warnings[0].hint.contains("[knowledge.datasets.\"ghost\"]"), "{result:?}");
     let result = run_node(&service, unknown, &with(false, true)).await;
+    assert_eq!(warnings(&result), [], "it has failed instead");
     let (class, message) = failure(&result);
     assert_eq!(class, "KnowledgeRetrievalNodeError");
     assert!(
@@ -257,9 +270,12 @@ async fn what_goes_wrong_with_automatic_filters_or_the_choice_of_a_dataset_is_pa
     let automatic = json!({"metadata_filtering_mode": "automatic", "metadata_model_config": unknown});
     let fields = DatasetConfig { metadata_fields: vec!["year".into()], ..service.dataset("a") };
     let all = datasets(vec![("a", fields), ("b", service.dataset("b"))], false);
-    assert_eq!(contents(&run_node(&service, automatic.clone(), &all).await), ["bees", "both", "apes"]);
+    let result = run_node(&service, automatic.clone(), &all).await;
+    assert_eq!(contents(&result), ["bees", "both", "apes"]);
+    assert_eq!(warnings(&result), [("dataset.not_filtered", "m")]);
     let router = json!({"retrieval_mode": "single", "single_retrieval_config": {"model": unknown}});
-    assert!(contents(&run_node(&service, router, &all).await).is_empty());
+    let result = run_node(&service, router, &all).await;
+    assert_eq!((contents(&result).len(), warnings(&result)), (0, vec![("dataset.not_chosen", "m")]));
     // A dataset that cannot list its fields, because its index is too large, and cannot be searched either.
     let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
     let record = DatasetRecord { id: "a".into(), ..DatasetRecord::default() };
@@ -278,8 +294,11 @@ async fn what_goes_wrong_with_automatic_filters_or_the_choice_of_a_dataset_is_pa
     assert_eq!(store.publish_document("a", &document, "1").await.unwrap(), Published::Published);
     let config = KnowledgeConfig { index_bytes_max: 1, ..KnowledgeConfig::default() };
     let all = Datasets::new(&config, &HttpConfig::default()).unwrap().kept_in(store);
-    assert!(all.find(&["a".into()]).await.unwrap()[0].fields().await.is_err());
-    assert!(contents(&run_node(&service, automatic, &all).await).is_empty());
+    assert!(all.find(&["a".into()], &|_| {}).await.unwrap()[0].fields().await.is_err());
+    let result = run_node(&service, automatic, &all).await;
+    assert!(contents(&result).is_empty());
+    let expected = [("dataset.unknown", "b"), ("dataset.not_filtered", "a"), ("dataset.not_searched", "a")];
+    assert_eq!(warnings(&result), expected);
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ use tidemill_common::nodes::knowledge_retrieval::filter::Filters;
 use tidemill_common::nodes::knowledge_retrieval::rank::Indexing;
 use tidemill_common::nodes::knowledge_retrieval::{ErrorType, Passage};
 use tidemill_common::store::{Jobs, KnowledgeBases, StoreError};
+use tidemill_common::warning::{DATASET_UNKNOWN, PASSAGES_NOT_RANKED, Warning};
 use tidemill_common::wire::knowledge::{DatasetRecord, Technique};
 
 use crate::outside::knowledge::embedded::Embedded;
@@ -220,11 +221,15 @@ impl Datasets {
         self.index_cache.as_ref().map(|index_cache| index_cache.store())
     }
 
-    /// Finds the datasets of these ids or names, in order, each once. Missing ones are skipped with a log line (Dify).
+    /// Finds the datasets of these ids or names, in order, each once. Missing ones are skipped (Dify) with a warning.
     ///
     /// # Errors
     /// The first missing dataset, if `knowledge.strict` is set; or the store cannot be read.
-    pub async fn find(&self, ids: &[String]) -> Result<Vec<Arc<Dataset>>, KnowledgeError> {
+    pub async fn find(
+        &self,
+        ids: &[String],
+        warn: &(dyn Fn(Warning) + Sync),
+    ) -> Result<Vec<Arc<Dataset>>, KnowledgeError> {
         // Datasets of services need no request to the store.
         let kept = match &self.index_cache {
             Some(index_cache) if !ids.iter().all(|id| self.external.contains_key(id)) => {
@@ -234,20 +239,19 @@ impl Datasets {
         };
         let mut found: Vec<Arc<Dataset>> = Vec::new();
         for id in ids {
-            let what = || {
-                format!(
-                    "dataset {id} is not set: add [knowledge.datasets.\"{id}\"] to the worker's settings, or \
-                     documents with `tidemill knowledge add`"
-                )
-            };
             match self.one(id, &kept)? {
                 Some(dataset) if found.iter().any(|known| known.id == dataset.id) => {}
                 Some(dataset) => found.push(dataset),
                 None if self.strict => {
-                    let message = format!("{}, or switch knowledge.strict off", what());
+                    let message =
+                        format!("dataset {id} is not set: {}, or switch knowledge.strict off", remedy(id));
                     return Err(KnowledgeError { class: ErrorType::Retrieval, message, retryable: false });
                 }
-                None => tracing::warn!("{}; it is skipped", what()),
+                None => {
+                    tracing::warn!(dataset = id, "a dataset is not set; it is skipped");
+                    let message = format!("dataset {id} is not set, so it was not searched");
+                    warn(Warning::new(DATASET_UNKNOWN, message).about("dataset", id).hint(remedy(id)));
+                }
             }
         }
         Ok(found)
@@ -328,6 +332,20 @@ impl Datasets {
             knowledge: Arc::new(Embedded::new(index_cache.clone(), record)),
         })))
     }
+}
+
+/// The warning that passages were not ranked, because their model cannot be used.
+pub(crate) fn not_ranked(model: &str, why: &str) -> Warning {
+    let message =
+        format!("the rerank model {model} cannot be used ({why}), so the passages were not ranked by it");
+    Warning::new(PASSAGES_NOT_RANKED, message).about("model", model)
+}
+
+/// What to do about a dataset that is not set.
+fn remedy(id: &str) -> String {
+    format!(
+        "add [knowledge.datasets.\"{id}\"] to the worker's settings, or documents with `tidemill knowledge add`"
+    )
 }
 
 /// Checks the settings of an embedded dataset.

@@ -11,6 +11,7 @@ use tidemill_common::nodes::knowledge_retrieval::ErrorType;
 use tidemill_common::nodes::llm::ModelConfig;
 use tidemill_common::nodes::llm::usage::{self, Timing, Tokens};
 use tidemill_common::nodes::{Usage, Wasted};
+use tidemill_common::warning::Warning;
 use tidemill_common::wire::knowledge::ModelName;
 use tokio::sync::watch;
 
@@ -47,6 +48,11 @@ impl<'a> Models<'a> {
     /// The cost of all calls, including those that earlier workers made for this job.
     pub fn spent(&self) -> Usage {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Warns the author of the workflow.
+    pub fn warn(&self, warning: Warning) {
+        self.journal.warn(warning);
     }
 
     /// The cost of replies that broke off.

@@ -87,7 +87,7 @@ async fn ask(all: &Datasets, query: &str, filters: Option<&Filters>) -> Result<V
     let providers =
         Providers::new(&crate::outside::providers::ProvidersConfig::default(), &|_| None).unwrap();
     let journal = journal(&FakeJobs::new());
-    let found = all.find(&["d".into()]).await.unwrap();
+    let found = all.find(&["d".into()], &|_| {}).await.unwrap();
     found[0].search(SearchRequest { query, filters, models: &Models::new(&providers, &journal) }).await
 }
 

@@ -21,6 +21,7 @@ use tidemill_common::config::{HttpConfig, ToolsConfig};
 use tidemill_common::files::Files;
 use tidemill_common::ids::RunId;
 use tidemill_common::need::Need;
+use tidemill_common::nodes::agent::servers::NamedServer;
 use tidemill_common::nodes::tool::cast::cast;
 use tidemill_common::nodes::tool::{Declaration, KnownParameters, Message, ProviderKind};
 use tidemill_common::store::Jobs;
@@ -32,6 +33,7 @@ use crate::outside::tools::bridge::Bridge;
 use crate::outside::tools::builtin::Builtin;
 use crate::outside::tools::mcp::McpServer;
 use crate::outside::tools::openapi::OpenApi;
+use crate::outside::tools::operator_client::OperatorClient;
 use crate::outside::tools::workflow::Workflows;
 
 pub use crate::outside::tools::error::{Stage, ToolError, ToolSettingError};
@@ -147,6 +149,39 @@ pub struct Tools {
     workflows: Option<Workflows>,
     api: BTreeMap<String, OpenApi>,
     mcp: BTreeMap<String, McpServer>,
+    /// The client for servers that workflows name.
+    guarded: OperatorClient,
+    answer_bytes_max: u64,
+}
+
+/// An MCP server for an agent.
+pub(crate) enum AgentServer<'a> {
+    /// One of the settings, which has the name that the agent uses.
+    OfSettings(&'a McpServer),
+    /// One that the agent names. It lives as long as the execution.
+    Named(Box<McpServer>),
+}
+
+impl AgentServer<'_> {
+    fn runtime(&self) -> &McpServer {
+        match self {
+            Self::OfSettings(server) => server,
+            Self::Named(server) => server,
+        }
+    }
+
+    /// Asks the server for its tools.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub(crate) async fn list(&self) -> Result<Vec<Declaration>, ToolError> {
+        self.runtime().list("").await
+    }
+
+    /// One of its tools, with the declaration that [`AgentServer::list`] returned.
+    pub(crate) fn tool<'t>(&'t self, name: ToolName<'t>, declaration: Declaration) -> Tool<'t> {
+        Tool { name, declaration: Some(declaration), runtime: self.runtime() }
+    }
 }
 
 impl Tools {
@@ -169,12 +204,14 @@ impl Tools {
         Ok(Self {
             bridge: match config.endpoint.as_str() {
                 "" => None,
-                _ => Some(Bridge::new(config, operator_client::OperatorClient::new(http).map_err(own)?)?),
+                _ => Some(Bridge::new(config, OperatorClient::new(http).map_err(own)?)?),
             },
             builtin: config.builtin.then_some(Builtin),
             workflows: config.workflows.then(|| Workflows::new(Duration::from_secs(config.describe_seconds))),
             api: api.collect::<Result<_, ToolSettingError>>()?,
             mcp: mcp.collect::<Result<_, ToolSettingError>>()?,
+            guarded: OperatorClient::guarded(http).map_err(own)?,
+            answer_bytes_max: config.answer_bytes_max,
         })
     }
 
@@ -202,17 +239,30 @@ impl Tools {
         self.runtime(provider)?.list(provider.provider_id).await
     }
 
+    /// Finds an MCP server that an agent names: one of the settings with this name (keys and private addresses belong
+    /// there), else the one at its URL, through the guard.
+    ///
+    /// # Errors
+    /// The settings have no such server, and its URL cannot be used.
+    pub(crate) fn server(&self, named: &NamedServer) -> Result<AgentServer<'_>, ToolError> {
+        if let Some(known) = self.mcp.get(&named.name) {
+            return Ok(AgentServer::OfSettings(known));
+        }
+        if named.url.is_empty() {
+            let name = &named.name;
+            return Err(ToolError::unavailable(format!(
+                "the agent's MCP server {name} has no url: add [tools.mcp.\"{name}\"] to the worker's settings, with its \
+                 url or its command"
+            )));
+        }
+        let server = McpServer::named(named, self.guarded.clone(), self.answer_bytes_max)?;
+        Ok(AgentServer::Named(Box::new(server)))
+    }
+
     /// Lists the sources, for the record of this worker.
     pub(crate) fn sources(&self) -> Vec<String> {
-        let api = self.api.keys().map(|id| source_of(ProviderKind::Api.name(), id));
-        let mcp = self.mcp.keys().map(|id| source_of(ProviderKind::Mcp.name(), id));
-        let mut sources: Vec<String> = api.chain(mcp).collect();
-        if self.builtin.is_some() {
-            sources.extend(builtin::names().map(|id| source_of(ProviderKind::Builtin.name(), id)));
-        }
-        sources.extend(self.workflows.is_some().then(|| source_of(ProviderKind::Workflow.name(), "")));
-        sources.extend(self.bridge.is_some().then(|| SERVICE.to_owned()));
-        sources
+        let named = (self.api.keys(), self.mcp.keys());
+        list_sources(named, self.builtin.is_some(), self.workflows.is_some(), self.bridge.is_some())
     }
 
     fn runtime(&self, name: &ToolName<'_>) -> Result<&dyn ToolRuntime, ToolError> {
@@ -233,6 +283,29 @@ impl Tools {
             ToolError::unavailable(nobody_has(name)).lacking(need)
         })
     }
+}
+
+/// Lists the sources that settings name, as [`Tools::sources`] lists those of a worker.
+pub(crate) fn sources_set(config: &ToolsConfig) -> Vec<String> {
+    let named = (config.api.keys(), config.mcp.keys());
+    list_sources(named, config.builtin, config.workflows, !config.endpoint.is_empty())
+}
+
+fn list_sources<'a>(
+    (api, mcp): (impl Iterator<Item = &'a String>, impl Iterator<Item = &'a String>),
+    has_builtin: bool,
+    has_workflows: bool,
+    has_service: bool,
+) -> Vec<String> {
+    let api = api.map(|id| source_of(ProviderKind::Api.name(), id));
+    let mcp = mcp.map(|id| source_of(ProviderKind::Mcp.name(), id));
+    let mut sources: Vec<String> = api.chain(mcp).collect();
+    if has_builtin {
+        sources.extend(builtin::names().map(|id| source_of(ProviderKind::Builtin.name(), id)));
+    }
+    sources.extend(has_workflows.then(|| source_of(ProviderKind::Workflow.name(), "")));
+    sources.extend(has_service.then(|| SERVICE.to_owned()));
+    sources
 }
 
 /// A source that runs all tools that no other one has.

@@ -14,14 +14,14 @@ use serde_json::Value as Json;
 use crate::flow::containers;
 use crate::flow::values::records;
 use crate::flow::values::variables::{self, CONVERSATION};
+use crate::flow::warnings;
 use crate::state::change::{Change, ChangeLog, LogEntry, Pending, Update, Written, fingerprint};
-use crate::state::control::Dropped;
 use crate::state::options::compat::ConversationWrites;
 use crate::state::record::Record;
 use crate::state::run::{Frame, RunState};
+use crate::state::warnings::dropped;
 use crate::step::Step;
 use tidemill_base::ids::FramePath;
-use tidemill_base::limits::RUN_WARNINGS_MAX;
 use tidemill_base::value::{Segment, Stored};
 use tidemill_workflow::graph::{Graph, NodeIx};
 use tidemill_workflow::nodes::iteration::{CHANGE_PREFIX, DROPPED_OUTPUT};
@@ -303,16 +303,7 @@ fn pairs(stored: &Stored) -> Vec<(String, String)> {
 
 /// Notes for the warnings of the run that an operation of an item did not fit its variable.
 fn note_dropped(cx: &mut Step<'_>, node: NodeIx, variable: &str, operation: &str) {
-    let one = Dropped {
-        node: cx.run.graph.node(node).id.clone(),
-        variable: variable.into(),
-        operation: operation.into(),
-    };
-    let noted = &mut cx.run.control.warnings.dropped;
-    if noted.len() < RUN_WARNINGS_MAX && !noted.contains(&one) {
-        noted.push(one);
-        cx.out.control = true;
-    }
+    warnings::note(cx, Some(node), dropped(variable, operation));
 }
 
 /// Stores what open items have written, when the run ends. The frames stay as they are, because a new run may begin in

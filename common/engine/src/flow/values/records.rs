@@ -3,6 +3,7 @@
 
 use uuid::Uuid;
 
+use crate::flow::warnings;
 use crate::state::change::{Change, ChangeLog, LogEntry, Update};
 use crate::state::record::Record;
 use crate::state::run::json_size;
@@ -15,7 +16,13 @@ use tidemill_workflow::nodes::{NodeResult, VariableChange};
 
 /// Makes the record of a result, and returns about how many bytes its values have. Secrets are masked where values are
 /// only shown, and large values become blobs.
-pub(crate) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: NodeResult) -> (Record, usize) {
+pub(crate) fn of(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    mut result: NodeResult,
+) -> (Record, usize) {
+    warnings::note_all(cx, node, &mut result.warnings);
     let inline_max = cx.run.head.options.inline_bytes_max;
     let execution = cx.execution(frame, node);
     let graph = cx.run.graph.clone();
@@ -90,6 +97,7 @@ pub(crate) fn of(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, result: Nod
         updates,
         pause: result.pause.map(|asked| Box::new(asked.hiding(&graph.hidden))),
         effects: result.effects.map(|effects| without_secrets(&graph, effects)),
+        warnings: Vec::new(),
         durations: None,
         rounds: Vec::new(),
     };

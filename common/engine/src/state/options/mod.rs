@@ -8,6 +8,7 @@ pub mod compat;
 use std::borrow::Cow;
 
 use tidemill_base::limits;
+use tidemill_base::warning::Warning;
 use tidemill_workflow::messages::{GivenMessages, MessageLimits};
 use tidemill_workflow::nodes::evaluate::UndefinedNames;
 
@@ -53,6 +54,10 @@ pub struct RunOptions {
     pub message_limits: Option<Box<MessageLimits>>,
     /// Lists of messages that the run begins with, by name; `None` once it has begun.
     pub messages: Option<Box<GivenMessages>>,
+    /// The most warnings that the run keeps (`run.warnings_max`).
+    pub warnings_max: usize,
+    /// Warnings that the run begins with; empty once it has begun.
+    pub warnings: Vec<Warning>,
 }
 
 impl RunOptions {
@@ -86,6 +91,8 @@ impl Default for RunOptions {
             choices: None,
             message_limits: None,
             messages: None,
+            warnings_max: limits::RUN_WARNINGS_MAX,
+            warnings: Vec::new(),
         }
     }
 }

@@ -15,6 +15,7 @@ mod foreign_node;
 mod hooks;
 mod llm_profile;
 mod node_type;
+pub(super) mod retries;
 mod small;
 mod steps;
 mod success_branch;
@@ -26,6 +27,7 @@ use tidemill_base::value::JsonMap;
 
 pub use explain::Rewrite;
 pub(super) use explain::explain;
+pub use retries::{HttpRetryDefault, RetryReading, RetryWithoutEnabled};
 
 /// Whether a file is migrated as Dify's editor migrates it: the setting `compat.editor_migrations`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use tidemill_base::hidden::{Hidden, HiddenUrl};
 
+use super::PythonConfig;
+
 /// `[code]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -21,8 +23,14 @@ pub struct CodeConfig {
     pub write_timeout_s: u64,
     /// True when the service's certificate is checked.
     pub ssl_verify: bool,
-    /// The Python of the worker's own sandbox, 3.9 or newer: a path, or a name to look up in `PATH`.
-    pub python: String,
+    /// The Python of the worker's own sandbox.
+    pub python: PythonConfig,
+    /// True when code in the worker's own sandbox may call servers by HTTP, through the guard of `[http]`.
+    pub network: bool,
+    /// Most connections of one execution at the same time.
+    pub network_connections_max: usize,
+    /// Most bytes that one execution sends and receives.
+    pub network_bytes_max: u64,
     /// Executions that a worker runs at once; 0: one per processor.
     pub concurrency: usize,
     /// Longest time of one execution, in milliseconds.
@@ -69,7 +77,10 @@ impl Default for CodeConfig {
             read_timeout_s: 60,
             write_timeout_s: 10,
             ssl_verify: true,
-            python: "python3".into(),
+            python: PythonConfig::default(),
+            network: false,
+            network_connections_max: 16,
+            network_bytes_max: 64 << 20,
             concurrency: 0,
             // The limit of the sandbox in Dify's compose file.
             timeout_ms: 15_000,

@@ -5,6 +5,8 @@
 
 pub mod check;
 pub mod config;
+pub mod modules;
+mod python;
 pub mod result;
 mod validate;
 
@@ -19,6 +21,7 @@ use tidemill_base::value::template::mention;
 use tidemill_base::value::{JsonMap, Segment, SegmentType, Selector, Variables};
 
 pub use config::{CodeConfig, CodeLimits};
+pub use python::{PythonConfig, PythonTable};
 
 /// Configuration of `code`.
 #[derive(Debug, Clone)]

@@ -26,6 +26,14 @@ pub struct KnowledgeConfig {
     pub datasets: BTreeMap<String, DatasetConfig>,
 }
 
+impl KnowledgeConfig {
+    /// Ids and names of the datasets; workflows may use either.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let names = self.datasets.iter().flat_map(|(id, dataset)| [id.as_str(), dataset.name.as_str()]);
+        names.filter(|name| !name.is_empty())
+    }
+}
+
 impl Default for KnowledgeConfig {
     fn default() -> Self {
         Self {

@@ -18,7 +18,7 @@ use tidemill_common::wire::knowledge::{DatasetRecord, SearchMethod, SegmentRecor
 
 use crate::outside::knowledge::embedded::index::Index;
 use crate::outside::knowledge::embedded::index_cache::IndexCache;
-use crate::outside::knowledge::{Knowledge, KnowledgeError, SearchRequest, SearchSettings};
+use crate::outside::knowledge::{Knowledge, KnowledgeError, SearchRequest, SearchSettings, not_ranked};
 
 /// Most extra segments whose words are compared one by one, beyond the requested number.
 const COMPARED_MAX: usize = 50;
@@ -117,6 +117,7 @@ impl Embedded {
             Err(error) => {
                 let (model, why) = (&name.model, error.brief());
                 tracing::warn!(dataset = self.record.id, model, error = why, "passages are not ranked");
+                search.models.warn(not_ranked(model, &why).about("dataset", self.record.id.as_str()));
                 return Ok(passages);
             }
         };

@@ -105,7 +105,7 @@ async fn search_in(
     filters: Option<&Filters>,
 ) -> Result<Vec<Passage>, KnowledgeError> {
     let journal = journal(jobs);
-    let found = datasets.find(&["k".into()]).await?;
+    let found = datasets.find(&["k".into()], &|_| {}).await?;
     found[0].search(SearchRequest { query, filters, models: &Models::new(providers, &journal) }).await
 }
 
@@ -205,7 +205,7 @@ async fn documents_that_a_filter_does_not_want_are_left_out_before_the_search() 
         search(&datasets, Some(&service), "q", Some(&year(Operator::More, 2030))).await.unwrap().is_empty()
     );
     assert_eq!(service.seen().len(), before, "no model is asked for nothing");
-    let found = datasets.find(&["Kept".into(), "k".into()]).await.unwrap();
+    let found = datasets.find(&["Kept".into(), "k".into()], &|_| {}).await.unwrap();
     assert_eq!((found.len(), found[0].fields().await.unwrap()), (1, vec!["year".to_owned()]));
 }
 
@@ -278,7 +278,7 @@ async fn settings_say_how_a_dataset_is_searched_and_may_name_one_without_documen
     library.store.drop_dataset("k").await.unwrap();
     let datasets = library.datasets(MUCH, Some(set("e")));
     assert!(search(&datasets, None, "q", None).await.unwrap().is_empty());
-    assert!(library.datasets(MUCH, None).find(&["k".into()]).await.unwrap().is_empty());
+    assert!(library.datasets(MUCH, None).find(&["k".into()], &|_| {}).await.unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Converts between MCP and tools: schemas to parameters, and results to messages, as in Dify.
 
+use std::collections::BTreeSet;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value as Json;
@@ -8,6 +10,8 @@ use tidemill_common::nodes::tool::{Declaration, Form, Message, Parameter, Parame
 use tidemill_common::value::JsonMap;
 use tidemill_common::value::pyrepr::repr;
 
+/// The types of content that are read.
+const KNOWN_CONTENT: [&str; 4] = ["text", "image", "audio", "resource"];
 /// Fields that identify a usage object.
 const TOKENS: [&str; 3] = ["total_tokens", "prompt_tokens", "completion_tokens"];
 /// Deepest level of `_meta` searched for usage.
@@ -130,11 +134,17 @@ fn content(item: &Json, messages: &mut Vec<Message>) -> Result<(), String> {
                 }
             }
         }
-        other => {
-            tracing::warn!(kind = other, "an MCP server sent content of an unknown type; it is left out")
-        }
+        // Left out; see `unknown_content`.
+        _ => {}
     }
     Ok(())
+}
+
+/// The types of content in a result that [`messages`] leaves out, each once.
+pub fn unknown_content(result: &Json) -> BTreeSet<&str> {
+    let items = result.get("content").and_then(Json::as_array).into_iter().flatten();
+    let types = items.map(|item| item.get("type").and_then(Json::as_str).unwrap_or_default());
+    types.filter(|kind| !KNOWN_CONTENT.contains(kind)).collect()
 }
 
 /// Adds a text, or its objects if it is JSON.
@@ -235,6 +245,19 @@ mod tests {
         assert!(shown.contains(&("n", ParameterType::Number, false)), "{shown:?}");
         assert!(shown.contains(&("l", ParameterType::Array, false)), "{shown:?}");
         assert!(told.has_output_schema && declaration(&json!({})).is_none());
+    }
+
+    #[test]
+    fn content_of_other_types_is_left_out_and_named_once() {
+        let item = |kind: &str| json!({"type": kind, "uri": "file:///a", "text": "a"});
+        let result =
+            json!({"content": [item("text"), item("resource_link"), item("x"), item("resource_link"), {}]});
+        assert_eq!(messages(&result, false), Ok(vec![Message::Text("a".into())]));
+        assert_eq!(unknown_content(&result).into_iter().collect::<Vec<_>>(), ["", "resource_link", "x"]);
+        assert!(
+            unknown_content(&json!({"content": [item("text")]})).is_empty()
+                && unknown_content(&json!({})).is_empty()
+        );
     }
 
     #[test]

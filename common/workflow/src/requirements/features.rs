@@ -1,0 +1,16 @@
+//! Features of an app that Tidemill does not serve, when they are switched on.
+
+use super::{Found, Requirement};
+use crate::dsl::{Document, features, moderation};
+
+/// The feature that publishing refuses.
+const MODERATION: &str = "sensitive_word_avoidance";
+
+pub(super) fn find(document: &Document, found: &mut Found) {
+    if moderation::refused(&document.features).is_some() {
+        found.add(Requirement::Feature { name: MODERATION });
+    }
+    for name in features::not_served(&document.features) {
+        found.add(Requirement::Feature { name });
+    }
+}

@@ -1,0 +1,60 @@
+//! Tools: of tool nodes and of agents. A tool node of a datasource kind is no tool.
+
+use serde_json::Value as Json;
+
+use super::{Found, NodeView, Requirement, map_of, text};
+use crate::kinds::NodeKind;
+use crate::nodes::tool::ProviderKind;
+use tidemill_base::value::JsonMap;
+
+pub(super) fn find(node: &NodeView<'_>, found: &mut Found) {
+    match node.kind {
+        NodeKind::Tool => {
+            let kind = node.text("provider_type");
+            add(kind, node.text("provider_id"), node.text("provider_name"), node.text("tool_name"), found);
+        }
+        NodeKind::Agent => {
+            let tools = map_of(node.data, "agent_parameters").and_then(|all| map_of(all, "tools"));
+            for tool in tools.and_then(|tools| tools.get("value")?.as_array()).into_iter().flatten() {
+                of_agent(tool, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Adds a tool that an agent may call, unless it is switched off.
+fn of_agent(tool: &Json, found: &mut Found) {
+    let Some(tool) = tool.as_object() else { return };
+    if tool.get("enabled").and_then(Json::as_bool) != Some(true) {
+        return;
+    }
+    let shown = first(tool, &["provider_show_name", "provider_name"]);
+    // The agent looks its provider up by `provider_name`.
+    add(text(tool, "type"), text(tool, "provider_name"), shown, text(tool, "tool_name"), found);
+}
+
+fn first<'a>(map: &'a JsonMap, keys: &[&str]) -> &'a str {
+    keys.iter().map(|key| text(map, key)).find(|text| !text.is_empty()).unwrap_or_default()
+}
+
+fn add(kind: &str, provider: &str, name: &str, tool: &str, found: &mut Found) {
+    let kind = if kind.is_empty() {
+        ProviderKind::Builtin
+    } else {
+        match ProviderKind::from_name(kind) {
+            Some(kind) => kind,
+            None => return,
+        }
+    };
+    let provider = if provider.is_empty() { name } else { provider };
+    if !provider.is_empty() {
+        let name = if name == provider { "" } else { name };
+        found.add(Requirement::Tool {
+            kind,
+            provider: provider.into(),
+            name: name.into(),
+            tool: tool.into(),
+        });
+    }
+}

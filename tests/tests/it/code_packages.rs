@@ -1,0 +1,209 @@
+//! Packages of code nodes: `tidemill code install` makes their environment from a folder of wheels, a worker uses it,
+//! and `check` and failures name what is missing.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use serde_json::{Value as Json, json};
+use tidemill_tests::cluster::Cluster;
+
+use super::called::file;
+
+/// Makes a wheel with one module, as a build of the package would.
+const WHEEL: &str = r#"
+import sys, zipfile
+name, version, code = sys.argv[2:]
+info = f"{name}-{version}.dist-info"
+with zipfile.ZipFile(f"{sys.argv[1]}/{name}-{version}-py3-none-any.whl", "w") as wheel:
+    wheel.writestr(f"{name}.py", code)
+    wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    wheel.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+"#;
+
+/// A folder with wheels and settings that declare packages of them.
+struct Host {
+    folder: tempfile::TempDir,
+}
+
+impl Host {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("room for a folder");
+        // The sandbox's user must be able to read the environments.
+        let all = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), all).expect("its mode can be set");
+        std::fs::create_dir(folder.path().join("wheels")).expect("a folder");
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn wheel(&self, name: &str, version: &str, code: &str) {
+        let made = std::process::Command::new("python3")
+            .args(["-c", WHEEL])
+            .arg(self.path("wheels"))
+            .args([name, version, code])
+            .status();
+        assert!(made.expect("python3 starts").success());
+    }
+
+    /// Writes the settings, with these packages.
+    fn declare(&self, packages: &[&str]) {
+        let text = format!(
+            "[code.python]\npackages = {packages:?}\nwheels = \"wheels\"\nenvironments = \"environments\"\n"
+        );
+        std::fs::write(self.path("own.toml"), text).expect("it can be written");
+    }
+
+    fn tidemill(&self, cluster: &Cluster, words: &[&str]) -> Output {
+        let mut command = cluster.command("tidemill");
+        command.args(words).arg("--config").arg(self.path("own.toml"));
+        command.output().expect("it starts")
+    }
+
+    /// The environments that are complete.
+    fn environments(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.path("environments")).into_iter().flatten().flatten();
+        let folders = entries.map(|entry| entry.path()).filter(|path| path.is_dir());
+        let mut folders: Vec<PathBuf> = folders.collect();
+        folders.sort();
+        folders
+    }
+}
+
+fn text(output: &Output) -> String {
+    let both = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    both.concat()
+}
+
+fn coded(code: &str) -> String {
+    let data = json!({"type": "code", "title": "C", "code_language": "python3", "variables": [], "code": code,
+        "outputs": {"x": {"type": "string", "children": null}}});
+    file("Coded", &[], &[("c", data)], &[("x", ["c", "x"])])
+}
+
+const GREETING: &str = "def greet(name):\n    return 'good tide, ' + name\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn packages_are_installed_once_and_code_imports_them() {
+    let (host, cluster) = (Host::new(), Cluster::start(&[], None).await);
+    host.wheel("tide_greeting", "1.0", GREETING);
+    host.declare(&["tide-greeting"]);
+    // Two hosts' installs on one folder wait for each other.
+    let (one, other) = std::thread::scope(|scope| {
+        let other = scope.spawn(|| host.tidemill(&cluster, &["code", "install"]));
+        (host.tidemill(&cluster, &["code", "install"]), other.join().expect("no panic"))
+    });
+    let said = text(&one) + &text(&other);
+    assert!(one.status.success() && other.status.success(), "{said}");
+    assert!(said.contains("is ready: Python") && said.contains("is there already"), "{said}");
+    assert_eq!(host.environments().len(), 1, "{said}");
+    let lock = std::fs::read_to_string(host.path("tidemill-code.lock")).expect("a lock");
+    assert!(lock.contains("\ntide_greeting==1.0 --hash=sha256:"), "{lock}");
+    is_read_only(&host.environments()[0]);
+    let listed: Json =
+        serde_json::from_slice(&host.tidemill(&cluster, &["code", "ls", "--json"]).stdout).expect("JSON");
+    assert_eq!(listed["environment"]["modules"], json!(["tide_greeting"]), "{listed}");
+
+    let scheduler = cluster.scheduler().await;
+    let mut command = cluster.command("tidemill-worker");
+    command.env("TIDEMILL_CONFIG", host.path("own.toml"));
+    let _worker = cluster.worker_of(command).await;
+    let client = scheduler.client();
+    let ended = async |code: &str| {
+        let run = client.submit(&json!({"workflow": coded(code), "inputs": {}, "user": "u"})).await;
+        client.ended(&run).await
+    };
+    let greeted =
+        ended("import tide_greeting\ndef main():\n    return {'x': tide_greeting.greet('miller')}").await;
+    assert_eq!(greeted["outputs"], json!({"x": "good tide, miller"}), "{greeted:#}");
+    let missing = ended("import tide_absent\ndef main():\n    return {'x': ''}").await;
+    let error = missing["error"].as_str().unwrap_or_default();
+    assert!(error.contains("add \"tide-absent\" to code.python.packages"), "{error}");
+    let written = ended("import tide_greeting\ndef main():\n    open(tide_greeting.__file__, 'a')").await;
+    assert!(written["error"].as_str().unwrap_or_default().contains("Permission denied"), "{written:#}");
+}
+
+/// No file or folder of an environment can be written.
+fn is_read_only(path: &Path) {
+    let found = std::fs::symlink_metadata(path).expect("it is there");
+    if found.is_symlink() {
+        return;
+    }
+    assert_eq!(found.permissions().mode() & 0o222, 0, "{}", path.display());
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        is_read_only(&entry.path());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lock_decides_what_is_installed() {
+    let (host, cluster) = (Host::new(), Cluster::start(&[], None).await);
+    let install = |words: &[&str]| {
+        let output = host.tidemill(&cluster, &[&["code", "install"], words].concat());
+        (output.status.success(), text(&output))
+    };
+    host.declare(&[]);
+    let (_, said) = install(&[]);
+    assert!(said.contains("code.python.packages"), "{said}");
+    host.declare(&["tide-greeting"]);
+    let (done, said) = install(&["--locked"]);
+    assert!(!done && said.contains("there is no lock file yet"), "{said}");
+    let (done, said) = install(&[]);
+    assert!(!done && said.contains("choosing versions failed") && host.environments().is_empty(), "{said}");
+
+    host.wheel("tide_greeting", "1.0", GREETING);
+    assert!(install(&[]).0);
+    host.wheel("tide_greeting", "2.0", GREETING);
+    let (done, said) = install(&["--locked"]);
+    assert!(done && said.contains("is there already"), "{said}");
+    // Another package keeps the versions of those that were there.
+    host.wheel("tide_table", "0.1", "high = 12\n");
+    host.declare(&["tide-greeting", "tide-table"]);
+    let (done, said) = install(&["--locked"]);
+    assert!(!done && said.contains("code.python.packages have changed"), "{said}");
+    assert!(install(&[]).0);
+    let lock = || std::fs::read_to_string(host.path("tidemill-code.lock")).expect("a lock");
+    assert!(lock().contains("tide_greeting==1.0 ") && lock().contains("tide_table==0.1 "), "{}", lock());
+    assert!(install(&["--update"]).0);
+    assert!(lock().contains("tide_greeting==2.0 "), "{}", lock());
+    assert_eq!(host.environments().len(), 3);
+
+    // A wheel that is not that of the lock is refused, and nothing is left of the attempt.
+    host.wheel("tide_greeting", "2.0", "def greet(name):\n    return 'something else'\n");
+    for environment in host.environments() {
+        let removing = ["-c", "chmod -R u+w \"$0\" && rm -rf \"$0\""];
+        let removed = std::process::Command::new("sh").args(removing).arg(environment).status();
+        assert!(removed.expect("it starts").success());
+    }
+    let (done, said) = install(&["--locked"]);
+    assert!(!done && said.to_lowercase().contains("hash"), "{said}");
+    assert!(host.environments().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_names_modules_that_the_settings_do_not_provide() {
+    let (host, cluster) = (Host::new(), Cluster::start(&[], None).await);
+    let flow = host.path("flow.json");
+    let code = "import json\nfrom tide_greeting import greet\nimport requests\ndef main():\n    return {'x': greet('y')}";
+    std::fs::write(&flow, coded(code)).expect("it can be written");
+    let check = || {
+        let output = host.tidemill(&cluster, &["check", &flow.display().to_string()]);
+        assert!(output.status.success(), "{}", text(&output));
+        text(&output)
+    };
+    std::fs::write(host.path("own.toml"), "").expect("it can be written");
+    let said = check();
+    assert!(said.contains("with 2 warnings") && said.contains("no module tide_greeting"), "{said}");
+    assert!(said.contains("add \"requests\" to code.python.packages"), "{said}");
+    host.declare(&["requests", "tide-greeting"]);
+    let said = check();
+    assert!(said.contains("with 1 warning") && said.contains("code.no_network"), "{said}");
+    let network = std::fs::read_to_string(host.path("own.toml")).expect("settings");
+    std::fs::write(host.path("own.toml"), format!("[code]\nnetwork = true\n{network}"))
+        .expect("it can be written");
+    assert!(check().contains("ok (3 nodes)"), "{}", check());
+}
