@@ -146,6 +146,19 @@ impl NodeId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+    /// Returns the id as a part of a key, with `%`, `/` and `.` escaped.
+    pub fn in_key(&self) -> Cow<'_, str> {
+        in_key(&self.0)
+    }
+}
+
+/// Escapes a name for use as a part of a key, in which `/` and `.` separate parts.
+pub fn in_key(name: &str) -> Cow<'_, str> {
+    if name.bytes().any(|byte| matches!(byte, b'%' | b'/' | b'.')) {
+        name.replace('%', "%25").replace('/', "%2F").replace('.', "%2E").into()
+    } else {
+        name.into()
+    }
 }
 impl From<&str> for NodeId {
     fn from(text: &str) -> Self {

@@ -117,14 +117,6 @@ impl Step<'_> {
         self.out.nodes.insert_with(order, || (frame.clone(), node));
     }
 
-    /// Forgets the clock of the begin of a node's attempt. The node is not noted as to be written: that is left to the
-    /// caller, who changes its status next.
-    pub(crate) fn forget_clock(&mut self, frame: &FramePath, node: NodeIx) {
-        if let Some(state) = self.run.frames.get_mut(frame).and_then(|open| open.nodes.get_mut(node.at())) {
-            state.clock = Clock::default();
-        }
-    }
-
     /// Returns an open frame for a change. A frame below the root is noted as to be written.
     pub(crate) fn frame_mut(&mut self, path: &FramePath) -> Option<&mut run::Frame> {
         let frame = self.run.frames.get_mut(path)?;

@@ -146,7 +146,7 @@ impl RunWrite {
                     ObjectText::behind(text, |object| write_node(object, state, &spec.settings.queue));
                 }
             });
-            state.write(|name| put_node_field(name, frame, spec.id.as_str()), node);
+            state.write(|name| put_node_field(name, frame, &spec.quoted.in_key), node);
         }
         for (frame, node, name) in changes.variables.iter().filter(|(frame, _, _)| !never_was(frame)) {
             let value = variable_text(run, frame, node.as_str(), name)

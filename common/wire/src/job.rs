@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 
 use super::{ENDS_ARE_KEPT, WireError};
 use crate::codec::fields::{Field, Fields};
+use crate::codec::scan::Scan;
 use crate::codec::text::ObjectText;
 use crate::codec::value::{named_from_field, stored_from_field};
 use tidemill_base::clock::Timestamp;
@@ -86,7 +87,7 @@ pub fn body(order: &JobOrder, graph: &Graph, head: &RunHead) -> String {
     if order.delivered > 0 {
         object.number("delivered", order.delivered);
     }
-    object.text("graph", &graph.hash.0);
+    object.hash("graph", &graph.hash.0);
     if let Some(app) = head.app.as_ref().filter(|_| shares_slots(node)) {
         object.text("app", app);
     }
@@ -172,6 +173,60 @@ fn read_ended(map: &mut Fields<'_>) -> Result<Option<EndedBefore>, WireError> {
 /// # Errors
 /// A newer version, or fields that are missing or invalid.
 pub fn parse(run: RunId, body: &str) -> Result<Job, WireError> {
+    match plain(run, body) {
+        Some(job) => Ok(job),
+        None => general(run, body),
+    }
+}
+
+/// Reads a body in the form we write ourselves; `None` for any other, and for rare fields.
+fn plain(run: RunId, body: &str) -> Option<Job> {
+    let (mut graph, mut frame, mut node, mut execution) = (None, "", None, None);
+    let (mut attempt, mut delivered, mut app, mut left_ms) = (None, 0, None, None);
+    let (mut streams, mut phase, mut inputs) = (false, None, Vec::new());
+    let mut scan = Scan::new(body);
+    scan.object(|scan, name| {
+        match name {
+            "node" => node = Some(scan.text()?),
+            // For people, and for those who look at a queue.
+            "type" => _ = scan.text()?,
+            "queued" => _ = scan.number()?,
+            "frame" => frame = scan.text()?,
+            "execution" => execution = scan.text()?.parse().ok(),
+            "attempt" => attempt = u32::try_from(scan.number()?).ok(),
+            "delivered" => delivered = u32::try_from(scan.number()?).ok()?,
+            "graph" => graph = Some(scan.text()?),
+            "app" => app = Some(Arc::from(scan.text()?)),
+            "left_ms" => left_ms = Some(scan.number()?),
+            "streams" => streams = scan.field()?.as_plain()?.as_bool()?,
+            "phase" => phase = Some(Phase::from_name(scan.text()?)?),
+            "inputs" => inputs = scan.grouped()?,
+            // The options of the run, an end before the hooks, or a newer version.
+            _ => return None,
+        }
+        Some(())
+    })?;
+    let job = Job {
+        run,
+        graph: GraphHash(graph?.into()),
+        frame: FramePath::from(frame),
+        node: NodeId::from(node?),
+        execution: execution?,
+        attempt: attempt?,
+        delivered,
+        inputs,
+        app,
+        streams,
+        phase,
+        left_ms,
+        ended: None,
+        options: RunOptions::default(),
+    };
+    scan.is_at_end().then_some(job)
+}
+
+/// Reads a body in any valid JSON form, or says what is wrong with it.
+fn general(run: RunId, body: &str) -> Result<Job, WireError> {
     let mut map = Fields::read(WHAT, body)?;
     let missing = |key: &str| WireError::malformed(WHAT, format!("{key} is missing"));
     let options =
@@ -216,4 +271,64 @@ fn inputs(value: Option<Field<'_>>) -> Result<Vec<(String, String, Stored)>, Wir
         }
     }
     Ok(inputs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = concat!(
+        r#"{"node":"ask","type":"llm","frame":"it#3","execution":"6b9f6dc0-3f7c-5d6d-9d8e-1f2a3b4c5d6e","#,
+        r#""attempt":2,"queued":1795000000123456,"delivered":1,"graph":"ab12","app":"desk","streams":true,"#,
+        r#""phase":"check","left_ms":900,"inputs":{"start":{"name":"Ada","n":[1,{"$tm":"x"}]},"b":{"t":"é"}}}"#
+    );
+
+    fn both(body: &str) -> (Option<String>, Result<String, String>) {
+        let run = RunId::new(1, 2, tidemill_base::ids::ShardId(3));
+        let general = general(run, body).map(|job| format!("{job:?}")).map_err(|error| error.to_string());
+        (plain(run, body).map(|job| format!("{job:?}")), general)
+    }
+
+    #[test]
+    fn a_job_of_ours_is_read_without_the_general_reader_and_to_the_same_result() {
+        let bare =
+            r#"{"node":"a","execution":"6b9f6dc0-3f7c-5d6d-9d8e-1f2a3b4c5d6e","attempt":1,"graph":"ab"}"#;
+        for body in [WHOLE, bare] {
+            let (plain, general) = both(body);
+            assert_eq!(plain, general.ok(), "{body}");
+            assert!(plain.is_some(), "{body}");
+        }
+    }
+
+    #[test]
+    fn any_other_job_is_left_to_the_general_reader() {
+        for (from, to) in [
+            (r#""attempt":2"#, r#""attempt": 2"#),
+            (r#""ask""#, r#""a\u0073k""#),
+            (r#""attempt":2"#, r#""attempt":2,"options":{"seconds_max":9}"#),
+            (r#""attempt":2"#, r#""attempt":2,"new":[1]"#),
+            (r#"{"node""#, r#"{"v":2,"node""#),
+        ] {
+            let (plain, general) = both(&WHOLE.replacen(from, to, 1));
+            assert_eq!(plain, None, "{to}");
+            general.unwrap();
+        }
+    }
+
+    #[test]
+    fn a_wrong_job_is_refused_with_its_reason() {
+        for (from, to, reason) in [
+            (r#""attempt":2,"#, "", "attempt is missing"),
+            (r#""attempt":2"#, r#""attempt":-2"#, "attempt is missing"),
+            (r#""phase":"check""#, r#""phase":"rest""#, "rest"),
+            (r#"{"node""#, r#"{"v":99,"node""#, "is of version 99"),
+            (r#"}}}"#, r#"}}"#, "EOF"),
+            (r#"}}}"#, r#"}}}x"#, "trailing characters"),
+        ] {
+            let (plain, general) = both(&WHOLE.replacen(from, to, 1));
+            assert_eq!(plain, None, "{to}");
+            let refused = general.unwrap_err();
+            assert!(refused.contains(reason), "{refused}");
+        }
+    }
 }

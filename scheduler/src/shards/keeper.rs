@@ -69,12 +69,12 @@ impl ShardKeeper {
             self.liveness.beat();
             // The loop turns meanwhile: other shards may end, and /livez sees it move.
             let rest = rests_until.saturating_duration_since(Instant::now());
-            let looked = if rest.is_zero() { self.look_around(&mut owned, &ended).await } else { Ok(()) };
+            let looked = if rest.is_zero() { self.look_around(&mut owned, &ended).await } else { Ok(false) };
             let wait = match looked {
-                Ok(()) if !rest.is_zero() => rest.min(self.look_every()),
-                Ok(()) => {
+                Ok(_) if !rest.is_zero() => rest.min(self.look_every(false)),
+                Ok(owns_all) => {
                     pause = PAUSES[0];
-                    self.look_every()
+                    self.look_every(owns_all)
                 }
                 Err(error @ StoreError::Newer { .. }) => {
                     tracing::error!(%error, "shards are left to newer schedulers");
@@ -101,18 +101,20 @@ impl ShardKeeper {
     }
 
     /// The pause between two looks. It is short, because a free shard has no owner until this look; its lease has run
-    /// out before.
-    fn look_every(&self) -> Duration {
-        Duration::from_millis((self.config.shard_lease_ms / POLLS_PER_LEASE).min(self.config.shard_renew_ms))
+    /// out before. A scheduler that owns all shards only waits for others to come.
+    fn look_every(&self, owns_all: bool) -> Duration {
+        let renew = self.config.shard_renew_ms;
+        let short = (self.config.shard_lease_ms / POLLS_PER_LEASE).min(renew);
+        Duration::from_millis(if owns_all { renew } else { short })
     }
 
     /// Announces that this process lives, and takes or gives up shards so that all schedulers have about the same
-    /// number.
+    /// number. Returns true if this process owns all shards.
     async fn look_around(
         &self,
         owned: &mut HashMap<ShardId, Owned>,
         ended: &mpsc::UnboundedSender<(ShardId, End)>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let lease = Duration::from_millis(self.config.shard_lease_ms);
         // Checked first: a process that may not own shards must not announce itself.
         let meta = self.store.meta().await?;
@@ -137,7 +139,7 @@ impl ShardKeeper {
                 owned.insert(shard, one);
             }
         }
-        Ok(())
+        Ok(owned.len() == usize::from(shards))
     }
 
     async fn take(

@@ -32,7 +32,7 @@ pub(crate) fn job_begins(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) -> Cloc
 fn job_lost(cx: &mut Step<'_>, job: &JobRef, until: Timestamp) {
     let is_older = |node: &&NodeState| node.status == NodeStatus::Running && node.delivery < job.delivery;
     let Some(node) = cx.run.node(&job.frame, job.node).filter(is_older) else { return };
-    if until > cx.run.begun(node, cx.at.now).at {
+    if until > cx.run.clock.at_begin_of(node, cx.at.now).at {
         job_worked(cx, &job.frame, job.node, until);
     }
 }
@@ -40,10 +40,12 @@ fn job_lost(cx: &mut Step<'_>, job: &JobRef, until: Timestamp) {
 /// Counts the work of a job that a worker has begun, until a moment. The worker does not hold it any longer.
 pub(crate) fn job_worked(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, until: Timestamp) {
     let now = cx.at.now;
-    let Some(state) = cx.run.node(frame, node).filter(|state| is_held(state)) else { return };
-    let begun = cx.run.begun(state, now);
-    // Every caller writes the node too, because it ends, waits, or begins again.
-    cx.forget_clock(frame, node);
+    let clock = cx.run.clock;
+    let Some(state) = cx.run.node_mut(frame, node).filter(|state| is_held(state)) else { return };
+    let begun = clock.at_begin_of(state, now);
+    // The clock of the begin is not needed any longer. The node is not noted as to be written: every caller writes it,
+    // because it ends, waits, or begins again.
+    state.clock = Clock::default();
     if cx.clock().worked(begun, until.min(now)) {
         let idle = cx.run.clock.idle;
         lower_others(cx, idle);

@@ -68,7 +68,7 @@ fn has_hooks(cx: &Step<'_>, node: NodeIx) -> bool {
 /// Takes the stored end out of a node's state, if its job was for hooks only.
 pub(crate) fn take(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> Option<PendingEnd> {
     let attempt = cx.run.node(frame, node).filter(|state| state.ended.is_some())?.attempt;
-    timeouts::over(cx, frame, node, attempt);
+    timeouts::attempt_over(cx, frame, node, attempt, true);
     let mut ended = None;
     cx.update(frame, node, |state| ended = state.ended.take());
     ended.map(|ended| *ended)

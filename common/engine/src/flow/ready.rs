@@ -171,7 +171,7 @@ pub(crate) fn order_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> u
         state.job = Some(entry);
         (attempt, delivered) = (state.attempt, state.delivery);
     });
-    timeouts::queued(cx, frame, node, attempt);
+    timeouts::queued(cx, frame, node, attempt, ended.is_some());
     let execution = cx.execution(frame, node);
     let left_ms = time_limit::left_ms(cx);
     cx.out.jobs.push(JobOrder {
@@ -223,12 +223,12 @@ fn shrink(
     inputs: &mut [(String, String, Stored)],
 ) -> usize {
     let mut total: usize = inputs.iter().map(|(_, _, stored)| size(stored)).sum();
-    let execution = cx.execution(frame, node);
     while total > limits::JOB_BYTES_MAX {
         let Some((of, name, largest)) = inputs.iter_mut().max_by_key(|(_, _, stored)| size(stored)) else {
             break;
         };
         let Stored::Inline(segment) = largest else { break };
+        let execution = cx.execution(frame, node);
         let (blob, text) =
             records::as_blob(&format!("{execution}/{}/job/{of}.{name}", cx.at.commit), segment);
         total = total - json_size(&segment.value) + 80;

@@ -217,8 +217,9 @@ fn close_node(
     status: NodeStatus,
 ) -> NodeEnd {
     let about = cx.about(frame, node);
-    let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
-    timeouts::over(cx, frame, node, attempt);
+    let (attempt, has_ended) =
+        cx.run.node(frame, node).map_or((1, false), |state| (state.attempt, state.ended.is_some()));
+    timeouts::attempt_over(cx, frame, node, attempt, has_ended);
     subruns::over(cx, frame, node);
     ledger::note_attempt(cx, frame, node, &record);
     let mut started_at = finished_at;

@@ -20,15 +20,14 @@ const WORKER_FIRST: Duration = Duration::from_secs(2);
 
 /// The longest time that a job of the node may wait in its queue, in milliseconds. A job for hooks after an end always
 /// has a limit.
-fn queue_ms(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> Option<u64> {
+fn queue_ms(cx: &Step<'_>, node: NodeIx, has_ended: bool) -> Option<u64> {
     let own = cx.run.graph.node(node).settings.queue_timeout_ms;
-    let is_known = || cx.run.node(frame, node).is_some_and(|state| state.ended.is_some());
-    own.or_else(|| is_known().then_some(limits::LATE_HOOKS_WAIT_MS))
+    own.or_else(|| has_ended.then_some(limits::LATE_HOOKS_WAIT_MS))
 }
 
-/// Sets the timer for a job that was queued.
-pub(crate) fn queued(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
-    if let Some(ms) = queue_ms(cx, frame, node) {
+/// Sets the timer for a job that was queued. `has_ended`: the node has ended, and only its hooks are left.
+pub(crate) fn queued(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32, has_ended: bool) {
+    if let Some(ms) = queue_ms(cx, node, has_ended) {
         let due = cx.at.now.plus(Duration::from_millis(ms));
         let timer = Timer::Queue { frame: frame.clone(), node, attempt };
         cx.out.timers.push(TimerChange::Set(due, timer));
@@ -36,10 +35,9 @@ pub(crate) fn queued(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt
 }
 
 /// Replaces the timer of the queue by that of the execution, when a worker has begun.
-pub(crate) fn started(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
-    let queue = queue_ms(cx, frame, node);
+pub(crate) fn started(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32, has_ended: bool) {
+    let queue = queue_ms(cx, node, has_ended);
     let execution = cx.run.graph.node(node).settings.execution_timeout_ms;
-    let attempt = cx.run.node(frame, node).map_or(1, |n| n.attempt);
     if queue.is_some() {
         cx.out.timers.push(TimerChange::Clear(Timer::Queue { frame: frame.clone(), node, attempt }));
     }
@@ -52,7 +50,19 @@ pub(crate) fn started(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
 
 /// Clears the timers of an attempt that has ended or whose job was taken back.
 pub(crate) fn over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
-    let queue = queue_ms(cx, frame, node);
+    let has_ended = cx.run.node(frame, node).is_some_and(|state| state.ended.is_some());
+    attempt_over(cx, frame, node, attempt, has_ended);
+}
+
+/// Like [`over`], for a caller that knows whether the node has ended before its hooks.
+pub(crate) fn attempt_over(
+    cx: &mut Step<'_>,
+    frame: &FramePath,
+    node: NodeIx,
+    attempt: u32,
+    has_ended: bool,
+) {
+    let queue = queue_ms(cx, node, has_ended);
     let execution = cx.run.graph.node(node).settings.execution_timeout_ms;
     if queue.is_some() {
         cx.out.timers.push(TimerChange::Clear(Timer::Queue { frame: frame.clone(), node, attempt }));
@@ -65,10 +75,8 @@ pub(crate) fn over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: 
 /// Fails an attempt whose job no worker has taken in time.
 pub(crate) fn queue_over(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, attempt: u32) {
     let waits = |n: &crate::state::run::NodeState| n.status == NodeStatus::Queued && n.attempt == attempt;
-    if !cx.run.node(frame, node).is_some_and(waits) {
-        return;
-    }
-    let ms = queue_ms(cx, frame, node).unwrap_or_default();
+    let Some(state) = cx.run.node(frame, node).filter(|state| waits(state)) else { return };
+    let ms = queue_ms(cx, node, state.ended.is_some()).unwrap_or_default();
     let queue = &cx.run.graph.node(node).settings.queue;
     let error = format!(
         "no worker has taken the job from queue {queue:?} within {ms} ms (tidemill.queue_timeout_ms)"

@@ -58,10 +58,11 @@ fn hold(cx: &mut Step<'_>, job: &JobRef, at: Timestamp, has_begun: bool) {
     let at = at.min(cx.at.now);
     let before = cx.run.clock;
     let clock = clock::job_begins(cx, job, at);
-    let (mut was_queued, mut is_known) = (false, false);
+    let (mut was_queued, mut is_known, mut attempt, mut has_ended) = (false, false, 1, false);
     cx.update(&job.frame, job.node, |node| {
         was_queued = node.status == NodeStatus::Queued;
         is_known = node.status == NodeStatus::Running && node.delivery == number;
+        (attempt, has_ended) = (node.attempt, node.ended.is_some());
         if !is_known {
             node.clock = clock;
         }
@@ -76,6 +77,6 @@ fn hold(cx: &mut Step<'_>, job: &JobRef, at: Timestamp, has_begun: bool) {
         cx.run.clock = before;
     }
     if was_queued {
-        timeouts::started(cx, &job.frame, job.node);
+        timeouts::started(cx, &job.frame, job.node, attempt, has_ended);
     }
 }

@@ -48,6 +48,15 @@ impl Clock {
         self.at = self.at.max(due);
     }
 
+    /// The clock when the present attempt of a node began. An older version has stored none.
+    pub(crate) fn at_begin_of(mut self, node: &NodeState, now: Timestamp) -> Self {
+        if node.clock != Self::default() {
+            return node.clock;
+        }
+        self.begins(node.started_at.unwrap_or(now));
+        self
+    }
+
     /// The working time since `began`, in microseconds, as far as it is counted at `now`.
     fn micros(self, began: Timestamp, now: Timestamp) -> i64 {
         self.at.min(now).micros().saturating_sub(began.micros()).saturating_sub(self.idle).max(0)
@@ -66,21 +75,11 @@ impl RunState {
         let began = self.started_at.unwrap_or(now);
         let held = |node: &NodeState| {
             let until = seen(node).filter(|_| node.status == NodeStatus::Running && node.job.is_some())?;
-            let begun = self.begun(node, now);
+            let begun = self.clock.at_begin_of(node, now);
             (until > begun.at).then(|| Clock { at: until, ..begun }.micros(began, now))
         };
         let nodes = self.frames.values().flat_map(|frame| &frame.nodes);
         nodes.filter_map(held).fold(self.worked_micros(now), i64::max)
-    }
-
-    /// The clock of the run when the present attempt of a node began. An older version has stored none.
-    pub(crate) fn begun(&self, node: &NodeState, now: Timestamp) -> Clock {
-        if node.clock != Clock::default() {
-            return node.clock;
-        }
-        let mut clock = self.clock;
-        clock.begins(node.started_at.unwrap_or(now));
-        clock
     }
 
     /// The clock of a run that has stored none: nothing is counted since it began, or since its last pause ended.

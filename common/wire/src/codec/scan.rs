@@ -102,6 +102,19 @@ impl<'a> Scan<'a> {
         Some(values)
     }
 
+    /// Reads an object of objects of stored values, as a list: outer name, inner name, value.
+    pub(crate) fn grouped(&mut self) -> Option<Vec<(String, String, Stored)>> {
+        // Most have one or two.
+        let mut values = Vec::with_capacity(2);
+        self.object(|scan, outer| {
+            scan.object(|scan, name| {
+                values.push((outer.to_owned(), name.to_owned(), scan.stored()?));
+                Some(())
+            })
+        })?;
+        Some(values)
+    }
+
     /// Skips `byte` if it comes next.
     fn pass(&mut self, byte: u8) -> Option<()> {
         let is_next = self.text.as_bytes().get(self.at) == Some(&byte);

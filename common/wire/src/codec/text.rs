@@ -93,6 +93,14 @@ impl ObjectText {
         self.put_plain(word);
     }
 
+    /// A hash in hex.
+    #[inline(always)]
+    pub(crate) fn hash(&mut self, name: &'static str, hash: &str) {
+        debug_assert!(needs_no_escape(hash), "{hash}");
+        self.name(name);
+        self.put_plain(hash);
+    }
+
     /// A value that is JSON already.
     #[inline(always)]
     pub(crate) fn json(&mut self, name: &'static str, json: &str) {
@@ -127,13 +135,14 @@ impl ObjectText {
             return self.value(name, &at.seconds_f64());
         }
         self.name(name);
-        self.put_number(micros / MICROS);
-        self.text.push('.');
         let mut digits = itoa::Buffer::new();
-        // The leading one keeps the zeros after the point.
-        let digits = &digits.format(micros % MICROS + MICROS)[1..];
-        let digits = digits.trim_end_matches('0');
-        self.text.push_str(if digits.is_empty() { "0" } else { digits });
+        let digits = digits.format(micros);
+        // At least seven digits, by the range.
+        let (whole, part) = digits.split_at(digits.len().saturating_sub(6));
+        self.text.push_str(whole);
+        self.text.push('.');
+        let zeros = part.bytes().rev().take_while(|digit| *digit == b'0').count();
+        self.text.push_str(if zeros == part.len() { "0" } else { &part[..part.len() - zeros] });
     }
 
     /// An execution.

@@ -11,7 +11,7 @@
 //! | pauses | `<pause>` | a pause; the accepted answer is under `<pause>:answer` |
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value as Json, json};
 
@@ -328,7 +328,8 @@ pub(crate) fn read_pause(text: &str, graph: &Graph) -> Result<Option<Pause>, Wir
 
 /// Writes the commands in effect, and the clock of the run: how far it is counted, and how much was idle.
 pub(crate) fn write_control(text: &mut String, control: &Control, clock: Clock) {
-    if *control == Control::default() {
+    static DEFAULT: LazyLock<Control> = LazyLock::new(Control::default);
+    if *control == *DEFAULT {
         // Nearly all runs have only the clock, which is written with the end of each job.
         let mut digits = itoa::Buffer::new();
         text.push_str("{\"clock\":[");

@@ -1,22 +1,13 @@
 //! The names of the state's fields.
 
-use tidemill_base::ids::{FramePath, NodeId};
+use tidemill_base::ids::{FramePath, NodeId, in_key};
 
-/// Escapes a name for use in a field name.
-pub(super) fn escape(name: &str) -> std::borrow::Cow<'_, str> {
-    if name.bytes().any(|byte| matches!(byte, b'%' | b'/' | b'.')) {
-        name.replace('%', "%25").replace('/', "%2F").replace('.', "%2E").into()
-    } else {
-        name.into()
-    }
-}
-
-/// Reverses [`escape`].
+/// Reverses [`in_key`].
 pub(super) fn unescape(name: &str) -> String {
     name.replace("%2E", ".").replace("%2F", "/").replace("%25", "%")
 }
 
-/// Appends the field name of a node to a text.
+/// Appends the field name of a node to a text. `node` is its id [as a part of a key](in_key).
 pub(crate) fn put_node_field(text: &mut String, frame: &FramePath, node: &str) {
     put_field(text, "n:", frame, node);
 }
@@ -25,7 +16,7 @@ fn put_field(text: &mut String, kind: &str, frame: &FramePath, node: &str) {
     text.push_str(kind);
     text.push_str(frame.as_str());
     text.push('/');
-    text.push_str(&escape(node));
+    text.push_str(node);
 }
 
 /// The frame and the node of a node's field name; `None` for other fields.
@@ -43,9 +34,9 @@ pub fn variable_field(frame: &FramePath, node: &str, name: &str) -> String {
 
 /// Appends the field name of a variable to a text.
 pub(crate) fn put_variable_field(text: &mut String, frame: &FramePath, node: &str, name: &str) {
-    put_field(text, "v:", frame, node);
+    put_field(text, "v:", frame, &in_key(node));
     text.push('.');
-    text.push_str(&escape(name));
+    text.push_str(&in_key(name));
 }
 
 /// The field name of a stream.
@@ -55,5 +46,5 @@ pub fn stream_field(key: &str) -> String {
 
 /// The field name of an open container.
 pub fn container_field(frame: &FramePath, node: &str) -> String {
-    format!("c:{frame}/{}", escape(node))
+    format!("c:{frame}/{}", in_key(node))
 }

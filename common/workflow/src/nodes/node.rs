@@ -161,17 +161,21 @@ impl Node {
     }
 }
 
-/// The parts of a node that each of its events contains, converted to JSON once.
+/// The parts of a node that each of its events or changes contains, converted once.
 #[derive(Debug, Clone, Default)]
 pub struct Quoted {
+    /// JSON.
     pub id: String,
+    /// JSON.
     pub title: String,
+    /// The id as a part of a key.
+    pub in_key: String,
 }
 
 impl Quoted {
     /// Converts id and title.
     pub(crate) fn of(id: &NodeId, title: &str) -> Self {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
-        Self { id: quoted(id.as_str()), title: quoted(title) }
+        Self { id: quoted(id.as_str()), title: quoted(title), in_key: id.in_key().into_owned() }
     }
 }

@@ -9,8 +9,10 @@ local call = redis.call
 local time = call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local silent = string.format('(%.0f', now - tonumber(ARGV[2]))
+if call('ZREMRANGEBYSCORE', KEYS[1], '-inf', silent) > 0 then
+  call('ZREMRANGEBYSCORE', KEYS[2], '-inf', silent)
+end
 for _, list in ipairs(KEYS) do
-  call('ZREMRANGEBYSCORE', list, '-inf', silent)
   call('ZADD', list, string.format('%.0f', now), ARGV[1])
 end
 return call('ZRANGE', KEYS[1], 0, -1)
