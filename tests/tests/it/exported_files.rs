@@ -114,7 +114,7 @@ workflow:
 async fn variables_under_the_start_node_are_those_of_the_system() {
     let class = json!({"category_id": "1", "category_name": "mills"}).to_string();
     let mock = llm::rules(json!([{"match": {}, "reply": class}])).await;
-    let System { client, .. } = &system(&[], &mock).await;
+    let System { client, .. } = &system(&[("scheduler.secret_key", "open sesame, open wide")], &mock).await;
     let app = client.post("/api/v1/apps", &json!({"workflow": UNDER_START})).await;
     assert_eq!(app.status, 201, "{}", app.text);
     let chat = client.with_key(app.body["key"].as_str());

@@ -23,7 +23,7 @@ graph:
   - {id: late, data: {type: template-transform, title: L, template: "{{ c }} {{ now }}", variables: [
       {variable: c, value_selector: [s, conversation.count]}, {variable: now, value_selector: [conversation, count]}]}}
   - {id: each, data: {type: iteration, title: E, start_node_id: eachs, iterator_selector: [s, sys.files],
-      iterator_input_type: array[string], output_selector: [one, output], output_type: array[string]}}
+      iterator_input_type: "array[string]", output_selector: [one, output], output_type: "array[string]"}}
   - {id: eachs, parentId: each, data: {type: iteration-start}}
   - {id: one, parentId: each, data: {type: template-transform, title: O, template: "{{ q }}:{{ i }}", variables: [
       {variable: q, value_selector: [s, sys.query]}, {variable: i, value_selector: [each, item]}]}}

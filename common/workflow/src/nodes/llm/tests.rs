@@ -242,23 +242,25 @@ fn a_completion_holds_the_history_as_text_under_the_names_of_the_speakers() {
 fn files_of_a_text_follow_it_and_those_of_the_switch_go_before_them() {
     let text = json!([{"role": "user", "text": "look: {{#start.image#}} {{#start.custom#}} please"}]);
     let vision = |on: bool| json!({"enabled": on, "configs": {"variable_selector": ["sys", "files"], "detail": "low"}});
-    let seeing = facts(Some(&["vision"]));
+    let (seeing, blind) = (facts(Some(&["vision"])), facts(Some(&["document"])));
     for (vision, facts, expected) in [
         (vision(true), &seeing, json!([["user", "look:   please"], ["user", "[image low][image low]"]])),
         (vision(false), &seeing, json!([["user", "look:   please"], ["user", "[image low]"]])),
         (json!({"enabled": false}), &seeing, json!([["user", "look:   please"], ["user", "[image high]"]])),
-        (vision(true), &facts(None), json!([["user", "look:   please"]])),
+        (vision(true), &blind, json!([["user", "look:   please"]])),
+        // Of a model about which nothing is known the API decides.
+        (vision(true), &facts(None), json!([["user", "look:   please"], ["user", "[image low][image low]"]])),
     ] {
         let changes = json!({"prompt_template": text, "vision": vision});
         assert_eq!(messages_with(changes, &pool(), facts), expected, "{vision}");
     }
     let changes = json!({"vision": vision(true)});
     assert_eq!(messages_with(changes.clone(), &pool(), &seeing), json!([["user", "[image low]hi"]]));
-    let (prompt, inputs) = run_with(changes, &pool(), &facts(None));
+    let (prompt, inputs) = run_with(changes, &pool(), &blind);
     assert_eq!(prompt.unwrap().files_left_out, 1);
     assert_eq!((inputs[0].0.as_str(), inputs[0].1.ty), ("#files#", SegmentType::ArrayFile));
     let only = json!({"prompt_template": [{"role": "user", "text": "{{#start.image#}}"}]});
-    assert_eq!(run(only).0.unwrap_err().error_type, "NoPromptFoundError");
+    assert_eq!(run_with(only, &pool(), &blind).0.unwrap_err().error_type, "NoPromptFoundError");
 }
 
 #[test]
@@ -473,7 +475,7 @@ fn prompts_are_recorded_by_mode() {
 #[test]
 fn every_mistake_is_reported_with_its_place() {
     let problems = parse(json!({
-        "model": {"provider": "", "mode": "telepathy", "completion_params": []},
+        "model": {"mode": "telepathy", "completion_params": []},
         "prompt_template": [{"role": "boss", "text": 5}, "x", {"role": "user", "edition_type": "mustache"}],
         "prompt_config": {"jinja2_variables": [{"variable": "v"}]},
         "memory": {},

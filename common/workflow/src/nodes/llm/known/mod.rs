@@ -7,9 +7,9 @@
 
 use std::sync::LazyLock;
 
-use super::message::MediaKind;
-
 const TABLE: &str = include_str!("models.txt");
+/// The feature of a model that sees pictures.
+const PICTURES: &str = "vision";
 /// The mark of a line about a word anywhere in a name.
 const WORD: char = '~';
 
@@ -51,7 +51,7 @@ pub fn find(name: &str) -> Option<KnownModel> {
 
 /// True for a model that is known not to read pictures.
 pub fn is_blind(name: &str) -> bool {
-    find(name).is_some_and(|model| !model.features.iter().any(|known| known == MediaKind::Image.feature()))
+    find(name).is_some_and(|model| !model.features.iter().any(|known| known == PICTURES))
 }
 
 /// The name in the form of the table.
