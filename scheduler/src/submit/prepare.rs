@@ -1,15 +1,18 @@
 //! Reads and checks a whole submission before anything is written, so that a wrong request reserves no idempotency key.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
 use tidemill_common::dsl::Diagnostic;
+use tidemill_common::files::UploadId;
 use tidemill_common::graph::{Graph, NodeIx};
 use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::nodes::ExecutionType;
 use tidemill_common::value::Segment;
 
 use super::commands::Order;
+use super::uploads::Owner;
 use crate::submit::{
     Submission, SubmitError, Submitter, USER_CHARS_MAX, WorkflowSource, commands, files, history, inputs,
     options,
@@ -28,6 +31,8 @@ pub(super) struct Prepared {
     pub(super) inputs: Vec<(String, Segment)>,
     /// The files of the request, as `sys.files`.
     pub(super) files: Vec<Json>,
+    /// The uploads among all these files, which the run must adopt.
+    pub(super) uploads: BTreeSet<UploadId>,
     /// Conversation variables that the request sets.
     pub(super) conversation: Vec<(String, Segment)>,
     /// Earlier turns that the request brings.
@@ -55,12 +60,18 @@ impl Submitter {
         let graph = &workflow.graph;
         let root = root(graph, submission.root.as_deref())?;
         let answers = self.remote_files.ask(inputs::remote_files(graph, root, submission)).await;
+        let app = submission.workflow.app_id();
+        let owner = Owner { app: app.as_deref(), user: &user };
+        let uploads = self.uploads.find(inputs::uploads(graph, root, submission), owner).await?;
+        let found = uploads.keys().copied().collect();
+        let answers = answers.with_uploads(uploads);
         let prepared = Prepared {
             inputs: inputs::of_run(graph, root, submission, &answers)?,
             files: files::of_request(&graph.features, &submission.files, &answers)?,
             conversation: inputs::of_conversation(graph, &submission.conversation, &answers)?,
             history: history::history(&submission.memory)?,
             breakpoints: commands::read_breakpoints(std::mem::take(&mut submission.commands), graph)?,
+            uploads: found,
             workflow,
             warnings,
             user,
