@@ -122,7 +122,9 @@ fn in_words(body: &Json) -> Option<Asked> {
         return Some(Asked::Class { id, name });
     }
     let within = |text: &str, tag: &str| last_within(text, tag).map(Asked::Fitting);
-    within(&last, "structure").or_else(|| system.iter().find_map(|text| within(text, "schema")))
+    let tags = ["structure", "schema"];
+    let by_user = tags.into_iter().find_map(|tag| within(&last, tag));
+    by_user.or_else(|| system.iter().find_map(|text| within(text, "schema")))
 }
 
 fn texts<'a>(body: &'a Json, role: &'a str) -> impl Iterator<Item = String> + 'a {

@@ -150,6 +150,10 @@ fn what_a_prompt_asks_for_is_known_by_the_json_that_it_carries() {
         (json!([said("user", in_words.clone())]), "{\"n\":1}"),
         (json!([said("system", structured), said("user", "x")]), "{\"n\":1}"),
         (
+            json!([said("user", format!("<schema>\n{schema}\n</schema>\n\n<known>\n{{}}\n</known>"))]),
+            "{\"n\":1}",
+        ),
+        (
             json!([said("user", "the <structure> of \"categories\": [1] and {\"category_id\": 1}")]),
             "You said: the <structure> of \"categories\": [1] and {\"category_id\": 1}",
         ),

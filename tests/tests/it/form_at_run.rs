@@ -122,9 +122,9 @@ async fn a_chatflow_at_the_command_line_has_the_types_and_files_of_its_form() {
         ("tone=rude", "tone in input form must be one of the following: ['dry', 'kind']"),
         ("count=many", "count in input form must be a valid number"),
     ] {
-        let refused =
-            run(&["--query", "q", "-i", "tone=kind", "-i", "count=3", "-f", "doc=tide.txt", "-i", argument]);
-        let refused = text(&refused.await.stderr);
+        let wrong =
+            ["--query", "q", "-i", "tone=kind", "-i", "count=3", "-f", "doc=tide.txt", "-i", argument];
+        let refused = text(&run(&wrong).await.stderr);
         assert!(refused.contains(said), "{argument}: {refused}");
     }
     let by_url =
