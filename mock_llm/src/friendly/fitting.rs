@@ -210,7 +210,8 @@ fn text(schema: &Json, name: &str) -> String {
         Some("uuid") => "00000000-0000-4000-8000-000000000000".to_owned(),
         Some("ipv4") => "192.0.2.1".to_owned(),
         Some("hostname") => "example.com".to_owned(),
-        Some(_) | None => format!("mock {name}"),
+        // Steps name fields by their path.
+        Some(_) | None => format!("mock {}", name.rsplit('/').next().unwrap_or(name)),
     };
     let least = schema["minLength"].as_u64().unwrap_or(0).min(TEXT_CHARS_MAX);
     let most = schema["maxLength"].as_u64().unwrap_or(u64::MAX);
