@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value as Json;
 use tidemill_common::dsl::{Diagnostic, ParseOptions, Rewrite, explain, render_for_people};
 use tidemill_common::graph::{AppMode, Graph, Imported, import};
 use tidemill_common::nodes::start::InputField;
@@ -76,6 +77,15 @@ impl Workflow {
     /// The inputs that the start form declares.
     pub(crate) fn form(&self) -> &[InputField] {
         self.graph.node(self.graph.root).data.form_fields()
+    }
+    /// An input of the start form.
+    pub(crate) fn field(&self, name: &str) -> Option<&InputField> {
+        self.form().iter().find(|field| field.variable == name)
+    }
+    /// Returns true if a message can have files.
+    pub(crate) fn takes_files(&self) -> bool {
+        let upload = self.graph.features.get("file_upload");
+        upload.and_then(|upload| upload.get("enabled")).and_then(Json::as_bool) == Some(true)
     }
     /// Returns true for a chatflow.
     pub(crate) fn is_chat(&self) -> bool {

@@ -3,9 +3,10 @@
 //!
 //! [`rules`] reads the rules, [`matching`] finds the rule for a request, [`reply`] builds the answer in the format of
 //! [`protocols`], `routes` has the HTTP routes, `server` starts and stops, `socket` can break connections, [`log`] keeps
-//! the requests. The same rules give the same bytes every time. Without rules the mock repeats the user's message, so
-//! that a workflow can be tried without a key.
+//! the requests. The same rules give the same bytes every time. Without rules the mock repeats the user's message, or
+//! gives what the request wants ([`friendly`]), so that a workflow can be tried without a key.
 
+pub mod friendly;
 pub mod log;
 pub mod matching;
 pub mod protocols;

@@ -75,25 +75,6 @@ pub fn answer(protocol: Protocol, rule: &Rule, call: u64, body: &Json) -> MockRe
     }
 }
 
-/// Returns the rule for a server without rules: a friendly sentence with the user's message, word by word.
-pub fn friendly(body: &Json) -> Rule {
-    let said = matching::last_user(body);
-    let sentence = match said.trim() {
-        "" => "Hello! You have not said anything yet.".to_owned(),
-        said => format!("You said: {said}"),
-    };
-    let chunks: Vec<String> = sentence.split_inclusive(' ').map(str::to_owned).collect();
-    let words = |text: &str| json!(text.split_whitespace().count());
-    let prompt: String = matching::messages(body)
-        .iter()
-        .map(|message| matching::text_of(message.get("content")) + " ")
-        .collect();
-    let mut usage = Map::new();
-    usage.insert("prompt_tokens".into(), words(&prompt));
-    usage.insert("completion_tokens".into(), words(&sentence));
-    Rule { says: Says::Chunks(chunks), usage, ..Rule::default() }
-}
-
 /// Formats JSON in compact form, with floats as in Python: tests compare echoed parameters with those of graphon.
 pub fn dump(value: &Json) -> String {
     let mut bytes = Vec::new();

@@ -17,7 +17,7 @@ use super::reply::{self, MockResponse};
 use super::routes::routes;
 use super::rules::{Rule, Rules};
 use super::socket::{MockListener, Resets};
-use super::{matching, protocols};
+use super::{friendly, matching, protocols};
 
 /// Longest wait for answers in flight when the server stops.
 const STOP_WAIT: Duration = Duration::from_secs(1);
@@ -73,7 +73,7 @@ impl MockLlm {
     /// Answers a chat request, which is in the form of [`Protocol::heard`].
     pub(super) fn chat(&self, protocol: Protocol, body: &Json) -> Served {
         if matches!(self.rules, Rules::Friendly) {
-            let rule = reply::friendly(body);
+            let rule = friendly::rule(body);
             return Served::of(&rule, reply::answer(protocol, &rule, 1, body));
         }
         match self.called(body) {

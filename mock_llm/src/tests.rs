@@ -3,7 +3,7 @@ use serde_json::{Value as Json, json};
 use super::protocols::{Protocol, vectors};
 use super::reply::{self, MockResponse};
 use super::rules::{self, Match, Rule, Rules, Says};
-use super::{matching, rules::Echo};
+use super::{friendly, matching, rules::Echo};
 
 fn list(document: Json) -> Vec<Rule> {
     match rules::parse(&document).unwrap() {
@@ -303,11 +303,11 @@ fn errors_have_the_type_and_code_of_the_rule_where_the_protocol_has_them() {
 
 #[test]
 fn without_rules_the_last_message_is_repeated_word_by_word() {
-    let rule = reply::friendly(&user("good day"));
+    let rule = friendly::rule(&user("good day"));
     assert_eq!(rule.says, Says::Chunks(["You ", "said: ", "good ", "day"].map(str::to_owned).to_vec()));
     assert_eq!(text(reply::answer(Protocol::OpenAi, &rule, 1, &user("good day"))), "You said: good day");
     assert!(
-        text(reply::answer(Protocol::OpenAi, &reply::friendly(&json!({})), 1, &json!({})))
+        text(reply::answer(Protocol::OpenAi, &friendly::rule(&json!({})), 1, &json!({})))
             .starts_with("Hello")
     );
 }

@@ -22,6 +22,7 @@ use crate::background::budgets::Meter;
 use crate::background::subruns::SubrunStarter;
 use crate::background::triggers::schedules::Schedules;
 use crate::background::turns::TurnSettler;
+use crate::background::uploads;
 use crate::listeners::Listeners;
 use crate::sealing::Sealing;
 use crate::shards::keeper::ShardKeeper;
@@ -129,6 +130,8 @@ pub async fn start(config: &Config) -> Result<Scheduler, StartError> {
     let calls = SubrunStarter::new(state.store.clone(), state.submitter.clone(), ordered);
     tokio::spawn(calls.run(lease.clone(), stopped.clone()));
     tokio::spawn(state.submitter.budgets.clone().run(lease.clone(), stopped.clone()));
+    let days = config.scheduler.upload_days;
+    tokio::spawn(uploads::run(state.submitter.clone(), days, stopped.clone()));
     let turns = TurnSettler::new(state.store.clone(), state.workflows.clone(), state.config.clone());
     tokio::spawn(turns.run(lease.clone(), stopped));
     let api = listeners.serve(config, state, stages);

@@ -4,6 +4,7 @@
 mod catalog;
 mod error;
 pub(crate) mod follow;
+mod upload;
 pub(crate) mod view;
 
 use std::time::Duration;
@@ -42,19 +43,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::Url`] when the address cannot be used.
     pub(crate) fn new(target: &Target) -> Result<Self, ClientError> {
-        let wrong = |reason: String| ClientError::Url { url: target.url.clone(), reason };
-        let url = reqwest::Url::parse(&target.url).map_err(|error| wrong(error.to_string()))?;
-        let mut http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).read_timeout(READ_TIMEOUT);
-        match url.scheme() {
-            // Plain HTTP needs no certificates, so a machine without any is fine too.
-            "http" => http = http.tls_certs_only([]),
-            "https" => {}
-            _ => return Err(wrong("it must begin with http:// or https://".into())),
-        }
-        if url.host_str().is_some_and(|host| ["127.0.0.1", "localhost", "[::1]"].contains(&host)) {
-            http = http.no_proxy();
-        }
-        let http = http.build().map_err(|error| wrong(error::chain(&error)))?;
+        let http = http(&target.url, READ_TIMEOUT)?;
         Ok(Self { http, base: target.url.trim_end_matches('/').into(), key: target.key.clone() })
     }
 
@@ -386,6 +375,23 @@ impl Client {
             reason: format!("its answer is not JSON ({error})"),
         })
     }
+}
+
+/// The HTTP client for an address.
+fn http(address: &str, read_timeout: Duration) -> Result<reqwest::Client, ClientError> {
+    let wrong = |reason: String| ClientError::Url { url: address.into(), reason };
+    let url = reqwest::Url::parse(address).map_err(|error| wrong(error.to_string()))?;
+    let mut http = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).read_timeout(read_timeout);
+    match url.scheme() {
+        // Plain HTTP needs no certificates, so a machine without any is fine too.
+        "http" => http = http.tls_certs_only([]),
+        "https" => {}
+        _ => return Err(wrong("it must begin with http:// or https://".into())),
+    }
+    if url.host_str().is_some_and(|host| ["127.0.0.1", "localhost", "[::1]"].contains(&host)) {
+        http = http.no_proxy();
+    }
+    http.build().map_err(|error| wrong(error::chain(&error)))
 }
 
 /// Escapes an id, so that it cannot leave its segment of the path.

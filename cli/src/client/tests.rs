@@ -49,6 +49,7 @@ impl FakeScheduler {
         let seen = Shared::default();
         let app = Router::new()
             .route("/api/v1/apps", get(apps).post(refuse_workflow))
+            .route("/api/v1/files", post(upload))
             .route("/api/v1/runs", get(runs).post(submit))
             .route("/api/v1/runs/{id}", get(run))
             .route("/api/v1/runs/{id}/events", get(events))
@@ -111,6 +112,12 @@ async fn runs(Query(query): Query<std::collections::HashMap<String, String>>) ->
 }
 
 /// Answers the first try with "inbox full". The second try must use the same idempotency key.
+/// The id of an upload has its name.
+async fn upload(Query(query): Query<std::collections::HashMap<String, String>>, body: Bytes) -> Response {
+    assert!(!body.is_empty() && query["user"] == "u");
+    (StatusCode::CREATED, Body(json!({"id": format!("up-{}", query["name"])}))).into_response()
+}
+
 async fn submit(State(seen): State<Shared>, headers: HeaderMap, body: Bytes) -> Response {
     let mut seen = seen.lock().expect("not poisoned");
     let key =

@@ -13,7 +13,7 @@ use tidemill_mock_llm::MockLlm;
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// File with rules for the answers (JSON); without it, the mock repeats the messages that it receives
+    /// File with rules for the answers (JSON); without it, the mock repeats messages, picks first classes, fills in schemas and calls one tool
     rules: Option<PathBuf>,
     /// Address to listen on; port 0 chooses a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8720")]

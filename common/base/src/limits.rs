@@ -222,6 +222,12 @@ pub const HTTP_FILE_BYTES_MAX: u64 = 10 * 1024 * 1024;
 /// Most bytes of files that one request sends (`upload_bytes_max`). They are held in memory until the
 /// response begins, since a redirect may need them again.
 pub const HTTP_UPLOAD_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Largest file that a client may upload, in bytes (`scheduler.upload_bytes_max`). Dify's default.
+pub const UPLOAD_BYTES_MAX: u64 = 15 * 1024 * 1024;
+/// Longest time for the bytes of an upload to arrive, in seconds: the largest one then needs 0.2 Mbit/s.
+pub const UPLOAD_SECONDS_MAX: u64 = 600;
+/// Days after which an upload is removed (`scheduler.upload_days`). Runs that use it have their own copy.
+pub const UPLOAD_DAYS: u64 = 30;
 /// Largest body of a webhook request, in bytes (`webhook_bytes_max`). Dify's default.
 pub const WEBHOOK_BYTES_MAX: usize = 10 * 1024 * 1024;
 /// Most connections that a scheduler's API accepts (`scheduler.connections_max`): enough for thousands of

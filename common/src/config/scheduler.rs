@@ -57,6 +57,10 @@ pub struct SchedulerConfig {
     pub request_bytes_max: usize,
     /// Largest request body of a webhook, in bytes (Dify: `WEBHOOK_REQUEST_BODY_MAX_SIZE`).
     pub webhook_bytes_max: usize,
+    /// Largest file that a client may upload, in bytes (Dify: `UPLOAD_FILE_SIZE_LIMIT`, in MB).
+    pub upload_bytes_max: u64,
+    /// Days after which an upload is removed; 0: never. Runs that use it have their own copy.
+    pub upload_days: u64,
     /// Most missed times of a schedule that are caught up with `catch_up: all`; the newest ones.
     pub catch_up_max: u64,
     /// An event stream is closed after this time without events, in seconds (Dify: 300).
@@ -110,6 +114,8 @@ impl Default for SchedulerConfig {
             run_events_max: limits::RUN_EVENTS_MAX,
             request_bytes_max: 15 * 1024 * 1024,
             webhook_bytes_max: limits::WEBHOOK_BYTES_MAX,
+            upload_bytes_max: limits::UPLOAD_BYTES_MAX,
+            upload_days: limits::UPLOAD_DAYS,
             catch_up_max: limits::CATCH_UP_MAX,
             stream_idle_seconds: 300,
             unready_ms: 1000,

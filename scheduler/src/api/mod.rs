@@ -19,6 +19,7 @@ pub mod request;
 pub mod sse;
 #[cfg(test)]
 pub(crate) mod tests;
+mod uploads;
 mod watch;
 pub mod wrong_keys;
 
@@ -133,6 +134,7 @@ fn native_routes() -> Router<ApiState> {
         .route("/dead/retry", post(native::dead_bulk::retry))
         .route("/dead/{id}", get(native::dead::show).delete(native::dead::forget))
         .route("/dead/{id}/retry", post(native::dead::retry))
+        .route("/files", post(native::files::upload))
         .route("/knowledge", post(native::knowledge::datasets::create).get(native::knowledge::datasets::list))
         .route(
             "/knowledge/{id}",

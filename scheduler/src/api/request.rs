@@ -65,7 +65,7 @@ pub async fn read(mut body: axum::body::Body, max: usize, setting: &'static str)
 
 /// Reads on for some time and drops the bytes. If the connection were closed while the client still sends, the client
 /// would see a broken connection instead of the answer.
-async fn discard(mut body: axum::body::Body) {
+pub(super) async fn discard(mut body: axum::body::Body) {
     let reading = async {
         let mut left = DISCARDED_BYTES_MAX;
         while let Some(Ok(frame)) = body.frame().await {

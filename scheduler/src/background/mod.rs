@@ -3,8 +3,10 @@
 //! - [`subruns`] creates the runs of workflows that are called as tools, and reports their ends.
 //! - [`turns`] settles the turns of conversations when their runs have ended.
 //! - [`triggers`] starts runs by schedule; [`budgets`] refuses runs of apps and keys that have spent too much.
+//! - [`uploads`] removes old uploads. Each scheduler does that, without a lease.
 
 pub mod budgets;
 pub mod subruns;
 pub mod triggers;
 pub mod turns;
+pub mod uploads;

@@ -71,6 +71,9 @@ pub enum SubmitError {
     /// The user's name is too long.
     #[error("user must have at most {USER_CHARS_MAX} characters")]
     User,
+    /// The storage of files does not answer.
+    #[error("uploads cannot be read now (files.url); try again in a moment")]
+    Uploads,
     /// The request is valid, but this version cannot serve it.
     #[error("{0}")]
     NotSupported(String),

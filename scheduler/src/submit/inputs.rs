@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
+use tidemill_common::files::UploadId;
 use tidemill_common::graph::{Graph, Node, NodeIx};
 use tidemill_common::nodes::start::{FormError, InputField, InputKind, validate_form};
 use tidemill_common::value::{JsonMap, Segment, SegmentType, infer_type};
@@ -32,6 +33,20 @@ pub(super) fn of_run(
 
 /// The URLs of the files in a submission whose servers must be asked what they are.
 pub(super) fn remote_files(graph: &Graph, root: NodeIx, submission: &Submission) -> BTreeSet<String> {
+    given_files(graph, root, submission).filter_map(files::to_ask).map(str::to_owned).collect()
+}
+
+/// The ids of the uploads that a submission names.
+pub(super) fn uploads(graph: &Graph, root: NodeIx, submission: &Submission) -> BTreeSet<UploadId> {
+    given_files(graph, root, submission).filter_map(files::upload_id).collect()
+}
+
+/// The files in a submission, as it names them.
+fn given_files<'a>(
+    graph: &'a Graph,
+    root: NodeIx,
+    submission: &'a Submission,
+) -> impl Iterator<Item = &'a JsonMap> {
     let fields = match (&submission.sys, graph.node(root)) {
         (SystemValues::Standard, root) if !root.kind.is_trigger() => root.data.form_fields(),
         (SystemValues::Standard | SystemValues::Exactly(_), _) => &[],
@@ -39,9 +54,9 @@ pub(super) fn remote_files(graph: &Graph, root: NodeIx, submission: &Submission)
     let fields = fields.iter().filter(|field| matches!(field.kind, InputKind::File | InputKind::FileList));
     let inputs = fields.filter_map(|field| submission.inputs.get(&*field.variable));
     let files = submission.files.iter().filter(|_| files::are_enabled(&graph.features));
-    let variables = submission.conversation.iter().filter(|(name, _)| holds_files(graph, name));
+    let variables = submission.conversation.iter().filter(move |(name, _)| holds_files(graph, name));
     let values = inputs.chain(files).chain(variables.map(|(_, value)| value));
-    values.flat_map(mappings).filter_map(files::to_ask).map(str::to_owned).collect()
+    values.flat_map(mappings)
 }
 
 /// The objects of a value that is one or a list of them.

@@ -21,6 +21,7 @@ pub(crate) mod system_values;
 #[cfg(test)]
 mod tests;
 mod warnings;
+pub(crate) mod uploads;
 
 use std::sync::Arc;
 
@@ -36,6 +37,7 @@ use self::clock::StoreClock;
 use self::error::unknown_option;
 use self::prepare::Prepared;
 use self::remote_files::RemoteFiles;
+use self::uploads::UploadPlace;
 use crate::background::budgets::Budgets;
 use crate::background::turns::{SettleError, TurnSettler};
 use crate::submit::blobs::BlobWriter;
@@ -59,6 +61,8 @@ pub struct Submitter {
     pub budgets: Budgets,
     /// Asks what the remote files of requests and answers are.
     pub(crate) remote_files: RemoteFiles,
+    /// The storage of uploads.
+    pub(crate) uploads: UploadPlace,
 }
 
 impl Submitter {
@@ -67,7 +71,8 @@ impl Submitter {
         let turns = TurnSettler::new(store.clone(), workflows.clone(), config.clone());
         let budgets = Budgets::new(store.clone());
         let (remote_files, meta, clock) = (RemoteFiles::new(&config), OnceCell::new(), StoreClock::default());
-        Self { budgets, store, config, workflows, meta, clock, turns, remote_files }
+        let uploads = UploadPlace::new(&config.files);
+        Self { budgets, store, config, workflows, meta, clock, turns, remote_files, uploads }
     }
 
     /// Creates the run, or finds the one that the same request created before. When this returns `Ok`, the run will be
@@ -86,6 +91,24 @@ impl Submitter {
             }
         };
         self.create(submission, prepared, run).await
+    }
+
+    /// Creates the run. If it does not exist then, it leaves no copies of uploads.
+    async fn create(
+        &self,
+        mut submission: Submission,
+        mut prepared: Prepared,
+        run: RunId,
+    ) -> Result<Submitted, SubmitError> {
+        let copies = self.uploads.adopt(&mut prepared, &run).await?;
+        submission.has_files |= !copies.is_empty();
+        let created = self.create_with_files(submission, prepared, run).await;
+        // After a failure of the store the run may exist, and need them.
+        let may_exist = matches!(created, Ok(Submitted { is_new: true, .. }) | Err(SubmitError::Store(_)));
+        if !may_exist {
+            self.uploads.discard(copies).await;
+        }
+        created
     }
 
     /// The id of the run, under its idempotency key if it has one.
@@ -111,7 +134,7 @@ impl Submitter {
         }
     }
 
-    async fn create(
+    async fn create_with_files(
         &self,
         submission: Submission,
         prepared: Prepared,

@@ -1,15 +1,18 @@
 //! Reads and checks a whole submission before anything is written, so that a wrong request reserves no idempotency key.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
 use tidemill_common::dsl::Diagnostic;
+use tidemill_common::files::UploadId;
 use tidemill_common::graph::{Graph, NodeIx};
 use tidemill_common::machine::state::options::RunOptions;
 use tidemill_common::nodes::ExecutionType;
 use tidemill_common::value::Segment;
 
 use super::commands::Order;
+use super::uploads::Owner;
 use crate::submit::{
     Submission, SubmitError, Submitter, USER_CHARS_MAX, WorkflowSource, commands, files, history, inputs,
     options, warnings,
@@ -28,6 +31,8 @@ pub(super) struct Prepared {
     pub(super) inputs: Vec<(String, Segment)>,
     /// The files of the request, as `sys.files`.
     pub(super) files: Vec<Json>,
+    /// The uploads among all these files, which the run must adopt.
+    pub(super) uploads: BTreeSet<UploadId>,
     /// Conversation variables that the request sets.
     pub(super) conversation: Vec<(String, Segment)>,
     /// Earlier turns that the request brings.
@@ -58,12 +63,18 @@ impl Submitter {
         options.warnings =
             warnings::of_submission(graph.node(root), submission, left_out, options.warnings_max);
         let answers = self.remote_files.ask(inputs::remote_files(graph, root, submission)).await;
+        let app = submission.workflow.app_id();
+        let owner = Owner { app: app.as_deref(), user: &user };
+        let uploads = self.uploads.find(inputs::uploads(graph, root, submission), owner).await?;
+        let found = uploads.keys().copied().collect();
+        let answers = answers.with_uploads(uploads);
         let prepared = Prepared {
             inputs: inputs::of_run(graph, root, submission, &answers)?,
             files: files::of_request(&graph.features, &submission.files, &answers)?,
             conversation: inputs::of_conversation(graph, &submission.conversation, &answers)?,
             history: history::history(&submission.memory)?,
             breakpoints: commands::read_breakpoints(std::mem::take(&mut submission.commands), graph)?,
+            uploads: found,
             workflow,
             warnings,
             user,

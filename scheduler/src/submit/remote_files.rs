@@ -1,30 +1,46 @@
 //! Asks the servers of a request's remote files what the files are: name, type and size. All files of a request are asked
 //! about at once, within `scheduler.remote_files_ms` in all. A server that does not answer in time is no error: the URL
-//! says what it can then.
+//! says what it can then. [`Answers`] also has the records of the request's uploads.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidemill_common::config::{Config, HttpConfig};
+use tidemill_common::files::{Upload, UploadId};
 use tidemill_common::http::{Http, Said};
 use tidemill_common::limits::REMOTE_FILES_AT_ONCE;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-/// What servers said about files, by URL.
+/// What is known about the files that a request names.
 #[derive(Debug, Default)]
-pub(crate) struct Answers(HashMap<String, Said>);
+pub(crate) struct Answers {
+    /// What servers said, by URL.
+    said: HashMap<String, Said>,
+    /// The records of uploads; `None` where a request cannot use uploads.
+    uploads: Option<HashMap<UploadId, Upload>>,
+}
 
 impl Answers {
     /// The answer about the file at a URL.
     pub(crate) fn of(&self, url: &str) -> Option<&Said> {
-        self.0.get(url)
+        self.said.get(url)
+    }
+
+    /// The same answers with the records of the request's uploads.
+    pub(crate) fn with_uploads(self, uploads: HashMap<UploadId, Upload>) -> Self {
+        Self { uploads: Some(uploads), ..self }
+    }
+
+    /// The records of uploads that the request may use; `None` if it cannot use any.
+    pub(crate) fn uploads(&self) -> Option<&HashMap<UploadId, Upload>> {
+        self.uploads.as_ref()
     }
 
     #[cfg(test)]
     pub(crate) fn given(answers: impl IntoIterator<Item = (String, Said)>) -> Self {
-        Self(answers.into_iter().collect())
+        Self { said: answers.into_iter().collect(), uploads: None }
     }
 }
 
@@ -72,7 +88,7 @@ impl RemoteFiles {
             let said = timeout_at(until, asking).await.ok().flatten()?;
             Some((url, said))
         });
-        Answers(join_all(asked).await.into_iter().flatten().collect())
+        Answers { said: join_all(asked).await.into_iter().flatten().collect(), uploads: None }
     }
 
     /// The client, or `None` if the settings of `[http]` cannot be used; workers refuse to start with them.

@@ -26,8 +26,10 @@ pub(super) fn text(target: &Target, workflows: &[Workflow], apps: &[AppOfFile]) 
 fn curl(target: &Target, workflow: &Workflow, app: &AppOfFile) -> String {
     let inputs = example_inputs(workflow);
     let (path, key, body) = if workflow.is_chat() || app.key.is_empty() {
-        let sys = if workflow.is_chat() { json!({"query": "Hello", "files": []}) } else { json!({}) };
-        let body = json!({"app": app.id, "inputs": inputs, "sys": sys, "user": "me"});
+        let mut body = json!({"app": app.id, "inputs": inputs, "user": "me"});
+        if workflow.is_chat() {
+            body["query"] = "Hello".into();
+        }
         ("/api/v1/runs", &target.key, body)
     } else {
         let body = json!({"inputs": inputs, "response_mode": "blocking", "user": "me"});
@@ -44,8 +46,9 @@ fn example_inputs(workflow: &Workflow) -> Map<String, Json> {
     let example = |kind: InputKind, options: &[String], name: &str| match kind {
         InputKind::Number => json!(1),
         InputKind::Checkbox => json!(true),
-        InputKind::JsonObject | InputKind::File => json!({}),
-        InputKind::FileList => json!([]),
+        InputKind::JsonObject => json!({}),
+        InputKind::File => file_by_url(),
+        InputKind::FileList => json!([file_by_url()]),
         InputKind::Select => options.first().map_or_else(|| json!(name), |option| json!(option)),
         InputKind::TextInput | InputKind::Paragraph | InputKind::ExternalDataTool => json!(name),
     };
@@ -53,6 +56,11 @@ fn example_inputs(workflow: &Workflow) -> Map<String, Json> {
     fields
         .map(|field| (field.variable.to_string(), example(field.kind, &field.options, &field.variable)))
         .collect()
+}
+
+/// A file as a request names it by its URL.
+fn file_by_url() -> Json {
+    json!({"transfer_method": "remote_url", "url": "https://example.com/file.pdf"})
 }
 
 /// Quotes text as one word for a shell.
@@ -88,7 +96,7 @@ Hello  (examples/hello.yml)
 Chat  (examples/chat.yml)
   app  a2
   key  app-2
-  curl http://127.0.0.1:8700/api/v1/runs -H 'Authorization: Bearer admin-1' -H 'Content-Type: application/json' -d '{"app":"a2","inputs":{},"sys":{"query":"Hello","files":[]},"user":"me"}'
+  curl http://127.0.0.1:8700/api/v1/runs -H 'Authorization: Bearer admin-1' -H 'Content-Type: application/json' -d '{"app":"a2","inputs":{},"user":"me","query":"Hello"}'
 
 Ctrl-C stops it; `tidemill ps` in another terminal lists runs
 "#;

@@ -7,7 +7,7 @@ mod waiting;
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use tidemill_common::wire::event::kind;
 
 use super::Interrupts;
@@ -19,7 +19,7 @@ use crate::output::Report;
 use crate::stack::{ModelArgs, Stack, StackSettings};
 use crate::target::{FolderArgs, TargetArgs};
 use crate::workflow_file::{Workflow, WorkflowFile};
-use inputs::InputArgs;
+use inputs::{InputArgs, Request};
 use waiting::Then;
 
 #[derive(Debug, Args)]
@@ -42,7 +42,8 @@ pub(super) struct Arguments {
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     let workflow = WorkflowFile::read(&arguments.file)?.usable(console)?;
-    let request = arguments.inputs.request(&workflow)?;
+    // With --json a program reads the output, so no person is asked.
+    let request = arguments.inputs.request(&workflow, !arguments.json, console).await?;
     match arguments.target.named() {
         Some(_) => {
             if arguments.models.mock_llm.is_some() || arguments.models.provider_url.is_some() {
@@ -59,7 +60,7 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
 
 async fn locally(
     workflow: &Workflow,
-    request: &Json,
+    request: &Request,
     arguments: &Arguments,
     console: &mut Console,
 ) -> Result<Exit, Error> {
@@ -88,14 +89,14 @@ async fn locally(
 /// the second ends the command without waiting for the run.
 async fn drive(
     client: &Client,
-    request: &Json,
+    request: &Request,
     arguments: &Arguments,
     is_local: bool,
     console: &mut Console,
     interrupts: &mut Interrupts,
 ) -> Result<Exit, Error> {
     let mut report = Report::new(arguments.json, arguments.events, console);
-    let run = client.submit(request).await?;
+    let run = client.submit(&request.body(client).await?).await?;
     let mut follow = Follow::new(client, &run, None);
     let (mut stopping, mut is_waiting) = (false, false);
     loop {

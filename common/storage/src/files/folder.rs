@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::StreamExt;
+use tokio::io::AsyncWriteExt;
 
+use super::uploads::{self, Pieces, RECORD_BYTES_MAX, UPLOADS, Upload, UploadId, Uploads};
 use super::{Files, FilesError, RUNS, is_reference, new_reference};
 use tidemill_base::hidden::masked_url;
 use tidemill_base::ids::RunId;
@@ -63,6 +66,128 @@ impl Files for Folder {
     async fn remove(&self, run: &RunId, most: usize) -> Result<bool, FilesError> {
         remove(&self.path, run, most).await.map_err(FilesError::Folder)
     }
+}
+
+#[async_trait]
+impl Uploads for Folder {
+    async fn receive(&self, id: UploadId, pieces: Pieces<'_>, max: u64) -> Result<u64, FilesError> {
+        let path = self.path.join(id.path()?);
+        if let Some(folder) = path.parent() {
+            tokio::fs::create_dir_all(folder).await.map_err(FilesError::Folder)?;
+        }
+        let part = Part(path.with_extension("part"));
+        let size = receive(&part.0, pieces, max).await?;
+        tokio::fs::rename(&part.0, &path).await.map_err(FilesError::Folder)?;
+        Ok(size)
+    }
+
+    async fn record(&self, upload: &Upload) -> Result<(), FilesError> {
+        let path = self.path.join(upload.id.record_path()?);
+        write(&path, &uploads::written(upload)).await.map_err(FilesError::Folder)
+    }
+
+    async fn find(&self, id: UploadId) -> Result<Upload, FilesError> {
+        let path = self.path.join(id.record_path()?);
+        let of_io = |error: std::io::Error| match error.kind() {
+            ErrorKind::NotFound => FilesError::Missing(id.to_string()),
+            _ => FilesError::Folder(error),
+        };
+        if tokio::fs::metadata(&path).await.map_err(of_io)?.len() > RECORD_BYTES_MAX {
+            return Err(FilesError::Missing(id.to_string()));
+        }
+        uploads::read(id, &tokio::fs::read(&path).await.map_err(of_io)?)
+    }
+
+    async fn adopt(&self, id: UploadId, run: &RunId) -> Result<String, FilesError> {
+        let reference = new_reference(run);
+        let (from, to) = (self.path.join(id.path()?), self.path.join(&reference));
+        adopt(&from, &to).await.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => FilesError::Missing(id.to_string()),
+            _ => FilesError::Folder(error),
+        })?;
+        Ok(reference)
+    }
+
+    async fn discard(&self, reference: &str) -> Result<(), FilesError> {
+        if !is_reference(reference) {
+            return Ok(());
+        }
+        let removed = tokio::fs::remove_file(self.path.join(reference)).await;
+        removed.or_else(unless_gone).map_err(FilesError::Folder)
+    }
+
+    async fn expire(&self, before: &str, most: usize) -> Result<bool, FilesError> {
+        expire(&self.path.join(UPLOADS), before, most).await.map_err(FilesError::Folder)
+    }
+}
+
+/// A file that is being written. It is removed unless it was renamed, also when the client is gone and the future is
+/// dropped.
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // Usually it was renamed. What cannot be removed goes with its day.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Writes pieces as they come; returns the number of bytes.
+async fn receive(path: &Path, mut pieces: Pieces<'_>, max: u64) -> Result<u64, FilesError> {
+    let mut file = tokio::fs::File::create(path).await.map_err(FilesError::Folder)?;
+    let mut size = 0_u64;
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(FilesError::Broken)?;
+        size = size.saturating_add(piece.len() as u64);
+        if size > max {
+            return Err(FilesError::UploadTooLarge { max });
+        }
+        file.write_all(&piece).await.map_err(FilesError::Folder)?;
+    }
+    file.flush().await.map_err(FilesError::Folder)?;
+    Ok(size)
+}
+
+/// Makes a second name for a file, or a copy where the file system has only one name for each file.
+async fn adopt(from: &Path, to: &Path) -> std::io::Result<()> {
+    if let Some(folder) = to.parent() {
+        tokio::fs::create_dir_all(folder).await?;
+    }
+    match tokio::fs::hard_link(from, to).await {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            let beside = to.with_extension("part");
+            tokio::fs::copy(from, &beside).await?;
+            tokio::fs::rename(&beside, to).await
+        }
+        linked => linked,
+    }
+}
+
+/// Removes files of days before one, and the folders of those days.
+async fn expire(root: &Path, before: &str, most: usize) -> std::io::Result<bool> {
+    let mut days = match tokio::fs::read_dir(root).await {
+        Err(error) if is_gone(&error) => return Ok(true),
+        days => days?,
+    };
+    let mut left = most;
+    while let Some(day) = days.next_entry().await? {
+        if day.file_name().to_str().is_none_or(|day| day >= before) {
+            continue;
+        }
+        let mut files = match tokio::fs::read_dir(day.path()).await {
+            Err(error) if is_gone(&error) => continue,
+            files => files?,
+        };
+        while let Some(file) = files.next_entry().await? {
+            if left == 0 {
+                return Ok(false);
+            }
+            left -= 1;
+            tokio::fs::remove_file(file.path()).await.or_else(unless_gone)?;
+        }
+        tokio::fs::remove_dir(day.path()).await.or_else(unless_gone)?;
+    }
+    Ok(true)
 }
 
 /// Writes a temporary file and renames it, so that readers never see half a file.
@@ -125,6 +250,19 @@ mod tests {
                 Err(FilesError::TooLarge { bytes: 5, max: 4 })
             ));
         }
+    }
+
+    #[tokio::test]
+    async fn uploads_are_kept_adopted_and_expire() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Folder::at(folder.path().to_str().unwrap()).unwrap();
+        uploads::tests::contract(&files, &files).await;
+        uploads::tests::failures(&files).await;
+        // A half upload leaves no part.
+        let mut days = std::fs::read_dir(folder.path().join(UPLOADS)).unwrap();
+        let left: Vec<_> =
+            days.by_ref().flat_map(|day| std::fs::read_dir(day.unwrap().path()).unwrap()).collect();
+        assert_eq!(left.len(), 0, "{left:?}");
     }
 
     #[tokio::test]

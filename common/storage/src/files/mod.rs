@@ -2,12 +2,14 @@
 //! (`files.url`), never in Redis.
 //!
 //! A reference is an unguessable path below the run that created the file, so that the files can be removed
-//! with the run. Workers write and read; the owner of a run's shard removes; values carry the reference. Only
-//! [`open`] knows the kind of storage (a folder, a bucket).
+//! with the run. Workers write and read; the owner of a run's shard removes; values carry the reference. Files that
+//! clients send before there is a run are [`uploads`]; a run adopts them. Only [`open`] and [`open_uploads`] know the
+//! kind of storage (a folder, a bucket).
 
 mod config;
 mod folder;
 mod s3;
+mod uploads;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use tidemill_base::ids::RunId;
 
 pub use folder::Folder;
 pub use s3::S3;
+pub use uploads::{Pieces, Upload, UploadId, Uploads, day_of, open_uploads};
 
 /// The prefix of all files of runs.
 const RUNS: &str = "runs";
@@ -47,6 +50,15 @@ pub enum FilesError {
         /// In bytes.
         max: u64,
     },
+    /// An upload is larger than the scheduler allows.
+    #[error("the file has more than {max} bytes (scheduler.upload_bytes_max)")]
+    UploadTooLarge {
+        /// In bytes.
+        max: u64,
+    },
+    /// The bytes of an upload did not all arrive.
+    #[error("the upload broke off: {0}")]
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The folder does not answer, or refuses.
     #[error("the storage of files.url failed: {0}")]
     Folder(#[source] std::io::Error),

@@ -8,6 +8,7 @@ pub mod dead;
 pub mod dead_bulk;
 mod dialect;
 pub mod events;
+pub mod files;
 pub mod fleet;
 pub mod keys;
 pub mod knowledge;

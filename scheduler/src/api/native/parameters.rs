@@ -10,11 +10,12 @@ use crate::api::error::ApiError;
 use crate::api::request::Params;
 
 /// Routes below `/api/v1`, and the parameters that one of their methods reads. Routes that are not listed read none.
-const READ: [(&str, &[&str]); 13] = [
+const READ: [(&str, &[&str]); 14] = [
     ("/apps", &["strict"]),
     ("/calls/{id}", &["force"]),
     ("/datasources/{id}", &["force"]),
     ("/dead", &["before", "limit"]),
+    ("/files", &["app", "name", "user"]),
     ("/knowledge/{id}/documents/{document}", &["segments"]),
     ("/library/{id}", &["force"]),
     ("/profiles/{id}", &["force"]),

@@ -30,6 +30,7 @@ pub async fn submit(
     let inputs = take_object(&mut map, "inputs")?.unwrap_or_default();
     let sys = take_object(&mut map, "sys")?.map_or(SystemValues::Standard, SystemValues::Exactly);
     let submission = Submission {
+        files: take_list(&mut map, "files")?,
         conversation: take_object(&mut map, "conversation")?.unwrap_or_default(),
         user: take_text(&mut map, "user")?.unwrap_or_default(),
         conversation_id: take_text(&mut map, "conversation_id")?,

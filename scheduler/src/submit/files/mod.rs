@@ -1,16 +1,22 @@
 //! Reads files in requests: Dify's mapping `{type, transfer_method, url}` becomes a file object. What the request does not
-//! say about a file comes from its server's answer ([`remote_files`](super::remote_files)), and else from its URL.
+//! say about a file comes from its server's answer ([`remote_files`](super::remote_files)), and else from its URL. An upload
+//! is what its record says.
 
 use serde_json::{Value as Json, json};
+use tidemill_common::files::UploadId;
 use tidemill_common::nodes::start::InputField;
 use tidemill_common::value::file_name::{FileFacts, Known, UNKNOWN_EXTENSION};
 use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap};
 use uuid::Uuid;
 
-use super::SubmitError;
 use super::remote_files::Answers;
+use super::{SubmitError, uploads};
 
 const TRANSFER_METHODS: [&str; 4] = ["remote_url", "local_file", "tool_file", "datasource_file"];
+
+/// Dify's message for an upload that does not exist, or is another user's.
+pub(super) const NO_UPLOAD: &str = "Invalid upload file";
+const MISTYPED: &str = "Detected file type does not match the specified type. Please verify the file.";
 
 /// The URL of a file whose server must be asked what it is, or `None` if the mapping knows or is not a remote file.
 pub(crate) fn to_ask(mapping: &JsonMap) -> Option<&str> {
@@ -18,6 +24,12 @@ pub(crate) fn to_ask(mapping: &JsonMap) -> Option<&str> {
     let knows = text("filename").is_some() && text("mime_type").is_some();
     let url = text("url").or_else(|| text("remote_url")).filter(|url| is_url(url));
     url.filter(|_| text("transfer_method") == Some("remote_url") && !knows)
+}
+
+/// The id of the upload that a mapping names.
+pub(super) fn upload_id(mapping: &JsonMap) -> Option<UploadId> {
+    let id = text(mapping, "upload_file_id").filter(|_| !is_object(mapping))?;
+    (text(mapping, "transfer_method") == Some("local_file")).then(|| id.parse().ok()).flatten()
 }
 
 /// A text of a mapping; an empty one counts as absent.
@@ -35,22 +47,19 @@ pub(super) fn of_field(
     if is_object(mapping) {
         return Ok(completed(mapping, answers));
     }
-    let file = file(mapping, answers)?;
-    let allowed = |list: &[String], value: &str| list.is_empty() || list.iter().any(|v| v == value);
-    let text = |key: &str| file.get(key).and_then(Json::as_str).unwrap_or_default();
-    let is_custom = text("type") == "custom";
-    let extension = text("extension").to_lowercase();
-    let of_extension = field
-        .allowed_file_extensions
-        .iter()
-        .any(|known| known.trim_start_matches('.').eq_ignore_ascii_case(extension.trim_start_matches('.')));
-    let fits = (is_custom || allowed(&field.allowed_file_types, text("type")))
-        && (!is_custom || field.allowed_file_extensions.is_empty() || of_extension)
-        && allowed(&field.allowed_file_upload_methods, text("transfer_method"));
-    if !fits {
-        return refuse(format!("File validation failed for file: {}", text("filename")));
+    let mut file = file(mapping, answers)?;
+    let is_typed = text(mapping, "type").is_some();
+    let takes = |kind: &str| field.allowed_file_types.iter().any(|allowed| allowed == kind);
+    // A form with types of its own gives its files that type. A client that gives none leaves it to the form.
+    if !is_typed && takes("custom") && !text(&file, "type").is_some_and(takes) {
+        file.insert("type".into(), "custom".into());
     }
-    Ok(file)
+    let about = |key: &str| text(&file, key).unwrap_or_default();
+    match field.refusal(about("type"), about("extension"), about("transfer_method")) {
+        // Dify's words end with the name.
+        Some(rule) => refuse(format!("File validation failed for file: {}: {rule}", about("filename"))),
+        None => Ok(file),
+    }
 }
 
 /// Reads the files in a request's `files`. They are ignored unless the app's features enable uploads.
@@ -143,6 +152,7 @@ fn file(mapping: &JsonMap, answers: &Answers) -> Result<JsonMap, SubmitError> {
     match text("transfer_method") {
         None => return refuse("transfer_method is required in file mapping"),
         Some("remote_url") => {}
+        Some("local_file") if answers.uploads().is_some() => return uploaded(mapping, answers),
         Some(method) if TRANSFER_METHODS.contains(&method) => {
             return not_here(method, text("upload_file_id"));
         }
@@ -156,7 +166,7 @@ fn file(mapping: &JsonMap, answers: &Answers) -> Result<JsonMap, SubmitError> {
     let declared = text("type").or(facts.kind).unwrap_or("custom");
     // If neither server nor URL says the type, the declared type counts.
     if declared != "custom" && facts.kind.is_some_and(|kind| kind != declared) {
-        return refuse("Detected file type does not match the specified type. Please verify the file.");
+        return refuse(MISTYPED);
     }
     let ending = Some(facts.extension.as_str()).filter(|extension| *extension != UNKNOWN_EXTENSION);
     let filename = facts.name.unwrap_or_else(|| format!("file{}", ending.unwrap_or_default()));
@@ -174,6 +184,39 @@ fn file(mapping: &JsonMap, answers: &Answers) -> Result<JsonMap, SubmitError> {
         "mime_type": facts.mime_type,
         "size": given_size(mapping).or(said_size).unwrap_or(-1),
         "url": url,
+    });
+    Ok(value.as_object().cloned().unwrap_or_default())
+}
+
+/// The file object of an upload. The run adopts the file when it is created.
+fn uploaded(mapping: &JsonMap, answers: &Answers) -> Result<JsonMap, SubmitError> {
+    let given = text(mapping, "upload_file_id");
+    let Some(id) = given.and_then(|id| id.parse::<UploadId>().ok()) else {
+        return not_here("local_file", given);
+    };
+    let Some(upload) = answers.uploads().and_then(|uploads| uploads.get(&id)) else {
+        return refuse(NO_UPLOAD);
+    };
+    let known =
+        Known { given_name: Some(&upload.name), said_type: Some(&upload.mime_type), ..Known::default() };
+    let kind = FileFacts::of(known).kind;
+    let declared = text(mapping, "type").or(kind).unwrap_or("custom");
+    if declared != "custom" && kind.is_some_and(|kind| kind != declared) {
+        return refuse(MISTYPED);
+    }
+    let value = json!({
+        FILE_IDENTITY_KEY: FILE_IDENTITY,
+        "id": null,
+        "type": declared,
+        "transfer_method": "local_file",
+        "remote_url": null,
+        "reference": uploads::waiting(id),
+        "related_id": id.to_string(),
+        "filename": upload.name,
+        "extension": upload.extension,
+        "mime_type": upload.mime_type,
+        "size": upload.size,
+        "url": null,
     });
     Ok(value.as_object().cloned().unwrap_or_default())
 }

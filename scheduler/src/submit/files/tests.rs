@@ -1,5 +1,6 @@
 //! Files of requests, with and without an answer of their server.
 
+use tidemill_common::files::Upload;
 use tidemill_common::http::Said;
 
 use super::*;
@@ -186,15 +187,80 @@ fn a_field_accepts_the_types_extensions_and_methods_that_it_lists() {
             false,
         ),
         (json!({"allowed_file_upload_methods": ["remote_url"]}), "image", "a.png", true),
-        (json!({"allowed_file_upload_methods": ["local_file"]}), "image", "a.png", false),
+        (json!({"allowed_file_upload_methods": ["local_file"]}), "image", "a.png", true),
+        (json!({"allowed_file_upload_methods": ["local_file"]}), "document", "a.pdf", false),
     ] {
         let mapping =
             json!({"type": kind, "transfer_method": "remote_url", "url": format!("https://h/{name}")});
         let taken = of_field(&field(extra.clone()), mapping.as_object().unwrap(), &Answers::default());
-        let said = format!("File validation failed for file: {name}");
-        let expected = if fits { Ok(()) } else { Err(said) };
-        assert_eq!(taken.map(drop).map_err(|error| error.to_string()), expected, "{extra} {name}");
+        match taken {
+            Ok(_) => assert!(fits, "{extra} {name}"),
+            Err(error) => {
+                let said = format!("File validation failed for file: {name}: f takes ");
+                assert!(!fits && error.to_string().starts_with(&said), "{extra} {name}: {error}");
+            }
+        }
     }
+    // Without a type of its own, a file gets the one that the form has for it.
+    let custom =
+        field(json!({"allowed_file_types": ["custom", "image"], "allowed_file_extensions": [".pdf"]}));
+    for (name, kind) in [("a.pdf", "custom"), ("a.png", "image")] {
+        let mapping = json!({"transfer_method": "remote_url", "url": format!("https://h/{name}")});
+        let taken = of_field(&custom, mapping.as_object().unwrap(), &Answers::default()).unwrap();
+        assert_eq!(taken["type"], kind, "{name}");
+    }
+}
+
+#[test]
+fn an_upload_is_what_its_record_says() {
+    let upload = Upload {
+        id: UploadId::generate(),
+        app: None,
+        user: "u".into(),
+        name: "tide.pdf".into(),
+        extension: ".pdf".into(),
+        mime_type: "application/pdf".into(),
+        size: 7,
+        created_at: 0,
+    };
+    let id = upload.id;
+    let answers = Answers::default().with_uploads([(id, upload)].into());
+    let local = |extra: Json| {
+        let mut mapping = json!({"transfer_method": "local_file", "upload_file_id": id.to_string()});
+        mapping.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        made_with(mapping, &answers)
+    };
+    let file = local(json!({})).unwrap();
+    let have = json!([
+        file["filename"],
+        file["extension"],
+        file["mime_type"],
+        file["size"],
+        file["type"],
+        file["related_id"]
+    ]);
+    assert_eq!(have, json!(["tide.pdf", ".pdf", "application/pdf", 7, "document", id.to_string()]));
+    assert_eq!(local(json!({"type": "document"})).unwrap(), file);
+    for (extra, said) in [
+        (json!({"type": "image"}), MISTYPED),
+        (json!({"upload_file_id": Uuid::new_v4().to_string()}), NO_UPLOAD),
+        (json!({"upload_file_id": "1"}), "Invalid upload file id format"),
+        (json!({"upload_file_id": null}), "Invalid upload file id"),
+    ] {
+        assert_eq!(local(extra.clone()), Err(said.to_owned()), "{extra}");
+    }
+    assert_eq!(
+        upload_id(
+            json!({"transfer_method": "local_file", "upload_file_id": id.to_string()}).as_object().unwrap()
+        ),
+        Some(id)
+    );
+    assert_eq!(
+        upload_id(
+            json!({"transfer_method": "remote_url", "upload_file_id": id.to_string()}).as_object().unwrap()
+        ),
+        None
+    );
 }
 
 #[test]

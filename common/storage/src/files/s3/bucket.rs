@@ -88,6 +88,18 @@ async fn answer(State(bucket): State<Arc<Bucket>>, request: Request) -> Response
             Some(bytes) => (facts(bytes), bytes.clone()).into_response(),
             None => refused(StatusCode::NOT_FOUND, "NoSuchKey"),
         },
+        Method::PUT if head.headers.contains_key("x-amz-copy-source") => {
+            let source = head.headers["x-amz-copy-source"].to_str().unwrap().trim_start_matches('/');
+            match source.split_once('/').and_then(|(_, key)| objects.get(key).cloned()) {
+                Some(bytes) => {
+                    let etag = hash(&bytes);
+                    objects.insert(key.into(), bytes);
+                    format!("<?xml version=\"1.0\"?><CopyObjectResult><ETag>{etag}</ETag></CopyObjectResult>")
+                        .into_response()
+                }
+                None => refused(StatusCode::NOT_FOUND, "NoSuchKey"),
+            }
+        }
         Method::PUT => {
             let facts = facts(&body);
             objects.insert(key.into(), body);

@@ -16,6 +16,7 @@ use object_store::path::Path;
 use object_store::{ClientOptions, Error, ObjectStore, ObjectStoreExt, RetryConfig};
 
 use super::config::FilesConfig;
+use super::uploads::{self, Pieces, RECORD_BYTES_MAX, UPLOADS, Upload, UploadId, Uploads};
 use super::{Files, FilesError, RUNS, is_reference, new_reference};
 use tidemill_base::ids::RunId;
 
@@ -68,6 +69,31 @@ impl S3 {
             "" => Path::from(reference),
             prefix => Path::from(format!("{prefix}/{reference}")),
         }
+    }
+
+    /// Removes objects. Missing ones are not an error.
+    async fn delete(&self, paths: Vec<Path>) -> Result<(), FilesError> {
+        let paths = futures_util::stream::iter(paths).map(Ok).boxed();
+        let mut removed = self.store.delete_stream(paths);
+        while let Some(one) = removed.next().await {
+            match one {
+                Ok(_) | Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads an object of at most `max` bytes.
+    async fn get(&self, reference: &str, max: u64) -> Result<Bytes, FilesError> {
+        let found =
+            self.store.get(&self.path(reference)).await.map_err(|error| missing_or(error, reference))?;
+        // Known from the response head, before the body is read.
+        let bytes = found.meta.size;
+        if bytes > max {
+            return Err(FilesError::TooLarge { bytes, max });
+        }
+        found.bytes().await.map_err(failed)
     }
 }
 
@@ -125,20 +151,10 @@ impl Files for S3 {
     }
 
     async fn read(&self, reference: &str, max: u64) -> Result<Bytes, FilesError> {
-        let missing = || FilesError::Missing(reference.to_owned());
         if !is_reference(reference) {
-            return Err(missing());
+            return Err(FilesError::Missing(reference.to_owned()));
         }
-        let found = self.store.get(&self.path(reference)).await.map_err(|error| match error {
-            Error::NotFound { .. } if !is_about_the_bucket(&error) => missing(),
-            error => failed(error),
-        })?;
-        // Known from the response head, before the body is read.
-        let bytes = found.meta.size;
-        if bytes > max {
-            return Err(FilesError::TooLarge { bytes, max });
-        }
-        found.bytes().await.map_err(failed)
+        self.get(reference, max).await
     }
 
     async fn remove(&self, run: &RunId, most: usize) -> Result<bool, FilesError> {
@@ -153,15 +169,89 @@ impl Files for S3 {
             .map_err(failed)?;
         let is_all = listed.len() <= most;
         listed.truncate(most);
-        let paths = futures_util::stream::iter(listed).map(Ok).boxed();
-        let mut removed = self.store.delete_stream(paths);
-        while let Some(one) = removed.next().await {
-            match one {
-                Ok(_) | Err(Error::NotFound { .. }) => {}
-                Err(error) => return Err(failed(error)),
-            }
-        }
+        self.delete(listed).await?;
         Ok(is_all)
+    }
+}
+
+#[async_trait]
+impl Uploads for S3 {
+    async fn receive(&self, id: UploadId, mut pieces: Pieces<'_>, max: u64) -> Result<u64, FilesError> {
+        let mut bytes = Vec::new();
+        while let Some(piece) = pieces.next().await {
+            let piece = piece.map_err(FilesError::Broken)?;
+            if bytes.len() as u64 + piece.len() as u64 > max {
+                return Err(FilesError::UploadTooLarge { max });
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        let size = bytes.len() as u64;
+        self.store.put(&self.path(&id.path()?), bytes.into()).await.map_err(failed)?;
+        Ok(size)
+    }
+
+    async fn record(&self, upload: &Upload) -> Result<(), FilesError> {
+        let path = self.path(&upload.id.record_path()?);
+        self.store.put(&path, uploads::written(upload).into()).await.map_err(failed)?;
+        Ok(())
+    }
+
+    async fn find(&self, id: UploadId) -> Result<Upload, FilesError> {
+        let bytes = self.get(&id.record_path()?, RECORD_BYTES_MAX).await;
+        uploads::read(id, &bytes.map_err(|error| named(error, id))?)
+    }
+
+    async fn adopt(&self, id: UploadId, run: &RunId) -> Result<String, FilesError> {
+        let reference = new_reference(run);
+        let (from, to) = (id.path()?, self.path(&reference));
+        let copied = self.store.copy(&self.path(&from), &to).await;
+        copied.map_err(|error| named(missing_or(error, &from), id))?;
+        Ok(reference)
+    }
+
+    async fn discard(&self, reference: &str) -> Result<(), FilesError> {
+        match is_reference(reference) {
+            true => self.delete(vec![self.path(reference)]).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn expire(&self, before: &str, most: usize) -> Result<bool, FilesError> {
+        let root = self.path(UPLOADS);
+        let is_old = |path: &Path| {
+            let below = path.as_ref().strip_prefix(root.as_ref()).map(|rest| format!("{UPLOADS}{rest}"));
+            below.as_deref().and_then(uploads::day_in).is_some_and(|day| day < before)
+        };
+        // A bucket lists its objects by name, so the oldest days come first.
+        let mut listed = self.store.list(Some(&root));
+        let mut old = Vec::new();
+        while let Some(object) = listed.try_next().await.map_err(failed)? {
+            if !is_old(&object.location) || old.len() > most {
+                break;
+            }
+            old.push(object.location);
+        }
+        drop(listed);
+        let is_all = old.len() <= most;
+        old.truncate(most);
+        self.delete(old).await?;
+        Ok(is_all)
+    }
+}
+
+/// The error of a request for an object.
+fn missing_or(error: Error, reference: &str) -> FilesError {
+    match error {
+        Error::NotFound { .. } if !is_about_the_bucket(&error) => FilesError::Missing(reference.to_owned()),
+        error => failed(error),
+    }
+}
+
+/// A missing upload is named by its id.
+fn named(error: FilesError, id: UploadId) -> FilesError {
+    match error {
+        FilesError::Missing(_) => FilesError::Missing(id.to_string()),
+        other => other,
     }
 }
 

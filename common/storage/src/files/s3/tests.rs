@@ -113,6 +113,17 @@ async fn the_files_of_a_run_are_removed_in_pieces_and_those_of_others_stay() {
 }
 
 #[tokio::test]
+async fn uploads_are_kept_adopted_and_expire() {
+    let endpoint = Bucket::serve(ID, SECRET).await;
+    for url in ["s3://bucket", "s3://bucket/a/prefix/"] {
+        let config = at(&endpoint, url);
+        let uploads = files::open_uploads(&config).unwrap();
+        files::uploads::tests::contract(&*uploads, &*files::open(&config).unwrap()).await;
+        files::uploads::tests::failures(&*uploads).await;
+    }
+}
+
+#[tokio::test]
 async fn refusals_of_the_service_say_what_to_check() {
     let endpoint = Bucket::serve(ID, SECRET).await;
     let thief = FilesConfig { secret_access_key: "guessed".into(), ..at(&endpoint, "s3://bucket") };

@@ -1,7 +1,8 @@
 //! The `start` node and the declared inputs of a run: the inputs that a caller can give ([`field`]), the check of the
-//! form before the run ([`form`]), and the node itself, which only shows the pool at the start of the run.
+//! form before the run ([`form`], for its files [`files`]), and the node itself, which only shows the pool at the start of the run.
 
 pub mod field;
+mod files;
 pub mod form;
 pub(in crate::nodes) mod schema;
 #[cfg(test)]

@@ -1,0 +1,195 @@
+//! The uploads that a request names: finds them, checks whose they are, and gives the run copies of its own.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value as Json;
+use tidemill_common::files::{self, FilesConfig, FilesError, Upload, UploadId, Uploads};
+use tidemill_common::ids::RunId;
+use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, Segment};
+
+use super::{Prepared, SubmitError};
+
+/// Begins the reference of a file that the run has not adopted yet. No stored file has such a reference.
+const WAITING: &str = "upload:";
+
+/// The apps and users who may use an upload.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owner<'a> {
+    /// `None` for a workflow that comes with its request.
+    pub(crate) app: Option<&'a str>,
+    pub(crate) user: &'a str,
+}
+
+/// The storage of uploads. It is opened at the first upload: a scheduler without uploads needs none.
+pub(crate) struct UploadPlace {
+    config: FilesConfig,
+    opened: OnceLock<Arc<dyn Uploads>>,
+}
+
+impl UploadPlace {
+    pub(crate) fn new(config: &FilesConfig) -> Self {
+        Self { config: config.clone(), opened: OnceLock::new() }
+    }
+
+    /// The storage.
+    ///
+    /// # Errors
+    /// [`FilesError::Url`].
+    pub(crate) fn open(&self) -> Result<Arc<dyn Uploads>, FilesError> {
+        match self.opened.get() {
+            Some(opened) => Ok(opened.clone()),
+            None => {
+                let opened = files::open_uploads(&self.config)?;
+                Ok(self.opened.get_or_init(|| opened).clone())
+            }
+        }
+    }
+
+    /// The records of those uploads that exist and belong to this owner.
+    pub(super) async fn find(
+        &self,
+        ids: BTreeSet<UploadId>,
+        owner: Owner<'_>,
+    ) -> Result<HashMap<UploadId, Upload>, SubmitError> {
+        let mut found = HashMap::with_capacity(ids.len());
+        for id in ids {
+            match self.open().map_err(away)?.find(id).await {
+                Ok(upload) if owner.has(&upload) => {
+                    found.insert(id, upload);
+                }
+                Ok(_) | Err(FilesError::Missing(_)) => {}
+                Err(error) => return Err(away(error)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Gives a run copies of its uploads, and returns their references. If it fails, no copy is left.
+    pub(super) async fn adopt(
+        &self,
+        prepared: &mut Prepared,
+        run: &RunId,
+    ) -> Result<Vec<String>, SubmitError> {
+        if prepared.uploads.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (place, mut copies) = (self.open().map_err(away)?, HashMap::new());
+        for id in &prepared.uploads {
+            match place.adopt(*id, run).await {
+                Ok(reference) => {
+                    copies.insert(*id, reference);
+                }
+                Err(error) => {
+                    self.discard(copies.into_values()).await;
+                    return Err(away(error));
+                }
+            }
+        }
+        let segments = prepared.inputs.iter_mut().chain(&mut prepared.conversation);
+        for (_, Segment { value, .. }) in segments {
+            refer(value, &copies);
+        }
+        prepared.files.iter_mut().for_each(|file| refer(file, &copies));
+        Ok(copies.into_values().collect())
+    }
+
+    /// Removes copies of a run that was not created.
+    pub(super) async fn discard(&self, references: impl IntoIterator<Item = String>) {
+        let Ok(place) = self.open() else { return };
+        for reference in references {
+            if let Err(error) = place.discard(&reference).await {
+                tracing::warn!(%error, "a file of a refused request is left behind");
+            }
+        }
+    }
+}
+
+impl Owner<'_> {
+    fn has(self, upload: &Upload) -> bool {
+        upload.app.as_deref() == self.app && upload.user == self.user
+    }
+}
+
+/// The reference of an upload until the run has adopted it.
+pub(super) fn waiting(id: UploadId) -> String {
+    format!("{WAITING}{id}")
+}
+
+/// Writes the references of copies into file objects. Other references stay: a client may have invented one, and no
+/// worker finds a file under it.
+fn refer(value: &mut Json, copies: &HashMap<UploadId, String>) {
+    match value {
+        Json::Object(map) if map.get(FILE_IDENTITY_KEY).and_then(Json::as_str) == Some(FILE_IDENTITY) => {
+            let waits =
+                map.get("reference").and_then(Json::as_str).and_then(|text| text.strip_prefix(WAITING));
+            if let Some(copy) = waits.and_then(|id| copies.get(&id.parse().ok()?)) {
+                map.insert("reference".into(), copy.as_str().into());
+            }
+        }
+        Json::Array(items) => items.iter_mut().for_each(|item| refer(item, copies)),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Object(_) => {}
+    }
+}
+
+fn away(error: FilesError) -> SubmitError {
+    match error {
+        // It has expired since it was found. The text is Dify's.
+        FilesError::Missing(_) => {
+            SubmitError::Inputs { message: super::files::NO_UPLOAD.into(), invalid_param: true }
+        }
+        error => {
+            tracing::error!(%error, "uploads cannot be used");
+            SubmitError::Uploads
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_files_whose_copy_is_known_get_a_reference() {
+        let (known, unknown) = (UploadId::generate(), UploadId::generate());
+        let copies = HashMap::from([(known, "runs/r/f".to_owned())]);
+        let file = |reference: &str| json!({FILE_IDENTITY_KEY: FILE_IDENTITY, "reference": reference});
+        for (value, expected) in [
+            (file(&waiting(known)), file("runs/r/f")),
+            (json!([file(&waiting(known)), "x"]), json!([file("runs/r/f"), "x"])),
+            (file(&waiting(unknown)), file(&waiting(unknown))),
+            (file("runs/x/y"), file("runs/x/y")),
+            (json!({"reference": waiting(known)}), json!({"reference": waiting(known)})),
+        ] {
+            let mut referred = value.clone();
+            refer(&mut referred, &copies);
+            assert_eq!(referred, expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn an_upload_is_for_its_user_and_its_app() {
+        let upload = |app: Option<&str>| Upload {
+            id: UploadId::generate(),
+            app: app.map(Into::into),
+            user: "u".into(),
+            name: "n".into(),
+            extension: ".n".into(),
+            mime_type: "m/n".into(),
+            size: 1,
+            created_at: 0,
+        };
+        for (app, asks, user, has) in [
+            (None, None, "u", true),
+            (Some("a"), Some("a"), "u", true),
+            (Some("a"), Some("b"), "u", false),
+            (Some("a"), None, "u", false),
+            (None, Some("a"), "u", false),
+            (Some("a"), Some("a"), "v", false),
+        ] {
+            assert_eq!(Owner { app: asks, user }.has(&upload(app)), has, "{app:?} {asks:?} {user}");
+        }
+    }
+}
