@@ -25,6 +25,7 @@ mod fair_slots;
 mod fetched_files;
 mod field_cases;
 mod fleet;
+mod foreign_forms;
 mod knowledge;
 mod layering;
 mod library;

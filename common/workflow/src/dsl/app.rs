@@ -21,6 +21,8 @@ pub(super) struct App {
     pub(super) workflow: JsonMap,
     /// The graph and the path to it.
     pub(super) graph: Option<(&'static str, JsonMap)>,
+    /// True for a graph without an app around it.
+    pub(super) is_bare: bool,
 }
 
 /// The paths at which a bare graph may be. The empty path is the file itself.
@@ -114,6 +116,7 @@ fn app(mut root: JsonMap, problems: &mut Problems) -> App {
         mode,
         workflow,
         graph,
+        is_bare: false,
     }
 }
 
@@ -156,7 +159,7 @@ fn bare(mut root: JsonMap, mut workflow: JsonMap, problems: &mut Problems) -> Ap
     if graph.is_none() {
         problems.error("graph.missing", "the file has no graph of `nodes` and `edges`");
     }
-    App { workflow, graph, ..App::default() }
+    App { workflow, graph, is_bare: true, ..App::default() }
 }
 
 fn take_mapping(map: &mut JsonMap, key: &str) -> Option<JsonMap> {

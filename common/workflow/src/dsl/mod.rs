@@ -57,8 +57,13 @@ pub fn read_plain(text: &[u8]) -> Result<Json, Diagnostic> {
 pub fn explain(text: &[u8], options: &ParseOptions) -> Vec<Rewrite> {
     let mut ignored = Problems::new();
     let Ok((tree, Json::Object(root))) = read::read(text, options, &mut ignored) else { return Vec::new() };
-    let Some((graph_path, graph)) = app::take_apart(root, &mut ignored).graph else { return Vec::new() };
+    let app = app::take_apart(root, &mut ignored);
+    let Some((graph_path, mut graph)) = app.graph else { return Vec::new() };
     let mut found = normal_form::explain(&graph, options.migrations);
+    normal_form::apply(&mut graph, options.migrations);
+    if app.is_bare {
+        found.extend(normal_form::explain_bare(&mut graph));
+    }
     for rewrite in &mut found {
         rewrite.path = format!("{graph_path}.{}", rewrite.path);
         rewrite.line = tree.line_of(&rewrite.path);
@@ -116,7 +121,11 @@ fn document(root: JsonMap, migrations: Migrations, problems: &mut Problems) -> O
         (environment, conversation, features, optional_mapping(&mut app.workflow, "tidemill", problems))
     });
     let (graph_path, mut graph) = app.graph?;
+    problems.within(graph_path, |problems| normal_form::warn_of_unread_keys(&graph, problems));
     normal_form::apply(&mut graph, migrations);
+    if app.is_bare {
+        normal_form::apply_bare(&mut graph);
+    }
     let (nodes, edges) = problems.within(graph_path, |problems| {
         (elements::nodes(&mut graph, problems), elements::edges(&mut graph, problems))
     });

@@ -5,7 +5,7 @@
 
 use serde_json::Value as Json;
 
-use super::{Migrations, forms};
+use super::{Form, Migrations, bare, forms};
 use tidemill_base::value::JsonMap;
 
 /// Most places of one rule that are named.
@@ -24,13 +24,22 @@ pub struct Rewrite {
 
 /// Applies every rule to a graph and returns the places that each changed, in the order of their application.
 pub(in super::super) fn explain(graph: &JsonMap, migrations: Migrations) -> Vec<Rewrite> {
-    let mut now = graph.clone();
+    of(&mut graph.clone(), forms(migrations))
+}
+
+/// As [`explain`], for the further rules of a bare graph, which the others have changed already.
+pub(in super::super) fn explain_bare(graph: &mut JsonMap) -> Vec<Rewrite> {
+    of(graph, bare::FORMS.iter())
+}
+
+/// As [`explain`], for some rules. They change the graph.
+pub(super) fn of<'f>(graph: &mut JsonMap, forms: impl Iterator<Item = &'f Form>) -> Vec<Rewrite> {
     let mut all = Vec::new();
-    for form in forms(migrations) {
-        let before = now.clone();
-        form.apply(&mut now);
+    for form in forms {
+        let before = graph.clone();
+        form.apply(graph);
         let mut places = Vec::new();
-        of_maps(&before, &now, "", &mut places);
+        of_maps(&before, graph, "", &mut places);
         all.extend(places.into_iter().map(|path| Rewrite { rule: form.name, path, line: None }));
     }
     all
