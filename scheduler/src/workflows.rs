@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tidemill_common::config::Config;
-use tidemill_common::dsl::{Diagnostic, Document, ParseOptions, SealError, SealingKey, hash_of, moderation};
+use tidemill_common::dsl::{
+    Diagnostic, Document, ParseOptions, RetryReading, SealError, SealingKey, hash_of, moderation,
+};
 use tidemill_common::graph::{self, Graph, GraphHash};
 use tidemill_common::ids::ShardId;
 use tidemill_common::machine::state::options::choices::Choices;
@@ -53,6 +55,10 @@ impl Workflows {
                 bytes_max: config.run.import_bytes_max,
                 children_max: config.run.children_max,
                 migrations: config.compat.editor_migrations.into(),
+                retries: RetryReading {
+                    http_default: config.compat.http_retry_default,
+                    without_enabled: config.compat.retry_without_enabled,
+                },
                 ..ParseOptions::default()
             },
             leaves_moderation_out: config.compat.moderation_left_out,

@@ -52,17 +52,22 @@ fn as_json(file: &WorkflowFile, explain: bool) -> Json {
     });
     if explain {
         let rewrites = file.rewrites();
-        let rewrites =
-            rewrites.iter().map(|one| json!({"rule": one.rule, "path": one.path, "line": one.line}));
+        let rewrites = rewrites
+            .iter()
+            .map(|one| json!({"rule": one.rule, "path": one.path, "line": one.line, "note": one.note}));
         all["rewrites"] = rewrites.collect();
     }
     all
 }
 
-/// The line of a rewrite, such as `flow.yml:12: rewritten[tool-options]: nodes[3].data.tool_configurations.x`.
+/// The line of a rewrite, or of a note about a place that was left alone, such as `flow.yml:12: rewritten[tool-options]: nodes[3].data.tool_configurations.x`.
 fn in_words(file: &WorkflowFile, rewrite: &Rewrite) -> String {
     let line = rewrite.line.map(|line| format!(":{line}")).unwrap_or_default();
-    format!("{}{line}: rewritten[{}]: {}", file.path.display(), rewrite.rule, rewrite.path)
+    let path = file.path.display();
+    match rewrite.note {
+        None => format!("{path}{line}: rewritten[{}]: {}", rewrite.rule, rewrite.path),
+        Some(note) => format!("{path}{line}: note[{}]: {}: {note}", rewrite.rule, rewrite.path),
+    }
 }
 
 fn summary(file: &WorkflowFile) -> String {

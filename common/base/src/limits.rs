@@ -192,6 +192,10 @@ pub const PARAMETER_ROUNDS_MAX: u32 = 5;
 pub const JOB_WAIT_MS: u64 = 1000;
 /// Largest result stored inside a journal entry, in bytes of JSON; a larger one is a blob of the run.
 pub const STEP_INLINE_BYTES_MAX: usize = 1024 * 1024;
+/// Most MCP servers that an agent's parameters may name; each is asked for its tools before the first round.
+pub const AGENT_SERVERS_MAX: usize = 16;
+/// Longest wait for an MCP server that a file may ask for, in seconds.
+pub const AGENT_SERVER_SECONDS_MAX: u64 = 3600;
 /// Longest text of an agent's log line in events and metadata, in bytes. Longer ones are cut; the node's
 /// output `json` has them whole. As large as an inline value: a line is written with the fact, the state and
 /// the event.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use tidemill_base::limits;
+use tidemill_workflow::dsl::{HttpRetryDefault, RetryWithoutEnabled};
 
 /// `[run]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -106,6 +107,10 @@ pub struct CompatConfig {
     pub guess_charset: bool,
     /// Whether older files are migrated as Dify's editor does it when it opens them.
     pub editor_migrations: bool,
+    /// Whether an `http-request` node without `retry_config` has tries: `none` (Dify's server) or `editor`: three.
+    pub http_retry_default: HttpRetryDefault,
+    /// Whether a `retry_config` without `retry_enabled` is on: `by_file` (in a bare graph only), `on` or `off`.
+    pub retry_without_enabled: RetryWithoutEnabled,
     /// Whether a text in a code node's result that looks like `1e+3` becomes a number whatever its declared type (Dify).
     pub code_texts_become_numbers: bool,
     /// Whether an absent optional parameter makes a parameter extractor unsuccessful (Dify).
@@ -130,6 +135,8 @@ impl Default for CompatConfig {
             fetched_file_names: true,
             guess_charset: true,
             editor_migrations: true,
+            http_retry_default: HttpRetryDefault::None,
+            retry_without_enabled: RetryWithoutEnabled::ByFile,
             code_texts_become_numbers: false,
             extractor_requires_all: false,
             webhook_missing_file_is_all: false,

@@ -150,7 +150,7 @@ async fn an_iteration_without_a_start_node_runs_its_body_for_each_item() {
 async fn error_strategies_conditions_and_branches_are_read_as_the_documents_write_them() {
     let model = llm::rules(json!([])).await;
     let system = system(&[], &model).await;
-    // The retries take effect where `retry_enabled` may be absent; the branch is the same with them.
+    // In a bare graph retries are on without `retry_enabled`.
     let fetch = json!({
         "type": "code", "title": "Fetch", "code_language": "python3", "variables": [],
         "code": "def main():\n    raise ValueError('gone')", "outputs": {"body": {"type": "string"}},
@@ -193,6 +193,9 @@ async fn error_strategies_conditions_and_branches_are_read_as_the_documents_writ
         let ended = run(&system, &graph, json!({"inputs": inputs})).await;
         let outputs = json!({"good": null, "bad": "bad", "small": small, "word": word});
         ends(&ended, "partial-succeeded", outputs);
+        let id = ended["id"].as_str().unwrap_or_default();
+        let told = system.client.follow(id, None).await.to_the_end().await;
+        assert_eq!(told.count("node_run_retry", "fetch"), 1, "{told:#?}");
     }
 }
 

@@ -21,6 +21,7 @@ mod doctor;
 mod documented;
 mod encrypted;
 mod events;
+mod exported_files;
 mod fair_slots;
 mod fetched_files;
 mod field_cases;

@@ -3,7 +3,9 @@ and a tool service. Over HTTP, the program first prints its port."""
 
 import base64
 import http.server
+import itertools
 import json
+import queue
 import sys
 
 PNG = base64.b64decode(
@@ -56,6 +58,11 @@ def over_stdio():
             print(json.dumps(said), flush=True)
 
 
+# The answers of each open stream of MCP over HTTP with two URLs.
+SESSIONS = {}
+NUMBERS = itertools.count(1)
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -68,7 +75,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
+    def stream(self):
+        """MCP over two URLs: a stream that first names the URL for messages, and then has all answers."""
+        number = next(NUMBERS)
+        answers = SESSIONS[str(number)] = queue.Queue()
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        event = f"event: endpoint\ndata: /messages?{number}\n\n"
+        while event:
+            self.wfile.write(event.encode())
+            event = f"event: message\ndata: {json.dumps(answers.get())}\n\n"
+
     def do_GET(self):
+        if self.path.startswith("/sse"):
+            return self.stream()
         if self.path.startswith("/pets/"):
             if self.headers["Authorization"] != "Bearer pets-key":
                 return self.say(401, {"error": "who are you?"})
@@ -80,6 +102,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path.startswith("/tools/"):
             messages = [{"type": "text", "text": "served"}]
             return self.say(200, {"messages": messages, "usage": {"prompt_tokens": 5, "completion_tokens": 6}})
+        if self.path.startswith("/messages?"):
+            said = message(body)
+            if said is not None:
+                SESSIONS[self.path.partition("?")[2]].put(said)
+            return self.say(202)
         if self.headers["X-Team"] != "search":
             return self.say(401)
         said = message(body)

@@ -12,7 +12,7 @@ use tidemill_tests::llm;
 
 use super::called::file;
 
-const SERVERS: &str = include_str!("tool_servers.py");
+pub(super) const SERVERS: &str = include_str!("tool_servers.py");
 const PETS: &str = r##"{
   "openapi": "3.0.0", "info": {"title": "Pets", "version": "1"}, "servers": [{"url": "http://SERVER"}],
   "paths": {"/pets/{name}": {"get": {
@@ -23,7 +23,7 @@ const PETS: &str = r##"{
 }"##;
 
 /// A server that ends with its test.
-struct Server(Child);
+pub(super) struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -33,7 +33,7 @@ impl Drop for Server {
 }
 
 /// Starts the servers over HTTP; returns their common address.
-fn serve(program: &Path) -> (Server, String) {
+pub(super) fn serve(program: &Path) -> (Server, String) {
     let mut command = Command::new("python3");
     let mut child = command.arg(program).arg("http").stdout(Stdio::piped()).spawn().expect("python3 starts");
     let mut port = String::new();

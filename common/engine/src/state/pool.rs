@@ -10,6 +10,7 @@ use tidemill_base::ids::{FramePath, NodeId};
 use tidemill_base::value::{Lookup, Segment, SegmentType, Stored, Variables};
 use tidemill_workflow::graph::Graph;
 use tidemill_workflow::messages;
+use tidemill_workflow::nodes::NodeKind;
 use tidemill_workflow::nodes::llm::history;
 
 /// The variables that a node in one frame sees.
@@ -41,22 +42,41 @@ impl<'a> Pool<'a> {
         if let Some(value) = run.frames.root().get(node, name) {
             return Some(Cow::Borrowed(value));
         }
-        let among = |values: &'a NamedValues| {
-            values.iter().find(|(known, _)| known == name).map(|(_, value)| Cow::Borrowed(value))
-        };
         match node {
-            "sys" => among(&run.head.sys),
-            "env" => run.graph.environment_variable(name).map(|v| Cow::Owned(environment(v))),
-            "conversation" => among(&run.head.conversation).or_else(|| {
-                let defined = run.graph.0.conversation.iter().find(|v| &*v.name == name)?;
-                Some(Cow::Owned(Stored::Inline(defined.value.clone())))
-            }),
+            "sys" | "env" | "conversation" => initial(run, node, name),
             history::NODE if name == history::NAME => run.head.history.as_ref().map(Cow::Borrowed),
             messages::MESSAGES | messages::RUNTIME | messages::HISTORY => object_value(run, node, name),
-            _ if node == run.graph.node(run.root()).id.as_str() => among(&run.head.inputs),
+            _ if node == run.graph.node(run.root()).id.as_str() => {
+                among(&run.head.inputs, name).or_else(|| shown_by_root(run, name))
+            }
             _ => None,
         }
     }
+}
+
+fn among<'a>(values: &'a NamedValues, name: &str) -> Option<Cow<'a, Stored>> {
+    values.iter().find(|(known, _)| known == name).map(|(_, value)| Cow::Borrowed(value))
+}
+
+/// The value of a variable outside the nodes when the run began.
+fn initial<'a>(run: &'a RunState, namespace: &str, name: &str) -> Option<Cow<'a, Stored>> {
+    match namespace {
+        "sys" => among(&run.head.sys, name),
+        "env" => run.graph.environment_variable(name).map(|v| Cow::Owned(environment(v))),
+        "conversation" => among(&run.head.conversation, name).or_else(|| {
+            let defined = run.graph.0.conversation.iter().find(|v| &*v.name == name)?;
+            Some(Cow::Owned(Stored::Inline(defined.value.clone())))
+        }),
+        _ => None,
+    }
+}
+
+/// A variable that the first node shows under its namespace, such as `sys.query`. Editors write `[<start>, sys.query]`.
+/// Nothing is stored for it: it is looked up only when no input has this name. A trigger shows system variables only.
+fn shown_by_root<'a>(run: &'a RunState, name: &str) -> Option<Cow<'a, Stored>> {
+    let (namespace, name) = name.split_once('.')?;
+    let is_start = run.graph.node(run.root()).kind == NodeKind::Start;
+    (is_start || namespace == "sys").then(|| initial(run, namespace, name))?
 }
 
 /// Returns messages, `rt` or history as a variable. They are empty, not missing, before anything is written.

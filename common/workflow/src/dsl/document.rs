@@ -142,6 +142,7 @@ impl Document {
             text_bytes_max: 2 * limits.text_bytes_max,
             children_max: usize::MAX,
             migrations: limits.migrations,
+            retries: limits.retries,
         };
         stored::read(text, &limits)
     }

@@ -28,7 +28,7 @@ pub(crate) use diagnostic::merge_same_warnings;
 pub use diagnostic::{Diagnostic, Problems, Severity};
 pub use document::hash_of;
 pub use document::{AppMode, Document, DocumentEdge, DocumentNode, DocumentVariable, GraphHash};
-pub use normal_form::{Migrations, Rewrite};
+pub use normal_form::{HttpRetryDefault, Migrations, RetryReading, RetryWithoutEnabled, Rewrite};
 pub use read::{ParseOptions, resolve_plain};
 pub use render::render_for_people;
 pub use seal::{Salt, SealError, SealingKey};
@@ -64,6 +64,7 @@ pub fn explain(text: &[u8], options: &ParseOptions) -> Vec<Rewrite> {
     if app.is_bare {
         found.extend(normal_form::explain_bare(&mut graph));
     }
+    found.extend(normal_form::retries::explain(&graph, options.retries, app.is_bare));
     for rewrite in &mut found {
         rewrite.path = format!("{graph_path}.{}", rewrite.path);
         rewrite.line = tree.line_of(&rewrite.path);
@@ -100,7 +101,7 @@ pub(crate) fn parse_with_lines(
         }
     };
     let document = match value {
-        Json::Object(root) => document(root, limits.migrations, &mut problems),
+        Json::Object(root) => document(root, limits, &mut problems),
         other => {
             let message =
                 format!("Invalid YAML format: content must be a mapping, not {}", fields::kind_of(&other));
@@ -111,9 +112,9 @@ pub(crate) fn parse_with_lines(
     (document, problems.into_vec(), Lines(Some(tree)))
 }
 
-fn document(root: JsonMap, migrations: Migrations, problems: &mut Problems) -> Option<Document> {
+fn document(root: JsonMap, options: &ParseOptions, problems: &mut Problems) -> Option<Document> {
     let mut app = app::take_apart(root, problems);
-    let (environment, conversation, features, options) = problems.within("workflow", |problems| {
+    let (environment, conversation, features, run_options) = problems.within("workflow", |problems| {
         let environment = variables::read(&app.workflow, Scope::Environment, problems);
         let conversation = variables::read(&app.workflow, Scope::Conversation, problems);
         let features = optional_mapping(&mut app.workflow, "features", problems);
@@ -122,10 +123,11 @@ fn document(root: JsonMap, migrations: Migrations, problems: &mut Problems) -> O
     });
     let (graph_path, mut graph) = app.graph?;
     problems.within(graph_path, |problems| normal_form::warn_of_unread_keys(&graph, problems));
-    normal_form::apply(&mut graph, migrations);
+    normal_form::apply(&mut graph, options.migrations);
     if app.is_bare {
         normal_form::apply_bare(&mut graph);
     }
+    normal_form::retries::apply(&mut graph, options.retries, app.is_bare);
     let (nodes, edges) = problems.within(graph_path, |problems| {
         (elements::nodes(&mut graph, problems), elements::edges(&mut graph, problems))
     });
@@ -139,7 +141,7 @@ fn document(root: JsonMap, migrations: Migrations, problems: &mut Problems) -> O
         environment,
         conversation,
         features,
-        options,
+        options: run_options,
         graph_path,
     })
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use tidemill_common::nodes::agent::parameters::AgentParameters;
 use tidemill_common::nodes::agent::prompt;
 use tidemill_common::nodes::llm::Role;
-use tidemill_common::nodes::llm::message::Message;
+use tidemill_common::nodes::llm::message::{MediaKind, Message};
 use tidemill_common::value::JsonMap;
 
 use super::rounds::Rounds;
@@ -20,7 +20,7 @@ pub(super) async fn run(
     history: Vec<Message>,
 ) -> Result<(), String> {
     let mut messages = prompt::opening(&given.instruction, history, &given.query);
-    let (last, sees) = (given.iterations_max, rounds.facts().has("vision"));
+    let (last, sees) = (given.iterations_max, rounds.facts().takes(MediaKind::Image));
     for round in 1..=last {
         if round > 1 || !sees {
             prompt::without_files(&mut messages);

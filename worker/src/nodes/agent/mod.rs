@@ -6,6 +6,7 @@ mod function_calling;
 mod react;
 mod reply;
 mod rounds;
+mod servers;
 mod text_stream;
 
 use std::sync::Arc;
@@ -74,13 +75,13 @@ pub async fn run(
         Ok(history) => history,
         Err(failure) => return NodeResult { failure: Some(failure), ..result },
     };
-    let mut rounds = match Rounds::new(&given, node, means, (data.reasoning, on_thought)).await {
+    let offered = match servers::ask(&given.servers, means.tools).await {
+        Ok(offered) => offered,
+        Err(unready) => return not_ready(result, unready),
+    };
+    let mut rounds = match Rounds::new(&given, &offered, node, means, (data.reasoning, on_thought)).await {
         Ok(rounds) => rounds,
-        Err(Unready { message, lacks }) => {
-            let failed = failed(result, "Failed to get agent strategy", &message);
-            let failure = failed.failure.map(|failure| NodeFailure { lacks, ..failure });
-            return NodeResult { failure, ..failed };
-        }
+        Err(unready) => return not_ready(result, unready),
     };
     tell_context(&given, means, node);
     let said = node.gives_context.then(|| prompt::opening(&given.instruction, history.clone(), &given.query));
@@ -112,6 +113,12 @@ pub async fn run(
             failed(result, "Failed to invoke agent", &message)
         }
     }
+}
+
+fn not_ready(result: NodeResult, Unready { message, lacks }: Unready) -> NodeResult {
+    let failed = failed(result, "Failed to get agent strategy", &message);
+    let failure = failed.failure.map(|failure| NodeFailure { lacks, ..failure });
+    NodeResult { failure, ..failed }
 }
 
 /// Dify gives such failures no error type.

@@ -5,7 +5,7 @@ use tidemill_common::nodes::agent::parameters::AgentParameters;
 use tidemill_common::nodes::agent::prompt;
 use tidemill_common::nodes::agent::react::{self, STOP};
 use tidemill_common::nodes::agent::thinking::Thinking;
-use tidemill_common::nodes::llm::message::{Message, ToolCall};
+use tidemill_common::nodes::llm::message::{MediaKind, Message, ToolCall};
 use tidemill_common::value::JsonMap;
 
 use super::rounds::Rounds;
@@ -27,7 +27,7 @@ pub(super) async fn run(
     if provider != WITHOUT_STOP && !rounds.stop().iter().any(|stop| stop == STOP) {
         rounds.stop().push(STOP.into());
     }
-    let (mut history, sees) = (history, rounds.facts().has("vision"));
+    let (mut history, sees) = (history, rounds.facts().takes(MediaKind::Image));
     let mut scratchpad = String::new();
     for round in 1..=given.iterations_max {
         if round > 1 || !sees {

@@ -25,6 +25,7 @@ use tidemill_common::value::{JsonMap, Segment, SegmentType, Variables};
 
 use super::Means;
 use super::reply::RoundReply;
+use super::servers::Offering;
 use super::text_stream::TextStream;
 use crate::attempt::executor::ThoughtSink;
 use crate::attempt::journal::{
@@ -36,7 +37,7 @@ use crate::nodes::llm::{bill, lost};
 use crate::nodes::model_files::{FileStore, LinkedText, store_files};
 use crate::nodes::tool::files;
 use crate::outside::providers::{Model, ModelReply, Question};
-use crate::outside::tools::{Tool, ToolCall as Call, ToolName};
+use crate::outside::tools::{Tool, ToolCall as Call, ToolError, ToolName};
 
 /// A tool that the model may call.
 struct ReadyTool<'a> {
@@ -77,10 +78,17 @@ pub(super) struct Unready {
     pub(super) lacks: Option<Box<Need>>,
 }
 
+impl From<ToolError> for Unready {
+    fn from(error: ToolError) -> Self {
+        Self { message: error.message, lacks: error.lacks }
+    }
+}
+
 impl<'a> Rounds<'a> {
-    /// Finds the model and the tools.
+    /// Finds the model and the tools. A tool of a server is not offered under a name that another tool has.
     pub(super) async fn new(
         given: &'a AgentParameters,
+        offered: &'a [Offering<'a>],
         node: &'a Node,
         means: Means<'a>,
         (format, on_thought): (ReasoningFormat, ThoughtSink<'a>),
@@ -96,9 +104,15 @@ impl<'a> Rounds<'a> {
                 tool: &one.name,
             };
             let tool = means.tools.find(name).await;
-            let tool = tool.map_err(|error| Unready { message: error.message, lacks: error.lacks })?;
+            let tool = tool.map_err(Unready::from)?;
             let spec = prompt::spec(one, tool.declaration.as_ref());
             tools.push(ReadyTool { given: one.clone(), tool, spec });
+        }
+        for (one, tool) in offered.iter().flat_map(Offering::tools) {
+            let spec = prompt::spec(one, tool.declaration.as_ref());
+            if tools.iter().all(|known: &ReadyTool<'_>| known.spec.name != spec.name) {
+                tools.push(ReadyTool { given: one.clone(), tool, spec });
+            }
         }
         Ok(Self {
             node,

@@ -22,6 +22,7 @@ use tidemill_common::config::{HttpConfig, ToolsConfig};
 use tidemill_common::files::Files;
 use tidemill_common::ids::RunId;
 use tidemill_common::need::Need;
+use tidemill_common::nodes::agent::servers::NamedServer;
 use tidemill_common::nodes::tool::cast::cast;
 use tidemill_common::nodes::tool::{Declaration, KnownParameters, Message, ProviderKind};
 use tidemill_common::store::Jobs;
@@ -33,6 +34,7 @@ use crate::outside::tools::bridge::Bridge;
 use crate::outside::tools::builtin::Builtin;
 use crate::outside::tools::mcp::McpServer;
 use crate::outside::tools::openapi::OpenApi;
+use crate::outside::tools::operator_client::OperatorClient;
 use crate::outside::tools::workflow::Workflows;
 
 pub use crate::outside::tools::error::{Stage, ToolError, ToolSettingError};
@@ -148,6 +150,39 @@ pub struct Tools {
     workflows: Option<Workflows>,
     api: BTreeMap<String, OpenApi>,
     mcp: BTreeMap<String, McpServer>,
+    /// The client for servers that workflows name.
+    guarded: OperatorClient,
+    answer_bytes_max: u64,
+}
+
+/// An MCP server for an agent.
+pub(crate) enum AgentServer<'a> {
+    /// One of the settings, which has the name that the agent uses.
+    OfSettings(&'a McpServer),
+    /// One that the agent names. It lives as long as the execution.
+    Named(Box<McpServer>),
+}
+
+impl AgentServer<'_> {
+    fn runtime(&self) -> &McpServer {
+        match self {
+            Self::OfSettings(server) => server,
+            Self::Named(server) => server,
+        }
+    }
+
+    /// Asks the server for its tools.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub(crate) async fn list(&self) -> Result<Vec<Declaration>, ToolError> {
+        self.runtime().list("").await
+    }
+
+    /// One of its tools, with the declaration that [`AgentServer::list`] returned.
+    pub(crate) fn tool<'t>(&'t self, name: ToolName<'t>, declaration: Declaration) -> Tool<'t> {
+        Tool { name, declaration: Some(declaration), runtime: self.runtime() }
+    }
 }
 
 impl Tools {
@@ -170,12 +205,14 @@ impl Tools {
         Ok(Self {
             bridge: match config.endpoint.as_str() {
                 "" => None,
-                _ => Some(Bridge::new(config, operator_client::OperatorClient::new(http).map_err(own)?)?),
+                _ => Some(Bridge::new(config, OperatorClient::new(http).map_err(own)?)?),
             },
             builtin: config.builtin.then_some(Builtin),
             workflows: config.workflows.then(|| Workflows::new(Duration::from_secs(config.describe_seconds))),
             api: api.collect::<Result<_, ToolSettingError>>()?,
             mcp: mcp.collect::<Result<_, ToolSettingError>>()?,
+            guarded: OperatorClient::guarded(http).map_err(own)?,
+            answer_bytes_max: config.answer_bytes_max,
         })
     }
 
@@ -205,6 +242,26 @@ impl Tools {
     /// No source has the provider, or its source does not answer.
     pub async fn list(&self, provider: &ToolName<'_>) -> Result<Vec<Declaration>, ToolError> {
         self.runtime(provider)?.list(provider.provider_id).await
+    }
+
+    /// Finds an MCP server that an agent names: one of the settings with this name (keys and private addresses belong
+    /// there), else the one at its URL, through the guard.
+    ///
+    /// # Errors
+    /// The settings have no such server, and its URL cannot be used.
+    pub(crate) fn server(&self, named: &NamedServer) -> Result<AgentServer<'_>, ToolError> {
+        if let Some(known) = self.mcp.get(&named.name) {
+            return Ok(AgentServer::OfSettings(known));
+        }
+        if named.url.is_empty() {
+            let name = &named.name;
+            return Err(ToolError::unavailable(format!(
+                "the agent's MCP server {name} has no url: add [tools.mcp.\"{name}\"] to the worker's settings, with its \
+                 url or its command"
+            )));
+        }
+        let server = McpServer::named(named, self.guarded.clone(), self.answer_bytes_max)?;
+        Ok(AgentServer::Named(Box::new(server)))
     }
 
     /// Lists the sources, for the record of this worker.

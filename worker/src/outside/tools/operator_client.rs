@@ -1,6 +1,8 @@
 //! Calls servers that the operator has named. They may be in the operator's network, so there is no guard and no proxy
-//! here. Redirects and time limits are those of [`crate::outside::http`].
+//! here. Redirects and time limits are those of [`crate::outside::http`]. Servers that a workflow names are called in the
+//! same way, but through the guard ([`OperatorClient::guarded`]).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,9 +19,9 @@ use crate::outside::tools::ToolSettingError;
 const SHOWN_CHARS_MAX: usize = 300;
 
 /// The client for the operator's servers; see the module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct OperatorClient {
-    http: Http,
+    http: Arc<Http>,
 }
 
 /// A request to such a server.
@@ -43,7 +45,12 @@ impl OperatorClient {
             proxy_https: none(),
             ..config.clone()
         };
-        Http::new(&config).map(|http| Self { http })
+        Self::guarded(&config)
+    }
+
+    /// The client for servers that a workflow names: with guard and proxies, as in the settings.
+    pub(crate) fn guarded(config: &HttpConfig) -> Result<Self, HttpSettingError> {
+        Http::new(config).map(|http| Self { http: Arc::new(http) })
     }
 
     pub(crate) async fn send(&self, request: Request<'_>) -> Result<Answer, CallError> {

@@ -20,6 +20,8 @@ pub struct Rewrite {
     pub path: String,
     /// Its line in the file. A place that the rule added has the line of the part around it.
     pub line: Option<u32>,
+    /// Set for a place that a rule would have changed, and a setting leaves alone: what that means.
+    pub note: Option<&'static str>,
 }
 
 /// Applies every rule to a graph and returns the places that each changed, in the order of their application.
@@ -40,7 +42,7 @@ pub(super) fn of<'f>(graph: &mut JsonMap, forms: impl Iterator<Item = &'f Form>)
         form.apply(graph);
         let mut places = Vec::new();
         of_maps(&before, graph, "", &mut places);
-        all.extend(places.into_iter().map(|path| Rewrite { rule: form.name, path, line: None }));
+        all.extend(places.into_iter().map(|path| Rewrite { rule: form.name, path, line: None, note: None }));
     }
     all
 }

@@ -18,6 +18,7 @@ mod foreign_type;
 mod hooks;
 mod llm_profile;
 mod node_type;
+pub(super) mod retries;
 mod small;
 mod steps;
 mod success_branch;
@@ -30,6 +31,7 @@ use tidemill_base::value::JsonMap;
 pub use explain::Rewrite;
 pub(super) use explain::{explain, explain_bare};
 pub(super) use foreign_type::warn_of_unread_keys;
+pub use retries::{HttpRetryDefault, RetryReading, RetryWithoutEnabled};
 
 /// Whether a file is migrated as Dify's editor migrates it: the setting `compat.editor_migrations`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

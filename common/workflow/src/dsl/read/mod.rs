@@ -11,7 +11,7 @@ mod yaml;
 
 use serde_json::Value as Json;
 
-use super::normal_form::Migrations;
+use super::normal_form::{Migrations, RetryReading};
 use super::{Diagnostic, Problems};
 use tidemill_base::limits;
 
@@ -38,6 +38,8 @@ pub struct ParseOptions {
     pub children_max: usize,
     /// Whether older forms are migrated as Dify's editor does it.
     pub migrations: Migrations,
+    /// What is done about retries that a file leaves open.
+    pub retries: RetryReading,
 }
 
 impl Default for ParseOptions {
@@ -49,6 +51,7 @@ impl Default for ParseOptions {
             text_bytes_max: limits::DOCUMENT_TEXT_BYTES_MAX,
             children_max: limits::CHILDREN_MAX,
             migrations: Migrations::default(),
+            retries: RetryReading::default(),
         }
     }
 }

@@ -5,6 +5,7 @@ mod children;
 mod conversation;
 mod error_strategies;
 mod handles;
+mod models;
 mod triggers;
 
 use std::collections::{HashMap, HashSet};
@@ -57,6 +58,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule { code: error_strategies::NO_EFFECT, check: error_strategies::can_work },
     Rule { code: error_strategies::MISSING_DEFAULT, check: error_strategies::defaults_have_what_is_read },
     Rule { code: conversation::LAST_WRITE_WINS, check: conversation::items_do_not_replace },
+    Rule { code: models::NO_VISION, check: models::pictures_can_be_seen },
+    Rule { code: models::NOT_CHOSEN, check: models::models_are_chosen },
     Rule { code: "graph.unreachable_node", check: every_node_can_be_reached },
 ];
 

@@ -1,7 +1,8 @@
 //! The `agent` node: a model that can call tools, round after round, until it has an answer.
 //!
 //! `parse` reads the node's `data` and [`parameters`] fills in the run's variables. [`prompt`] and [`react`] are the
-//! two strategies of Dify's own plugin (`function_calling`, `ReAct`); [`thinking`] decides which part of a `ReAct`
+//! two strategies of Dify's own plugin (`function_calling`, `ReAct`); [`servers`] reads the MCP servers that other plugins
+//! take beside them; [`thinking`] decides which part of a `ReAct`
 //! reply is streamed at once. [`log`] builds the log of the rounds. The worker runs the rounds.
 
 pub mod log;
@@ -9,6 +10,7 @@ pub mod parameters;
 mod parse;
 pub mod prompt;
 pub mod react;
+pub mod servers;
 pub mod thinking;
 
 use serde_json::Value as Json;
@@ -50,9 +52,12 @@ impl Strategy {
         }
     }
 
-    /// Finds a strategy by its name, in any case of letters.
+    /// Finds a strategy by its name, in any case of letters, and by its name in plugins with MCP servers
+    /// (`mcp_sse_ReAct`).
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::FunctionCalling, Self::ReAct].into_iter().find(|known| known.name().eq_ignore_ascii_case(name))
+        let name = name.to_ascii_lowercase();
+        let own = name.strip_prefix("mcp_sse_").or(name.strip_prefix("mcp_")).unwrap_or(&name);
+        [Self::FunctionCalling, Self::ReAct].into_iter().find(|known| known.name().eq_ignore_ascii_case(own))
     }
 }
 

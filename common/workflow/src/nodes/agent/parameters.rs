@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 
+use super::servers::{self, NamedServer};
 use super::{AgentData, AgentInput};
 use crate::nodes::llm::{ModelConfig, ModelMode};
 use crate::nodes::tool::ProviderKind;
@@ -30,6 +31,8 @@ pub struct AgentParameters {
     pub tools: Vec<AgentTool>,
     /// Passages sent as sources; empty when there are none.
     pub context: Vec<Json>,
+    /// MCP servers whose tools the agent may call as well.
+    pub servers: Vec<NamedServer>,
     /// All parameters by name, for the record.
     pub shown: JsonMap,
 }
@@ -78,13 +81,17 @@ pub fn resolve(data: &AgentData, variables: &dyn Variables) -> Result<AgentParam
         Some(Json::Array(items)) => items.clone(),
         _ => Vec::new(),
     };
+    let instruction = text("instruction");
+    let servers = servers::read(&shown).map_err(|problem| escaped(&problem))?;
+    servers::mask(&mut shown, &servers);
     Ok(AgentParameters {
         model,
-        instruction: text("instruction"),
+        instruction,
         query,
         iterations_max: iterations.clamp(1, ITERATIONS_MAX),
         tools,
         context,
+        servers,
         shown,
     })
 }

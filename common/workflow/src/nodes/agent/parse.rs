@@ -2,12 +2,18 @@
 
 use serde_json::Value as Json;
 
-use super::{AgentData, AgentInput, Strategy};
+use super::{AgentData, AgentInput, Strategy, servers};
 use crate::dsl::Problems;
 use crate::nodes::llm::ReasoningFormat;
 use crate::nodes::llm::blocks::{self, INVALID};
 use tidemill_base::value::template::Template;
 use tidemill_base::value::{JsonMap, Selector};
+
+/// The providers of the strategies that are built in: Dify's own plugin, also by its short names.
+const OWN_PROVIDERS: [&str; 4] = ["", "langgenius/agent/agent", "langgenius/agent", "agent"];
+/// The parameters of both strategies.
+const KNOWN_PARAMETERS: [&str; 6] =
+    ["model", "tools", "instruction", "query", "maximum_iterations", "context"];
 
 pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<AgentData> {
     if data.get("version").and_then(Json::as_str) == Some("2") {
@@ -21,7 +27,11 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<AgentData
         return None;
     }
     let strategy = problems.within("agent_strategy_name", |p| strategy(data, p));
-    let parameters = problems.within("agent_parameters", |p| parameters(data.get("agent_parameters"), p));
+    let is_served = problems.within("agent_strategy_provider_name", |p| is_served(data, strategy, p));
+    let parameters = problems.within("agent_parameters", |p| {
+        report_unknown(data.get("agent_parameters"), p);
+        parameters(data.get("agent_parameters"), p)
+    });
     let memory = problems.within("memory", |p| blocks::memory(blocks::present(data, "memory"), p));
     let reasoning = match data.get("reasoning_format").and_then(Json::as_str) {
         Some("separated") => ReasoningFormat::Separated,
@@ -29,7 +39,7 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<AgentData
     };
     Some(AgentData {
         provider_name: text(data, "agent_strategy_provider_name"),
-        strategy: strategy?,
+        strategy: strategy.filter(|_| is_served)?,
         parameters: parameters?,
         memory: memory?,
         reasoning,
@@ -51,6 +61,47 @@ fn strategy(data: &JsonMap, problems: &mut Problems) -> Option<Strategy> {
         );
     }
     known
+}
+
+/// Refuses a strategy that only has the name of one of ours: its plugin may work in another way, and with tools of its
+/// own. Of other plugins only those run whose parameters are ours and MCP servers.
+fn is_served(data: &JsonMap, strategy: Option<Strategy>, problems: &mut Problems) -> bool {
+    let provider = text(data, "agent_strategy_provider_name");
+    let takes_servers = || {
+        let parameters = data.get("agent_parameters").and_then(Json::as_object);
+        parameters.is_some_and(|given| servers::PARAMETERS.iter().any(|name| given.contains_key(*name)))
+    };
+    if OWN_PROVIDERS.contains(&provider.as_str()) || takes_servers() {
+        return true;
+    }
+    if let Some(strategy) = strategy {
+        problems.error_with_hint(
+            INVALID,
+            format!("the agent strategy {} of the plugin {provider:?} does not run here", strategy.name()),
+            "use a strategy of langgenius/agent/agent: function_calling or ReAct. Of other plugins only those with MCP \
+             servers run (mcp_server, mcp_servers_config)",
+        );
+    }
+    false
+}
+
+/// Warns once about parameters that neither strategy has.
+fn report_unknown(value: Option<&Json>, problems: &mut Problems) {
+    let is_set = |input: &Json| match input.get("value") {
+        None | Some(Json::Null | Json::Bool(false)) => false,
+        Some(Json::String(text)) => !text.is_empty(),
+        Some(_) => true,
+    };
+    let given = value.and_then(Json::as_object).into_iter().flatten().filter(|(_, input)| is_set(input));
+    let unknown: Vec<&str> = given
+        .map(|(name, _)| name.as_str())
+        .filter(|name| !KNOWN_PARAMETERS.contains(name) && !servers::PARAMETERS.contains(name))
+        .collect();
+    if !unknown.is_empty() {
+        let message = format!("parameters of the agent that have no effect: {}", unknown.join(", "));
+        let hint = "only its plugin on Dify knows them; see whether the agent can do without, or remove them";
+        problems.warning_with_hint("agent.unknown_parameters", message, hint);
+    }
 }
 
 fn parameters(value: Option<&Json>, problems: &mut Problems) -> Option<Vec<(String, AgentInput)>> {

@@ -107,6 +107,78 @@ fn parameters_that_no_strategy_accepts_are_refused() {
 }
 
 #[test]
+fn a_strategy_is_known_by_its_plugin_and_its_name() {
+    let (calling, react) = (Some(Strategy::FunctionCalling), Some(Strategy::ReAct));
+    let url = json!({"type": "constant", "value": "http://h/sse"});
+    let with_server = json!({"mcp_server": url, "model": model()});
+    let with_config = json!({"mcp_servers_config": url, "model": model()});
+    let plain = json!({"model": model()});
+    for (provider, name, parameters, expected) in [
+        ("langgenius/agent/agent", "function_calling", &plain, calling),
+        ("langgenius/agent/agent", "ReAct", &plain, react),
+        ("langgenius/agent/agent", "TOD", &plain, None),
+        ("", "function_calling", &plain, calling),
+        ("hjlarry/agent/mcp_agent", "function_calling", &with_server, calling),
+        ("junjiem/mcp_see_agent/mcp_see_agent", "mcp_sse_function_calling", &with_config, calling),
+        ("junjiem/mcp_see_agent/mcp_see_agent", "mcp_sse_ReAct", &with_config, react),
+        ("someone/mcp_agent/mcp_agent", "react", &with_server, react),
+        // The name alone says nothing: another plugin works in another way.
+        ("hjlarry/agent/mcp_agent", "function_calling", &plain, None),
+        ("afeaad50-3ca8/agent/agent", "function_calling", &plain, None),
+        ("svcvit/agent/agent", "TOD", &with_server, None),
+    ] {
+        let data = json!({
+            "agent_strategy_name": name, "agent_strategy_provider_name": provider, "agent_parameters": parameters,
+        });
+        let mut problems = Problems::default();
+        let read = AgentData::parse(&map(data), &mut problems).map(|data| data.strategy);
+        assert_eq!(read, expected, "{provider} {name}");
+        let problems = problems.into_vec();
+        assert_eq!(
+            problems.iter().filter(|found| found.is_error()).count(),
+            usize::from(read.is_none()),
+            "{problems:?}"
+        );
+        assert!(problems.iter().all(|found| found.hint.is_some()), "{problems:?}");
+    }
+}
+
+#[test]
+fn parameters_that_only_another_plugin_knows_are_one_warning() {
+    let constant = |value: Json| json!({"type": "constant", "value": value});
+    let data = json!({
+        "agent_strategy_name": "mcp_sse_function_calling", "agent_strategy_provider_name": "junjiem/mcp_see_agent/mcp_see_agent",
+        "agent_parameters": {
+            "model": model(), "query": constant(json!("q")), "mcp_servers_config": constant(json!("")),
+            "mcp_prompts_as_tools": constant(json!(true)), "mcp_resources_as_tools": constant(json!(true)),
+            "storage_key": constant(json!("")), "other": constant(json!(false)), "nothing": constant(json!(null)),
+        },
+    });
+    let mut problems = Problems::default();
+    assert!(AgentData::parse(&map(data), &mut problems).is_some());
+    let found: Vec<(&str, String)> =
+        problems.into_vec().into_iter().map(|it| (it.code, it.message)).collect();
+    let message = "parameters of the agent that have no effect: mcp_prompts_as_tools, mcp_resources_as_tools";
+    assert_eq!(found, [("agent.unknown_parameters", message.to_owned())]);
+}
+
+#[test]
+fn servers_are_read_from_the_filled_in_parameters() {
+    let data = data(json!({
+        "model": model(), "query": {"type": "constant", "value": "hello"},
+        "mcp_server": {"type": "constant", "value": "http://h/sse?key={{#s.key#}}"},
+    }))
+    .unwrap();
+    let given = resolve(&data, &Pool::new(json!({"s": {"key": "k-1"}}))).unwrap();
+    assert_eq!(given.servers.len(), 1);
+    assert_eq!(
+        (given.servers[0].name.as_str(), given.servers[0].url.0.as_str()),
+        ("h", "http://h/sse?key=k-1")
+    );
+    assert_eq!(resolve(&data, &Pool::new(json!({"s": {"key": "k"}}))).unwrap().tools, []);
+}
+
+#[test]
 fn arguments_are_the_models_but_fixed_ones_stay() {
     let tool = AgentTool {
         kind: ProviderKind::Api,

@@ -3,7 +3,6 @@
 use serde_json::Value as Json;
 
 use super::files::DETAIL_DEFAULT;
-use super::profile::tool_mode::PROFILE_PREFIX;
 use super::{Memory, ModelConfig, ModelMode, Vision};
 use crate::dsl::Problems;
 use tidemill_base::value::{JsonMap, Selector};
@@ -21,13 +20,9 @@ pub(in crate::nodes) fn model(value: Option<&Json>, problems: &mut Problems) -> 
         );
         return None;
     };
+    // Both may be empty, as on Dify: a model that is not chosen yet fails its node when the node is reached.
     let provider = problems.within("provider", |p| required_text(map, "provider", p));
-    // A profile used as provider brings its own model.
-    let is_profile = provider.as_deref().is_some_and(|provider| provider.starts_with(PROFILE_PREFIX));
-    let name = match present(map, "name").and_then(Json::as_str) {
-        Some("") if is_profile => Some(String::new()),
-        _ => problems.within("name", |p| required_text(map, "name", p)),
-    };
+    let name = problems.within("name", |p| required_text(map, "name", p));
     let mode = problems.within("mode", |p| match present(map, "mode").and_then(Json::as_str) {
         Some("chat") => Some(ModelMode::Chat),
         Some("completion") => Some(ModelMode::Completion),
@@ -92,9 +87,9 @@ pub(in crate::nodes) fn present<'a>(map: &'a JsonMap, key: &str) -> Option<&'a J
     map.get(key).filter(|value| !value.is_null())
 }
 
-/// A required text.
-pub(in crate::nodes) fn required_text(map: &JsonMap, key: &str, problems: &mut Problems) -> Option<String> {
-    let text = present(map, key).and_then(Json::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
+/// A required text; it may be empty.
+fn required_text(map: &JsonMap, key: &str, problems: &mut Problems) -> Option<String> {
+    let text = present(map, key).and_then(Json::as_str).map(str::to_owned);
     if text.is_none() {
         problems.error(INVALID, format!("the model's {key} is missing"));
     }

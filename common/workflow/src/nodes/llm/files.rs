@@ -93,15 +93,15 @@ pub fn attach(messages: &mut Vec<Message>, parts: Vec<MessagePart>) {
     }
 }
 
-/// Removes files that the model cannot read, and messages that become empty. As on Dify, with unknown features only
-/// text is kept. Returns the number of removed files.
+/// Removes files that the model cannot read ([`ModelFacts::takes`]), and messages that become empty. Returns the number
+/// of removed files.
 pub fn keep_allowed(messages: &mut Vec<Message>, facts: &ModelFacts) -> usize {
     let mut left_out = 0;
     for message in &mut *messages {
         message.parts.retain(|part| match part {
             MessagePart::Text(_) => true,
             MessagePart::File(file) => {
-                let allowed = facts.has(file.kind.feature());
+                let allowed = facts.takes(file.kind);
                 left_out += usize::from(!allowed);
                 allowed
             }
@@ -138,7 +138,10 @@ mod tests {
     }
 
     fn facts(features: &[&str]) -> ModelFacts {
-        ModelFacts { features: Some(features.iter().map(ToString::to_string).collect()), context_size: None }
+        ModelFacts {
+            features: Some(features.iter().map(ToString::to_string).collect()),
+            ..ModelFacts::default()
+        }
     }
 
     #[test]
@@ -171,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_sent_text_and_the_files_it_is_known_to_accept() {
+    fn a_model_is_sent_text_and_the_files_that_it_takes() {
         for (kind, facts, kept) in [
             ("image", facts(&["vision"]), true),
             ("document", facts(&["vision"]), false),
@@ -179,7 +182,11 @@ mod tests {
             ("audio", facts(&["audio"]), true),
             ("video", facts(&["video"]), true),
             ("image", facts(&[]), false),
-            ("image", ModelFacts::default(), false),
+            // Nothing is known: pictures are sent, and the API refuses if it cannot see them.
+            ("image", ModelFacts::default(), true),
+            ("document", ModelFacts::default(), false),
+            ("audio", ModelFacts::default(), false),
+            ("video", ModelFacts::default(), false),
         ] {
             let text = Message::text(Role::User, "look");
             let mut messages =

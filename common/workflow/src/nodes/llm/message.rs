@@ -6,6 +6,7 @@
 use serde_json::Value as Json;
 
 use super::Role;
+use super::known::KnownModel;
 use tidemill_base::value::JsonMap;
 
 /// A message.
@@ -144,18 +145,40 @@ impl Message {
     }
 }
 
-/// The features and limits of a model. `features` is `None` when unknown; as on Dify the model then counts as able to
-/// give structured output, but not to read files or call tools.
+/// The features and limits of a model: declared in the settings, else from the table of [known](super::known) models.
+///
+/// Of a model that neither knows, `features` is `None`. One rule holds everywhere: what the author asked for is sent, in
+/// the way that every model understands. So pictures are sent, a schema is put into words, a parameter extractor asks in
+/// words, and an agent's tools are offered as its strategy says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ModelFacts {
     /// Dify's names: `tool-call`, `multi-tool-call`, `stream-tool-call`, `vision`, `document`, `audio`, `video`,
     /// `structured-output`, …
     pub features: Option<Vec<String>>,
+    /// True when the settings list the features. Only such a list can refuse what a workflow wants: the table of known
+    /// models may be older than a model's API.
+    pub is_declared: bool,
     /// Most tokens of prompt and reply together. `None`: unknown.
     pub context_size: Option<u64>,
 }
 
 impl ModelFacts {
+    /// The facts about a model: those of the settings, and for what they leave open those of the known model.
+    pub fn new(declared: Option<&[String]>, context_size: Option<u64>, known: Option<KnownModel>) -> Self {
+        let known_size = known.as_ref().and_then(|known| known.context_size);
+        Self {
+            features: declared.map(<[String]>::to_vec).or(known.map(|known| known.features)),
+            is_declared: declared.is_some(),
+            context_size: context_size.or(known_size),
+        }
+    }
+
+    /// True when a file of this kind is sent to it. Of a model about which nothing is known, only pictures are sent: its
+    /// API refuses what it cannot read, and the files of a conversation often include documents for other nodes.
+    pub fn takes(&self, kind: MediaKind) -> bool {
+        self.has(kind.feature()) || (self.features.is_none() && kind == MediaKind::Image)
+    }
+
     /// True when it is known to have the feature.
     pub fn has(&self, feature: &str) -> bool {
         self.features.as_ref().is_some_and(|features| features.iter().any(|known| known == feature))

@@ -12,6 +12,7 @@ pub mod decimal;
 pub mod files;
 pub mod fill;
 pub mod history;
+pub mod known;
 pub mod memory;
 pub mod message;
 pub mod params;
@@ -178,6 +179,12 @@ pub enum ReasoningFormat {
 }
 
 impl ModelConfig {
+    /// False when the author has not chosen a model yet. A profile brings its own.
+    pub fn is_chosen(&self) -> bool {
+        let names_profile = self.provider.starts_with(profile::tool_mode::PROFILE_PREFIX);
+        names_profile || !(self.provider.is_empty() || self.name.is_empty())
+    }
+
     /// The last part of the provider's name, for messages.
     pub fn provider_label(&self) -> &str {
         self.provider.rsplit('/').next().unwrap_or(&self.provider)

@@ -49,7 +49,7 @@ fn pool() -> Pool {
 
 fn facts(features: Option<&[&str]>) -> ModelFacts {
     let features = features.map(|features| features.iter().map(ToString::to_string).collect());
-    ModelFacts { features, context_size: None }
+    ModelFacts { is_declared: features.is_some(), features, context_size: None }
 }
 
 fn run(changes: Json) -> (Result<Prompt, NodeFailure>, Inputs) {
@@ -216,7 +216,7 @@ fn a_history_takes_the_window_of_the_model_but_for_the_reply() {
     let memory = json!({"window": {"enabled": false}});
     let model =
         json!({"provider": "p", "name": "m", "mode": "chat", "completion_params": {"max_tokens": 90}});
-    let facts = ModelFacts { features: None, context_size: Some(95) };
+    let facts = ModelFacts { context_size: Some(95), ..ModelFacts::default() };
     let messages = messages_with(json!({"memory": memory, "model": model}), &conversation(), &facts);
     assert_eq!(messages, json!([["user", "hi"], ["assistant", "a2"], ["user", "now"]]));
 }

@@ -35,7 +35,8 @@ fn parameters(list: &[(&str, &str, bool)]) -> Vec<Parameter> {
 }
 
 fn facts(features: &[&str]) -> ModelFacts {
-    ModelFacts { features: Some(features.iter().map(ToString::to_string).collect()), context_size: None }
+    let features = Some(features.iter().map(ToString::to_string).collect());
+    ModelFacts { features, ..ModelFacts::default() }
 }
 
 fn assembled(changes: Json, features: &[&str]) -> (Vec<Message>, bool) {

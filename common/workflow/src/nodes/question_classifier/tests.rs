@@ -36,7 +36,7 @@ fn pool() -> Pool {
 }
 
 fn messages(changes: Json) -> Vec<Message> {
-    let facts = ModelFacts { features: Some(vec!["vision".into()]), context_size: None };
+    let facts = ModelFacts { features: Some(vec!["vision".into()]), ..ModelFacts::default() };
     prompt::assemble(&parse(changes).unwrap(), &pool(), &facts).unwrap().0.messages
 }
 

@@ -82,6 +82,24 @@ async fn files_are_sent_once_and_only_to_a_model_that_sees() {
 }
 
 #[tokio::test]
+async fn a_server_that_the_file_names_is_reached_only_through_the_guard() {
+    let constant = |value: &str| json!({"type": "constant", "value": value});
+    for (servers, parts) in [
+        ("http://127.0.0.1:9/sse", &["Failed to connect to MCP server", "http.allow", "127.0.0.1:9"][..]),
+        (r#"{"files": {"command": "npx"}}"#, &["files has no url", "[tools.mcp.\"files\"]"]),
+        (r#"{"maps": {"url": "ftp://h/sse"}}"#, &["MCP server maps of the agent", "http:// or https://"]),
+    ] {
+        let server = mock_server(vec![], vec![]).await;
+        let parameters = json!({"mcp_server": constant(servers)});
+        let setup = Setup { parameters, ..Setup::of(Strategy::FunctionCalling) };
+        let ran = setup.run(&server, &FakeJobs::new()).await;
+        let message = ran.result.failure.expect("the server cannot be used").message;
+        assert!(parts.iter().all(|part| message.contains(part)), "{servers}: {message}");
+        assert!(server.model_requests().is_empty(), "{servers}");
+    }
+}
+
+#[tokio::test]
 async fn passages_are_told_as_sources() {
     let passage =
         json!({"content": "Keys lie on tables.", "title": "Keys", "metadata": {"_source": "knowledge"}});

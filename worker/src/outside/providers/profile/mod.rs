@@ -44,6 +44,8 @@ pub use tidemill_common::registry::{
 
 /// The provider for all models no other provider serves.
 pub const DEFAULT_PROVIDER: &str = "default";
+/// The failure of a node whose author has not chosen a model.
+const NOT_CHOSEN: &str = "no model is chosen: set provider and name of the node's model";
 /// OpenAI's own address.
 pub const OPENAI_BASE_URL: &str = "https://api.openai.com/v1";
 
@@ -156,6 +158,9 @@ impl Providers {
     /// # Errors
     /// As [`Providers::model`].
     pub async fn resolve(&self, model: &ModelConfig) -> Result<Model, ModelError> {
+        if !model.is_chosen() {
+            return Err(ModelError::value(NOT_CHOSEN));
+        }
         self.model(&model.provider, &model.name).await
     }
 

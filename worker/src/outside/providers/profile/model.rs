@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use serde_json::json;
 use tidemill_common::nodes::llm::ModelMode;
+use tidemill_common::nodes::llm::known;
 use tidemill_common::nodes::llm::message::{MediaKind, Message, ModelFacts, ToolSpec};
 use tidemill_common::nodes::llm::params::Params;
 use tidemill_common::nodes::llm::prompt::Prompt;
@@ -103,9 +104,10 @@ impl Model {
         self.of_profile.as_ref()
     }
 
-    /// The facts that decide how the model is called.
+    /// The facts that decide how the model is called: those of the settings, then those of the table of known models.
     pub fn facts(&self) -> ModelFacts {
-        ModelFacts { features: self.settings.features.clone(), context_size: self.settings.context_size }
+        let known = || known::find(self.sent_name()).or_else(|| known::find(&self.name));
+        ModelFacts::new(self.settings.features.as_deref(), self.settings.context_size, known())
     }
 
     /// Calls the model; see [`ModelProvider::stream_chat`]. Files of the messages are fetched first. For an embedding

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use serde_json::Value as Json;
-use tidemill_common::config::HttpConfig;
 use tidemill_common::hidden::Hidden;
 use tidemill_common::mistakes::variable_shown;
 use tidemill_common::nodes::tool::config::McpConfig;
@@ -68,11 +67,11 @@ struct Session {
 }
 
 impl Address {
-    /// Builds the address from `[tools.mcp.ID]`.
+    /// Builds the address from `[tools.mcp.ID]`, or from what a workflow says of a server.
     pub(super) fn new(
         id: &str,
         config: &McpConfig,
-        http: &HttpConfig,
+        operator_client: OperatorClient,
         answer_bytes_max: u64,
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ToolSettingError> {
@@ -87,8 +86,7 @@ impl Address {
             all.extend(headers(&key("headers_env"), std::iter::once((name, Hidden(value))))?);
         }
         Ok(Self {
-            operator_client: OperatorClient::new(http)
-                .map_err(|error| ToolSettingError::new("http", error.to_string()))?,
+            operator_client,
             url: address(&key("url"), &config.url)?,
             headers: all,
             silence: Duration::from_secs(config.timeout_seconds),

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use tidemill_common::config::HttpConfig;
+use tidemill_common::nodes::agent::servers::NamedServer;
 use tidemill_common::nodes::tool::Declaration;
 use tidemill_common::nodes::tool::config::McpConfig;
 
@@ -23,6 +24,7 @@ use crate::outside::tools::mcp::http::{Address, StreamableHttp};
 use crate::outside::tools::mcp::protocol::McpError;
 use crate::outside::tools::mcp::sse::TwoUrls;
 use crate::outside::tools::mcp::stdio::Program;
+use crate::outside::tools::operator_client::OperatorClient;
 use crate::outside::tools::{
     MessageSink, Stage, ToolCall, ToolError, ToolName, ToolRuntime, ToolSettingError,
 };
@@ -40,6 +42,8 @@ trait Transport: Send + Sync {
 /// An MCP server; see the module.
 pub struct McpServer {
     id: String,
+    /// Where it is named, for messages.
+    place: String,
     transport: Box<dyn Transport>,
     silence: Duration,
     tool_silence: Duration,
@@ -63,7 +67,9 @@ impl McpServer {
         let silence = Duration::from_secs(config.timeout_seconds);
         let transport: Box<dyn Transport> = match (config.url.is_empty(), config.command.is_empty()) {
             (false, true) => {
-                let at = Address::new(id, config, http, answer_bytes_max, variable)?;
+                let client = OperatorClient::new(http);
+                let client = client.map_err(|error| ToolSettingError::new("http", error.to_string()))?;
+                let at = Address::new(id, config, client, answer_bytes_max, variable)?;
                 // Dify distinguishes the two transports this way.
                 match at.url.path().trim_end_matches('/').ends_with("/sse") {
                     true => Box::new(TwoUrls::new(at, Duration::from_secs(config.read_seconds))),
@@ -78,9 +84,47 @@ impl McpServer {
         };
         Ok(Self {
             id: id.to_owned(),
+            place: format!("tools.mcp.\"{id}\""),
             transport,
             silence,
             tool_silence: Duration::from_secs(config.read_seconds),
+            believed: Duration::from_secs(config.list_seconds),
+            listed: Mutex::default(),
+        })
+    }
+
+    /// Creates a server that a workflow names without connecting. `client` must have the guard.
+    ///
+    /// # Errors
+    /// A URL or a header that cannot be used.
+    pub(crate) fn named(
+        server: &NamedServer,
+        client: OperatorClient,
+        answer_bytes_max: u64,
+    ) -> Result<Self, ToolError> {
+        let usual = McpConfig::default();
+        let config = McpConfig {
+            url: server.url.clone(),
+            headers: server.headers.iter().cloned().collect(),
+            timeout_seconds: server.timeout_seconds.unwrap_or(usual.timeout_seconds),
+            read_seconds: server.read_seconds.unwrap_or(usual.read_seconds),
+            ..usual
+        };
+        let refused = |error: ToolSettingError| {
+            ToolError::unavailable(format!("MCP server {} of the agent: {}", server.name, error.reason))
+        };
+        let at = Address::new(&server.name, &config, client, answer_bytes_max, &|_| None).map_err(refused)?;
+        let tool_silence = Duration::from_secs(config.read_seconds);
+        let transport: Box<dyn Transport> = match server.has_two_urls() {
+            true => Box::new(TwoUrls::new(at, tool_silence)),
+            false => Box::new(StreamableHttp::new(at)),
+        };
+        Ok(Self {
+            id: server.name.clone(),
+            place: format!("the agent's server {}", server.name),
+            transport,
+            silence: Duration::from_secs(config.timeout_seconds),
+            tool_silence,
             believed: Duration::from_secs(config.list_seconds),
             listed: Mutex::default(),
         })
@@ -99,7 +143,7 @@ impl McpServer {
     /// Asks the server for its tools now.
     async fn tools(&self) -> Result<Vec<Declaration>, ToolError> {
         let tools = self.ask().await.map_err(|error| {
-            let message = format!("Failed to connect to MCP server: {error} (tools.mcp.\"{}\")", self.id);
+            let message = format!("Failed to connect to MCP server: {error} ({})", self.place);
             let unavailable = ToolError::unavailable(message);
             if error.is_passing() { unavailable.passing() } else { unavailable }
         })?;

@@ -59,6 +59,28 @@ fn of(config: &McpConfig) -> McpServer {
     McpServer::new("s", config, &tidemill_common::config::HttpConfig::default(), 1 << 20, &variable).unwrap()
 }
 
+#[tokio::test]
+async fn an_agents_server_is_that_of_the_settings_if_it_has_the_same_name() {
+    use tidemill_common::config::{HttpConfig, ToolsConfig};
+    use tidemill_common::value::JsonMap;
+
+    use crate::outside::tools::{AgentServer, Tools};
+
+    let own = McpConfig { url: "http://h/mcp".to_owned().into(), ..McpConfig::default() };
+    let config = ToolsConfig { mcp: [("maps".to_owned(), own)].into(), ..ToolsConfig::default() };
+    let tools = Tools::new(&config, &HttpConfig::default()).unwrap();
+    for (servers, of_settings) in [
+        (json!({"maps": {"url": "http://elsewhere/mcp"}}), true),
+        (json!({"maps": {"command": "npx"}}), true),
+        (json!({"other": {"url": "http://h/mcp"}}), false),
+    ] {
+        let parameters = JsonMap::from_iter([("mcp_server".to_owned(), servers.clone())]);
+        let named = tidemill_common::nodes::agent::servers::read(&parameters).unwrap();
+        let found = tools.server(&named[0]).map_err(|error| error.message).unwrap();
+        assert_eq!(matches!(found, AgentServer::OfSettings(_)), of_settings, "{servers}");
+    }
+}
+
 /// A request to resume a stream: its id and the last event.
 fn go_on(seen: &Mutex<Seen>, headers: &HeaderMap) -> Response {
     let mut seen = seen.lock().unwrap();

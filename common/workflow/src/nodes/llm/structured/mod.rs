@@ -24,12 +24,13 @@ pub struct Schema {
     check: Check,
 }
 
-/// Checks the model's ability: unknown features are accepted, known ones must include it.
+/// Checks the model's ability: features that the settings declare must include it. A model that is only known by the
+/// table, or not at all, is asked in words.
 ///
 /// # Errors
 /// `LLMNodeError`, stage `capability`.
 pub fn check_capability(model: &ModelConfig, facts: &ModelFacts) -> Result<(), NodeFailure> {
-    if facts.features.is_none() || facts.has(FEATURE) {
+    if !facts.is_declared || facts.has(FEATURE) {
         return Ok(());
     }
     let name = format!("{}/{}", model.provider_label(), model.name);
