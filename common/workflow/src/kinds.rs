@@ -151,6 +151,22 @@ impl NodeKind {
     }
 }
 
+/// The type of a tool's provider that is found by the name of the tool.
+pub const PROVIDER_BY_TOOL: &str = "any";
+
+/// Types of other programs that are read in part, and what to write where they are not.
+pub const TYPES_ELSEWHERE: [(&str, &str); 6] = [
+    ("VARIABLE", "use a node of type assigner; a VARIABLE is read when it has `items` as an assigner has"),
+    (
+        "ROUTE",
+        "use a node of type if-else; a ROUTE is read when it has `cases` or `conditions` as an if-else has",
+    ),
+    ("LOOP_START", "use a node of type loop; a LOOP_START is read inside a loop (`parentId`)"),
+    ("LOOP_END", "use a node of type loop; a LOOP_END is read inside a loop (`parentId`)"),
+    ("FORK", "edges from one node to several begin branches in parallel; leave the node out"),
+    ("JOIN", "a node with several edges to it waits for all of them; leave the node out"),
+];
+
 /// The handle of a node with one way out.
 pub const SOURCE_HANDLE: &str = "source";
 /// The handle for failures that the graph handles.

@@ -12,6 +12,8 @@ use crate::submit::blobs::BlobWriter;
 
 /// The command that continues a paused run. It cannot be a breakpoint, because nothing could wait for it.
 pub const RESUME: &str = "resume";
+/// Dify's name of a stop.
+const ABORT: &str = "abort";
 /// Dify's default reason for a stop.
 const STOP_REASON: &str = "User requested abort";
 /// Dify's default reason for a pause.
@@ -48,10 +50,10 @@ pub struct Update {
 pub fn take(map: &mut JsonMap, place: &str, graph: &Graph) -> Result<Order, SubmitError> {
     let word = take_text(map, place, "command")?;
     match word.as_deref() {
-        Some(command::STOP) => Ok(Order::Stop { reason: reason(map, place, STOP_REASON)? }),
+        Some(command::STOP | ABORT) => Ok(Order::Stop { reason: reason(map, place, STOP_REASON)? }),
         Some(command::PAUSE) => Ok(Order::Pause { reason: reason(map, place, PAUSE_REASON)? }),
         Some(RESUME) => Ok(Order::Resume),
-        Some(command::UPDATE) => Ok(Order::Update(updates(map.remove("updates"), place, graph)?)),
+        Some(command::UPDATE) => Ok(Order::Update(updates(map, place, graph)?)),
         Some(_) | None => {
             Err(wrong(format!("{place}command"), "must be stop, pause, resume or update_variables"))
         }
@@ -119,10 +121,12 @@ pub async fn stored(
     Ok(stored)
 }
 
-/// Reads updates: a list of `{selector, value}`, or an object that maps `node.name` to a value.
-fn updates(value: Option<Json>, place: &str, graph: &Graph) -> Result<Vec<Update>, SubmitError> {
-    let place = format!("{place}updates");
-    let updates = match value {
+/// Reads `updates` or `variables`: a list of `{selector, value}`, or an object that maps `node.name` to a value.
+fn updates(map: &mut JsonMap, place: &str, graph: &Graph) -> Result<Vec<Update>, SubmitError> {
+    let key =
+        if map.contains_key("updates") || !map.contains_key("variables") { "updates" } else { "variables" };
+    let place = format!("{place}{key}");
+    let updates = match map.remove(key) {
         Some(Json::Array(items)) if !items.is_empty() => items
             .into_iter()
             .enumerate()

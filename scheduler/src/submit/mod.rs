@@ -10,6 +10,7 @@ mod error;
 pub(crate) mod files;
 mod given;
 pub(crate) mod history;
+pub mod host;
 mod import;
 mod inputs;
 pub(crate) mod naming;
@@ -149,7 +150,7 @@ impl Submitter {
         let new = NewRun {
             id: run,
             graph: (graph.hash.to_string(), workflow.document.clone()),
-            fields: wire::state::head_fields(&head, graph),
+            fields: wire::state::head_fields(&head, graph).into_iter().chain(submission.host).collect(),
             kind: wire::fact::kind::START,
             start: wire::fact::start_body(&head),
             queues: graph.queues(),
@@ -188,6 +189,9 @@ impl Submitter {
             conversation_id: joined.id.as_deref(),
             query: &submission.query,
             dialogue: joined.position.as_ref().map_or(1, |position| position.dialogue),
+            inputs: &prepared.inputs,
+            given: &submission.inputs,
+            host: &submission.host,
         };
         let sys = system_values::values(graph, submission.sys.clone(), about);
         let history = match (prepared.history, &joined.position) {

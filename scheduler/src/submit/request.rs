@@ -11,6 +11,7 @@ use tidemill_common::store::{App, FromSchedule, WaitingCall};
 use tidemill_common::value::JsonMap;
 
 use super::SystemValues;
+use super::host::HostField;
 use crate::workflows::Workflow;
 
 /// The workflow to run.
@@ -62,6 +63,8 @@ pub struct Submission {
     pub key: Option<String>,
     /// The user's name, as the client gives it.
     pub user: String,
+    /// What the host of the run says about it: system variables, and fields of the run's hash.
+    pub host: Vec<HostField>,
     pub options: JsonMap,
     /// Makes a repeated request find the first run.
     pub idempotency: Option<Idempotency>,
@@ -105,6 +108,7 @@ impl Submission {
             call_depth: 0,
             key: None,
             user: String::new(),
+            host: Vec::new(),
             options: JsonMap::new(),
             idempotency: None,
             root: None,

@@ -29,6 +29,7 @@ mod field_cases;
 mod first_try;
 mod fleet;
 mod form_at_run;
+mod foreign_forms;
 mod knowledge;
 mod layering;
 mod library;

@@ -69,6 +69,9 @@ pub fn explain(text: &[u8], options: &ParseOptions) -> Vec<Rewrite> {
         converted.map(|rule| Rewrite { rule, path: path.into(), line: tree.line_of(path), note: None });
     let mut found = normal_form::explain(&graph, options.migrations);
     normal_form::apply(&mut graph, options.migrations);
+    if app.is_bare {
+        found.extend(normal_form::explain_bare(&mut graph));
+    }
     found.extend(normal_form::retries::explain(&graph, options.retries, app.is_bare));
     for rewrite in &mut found {
         rewrite.path = format!("{graph_path}.{}", rewrite.path);
@@ -156,7 +159,11 @@ fn document(mut root: JsonMap, options: &ParseOptions, problems: &mut Problems) 
         (environment, conversation, features, optional_mapping(&mut app.workflow, "tidemill", problems))
     });
     let (graph_path, mut graph) = app.graph?;
+    problems.within(graph_path, |problems| normal_form::warn_of_unread_keys(&graph, problems));
     normal_form::apply(&mut graph, options.migrations);
+    if app.is_bare {
+        normal_form::apply_bare(&mut graph);
+    }
     normal_form::retries::apply(&mut graph, options.retries, app.is_bare);
     let (nodes, edges) = problems.within(graph_path, |problems| {
         (elements::nodes(&mut graph, problems), elements::edges(&mut graph, problems))

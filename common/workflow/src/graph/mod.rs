@@ -64,6 +64,8 @@ pub struct Graph {
     /// The app's name; empty for a bare graph.
     pub name: String,
     pub mode: AppMode,
+    /// True for a file that is a graph alone, not an app export.
+    pub is_bare: bool,
     /// All nodes that can be executed, in file order (without notes), followed by those that run inside
     /// others.
     pub nodes: Vec<Node>,

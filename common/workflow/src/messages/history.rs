@@ -16,7 +16,7 @@ pub enum View {
     Lp,
     /// Results of nodes: `{nodeId, nodeType, status, success, output, data, executionTime, metadata}`.
     Cx,
-    /// Steps: `{taskId, executorId, …, stepId, …, inputData, outputData, extraData}`; without failed steps.
+    /// Steps: `{taskId, executorId, …, stepId, stepUuid, …, inputData, outputData, extraData}`; without failed steps.
     Se,
 }
 
@@ -61,8 +61,8 @@ pub fn view(record: &JsonMap, view: View) -> Option<Json> {
         View::Se if failed => None,
         View::Se => Some(json!({
             "taskId": get("run_id"), "executorId": get("executor_id"), "executorName": get("executor_name"),
-            "executorStatus": get("executor_status"), "stepId": get("node_id"), "stepName": get("step_name"),
-            "stepType": get("step_type"), "stepStatus": get("step_status"), "inputData": get("input_data"),
+            "executorStatus": get("executor_status"), "stepId": get("node_id"),
+            "stepUuid": get("node_execution_id"), "stepName": get("step_name"), "stepType": get("step_type"), "stepStatus": get("step_status"), "inputData": get("input_data"),
             "outputData": get("output_data"), "extraData": get("extra_data"),
         })),
     }
@@ -105,6 +105,7 @@ mod tests {
         assert_eq!((cx["status"].as_str(), cx["success"].as_bool()), (Some("FAILED"), Some(false)));
         let se = view(&record(SUCCESS), View::Se).unwrap();
         assert_eq!((se["taskId"].as_str(), se["stepId"].as_str()), (Some("r"), Some("n")));
+        assert_eq!(se["stepUuid"].as_str(), Some("e"), "the step's own id, new in each execution");
         assert_eq!(view(&record(ERROR), View::Se), None);
     }
 

@@ -11,7 +11,8 @@ use crate::api::auth::sha256_hex;
 use crate::api::error::ApiError;
 use crate::api::native::apps;
 use crate::api::request::{Body, nothing_left, take_count, take_list, take_object, take_text};
-use crate::submit::{Idempotency, Submission, SystemValues, WorkflowSource};
+use crate::submit::host;
+use crate::submit::{Idempotency, Submission, SystemValues, USER_CHARS_MAX, WorkflowSource};
 
 /// The longest idempotency key, in characters.
 const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
@@ -28,17 +29,30 @@ pub async fn submit(
     let mut map = body.object()?;
     let workflow = workflow(&state, &mut map).await?;
     let inputs = take_object(&mut map, "inputs")?.unwrap_or_default();
+    let told = take_host(&mut map)?;
     let sys = take_object(&mut map, "sys")?.map_or(SystemValues::Standard, SystemValues::Exactly);
+    let mut options = take_object(&mut map, "options")?.unwrap_or_default();
+    for (name, option) in host::LIMITS {
+        if name != option
+            && let Some(value) = options.remove(name)
+        {
+            options.entry(option).or_insert(value);
+        }
+    }
+    for (name, value) in told.limits {
+        options.entry(name).or_insert(value);
+    }
     let submission = Submission {
         files: take_list(&mut map, "files")?,
         conversation: take_object(&mut map, "conversation")?.unwrap_or_default(),
-        user: take_text(&mut map, "user")?.unwrap_or_default(),
+        user: take_text(&mut map, "user")?.or(told.user).unwrap_or_default(),
+        host: told.fields,
         conversation_id: take_text(&mut map, "conversation_id")?,
         query: take_text(&mut map, "query")?.unwrap_or_default(),
         memory: take_list(&mut map, "memory")?,
         commands: take_list(&mut map, "commands")?,
         call_depth: take_count(&mut map, "call_depth")?.unwrap_or(0),
-        options: take_object(&mut map, "options")?.unwrap_or_default(),
+        options,
         idempotency: idempotency(&headers, "admin", &body)?,
         root: take_text(&mut map, "root")?,
         ..Submission::of(workflow, sys, inputs)
@@ -55,6 +69,44 @@ pub async fn submit(
         answer["conversation_id"] = id.into();
     }
     Ok((status, JsonBody(answer)))
+}
+
+/// What the host of a run tells about it, besides the run itself.
+#[derive(Default)]
+struct Told {
+    /// The user, if the host names one.
+    user: Option<String>,
+    fields: Vec<host::HostField>,
+    /// Limits, by the names of options.
+    limits: Vec<(&'static str, Json)>,
+}
+
+/// Takes the fields of a host out of a request, from the request itself and from its `config`.
+fn take_host(map: &mut JsonMap) -> Result<Told, ApiError> {
+    let mut config = take_object(map, "config")?.unwrap_or_default();
+    let mut told = Told::default();
+    for name in host::NAMES {
+        let (own, inner) = (take_text(map, name)?, take_text(&mut config, name)?);
+        let Some(text) = own.or(inner) else { continue };
+        if text.chars().count() > USER_CHARS_MAX {
+            let message = format!("{name} must have at most {USER_CHARS_MAX} characters");
+            return Err(ApiError::invalid_param(message));
+        }
+        if name == host::USER_ID {
+            told.user = Some(text.clone());
+        }
+        told.fields.push((name, text.replace('\0', "")));
+    }
+    for (name, option) in host::LIMITS {
+        let given =
+            [map.remove(name), config.remove(name)].into_iter().flatten().find(|value| !value.is_null());
+        told.limits.extend(given.map(|value| (option, value)));
+    }
+    if let Some(depth) = config.remove("call_depth") {
+        map.entry("call_depth").or_insert(depth);
+    }
+    nothing_left(&config)?;
+    Ok(told)
 }
 
 async fn workflow(state: &ApiState, map: &mut JsonMap) -> Result<WorkflowSource, ApiError> {

@@ -26,6 +26,13 @@ async fn each_command_becomes_its_fact() {
     for (body, kind, fact) in [
         (json!({"command": "stop", "reason": "enough"}), "stop", json!({"reason": "enough"})),
         (json!({"command": "stop"}), "stop", json!({"reason": "User requested abort"})),
+        (json!({"command": "abort", "reason": "enough"}), "stop", json!({"reason": "enough"})),
+        (json!({"command": "abort"}), "stop", json!({"reason": "User requested abort"})),
+        (
+            json!({"command": "update_variables", "variables": {"start.name": "Eve"}}),
+            "update",
+            json!({"updates": [{"selector": ["start", "name"], "value": "Eve"}]}),
+        ),
         (
             json!({"command": "pause", "key": "k"}),
             "pause",

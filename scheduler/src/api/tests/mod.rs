@@ -9,6 +9,7 @@ pub(crate) mod fixtures;
 mod following;
 mod health;
 mod hooks;
+mod hosting;
 mod keys;
 mod moderation;
 mod pausing;

@@ -63,8 +63,10 @@ pub async fn run(
         Ok(tool) => tool,
         Err(error) => return failed(result, error),
     };
+    // The record names the provider that was found.
+    let result = NodeResult { metadata: data.metadata_of(tool.name.kind, tool.name.provider_id), ..result };
     let noted = data.declared.as_deref().map(KnownParameters::just);
-    let declared = match data.provider_type {
+    let declared = match tool.name.kind {
         // The called workflow's start form checks the values itself.
         ProviderKind::Workflow => noted,
         _ => tool.known().or(noted),

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::machine::state::step_event::StepEvent;
 use tidemill_common::nodes::pause::CALLED_OFF;
 use tidemill_common::nodes::step::background::Background;
-use tidemill_common::nodes::step::texts::{PARAMETERS_MISSING, PARAMETERS_NOT_FOUND};
+use tidemill_common::nodes::step::texts::{PARAMETERS_MISSING, PARAMETERS_NOT_FOUND, PARAMETERS_NOT_GIVEN};
 use tidemill_common::nodes::step::{CallError, Secrets};
 use tidemill_common::nodes::{PauseKind, PauseRequest};
 use tidemill_common::slots::answer::{UserInput, given};
@@ -59,10 +59,10 @@ impl Asking<'_> {
             {
                 PauseEnd::Answered(answer) => answer,
                 PauseEnd::Expired => return Err(self.missing(filled, error)),
-                PauseEnd::Cancelled => return Err(called_off()),
+                PauseEnd::Cancelled => return Err(self.called_off()),
             };
             match given(&answer) {
-                UserInput::Nothing => return Err(called_off()),
+                UserInput::Nothing => return Err(self.called_off()),
                 UserInput::Values { content, description } => {
                     let shown = self.secrets.masked_value(&Json::Object(filled.current()));
                     filled.take_all(self.search.schema, without_masks(content, &shown));
@@ -128,10 +128,10 @@ impl Asking<'_> {
         let data = json!({"error_type": PARAMETER_MISSING, "missing_fields": names, "details": why});
         CallError::new(message).with(data)
     }
-}
 
-fn called_off() -> CallError {
-    CallError::of(CALLED_OFF, "the missing parameters were not given")
+    fn called_off(&self) -> CallError {
+        CallError::of(CALLED_OFF, PARAMETERS_NOT_GIVEN.of(self.search.language))
+    }
 }
 
 /// Removes values that only repeat a masked value.

@@ -3,10 +3,11 @@
 //!
 //! The lookup order: [`openapi`] and [`mcp`] for the providers in the settings, [`workflow`] for apps of this
 //! namespace, [`builtin`] for built-in tools, [`bridge`] for all others, if a service is set. [`operator_client`] calls servers
-//! that the operator has named.
+//! that the operator has named. [`by_tool`] finds the provider of a tool that names none.
 
 pub mod bridge;
 pub mod builtin;
+mod by_tool;
 mod error;
 pub mod mcp;
 pub mod openapi;
@@ -226,6 +227,10 @@ impl Tools {
     /// # Errors
     /// No source has the tool, or its source does not answer.
     pub async fn find<'a>(&'a self, name: ToolName<'a>) -> Result<Tool<'a>, ToolError> {
+        let name = match name.kind {
+            ProviderKind::Any => self.by_tool(name).await?,
+            _ => name,
+        };
         let runtime = self.runtime(&name)?;
         let declaration = runtime.parameters(&name).await?;
         Ok(Tool { name, declaration, runtime })
@@ -274,7 +279,7 @@ impl Tools {
                 builtin.map(|way| way as &dyn ToolRuntime)
             }
             ProviderKind::Workflow => self.workflows.as_ref().map(|way| way as &dyn ToolRuntime),
-            ProviderKind::App | ProviderKind::DatasetRetrieval => None,
+            ProviderKind::App | ProviderKind::DatasetRetrieval | ProviderKind::Any => None,
         };
         let bridge = self.bridge.as_ref().map(|way| way as &dyn ToolRuntime);
         own.or(bridge).ok_or_else(|| {
@@ -341,7 +346,11 @@ fn nobody_has(name: &ToolName<'_>) -> String {
                 "workflow {id} cannot be called as a tool by this worker: set tools.workflows, or {service}"
             )
         }
-        ProviderKind::Plugin | ProviderKind::Builtin | ProviderKind::App | ProviderKind::DatasetRetrieval => {
+        ProviderKind::Plugin
+        | ProviderKind::Builtin
+        | ProviderKind::App
+        | ProviderKind::DatasetRetrieval
+        | ProviderKind::Any => {
             format!("provider {id} is not part of this program: {service}")
         }
     }

@@ -5,7 +5,7 @@
 
 use serde_json::Value as Json;
 
-use super::{Form, Migrations, forms};
+use super::{Form, Migrations, bare, forms};
 use tidemill_base::value::JsonMap;
 
 /// Most places of one rule that are named.
@@ -27,6 +27,11 @@ pub struct Rewrite {
 /// Applies every rule to a graph and returns the places that each changed, in the order of their application.
 pub(in super::super) fn explain(graph: &JsonMap, migrations: Migrations) -> Vec<Rewrite> {
     of(&mut graph.clone(), forms(migrations))
+}
+
+/// As [`explain`], for the further rules of a bare graph, which the others have changed already.
+pub(in super::super) fn explain_bare(graph: &mut JsonMap) -> Vec<Rewrite> {
+    of(graph, bare::FORMS.iter())
 }
 
 /// As [`explain`], for some rules. They change the graph.

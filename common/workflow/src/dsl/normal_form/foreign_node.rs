@@ -1,14 +1,22 @@
-//! Rewrites nodes of other programs: `{id, type, name, config}` without `data`, or a step with `node` and
-//! `params`.
+//! Rewrites nodes of other programs: `{id, type, name, config}` without `data`, a step with `node` and
+//! `params`, or `type` beside `data`.
 
 use serde_json::Value as Json;
 
+use super::node_type;
+use crate::kinds::{NodeKind, TYPES_ELSEWHERE};
 use tidemill_base::value::JsonMap;
+
+/// The type of a model call in the spelling of these programs.
+const LLM: &str = "LLM";
+/// Keys that say nothing about the form of a model call.
+const NEUTRAL: [&str; 4] = ["type", "title", "desc", "parameters"];
 
 pub(super) fn rewrite(graph: &mut JsonMap) {
     for node in graph.get_mut("nodes").and_then(Json::as_array_mut).into_iter().flatten() {
         if let Some(node) = node.as_object_mut() {
             one(node);
+            type_beside_data(node);
         }
     }
 }
@@ -39,5 +47,27 @@ fn one(node: &mut JsonMap) {
             }
         }
     }
+    // Such a model call names a profile. Without any configuration its error is that of this form, not of Dify's.
+    let is_llm = data.get("type").and_then(Json::as_str) == Some(LLM);
+    if is_llm && data.keys().all(|key| NEUTRAL.contains(&key.as_str())) {
+        data.insert("profile_id".into(), "".into());
+    }
     node.insert("data".into(), Json::Object(data));
+}
+
+/// Moves a known type from beside `data` into it. On Dify's canvas the outer type is `custom`.
+fn type_beside_data(node: &mut JsonMap) {
+    let Some(name) = node.get("type").and_then(Json::as_str).filter(|name| is_known(name)) else { return };
+    let name = name.to_owned();
+    let Some(data) = node.get_mut("data").and_then(Json::as_object_mut) else { return };
+    if data.get("type").and_then(Json::as_str).is_none_or(str::is_empty) {
+        data.insert("type".into(), name.into());
+        node.shift_remove("type");
+    }
+}
+
+fn is_known(name: &str) -> bool {
+    NodeKind::from_wire(name).is_some()
+        || node_type::canonical(name).is_some()
+        || TYPES_ELSEWHERE.iter().any(|(known, _)| *known == name)
 }

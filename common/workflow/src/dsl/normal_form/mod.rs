@@ -4,14 +4,17 @@
 //! changes JSON only and never reports problems. It leaves what it does not understand unchanged, for the checks to
 //! report.
 
+mod bare;
 mod child_references;
 mod context_processor;
 mod default_value_object;
+mod defaults;
 mod editor;
 mod explain;
 mod extractions;
 mod extractors;
 mod foreign_node;
+mod foreign_type;
 mod hooks;
 mod llm_profile;
 mod node_type;
@@ -26,7 +29,8 @@ use serde_json::Value as Json;
 use tidemill_base::value::JsonMap;
 
 pub use explain::Rewrite;
-pub(super) use explain::explain;
+pub(super) use explain::{explain, explain_bare};
+pub(super) use foreign_type::warn_of_unread_keys;
 pub use retries::{HttpRetryDefault, RetryReading, RetryWithoutEnabled};
 
 /// Whether a file is migrated as Dify's editor migrates it: the setting `compat.editor_migrations`.
@@ -63,10 +67,14 @@ enum Part {
 const FORMS: &[Form] = &[
     // `edges` absent or null is an empty list
     Form { name: "null-edges", rewrite: small::null_edges, part: Part::Graph },
-    // `{id, type, name, config}` for a node
+    // `{id, type, name, config}` for a node, and `type` beside `data`
     Form { name: "foreign-node", rewrite: foreign_node::rewrite, part: Part::Graph },
+    // types whose meaning depends on the node's configuration or place
+    Form { name: "foreign-type", rewrite: foreign_type::rewrite, part: Part::Graph },
     // types as other programs spell them
     Form { name: "node-type", rewrite: node_type::rewrite, part: Part::NodeData },
+    // an edge with `source_handle`
+    Form { name: "edge-keys", rewrite: small::edge_keys, part: Part::Edge },
     // an edge without `sourceHandle` gets the handle `source`
     Form { name: "edge-handle", rewrite: small::edge_handle, part: Part::Edge },
     // `success-branch` for the handle `source`
@@ -95,11 +103,18 @@ const FORMS: &[Form] = &[
     Form { name: "child-references", rewrite: child_references::rewrite, part: Part::Graph },
     // questions to the user as other engines write them
     Form { name: "user-interaction", rewrite: user_interaction::rewrite, part: Part::NodeData },
+    // what a node inside another may leave out
+    Form { name: "child-defaults", rewrite: defaults::of_children, part: Part::Graph },
 ];
 
 /// Applies every rule to a graph.
 pub(super) fn apply(graph: &mut JsonMap, migrations: Migrations) {
     forms(migrations).for_each(|form| form.apply(graph));
+}
+
+/// Applies the further rules for a bare graph, after the others.
+pub(super) fn apply_bare(graph: &mut JsonMap) {
+    bare::FORMS.iter().for_each(|form| form.apply(graph));
 }
 
 /// All rules in their order. Migrations come last: they read canonical types, handles and lists.
@@ -163,6 +178,10 @@ mod tests {
             (
                 json!({"nodes": [], "edges": [{"source": "a"}, {"sourceHandle": "x"}, {"sourceHandle": null}, 5]}),
                 json!({"nodes": [], "edges": [{"source": "a", "sourceHandle": "source"}, {"sourceHandle": "x"}, {"sourceHandle": null}, 5]}),
+            ),
+            (
+                json!({"nodes": [], "edges": [{"source_node_id": "a", "target_node_id": "b", "source_handle": "true"}, {"source_handle": null}]}),
+                json!({"nodes": [], "edges": [{"source": "a", "target": "b", "sourceHandle": "true"}, {"sourceHandle": "source"}]}),
             ),
             (
                 json!({"nodes": [{"id": "a", "data": {"type": "code"}}, {"id": "b", "data": {"type": "if-else"}}],

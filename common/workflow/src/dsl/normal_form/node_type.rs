@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use tidemill_base::value::JsonMap;
 
 /// Alternative spelling, canonical type.
-const SPELLINGS: [(&str, &str); 14] = [
+const SPELLINGS: [(&str, &str); 20] = [
     ("CONTEXT_PROCESSOR", "context-processor"),
     ("USER_INTERACTION", "user-interaction"),
     ("LLM", "llm"),
@@ -20,6 +20,12 @@ const SPELLINGS: [(&str, &str); 14] = [
     ("API", "api"),
     ("SQL", "sql"),
     ("Choice", "choice"),
+    ("START", "start"),
+    ("END", "end"),
+    ("CODE", "code"),
+    ("TOOL", "tool"),
+    ("AGENT", "agent"),
+    ("LOOP", "loop"),
 ];
 
 pub(super) fn canonical(name: &str) -> Option<&'static str> {

@@ -3,6 +3,7 @@
 //! | Rewrite | What it does |
 //! | --- | --- |
 //! | [`null_edges`] | makes absent or null edges an empty list: some editors write `edges: null` |
+//! | [`edge_keys`] | renames `source_node_id`, `target_node_id` and `source_handle` of an edge |
 //! | [`edge_handle`] | sets the default handle of an edge without one |
 //! | [`node_version`] | turns `version: 2` into `version: "2"`, since versions are compared as text |
 //! | [`assigner_version`] | sets an assigner that has `items` to version 2, whatever its `version` says, as Dify does |
@@ -21,6 +22,17 @@ pub(super) fn null_edges(graph: &mut JsonMap) {
     let edges = graph.entry("edges").or_insert(Json::Null);
     if edges.is_null() {
         *edges = Json::Array(Vec::new());
+    }
+}
+
+pub(super) fn edge_keys(edge: &mut JsonMap) {
+    let names =
+        [("source_node_id", "source"), ("target_node_id", "target"), ("source_handle", "sourceHandle")];
+    for (theirs, ours) in names {
+        // A handle that is null in this spelling is none.
+        if let Some(value) = edge.shift_remove(theirs).filter(|value| !value.is_null()) {
+            edge.entry(ours).or_insert(value);
+        }
     }
 }
 

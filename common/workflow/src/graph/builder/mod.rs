@@ -205,6 +205,8 @@ fn freeze(draft: Draft<'_>, hash: GraphHash) -> Option<Graph> {
         hash,
         name: document.name.clone(),
         mode: document.mode,
+        // An export always has a version, if only an assumed one.
+        is_bare: document.version.is_empty(),
         nodes,
         edges,
         root,
@@ -326,5 +328,7 @@ fn deduplicated(mentions: Vec<(String, String)>) -> Vec<(String, String)> {
 mod children_tests;
 #[cfg(test)]
 mod extraction_tests;
+#[cfg(test)]
+mod foreign_tests;
 #[cfg(test)]
 mod tests;

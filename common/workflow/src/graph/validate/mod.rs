@@ -16,6 +16,7 @@ use super::draft::Draft;
 use super::wrapper::owner;
 use crate::dsl::fields::BUILD_FAILED;
 use crate::dsl::{Problems, suggest};
+use crate::kinds::TYPES_ELSEWHERE;
 use crate::nodes::{ExecutionType, NODE_TYPES, NodeKind};
 use tidemill_base::limits::CONTAINER_DEPTH_MAX;
 
@@ -131,7 +132,11 @@ fn node_ids_are_unique(draft: &Draft<'_>, report: &mut Report<'_>) {
 fn types_are_known(draft: &Draft<'_>, report: &mut Report<'_>) {
     for (at, node) in draft.nodes.iter().enumerate().filter(|(_, node)| node.kind.is_none()) {
         let name = node.source.type_name();
-        let hint = suggest::hint(name, NODE_TYPES.iter().map(|spec| spec.wire));
+        let elsewhere = TYPES_ELSEWHERE.iter().find(|(known, _)| *known == name);
+        let hint = match elsewhere {
+            Some((_, instead)) => Some((*instead).to_owned()),
+            None => suggest::hint(name, NODE_TYPES.iter().map(|spec| spec.wire)),
+        };
         report.node(
             draft,
             at,
@@ -157,7 +162,8 @@ fn one_node_begins(draft: &Draft<'_>, report: &mut Report<'_>) {
         [_] => {}
         [] if draft.nodes.is_empty() => {}
         [] => {
-            let hint = "add a node of type start outside of every iteration and loop";
+            let hint = "add a node of type start outside of every iteration and loop; a bare graph may also begin at \
+                        the only node that no edge leads to";
             report.graph("the workflow has no start node".into(), hint);
         }
         several if several.iter().all(|&at| triggers::is_trigger(draft, at)) => {}

@@ -17,6 +17,9 @@ pub const PARAMETERS_NOT_FOUND: Text = Text {
     zh: "缺少参数，且运行无法询问用户",
     en: "parameters are missing, and this run cannot ask the user",
 };
+/// The reason when a person gives no values and so ends the step.
+pub const PARAMETERS_NOT_GIVEN: Text =
+    Text { zh: "用户没有提供缺少的参数", en: "the missing parameters were not given" };
 
 /// The prompt for a summary.
 pub const SUMMARY_PROMPT: Text = Text {

@@ -17,6 +17,7 @@ mod parse;
 use serde_json::{Value as Json, json};
 
 use crate::dsl::Problems;
+use crate::kinds::PROVIDER_BY_TOOL;
 use tidemill_base::failure::NodeFailure;
 use tidemill_base::value::template::{Template, mention};
 use tidemill_base::value::{JsonMap, Selector};
@@ -64,11 +65,13 @@ pub enum ProviderKind {
     DatasetRetrieval,
     /// An MCP server.
     Mcp,
+    /// Not named: the provider that has a tool of this name, among those that a worker can list.
+    Any,
 }
 
 impl ProviderKind {
     /// All kinds.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Plugin,
         Self::Builtin,
         Self::Workflow,
@@ -76,6 +79,7 @@ impl ProviderKind {
         Self::App,
         Self::DatasetRetrieval,
         Self::Mcp,
+        Self::Any,
     ];
 
     /// The name in files.
@@ -88,6 +92,7 @@ impl ProviderKind {
             Self::App => "app",
             Self::DatasetRetrieval => "dataset-retrieval",
             Self::Mcp => "mcp",
+            Self::Any => PROVIDER_BY_TOOL,
         }
     }
 
@@ -170,9 +175,14 @@ impl ToolData {
 
     /// `metadata.tool_info`, which all results have.
     pub fn metadata(&self) -> JsonMap {
+        self.metadata_of(self.provider_type, &self.provider_id)
+    }
+
+    /// As [`ToolData::metadata`], of the provider that was found.
+    pub fn metadata_of(&self, kind: ProviderKind, provider_id: &str) -> JsonMap {
         let info = json!({
-            "provider_type": self.provider_type.name(),
-            "provider_id": self.provider_id,
+            "provider_type": kind.name(),
+            "provider_id": provider_id,
             "plugin_unique_identifier": self.plugin_unique_identifier,
         });
         JsonMap::from_iter([("tool_info".to_owned(), info)])

@@ -58,8 +58,8 @@ impl Reader {
         let value: Json = serde_json::from_slice(line).unwrap_or_default();
         let content = value.get("content");
         match (value.get("type").and_then(Json::as_str), content) {
-            (Some("text"), Some(Json::String(text))) => out(Chunk::Text(text.clone())),
-            (Some("data"), Some(Json::Object(data))) => out(Chunk::Data(data.clone())),
+            (Some("text" | "TEXT"), Some(Json::String(text))) => out(Chunk::Text(text.clone())),
+            (Some("data" | "DATA"), Some(Json::Object(data))) => out(Chunk::Data(data.clone())),
             (Some("error"), _) => return Err(raised(&self.id, &value)),
             _ => {
                 let shown: String = String::from_utf8_lossy(line).chars().take(SHOWN_CHARS_MAX).collect();
@@ -123,6 +123,14 @@ mod tests {
         assert_eq!(error.error_type, "CallError");
         let error = read(&[br#"{"type":"error"}"#], 1000).unwrap_err();
         assert!(!error.message.is_empty() && error.data.is_empty());
+    }
+
+    #[test]
+    fn the_types_of_pieces_may_be_in_upper_case() {
+        let chunks =
+            read(&[b"{\"type\":\"TEXT\",\"content\":\"a\"}\n{\"type\":\"DATA\",\"content\":{}}"], 1000);
+        assert_eq!(chunks.unwrap(), [Chunk::Text("a".into()), Chunk::Data(JsonMap::new())]);
+        assert!(read(&[br#"{"type":"Text","content":"a"}"#], 1000).is_err());
     }
 
     #[test]

@@ -122,7 +122,7 @@ fn add_start(graph: &mut JsonMap, start: &str, container: &str, kind: NodeKind, 
 }
 
 /// Returns the id, lengthened until no node has it.
-fn unused(graph: &JsonMap, mut id: String) -> String {
+pub(in super::super) fn unused(graph: &JsonMap, mut id: String) -> String {
     let nodes = graph.get("nodes").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
     while nodes.iter().any(|node| text(node, "id") == Some(&id)) {
         id.push('_');

@@ -6,7 +6,7 @@
 //! a cycle is refused and not dropped.
 
 mod agent_version;
-mod container_start;
+pub(super) mod container_start;
 mod tool_options;
 
 use super::{Form, Part};
