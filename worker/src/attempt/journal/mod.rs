@@ -178,6 +178,11 @@ impl Journal {
         Self { handle, of, wait_max, child_try: Some(child_try), enclosing, secrets, entries, wasted }
     }
 
+    /// True for the journal of a node that runs inside another.
+    pub(crate) fn is_of_child(&self) -> bool {
+        self.child_try.is_some()
+    }
+
     /// Begins a journal entry. `step` is unique within the node: `llm:1`, `tool:<call>`, ….
     pub async fn begin(&self, step: &str) -> EntryStart {
         match self.begin_entry(step, false).await {
