@@ -173,7 +173,7 @@ pub enum EventKind {
         end: NodeEnd,
         /// The number of items, or the most rounds; 0 when no frame was opened.
         steps: u32,
-        /// The reason of a loop's end: `loop_break`, `loop_completed` or `error`.
+        /// The reason of a loop's end: `loop_break`, `loop_completed`, `max_iterations` or `error`.
         reason: Option<&'static str>,
     },
     /// An event within a running node.
