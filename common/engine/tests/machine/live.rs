@@ -71,7 +71,7 @@ fn text_that_no_answer_shows_is_sent_when_it_comes() {
 
 #[test]
 fn text_that_an_answer_shows_later_is_sent_twice_and_marked_the_first_time() {
-    let mut play = begun("{{#t.text#}}, {{#t_c.text#}}");
+    let mut play = begun("{{#t.output#}}, {{#t_c.text#}}");
     play.piece(1, 1, 0, "Ra").tells(&["t_c.text + \"Ra\" (live)"]);
     play.child_ends(1, 1, ChildEnd::Succeeded, "Raft").tells(&[
         "t_c.text + \"ft\" (live)",
@@ -85,7 +85,7 @@ fn text_that_an_answer_shows_later_is_sent_twice_and_marked_the_first_time() {
         .map(String::as_str)
         .filter(|words| words.contains(" + ") && !words.contains("live"))
         .collect();
-    assert_eq!(shown.first().copied(), Some("t.text + \"x\""), "{shown:?}");
+    assert_eq!(shown.first().copied(), Some("t.output + \"x\""), "{shown:?}");
     assert!(shown.contains(&"t_c.text + \"Ra\"") && shown.contains(&"t_c.text + \"ft\""), "{shown:?}");
     assert_eq!(play.last(), "succeeded [answer=\"x, Raft\"]");
 }
