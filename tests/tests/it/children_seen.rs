@@ -165,7 +165,7 @@ async fn ve_a30_rows_of_nodes_have_values_when_they_are_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn se_a37_built_in_calls_describe_themselves_and_workers_check_registered_ones() {
+async fn se_37_built_in_calls_describe_themselves_and_workers_check_registered_ones() {
     let fleet = Fleet::start(json!([])).await;
     let client = &fleet.system.client;
     let shown = client.get("/api/v1/calls/llm").await;
