@@ -421,6 +421,10 @@ workflow:
             ),
             (r#"{"seq":3,"ts":17,"node_id":"gone","chunk":"b"}"#, true),
             (
+                r#"{"seq":3,"ts":17,"id":"e","node_id":"start","selector":["start","a"],"chunk":"b","in_answer":false}"#,
+                true,
+            ),
+            (
                 r#"{"seq":3,"ts":17,"id":"e","node_id":"start","selector":[],"chunk":{"$":"blob"},"from":7}"#,
                 false,
             ),

@@ -20,6 +20,8 @@ const EVERY: Duration = Duration::from_secs(10);
 pub(crate) async fn keep(core: Arc<Core>, config: Arc<Config>) {
     loop {
         tokio::time::sleep(EVERY).await;
+        // Not at the start, which must not wait for servers of Calls.
+        core.outside.calls.check().await;
         survey(&core, &config).await;
     }
 }
@@ -29,7 +31,7 @@ pub(crate) async fn survey(core: &Core, config: &Config) {
     let about = fixed(&core.setup, config);
     let models = core.outside.providers.abilities().await;
     let variables = core.outside.calls.variables().await;
-    let calls = core.outside.calls.checked().await;
+    let calls = core.outside.calls.checked();
     let (mut code, mut missing) = (Vec::new(), models.missing);
     for language in CodeLanguage::ALL {
         match core.code.seems_able(language) {

@@ -107,6 +107,8 @@ pub struct Journal {
     wait_max: Duration,
     /// Set for a node that runs inside the job.
     child_try: Option<ChildTry>,
+    /// False when failed calls are tries of a node inside another, which are counted and reported.
+    repeats_calls: bool,
     /// Open entries of the job around an inner node; they wait when the inner node waits.
     enclosing: Vec<(JournalKey, String)>,
     /// Secrets to mask in the journal and in events.
@@ -155,7 +157,17 @@ impl Journal {
         let wait_max = handle.core.settings.job_wait_max;
         let (entries, wasted) = (Mutex::default(), Mutex::default());
         let (secrets, enclosing) = (Secrets::default(), Vec::new());
-        Self { handle: handle.clone(), of, wait_max, child_try: None, enclosing, secrets, entries, wasted }
+        Self {
+            handle: handle.clone(),
+            of,
+            wait_max,
+            child_try: None,
+            repeats_calls: true,
+            enclosing,
+            secrets,
+            entries,
+            wasted,
+        }
     }
 
     /// Sets the secrets that the job was given.
@@ -175,12 +187,13 @@ impl Journal {
         let of = JournalKey { execution, attempt, ..self.of.clone() };
         let (handle, secrets, wait_max) = (self.handle.clone(), self.secrets.clone(), self.wait_max);
         let (entries, wasted) = (Mutex::default(), Mutex::default());
-        Self { handle, of, wait_max, child_try: Some(child_try), enclosing, secrets, entries, wasted }
+        let (child_try, repeats_calls) = (Some(child_try), false);
+        Self { handle, of, wait_max, child_try, repeats_calls, enclosing, secrets, entries, wasted }
     }
 
-    /// True for the journal of a node that runs inside another.
-    pub(crate) fn is_of_child(&self) -> bool {
-        self.child_try.is_some()
+    /// Lets calls repeat themselves, for a node inside another whose tries are not counted.
+    pub(crate) fn repeating_calls(self) -> Self {
+        Self { repeats_calls: true, ..self }
     }
 
     /// Begins a journal entry. `step` is unique within the node: `llm:1`, `tool:<call>`, ….

@@ -188,6 +188,6 @@ impl Waiter for Journal {
         Self::wait(self, wait, reason).await;
     }
     fn leaves_tries(&self) -> bool {
-        !self.is_of_child()
+        self.repeats_calls
     }
 }

@@ -35,9 +35,9 @@ impl LastCheck {
 }
 
 impl Calls {
-    /// Returns whether this worker can use each registered Call. Checks those whose last check does not count any more.
-    pub(crate) async fn checked(&self) -> Vec<CallAbility> {
-        let Ok(catalog) = self.read(false).await else { return Vec::new() };
+    /// Checks the registered Calls whose last check does not count any more. Takes some seconds when servers do not answer.
+    pub(crate) async fn check(&self) {
+        let Ok(catalog) = self.read(false).await else { return };
         let now = Instant::now();
         let due: Vec<&CatalogEntry> = {
             let mut checks = self.checks();
@@ -47,29 +47,34 @@ impl Calls {
             };
             catalog.calls.iter().filter(|entry| !counts(entry)).collect()
         };
-        let mut checked = Vec::with_capacity(due.len());
         for some in due.chunks(CALL_CHECKS_AT_ONCE) {
             let asked: Vec<_> = some.iter().map(|entry| self.refusal(entry)).collect();
-            checked.extend(some.iter().zip(join_all(asked).await));
-        }
-        let mut checks = self.checks();
-        for (entry, refusal) in checked {
-            if let Some(reason) = &refusal {
-                tracing::warn!(
-                    call = entry.id,
-                    version = entry.version,
-                    reason,
-                    "a Call cannot be used here"
-                );
+            for (entry, refusal) in some.iter().zip(join_all(asked).await) {
+                if let Some(reason) = &refusal {
+                    tracing::warn!(
+                        call = entry.id,
+                        version = entry.version,
+                        reason,
+                        "a Call cannot be used here"
+                    );
+                }
+                let last = LastCheck { version: entry.version, at: now, refusal };
+                self.checks().insert(entry.id.clone(), last);
             }
-            checks.insert(entry.id.clone(), LastCheck { version: entry.version, at: now, refusal });
         }
-        let ability = |entry: &CatalogEntry| {
-            let last = checks.get(&entry.id)?;
-            let (usable, reason) = (last.refusal.is_none(), last.refusal.clone());
-            Some(CallAbility { id: entry.id.clone(), version: last.version, usable, reason })
+    }
+
+    /// Returns whether this worker can use the registered Calls, by id, as far as it has checked them.
+    pub(crate) fn checked(&self) -> Vec<CallAbility> {
+        let ability = |(id, last): (&String, &LastCheck)| CallAbility {
+            id: id.clone(),
+            version: last.version,
+            usable: last.refusal.is_none(),
+            reason: last.refusal.clone(),
         };
-        catalog.calls.iter().filter_map(ability).collect()
+        let mut all: Vec<CallAbility> = self.checks().iter().map(ability).collect();
+        all.sort_by(|a, b| a.id.cmp(&b.id));
+        all
     }
 
     /// Returns the reason why this worker cannot use a Call.
