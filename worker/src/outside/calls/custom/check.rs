@@ -16,6 +16,7 @@ use tidemill_common::store::CatalogEntry;
 use tidemill_common::wire::worker::CallAbility;
 
 use crate::outside::calls::Calls;
+use crate::outside::calls::custom::Custom;
 use crate::outside::tools::operator_client::Request;
 
 /// The result of the last check of a Call.
@@ -77,32 +78,30 @@ impl Calls {
         all
     }
 
-    /// Returns the reason why this worker cannot use a Call.
+    /// Returns the reason why this worker cannot use a Call, without secrets.
     async fn refusal(&self, entry: &CatalogEntry) -> Option<String> {
-        let manifest = match manifest_of(entry, self.key()) {
-            Ok(manifest) => manifest,
+        let call = match manifest_of(entry, self.key()) {
+            Ok(manifest) => Custom { id: entry.id.as_str().into(), manifest },
             Err(reason) => return Some(reason),
         };
+        let hide = match call.hide(self) {
+            Ok(hide) => hide,
+            // It names a variable that is not set here.
+            Err(error) => return Some(error.message),
+        };
         let most = Duration::from_millis(CALL_CHECK_MS);
-        match tokio::time::timeout(most, self.reached(&manifest)).await {
-            Ok(reached) => reached.err(),
+        match tokio::time::timeout(most, self.reached(&call.manifest)).await {
+            Ok(reached) => reached.err().map(|reason| hide.text(&reason)),
             Err(_) => Some(format!("no answer within {CALL_CHECK_MS} ms")),
         }
     }
 
     async fn reached(&self, manifest: &Manifest) -> Result<(), String> {
-        let (named, reached) = match &manifest.transport {
-            Some(Transport::Process { command, env_from, .. }) => {
-                (env_from, startable(command, &self.config.programs))
-            }
-            Some(Transport::Http { url, headers_env, .. }) => (headers_env, self.answers(url).await),
-            None => return Err("it has no transport".into()),
-        };
-        reached?;
-        named.values().try_for_each(|name| match self.variable(name, "it") {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.message),
-        })
+        match &manifest.transport {
+            Some(Transport::Process { command, .. }) => startable(command, &self.config.programs),
+            Some(Transport::Http { url, .. }) => self.answers(url).await,
+            None => Err("it has no transport".into()),
+        }
     }
 
     /// Asks the server for its headers. Any answer will do, because only `POST` means something there.
