@@ -21,7 +21,7 @@ pub(super) struct Setup {
     /// Fields of `llm1` that replace the usual ones.
     pub(super) llm: Json,
     /// Further nodes after the tool, with the edges of each: `(node, source, handle)`.
-    behind: Vec<(Json, &'static str, &'static str)>,
+    pub(super) behind: Vec<(Json, &'static str, &'static str)>,
     /// Outputs of the end node.
     pub(super) outputs: Json,
 }
