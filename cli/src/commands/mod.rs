@@ -3,6 +3,7 @@
 
 mod answer;
 mod apps;
+mod call_check;
 mod catalog;
 mod check;
 mod check_code;

@@ -5,6 +5,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 use tidemill_common::value::JsonMap;
 
+use super::call_check;
 use super::catalog::{self, CALL, DATASOURCE, FileArgs, Kind, SERVICE};
 use super::common::Common;
 use super::pairs::{json_or_text, pair};
@@ -30,6 +31,9 @@ enum Verb {
         /// Read the value of this field (such as `password`) from standard input; at a terminal, ask for it
         #[arg(long, value_name = "FIELD")]
         secret_stdin: Option<String>,
+        /// Of a Call: wait until the living workers have checked whether they can use it (at most 30 s); fail if none can
+        #[arg(long)]
+        check: bool,
         #[command(flatten)]
         common: Common,
     },
@@ -59,7 +63,10 @@ enum Verb {
 
 pub(super) async fn perform(kind: Kind, arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
     match &arguments.verb {
-        Verb::Add { file, fields, secret_stdin, common } => {
+        Verb::Add { file, fields, secret_stdin, check, common } => {
+            if *check && kind.many != CALL.many {
+                return Err(Error::Usage("--check is for `tidemill calls add`".into()));
+            }
             let mut table = file.table(kind, common).await?;
             for (path, value) in fields {
                 put(&mut table, path, json_or_text(value))?;
@@ -68,7 +75,8 @@ pub(super) async fn perform(kind: Kind, arguments: &Arguments, console: &mut Con
                 let prompt = format!("{field} of {} (not shown): ", file.id);
                 put(&mut table, field, catalog::read_secret(&prompt, console).await?.into())?;
             }
-            file.send(kind, table, common, console).await
+            let exit = file.send(kind, table, common, console).await?;
+            if *check { call_check::wait(&file.id, common, console).await } else { Ok(exit) }
         }
         Verb::Ls { common } => catalog::list(kind, common, renderer(kind), console).await,
         Verb::Show { id, common } => catalog::show(kind, id, common, console).await,

@@ -73,7 +73,9 @@ impl Progress {
                     line.set_message(format!("{}  {index}{of}", self.indented(event)));
                 }
             }
-            kind::NODE_RUN_STREAM_CHUNK => self.stream(event.text("chunk")),
+            kind::NODE_RUN_STREAM_CHUNK if event.data["in_answer"] != false => {
+                self.stream(event.text("chunk"))
+            }
             kind::NODE_RUN_RETRY => self.note(&self.standing(event)),
             kind::NODE_RUN_SUCCEEDED | kind::NODE_RUN_FAILED | kind::NODE_RUN_EXCEPTION => {
                 self.lengths.remove(&id);

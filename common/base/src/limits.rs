@@ -293,3 +293,15 @@ pub const TOOL_CALLS_MAX: u32 = 3;
 pub const RUN_WARNINGS_MAX: usize = 100;
 /// Longest text of a warning, in characters. A longer one is cut: the run's state keeps it.
 pub const WARNING_CHARS_MAX: usize = 1000;
+/// Largest value that the row of a node shows with `values=true`, in bytes of JSON; of a larger one only the size.
+pub const ROW_VALUE_BYTES_MAX: usize = 16 * 1024;
+/// Most bytes of values in all rows of a run: a few pages of a browser.
+pub const ROWS_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Most events that are read for the values of rows: more than most runs have, and about a second of work.
+pub const ROW_EVENTS_MAX: usize = 50_000;
+/// Longest check whether a registered Call can be used, in milliseconds.
+pub const CALL_CHECK_MS: u64 = 5_000;
+/// Time after which a failed check of a Call is repeated, in milliseconds.
+pub const CALL_CHECK_AGAIN_MS: u64 = 30_000;
+/// Most Calls that a worker checks at the same time.
+pub const CALL_CHECKS_AT_ONCE: usize = 8;

@@ -24,6 +24,8 @@ pub enum Need {
         /// Another name of the provider in workflow files; may be empty.
         also: String,
     },
+    /// A registered Call: its program, or its server.
+    Call { id: String },
     /// A variable of the environment.
     Variable { name: String },
     /// The key that opens sealed secrets.
@@ -45,6 +47,7 @@ impl fmt::Display for Need {
             Self::Profile { id } if id.is_empty() => f.write_str("the default profile"),
             Self::Profile { id } => write!(f, "the profile {id}"),
             Self::Tool { kind, provider, .. } => write!(f, "the {kind} tool provider {provider}"),
+            Self::Call { id } => write!(f, "the Call {id}"),
             Self::Variable { name } => write!(f, "the environment variable {name}"),
             Self::SecretKey { of } => write!(f, "the secret key of {of}"),
             Self::Code { language } => write!(f, "a sandbox for {language}"),
@@ -67,6 +70,7 @@ mod tests {
             (Need::SecretKey { of: "v1".into() }, r#"{"what":"secret_key","of":"v1"}"#),
             (Need::Code { language: "python3".into() }, r#"{"what":"code","language":"python3"}"#),
             (Need::Documents, r#"{"what":"documents"}"#),
+            (Need::Call { id: "greet".into() }, r#"{"what":"call","id":"greet"}"#),
         ] {
             assert_eq!(serde_json::to_string(&need).unwrap(), text);
             assert_eq!(serde_json::from_str::<Need>(text).unwrap(), need);

@@ -122,6 +122,10 @@ pub struct CompatConfig {
     pub webhook_missing_file_is_all: bool,
     /// Whether failed attempts count among a run's exceptions when a later attempt follows (Dify).
     pub retries_count_as_exceptions: bool,
+    /// Whether the conditions of a loop say when it ends (Dify), or when it continues.
+    pub loop_conditions_break: bool,
+    /// Whether a run over its limit of steps or time is stopped (Dify), or fails.
+    pub limits_stop_runs: bool,
 }
 
 impl Default for CompatConfig {
@@ -144,6 +148,8 @@ impl Default for CompatConfig {
             extractor_requires_all: false,
             webhook_missing_file_is_all: false,
             retries_count_as_exceptions: true,
+            loop_conditions_break: true,
+            limits_stop_runs: true,
         }
     }
 }

@@ -431,7 +431,7 @@ fn run_fields(run: &RunState, changes: &Changes) -> Vec<(&'static str, String)> 
         | EventKind::NodeRunBodyEnded { .. }
         | EventKind::GraphRunFailed { .. }
         | EventKind::GraphEdgeSkipped(_)
-        | EventKind::NodeRunStarted(_)
+        | EventKind::NodeRunStarted { .. }
         | EventKind::NodeRunStreamChunk { .. }
         | EventKind::NodeRunStreamReplaced { .. }
         | EventKind::NodeRunSucceeded(_)

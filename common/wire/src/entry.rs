@@ -146,6 +146,8 @@ pub(super) struct ChunkText<'a> {
     pub(super) chunk: &'a RawValue,
     #[serde(default)]
     pub(super) is_final: bool,
+    #[serde(default)]
+    pub(super) in_answer: Option<bool>,
 }
 
 /// The fields that every event has.

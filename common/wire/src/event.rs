@@ -13,7 +13,7 @@ use crate::state::frames::pause_json;
 use crate::warnings;
 use tidemill_base::ids::EntryId;
 use tidemill_base::value::{JsonMap, Stored};
-use tidemill_engine::order::events::{About, ChunkText, Event, EventKind, NodeEnd};
+use tidemill_engine::order::events::{About, ChunkText, Event, EventKind, NodeEnd, ShownIn};
 use tidemill_engine::state::pause::Pause;
 use tidemill_engine::state::warnings::Warnings;
 use tidemill_workflow::graph::Graph;
@@ -132,7 +132,7 @@ pub fn type_name(event: &EventKind, graph: &Graph) -> &'static str {
         EventKind::GraphRunFailed { .. } => kind::GRAPH_RUN_FAILED,
         EventKind::GraphRunAborted { .. } => kind::GRAPH_RUN_ABORTED,
         EventKind::GraphEdgeSkipped(_) => kind::GRAPH_EDGE_SKIPPED,
-        EventKind::NodeRunStarted(_) => kind::NODE_RUN_STARTED,
+        EventKind::NodeRunStarted { .. } => kind::NODE_RUN_STARTED,
         EventKind::NodeRunStreamChunk { .. } => kind::NODE_RUN_STREAM_CHUNK,
         EventKind::NodeRunStreamReplaced { .. } => kind::NODE_RUN_STREAM_REPLACED,
         EventKind::NodeRunSucceeded(_) => kind::NODE_RUN_SUCCEEDED,
@@ -146,16 +146,19 @@ pub fn type_name(event: &EventKind, graph: &Graph) -> &'static str {
 /// Writes the common types of events. The rare ones are written elsewhere, to keep this code small.
 fn write_kind(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
     match kind {
-        EventKind::NodeRunStarted(about) => {
+        EventKind::NodeRunStarted { about, after } => {
             write_about(object, about, graph);
             let node = graph.node(about.node);
             object.word("node_type", node.kind.wire());
             object.json("node_title", &node.quoted.title);
+            if let Some(after) = after {
+                object.json("after", &graph.node(*after).quoted.id);
+            }
         }
         EventKind::NodeRunSucceeded(end)
         | EventKind::NodeRunFailed(end)
         | EventKind::NodeRunException(end) => write_end(object, end, graph),
-        EventKind::NodeRunStreamChunk { about, selector, chunk, last } => {
+        EventKind::NodeRunStreamChunk { about, selector, chunk, last, shown } => {
             write_about(object, about, graph);
             object.value("selector", selector);
             match chunk {
@@ -168,6 +171,7 @@ fn write_kind(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
             if *last {
                 object.value("is_final", last);
             }
+            write_shown(object, *shown);
         }
         seldom => write_seldom(object, seldom, graph),
     }
@@ -282,10 +286,11 @@ fn write_seldom(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
             object.text("target_node_id", graph.node(edge.target).id.as_str());
             object.text("source_handle", &edge.handle);
         }
-        EventKind::NodeRunStreamReplaced { about, selector, text } => {
+        EventKind::NodeRunStreamReplaced { about, selector, text, shown } => {
             write_about(object, about, graph);
             object.value("selector", selector);
             object.text("text", text);
+            write_shown(object, *shown);
         }
         EventKind::NodeStep { about, data, .. } => {
             write_about(object, about, graph);
@@ -296,11 +301,18 @@ fn write_seldom(object: &mut ObjectText, kind: &EventKind, graph: &Graph) {
             object.number("retry_index", *index);
         }
         // Written by `write_kind`.
-        EventKind::NodeRunStarted(_)
+        EventKind::NodeRunStarted { .. }
         | EventKind::NodeRunSucceeded(_)
         | EventKind::NodeRunFailed(_)
         | EventKind::NodeRunException(_)
         | EventKind::NodeRunStreamChunk { .. } => {}
+    }
+}
+
+/// Marks a text that no answer shows.
+fn write_shown(object: &mut ObjectText, shown: ShownIn) {
+    if shown == ShownIn::Node {
+        object.value(IN_ANSWER, &false);
     }
 }
 
@@ -342,6 +354,9 @@ fn write_times(object: &mut ObjectText, end: &NodeEnd, graph: &Graph) {
     object.seconds("finished_at", end.finished_at);
 }
 
+/// The key that is `false` on chunks which are no part of an answer.
+pub(crate) const IN_ANSWER: &str = "in_answer";
+
 /// A parsed event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventRecord {
@@ -362,6 +377,11 @@ impl EventRecord {
     /// Whether it ends the run.
     pub fn is_terminal(&self) -> bool {
         kind::TERMINAL.contains(&self.kind.as_str())
+    }
+
+    /// False for the text of a child node that no answer shows with these chunks.
+    pub fn is_in_answer(&self) -> bool {
+        self.data.get(IN_ANSWER).is_none_or(|it| it != &Json::Bool(false))
     }
 }
 

@@ -6,13 +6,13 @@ use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 
 use super::entry::StoredEvent;
-use super::event::{EventRecord, kind};
+use super::event::{EventRecord, IN_ANSWER, kind};
 use tidemill_base::clock::Timestamp;
 use tidemill_base::ids::{EntryId, FramePath, RunId};
 use tidemill_base::value::JsonMap;
 use tidemill_engine::state::step_event::StepEvent;
 use tidemill_workflow::graph::{Child, ChildKind, Graph};
-use tidemill_workflow::nodes::NodeKind;
+use tidemill_workflow::nodes::{NodeData, NodeKind};
 
 /// The envelope of an event: `{"type", "data", "id", "run_id", "seq", "ts"}`. The caller must have loaded
 /// blobs before.
@@ -53,6 +53,7 @@ pub fn write_envelope(
             selector: chunk.selector,
             chunk: chunk.chunk,
             is_final: chunk.is_final,
+            in_answer: chunk.in_answer,
         },
         id: entry,
         run_id: run,
@@ -93,6 +94,8 @@ struct ChunkData<'a> {
     selector: Option<&'a RawValue>,
     chunk: &'a RawValue,
     is_final: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_answer: Option<bool>,
 }
 
 /// The list as stored, or an empty one.
@@ -114,9 +117,10 @@ fn data(record: &EventRecord, graph: &Graph) -> Json {
         }
         kind::NODE_RUN_STARTED => {
             let mut data = about(stored, graph);
-            data.insert("predecessor_node_id".into(), Json::Null);
+            data.insert("predecessor_node_id".into(), predecessor(stored, graph));
             data.insert("start_at".into(), copy("start_at", json!(record.ts as f64 / 1000.0)));
             data.insert("extras".into(), json!({}));
+            add_provider(&mut data, stored, graph);
             inside(&mut data, stored, graph);
             Json::Object(data)
         }
@@ -125,6 +129,7 @@ fn data(record: &EventRecord, graph: &Graph) -> Json {
             data.insert("selector".into(), copy("selector", json!([])));
             data.insert("chunk".into(), copy("chunk", "".into()));
             data.insert("is_final".into(), copy("is_final", false.into()));
+            data.extend(stored.get(IN_ANSWER).map(|it| (IN_ANSWER.to_owned(), it.clone())));
             Json::Object(data)
         }
         kind::NODE_RUN_SUCCEEDED
@@ -202,11 +207,40 @@ fn child_of<'g>(stored: &JsonMap, graph: &'g Graph) -> Option<&'g Child> {
     graph.find(id).and_then(|ix| graph.node(ix).child.as_deref())
 }
 
+/// The node that an event's node followed. The event names it if several edges lead to the node.
+fn predecessor(stored: &JsonMap, graph: &Graph) -> Json {
+    let only = || {
+        let id = stored.get("node_id").and_then(Json::as_str)?;
+        let [edge] = graph.node(graph.find(id)?).ins[..] else { return None };
+        Some(graph.node(graph.edge(edge).source).id.as_str().into())
+    };
+    stored.get("after").cloned().or_else(only).unwrap_or_default()
+}
+
+/// Adds the provider of a tool, or the strategy of an agent.
+fn add_provider(data: &mut JsonMap, stored: &JsonMap, graph: &Graph) {
+    let id = stored.get("node_id").and_then(Json::as_str).unwrap_or_default();
+    let Some(node) = graph.find(id).map(|ix| graph.node(ix)) else { return };
+    if let NodeData::Tool(tool) = &node.data {
+        data.insert("provider_type".into(), tool.provider_type.name().into());
+        data.insert("provider_id".into(), tool.provider_id.as_str().into());
+    }
+    if let NodeData::Agent(agent) = &node.data {
+        data.insert("agent_strategy".into(), json!({"name": agent.strategy.name(), "icon": null}));
+    }
+}
+
 /// Adds the parent and the purpose of a child node.
 fn inside(data: &mut JsonMap, stored: &JsonMap, graph: &Graph) {
-    let child = child_of(stored, graph);
-    data.insert("is_virtual".into(), child.is_some().into());
-    let Some(child) = child else { return };
+    match child_of(stored, graph) {
+        Some(child) => data.extend(of_child(child, graph)),
+        None => _ = data.insert("is_virtual".into(), false.into()),
+    }
+}
+
+/// The fields of a child node: its parent and its purpose.
+pub fn of_child(child: &Child, graph: &Graph) -> JsonMap {
+    let mut data = JsonMap::from_iter([("is_virtual".to_owned(), true.into())]);
     data.insert("parent_node_id".into(), graph.node(child.of).id.as_str().into());
     let extraction = match &child.kind {
         ChildKind::Extraction(extraction) => Some(extraction),
@@ -216,6 +250,7 @@ fn inside(data: &mut JsonMap, stored: &JsonMap, graph: &Graph) {
     data.insert("extraction_source".into(), source);
     let prompt = extraction.map_or(Json::Null, |it| it.prompt.as_str().into());
     data.insert("extraction_prompt".into(), prompt);
+    data
 }
 
 /// The innermost iteration and loop around a node.
@@ -385,6 +420,10 @@ workflow:
                 true,
             ),
             (r#"{"seq":3,"ts":17,"node_id":"gone","chunk":"b"}"#, true),
+            (
+                r#"{"seq":3,"ts":17,"id":"e","node_id":"start","selector":["start","a"],"chunk":"b","in_answer":false}"#,
+                true,
+            ),
             (
                 r#"{"seq":3,"ts":17,"id":"e","node_id":"start","selector":[],"chunk":{"$":"blob"},"from":7}"#,
                 false,

@@ -31,6 +31,9 @@ pub struct AboutWorker {
     pub default_profile: Option<String>,
     /// Sources of tools: `api:ID`, `mcp:ID`, `builtin:ID`, `workflow`, and `service` for a service that runs all others.
     pub tools: Vec<String>,
+    /// Registered Calls, and whether it can use them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallAbility>,
     /// Variables of its environment that the catalog names and that are set. Only names.
     pub variables: Vec<String>,
     /// Languages of code nodes that run here.
@@ -75,6 +78,19 @@ pub struct ProfileAbility {
     pub id: String,
     /// True when its provider has its credentials.
     pub usable: bool,
+}
+
+/// A registered Call.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CallAbility {
+    pub id: String,
+    /// The version of the Call that was checked.
+    pub version: u64,
+    pub usable: bool,
+    /// The reason why it cannot be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Something that is missing.

@@ -18,7 +18,7 @@ use super::given::Given;
 pub(super) const INLINE_BYTES_CEILING: usize = 32 * 1024;
 /// The most bytes in a list of messages that a request gives: the list travels with the start fact.
 const GIVEN_BYTES_MAX: u64 = 1024 * 1024;
-const KEYS: [&str; 31] = [
+const KEYS: [&str; 33] = [
     "max_steps",
     "max_execution_time_s",
     "deadline_ms",
@@ -33,6 +33,8 @@ const KEYS: [&str; 31] = [
     "extractor_requires_all",
     "webhook_missing_file_is_all",
     "retries_count_as_exceptions",
+    "loop_conditions_break",
+    "limits_stop_runs",
     "container_rounds_max",
     "human_input_timeout_s",
     "budget_tokens",
@@ -84,6 +86,8 @@ pub(super) fn resolve(
             extractor_requires_all: config.compat.extractor_requires_all,
             webhook_missing_file_is_all: config.compat.webhook_missing_file_is_all,
             retries_count_as_exceptions: config.compat.retries_count_as_exceptions,
+            loop_conditions_break: config.compat.loop_conditions_break,
+            limits_stop_runs: config.compat.limits_stop_runs,
         },
         container_rounds_max: config.run.container_rounds_max,
         human_input_timeout_s: config.run.human_input_timeout_s,

@@ -134,7 +134,7 @@ pub(super) fn shown_text_is_whole(it: &EndedRun<'_>) -> Option<String> {
     let mut shown: BTreeMap<Vec<&str>, String> = BTreeMap::new();
     let mut made: BTreeMap<Vec<&str>, &str> = BTreeMap::new();
     let text = |value: Option<&Json>| value.and_then(Json::as_str).unwrap_or_default().to_string();
-    for event in it.events {
+    for event in it.events.iter().filter(|event| event.is_in_answer()) {
         let selector: Vec<&str> = event
             .data
             .get("selector")

@@ -9,21 +9,21 @@ use tidemill_tests::outside::Outside;
 
 use super::{System, system};
 
-const QUESTION: &str = "find papers on Raft";
-const PROMPT: &str = "Extract keywords";
+pub(super) const QUESTION: &str = "find papers on Raft";
+pub(super) const PROMPT: &str = "Extract keywords";
 
 /// The common parts of the workflows: a model that answers a question, and a tool.
-struct Setup {
+pub(super) struct Setup {
     /// `tool_parameters` of the tool.
-    parameters: Json,
+    pub(super) parameters: Json,
     /// More fields of the tool node.
-    more: Json,
+    pub(super) more: Json,
     /// Fields of `llm1` that replace the usual ones.
-    llm: Json,
+    pub(super) llm: Json,
     /// Further nodes after the tool, with the edges of each: `(node, source, handle)`.
-    behind: Vec<(Json, &'static str, &'static str)>,
+    pub(super) behind: Vec<(Json, &'static str, &'static str)>,
     /// Outputs of the end node.
-    outputs: Json,
+    pub(super) outputs: Json,
 }
 
 impl Default for Setup {
@@ -45,7 +45,7 @@ fn model(name: &str) -> Json {
     json!({"provider": "openai", "name": name, "mode": "chat", "completion_params": {"temperature": 0.7}})
 }
 
-fn extraction(more: Json) -> Json {
+pub(super) fn extraction(more: Json) -> Json {
     let value = json!({"source_node_id": "llm1", "source_variable": "context", "extraction_prompt": PROMPT});
     json!({"type": "extraction", "value": with(value, more)})
 }
@@ -70,7 +70,7 @@ impl Setup {
         with(data, self.more.clone())
     }
 
-    fn workflow(&self) -> String {
+    pub(super) fn workflow(&self) -> String {
         let llm = json!({
             "type": "llm", "title": "Answer", "model": model("gpt-4"), "context": {"enabled": false, "variable_selector": []},
             "prompt_template": [{"role": "system", "text": "Be brief."}, {"role": "user", "text": "{{#start.q#}}"}],
@@ -100,15 +100,15 @@ impl Setup {
 }
 
 /// A fleet, its model and its tool.
-struct Fleet {
-    system: System,
+pub(super) struct Fleet {
+    pub(super) system: System,
     model: Running,
-    outside: Outside,
+    pub(super) outside: Outside,
 }
 
 impl Fleet {
     /// Starts a fleet. Its model answers the question, and everything else by these rules.
-    async fn start(rules: Json) -> Self {
+    pub(super) async fn start(rules: Json) -> Self {
         Self::start_with(rules, &[]).await
     }
 
@@ -127,7 +127,7 @@ impl Fleet {
     }
 
     /// Runs a workflow to its end. Returns the run and its events.
-    async fn run(&self, setup: &Setup) -> (Json, Transcript) {
+    pub(super) async fn run(&self, setup: &Setup) -> (Json, Transcript) {
         let client = &self.system.client;
         let body = json!({"workflow": setup.workflow(), "inputs": {"q": QUESTION}, "user": "tester"});
         let run = client.submit(&body).await;
@@ -145,7 +145,7 @@ impl Fleet {
     }
 
     /// The calls of the model except those by the first node.
-    fn asked(&self) -> Vec<Json> {
+    pub(super) fn asked(&self) -> Vec<Json> {
         let requests = self.model.take_requests();
         let is_other = |request: &Json| !request["messages"].to_string().contains("Be brief.");
         requests.into_iter().filter(is_other).collect()
@@ -156,7 +156,7 @@ fn usage(prompt: u64, completion: u64) -> Json {
     json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion})
 }
 
-fn keywords() -> Json {
+pub(super) fn keywords() -> Json {
     json!([{"match": {"equals": PROMPT}, "chunks": ["Raft", ", consensus"], "chunk_delay_ms": 60, "usage": usage(100, 20)}])
 }
 

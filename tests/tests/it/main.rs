@@ -9,6 +9,7 @@ mod called;
 mod canary;
 mod chats;
 mod children;
+mod children_seen;
 mod circles;
 mod code_packages;
 mod connections;

@@ -90,7 +90,7 @@ async fn cx_a01_a_list_is_shown_with_its_index_its_hidden_messages_and_its_histo
     );
     let cx = client.get(&history("?view=cx")).await.body;
     assert_eq!(
-        (&cx["data"][0]["status"], &cx["data"][0]["data"]["message_count"]),
+        (&cx["data"][0]["status"], &cx["data"][0]["data"]["messageCount"]),
         (&json!("COMPLETED"), &json!(2))
     );
     let lp = client.get(&history("?view=lp")).await.body;

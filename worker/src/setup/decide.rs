@@ -50,6 +50,7 @@ pub(crate) fn can(about: &AboutWorker, need: &Need, key: Option<&str>) -> bool {
             let has = |source: &str| about.tools.iter().any(|known| known == source);
             has("service") || has(&source_of(kind, provider)) || has(&source_of(kind, also))
         }
+        Need::Call { id } => about.calls.iter().any(|call| call.id == *id && call.usable),
         Need::Variable { name } => about.variables.iter().any(|known| known == name),
         Need::SecretKey { .. } => about.key.is_some() && about.key.as_deref() != key,
         Need::Code { language } => about.code.iter().any(|known| known == language),
@@ -63,7 +64,7 @@ mod tests {
 
     use super::*;
     use tidemill_common::clock::Timestamp;
-    use tidemill_common::wire::worker::{Missing, ProfileAbility, ServedName};
+    use tidemill_common::wire::worker::{CallAbility, Missing, ProfileAbility, ServedName};
 
     fn provider(name: &str, usable: bool) -> ProviderAbility {
         ProviderAbility { name: name.into(), serves: Vec::new(), usable }
@@ -81,6 +82,9 @@ mod tests {
             profiles: vec![ProfileAbility { id: "fast".into(), usable: true }],
             default_profile: Some("fast".into()),
             tools: vec!["api:pets".into(), "workflow".into()],
+            calls: [("greet", true), ("broken", false)]
+                .map(|(id, usable)| CallAbility { id: id.into(), usable, ..CallAbility::default() })
+                .into(),
             variables: vec!["TOKEN".into()],
             code: vec!["python3".into()],
             documents: true,
@@ -114,6 +118,9 @@ mod tests {
             (tool("api", "pets"), None, true),
             (tool("mcp", "pets"), None, false),
             (tool("workflow", "any"), None, true),
+            (Need::Call { id: "greet".into() }, None, true),
+            (Need::Call { id: "broken".into() }, None, false),
+            (Need::Call { id: "other".into() }, None, false),
             (Need::Variable { name: "TOKEN".into() }, None, true),
             (Need::Variable { name: "OTHER".into() }, None, false),
             (secrets(), Some("k2"), true),

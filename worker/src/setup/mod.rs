@@ -197,9 +197,11 @@ impl Setup {
 /// has failed: code and documents look well in a survey even when they do not run.
 fn is_mended(missing: &Missing, surveyed: &AboutWorker) -> bool {
     match &missing.need {
-        Need::Provider { .. } | Need::Profile { .. } | Need::Tool { .. } | Need::Variable { .. } => {
-            decide::can(surveyed, &missing.need, None)
-        }
+        Need::Provider { .. }
+        | Need::Profile { .. }
+        | Need::Tool { .. }
+        | Need::Call { .. }
+        | Need::Variable { .. } => decide::can(surveyed, &missing.need, None),
         Need::SecretKey { .. } | Need::Code { .. } | Need::Documents => false,
     }
 }

@@ -7,7 +7,7 @@ use tidemill_common::config::Config;
 use tidemill_common::dsl::Salt;
 use tidemill_common::need::Need;
 use tidemill_common::nodes::code::CodeLanguage;
-use tidemill_common::wire::worker::{AboutWorker, Missing};
+use tidemill_common::wire::worker::{AboutWorker, CallAbility, Missing};
 use uuid::Uuid;
 
 use crate::jobs::shared::Core;
@@ -20,6 +20,8 @@ const EVERY: Duration = Duration::from_secs(10);
 pub(crate) async fn keep(core: Arc<Core>, config: Arc<Config>) {
     loop {
         tokio::time::sleep(EVERY).await;
+        // Not at the start, which must not wait for servers of Calls.
+        core.outside.calls.check().await;
         survey(&core, &config).await;
     }
 }
@@ -29,6 +31,7 @@ pub(crate) async fn survey(core: &Core, config: &Config) {
     let about = fixed(&core.setup, config);
     let models = core.outside.providers.abilities().await;
     let variables = core.outside.calls.variables().await;
+    let calls = core.outside.calls.checked();
     let (mut code, mut missing) = (Vec::new(), models.missing);
     for language in CodeLanguage::ALL {
         match core.code.seems_able(language) {
@@ -46,11 +49,17 @@ pub(crate) async fn survey(core: &Core, config: &Config) {
         lacking(Need::Variable { name }, "the catalog names it, and it is not set here".into())
     });
     missing.extend(unset);
+    let refused = |call: &CallAbility| {
+        let reason = call.reason.clone()?;
+        Some(lacking(Need::Call { id: call.id.clone() }, reason))
+    };
+    missing.extend(calls.iter().filter_map(refused));
     core.setup.set(AboutWorker {
         providers: models.providers,
         profiles: models.profiles,
         default_profile: models.default_profile,
         tools: core.outside.tools.sources(),
+        calls,
         variables: set.into_iter().map(|(name, _)| name).collect(),
         code,
         documents,

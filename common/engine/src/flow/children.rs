@@ -36,6 +36,7 @@ pub(crate) fn abandoned(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, reco
             state.finished_at = Some(now);
             state.error = Some(record.error.as_str().into());
         });
+        response::live::close(cx, frame, *child);
         response::streams::close_of_node(cx, frame, *child);
         let about = cx.about(frame, *child);
         let end = NodeEnd { about, started_at, finished_at: now, record: Box::new(record) };

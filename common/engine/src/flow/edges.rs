@@ -105,6 +105,25 @@ fn skip_all(cx: &mut Step<'_>, frame: &FramePath, mut open: Vec<EdgeIx>, emit: E
     }
 }
 
+/// Makes the event that a node began.
+pub(crate) fn started(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> EventKind {
+    let about = cx.about(frame, node);
+    EventKind::NodeRunStarted { about, after: predecessor(cx, frame, node) }
+}
+
+/// Returns the node after whose end this one was ready, if several edges lead to it: of those with a taken edge the one
+/// that ended last. Of those that ended in the same moment it is the last in the file.
+fn predecessor(cx: &Step<'_>, frame: &FramePath, node: NodeIx) -> Option<NodeIx> {
+    let graph = &cx.run.graph;
+    let ins = &graph.node(node).ins;
+    if ins.len() < 2 {
+        return None;
+    }
+    let frame = cx.run.frames.get(frame)?;
+    let taken = ins.iter().filter(|edge| frame.edges[edge.at()] == EdgeState::Taken);
+    taken.map(|edge| graph.edge(*edge).source).max_by_key(|source| frame.nodes[source.at()].finished_at)
+}
+
 fn set(cx: &mut Step<'_>, frame: &FramePath, edge: EdgeIx, state: EdgeState) {
     if let Some(frame) = cx.run.frames.get_mut(frame) {
         frame.edges[edge.at()] = state;

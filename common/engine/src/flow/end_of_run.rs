@@ -202,7 +202,7 @@ fn cancel_steps(cx: &mut Step<'_>, emitted: Option<(&FramePath, NodeIx)>) {
     }
 }
 
-/// Stops the run if it exceeds a limit that Dify checks when a node has ended.
+/// Ends the run if it exceeds a limit that Dify checks when a node has ended.
 pub(crate) fn check_limits(cx: &mut Step<'_>) {
     // While the run is paused, its clock does not run.
     if cx.run.status == RunStatus::Paused {
@@ -214,9 +214,17 @@ pub(crate) fn check_limits(cx: &mut Step<'_>) {
     let steps_max = cx.run.head.options.steps_max;
     let steps = cx.run.steps().saturating_sub(cx.run.control.steps_before);
     if steps > steps_max {
-        abort(cx, &format!("Maximum execution steps exceeded: {steps} > {steps_max}"));
+        over_limit(cx, &format!("Maximum execution steps exceeded: {steps} > {steps_max}"));
     } else {
         time_limit::check(cx);
+    }
+}
+
+/// Ends the run because it is over its limit of steps or time: it is stopped, as on Dify, or fails.
+pub(crate) fn over_limit(cx: &mut Step<'_>, reason: &str) {
+    match cx.run.head.options.dify_ways.limits_stop_runs {
+        true => abort(cx, reason),
+        false => fail(cx, reason),
     }
 }
 

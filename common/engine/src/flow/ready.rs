@@ -3,9 +3,8 @@
 
 use crate::flow::pauses;
 use crate::flow::values::records;
-use crate::flow::{containers, end_of_run, hooks, response, settle, time_limit, timeouts};
+use crate::flow::{containers, edges, end_of_run, hooks, response, settle, time_limit, timeouts};
 use crate::order::changes::JobOrder;
-use crate::order::events::EventKind;
 use crate::state::run::{NodeStatus, Pool, RunStatus, json_size};
 use crate::step::{Step, step_limits};
 use tidemill_base::ids::{EntryId, FramePath};
@@ -134,8 +133,8 @@ pub(crate) fn mark_begun(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
         state.attempt += 1;
         state.started_at.get_or_insert(now);
     });
-    let about = cx.about(frame, node);
-    cx.emit(EventKind::NodeRunStarted(about));
+    let began = edges::started(cx, frame, node);
+    cx.emit(began);
 }
 
 /// Orders the job of the next attempt, or of the same attempt when its job was parked or only its hooks are left.

@@ -97,8 +97,8 @@ pub(crate) fn told_started(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
         state.status = NodeStatus::Running;
         state.started_at = Some(now);
     });
-    let about = cx.about(frame, node);
-    cx.emit(EventKind::NodeRunStarted(about));
+    let began = edges::started(cx, frame, node);
+    cx.emit(began);
 }
 
 /// Applies a failed attempt: a retry, the node's error strategy, or the end of the run.

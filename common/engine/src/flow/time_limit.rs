@@ -87,7 +87,7 @@ fn exceeded(cx: &mut Step<'_>, ran: u64) {
     let max = cx.run.head.options.seconds_max;
     // Dify's message.
     let text = format!("Maximum execution time exceeded: {:.2}s > {max}s", ran as f64 / 1e6);
-    end_of_run::abort(cx, &text);
+    end_of_run::over_limit(cx, &text);
 }
 
 /// The working time that a new job may take, in milliseconds, or `None` for about the whole.

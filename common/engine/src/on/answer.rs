@@ -4,7 +4,7 @@ use crate::fact::{Answer, AnswerContent};
 use crate::flow::pauses;
 use crate::flow::pauses::interactions;
 use crate::flow::values::records;
-use crate::flow::{end_of_run, hooks, ready};
+use crate::flow::{edges, end_of_run, hooks, ready};
 use crate::order::events::EventKind;
 use crate::state::pause::{Pause, PauseStatus};
 use crate::state::run::PendingEnd;
@@ -134,8 +134,8 @@ pub(crate) fn limit_is_over(cx: &mut Step<'_>, id: &str) {
 
 /// Emits the start of the node once more: Dify runs a node again after its pause.
 fn emit_start(cx: &mut Step<'_>, pause: &Pause) {
-    let about = cx.about(&pause.frame, pause.node);
-    cx.emit(EventKind::NodeRunStarted(about));
+    let began = edges::started(cx, &pause.frame, pause.node);
+    cx.emit(began);
 }
 
 fn end_wait(cx: &mut Step<'_>, pause: &Pause, result: NodeResult) {

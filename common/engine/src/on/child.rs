@@ -34,6 +34,9 @@ pub(crate) fn step(cx: &mut Step<'_>, it: ChildFact) {
         ChildEvent::Started if is_current => began(cx, &job, started_at),
         ChildEvent::Chunk { selector, offset, text } if is_current => {
             began(cx, &job, started_at);
+            if is_open(cx, &job) {
+                response::live::chunk(cx, &job, &selector, offset, &text);
+            }
             if job.frame.is_root() {
                 response::streams::take_chunk(cx, JobChunk { job, started_at, selector, offset, text });
                 response::flush(cx);
@@ -98,7 +101,7 @@ fn began(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
         state.started_at = Some(at.min(now));
     });
     let about = cx.about(&job.frame, job.node);
-    cx.emit(EventKind::NodeRunStarted(about));
+    cx.emit(EventKind::NodeRunStarted { about, after: None });
 }
 
 fn emit_events(cx: &mut Step<'_>, job: &JobRef, events: Vec<(StepEvent, tidemill_base::value::JsonMap)>) {
@@ -129,8 +132,10 @@ fn ended(cx: &mut Step<'_>, number: u32, how: ChildEnd, mut done: JobDone) {
     cost(cx, &done.job, number, &done.record);
     warnings::note_all(cx, done.job.node, &mut done.record.warnings);
     if how == ChildEnd::Succeeded {
+        response::live::finish(cx, &done);
         response::streams::finish(cx, &done);
     }
+    response::live::close(cx, &done.job.frame, done.job.node);
     let updates = std::mem::take(&mut done.record.updates);
     let effects = done.record.effects.take();
     let JobDone { job, finished_at, mut record, .. } = done;

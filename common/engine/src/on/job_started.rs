@@ -2,8 +2,7 @@
 //! run runs from there, to the end of the job.
 
 use crate::fact::{JobRef, JobStarted};
-use crate::flow::{clock, timeouts};
-use crate::order::events::EventKind;
+use crate::flow::{clock, edges, timeouts};
 use crate::state::run::NodeStatus;
 use crate::step::Step;
 use tidemill_base::clock::Timestamp;
@@ -36,8 +35,8 @@ pub(crate) fn emit_started(cx: &mut Step<'_>, job: &JobRef, at: Timestamp) {
     hold(cx, job, at, true);
     // Later attempts and deliveries begin silently, as on Dify.
     if first {
-        let about = cx.about(&job.frame, job.node);
-        cx.emit(EventKind::NodeRunStarted(about));
+        let began = edges::started(cx, &job.frame, job.node);
+        cx.emit(began);
     }
 }
 

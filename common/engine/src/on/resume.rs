@@ -2,7 +2,7 @@
 
 use crate::flow::pauses;
 use crate::flow::values::records;
-use crate::flow::{end_of_run, hooks, ready};
+use crate::flow::{edges, end_of_run, hooks, ready};
 use crate::state::pause::PauseStatus;
 use crate::state::run::{PendingEnd, RunStatus};
 use crate::step::{Step, step_limits};
@@ -37,8 +37,8 @@ fn check_waiting(cx: &mut Step<'_>) {
             continue;
         }
         end_of_run::resume(cx);
-        let about = cx.about(&frame, node);
-        cx.emit(crate::order::events::EventKind::NodeRunStarted(about));
+        let began = edges::started(cx, &frame, node);
+        cx.emit(began);
         let failed = result.failure.is_some();
         let (record, _) = records::of(cx, &frame, node, result);
         hooks::end_node(cx, &frame, node, PendingEnd { failed, record: record.into() });

@@ -103,14 +103,19 @@ pub enum EventKind {
     /// An edge is skipped. (The handle of a node's result tells which edges are taken.)
     GraphEdgeSkipped(EdgeIx),
     /// A node began.
-    NodeRunStarted(About),
-    /// Text of an answer, in response order.
+    NodeRunStarted {
+        about: About,
+        /// The node that it follows, if several edges lead to it; with one edge the graph says it.
+        after: Option<NodeIx>,
+    },
+    /// Text of an answer, in response order, or of a child node while it is made.
     NodeRunStreamChunk {
         about: About,
         selector: Selector,
         chunk: ChunkText,
         /// True for the last chunk of this text.
         last: bool,
+        shown: ShownIn,
     },
     /// Text that was sent is withdrawn, because another attempt or delivery produces it again.
     NodeRunStreamReplaced {
@@ -118,6 +123,7 @@ pub enum EventKind {
         selector: Selector,
         /// The new text, which replaces it.
         text: String,
+        shown: ShownIn,
     },
     /// A node succeeded.
     NodeRunSucceeded(NodeEnd),
@@ -169,7 +175,7 @@ pub enum EventKind {
         end: NodeEnd,
         /// The number of items, or the most rounds; 0 when no frame was opened.
         steps: u32,
-        /// The reason of a loop's end: `loop_break`, `loop_completed` or `error`.
+        /// The reason of a loop's end: `loop_break`, `loop_completed`, `max_iterations` or `error`.
         reason: Option<&'static str>,
     },
     /// An event within a running node.
@@ -186,6 +192,15 @@ pub enum EventKind {
         /// The number of the retry that follows, from 1.
         index: u32,
     },
+}
+
+/// The place where a streamed text is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShownIn {
+    /// In an answer, where its template has the text.
+    Answer,
+    /// Only at its node, while it is made. No answer contains these chunks.
+    Node,
 }
 
 /// The end of an execution, or of one attempt.

@@ -2,7 +2,7 @@
 
 use tidemill_base::ids::FramePath;
 use tidemill_base::value::Stored;
-use tidemill_engine::order::events::{About, ChunkText, Event, EventKind, Output};
+use tidemill_engine::order::events::{About, ChunkText, Event, EventKind, Output, ShownIn};
 use tidemill_workflow::graph::{Graph, NodeIx};
 
 pub(super) fn words(graph: &Graph, event: &Event) -> String {
@@ -55,21 +55,30 @@ pub(super) fn words(graph: &Graph, event: &Event) -> String {
             let edge = graph.edge(*edge);
             format!("skip {}>{}", graph.node(edge.source).id, graph.node(edge.target).id)
         }
-        EventKind::NodeRunStarted(about) => format!("{} starts", id(about)),
-        EventKind::NodeRunStreamChunk { selector, chunk, last, .. } => {
+        EventKind::NodeRunStarted { about, .. } => format!("{} starts", id(about)),
+        EventKind::NodeRunStreamChunk { selector, chunk, last, shown, .. } => {
             let text = match chunk {
                 ChunkText::Inline(text) => format!("{text:?}"),
                 ChunkText::Blob(blob, from) => format!("{}@{from}", blob.id),
             };
-            format!("{} + {text}{}", selector.join("."), if *last { " last" } else { "" })
+            let last = if *last { " last" } else { "" };
+            format!("{} + {text}{last}{}", selector.join("."), only_at_node(*shown))
         }
-        EventKind::NodeRunStreamReplaced { selector, text, .. } => {
-            format!("{} = {text:?}", selector.join("."))
+        EventKind::NodeRunStreamReplaced { selector, text, shown, .. } => {
+            format!("{} = {text:?}{}", selector.join("."), only_at_node(*shown))
         }
         EventKind::NodeRunSucceeded(end) => format!("{} ok", id(&end.about)),
         EventKind::NodeRunFailed(end) => format!("{} failed: {}", id(&end.about), end.record.error),
         EventKind::NodeRunException(end) => format!("{} exception: {}", id(&end.about), end.record.error),
         EventKind::NodeRunRetry { end, index } => format!("{} retry {index}", id(&end.about)),
+    }
+}
+
+/// The mark of a text that no answer shows.
+fn only_at_node(shown: ShownIn) -> &'static str {
+    match shown {
+        ShownIn::Answer => "",
+        ShownIn::Node => " (live)",
     }
 }
 

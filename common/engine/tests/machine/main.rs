@@ -34,6 +34,7 @@ mod invariants;
 mod iterations;
 mod keeping;
 mod late_hooks;
+mod live;
 mod loops;
 mod messages;
 mod nested_answers;

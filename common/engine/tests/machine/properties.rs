@@ -159,7 +159,7 @@ fn check_events(play: &Play) {
     for (at, event) in play.events.iter().enumerate() {
         assert_eq!(event.seq, at as u64 + 1, "events are numbered without a gap");
         match &event.kind {
-            EventKind::NodeRunStarted(about) => *starts.entry(about.execution).or_default() += 1,
+            EventKind::NodeRunStarted { about, .. } => *starts.entry(about.execution).or_default() += 1,
             EventKind::NodeRunSucceeded(end)
             | EventKind::NodeRunFailed(end)
             | EventKind::NodeRunException(end) => {

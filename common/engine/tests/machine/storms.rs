@@ -139,7 +139,7 @@ fn check_events(play: &Play) {
     let mut starts: HashMap<ExecutionId, u32> = HashMap::new();
     for (at, event) in play.events.iter().enumerate() {
         assert_eq!(event.seq, at as u64 + 1, "events are numbered without a gap");
-        if let EventKind::NodeRunStarted(about) = &event.kind {
+        if let EventKind::NodeRunStarted { about, .. } = &event.kind {
             let times = starts.entry(about.execution).or_default();
             *times += 1;
             // A node that waited emits its start once more.

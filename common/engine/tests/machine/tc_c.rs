@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::draw::draw;
 use super::play::Play;
 use tidemill_engine::state::options::RunOptions;
+use tidemill_engine::state::options::compat::DifyWays;
 use tidemill_engine::state::run::{NodeStatus, RunStatus};
 
 /// The jobs that workers hold are taken back (0.8). Dify lets them run, and then ignores their results.
@@ -47,6 +48,22 @@ fn tc_c_003_a_run_with_too_many_steps_is_stopped() {
     play.start().done("a", "").done("b", "").skim();
     play.done("c", "").tells(&["c starts", "c ok", "Aborted: Maximum execution steps exceeded: 4 > 3 []"]);
     assert_eq!(play.run.status, RunStatus::Stopped);
+}
+
+#[test]
+fn tc_c_003_a_run_over_a_limit_may_fail_instead() {
+    let dify_ways = DifyWays { limits_stop_runs: false, ..DifyWays::default() };
+    let graph = || draw("start s\njob a\njob b\njob c\njob d\ns > a > b > c > d");
+    let options = RunOptions { steps_max: 2, dify_ways, ..RunOptions::default() };
+    let mut play = Play::with(graph(), &[], options);
+    play.start().done("a", "").skim();
+    play.done("b", "").tells(&["b starts", "b ok", "run failed 0: Maximum execution steps exceeded: 3 > 2"]);
+    assert_eq!(play.run.status, RunStatus::Failed);
+    let options = RunOptions { seconds_max: 5, dify_ways, ..RunOptions::default() };
+    let mut play = Play::with(graph(), &[], options);
+    play.start().started("a", 1).after(Duration::from_secs(6)).skim().done("a", "");
+    play.tells(&["a ok", "run failed 0: Maximum execution time exceeded: 6.00s > 5s"]);
+    assert_eq!(play.run.status, RunStatus::Failed);
 }
 
 #[test]

@@ -4,6 +4,8 @@
 use serde_json::json;
 
 use super::play::Play;
+use super::sheet::sheet;
+use tidemill_engine::state::options::compat::DifyWays;
 
 /// A loop that counts in `lp.n` and ends when it has reached `until`.
 pub(super) fn counting(rounds: u32, until: u32) -> String {
@@ -60,4 +62,53 @@ fn tc_l_003_a_loop_whose_condition_holds_at_once_has_no_round() {
             "succeeded [n=0 rounds=null]",
         ],
     );
+}
+
+/// A loop that counts in `lp.n` while it is less than `until`, with the setting that makes conditions say so.
+fn counting_while(rounds: u32, until: u32) -> Play {
+    let dify_ways = DifyWays { loop_conditions_break: false, ..DifyWays::default() };
+    let text = counting(rounds, until).replace('≥', "<");
+    Play::headed(&sheet(&text), json!({}), |head| head.options.dify_ways = dify_ways)
+}
+
+#[test]
+fn tc_l_conditions_may_say_when_a_loop_continues() {
+    const SHOWN: [&str; 3] = ["lp next", "lp through", "succeeded"];
+    for (rounds, until, expected) in [
+        (
+            100,
+            3,
+            &[
+                "lp next 1",
+                "lp next 2",
+                "lp next 3",
+                "lp through 100 loop_completed [n=3 loop_round=3]",
+                "succeeded [n=3 rounds=3]",
+            ][..],
+        ),
+        (
+            2,
+            9,
+            &[
+                "lp next 1",
+                "lp next 2",
+                "lp through 2 max_iterations [n=2 loop_round=2]",
+                "succeeded [n=2 rounds=2]",
+            ],
+        ),
+        (5, 0, &["lp through 0 loop_completed []", "succeeded [n=0 rounds=null]"]),
+    ] {
+        counting_while(rounds, until).start().tells_of(&SHOWN, expected);
+    }
+}
+
+#[test]
+fn tc_l_a_loop_without_conditions_has_all_its_rounds_either_way() {
+    let text = "lp loop loop_count: 2, logical_operator: and, break_conditions: [], loop_variables: []\n\
+        lp/t template-transform template: x, variables: []\ne end outputs: []\ns > lp > e\nlps > t";
+    for (loop_conditions_break, reason) in [(true, "loop_completed"), (false, "max_iterations")] {
+        let dify_ways = DifyWays { loop_conditions_break, ..DifyWays::default() };
+        let mut play = Play::headed(&sheet(text), json!({}), |head| head.options.dify_ways = dify_ways);
+        play.start().tells_of(&["lp through"], &[&format!("lp through 2 {reason} [loop_round=2]")]);
+    }
 }

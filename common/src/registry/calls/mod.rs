@@ -11,6 +11,7 @@ mod manifest;
 mod names;
 mod service;
 mod settings;
+mod standard;
 
 pub(crate) use checks::{canonical, check};
 pub use datasource::{DatabaseType, DatasourceConfig, Tls};
@@ -19,6 +20,7 @@ pub use manifest::{Manifest, Operation, Transport};
 pub use names::{BUILT_IN, Info, Named, built_in};
 pub use service::{Auth, Credential, Oidc, ServiceConfig};
 pub use settings::CallsConfig;
+pub use standard::{API_TIMEOUT_SECONDS, LLM_TEMPERATURE, Standard, standard};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;

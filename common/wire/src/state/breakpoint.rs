@@ -169,6 +169,8 @@ mod tests {
                     extractor_requires_all: true,
                     webhook_missing_file_is_all: true,
                     retries_count_as_exceptions: false,
+                    loop_conditions_break: false,
+                    limits_stop_runs: false,
                 },
                 human_input_timeout_s: 0,
                 budget: None,

@@ -123,7 +123,7 @@ fn model(document: &Document, entry: &JsonMap, source: &str) -> Option<Json> {
 
 /// Returns the model of a node, or of its profile.
 fn model_or_profile(data: &JsonMap) -> Option<Json> {
-    model_of(data).cloned().or_else(|| Some(profile(data.get("profile_id")?.as_str()?)))
+    model_of(data).map(Cow::into_owned).or_else(|| Some(profile(data.get("profile_id")?.as_str()?)))
 }
 
 /// Builds a model that refers to a profile.

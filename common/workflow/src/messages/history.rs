@@ -55,8 +55,9 @@ pub fn view(record: &JsonMap, view: View) -> Option<Json> {
         View::Cx => Some(json!({
             "nodeId": get("node_id"), "nodeType": get("step_type"),
             "status": if failed { "FAILED" } else { "COMPLETED" }, "success": !failed,
-            "output": get("output_data"), "data": get("output_data"),
-            "executionTime": get("execution_time"), "metadata": get("extra_data"),
+            "output": in_camel_case(record), "data": in_camel_case(record),
+            "executionTime": get("execution_time"),
+            "metadata": record.get("metadata").cloned().unwrap_or_else(|| get("extra_data")),
         })),
         View::Se if failed => None,
         View::Se => Some(json!({
@@ -66,6 +67,28 @@ pub fn view(record: &JsonMap, view: View) -> Option<Json> {
             "outputData": get("output_data"), "extraData": get("extra_data"),
         })),
     }
+}
+
+/// Outputs of our own node types, with their names in the form [`View::Cx`].
+const CX_NAMES: [(&str, &str); 4] = [
+    ("tool_calls", "toolCalls"),
+    ("tool_results", "toolResults"),
+    ("finish_reason", "finishReason"),
+    ("message_count", "messageCount"),
+];
+
+/// Returns the output with its names in camel case. Outputs of steps are named by their authors, and stay.
+fn in_camel_case(record: &JsonMap) -> Json {
+    let output = record.get("output_data").cloned().unwrap_or_default();
+    let is_ours = ["llm", "context-processor", "user-interaction"]
+        .iter()
+        .any(|ours| record.get("step_type").and_then(Json::as_str) == Some(ours));
+    let Json::Object(map) = output else { return output };
+    let name = |name: String| match CX_NAMES.iter().find(|(ours, _)| is_ours && *ours == name) {
+        Some((_, named)) => (*named).to_owned(),
+        None => name,
+    };
+    Json::Object(map.into_iter().map(|(key, value)| (name(key), value)).collect())
 }
 
 fn details(record: &JsonMap) -> Json {
@@ -107,6 +130,36 @@ mod tests {
         assert_eq!((se["taskId"].as_str(), se["stepId"].as_str()), (Some("r"), Some("n")));
         assert_eq!(se["stepUuid"].as_str(), Some("e"), "the step's own id, new in each execution");
         assert_eq!(view(&record(ERROR), View::Se), None);
+    }
+
+    #[test]
+    fn the_view_of_results_has_the_names_of_its_form() {
+        for (ty, output, metadata, shown) in [
+            (
+                "llm",
+                json!({"content": "c", "tool_calls": [1], "usage": {}}),
+                json!({"total_tokens": 7}),
+                json!({"content": "c", "toolCalls": [1], "usage": {}}),
+            ),
+            (
+                "context-processor",
+                json!({"operation": "clear", "message_count": 2}),
+                json!({}),
+                json!({"operation": "clear", "messageCount": 2}),
+            ),
+            // The author of a Call has named its outputs.
+            ("call", json!({"message_count": 2}), json!({}), json!({"message_count": 2})),
+            ("llm", json!("text"), json!({}), json!("text")),
+        ] {
+            let mut record = record(SUCCESS);
+            record.insert("step_type".into(), ty.into());
+            record.insert("output_data".into(), output);
+            if metadata != json!({}) {
+                record.insert("metadata".into(), metadata.clone());
+            }
+            let cx = view(&record, View::Cx).unwrap();
+            assert_eq!((&cx["output"], &cx["data"], &cx["metadata"]), (&shown, &shown, &metadata), "{ty}");
+        }
     }
 
     #[test]

@@ -7,17 +7,19 @@ use axum::http::StatusCode;
 use axum::routing::{MethodRouter, get};
 use serde_json::{Value as Json, json};
 use tidemill_common::limits::CATALOG_ENTRIES_MAX;
+use tidemill_common::registry::calls::standard;
 use tidemill_common::registry::secrets::SecretError;
 use tidemill_common::registry::{DraftError, draft, public_form};
-use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, PutEntry};
+use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, EntryPut, Expected, LiveWorker, PutEntry};
 use tidemill_common::value::JsonMap;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
+use crate::api::native::fleet;
 use crate::api::request::{Body, IdInPath, Params, take_count, take_text};
 
 /// Fields that a response adds. They are ignored when a client sends them back.
-const READ_ONLY: [&str; 2] = ["created_at", "updated_at"];
+const READ_ONLY: [&str; 3] = ["created_at", "updated_at", "workers"];
 
 /// The entries of a kind: `GET` lists them, `POST` adds a new one.
 pub fn all(kind: CatalogKind) -> MethodRouter<ApiState> {
@@ -42,9 +44,31 @@ async fn show(
     State(state): State<ApiState>,
     IdInPath(id): IdInPath,
 ) -> Result<JsonBody<Json>, ApiError> {
+    // No registered Call has the id of a built-in one.
+    if let Some(built_in) = standard(&id).filter(|_| kind == CatalogKind::Call) {
+        return Ok(JsonBody(Json::Object(built_in.to_json())));
+    }
     let catalog = state.store.catalog().await?;
     let entry = catalog.find(kind, &id).ok_or_else(|| unknown(kind, &id))?;
-    Ok(JsonBody(of(kind, entry, &catalog)))
+    let mut shown = of(kind, entry, &catalog);
+    if kind == CatalogKind::Call {
+        let now = state.store.time().await?;
+        shown["workers"] = checked_by(entry, &fleet::living(&state, now).await?).into();
+    }
+    Ok(JsonBody(shown))
+}
+
+/// The checks of a Call by the living workers. `usable` is null while a worker has not checked this version.
+fn checked_by(entry: &CatalogEntry, workers: &[LiveWorker]) -> Vec<Json> {
+    let check = |worker: &LiveWorker| {
+        let calls = worker.about.iter().flat_map(|about| &about.calls);
+        let mut found = calls.filter(|call| call.id == entry.id && call.version == entry.version);
+        match found.next() {
+            Some(call) => json!({"worker": worker.name, "usable": call.usable, "reason": call.reason}),
+            None => json!({"worker": worker.name, "usable": null, "reason": null}),
+        }
+    };
+    workers.iter().map(check).collect()
 }
 
 async fn add(

@@ -30,7 +30,7 @@ pub async fn workers(State(state): State<ApiState>) -> Result<JsonBody<Json>, Ap
 
 /// The workers that have shown a sign of life lately. The list in the store keeps dead ones until another process
 /// announces itself.
-async fn living(state: &ApiState, now: Timestamp) -> Result<Vec<LiveWorker>, ApiError> {
+pub(super) async fn living(state: &ApiState, now: Timestamp) -> Result<Vec<LiveWorker>, ApiError> {
     let ttl = Duration::from_millis(state.config.worker.job_lease_ms).saturating_mul(3);
     let mut workers = state.store.fleet().workers().await?;
     workers.retain(|worker| worker.about.is_some() || worker.seen_at.plus(ttl) > now);
@@ -70,6 +70,7 @@ fn about_json(about: &AboutWorker) -> Json {
         "profiles": about.profiles,
         "default_profile": about.default_profile,
         "tools": about.tools,
+        "calls": about.calls,
         "variables": about.variables,
         "code": about.code,
         "documents": about.documents,

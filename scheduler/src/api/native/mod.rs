@@ -16,6 +16,7 @@ pub mod messages;
 pub mod parameters;
 pub mod pauses;
 mod profiles_named;
+mod row_values;
 pub mod runs;
 pub mod snapshot;
 mod spending;

@@ -15,7 +15,7 @@ use tidemill_common::wire;
 
 use crate::api::ApiState;
 use crate::api::error::ApiError;
-use crate::api::native::{messages, pauses, spending};
+use crate::api::native::{messages, pauses, row_values, spending};
 use crate::api::request::{IdInPath, Params};
 use crate::runs::record::{RunRecord, seconds};
 use crate::runs::render::Renderer;
@@ -70,12 +70,16 @@ fn query(params: &Params) -> Result<ListRuns, ApiError> {
     Ok(ListRuns { status, before, limit, ..ListRuns::default() })
 }
 
-/// Shows a run with its nodes.
+/// Shows a run with its nodes; with `values=true` the rows of nodes have inputs and outputs.
 ///
 /// # Errors
 /// 404 for an unknown run.
-pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBody<Json>, ApiError> {
-    let id = id.run()?;
+pub async fn show(
+    State(state): State<ApiState>,
+    id: IdInPath,
+    params: Params,
+) -> Result<JsonBody<Json>, ApiError> {
+    let (id, with_values) = (id.run()?, params.truth("values", false)?);
     let gone = || ApiError::not_found("Workflow run not found.");
     let at_rest = state.store.run_at_rest(id).await?.ok_or_else(gone)?;
     let mut record = RunRecord::read(id, &at_rest.run)?;
@@ -109,7 +113,12 @@ pub async fn show(State(state): State<ApiState>, id: IdInPath) -> Result<JsonBod
     let all_warnings = warnings(&run, &waits, now, &render).await?;
     shown.insert("warnings_count".into(), all_warnings.as_array().map_or(0, Vec::len).into());
     shown.insert("warnings".into(), all_warnings);
-    shown.insert("nodes".into(), nodes(&run, &waits, now).into());
+    let mut rows = nodes(&run, &waits, now);
+    if with_values {
+        let is_whole = row_values::add(&*state.store, &render, id, &mut rows).await?;
+        shown.insert("values_complete".into(), is_whole.into());
+    }
+    shown.insert("nodes".into(), rows.into());
     if let Some(lists) = messages::lists(&run) {
         shown.insert("lists".into(), lists);
     }

@@ -124,6 +124,10 @@ impl Projection {
                 self.node_finished(record)
             }
             kind::NODE_RUN_RETRY => self.node_retry(record),
+            // A child's own text has no counterpart on Dify; clients would add it to the answer.
+            kind::NODE_RUN_STREAM_CHUNK | kind::NODE_RUN_STREAM_REPLACED if !record.is_in_answer() => {
+                return Vec::new();
+            }
             kind::NODE_RUN_STREAM_CHUNK => self.text_chunk(record),
             kind::NODE_RUN_STREAM_REPLACED => return self.text_replaced(record).into_iter().collect(),
             names::AGENT_LOG => self.agent_log(record),

@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 use tidemill_common::graph::Node;
 use tidemill_common::nodes::{NodeData, NodeKind};
 use tidemill_common::wire::event::{EventRecord, kind};
+use tidemill_common::wire::expand::of_child;
 
 use crate::runs::projection::container::{is_container, is_hidden};
 use crate::runs::projection::enclosing::EnclosingContainers;
@@ -25,7 +26,7 @@ impl Projection {
     pub(super) fn node_started(&mut self, record: &EventRecord) -> Json {
         let index = self.number(text(record, "id"));
         let (node, containers) = (self.node(record), EnclosingContainers::of(record, &self.graph));
-        let data = json!({
+        let mut data = json!({
             "id": text(record, "id"),
             "node_id": text(record, "node_id"),
             "node_type": type_name(node),
@@ -40,6 +41,10 @@ impl Projection {
             "loop_id": containers.loop_id(),
             "agent_strategy": node.and_then(strategy),
         });
+        // Nodes inside others are an extension, so clients of Dify have no frames of them without these fields.
+        if let (Some(child), Json::Object(data)) = (node.and_then(|node| node.child.as_deref()), &mut data) {
+            data.extend(of_child(child, &self.graph));
+        }
         self.envelope("node_started", data)
     }
 

@@ -153,6 +153,46 @@ fn the_start_of_an_agent_names_its_strategy() {
 }
 
 #[test]
+fn only_the_start_of_a_node_inside_another_says_so() {
+    let child = json!({"id": "c", "type": "template-transform", "data": {"template": "x", "variables": []}});
+    let parent = json!({"type": "template-transform", "title": "T", "template": "x", "variables": [], "virtual_nodes": [child]});
+    let text = fixtures::GREETER
+        .replace("    - {id: end,", &format!("    - {{id: t, data: {parent}}}\n    - {{id: end,"));
+    let imported = tidemill_common::graph::import(text.as_bytes());
+    let graph = imported.graph.unwrap_or_else(|| panic!("{:?}", imported.diagnostics));
+    let mut projection = Projection { graph: graph.into(), ..projection() };
+    let mut started = |node: &str| {
+        let payloads =
+            projection.project(&record("node_run_started", 1, json!({"id": node, "node_id": node})));
+        payloads[0]["data"].as_object().cloned().unwrap_or_default()
+    };
+    let fields = ["is_virtual", "parent_node_id", "extraction_source", "extraction_prompt"];
+    let of = |data: &tidemill_common::value::JsonMap| fields.map(|field| data.get(field).cloned());
+    let (inside, plain) = (started("t_c"), started("t"));
+    assert_eq!(of(&inside), [json!(true), json!("t"), Json::Null, Json::Null].map(Some));
+    assert_eq!(of(&plain), [None, None, None, None]);
+    assert_eq!(inside.len(), plain.len() + fields.len());
+}
+
+#[test]
+fn text_that_no_answer_shows_is_no_text_of_the_run() {
+    let mut projection = projection();
+    let data = |more: Json| {
+        let mut data = json!({"id": "e", "node_id": "end", "selector": ["end", "text"], "chunk": "secretly", "text": ""});
+        if let (Some(data), Json::Object(more)) = (data.as_object_mut(), more) {
+            data.extend(more);
+        }
+        data
+    };
+    for kind in ["node_run_stream_chunk", "node_run_stream_replaced"] {
+        let payloads = projection.project(&record(kind, 1, data(json!({"in_answer": false}))));
+        assert!(payloads.is_empty(), "{payloads:?}");
+    }
+    let payloads = projection.project(&record("node_run_stream_chunk", 1, data(json!({}))));
+    assert_eq!((payloads.len(), projection.answer()), (1, "secretly".to_owned()));
+}
+
+#[test]
 fn failures_have_their_error_and_retries_their_number() {
     let mut projection = projection();
     for (kind, event, status) in [

@@ -16,6 +16,9 @@ pub struct ShownText {
 impl ShownText {
     /// Applies an event whose chunk is opened. Events without text change nothing.
     pub fn take(&mut self, record: &EventRecord) {
+        if !record.is_in_answer() {
+            return;
+        }
         let stream = || field(record, "selector", json!([]));
         match record.kind.as_str() {
             kind::NODE_RUN_STREAM_CHUNK => self.add(&stream(), text(record, "chunk")),

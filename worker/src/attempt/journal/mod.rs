@@ -108,6 +108,8 @@ pub struct Journal {
     wait_max: Duration,
     /// Set for a node that runs inside the job.
     child_try: Option<ChildTry>,
+    /// False when failed calls are tries of a node inside another, which are counted and reported.
+    repeats_calls: bool,
     /// Open entries of the job around an inner node; they wait when the inner node waits.
     enclosing: Vec<(JournalKey, String)>,
     /// Secrets to mask in the journal and in events.
@@ -157,12 +159,12 @@ impl Journal {
         };
         let wait_max = handle.core.settings.job_wait_max;
         let (secrets, enclosing) = (Secrets::default(), Vec::new());
-        let handle = handle.clone();
         Self {
-            handle,
+            handle: handle.clone(),
             of,
             wait_max,
             child_try: None,
+            repeats_calls: true,
             enclosing,
             secrets,
             entries: Mutex::default(),
@@ -192,12 +194,18 @@ impl Journal {
             of,
             wait_max,
             child_try: Some(child_try),
+            repeats_calls: false,
             enclosing,
             secrets,
             entries: Mutex::default(),
             wasted: Mutex::default(),
             warnings: Mutex::default(),
         }
+    }
+
+    /// Lets calls repeat themselves, for a node inside another whose tries are not counted.
+    pub(crate) fn repeating_calls(self) -> Self {
+        Self { repeats_calls: true, ..self }
     }
 
     /// Begins a journal entry. `step` is unique within the node: `llm:1`, `tool:<call>`, ….

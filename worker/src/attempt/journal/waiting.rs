@@ -187,4 +187,7 @@ impl Waiter for Journal {
     async fn wait(&self, wait: Duration, reason: &str) {
         Self::wait(self, wait, reason).await;
     }
+    fn leaves_tries(&self) -> bool {
+        self.repeats_calls
+    }
 }

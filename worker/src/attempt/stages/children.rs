@@ -202,8 +202,8 @@ async fn one_try(
 impl TriedChild<'_> {
     /// Runs the child and prepares the record of its result.
     async fn outcome(&self, cx: &mut WorkContext<'_>) -> Outcome {
-        let streams = cx.frame.is_root() && cx.graph.is_streamed(self.node);
-        let progress = progress_of(cx.handle, (cx.graph, self.node), self.executor, streams);
+        // Its text is sent while it is made, also when no answer shows it.
+        let progress = progress_of(cx.handle, (cx.graph, self.node), self.executor, true);
         let progress = SharedProgress::new(progress.of_child(self.child_try.clone()));
         let result = self.execute(cx, &progress).await;
         let result = self.checked(result);

@@ -286,7 +286,7 @@ async fn one_search(
     let child_try = ChildTry { child: node.id.clone(), number: the_try.number, began: now() };
     let execution = ExecutionId::derive(&cx.handle.run, cx.frame, &node.id);
     let number = cx.name.number.saturating_sub(1).saturating_add(the_try.number);
-    let journal = cx.journal.of_child(execution, number, child_try.clone());
+    let journal = cx.journal.of_child(execution, number, child_try.clone()).repeating_calls();
     let step_events = StepEvents {
         // It is not a step of the workflow, so it gets its own id. The id stays the same when the job is repeated.
         id: Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{execution}/slot").as_bytes()).to_string(),

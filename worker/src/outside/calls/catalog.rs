@@ -19,7 +19,7 @@ use tidemill_common::store::{Catalog, CatalogEntry, CatalogKind, Jobs, StoreErro
 use tokio::sync::Semaphore;
 
 use crate::outside::calls::api::{Document, Token};
-use crate::outside::calls::custom::Custom;
+use crate::outside::calls::custom::{Custom, LastCheck};
 use crate::outside::calls::{Call, CallCatalog, LibraryNode};
 use crate::outside::catalog::CatalogCopy;
 use crate::outside::http::HttpSettingError;
@@ -48,6 +48,8 @@ pub struct Calls {
     tokens: Mutex<HashMap<String, Token>>,
     /// Cached OpenAPI documents, by service.
     documents: Mutex<HashMap<String, Document>>,
+    /// Whether registered Calls can be used here, by id.
+    checks: Mutex<HashMap<String, LastCheck>>,
 }
 
 /// An entry with its version, ready for use.
@@ -92,6 +94,7 @@ impl Calls {
             connection_limits: Mutex::default(),
             tokens: Mutex::default(),
             documents: Mutex::default(),
+            checks: Mutex::default(),
         }
     }
 
@@ -134,6 +137,16 @@ impl Calls {
     /// The temporary tokens. Hold the lock only briefly.
     pub(super) fn tokens(&self) -> MutexGuard<'_, HashMap<String, Token>> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The checks of registered Calls. Hold the lock only briefly.
+    pub(super) fn checks(&self) -> MutexGuard<'_, HashMap<String, LastCheck>> {
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The key that opens secrets of the catalog.
+    pub(super) fn key(&self) -> Option<&SealingKey> {
+        self.key.as_ref()
     }
 
     /// The cached documents. Hold the lock only briefly.
@@ -207,7 +220,7 @@ impl Calls {
         })
     }
 
-    async fn read(&self, newest: bool) -> Result<Arc<Catalog>, StoreError> {
+    pub(super) async fn read(&self, newest: bool) -> Result<Arc<Catalog>, StoreError> {
         let Some(catalog) = &self.catalog else { return Ok(Arc::default()) };
         let make = |catalog: Catalog, _: Option<&Catalog>| {
             let (library, calls) = (catalog.library.len(), catalog.calls.len());

@@ -2,15 +2,15 @@
 //! (`rt.facts`).
 
 use serde_json::{Value as Json, json};
-use tidemill_common::language::Language;
-use tidemill_common::nodes::step::texts::{DOMAIN_PROMPT, FACTS_PROMPT, Text};
+use tidemill_common::nodes::step::texts::{DOMAIN_PROMPT, FACTS_PROMPT};
 use tidemill_common::nodes::step::{CallError, Chunk};
+use tidemill_common::registry::calls::{Standard, standard};
 use tidemill_common::slots::answer::in_reply;
 use tidemill_common::value::JsonMap;
 
 use crate::outside::calls::model;
 use crate::outside::calls::model::{StepModel, messages};
-use crate::outside::calls::{Call, CallContext, CallInfo, ChunkSink, info};
+use crate::outside::calls::{Call, CallContext, ChunkSink};
 
 /// Most domains that are kept.
 const DOMAINS_MAX: usize = 5;
@@ -19,21 +19,8 @@ pub(super) struct Facts;
 
 #[async_trait::async_trait]
 impl Call for Facts {
-    fn info(&self, language: Language) -> CallInfo {
-        let name = Text { zh: "提取事实", en: "Facts" };
-        info(language, name, Text { zh: "从对话中提取事实", en: "Draws facts from the conversation" })
-    }
-    fn input_schema(&self) -> Json {
-        json!({"type": "object", "properties": {
-            "message": {"type": "array", "items": {"type": "object"}},
-            "profile_id": {"type": "string"},
-        }})
-    }
-    fn output_schema(&self) -> Option<Json> {
-        let texts = json!({"type": "array", "items": {"type": "string"}});
-        Some(
-            json!({"type": "object", "properties": {"facts": texts, "domain": texts}, "required": ["facts", "domain"]}),
-        )
+    fn standard(&self) -> Option<Standard> {
+        standard("Facts")
     }
     async fn init(&self, cx: CallContext<'_>, mut params: JsonMap) -> Result<JsonMap, CallError> {
         let background = cx.background;

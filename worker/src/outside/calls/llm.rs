@@ -2,52 +2,26 @@
 
 use serde_json::{Value as Json, json};
 use tidemill_common::clock::Timestamp;
-use tidemill_common::language::Language;
 use tidemill_common::nodes::step::texts::{LLM_SYSTEM_PROMPT, LLM_USER_PROMPT, Text};
 use tidemill_common::nodes::step::{CallError, Chunk, HISTORY_SIZE};
+use tidemill_common::registry::calls::{LLM_TEMPERATURE, Standard, standard};
 use tidemill_common::value::jinja::{JinjaError, JinjaTemplate};
 use tidemill_common::value::{JsonMap, Segment};
 
 use crate::jobs::shared::now;
 use crate::outside::calls::model;
 use crate::outside::calls::model::messages;
-use crate::outside::calls::{Call, CallContext, CallInfo, ChunkSink, info};
+use crate::outside::calls::{Call, CallContext, ChunkSink};
 
 /// Fuel for rendering a prompt: some ten seconds of work.
 const FUEL: u64 = 1_000_000_000;
-/// The default temperature.
-const TEMPERATURE: f64 = 0.7;
 
 pub(super) struct Llm;
 
 #[async_trait::async_trait]
 impl Call for Llm {
-    fn info(&self, language: Language) -> CallInfo {
-        let name = Text { zh: "大模型", en: "LLM" };
-        info(
-            language,
-            name,
-            Text {
-                zh: "以指定的提示词和上下文调用大模型",
-                en: "Asks a model with given prompts and the context",
-            },
-        )
-    }
-    fn input_schema(&self) -> Json {
-        json!({"type": "object", "properties": {
-            "system_prompt": {"type": "string"},
-            "user_prompt": {"type": "string"},
-            "temperature": {"type": "number", "minimum": 0, "maximum": 2, "default": TEMPERATURE},
-            "enable_context": {"type": "boolean", "default": true},
-            "step_history_size": {"type": "integer", "minimum": 1, "maximum": 10, "default": HISTORY_SIZE},
-            "profile_id": {"type": "string"},
-        }})
-    }
-    fn output_schema(&self) -> Option<Json> {
-        Some(json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}))
-    }
-    fn to_user(&self) -> bool {
-        true
+    fn standard(&self) -> Option<Standard> {
+        standard("LLM")
     }
     fn templates(&self) -> &'static [&'static str] {
         &["system_prompt", "user_prompt"]
@@ -90,7 +64,7 @@ impl Call for Llm {
         let mut input = params;
         input.insert("system_prompt".into(), system.into());
         input.insert("user_prompt".into(), user.into());
-        input.entry("temperature").or_insert_with(|| json!(TEMPERATURE));
+        input.entry("temperature").or_insert_with(|| json!(LLM_TEMPERATURE));
         Ok(input)
     }
     fn is_kept(&self) -> bool {
@@ -99,7 +73,7 @@ impl Call for Llm {
     async fn exec(&self, cx: CallContext<'_>, input: JsonMap, out: ChunkSink<'_>) -> Result<(), CallError> {
         let text = |key: &str| input.get(key).and_then(Json::as_str).unwrap_or_default();
         let model = model::find(cx.providers, cx.profile(&input)).await?;
-        let temperature = input.get("temperature").cloned().unwrap_or_else(|| json!(TEMPERATURE));
+        let temperature = input.get("temperature").cloned().unwrap_or_else(|| json!(LLM_TEMPERATURE));
         let params = JsonMap::from_iter([("temperature".to_owned(), temperature)]);
         let messages = messages(text("system_prompt"), text("user_prompt"));
         let mut on_delta = |piece: &str| out(Chunk::Text(piece.to_owned()));

@@ -26,7 +26,7 @@ mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use tidemill_common::files::Files;
 use tidemill_common::graph::{Graph, Node};
 use tidemill_common::language::Language;
@@ -36,7 +36,7 @@ use tidemill_common::nodes::llm::usage;
 use tidemill_common::nodes::step::background::Background;
 use tidemill_common::nodes::step::texts::Text;
 use tidemill_common::nodes::step::{CallError, Chunk, Secrets};
-use tidemill_common::registry::calls::Named;
+use tidemill_common::registry::calls::{Named, Standard};
 use tidemill_common::value::{JsonMap, Variables};
 
 use crate::attempt::executor::AttemptName;
@@ -161,35 +161,43 @@ impl<'a> CallContext<'a> {
     }
 }
 
-fn info(language: Language, name: Text, description: Text) -> CallInfo {
-    CallInfo { name: name.of(language).into(), description: description.of(language).into() }
-}
-
 /// Receives the pieces as they arrive.
 pub type ChunkSink<'a> = &'a mut (dyn FnMut(Chunk) + Send);
 
 /// A call that a step can run. Dropping a future of it stops the call.
 #[async_trait::async_trait]
 pub trait Call: Send + Sync {
+    /// The description of a built-in call; the following functions use it.
+    fn standard(&self) -> Option<Standard> {
+        None
+    }
+
     /// The name and description.
-    fn info(&self, language: Language) -> CallInfo;
+    fn info(&self, language: Language) -> CallInfo {
+        let text = |text: Text| text.of(language).to_owned();
+        let (name, description) =
+            self.standard().map(|it| (text(it.name), text(it.description))).unwrap_or_default();
+        CallInfo { name, description }
+    }
 
     /// The JSON schema of the input.
-    fn input_schema(&self) -> Json;
+    fn input_schema(&self) -> Json {
+        self.standard().map_or_else(|| json!({"type": "object"}), |it| it.input_schema)
+    }
 
     /// The JSON schema of the output; `None` if unknown.
     fn output_schema(&self) -> Option<Json> {
-        None
+        Some(self.standard()?.output_schema)
     }
 
     /// Returns true if missing input is filled by default.
     fn enable_filling(&self) -> bool {
-        false
+        self.standard().is_some_and(|it| it.enable_filling)
     }
 
     /// Returns true if the user sees the pieces by default.
     fn to_user(&self) -> bool {
-        false
+        self.standard().is_some_and(|it| it.to_user)
     }
 
     /// Returns true if the journal keeps the result, so that a job that is delivered again does not repeat the call.

@@ -2,40 +2,22 @@
 //! output, or a person is asked for them if the step wants that.
 
 use serde_json::{Value as Json, json};
-use tidemill_common::language::Language;
 use tidemill_common::nodes::NodeData;
-use tidemill_common::nodes::step::texts::Text;
 use tidemill_common::nodes::step::{CallError, Chunk};
+use tidemill_common::registry::calls::{Standard, standard};
 use tidemill_common::slots::{Filled, Schema, with_overrides};
 use tidemill_common::value::JsonMap;
 
 use crate::outside::calls::params::{Asking, sources};
 use crate::outside::calls::search::Search;
-use crate::outside::calls::{Call, CallContext, CallInfo, ChunkSink, info, resolve};
+use crate::outside::calls::{Call, CallContext, ChunkSink, resolve};
 
 pub(super) struct Slot;
 
 #[async_trait::async_trait]
 impl Call for Slot {
-    fn info(&self, language: Language) -> CallInfo {
-        let name = Text { zh: "参数自动填充", en: "Slot" };
-        info(
-            language,
-            name,
-            Text { zh: "根据对话填充参数", en: "Fills fields of a schema from the conversation" },
-        )
-    }
-    fn input_schema(&self) -> Json {
-        json!({"type": "object", "properties": {
-            "schema": {"type": "object"}, "data": {"type": "object"}, "target_node": {"type": "string"},
-            "on_missing": {"enum": ["output", "pause"]},
-        }})
-    }
-    fn output_schema(&self) -> Option<Json> {
-        Some(json!({"type": "object", "properties": {
-            "slot_data": {"type": "object"}, "remaining_schema": {"type": ["object", "null"]},
-            "filled_fields": {"type": "array", "items": {"type": "string"}},
-        }, "required": ["slot_data", "remaining_schema", "filled_fields"]}))
+    fn standard(&self) -> Option<Standard> {
+        standard("Slot")
     }
     async fn init(&self, cx: CallContext<'_>, mut params: JsonMap) -> Result<JsonMap, CallError> {
         if !params.contains_key("schema") {

@@ -1,35 +1,20 @@
 //! `SUMMARY`: summarizes the conversation and results in a few sentences, which the run keeps (`rt.summary`).
 
-use serde_json::{Value as Json, json};
-use tidemill_common::language::Language;
-use tidemill_common::nodes::step::texts::{SUMMARY_PROMPT, Text};
+use tidemill_common::nodes::step::texts::SUMMARY_PROMPT;
 use tidemill_common::nodes::step::{CallError, Chunk};
+use tidemill_common::registry::calls::{Standard, standard};
 use tidemill_common::value::JsonMap;
 
 use crate::outside::calls::model;
 use crate::outside::calls::model::messages;
-use crate::outside::calls::{Call, CallContext, CallInfo, ChunkSink, info};
+use crate::outside::calls::{Call, CallContext, ChunkSink};
 
 pub(super) struct Summary;
 
 #[async_trait::async_trait]
 impl Call for Summary {
-    fn info(&self, language: Language) -> CallInfo {
-        let name = Text { zh: "理解上下文", en: "Summary" };
-        info(
-            language,
-            name,
-            Text { zh: "使用大模型理解对话上下文", en: "Sums up the conversation with a model" },
-        )
-    }
-    fn input_schema(&self) -> Json {
-        json!({"type": "object", "properties": {"profile_id": {"type": "string"}}})
-    }
-    fn output_schema(&self) -> Option<Json> {
-        let text = json!({"type": "string"});
-        Some(
-            json!({"type": "object", "properties": {"summary": text, "text": text}, "required": ["summary"]}),
-        )
+    fn standard(&self) -> Option<Standard> {
+        standard("Summary")
     }
     fn is_kept(&self) -> bool {
         false

@@ -222,7 +222,7 @@ impl Knowledge for External {
                 Ok(passages) => return Ok(passages),
                 Err(failed) => failed,
             };
-            let again = failed.hints.retry.unwrap_or(failed.retries_max.is_some());
+            let again = models.leaves_tries() && failed.hints.retry.unwrap_or(failed.retries_max.is_some());
             let so_far = match self.permits.get() {
                 Some(permits) if again => {
                     tries.max(permits.failed(&self.account(), &self.call(models, &body)).await)

@@ -175,6 +175,9 @@ impl Waiter for Models<'_> {
         self.rest(wait, reason).await;
         self.under_way.send_modify(|calls| *calls += 1);
     }
+    fn leaves_tries(&self) -> bool {
+        self.journal.leaves_tries()
+    }
 }
 
 /// Counts as a running call until dropped.

@@ -1,5 +1,5 @@
-//! Loops: one round after the other with shared variables, until a condition holds, a `loop-end` is reached or the
-//! rounds are used up.
+//! Loops: one round after the other with shared variables, until a condition holds (or, with the setting
+//! `loop_conditions_break = false`, no longer holds), a `loop-end` is reached or the rounds are used up.
 
 use crate::flow::containers::{emit_end, evaluated, frames, let_go, metadata, order_part};
 use crate::flow::values::variables;
@@ -15,10 +15,35 @@ use tidemill_base::value::{Segment, Stored};
 use tidemill_workflow::graph::NodeIx;
 use tidemill_workflow::nodes::{NodeData, Phase};
 
-/// The handle with which a phase of a loop says that the loop ends.
+/// The handle with which a phase of a loop says that the conditions hold.
 const BREAK: &str = "break";
 /// Dify's class of the error for a condition that cannot be applied to its value.
 const TYPE_ERROR: &str = "TypeError";
+
+/// What differs with the setting `loop_conditions_break`.
+struct Ways {
+    /// The reason of an end by the conditions.
+    left: &'static str,
+    /// The reason of an end because all rounds are used up.
+    used_up: &'static str,
+    /// True when an event for a next round follows every round.
+    next_always: bool,
+}
+
+fn ways(run: &RunState) -> Ways {
+    match run.head.options.dify_ways.loop_conditions_break {
+        true => Ways { left: "loop_break", used_up: "loop_completed", next_always: false },
+        false => Ways { left: "loop_completed", used_up: "max_iterations", next_always: true },
+    }
+}
+
+/// True when the conditions end the loop. A loop without conditions has all its rounds.
+fn leaves(run: &RunState, node: NodeIx, record: &Record) -> bool {
+    let hold = record.handle == BREAK;
+    let NodeData::Loop(data) = &run.graph.node(node).data else { return hold };
+    let ends_when = run.head.options.dify_ways.loop_conditions_break;
+    hold == ends_when && !data.breaks.conditions.is_empty()
+}
 
 fn labels(run: &RunState, node: NodeIx) -> Vec<String> {
     match &run.graph.node(node).data {
@@ -63,9 +88,9 @@ pub(super) fn opened(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record:
     for (name, value) in &record.outputs {
         variables::write(cx, frame, &id, name, value.clone());
     }
-    if record.handle == BREAK {
-        let record = Record { inputs: record.inputs, ..Record::default() };
-        emit_end(cx, frame, node, &record, 0, Some("loop_break"));
+    if leaves(cx.run, node, &record) {
+        let (record, reason) = (Record { inputs: record.inputs, ..Record::default() }, ways(cx.run).left);
+        emit_end(cx, frame, node, &record, 0, Some(reason));
         return settle::succeeded(cx, frame, node, now, record.into());
     }
     cx.update(frame, node, |state| {
@@ -160,15 +185,13 @@ pub(super) fn checked(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, record
     if !record.error.is_empty() || !record.error_type.is_empty() {
         return fail(cx, frame, node, record.error);
     }
-    if record.handle == BREAK {
-        return finish(cx, frame, node, "loop_break");
-    }
-    let is_last = rounds >= rounds_max(cx.run, node);
-    if !is_last || cx.run.head.options.loop_next_after_last {
+    let (leaves, is_last) = (leaves(cx.run, node, &record), rounds >= rounds_max(cx.run, node));
+    let ways = ways(cx.run);
+    if ways.next_always || !leaves && (!is_last || cx.run.head.options.loop_next_after_last) {
         emit_next(cx, frame, node, rounds);
     }
-    if is_last {
-        return finish(cx, frame, node, "loop_completed");
+    if leaves || is_last {
+        return finish(cx, frame, node, if leaves { ways.left } else { ways.used_up });
     }
     open_round(cx, frame, node, rounds);
 }

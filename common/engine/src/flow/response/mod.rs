@@ -6,10 +6,11 @@
 //! once, a variable when its chunks arrive or its value exists. All of this is in the run's state, so after a take-over
 //! the stream continues with nothing lost or repeated.
 
+pub(crate) mod live;
 pub(crate) mod nested;
 pub(crate) mod streams;
 
-use crate::order::events::{About, ChunkText, EventKind};
+use crate::order::events::{About, ChunkText, EventKind, ShownIn};
 use crate::state::frame::taken;
 use crate::state::run::NodeStatus;
 use crate::step::Step;
@@ -153,5 +154,5 @@ fn value_chunk(cx: &Step<'_>, frame: &FramePath, selector: &Selector, is_output:
 }
 
 fn emit_chunk(cx: &mut Step<'_>, about: About, selector: Selector, chunk: ChunkText, last: bool) {
-    cx.emit(EventKind::NodeRunStreamChunk { about, selector, chunk, last });
+    cx.emit(EventKind::NodeRunStreamChunk { about, selector, chunk, last, shown: ShownIn::Answer });
 }

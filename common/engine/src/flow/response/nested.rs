@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::order::events::{ChunkText, EventKind};
+use crate::order::events::{ChunkText, EventKind, ShownIn};
 use crate::state::options::compat::NestedAnswers;
 use crate::state::record::Record;
 use crate::state::run::{Responder, RunState};
@@ -101,5 +101,5 @@ fn emit_chunk(
     last: bool,
 ) {
     let about = cx.about(frame, node);
-    cx.emit(EventKind::NodeRunStreamChunk { about, selector, chunk, last });
+    cx.emit(EventKind::NodeRunStreamChunk { about, selector, chunk, last, shown: ShownIn::Answer });
 }

@@ -3,7 +3,8 @@
 use crate::fact::{JobChunk, JobDone, JobRef};
 use crate::flow::response::flush;
 use crate::order::changes::Held;
-use crate::order::events::{About, ChunkText, EventKind};
+use crate::order::events::{About, ChunkText, EventKind, ShownIn};
+use crate::state::record::Record;
 use crate::state::response::Stream;
 use crate::step::Step;
 use tidemill_base::ids::FramePath;
@@ -42,7 +43,7 @@ fn keep(cx: &mut Step<'_>, job: &JobRef, key: &str, text: String) {
 }
 
 /// Returns the part of a chunk that has not arrived yet; `None` when the chunk is after a gap.
-fn fresh_part<'a>(stream: &Stream, offset: u64, text: &'a str) -> Option<&'a str> {
+pub(super) fn fresh_part<'a>(stream: &Stream, offset: u64, text: &'a str) -> Option<&'a str> {
     let known = usize::try_from(stream.length.checked_sub(offset)?).ok()?;
     if known >= text.len() { Some("") } else { text.get(known..) }
 }
@@ -51,11 +52,7 @@ fn fresh_part<'a>(stream: &Stream, offset: u64, text: &'a str) -> Option<&'a str
 fn renew(cx: &mut Step<'_>, job: &JobRef, selector: &Selector) {
     let key = stream_key(selector);
     let (attempt, delivery) = (job.attempt, job.delivery);
-    let old = cx.run.response.streams.get(&key);
-    if old.is_some_and(|s| (s.attempt, s.delivery) >= (attempt, delivery)) {
-        return;
-    }
-    let withdraw = old.is_some_and(|s| s.told);
+    let Some(withdraw) = renewed(cx.run.response.streams.get(&key), job) else { return };
     withdraw_thoughts(cx, job);
     let fresh = Stream { attempt, delivery, told: withdraw, ..Stream::default() };
     cx.run.response.streams.insert(key.clone(), fresh);
@@ -64,8 +61,20 @@ fn renew(cx: &mut Step<'_>, job: &JobRef, selector: &Selector) {
     if withdraw {
         let about = cx.about(&job.frame, job.node);
         let selector = selector.clone();
-        cx.emit(EventKind::NodeRunStreamReplaced { about, selector, text: String::new() });
+        emit_withdrawn(cx, about, selector);
     }
+}
+
+/// Returns whether sent text must be withdrawn, because a newer holder produces it again; `None` when `job` is no newer
+/// holder.
+pub(super) fn renewed(old: Option<&Stream>, job: &JobRef) -> Option<bool> {
+    let is_newer = old.is_none_or(|s| (s.attempt, s.delivery) < (job.attempt, job.delivery));
+    is_newer.then(|| old.is_some_and(|s| s.told))
+}
+
+fn emit_withdrawn(cx: &mut Step<'_>, about: About, selector: Selector) {
+    let text = String::new();
+    cx.emit(EventKind::NodeRunStreamReplaced { about, selector, text, shown: ShownIn::Answer });
 }
 
 /// Notes that a job emits reasoning. Reasoning is never held back, so only its newest holder is stored. The reasoning
@@ -91,7 +100,7 @@ fn withdraw_thoughts(cx: &mut Step<'_>, job: &JobRef) {
     cx.out.streams.insert(key);
     let about = cx.about(&job.frame, job.node);
     let selector = vec![cx.run.graph.node(job.node).id.as_str().to_owned(), THOUGHTS.to_owned()];
-    cx.emit(EventKind::NodeRunStreamReplaced { about, selector, text: String::new() });
+    emit_withdrawn(cx, about, selector);
 }
 
 /// The key of a node's reasoning. No output can have it, because `%` is escaped in keys of outputs. `reasoning_content`
@@ -150,13 +159,27 @@ fn complete(
                 let about = cx.about(&job.frame, job.node);
                 let chunk = ChunkText::Blob(blob, from);
                 let selector = selector.clone();
-                cx.emit(EventKind::NodeRunStreamChunk { about, selector, chunk, last: false });
+                let (last, shown) = (false, ShownIn::Answer);
+                cx.emit(EventKind::NodeRunStreamChunk { about, selector, chunk, last, shown });
             } else {
                 cx.run.response.streams.remove(&key);
                 cx.out.streams.insert(key);
             }
         }
         Some(Stored::Item { .. } | Stored::Secret(_)) | None => {}
+    }
+}
+
+/// Returns the part of an output that no chunk has brought yet.
+pub(super) fn rest_of(record: &Record, selector: &Selector, from: u64) -> Option<ChunkText> {
+    let name = selector.get(1)?;
+    match record.outputs.iter().find(|(known, _)| known == name)? {
+        (_, Stored::Inline(segment)) => {
+            let rest = segment.text().get(usize::try_from(from).ok()?..)?.to_owned();
+            Some(ChunkText::Inline(rest))
+        }
+        (_, Stored::Blob(blob)) => Some(ChunkText::Blob(blob.clone(), from)),
+        (_, Stored::Item { .. } | Stored::Secret(_)) => None,
     }
 }
 
@@ -207,6 +230,7 @@ pub(super) fn emit_held(cx: &mut Step<'_>, node: NodeIx, selector: &Selector) ->
             selector,
             chunk: ChunkText::Inline(text),
             last: false,
+            shown: ShownIn::Answer,
         });
     }
     emit_end(cx, about, selector, &key);
@@ -225,5 +249,5 @@ fn emit_end(cx: &mut Step<'_>, about: &About, selector: &Selector, key: &str) {
     cx.out.streams.insert(key.to_string());
     let (about, selector) = (about.clone(), selector.clone());
     let chunk = ChunkText::Inline(String::new());
-    cx.emit(EventKind::NodeRunStreamChunk { about, selector, chunk, last: true });
+    cx.emit(EventKind::NodeRunStreamChunk { about, selector, chunk, last: true, shown: ShownIn::Answer });
 }

@@ -343,6 +343,9 @@ fn filled(cx: &Step<'_>, frame: &FramePath, end: &NodeEnd, own: JsonMap) -> Json
     put("input_data", shown(&record.inputs));
     put("output_data", shown(&record.outputs));
     put("extra_data", json!({}));
+    if !record.metadata.is_empty() {
+        put("metadata", record.metadata.clone().into());
+    }
     if failed {
         put("error", record.error.as_str().into());
         put("error_type", record.error_type.as_str().into());

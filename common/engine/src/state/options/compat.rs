@@ -63,6 +63,10 @@ pub struct DifyWays {
     pub webhook_missing_file_is_all: bool,
     /// A failed attempt counts among the run's exceptions, also when another attempt follows.
     pub retries_count_as_exceptions: bool,
+    /// The conditions of a loop say when it ends. If not, they say when it continues.
+    pub loop_conditions_break: bool,
+    /// A run over its limit of steps or time is stopped. If not, it fails.
+    pub limits_stop_runs: bool,
 }
 
 impl Default for DifyWays {
@@ -72,17 +76,21 @@ impl Default for DifyWays {
             extractor_requires_all: false,
             webhook_missing_file_is_all: false,
             retries_count_as_exceptions: true,
+            loop_conditions_break: true,
+            limits_stop_runs: true,
         }
     }
 }
 
 impl DifyWays {
     /// The names of the options.
-    pub const KEYS: [&str; 4] = [
+    pub const KEYS: [&str; 6] = [
         "code_texts_become_numbers",
         "extractor_requires_all",
         "webhook_missing_file_is_all",
         "retries_count_as_exceptions",
+        "loop_conditions_break",
+        "limits_stop_runs",
     ];
 
     /// Returns the option with this name.
@@ -92,6 +100,8 @@ impl DifyWays {
             "extractor_requires_all" => &mut self.extractor_requires_all,
             "webhook_missing_file_is_all" => &mut self.webhook_missing_file_is_all,
             "retries_count_as_exceptions" => &mut self.retries_count_as_exceptions,
+            "loop_conditions_break" => &mut self.loop_conditions_break,
+            "limits_stop_runs" => &mut self.limits_stop_runs,
             _ => return None,
         })
     }

@@ -12,6 +12,7 @@
 //! `nested_node` is also spelled `mention` with `mention_config`. Its extractor may be a hidden node of the
 //! graph, which names the node in `parent_node_id` ([`super::extractors`]).
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value as Json, json};
@@ -296,8 +297,8 @@ fn take_inputs(data: &mut JsonMap, field: &str) {
 }
 
 /// Returns the models in the `data` of nodes, by node id.
-pub(super) fn models(nodes: &[Json]) -> HashMap<&str, &Json> {
-    fn model(node: &Json) -> Option<(&str, &Json)> {
+pub(super) fn models(nodes: &[Json]) -> HashMap<&str, Cow<'_, Json>> {
+    fn model(node: &Json) -> Option<(&str, Cow<'_, Json>)> {
         Some((node.get("id")?.as_str()?, model_of(node.get("data")?.as_object()?)?))
     }
     nodes.iter().filter_map(model).collect()

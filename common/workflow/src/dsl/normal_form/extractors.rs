@@ -1,6 +1,7 @@
 //! Moves hidden nodes that feed an input of another node (`data.parent_node_id`) into that node. A node that
 //! only asks its model about a conversation becomes an extraction.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value as Json, json};
@@ -45,7 +46,7 @@ fn parent_of<'n>(node: &'n Json, ids: &HashSet<String>) -> Option<&'n str> {
     (ids.contains(parent) && parent != id).then_some(parent)
 }
 
-fn child(local: &str, data: &JsonMap, models: &HashMap<&str, &Json>) -> JsonMap {
+fn child(local: &str, data: &JsonMap, models: &HashMap<&str, Cow<'_, Json>>) -> JsonMap {
     if let Some(child) = as_extraction(local, data, models) {
         return child;
     }
@@ -57,7 +58,7 @@ fn child(local: &str, data: &JsonMap, models: &HashMap<&str, &Json>) -> JsonMap 
 }
 
 /// Returns an `llm` node as an extraction when its prompt is a conversation and one question about it.
-fn as_extraction(local: &str, data: &JsonMap, models: &HashMap<&str, &Json>) -> Option<JsonMap> {
+fn as_extraction(local: &str, data: &JsonMap, models: &HashMap<&str, Cow<'_, Json>>) -> Option<JsonMap> {
     let is_llm = data.get("type").and_then(Json::as_str) == Some("llm");
     let wants_object = ["structured_output_switch_on", "structured_output_enabled"];
     let is_plain = !wants_object.iter().any(|key| data.get(*key).and_then(Json::as_bool) == Some(true));

@@ -14,11 +14,9 @@ use std::time::Duration;
 
 use reqwest::Url;
 use serde_json::{Value as Json, json};
-use tidemill_common::language::Language;
 use tidemill_common::nodes::http_request::response::Class;
-use tidemill_common::nodes::step::texts::Text;
 use tidemill_common::nodes::step::{CallError, Chunk};
-use tidemill_common::registry::calls::ServiceConfig;
+use tidemill_common::registry::calls::{ServiceConfig, Standard, standard};
 use tidemill_common::value::JsonMap;
 
 use crate::nodes::http_request::text::decoded;
@@ -26,7 +24,7 @@ use crate::outside::calls::api::credentials::Credentials;
 pub(super) use crate::outside::calls::api::credentials::Token;
 pub(super) use crate::outside::calls::api::documents::Document;
 use crate::outside::calls::api::request::Draft;
-use crate::outside::calls::{Call, CallContext, CallInfo, Calls, ChunkSink, Versioned, info};
+use crate::outside::calls::{Call, CallContext, Calls, ChunkSink, Versioned};
 use crate::outside::http::read;
 use crate::outside::http::read::Largest;
 use crate::outside::http::watch::Waits;
@@ -43,39 +41,8 @@ pub(super) struct Api;
 
 #[async_trait::async_trait]
 impl Call for Api {
-    fn info(&self, language: Language) -> CallInfo {
-        let name = Text { zh: "API 调用", en: "API" };
-        info(
-            language,
-            name,
-            Text {
-                zh: "调用一个 HTTP 接口，返回其 JSON", en: "Calls an HTTP interface and gives its JSON"
-            },
-        )
-    }
-    fn input_schema(&self) -> Json {
-        json!({"type": "object", "required": ["url"], "properties": {
-            "url": {"type": "string"},
-            "method": {"type": "string", "default": "get"},
-            "content_type": {"type": "string"},
-            "timeout": {"type": "number", "exclusiveMinimum": 30, "default": request::TIMEOUT_SECONDS},
-            "operation": {"type": "string"},
-            "path": {"type": "object"},
-            "query": {"type": "object"},
-            "body": {},
-            "headers": {"type": "object"},
-            "accept_text": {"type": "boolean"},
-            "idempotent": {"type": "boolean"},
-            "service_id": {"type": "string"},
-        }})
-    }
-    fn output_schema(&self) -> Option<Json> {
-        Some(json!({"type": "object", "required": ["http_code", "result"], "properties": {
-            "http_code": {"type": "integer"}, "result": {},
-        }}))
-    }
-    fn enable_filling(&self) -> bool {
-        true
+    fn standard(&self) -> Option<Standard> {
+        standard("API")
     }
     async fn init(&self, cx: CallContext<'_>, mut params: JsonMap) -> Result<JsonMap, CallError> {
         let given = params.get("operation").and_then(Json::as_str).filter(|name| !name.is_empty());

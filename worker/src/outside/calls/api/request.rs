@@ -8,6 +8,7 @@ use reqwest::{Method, Url};
 use serde_json::Value as Json;
 use tidemill_common::nodes::step::CallError;
 use tidemill_common::nodes::step::api::{TIMEOUT_OVER_SECONDS, is_timeout};
+use tidemill_common::registry::calls::API_TIMEOUT_SECONDS;
 use tidemill_common::value::JsonMap;
 
 use crate::nodes::http_request::files::Form;
@@ -18,8 +19,6 @@ use crate::outside::http::watch::Waits;
 use crate::outside::openapi::operation::Place;
 use crate::outside::openapi::request::{Head, Lists, MediaType, Rules, Unsendable};
 
-/// Default time limit for an answer, in seconds.
-pub(super) const TIMEOUT_SECONDS: u64 = 300;
 /// Accepted content encodings.
 const PACKINGS: HeaderValue = HeaderValue::from_static("gzip, deflate");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -122,7 +121,7 @@ impl Draft {
             head,
             content_type: content_type.filter(|_| has_body),
             body: given("body").filter(|_| has_body).cloned(),
-            timeout: timeout.unwrap_or(Duration::from_secs(TIMEOUT_SECONDS)),
+            timeout: timeout.unwrap_or(Duration::from_secs(API_TIMEOUT_SECONDS)),
             accept_text: flag("accept_text"),
             idempotent: flag("idempotent"),
         })

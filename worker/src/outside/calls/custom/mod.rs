@@ -1,6 +1,7 @@
 //! Registered Calls: a manifest describes each, and it is reached over HTTP or as a program. Each operation is one JSON
 //! object (`{"operation": "init" | "exec" | "after_exec", …}`). `exec` answers line by line.
 
+mod check;
 mod http;
 mod lines;
 mod process;
@@ -15,6 +16,7 @@ use tidemill_common::registry::calls::{Manifest, Operation, Transport};
 use tidemill_common::value::JsonMap;
 use tidemill_common::value::secrets::Secrets;
 
+pub(super) use crate::outside::calls::custom::check::LastCheck;
 use crate::outside::calls::custom::lines::Reader;
 use crate::outside::calls::{Call, CallContext, CallInfo, Calls, ChunkSink};
 use crate::outside::hide::{Hide, queried};

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::process::Stdio;
 
+use tidemill_common::need::Need;
 use tidemill_common::nodes::step::CallError;
 use tidemill_common::registry::Secret;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -37,7 +38,7 @@ pub(super) async fn ask(
             "the Call {id} is the program {program}, which this worker does not start: add it to calls.programs of its \
              settings"
         );
-        return Err(CallError::of(VALUE_ERROR, message));
+        return Err(CallError::of(VALUE_ERROR, message).lacking(Need::Call { id: id.into() }));
     }
     let mut started = Command::new(program);
     started.args(arguments).env_clear().kill_on_drop(true);

@@ -13,18 +13,16 @@ mod values;
 
 use std::time::Duration;
 
-use serde_json::{Value as Json, json};
-use tidemill_common::language::Language;
-use tidemill_common::nodes::step::texts::Text;
+use serde_json::Value as Json;
 use tidemill_common::nodes::step::{CallError, Chunk};
-use tidemill_common::registry::calls::DatasourceConfig;
+use tidemill_common::registry::calls::{DatasourceConfig, Standard, standard};
 use tidemill_common::value::JsonMap;
 
 use crate::outside::calls::catalog::VALUE_ERROR;
 use crate::outside::calls::sql::database::{Bounds, Target};
 use crate::outside::calls::sql::outcome::{data, failed, invalid, refused};
 use crate::outside::calls::sql::statement::Prepared;
-use crate::outside::calls::{Call, CallContext, CallInfo, Calls, ChunkSink, info};
+use crate::outside::calls::{Call, CallContext, Calls, ChunkSink};
 use crate::outside::hide::Hide;
 
 /// The error type of a statement that does more than read.
@@ -40,31 +38,8 @@ pub(super) struct Sql;
 
 #[async_trait::async_trait]
 impl Call for Sql {
-    fn info(&self, language: Language) -> CallInfo {
-        let name = Text { zh: "SQL 查询", en: "SQL" };
-        info(language, name, Text { zh: "查询数据库，返回各行", en: "Asks a database and gives its rows" })
-    }
-    fn input_schema(&self) -> Json {
-        json!({"type": "object", "required": ["datasource"], "properties": {
-            "mode": {"enum": ["query", "generate", "service"]},
-            "datasource": {"type": "string"},
-            "sql": {"type": "string"},
-            "bind": {"type": "object"},
-            "question": {"type": "string"},
-            "table_name_list": {"type": "array", "items": {"type": "string"}},
-            "read_only": {"type": "boolean", "default": true},
-            "rows_max": {"type": "integer", "minimum": 1},
-            "timeout": {"type": "number", "exclusiveMinimum": 0},
-            "profile_id": {"type": "string"},
-        }})
-    }
-    fn output_schema(&self) -> Option<Json> {
-        Some(json!({"type": "object", "required": ["result", "sql"], "properties": {
-            "result": {"type": "array", "items": {"type": "object"}},
-            "sql": {"type": "string"},
-            "risk": {"type": "string"},
-            "rows_affected": {"type": "integer"},
-        }}))
+    fn standard(&self) -> Option<Standard> {
+        standard("SQL")
     }
     async fn init(&self, cx: CallContext<'_>, params: JsonMap) -> Result<JsonMap, CallError> {
         let mut input = params;

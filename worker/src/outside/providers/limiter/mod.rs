@@ -37,6 +37,11 @@ pub trait Waiter: Send + Sync {
     fn attempt(&self) -> String;
     /// Waits and records the reason. It may never return; the call may then be made again later.
     async fn wait(&self, wait: Duration, reason: &str);
+    /// False when the waiter repeats failed calls itself, so that each try is counted and reported: a node that runs
+    /// inside another. Then a call makes no tries of its own; only the limits that the operator has set are waited for.
+    fn leaves_tries(&self) -> bool {
+        true
+    }
 }
 
 /// The store of permits.
@@ -242,7 +247,8 @@ impl LimitedCall<'_> {
             TryEnd::Again(wait, error) => (wait, error),
         };
         self.silences += u32::from(error.detail == Detail::Late);
-        if self.silences > 1 {
+        let is_limit = error.class == ErrorClass::RateLimit && self.limited.bounded;
+        if self.silences > 1 || !(self.waiter.leaves_tries() || is_limit) {
             return Some(Err(error));
         }
         let (model, why) = (self.limited.model_label(0), error.brief());

@@ -257,6 +257,39 @@ async fn a_model_without_limits_is_waited_for_as_a_job_waits() {
     }
 }
 
+/// A waiter of a node inside another, which counts its tries itself.
+struct Inside<'a>(Moving<'a>);
+
+#[async_trait::async_trait]
+impl Waiter for Inside<'_> {
+    fn attempt(&self) -> String {
+        self.0.attempt()
+    }
+    async fn wait(&self, wait: Duration, reason: &str) {
+        self.0.wait(wait, reason).await;
+    }
+    fn leaves_tries(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test]
+async fn a_call_inside_another_node_makes_no_tries_of_its_own_and_waits_only_for_set_limits() {
+    let no_waits: &[u64] = &[];
+    for (answers, settings, is_answered, waits) in [
+        (vec![failure(500, ""), reply("")], json!({}), false, no_waits),
+        (vec![refusal("2"), reply("")], json!({}), false, no_waits),
+        (vec![failure(500, ""), reply("")], json!({"limits": {}}), false, no_waits),
+        (vec![refusal("2"), reply("")], json!({"limits": {}}), true, &[2000]),
+    ] {
+        let (clock, store) = shared();
+        let model = model(&store, &serve(answers).await, settings.clone());
+        let waiter = Inside(Moving::new("a", &clock));
+        assert_eq!(ask(&model, &waiter).await.is_ok(), is_answered, "{settings}");
+        assert_eq!(waiter.0.waits().iter().map(|(ms, _)| *ms).collect::<Vec<_>>(), waits, "{settings}");
+    }
+}
+
 #[tokio::test]
 async fn tries_of_a_model_without_limits_are_counted_over_all_workers() {
     let (clock, store) = shared();
