@@ -92,7 +92,8 @@ fn features(provider: &str, detail: &str) -> Option<String> {
         return None;
     }
     let listed: Vec<String> = features.iter().map(|feature| quoted(feature)).collect();
-    Some(format!("# [providers.{provider}.models.{}]\n# features = [{}]\n", key(model), listed.join(", ")))
+    let (provider, model) = (one_line(provider), one_line(&key(model)));
+    Some(format!("# [providers.{provider}.models.{model}]\n# features = [{}]\n", listed.join(", ")))
 }
 
 fn modules(rows: &[&Row]) -> String {

@@ -18,8 +18,8 @@ const NOT_SERVED: [(&str, &str); 5] = [
 
 /// Returns the keys of the features that are switched on and not served.
 pub fn not_served(features: &JsonMap) -> impl Iterator<Item = &'static str> {
-    let names = NOT_SERVED.iter().map(|(name, _)| *name);
-    names.filter(|name| features.get(*name).is_some_and(is_on))
+    let names = NOT_SERVED.into_iter().map(|(name, _)| name);
+    names.filter(move |name| features.get(*name).is_some_and(is_on))
 }
 
 /// Warns of each feature that is switched on and not served. The current path must be that of the features.

@@ -4,6 +4,7 @@ use super::hosts::host_of;
 use super::{Found, NodeView, Requirement, map_of};
 use crate::kinds::NodeKind;
 use crate::nodes::agent::servers;
+use tidemill_base::value::JsonMap;
 
 /// The plugin whose strategies are part of this program.
 const OWN: &str = "langgenius/agent";
@@ -22,7 +23,7 @@ pub(super) fn find(node: &NodeView<'_>, found: &mut Found) {
     }
     for name in servers::PARAMETERS {
         let Some(value) = parameters.and_then(|all| all.get(name)?.get("value")) else { continue };
-        let given = [(name.to_owned(), value.clone())].into_iter().collect();
+        let given: JsonMap = [(name.to_owned(), value.clone())].into_iter().collect();
         // A text with variables may be no JSON before they are filled in.
         for server in servers::read(&given).unwrap_or_default() {
             let url = without_query(&server.url);

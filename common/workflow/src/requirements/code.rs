@@ -3,7 +3,7 @@
 use super::{Found, NodeView, Requirement};
 use crate::kinds::NodeKind;
 use crate::nodes::code::CodeLanguage;
-use crate::nodes::code::modules::{foreign_modules, networked_module};
+use crate::nodes::code::modules::{foreign_modules, networked_modules};
 
 pub(super) fn find(node: &NodeView<'_>, found: &mut Found) {
     if node.kind != NodeKind::Code {
@@ -16,7 +16,7 @@ pub(super) fn find(node: &NodeView<'_>, found: &mut Found) {
     for module in foreign_modules(language, code).into_iter().filter(|module| !module.is_optional) {
         found.add(Requirement::Module { name: module.name, package: module.package });
     }
-    if let Some((module, ..)) = networked_module(language, code) {
-        found.add(Requirement::CodeNetwork { module });
+    if let Some(first) = networked_modules(language, code).into_iter().next() {
+        found.add(Requirement::CodeNetwork { module: first.name.to_string() });
     }
 }
