@@ -91,9 +91,10 @@ fn takes_query(graph: &Graph, values: &JsonMap, is_exact: bool) -> bool {
     is_open && reads(graph, QUERY) && (graph.is_bare || !graph.nodes.iter().any(remembers))
 }
 
-/// True when a node reads this system variable.
+/// True when a node reads this system variable, as `sys.query` or under the start node (`start.sys.query`).
 fn reads(graph: &Graph, name: &str) -> bool {
-    graph.nodes.iter().any(|node| node.mentions.iter().any(|(of, read)| of == "sys" && read == name))
+    let is_it = |of: &str, read: &str| of == "sys" && read == name || read.strip_prefix("sys.") == Some(name);
+    graph.nodes.iter().any(|node| node.mentions.iter().any(|(of, read)| is_it(of, read)))
 }
 
 fn standard(graph: &Graph, about: About<'_>) -> JsonMap {
