@@ -140,7 +140,9 @@ fn tool_of(
             )
         }
         // A tool whose provider is not named is known by its own name only.
-        ProviderKind::Any => (Kind::PluginTool, tool.to_owned(), "[tools]\nendpoint = \"http://…\"".to_owned()),
+        ProviderKind::Any => {
+            (Kind::PluginTool, tool.to_owned(), "[tools]\nendpoint = \"http://…\"".to_owned())
+        }
         ProviderKind::Plugin | ProviderKind::Builtin | ProviderKind::App | ProviderKind::DatasetRetrieval => {
             (Kind::PluginTool, provider.to_owned(), "[tools]\nendpoint = \"http://…\"".to_owned())
         }

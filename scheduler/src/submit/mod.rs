@@ -21,8 +21,8 @@ mod request;
 pub(crate) mod system_values;
 #[cfg(test)]
 mod tests;
-mod warnings;
 pub(crate) mod uploads;
+mod warnings;
 
 use std::sync::Arc;
 

@@ -84,6 +84,7 @@ impl Call {
             waiter: &Unhurried,
             on_delta: &mut on_delta,
             on_thought: &mut |_, _| {},
+            warn: &|_| {},
             emit: &|_, _| {},
         };
         let result = llm::run(&data, &node(), &variables, means).await;
@@ -319,7 +320,7 @@ async fn a_classifier_requests_a_stream_although_it_streams_no_text() {
     });
     let data = QuestionClassifierData::parse(data.as_object().unwrap(), &mut Problems::new()).unwrap();
     let variables = Start(vec![("q", Segment::string("tea"))]);
-    let result = question_classifier::run(&data, &node(), &variables, &providers, &Unhurried).await;
+    let result = question_classifier::run(&data, &node(), &variables, &providers, &Unhurried, &|_| {}).await;
     assert_eq!((result.failure.as_ref(), result.handle.as_str()), (None, "2"));
     assert_eq!(mock.requests()[0]["stream"], true);
 }

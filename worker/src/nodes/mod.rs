@@ -147,7 +147,8 @@ impl NodeExecutor for QuestionClassifier {
     async fn run(&self, attempt: Attempt<'_>) -> NodeResult {
         let Attempt { node, variables, providers, journal, .. } = attempt;
         let NodeData::QuestionClassifier(data) = &node.data else { return mistaken(node.kind) };
-        question_classifier::run(data, node, variables, providers, journal).await
+        let warn = |warning| journal.warn(warning);
+        question_classifier::run(data, node, variables, providers, journal, &warn).await
     }
 }
 

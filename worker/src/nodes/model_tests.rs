@@ -50,7 +50,7 @@ async fn run(server: &MockServer, data: Json) -> (NodeResult, String) {
             parameter_extractor::run(data, node, &values, &providers, &journal, false).await
         }
         NodeData::QuestionClassifier(data) => {
-            question_classifier::run(data, node, &values, &providers, &journal).await
+            question_classifier::run(data, node, &values, &providers, &journal, &|_| {}).await
         }
         other => panic!("{other:?}"),
     };

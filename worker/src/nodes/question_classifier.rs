@@ -10,10 +10,10 @@ use tidemill_common::nodes::question_classifier::{QuestionClassifierData, prompt
 use tidemill_common::nodes::{NodeResult, Usage};
 use tidemill_common::value::template::Template;
 use tidemill_common::value::{JsonMap, Segment, Variables};
+use tidemill_common::warning::Warning;
 
 use super::llm::{bill, in_vain, lost, masked, no_bill, note_asking, usage_segment};
-use crate::attempt::journal::Journal;
-use crate::outside::providers::{ModelReply, Providers, Question};
+use crate::outside::providers::{ModelReply, Providers, Question, Waiter};
 
 /// Runs the node. A failure is part of the result; a failure before the call leaves no record (Dify).
 pub async fn run(
@@ -21,7 +21,8 @@ pub async fn run(
     node: &Node,
     variables: &(dyn Variables + Send + Sync),
     providers: &Providers,
-    journal: &Journal,
+    waiter: &dyn Waiter,
+    warn: &(dyn Fn(Warning) + Send + Sync),
 ) -> NodeResult {
     let model = match providers.resolve(&data.model).await {
         Ok(model) => model,
@@ -31,9 +32,9 @@ pub async fn run(
         Ok(assembled) => assembled,
         Err(failure) => return NodeResult::failed(failure),
     };
-    note_asking(node, &data.model, &prompt, &|warning| journal.warn(warning));
+    note_asking(node, &data.model, &prompt, warn);
     let result = NodeResult { inputs, ..NodeResult::default() };
-    let reply = match model.for_job(journal, "llm").ask(Question::from(&prompt), &mut |_| {}).await {
+    let reply = match model.for_job(waiter, "llm").ask(Question::from(&prompt), &mut |_| {}).await {
         Ok(reply) => reply,
         Err(error) => {
             let wasted = in_vain(&data.model, &model, lost(&model, &error));

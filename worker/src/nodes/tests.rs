@@ -79,7 +79,7 @@ async fn run_node(service: &Service, data: Json) -> NodeResult {
             llm::run(data, node, &Values, means).await
         }
         NodeData::QuestionClassifier(data) => {
-            question_classifier::run(data, node, &Values, &providers, journal).await
+            question_classifier::run(data, node, &Values, &providers, journal, &|_| {}).await
         }
         other => panic!("{other:?}"),
     }
