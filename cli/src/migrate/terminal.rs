@@ -155,8 +155,7 @@ fn details(row: &Row) -> String {
 
 /// One line for what the installation has of a kind.
 fn present(group: &Group) -> Option<String> {
-    let rows: Vec<String> =
-        group.rows.iter().filter(|row| row.available == Has::Yes).map(|row| name_of(row)).collect();
+    let rows: Vec<String> = group.rows.iter().filter(|row| row.available == Has::Yes).map(name_of).collect();
     let names = shortened(&rows.join(", "), DETAILS_CHARS_MAX);
     (!rows.is_empty()).then(|| format!("  {}: {names}\n", group.title))
 }

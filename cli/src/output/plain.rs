@@ -118,7 +118,7 @@ pub(crate) fn event_line(event: &Event) -> String {
             format!("{} -> {}", event.text("source_node_id"), event.text("target_node_id"))
         }
         kind::GRAPH_RUN_PAUSED => reasons(event),
-        kind::RUN_WARNING => warning_text(&event.text("message"), &event.text("hint")),
+        kind::RUN_WARNING => warning_text(event.text("message"), event.text("hint")),
         CUSTOM_EVENT => format!("{}  {}", node_name(event), custom_event(event)),
         "node_run_pause_requested" => PauseView::read(&event.data["pause"]).name(),
         "node_run_iteration_next" | "node_run_loop_next" => {

@@ -81,7 +81,7 @@ pub fn find(python: &PythonTable) -> Result<Environment, Missing> {
     let path = python.lock_file();
     let text = std::fs::read_to_string(&path).map_err(|error| Missing::Lock { path: path.clone(), error })?;
     let lock = Lock::parse(&text).filter(|lock| lock.packages == python.packages);
-    let lock = lock.ok_or_else(|| Missing::Stale(path))?;
+    let lock = lock.ok_or(Missing::Stale(path))?;
     let folder = python.path(&python.environments).join(lock.id());
     Environment::read(&folder).ok_or(Missing::NotInstalled(folder))
 }

@@ -62,7 +62,7 @@ fn lacking(data: &CodeData, provided: Provided<'_>) -> Vec<Lack> {
         // The warning about a missing module also names the network.
         let is_missing =
             missing.iter().any(|module| Some(module.name.as_str()) == found.name.split('.').next());
-        !is_reached && !(is_missing && found.reach == Reach::Http)
+        !(is_reached || is_missing && found.reach == Reach::Http)
     });
     let networked = networked.map(|found| Lack::Network { module: found.name, reach: found.reach });
     let networked: Vec<Lack> = networked.collect();

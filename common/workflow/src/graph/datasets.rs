@@ -15,7 +15,7 @@ pub const UNKNOWN: &str = tidemill_base::warning::DATASET_UNKNOWN;
 const SHOWN_MAX: usize = 5;
 
 /// Returns the datasets that are not known, each with the nodes that search it.
-pub fn unknown<'g>(graph: &'g Graph, is_known: impl Fn(&str) -> bool) -> BTreeMap<&'g str, Vec<&'g str>> {
+pub fn unknown(graph: &Graph, is_known: impl Fn(&str) -> bool) -> BTreeMap<&str, Vec<&str>> {
     let mut unknown: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for node in &graph.nodes {
         let NodeData::KnowledgeRetrieval(data) = &node.data else { continue };

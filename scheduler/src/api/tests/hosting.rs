@@ -17,8 +17,7 @@ async fn submitted(body: &Json) -> NewRun {
     let server = Server::start();
     let answer = server.post(ADMIN, "/api/v1/runs", body).await;
     assert_eq!(answer.status, 201, "{}", answer.text);
-    let new = server.store.lock().created[0].clone();
-    new
+    server.store.lock().created[0].clone()
 }
 
 /// A graph whose last node reads these variables of `sys`.
