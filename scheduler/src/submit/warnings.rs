@@ -8,6 +8,9 @@ use tidemill_common::warning::{self, INPUT_NOT_DECLARED, MODERATION_LEFT_OUT, Wa
 
 use super::{Submission, SystemValues};
 
+/// An input of this name may become the question (`sys.query`), with or without a field in the form.
+const QUESTION: &str = "query";
+
 /// The warnings of a submission, at most `max`: the start fact carries them.
 pub(super) fn of_submission(
     root: &Node,
@@ -33,7 +36,8 @@ pub(super) fn of_submission(
 
 /// A warning for each input that the form does not have. Dify drops these inputs, too.
 fn not_declared<'a>(inputs: &'a JsonMap, form: &'a [&str]) -> impl Iterator<Item = Warning> + 'a {
-    inputs.keys().filter(|name| !form.contains(&name.as_str())).map(move |name| {
+    let is_used = move |name: &str| name == QUESTION || form.contains(&name);
+    inputs.keys().filter(move |name| !is_used(name.as_str())).map(move |name| {
         let message = format!("the start form has no field {name:?}, so this input was not used");
         let nearest = suggest::nearest(name, form.iter().copied());
         let hint =
@@ -57,6 +61,7 @@ mod tests {
             (json!({"a": 1}), vec!["a", "b"], vec![]),
             (json!({"a": 1, "topik": 2}), vec!["a", "topic"], vec![("topik", "topic")]),
             (json!({"x": 1}), vec![], vec![("x", "no fields")]),
+            (json!({"query": "why?"}), vec!["a"], vec![]),
             (json!({"zzz": 1, "yyy": 2}), vec!["a", "b"], vec![("zzz", "a, b"), ("yyy", "a, b")]),
         ] {
             let inputs = inputs.as_object().cloned().unwrap_or_default();
