@@ -7,39 +7,43 @@ use tidemill_base::value::{Segment, Stored};
 use tidemill_engine::state::run::{RunHead, RunStatus};
 
 const CHAT: &str = r#"
-environment_variables: [{name: mood, value_type: string, value: sunny}, {name: key, value_type: secret, value: hunter2-hunter2}]
-conversation_variables: [{name: count, value_type: number, value: 3}]
-graph:
-  nodes:
-  - {id: s, data: {type: start, variables: [{variable: x, label: X, type: text-input, required: false}]}}
-  - {id: shout, data: {type: template-transform, title: T, template: "{{ q }} {{ m }} {{ c }} {{ x }}", variables: [
-      {variable: q, value_selector: [s, sys.query]}, {variable: m, value_selector: [s, env.mood]},
-      {variable: c, value_selector: [s, conversation.count]}, {variable: x, value_selector: [s, x]}]}}
-  - {id: pick, data: {type: if-else, title: P, cases: [{case_id: "true", logical_operator: and, conditions: [
-      {comparison_operator: contains, value: tide, variable_selector: [s, sys.query]}]}]}}
-  - {id: gather, data: {type: variable-aggregator, title: G, output_type: string, variables: [[s, sys.gone], [s, sys.query]]}}
-  - {id: set, data: {type: assigner, title: A, version: "2", items: [
-      {variable_selector: [conversation, count], operation: over-write, input_type: constant, value: 9}]}}
-  - {id: late, data: {type: template-transform, title: L, template: "{{ c }} {{ now }}", variables: [
-      {variable: c, value_selector: [s, conversation.count]}, {variable: now, value_selector: [conversation, count]}]}}
-  - {id: each, data: {type: iteration, title: E, start_node_id: eachs, iterator_selector: [s, sys.files],
-      iterator_input_type: "array[string]", output_selector: [one, output], output_type: "array[string]"}}
-  - {id: eachs, parentId: each, data: {type: iteration-start}}
-  - {id: one, parentId: each, data: {type: template-transform, title: O, template: "{{ q }}:{{ i }}", variables: [
-      {variable: q, value_selector: [s, sys.query]}, {variable: i, value_selector: [each, item]}]}}
-  - {id: e, data: {type: end, title: End, outputs: [
-      {variable: said, value_selector: [shout, output]}, {variable: query, value_selector: [s, sys.query]},
-      {variable: first, value_selector: [gather, output]}, {variable: late, value_selector: [late, output]},
-      {variable: each, value_selector: [each, output]}, {variable: none, value_selector: [s, other.query]}]}}
-  edges:
-  - {source: s, target: shout}
-  - {source: shout, target: pick}
-  - {source: pick, sourceHandle: "true", target: gather}
-  - {source: gather, target: set}
-  - {source: set, target: late}
-  - {source: late, target: each}
-  - {source: eachs, target: one}
-  - {source: each, target: e}
+kind: app
+version: 0.6.0
+app: {mode: workflow, name: t}
+workflow:
+  environment_variables: [{name: mood, value_type: string, value: sunny}, {name: key, value_type: secret, value: hunter2-hunter2}]
+  conversation_variables: [{name: count, value_type: number, value: 3}]
+  graph:
+    nodes:
+    - {id: s, data: {type: start, variables: [{variable: x, label: X, type: text-input, required: false}]}}
+    - {id: shout, data: {type: template-transform, title: T, template: "{{ q }} {{ m }} {{ c }} {{ x }}", variables: [
+        {variable: q, value_selector: [s, sys.query]}, {variable: m, value_selector: [s, env.mood]},
+        {variable: c, value_selector: [s, conversation.count]}, {variable: x, value_selector: [s, x]}]}}
+    - {id: pick, data: {type: if-else, title: P, cases: [{case_id: "true", logical_operator: and, conditions: [
+        {comparison_operator: contains, value: tide, variable_selector: [s, sys.query]}]}]}}
+    - {id: gather, data: {type: variable-aggregator, title: G, output_type: string, variables: [[s, sys.gone], [s, sys.query]]}}
+    - {id: set, data: {type: assigner, title: A, version: "2", items: [
+        {variable_selector: [conversation, count], operation: over-write, input_type: constant, value: 9}]}}
+    - {id: late, data: {type: template-transform, title: L, template: "{{ c }} {{ now }}", variables: [
+        {variable: c, value_selector: [s, conversation.count]}, {variable: now, value_selector: [conversation, count]}]}}
+    - {id: each, data: {type: iteration, title: E, start_node_id: eachs, iterator_selector: [s, sys.files],
+        iterator_input_type: "array[string]", output_selector: [one, output], output_type: "array[string]"}}
+    - {id: eachs, parentId: each, data: {type: iteration-start}}
+    - {id: one, parentId: each, data: {type: template-transform, title: O, template: "{{ q }}:{{ i }}", variables: [
+        {variable: q, value_selector: [s, sys.query]}, {variable: i, value_selector: [each, item]}]}}
+    - {id: e, data: {type: end, title: End, outputs: [
+        {variable: said, value_selector: [shout, output]}, {variable: query, value_selector: [s, sys.query]},
+        {variable: first, value_selector: [gather, output]}, {variable: late, value_selector: [late, output]},
+        {variable: each, value_selector: [each, output]}, {variable: none, value_selector: [s, other.query]}]}}
+    edges:
+    - {source: s, target: shout}
+    - {source: shout, target: pick}
+    - {source: pick, sourceHandle: "true", target: gather}
+    - {source: gather, target: set}
+    - {source: set, target: late}
+    - {source: late, target: each}
+    - {source: eachs, target: one}
+    - {source: each, target: e}
 "#;
 
 fn played(yaml: &str, inputs: Json) -> Play {

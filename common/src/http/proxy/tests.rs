@@ -76,7 +76,7 @@ async fn what_the_guard_refuses_is_refused_with_its_reason() {
         (format!("GET http://2130706433:{port}/ HTTP/1.1"), "403 127.0.0.1 is a loopback address"),
         (format!("CONNECT {address} HTTP/1.1"), "403 127.0.0.1 is a loopback address"),
         (format!("CONNECT 0x7f.1:{port} HTTP/1.1"), "403 127.0.0.1 is a loopback address"),
-        (format!("CONNECT [::ffff:127.0.0.1]:{port} HTTP/1.1"), "is a loopback address"),
+        (format!("CONNECT [::ffff:127.0.0.1]:{port} HTTP/1.1"), "a loopback address; http.allow"),
         ("CONNECT 169.254.169.254:80 HTTP/1.1".into(), "403 169.254.169.254 is a cloud's metadata address"),
         (format!("CONNECT localhost:{port} HTTP/1.1"), "403 localhost is at"),
         ("CONNECT localhost HTTP/1.1".into(), "400 CONNECT needs a host and a port"),

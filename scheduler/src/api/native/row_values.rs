@@ -113,7 +113,7 @@ mod tests {
         let cut = |bytes: usize| json!({"truncated": true, "bytes": bytes});
         for (value, room, shown, left) in [
             (json!("abc"), 100, json!("abc"), 95),
-            (json!({"a": 1}), 3, cut(7), 3),
+            (json!({"a": 1}), 3, cut(json_size(&json!({"a": 1}))), 3),
             (json!(large), usize::MAX, cut(ROW_VALUE_BYTES_MAX + 2), usize::MAX),
             (json!({MARK: "blob", "id": "b", "size": 9}), 100, cut(9), 100),
             (json!({MARK: "secret", "name": "k"}), 100, json!({MARK: "secret", "name": "k"}), 72),
