@@ -154,7 +154,7 @@ fn the_proposed_settings_are_valid_when_they_are_filled_in() {
     assert_eq!(config.http.allow, ["10.0.0.1"]);
     std::fs::write(&path, &text).expect("writes");
     let mut commented = Config::load(&sources).expect("comments are valid");
-    commented.code.python.folder = Config::default().code.python.folder;
+    commented.code.python.folder = Config::default().code.python.folder.clone();
     assert_eq!(commented, Config::default());
 }
 

@@ -117,6 +117,18 @@ impl Step<'_> {
         self.out.nodes.insert_with(order, || (frame.clone(), node));
     }
 
+    /// Takes the clock of the begin of an attempt from its node, if a worker holds its job. The node is not noted as to be
+    /// written: that is left to the caller, who changes its status next.
+    pub(crate) fn take_clock(&mut self, frame: &FramePath, node: NodeIx) -> Option<Clock> {
+        let state = self.run.frames.get_mut(frame)?.nodes.get_mut(node.at())?;
+        if !state.is_held() {
+            return None;
+        }
+        let begun = self.run.clock.at_begin_of(state, self.at.now);
+        state.clock = Clock::default();
+        Some(begun)
+    }
+
     /// Returns an open frame for a change. A frame below the root is noted as to be written.
     pub(crate) fn frame_mut(&mut self, path: &FramePath) -> Option<&mut run::Frame> {
         let frame = self.run.frames.get_mut(path)?;

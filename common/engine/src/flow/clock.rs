@@ -40,12 +40,8 @@ fn job_lost(cx: &mut Step<'_>, job: &JobRef, until: Timestamp) {
 /// Counts the work of a job that a worker has begun, until a moment. The worker does not hold it any longer.
 pub(crate) fn job_worked(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, until: Timestamp) {
     let now = cx.at.now;
-    let clock = cx.run.clock;
-    let Some(state) = cx.run.node_mut(frame, node).filter(|state| is_held(state)) else { return };
-    let begun = clock.at_begin_of(state, now);
-    // The clock of the begin is not needed any longer. The node is not noted as to be written: every caller writes it,
-    // because it ends, waits, or begins again.
-    state.clock = Clock::default();
+    // Every caller writes the node too, because it ends, waits, or begins again.
+    let Some(begun) = cx.take_clock(frame, node) else { return };
     if cx.clock().worked(begun, until.min(now)) {
         let idle = cx.run.clock.idle;
         lower_others(cx, idle);
@@ -55,7 +51,7 @@ pub(crate) fn job_worked(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, unt
 /// A gap was no idle time, so it was none for the other running jobs either.
 #[inline(never)]
 fn lower_others(cx: &mut Step<'_>, idle: i64) {
-    let is_higher = |state: &NodeState| is_held(state) && state.clock.idle > idle;
+    let is_higher = |state: &NodeState| state.is_held() && state.clock.idle > idle;
     let mut higher = Vec::new();
     for (path, frame) in &cx.run.frames {
         let found = frame.nodes.iter().enumerate().filter(|(_, state)| is_higher(state));
@@ -64,9 +60,4 @@ fn lower_others(cx: &mut Step<'_>, idle: i64) {
     for (frame, node) in higher {
         cx.update(&frame, node, |state| state.clock.idle = idle);
     }
-}
-
-/// True while a worker holds the job of the node, as far as is known.
-fn is_held(state: &NodeState) -> bool {
-    state.status == NodeStatus::Running && state.job.is_some()
 }

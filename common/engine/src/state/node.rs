@@ -161,6 +161,10 @@ pub struct OpenCall {
 }
 
 impl NodeState {
+    /// True while a worker holds the job of the node, as far as is known.
+    pub(crate) fn is_held(&self) -> bool {
+        self.status == NodeStatus::Running && self.job.is_some()
+    }
     /// The attempt that a retry timer begins: the next one, or the present one of a parked job.
     pub const fn attempt_due(&self) -> u32 {
         if self.parked.is_some() { self.attempt } else { self.attempt + 1 }

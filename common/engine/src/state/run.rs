@@ -220,11 +220,6 @@ impl RunState {
         self.frames.get(frame).and_then(|f| f.nodes.get(node.at()))
     }
 
-    /// Returns a node for a change that is not noted; see [`crate::step::Step::update`] for one that is.
-    pub(crate) fn node_mut(&mut self, frame: &FramePath, node: NodeIx) -> Option<&mut NodeState> {
-        self.frames.get_mut(frame).and_then(|f| f.nodes.get_mut(node.at()))
-    }
-
     /// Returns the node that the run begins at.
     pub fn root(&self) -> NodeIx {
         self.head.root.as_ref().and_then(|id| self.find(id)).unwrap_or(self.graph.root)

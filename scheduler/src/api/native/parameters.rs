@@ -10,8 +10,8 @@ use crate::api::error::ApiError;
 use crate::api::request::Params;
 
 /// Routes below `/api/v1`, and the parameters that one of their methods reads. Routes that are not listed read none.
-const READ: [(&str, &[&str]); 14] = [
-    ("/apps", &["strict"]),
+const READ: [(&str, &[&str]); 15] = [
+    ("/apps", &["create", "strict"]),
     ("/calls/{id}", &["force"]),
     ("/datasources/{id}", &["force"]),
     ("/dead", &["before", "limit"]),
@@ -21,6 +21,7 @@ const READ: [(&str, &[&str]); 14] = [
     ("/profiles/{id}", &["force"]),
     ("/providers/{id}", &["force"]),
     ("/runs", &["before", "limit", "status"]),
+    ("/runs/{id}", &["values"]),
     ("/runs/{id}/events", &["after", "dialect", "follow"]),
     ("/runs/{id}/history", &["errors", "from", "limit", "view"]),
     ("/runs/{id}/messages/{list}", &["from", "limit"]),
