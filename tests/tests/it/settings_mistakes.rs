@@ -22,6 +22,8 @@ async fn refusal(cluster: &Cluster, program: &str, settings: &str) -> String {
     if settings.starts_with("[redis]") {
         command.env_remove("TIDEMILL_REDIS_URL");
     }
+    // Another Tidemill on this machine may have the default addresses.
+    command.env("TIDEMILL_WORKER_LISTEN", "127.0.0.1:0").env("TIDEMILL_SCHEDULER_LISTEN", "127.0.0.1:0");
     let mut process = cluster.spawn(program, command);
     until("it to give up", LONG, async || process.end().ok_or_else(|| process.tail())).await;
     process.log_text()

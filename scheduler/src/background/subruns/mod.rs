@@ -163,7 +163,10 @@ impl SubrunStarter {
             named.extend(self.store.app(&id).await?.filter(|app| app.name == wanted));
         }
         match named.len() {
-            0 => Err(OrderError::Permanent("app not found".into())),
+            0 => Err(OrderError::Permanent(format!(
+                "app not found: no app has the id or the name {wanted}; for a UUID of Dify, publish its export with \
+                 `tidemill apps add FILE --new-id {wanted}`"
+            ))),
             1 => published(named.remove(0)),
             count => Err(OrderError::Permanent(format!(
                 "{count} apps are called {wanted}; name one by its id instead"
