@@ -13,13 +13,27 @@ use super::called::file;
 /// Makes a wheel with one module, as a build of the package would.
 const WHEEL: &str = r#"
 import sys, zipfile
-name, version, code = sys.argv[2:]
+name, version, code, *needs = sys.argv[2:]
+needs = "".join(f"Requires-Dist: {need}\n" for need in needs)
 info = f"{name}-{version}.dist-info"
 with zipfile.ZipFile(f"{sys.argv[1]}/{name}-{version}-py3-none-any.whl", "w") as wheel:
     wheel.writestr(f"{name}.py", code)
-    wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
     wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
     wheel.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+"#;
+
+/// Makes a source archive whose build leaves a file.
+const SOURCES: &str = r#"
+import io, sys, tarfile
+archive, mark = sys.argv[1:]
+files = {"pyproject.toml": "[build-system]\nrequires = []\nbuild-backend = 'built'\nbackend-path = ['.']\n",
+    "built.py": f"open({mark!r}, 'w').close()\n", "PKG-INFO": "Metadata-Version: 2.1\nName: built\nVersion: 1.0\n"}
+with tarfile.open(archive, "w:gz") as tar:
+    for name, text in files.items():
+        info = tarfile.TarInfo(f"built-1.0/{name}")
+        info.size = len(text)
+        tar.addfile(info, io.BytesIO(text.encode()))
 "#;
 
 /// A folder with wheels and settings that declare packages of them.
@@ -41,11 +55,12 @@ impl Host {
         self.folder.path().join(name)
     }
 
-    fn wheel(&self, name: &str, version: &str, code: &str) {
+    fn wheel(&self, name: &str, version: &str, code: &str, needs: &[&str]) {
         let made = std::process::Command::new("python3")
             .args(["-c", WHEEL])
             .arg(self.path("wheels"))
             .args([name, version, code])
+            .args(needs)
             .status();
         assert!(made.expect("python3 starts").success());
     }
@@ -90,7 +105,7 @@ const GREETING: &str = "def greet(name):\n    return 'good tide, ' + name\n";
 #[tokio::test(flavor = "multi_thread")]
 async fn packages_are_installed_once_and_code_imports_them() {
     let (host, cluster) = (Host::new(), Cluster::start(&[], None).await);
-    host.wheel("tide_greeting", "1.0", GREETING);
+    host.wheel("tide_greeting", "1.0", GREETING, &[]);
     host.declare(&["tide-greeting"]);
     // Two hosts' installs on one folder wait for each other.
     let (one, other) = std::thread::scope(|scope| {
@@ -127,6 +142,35 @@ async fn packages_are_installed_once_and_code_imports_them() {
     assert!(written["error"].as_str().unwrap_or_default().contains("Permission denied"), "{written:#}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_install_runs_no_code_of_packages_and_leaves_the_environment_of_before() {
+    let (host, cluster) = (Host::new(), Cluster::start(&[], None).await);
+    host.wheel("tide_greeting", "1.0", GREETING, &[]);
+    host.declare(&["tide-greeting"]);
+    let first = host.tidemill(&cluster, &["code", "install"]);
+    assert!(first.status.success(), "{}", text(&first));
+    let lock = std::fs::read_to_string(host.path("tidemill-code.lock")).expect("a lock");
+
+    let (archive, mark) = (host.path("built-1.0.tar.gz"), host.path("was-built"));
+    let made = std::process::Command::new("python3").args(["-c", SOURCES]).arg(&archive).arg(&mark).status();
+    assert!(made.expect("python3 starts").success());
+    host.wheel("tide_greeting", "2.0", GREETING, &[&format!("built @ file://{}", archive.display())]);
+    let update = host.tidemill(&cluster, &["code", "install", "--update"]);
+    assert!(!update.status.success(), "{}", text(&update));
+    assert!(!mark.exists(), "a package was built: {}", text(&update));
+    assert_eq!(std::fs::read_to_string(host.path("tidemill-code.lock")).expect("a lock"), lock);
+    let listed = host.tidemill(&cluster, &["code", "ls"]);
+    assert!(listed.status.success(), "{}", text(&listed));
+
+    // Without its manifest an environment is damaged.
+    let folder = &host.environments()[0];
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).expect("its mode can be set");
+    std::fs::remove_file(folder.join("tidemill-environment.json")).expect("it is there");
+    let repaired = host.tidemill(&cluster, &["code", "install"]);
+    assert!(repaired.status.success(), "{}", text(&repaired));
+    is_read_only(&host.environments()[0]);
+}
+
 /// No file or folder of an environment can be written.
 fn is_read_only(path: &Path) {
     let found = std::fs::symlink_metadata(path).expect("it is there");
@@ -155,13 +199,13 @@ async fn the_lock_decides_what_is_installed() {
     let (done, said) = install(&[]);
     assert!(!done && said.contains("choosing versions failed") && host.environments().is_empty(), "{said}");
 
-    host.wheel("tide_greeting", "1.0", GREETING);
+    host.wheel("tide_greeting", "1.0", GREETING, &[]);
     assert!(install(&[]).0);
-    host.wheel("tide_greeting", "2.0", GREETING);
+    host.wheel("tide_greeting", "2.0", GREETING, &[]);
     let (done, said) = install(&["--locked"]);
     assert!(done && said.contains("is there already"), "{said}");
     // Another package keeps the versions of those that were there.
-    host.wheel("tide_table", "0.1", "high = 12\n");
+    host.wheel("tide_table", "0.1", "high = 12\n", &[]);
     host.declare(&["tide-greeting", "tide-table"]);
     let (done, said) = install(&["--locked"]);
     assert!(!done && said.contains("code.python.packages have changed"), "{said}");
@@ -173,7 +217,7 @@ async fn the_lock_decides_what_is_installed() {
     assert_eq!(host.environments().len(), 3);
 
     // A wheel that is not that of the lock is refused, and nothing is left of the attempt.
-    host.wheel("tide_greeting", "2.0", "def greet(name):\n    return 'something else'\n");
+    host.wheel("tide_greeting", "2.0", "def greet(name):\n    return 'something else'\n", &[]);
     for environment in host.environments() {
         let removing = ["-c", "chmod -R u+w \"$0\" && rm -rf \"$0\""];
         let removed = std::process::Command::new("sh").args(removing).arg(environment).status();

@@ -104,11 +104,12 @@ pub async fn install(
     let report = place.pip.resolve(python, &place.folder, kept.as_deref()).await?;
     let lock = Lock::of_report(&python.packages, &interpreter.kind(), &report)
         .map_err(|reason| InstallError::Program { doing: "choosing versions", reason })?;
-    write_whole(&path, &lock.to_text())?;
-    let (was_there, environment) = match find(python) {
-        Ok(environment) => (true, environment),
-        Err(_) => (false, place.make(python, &lock, say).await?),
+    let (was_there, environment) = match Environment::read(&folder.join(lock.id())) {
+        Some(environment) => (true, environment),
+        None => (false, place.make(python, &lock, say).await?),
     };
+    // Last: workers follow the lock, so until here they use the environment of before, also after a failure.
+    write_whole(&path, &lock.to_text())?;
     Ok(Installed { environment, was_there, lock_written: true })
 }
 
@@ -230,6 +231,10 @@ impl Place {
         write_whole(&self.folder.join(MANIFEST), &text)?;
         permit(&self.folder, 0o555, 0o444).map_err(|error| file("making read-only", &self.folder, error))?;
         let folder = self.folder.with_file_name(lock.id());
+        if std::fs::symlink_metadata(&folder).is_ok() {
+            // A damaged one, whose manifest cannot be read.
+            remove(&folder);
+        }
         std::fs::rename(&self.folder, &folder).map_err(|error| file("naming", &folder, error))?;
         Ok(Environment { folder, manifest })
     }

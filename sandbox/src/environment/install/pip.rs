@@ -14,12 +14,15 @@ use crate::python::discover;
 pub(super) const PASSING: [&str; 2] = [REPORT, CONSTRAINTS];
 const REPORT: &str = "report.json";
 const CONSTRAINTS: &str = "constraints.txt";
+/// A folder that is never there.
+const NO_HOME: &str = "/nonexistent";
 /// Most characters of a program's complaint that are shown: its end.
 const COMPLAINT_CHARS_MAX: usize = 2_000;
 
-/// A Python whose pip can install into other environments.
+/// The pip of a Python of this machine.
 pub(super) struct Pip {
-    python: PathBuf,
+    /// The program that pip starts with the Python of another environment.
+    runner: PathBuf,
 }
 
 impl Pip {
@@ -30,8 +33,10 @@ impl Pip {
         for python in std::iter::once(interpreter.to_path_buf()).chain(others) {
             let arguments = ["-I", "-m", "pip", "--version"].map(OsString::from);
             let told = output("asking for pip", &python, arguments, &[]).await;
-            if told.is_ok_and(|told| is_new(&told)) {
-                return Ok(Self { python });
+            if told.is_ok_and(|told| is_new(&told))
+                && let Ok(runner) = runner(&python).await
+            {
+                return Ok(Self { runner });
             }
             tried.push(python.display().to_string());
         }
@@ -90,8 +95,7 @@ impl Pip {
         environment: &Path,
         arguments: Vec<OsString>,
     ) -> Result<(), InstallError> {
-        let mut all: Vec<OsString> = ["-I", "-m", "pip", "--python"].map(OsString::from).to_vec();
-        all.push(environment.join("bin/python").into_os_string());
+        let mut all: Vec<OsString> = vec!["-I".into(), self.runner.clone().into_os_string()];
         all.extend(arguments);
         all.extend(["--quiet", "--no-input", "--disable-pip-version-check"].map(OsString::from));
         if !python.allow_builds {
@@ -103,9 +107,24 @@ impl Pip {
         }
         // In the environment, because other users can read command lines, and an address may have a password.
         let index = python.index_url.as_str();
-        let variables: &[_] = if index.is_empty() { &[] } else { &[("PIP_INDEX_URL", index)] };
-        output(doing, &self.python, all, variables).await.map(drop)
+        let mut variables = Vec::new();
+        if !index.is_empty() {
+            variables.push(("PIP_INDEX_URL", index));
+        }
+        if !python.allow_builds {
+            // `--only-binary` does not count for packages that others name by an address: pip would run their code.
+            // With this home no Python starts, except this one, which ignores it (`-I`).
+            variables.push(("PYTHONHOME", NO_HOME));
+        }
+        output(doing, &environment.join("bin/python"), all, &variables).await.map(drop)
     }
+}
+
+/// The path of pip's runner.
+async fn runner(python: &Path) -> Result<PathBuf, InstallError> {
+    const ASK: &str = "import os, pip; print(os.path.join(os.path.dirname(os.path.abspath(pip.__file__)), '__pip-runner__.py'))";
+    let told = output("looking for pip", python, ["-I", "-c", ASK].map(OsString::from), &[]).await?;
+    Ok(PathBuf::from(told.trim()))
 }
 
 /// Whether `pip 23.0.1 from …` can install into other environments.

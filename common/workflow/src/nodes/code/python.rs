@@ -74,10 +74,11 @@ impl PythonTable {
         self.folder.join(Path::new(path))
     }
 
-    /// The first entry that is not a requirement, such as an option of pip.
+    /// The first entry that is not a requirement by name, such as an option of pip, an address or a path.
     pub fn wrong_package(&self) -> Option<&String> {
         self.packages.iter().find(|one| {
-            !one.starts_with(|first: char| first.is_ascii_alphanumeric()) || one.contains(['\n', '\r'])
+            !one.starts_with(|first: char| first.is_ascii_alphanumeric())
+                || one.contains(['\n', '\r', '@', '/', '\\'])
         })
     }
 }
