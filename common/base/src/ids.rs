@@ -154,7 +154,8 @@ impl NodeId {
 
 /// Escapes a name for use as a part of a key, in which `/` and `.` separate parts.
 pub fn in_key(name: &str) -> Cow<'_, str> {
-    if name.bytes().any(|byte| matches!(byte, b'%' | b'/' | b'.')) {
+    // Nearly all bytes are letters and digits, which the first comparison tells apart.
+    if name.bytes().any(|byte| byte <= b'/' && matches!(byte, b'%' | b'/' | b'.')) {
         name.replace('%', "%25").replace('/', "%2F").replace('.', "%2E").into()
     } else {
         name.into()

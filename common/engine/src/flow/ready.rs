@@ -5,7 +5,7 @@ use crate::flow::pauses;
 use crate::flow::values::records;
 use crate::flow::{containers, edges, end_of_run, hooks, response, settle, time_limit, timeouts};
 use crate::order::changes::JobOrder;
-use crate::state::run::{NodeStatus, Pool, RunStatus, json_size};
+use crate::state::run::{NodeState, NodeStatus, Pool, RunStatus, json_size};
 use crate::step::{Step, step_limits};
 use tidemill_base::ids::{EntryId, FramePath};
 use tidemill_base::limits;
@@ -141,15 +141,19 @@ pub(crate) fn mark_begun(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) {
 /// Delivery numbers continue from the last known one: the attempt may have streamed text under an earlier job that was
 /// lost or taken back.
 pub(crate) fn enqueue(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize {
-    cx.update(frame, node, |state| {
+    order(cx, frame, node, |state| {
         let continues = state.parked.take().is_some() || state.ended.is_some();
         state.attempt += u32::from(!continues);
-    });
-    order_job(cx, frame, node)
+    })
 }
 
 /// Orders a job for the present attempt of a node, under a new entry.
 pub(crate) fn order_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> usize {
+    order(cx, frame, node, |_| {})
+}
+
+/// Orders a job; `begin` changes the node in the same update, which saves time.
+fn order(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx, begin: fn(&mut NodeState)) -> usize {
     let graph = cx.run.graph.clone();
     let spec = graph.node(node);
     let entry = EntryId::new(cx.at.commit, cx.at.jobs);
@@ -166,6 +170,7 @@ pub(crate) fn order_job(cx: &mut Step<'_>, frame: &FramePath, node: NodeIx) -> u
     let bytes = outputs.sum::<usize>() + shrink(cx, frame, node, &mut inputs);
     let (mut attempt, mut delivered) = (1, 0);
     cx.update(frame, node, |state| {
+        begin(state);
         state.status = NodeStatus::Queued;
         state.job = Some(entry);
         (attempt, delivered) = (state.attempt, state.delivery);
