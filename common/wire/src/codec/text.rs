@@ -141,8 +141,12 @@ impl ObjectText {
         let (whole, part) = digits.split_at(digits.len().saturating_sub(6));
         self.text.push_str(whole);
         self.text.push('.');
-        let zeros = part.bytes().rev().take_while(|digit| *digit == b'0').count();
-        self.text.push_str(if zeros == part.len() { "0" } else { &part[..part.len() - zeros] });
+        self.text.push_str(match part {
+            "000000" => "0",
+            // Most times have all digits.
+            _ if !part.ends_with('0') => part,
+            _ => part.trim_end_matches('0'),
+        });
     }
 
     /// An execution.
@@ -224,10 +228,13 @@ impl ObjectText {
     }
 
     fn put_entry(&mut self, entry: EntryId) {
+        let (mut major, mut minor) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let (major, minor) = (major.format(entry.major), minor.format(entry.minor));
+        self.text.reserve(major.len() + minor.len() + 3);
         self.text.push('"');
-        self.put_number(entry.major);
+        self.text.push_str(major);
         self.text.push('-');
-        self.put_number(entry.minor);
+        self.text.push_str(minor);
         self.text.push('"');
     }
 
