@@ -154,6 +154,14 @@ pub async fn start_with(
     } else {
         tracing::warn!("{}", code.text);
     }
+    for missing in core.setup.about().missing {
+        // A sandbox that refuses all code was told above.
+        if matches!(missing.need, tidemill_common::need::Need::Code { .. })
+            && !code.text.contains(&missing.reason)
+        {
+            tracing::warn!("this worker lacks {}: {}", missing.need, missing.reason);
+        }
+    }
     let Settings { queues, permits, .. } = &core.settings;
     let health_at = health.as_ref().map(|health| health.addr.to_string());
     tracing::info!(consumer = %core.consumer, ?queues, permits, health = health_at, "worker started");

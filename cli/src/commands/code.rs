@@ -96,11 +96,16 @@ async fn install(arguments: &Install, console: &mut Console) -> Result<Exit, Err
     })?;
     if done.lock_written {
         console.line(format_args!("wrote {}", config.code.python.lock_file().display()))?;
+    } else if how.update {
+        let lock = config.code.python.lock_file();
+        console.line(format_args!("the lock file is up to date: {}", lock.display()))?;
     }
     let Environment { folder, manifest } = &done.environment;
+    let made_with = done.environment.made_with();
     let state = if done.was_there { "is there already" } else { "is ready" };
     let packages = crate::workflow_file::count(manifest.packages.len(), "package");
-    console.line(format_args!("{} {state}: Python {}, {packages}", folder.display(), manifest.python))?;
+    let python = format!("Python {} ({})", manifest.python, made_with.display());
+    console.line(format_args!("{} {state}: {python}, {packages}", folder.display()))?;
     Ok(Exit::Succeeded)
 }
 
@@ -126,7 +131,7 @@ fn ls(arguments: &Ls, console: &mut Console) -> Result<Exit, Error> {
     } else {
         console.text(in_words(python, own.as_ref(), &others))?;
         if let Some(missing) = &missing {
-            console.note(missing);
+            console.note(format_args!("tidemill: {missing}"));
         }
     }
     Ok(if missing.is_some() { Exit::Failed } else { Exit::Succeeded })
@@ -140,7 +145,7 @@ fn as_json(
 ) -> Json {
     let one = |found: &Environment| {
         json!({"folder": found.folder.display().to_string(), "python": found.manifest.python,
-            "packages": found.manifest.packages, "modules": found.manifest.modules})
+            "interpreter": found.made_with().display().to_string(), "packages": found.manifest.packages, "modules": found.manifest.modules})
     };
     json!({"declared": python.packages, "lock": python.lock_file().display().to_string(), "missing": missing,
         "environment": own.map(one), "others": others.iter().map(one).collect::<Vec<_>>()})
@@ -151,10 +156,10 @@ fn in_words(python: &PythonTable, own: Option<&Environment>, others: &[Environme
         return "code.python declares no packages: code nodes have those of their interpreter\n".into();
     }
     let mut text = String::new();
-    if let Some(Environment { folder, manifest }) = own {
+    if let Some(own @ Environment { folder, manifest }) = own {
         text.push_str(&table::pairs(&[
             ("environment", folder.display().to_string()),
-            ("python", manifest.python.clone()),
+            ("python", format!("{} ({})", manifest.python, own.made_with().display())),
             ("lock", python.lock_file().display().to_string()),
             ("declared", python.packages.join(", ")),
         ]));

@@ -35,6 +35,17 @@ pub enum Missing {
     NotInstalled(PathBuf),
 }
 
+/// Code cannot read an environment that is there.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "code.sandbox_uid cannot read {} ({error}): every user must be able to read code.python.environments",
+    .folder.display()
+)]
+pub struct Unreadable {
+    folder: PathBuf,
+    error: std::io::Error,
+}
+
 /// An environment that is there.
 #[derive(Debug, Clone)]
 pub struct Environment {
@@ -71,6 +82,16 @@ impl Environment {
     pub fn interpreter(&self) -> PathBuf {
         self.folder.join("bin/python")
     }
+
+    /// The interpreter of the machine that it was made with.
+    pub fn made_with(&self) -> PathBuf {
+        let own = self.interpreter();
+        own.canonicalize().unwrap_or(own)
+    }
+
+    fn packages(&self) -> PathBuf {
+        self.folder.join(format!("lib/python{}/site-packages", self.manifest.python))
+    }
 }
 
 /// The environment of these settings.
@@ -84,6 +105,23 @@ pub fn find(python: &PythonTable) -> Result<Environment, Missing> {
     let lock = lock.ok_or(Missing::Stale(path))?;
     let folder = python.path(&python.environments).join(lock.id());
     Environment::read(&folder).ok_or(Missing::NotInstalled(folder))
+}
+
+/// Tests whether code can read an environment, because root may enter folders that `code.sandbox_uid` may not.
+///
+/// # Errors
+/// It cannot.
+#[cfg(target_os = "linux")]
+pub(crate) fn readable(
+    config: &tidemill_common::nodes::code::CodeConfig,
+    environment: &Environment,
+) -> Result<(), Unreadable> {
+    let read = || {
+        std::fs::File::open(environment.interpreter())?;
+        std::fs::read_dir(environment.packages()).map(drop)
+    };
+    crate::scratch::as_user(config, read)
+        .map_err(|error| Unreadable { folder: environment.folder.clone(), error })
 }
 
 /// All environments in the folder of the settings, by their names.

@@ -57,13 +57,14 @@ impl Python {
     /// The interpreters that the settings allow, best first: only that of the environment, if they declare one.
     ///
     /// # Errors
-    /// The environment is not there.
+    /// The environment is not there, or code cannot read it.
     pub(crate) fn candidates(&self) -> Result<Vec<PathBuf>, String> {
         let python = &self.shared.config.python;
         if !python.has_environment() {
             return Ok(discover::candidates(&python.interpreter));
         }
         let found = environment::find(python).map_err(|missing| missing.to_string())?;
+        environment::readable(&self.shared.config, &found).map_err(|error| error.to_string())?;
         Ok(vec![found.interpreter()])
     }
 
@@ -136,11 +137,20 @@ impl Python {
                 }
             }
         }
-        let setting = &self.shared.config.python.interpreter;
+        let python = &self.shared.config.python;
         let tried = if reasons.is_empty() { "no candidate exists".into() } else { reasons.join("; ") };
-        Err(CodeError(format!(
-            "no usable Python for code nodes ({tried}); install python3 3.9 or newer where every user may read it, or set code.python (now {setting:?}) or code.endpoint"
-        )))
+        let advice = if python.has_environment() {
+            let folder = &python.environments;
+            format!(
+                "every user must be able to read code.python.environments (now {folder:?}) and the Python of the environment"
+            )
+        } else {
+            let setting = &python.interpreter;
+            format!(
+                "install python3 3.9 or newer where every user may read it, or set code.python (now {setting:?}) or code.endpoint"
+            )
+        };
+        Err(CodeError(format!("no usable Python for code nodes ({tried}); {advice}")))
     }
 
     fn scratch(&self) -> Result<tempfile::TempDir, CodeError> {

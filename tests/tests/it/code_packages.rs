@@ -1,14 +1,16 @@
 //! Packages of code nodes: `tidemill code install` makes their environment from a folder of wheels, a worker uses it,
 //! and `check` and failures name what is missing.
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use serde_json::{Value as Json, json};
-use tidemill_tests::cluster::Cluster;
+use tidemill_tests::cluster::{Cluster, Worker};
+use tidemill_tests::wait::{LONG, until};
 
 use super::called::file;
+use super::doctor::doctor;
 
 /// Makes a wheel with one module, as a build of the package would.
 const WHEEL: &str = r#"
@@ -67,10 +69,25 @@ impl Host {
 
     /// Writes the settings, with these packages.
     fn declare(&self, packages: &[&str]) {
+        self.write_settings("own.toml", packages, "environments");
+    }
+
+    fn write_settings(&self, file: &str, packages: &[&str], environments: &str) {
         let text = format!(
-            "[code.python]\npackages = {packages:?}\nwheels = \"wheels\"\nenvironments = \"environments\"\n"
+            "[code.python]\npackages = {packages:?}\nwheels = \"wheels\"\nenvironments = {environments:?}\n"
         );
-        std::fs::write(self.path("own.toml"), text).expect("it can be written");
+        std::fs::write(self.path(file), text).expect("it can be written");
+    }
+
+    async fn worker(&self, cluster: &Cluster, settings: &str) -> Worker {
+        let mut command = cluster.command("tidemill-worker");
+        command.env("TIDEMILL_CONFIG", self.path(settings));
+        cluster.worker_of(command).await
+    }
+
+    fn install(&self, cluster: &Cluster, words: &[&str]) -> (bool, String) {
+        let output = self.tidemill(cluster, &[&["code", "install"], words].concat());
+        (output.status.success(), text(&output))
     }
 
     fn tidemill(&self, cluster: &Cluster, words: &[&str]) -> Output {
@@ -124,9 +141,7 @@ async fn packages_are_installed_once_and_code_imports_them() {
     assert_eq!(listed["environment"]["modules"], json!(["tide_greeting"]), "{listed}");
 
     let scheduler = cluster.scheduler().await;
-    let mut command = cluster.command("tidemill-worker");
-    command.env("TIDEMILL_CONFIG", host.path("own.toml"));
-    let _worker = cluster.worker_of(command).await;
+    let _worker = host.worker(&cluster, "own.toml").await;
     let client = scheduler.client();
     let ended = async |code: &str| {
         let run = client.submit(&json!({"workflow": coded(code), "inputs": {}, "user": "u"})).await;
@@ -186,10 +201,7 @@ fn is_read_only(path: &Path) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lock_decides_what_is_installed() {
     let (host, cluster) = (Host::new(), Cluster::start(&[], None).await);
-    let install = |words: &[&str]| {
-        let output = host.tidemill(&cluster, &[&["code", "install"], words].concat());
-        (output.status.success(), text(&output))
-    };
+    let install = |words: &[&str]| host.install(&cluster, words);
     host.declare(&[]);
     let (_, said) = install(&[]);
     assert!(said.contains("code.python.packages"), "{said}");
@@ -212,8 +224,11 @@ async fn the_lock_decides_what_is_installed() {
     assert!(install(&[]).0);
     let lock = || std::fs::read_to_string(host.path("tidemill-code.lock")).expect("a lock");
     assert!(lock().contains("tide_greeting==1.0 ") && lock().contains("tide_table==0.1 "), "{}", lock());
-    assert!(install(&["--update"]).0);
+    let (done, said) = install(&["--update"]);
+    assert!(done && !said.contains("up to date"), "{said}");
     assert!(lock().contains("tide_greeting==2.0 "), "{}", lock());
+    let (done, said) = install(&["--update"]);
+    assert!(done && said.contains("the lock file is up to date") && !said.contains("wrote"), "{said}");
     assert_eq!(host.environments().len(), 3);
 
     // A wheel that is not that of the lock is refused, and nothing is left of the attempt.
@@ -250,4 +265,106 @@ async fn check_names_modules_that_the_settings_do_not_provide() {
     std::fs::write(host.path("own.toml"), format!("[code]\nnetwork = true\n{network}"))
         .expect("it can be written");
     assert!(check().contains("ok (3 nodes)"), "{}", check());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mistakes_in_the_settings_and_the_lock_are_named_by_install() {
+    let (host, cluster) = (Host::new(), Cluster::start(&[], None).await);
+    host.wheel("tide_greeting", "1.0", GREETING);
+    host.declare(&["tide-greeting"]);
+    let ls = text(&host.tidemill(&cluster, &["code", "ls"]));
+    assert!(ls.contains("tidemill: code.python declares packages"), "{ls}");
+    std::fs::write(host.path("tidemill-code.lock"), "<<<<<<< ours\n").expect("it can be written");
+    for words in [&["--locked"][..], &[]] {
+        let (done, said) = host.install(&cluster, words);
+        assert!(!done && said.contains("is no lock file") && said.contains("--update"), "{said}");
+    }
+    let preload = "preload = [\"tide_greeting\", \"json\", \"tide_absent.deep\"]\n";
+    let settings = std::fs::read_to_string(host.path("own.toml")).expect("settings") + preload;
+    std::fs::write(host.path("own.toml"), settings).expect("it can be written");
+    let (done, said) = host.install(&cluster, &["--update"]);
+    assert!(done && said.contains("wrote"), "{said}");
+    assert!(said.matches("preload").count() == 1 && said.contains("names tide_absent.deep"), "{said}");
+    std::fs::rename(host.path("wheels"), host.path("away")).expect("it can be renamed");
+    host.declare(&["tide-table"]);
+    let (done, said) = host.install(&cluster, &[]);
+    assert!(!done && said.contains("code.python.wheels: no such folder: "), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_environment_is_only_ready_where_code_can_read_it() {
+    let (host, cluster) = (Host::new(), Cluster::start(&[], None).await);
+    host.wheel("tide_greeting", "1.0", GREETING);
+    host.declare(&["tide-greeting"]);
+    let mut careful = std::process::Command::new("sh");
+    careful.args(["-c", "umask 077; exec \"$@\"", "sh"]);
+    let command = cluster.command("tidemill");
+    careful.arg(command.get_program()).args(["code", "install", "--config"]).arg(host.path("own.toml"));
+    let said = text(&careful.output().expect("it starts"));
+    assert!(said.contains("is ready: Python"), "{said}");
+    let mode = std::fs::metadata(host.path("environments")).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o755);
+    // Only root has a sandbox user that differs from its own.
+    if std::fs::metadata("/proc/self").expect("it is there").uid() != 0 {
+        return;
+    }
+    let closed = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(host.folder.path(), closed).expect("its mode can be set");
+    let (done, said) = host.install(&cluster, &[]);
+    assert!(
+        !done && said.contains("code.sandbox_uid cannot read") && said.contains("Permission denied"),
+        "{said}"
+    );
+    assert!(said.contains("every user must be able to read code.python.environments"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_gets_its_code_back_when_the_packages_are_there() {
+    let (host, cluster) = (Host::new(), Cluster::start(&[], None).await);
+    host.wheel("tide_greeting", "1.0", GREETING);
+    host.declare(&["tide-greeting"]);
+    host.write_settings("never.toml", &["tide-greeting"], "elsewhere");
+    let scheduler = cluster.scheduler().await;
+    let (mended, never) =
+        (host.worker(&cluster, "own.toml").await, host.worker(&cluster, "never.toml").await);
+    let client = scheduler.client();
+    let workflow =
+        coded("import tide_greeting\ndef main():\n    return {'x': tide_greeting.greet('miller')}");
+    let job = json!({"workflow": workflow, "inputs": {}, "user": "u"});
+    // Both workers note that a job has asked for what they lack.
+    let lacking = async |asked: bool| {
+        let workers = client.get("/api/v1/workers").await.body;
+        let lacks = |worker: &Json| {
+            let all = worker["missing"].as_array().into_iter().flatten();
+            all.into_iter().any(|one| one["need"]["what"] == "code" && (!asked || !one["asked_at"].is_null()))
+        };
+        let found: Vec<Json> = workers["data"].as_array().into_iter().flatten().cloned().collect();
+        let names = found.iter().filter(|worker| lacks(worker)).map(|worker| worker["name"].clone());
+        names.collect::<Vec<Json>>()
+    };
+    until("both workers to fail", LONG, async || {
+        let run = client.submit(&job).await;
+        let ended = client.ended(&run).await;
+        assert_eq!(ended["status"], "failed", "{ended:#}");
+        let found = lacking(true).await;
+        if found.len() == 2 { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
+    let (is_well, found) = doctor(&cluster, &[]).await;
+    let warned = format!("the worker {} lacks ", mended.consumer);
+    assert!(!is_well && found["warnings"].to_string().contains(&warned), "{found}");
+    assert!(mended.process.log_text().contains("this worker lacks "), "{}", mended.process.log_text());
+
+    let (done, said) = host.install(&cluster, &[]);
+    assert!(done, "{said}");
+    until("one worker to be able", LONG, async || {
+        let found = lacking(false).await;
+        if found == [json!(never.consumer)] { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
+    for _ in 0..20 {
+        let run = client.submit(&job).await;
+        let ended = client.ended(&run).await;
+        assert_eq!(ended["outputs"], json!({"x": "good tide, miller"}), "{ended:#}");
+    }
 }

@@ -14,7 +14,9 @@ use tidemill_common::failure::{EngineErrorType, NodeFailure};
 use tidemill_common::graph::{Graph, Node, NodeIx};
 use tidemill_common::limits;
 use tidemill_common::machine::state::options::RunOptions;
-use tidemill_common::nodes::{Deferred, EvaluationLimits, NodeResult, Phase, evaluate, evaluate_phase};
+use tidemill_common::nodes::{
+    Deferred, EvaluationLimits, NodeData, NodeResult, Phase, evaluate, evaluate_phase,
+};
 use tidemill_common::telemetry;
 use tidemill_common::value::{Selector, Stored};
 use tidemill_common::wire::job::Job;
@@ -30,6 +32,7 @@ use crate::attempt::variables::JobVariables;
 use crate::jobs::handle::JobHandle;
 use crate::jobs::shared::now;
 use crate::metrics;
+use crate::nodes::code;
 use crate::outside::Outside;
 use crate::setup::pass_on;
 
@@ -338,6 +341,11 @@ async fn outside(
         answers: handle.core.settings.answers,
     };
     let mut result = executor.run(attempt).await;
+    if let NodeData::Code(data) = &node.data
+        && let Some(need) = code::met(data, &result)
+    {
+        handle.core.setup.met(&need);
+    }
     journal.list_possible_duplicates(&mut result.process_data);
     result.wasted = result.wasted.or_else(|| journal.take_wasted());
     result.warnings.extend(journal.take_warnings());

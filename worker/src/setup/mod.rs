@@ -52,12 +52,26 @@ struct Inner {
     /// As surveyed, without what jobs have asked for.
     surveyed: AboutWorker,
     /// Needs of jobs that could not be met here.
-    asked: Vec<(Missing, Instant)>,
+    asked: Vec<Asked>,
     /// The record that was last written.
     written: Option<Arc<AboutWorker>>,
     fleet: Option<(Instant, Arc<Vec<LiveWorker>>)>,
     /// Jobs that were handed back, with what they need, and when.
     passed: HashMap<JobPlace, (Need, Instant)>,
+}
+
+/// A need of a job that could not be met here.
+struct Asked {
+    missing: Missing,
+    at: Instant,
+    /// The survey had found the need missing at that time.
+    was_lacking: bool,
+}
+
+impl Asked {
+    fn is_fresh(&self) -> bool {
+        self.at.elapsed() < ASKED_KEPT
+    }
 }
 
 impl Setup {
@@ -76,8 +90,8 @@ impl Setup {
     pub(crate) fn about(&self) -> AboutWorker {
         let inner = self.lock();
         let mut about = inner.surveyed.clone();
-        let fresh = inner.asked.iter().filter(|(_, at)| at.elapsed() < ASKED_KEPT);
-        let asked: Vec<Missing> = fresh.map(|(missing, _)| missing.clone()).collect();
+        let fresh = inner.asked.iter().filter(|asked| asked.is_fresh());
+        let asked: Vec<Missing> = fresh.map(|asked| asked.missing.clone()).collect();
         about.missing.retain(|known| asked.iter().all(|one| one.need != known.need));
         about.missing.extend(asked);
         about
@@ -91,7 +105,7 @@ impl Setup {
     /// Replaces what is known. A need that can be met again is no longer missing.
     fn set(&self, surveyed: AboutWorker) {
         let mut inner = self.lock();
-        inner.asked.retain(|(missing, at)| at.elapsed() < ASKED_KEPT && !is_mended(missing, &surveyed));
+        inner.asked.retain(|asked| asked.is_fresh() && !is_mended(asked, &surveyed));
         inner.surveyed = surveyed;
     }
 
@@ -100,14 +114,22 @@ impl Setup {
         let missing =
             Missing { need: need.clone(), reason: reason.into(), asked_at: Some(SystemClock.now().micros()) };
         let mut inner = self.lock();
-        if inner.asked.iter().any(|(known, at)| known.need == *need && at.elapsed() < ASKED_AGAIN) {
+        if inner.asked.iter().any(|known| known.missing.need == *need && known.at.elapsed() < ASKED_AGAIN) {
             return;
         }
-        inner.asked.retain(|(known, _)| known.need != *need);
+        inner.asked.retain(|known| known.missing.need != *need);
         if inner.asked.len() >= ASKED_MAX {
             inner.asked.remove(0);
         }
-        inner.asked.push((missing, Instant::now()));
+        let was_lacking = inner.surveyed.missing.iter().any(|known| known.need == *need);
+        inner.asked.push(Asked { missing, at: Instant::now(), was_lacking });
+    }
+
+    /// Notes that a job has got what it needed here, so other workers may count on this one again. They read it with
+    /// the next heartbeat.
+    pub(crate) fn met(&self, need: &Need) {
+        let mut inner = self.lock();
+        inner.asked.retain(|known| known.missing.need != *need);
     }
 
     /// Returns true if the record differs from the written one.
@@ -194,15 +216,18 @@ impl Setup {
 }
 
 /// Returns true if a survey shows that a need can be met now. Only for what a survey can know better than the job that
-/// has failed: code and documents look well in a survey even when they do not run.
-fn is_mended(missing: &Missing, surveyed: &AboutWorker) -> bool {
-    match &missing.need {
+/// has failed: code and documents may look well in a survey even when they do not run. But if the survey had found them
+/// missing too, it sees when they are there.
+fn is_mended(asked: &Asked, surveyed: &AboutWorker) -> bool {
+    let need = &asked.missing.need;
+    match need {
         Need::Provider { .. }
         | Need::Profile { .. }
         | Need::Tool { .. }
         | Need::Call { .. }
-        | Need::Variable { .. } => decide::can(surveyed, &missing.need, None),
-        Need::SecretKey { .. } | Need::Code { .. } | Need::Documents => false,
+        | Need::Variable { .. } => decide::can(surveyed, need, None),
+        Need::Code { .. } | Need::Documents => asked.was_lacking && decide::can(surveyed, need, None),
+        Need::SecretKey { .. } => false,
     }
 }
 

@@ -33,6 +33,37 @@ async fn a_need_of_a_job_is_missing_until_a_survey_shows_that_it_is_there() {
 }
 
 #[tokio::test]
+async fn code_that_failed_here_is_mended_by_a_survey_that_had_seen_it_missing_or_by_code_that_runs() {
+    let python = || Need::Code { language: "python3".into() };
+    let able = || AboutWorker { code: vec!["python3".into()], ..AboutWorker::default() };
+    let unable = || AboutWorker {
+        missing: vec![survey::lacking(python(), "no environment".into())],
+        ..AboutWorker::default()
+    };
+    let met = |setup: &Setup| setup.met(&python());
+    let other = |setup: &Setup| setup.met(&provider());
+    for (name, before, after, then, is_mended) in [
+        ("installed", unable(), Some(able()), None, true),
+        ("still not installed", unable(), Some(unable()), None, false),
+        ("looked well, and did not run", able(), Some(able()), None, false),
+        ("looked well, and runs again", able(), None, Some(&met as &dyn Fn(&Setup)), true),
+        ("something else is there", able(), None, Some(&other), false),
+    ] {
+        let setup = Setup::new(None);
+        setup.set(before);
+        setup.note(&python(), "it did not run");
+        assert!(!decide::can(&setup.about(), &python(), None), "{name}");
+        if let Some(after) = after {
+            setup.set(after);
+        }
+        if let Some(then) = then {
+            then(&setup);
+        }
+        assert_eq!(decide::can(&setup.about(), &python(), None), is_mended, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn the_record_is_written_again_after_it_has_expired() {
     let (setup, store) = (Setup::new(None), MemoryStore::new(Arc::new(SystemClock)));
     setup.set(AboutWorker { host: "h".into(), ..AboutWorker::default() });

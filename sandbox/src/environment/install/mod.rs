@@ -5,10 +5,10 @@ use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use tidemill_common::nodes::code::{CodeConfig, PythonTable};
+use tidemill_common::nodes::code::{CodeConfig, PythonTable, modules};
 
 use super::lock::Lock;
-use super::{Environment, MAKING, MANIFEST, Manifest, Package, find, top_level};
+use super::{Environment, MAKING, MANIFEST, Manifest, Package, Unreadable, find, readable, top_level};
 use crate::python::discover::{self, Interpreter};
 
 mod pip;
@@ -53,6 +53,17 @@ pub enum InstallError {
     /// The lock does not fit, and may not change.
     #[error("the lock file {} does not fit: {reason}; run `tidemill code install` without --locked", .path.display())]
     Locked { path: PathBuf, reason: &'static str },
+    /// The lock file is there, but is none.
+    #[error(
+        "{} is no lock file that `tidemill code install` can read; restore it, or run `tidemill code install --update` to choose all versions again", .0.display()
+    )]
+    Broken(PathBuf),
+    /// The folder of wheels is not there.
+    #[error("code.python.wheels: no such folder: {}", .0.display())]
+    NoWheels(PathBuf),
+    /// Code cannot read the environment.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
     /// A file cannot be written or read.
     #[error("{doing} {}: {error}", .path.display())]
     File { doing: &'static str, path: PathBuf, error: std::io::Error },
@@ -75,42 +86,99 @@ pub async fn install(
         return Err(InstallError::NoPackages);
     }
     let folder = python.path(&python.environments);
-    std::fs::create_dir_all(&folder)
-        .map_err(|error| file("creating code.python.environments", &folder, error))?;
+    create(&folder).map_err(|error| file("creating code.python.environments", &folder, error))?;
     let _alone = alone(&folder, say)?;
     remove_unfinished(&folder);
     let interpreter = interpreter(config).await?;
-    let path = python.lock_file();
-    let known = std::fs::read_to_string(&path).ok().and_then(|text| Lock::parse(&text));
-    let Some(reason) = unfit(known.as_ref(), python, &interpreter, how) else {
-        if let Ok(environment) = find(python) {
-            return Ok(Installed { environment, was_there: true, lock_written: false });
+    let known = known(&python.lock_file(), how)?;
+    let installed = match unfit(known.as_ref(), python, &interpreter, how) {
+        None => as_locked(python, known, &interpreter, say).await?,
+        Some(reason) if how.locked => return Err(InstallError::Locked { path: python.lock_file(), reason }),
+        Some(reason) => {
+            say(format!("choosing versions, because {reason}"));
+            chosen(python, known, how, &interpreter, say).await?
         }
-        let lock =
-            known.unwrap_or_else(|| Lock { packages: Vec::new(), python: String::new(), pins: Vec::new() });
-        let place = Place::new(&folder, &interpreter).await?;
-        return place.make(python, &lock, say).await.map(|environment| Installed {
-            environment,
-            was_there: false,
-            lock_written: false,
-        });
     };
-    if how.locked {
-        return Err(InstallError::Locked { path, reason });
+    readable(config, &installed.environment)?;
+    for module in absent(&python.preload, &installed.environment.manifest) {
+        say(format!("warning: code.python.preload names {module}, which is not in the environment"));
     }
-    let place = Place::new(&folder, &interpreter).await?;
-    say(format!("choosing versions, because {reason}"));
-    let kept = known.filter(|_| !how.update).map(|lock| lock.constraints());
+    Ok(installed)
+}
+
+/// Makes the environment of a lock that fits.
+async fn as_locked(
+    python: &PythonTable,
+    known: Option<Lock>,
+    interpreter: &Interpreter,
+    say: &(dyn Fn(String) + Sync),
+) -> Result<Installed, InstallError> {
+    if let Ok(environment) = find(python) {
+        return Ok(Installed { environment, was_there: true, lock_written: false });
+    }
+    let lock =
+        known.unwrap_or_else(|| Lock { packages: Vec::new(), python: String::new(), pins: Vec::new() });
+    let environment = Place::new(python, interpreter).await?.make(python, &lock, say).await?;
+    Ok(Installed { environment, was_there: false, lock_written: false })
+}
+
+/// Chooses versions, makes their environment, and writes the lock if it is another one than before.
+async fn chosen(
+    python: &PythonTable,
+    known: Option<Lock>,
+    how: How,
+    interpreter: &Interpreter,
+    say: &(dyn Fn(String) + Sync),
+) -> Result<Installed, InstallError> {
+    let place = Place::new(python, interpreter).await?;
+    let kept = known.as_ref().filter(|_| !how.update).map(Lock::constraints);
     let report = place.pip.resolve(python, &place.folder, kept.as_deref()).await?;
     let lock = Lock::of_report(&python.packages, &interpreter.kind(), &report)
         .map_err(|reason| InstallError::Program { doing: "choosing versions", reason })?;
-    let (was_there, environment) = match Environment::read(&folder.join(lock.id())) {
+    let (was_there, environment) = match Environment::read(&python.path(&python.environments).join(lock.id()))
+    {
         Some(environment) => (true, environment),
         None => (false, place.make(python, &lock, say).await?),
     };
     // Last: workers follow the lock, so until here they use the environment of before, also after a failure.
-    write_whole(&path, &lock.to_text())?;
-    Ok(Installed { environment, was_there, lock_written: true })
+    let lock_written = known.as_ref() != Some(&lock);
+    if lock_written {
+        write_whole(&python.lock_file(), &lock.to_text())?;
+    }
+    Ok(Installed { environment, was_there, lock_written })
+}
+
+/// Creates a folder. Every user may enter what is created, whatever the umask is, because code reads there.
+fn create(folder: &Path) -> std::io::Result<()> {
+    let absent: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
+    std::fs::create_dir_all(folder)?;
+    // An empty path is the working folder, which was there.
+    for created in absent.into_iter().filter(|path| !path.as_os_str().is_empty()) {
+        std::fs::set_permissions(created, std::fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(())
+}
+
+/// Reads the lock, if there is one. What is no lock may be a mistake of a merge, so only `--update` writes over it.
+fn known(path: &Path, how: How) -> Result<Option<Lock>, InstallError> {
+    let text = match std::fs::read(path) {
+        Ok(bytes) => String::from_utf8(bytes).ok(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(file("reading the lock file", path, error)),
+    };
+    match text.and_then(|text| Lock::parse(&text)) {
+        None if !how.update => Err(InstallError::Broken(path.into())),
+        known => Ok(known),
+    }
+}
+
+/// The modules of these that are neither in the environment nor in Python's own library.
+fn absent<'a>(preload: &'a [String], manifest: &Manifest) -> Vec<&'a String> {
+    let is_there = |module: &&String| {
+        let top = module.split('.').next().unwrap_or_default();
+        modules::is_standard(top) || manifest.modules.iter().any(|known| known == top)
+    };
+    preload.iter().filter(|module| !is_there(module)).collect()
 }
 
 /// Why a lock cannot be used as it is.
@@ -121,10 +189,10 @@ fn unfit(
     how: How,
 ) -> Option<&'static str> {
     match lock {
+        _ if how.update => Some("--update asks for the newest"),
         None => Some("there is no lock file yet"),
         Some(lock) if lock.packages != python.packages => Some("code.python.packages have changed"),
         Some(lock) if lock.python != interpreter.kind() => Some("it was made for another Python or machine"),
-        Some(_) if how.update => Some("--update asks for the newest"),
         Some(_) => None,
     }
 }
@@ -190,9 +258,13 @@ impl Drop for Place {
 }
 
 impl Place {
-    async fn new(environments: &Path, interpreter: &Interpreter) -> Result<Self, InstallError> {
+    async fn new(python: &PythonTable, interpreter: &Interpreter) -> Result<Self, InstallError> {
+        let wheels = python.path(&python.wheels);
+        if !python.wheels.is_empty() && !wheels.is_dir() {
+            return Err(InstallError::NoWheels(wheels));
+        }
         let pip = Pip::find(&interpreter.executable).await?;
-        let folder = environments.join(format!("{MAKING}{}", std::process::id()));
+        let folder = python.path(&python.environments).join(format!("{MAKING}{}", std::process::id()));
         let own = Self { pip, folder, python: interpreter.release() };
         let arguments = ["-I", "-m", "venv", "--without-pip"].map(Into::into);
         let arguments = arguments.into_iter().chain([own.folder.clone().into_os_string()]);

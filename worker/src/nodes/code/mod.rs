@@ -107,6 +107,15 @@ impl CodeNodes {
     }
 }
 
+/// The need that a result shows to be met here: code has run, also if it failed itself. `None` if the result does not
+/// show that. An exception that escaped may be older than the code's start.
+pub(crate) fn met(data: &CodeData, result: &NodeResult) -> Option<Need> {
+    let has_run = result.failure.as_ref().is_none_or(|failure| {
+        failure.lacks.is_none() && failure.error_type != NodeFailure::escaped("").error_type
+    });
+    has_run.then(|| Need::Code { language: data.language.name().into() })
+}
+
 fn failed(inputs: Vec<(String, Segment)>, failure: NodeFailure) -> NodeResult {
     // An exception that escapes a node loses the record of its inputs.
     let escaped = failure.error_type == NodeFailure::escaped("").error_type;

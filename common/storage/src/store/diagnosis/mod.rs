@@ -74,6 +74,16 @@ pub struct Fleet {
     pub versions: (u32, u32),
     /// Patterns of channels that the user may not subscribe to.
     pub patterns_refused: Vec<String>,
+    /// What living workers lack, as their records say.
+    pub lacks: Vec<Lack>,
+}
+
+/// Something that a worker lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lack {
+    pub worker: String,
+    pub need: String,
+    pub reason: String,
 }
 
 /// The weight of a finding.
@@ -123,6 +133,12 @@ impl Fleet {
             self.shards.iter().for_each(|shard| found.extend(self.judge_shard(shard, before)));
         }
         self.judge_queues(before, &mut found);
+        for Lack { worker, need, reason } in &self.lacks {
+            if self.workers.iter().any(|one| one.id == *worker) {
+                let text = format!("the worker {worker} lacks {need}: {}", reason.replace('\n', " "));
+                found.push(Finding::new(Severity::Warning, text));
+            }
+        }
         for pattern in &self.patterns_refused {
             let text = format!(
                 "the ACL of this user refuses subscriptions to {pattern}: streams and stops are late by up to a second; \

@@ -41,6 +41,10 @@ fn well() -> Fleet {
     }
 }
 
+fn lack(worker: &str) -> Lack {
+    Lack { worker: worker.into(), need: "a sandbox".into(), reason: "not\ninstalled".into() }
+}
+
 fn said(fleet: &Fleet, before: Option<&Fleet>) -> Vec<(Severity, String)> {
     fleet.findings(before).into_iter().map(|found| (found.severity, found.text)).collect()
 }
@@ -48,6 +52,8 @@ fn said(fleet: &Fleet, before: Option<&Fleet>) -> Vec<(Severity, String)> {
 #[test]
 fn a_fleet_that_works_has_no_finding() {
     assert_eq!(said(&well(), None), []);
+    let of_silent = Fleet { lacks: vec![lack("w-dead")], ..well() };
+    assert_eq!(said(&of_silent, None), []);
     let idle = Fleet { queues: vec![queue("default", 0, None, &["w-1"])], ..well() };
     assert!(well().is_worth_a_second_look() && !idle.is_worth_a_second_look());
 }
@@ -88,6 +94,11 @@ fn every_problem_of_the_fleet_has_its_finding() {
             "do not keep up",
         ),
         (Fleet { patterns_refused: vec!["tm:{*}:tick".into()], ..well() }, Warning, "`&tm:{*}:tick`"),
+        (
+            Fleet { lacks: vec![lack("w-1")], ..well() },
+            Warning,
+            "the worker w-1 lacks a sandbox: not installed",
+        ),
     ] {
         let found = said(&fleet, None);
         assert!(

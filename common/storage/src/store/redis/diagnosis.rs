@@ -7,11 +7,12 @@ use redis::{RedisResult, Value};
 
 use super::keys::GROUP;
 use super::{RedisStore, StoreError};
-use crate::store::diagnosis::{Fleet, LiveProcess, OldestJob, QueueState, ShardState};
+use crate::store::diagnosis::{Fleet, Lack, LiveProcess, OldestJob, QueueState, ShardState};
 use crate::store::redis::connection::replies::{array, entry, pairs, take, text};
 use crate::store::{self, Runs as _};
 use tidemill_base::ids::{EntryId, RunId, ShardId};
 use tidemill_wire::VERSION;
+use tidemill_wire::worker::Missing;
 
 /// Keys that one SCAN looks at.
 const SCAN_COUNT: usize = 1_000;
@@ -52,6 +53,7 @@ impl RedisStore {
             queues,
             versions: (version.unwrap_or(VERSION), VERSION),
             patterns_refused: self.patterns_refused().await?,
+            lacks: living.iter().flat_map(lacks).collect(),
         })
     }
 
@@ -195,6 +197,16 @@ impl RedisStore {
             readers: readers.iter().map(|reader| of(reader, "name").to_string()).collect(),
         })
     }
+}
+
+fn lacks(worker: &store::LiveWorker) -> Vec<Lack> {
+    let missing = worker.about.iter().flat_map(|about| &about.missing);
+    let lack = |one: &Missing| Lack {
+        worker: worker.name.clone(),
+        need: one.need.to_string(),
+        reason: one.reason.clone(),
+    };
+    missing.map(lack).collect()
 }
 
 /// Reads a list of field lists, as XINFO sends it.
