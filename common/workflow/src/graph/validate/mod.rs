@@ -9,7 +9,7 @@ mod models;
 mod reach;
 mod triggers;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::containers::Parent;
 use super::cycles;
