@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value as Json, json};
 use tidemill_common::config::{Config, Sources};
+use tidemill_common::dsl;
 
 use crate::client::Client;
 use crate::console::Console;
@@ -126,7 +127,8 @@ async fn installation(
 
 fn read_of<'a>(file: &'a Candidate, paths: &[PathBuf]) -> Read<'a> {
     let imported = file.read.as_ref().map(|file| &file.imported).map_err(String::as_str);
-    Read { path: shown_path(&file.path, paths), imported }
+    let is_converted = file.read.as_ref().is_ok_and(|file| dsl::converted(&file.source).is_some());
+    Read { path: shown_path(&file.path, paths), imported, is_converted }
 }
 
 /// The path below the folder if the user named just one, else the whole path.

@@ -112,6 +112,8 @@ pub(crate) struct Row {
 pub(crate) struct Read<'a> {
     pub(crate) path: String,
     pub(crate) imported: Result<&'a Imported, &'a str>,
+    /// True for an app without a workflow that was read as one with a workflow.
+    pub(crate) is_converted: bool,
 }
 
 impl Row {
@@ -214,7 +216,7 @@ fn file_report(
         app: document.map(|document| document.name.clone()).unwrap_or_default(),
         mode: document.map_or("", |document| document.mode.name()),
         standing: Standing::CannotRun,
-        is_converted: warnings.iter().any(|found| found.code == "app.converted"),
+        is_converted: file.is_converted,
         errors: errors.into_iter().map(problem).collect(),
         warnings: warnings.into_iter().map(problem).collect(),
         needs,

@@ -57,9 +57,15 @@ fn files() -> Vec<(&'static str, Imported)> {
 
 fn made(files: &[(&'static str, Imported)], settings: Json) -> Report {
     let config: Config = serde_json::from_value(settings).expect("these are settings");
-    let mut read: Vec<Read<'_>> =
-        files.iter().map(|(path, imported)| Read { path: (*path).into(), imported: Ok(imported) }).collect();
-    read.push(Read { path: "gone.yml".into(), imported: Err("cannot read gone.yml: no such file") });
+    let mut read: Vec<Read<'_>> = files
+        .iter()
+        .map(|(path, imported)| Read { path: (*path).into(), imported: Ok(imported), is_converted: false })
+        .collect();
+    read.push(Read {
+        path: "gone.yml".into(),
+        imported: Err("cannot read gone.yml: no such file"),
+        is_converted: false,
+    });
     report(("flows".into(), "nothing".into()), &read, 3, &Installation::of_settings(&config))
 }
 
@@ -117,8 +123,8 @@ fn no_text_of_a_file_is_markup_or_controls_the_terminal() {
     let imported = hostile();
     let broken = import(b"kind: app\napp: {mode: \"<b>\\u001b[2J\"}\n");
     let read = [
-        Read { path: attack.into(), imported: Ok(&imported) },
-        Read { path: "b".into(), imported: Ok(&broken) },
+        Read { path: attack.into(), imported: Ok(&imported), is_converted: false },
+        Read { path: "b".into(), imported: Ok(&broken), is_converted: false },
         Read { path: attack.into(), imported: Err("<i>\u{1b}[2J") },
     ];
     let names = || ("<of>".to_owned(), "<with>".to_owned());

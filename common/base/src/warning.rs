@@ -39,6 +39,8 @@ codes! {
     ATTACHMENTS_NOT_USED = "dataset.attachments_not_used";
     /// Files were not sent to a model.
     FILES_LEFT_OUT = "model.files_left_out";
+    /// An agent's tool is a workflow that is not published.
+    TOOL_APP_UNKNOWN = "tool.app_unknown";
     /// A part of a tool's answer was left out.
     TOOL_CONTENT_LEFT_OUT = "tool.content_left_out";
     /// Moderation is switched on, and the settings allow to run without it.

@@ -290,6 +290,9 @@ async fn the_log_of_an_agent_is_unchanged_after_it_waited_for_an_app() {
     let run = submit(client, &text).await;
     let ended = client.ended(&run).await;
     assert_eq!(ended["status"], "succeeded", "{ended:#}");
+    let warnings = ended["warnings"].as_array().expect("a list");
+    let codes: Vec<_> = warnings.iter().map(|one| (&one["code"], &one["app"], &one["node_id"])).collect();
+    assert_eq!(codes, [(&json!("tool.app_unknown"), &json!("nobody"), &json!("a"))], "{ended:#}");
     // The first call had failed when the job was parked for the second one.
     let log = ended["outputs"]["log"].as_array().unwrap();
     for (label, status) in [("CALL missing", "error"), ("CALL greet", "success")] {

@@ -167,6 +167,12 @@ async fn agents_of_plugins_with_mcp_servers_call_the_tools_of_these_servers() {
             "function_calling",
             ("mcp_server", json!(format!("http://{address}/sse"))),
         ),
+        // The path does not say that the server has the first version of the transport.
+        (
+            "hjlarry/agent/mcp_agent",
+            "function_calling",
+            ("mcp_server", json!(format!("http://{address}/older"))),
+        ),
         ("hjlarry/agent/mcp_agent", "function_calling", ("mcp_server", json!(team.to_string()))),
         (
             "junjiem/mcp_see_agent/mcp_see_agent",

@@ -89,7 +89,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             event = f"event: message\ndata: {json.dumps(answers.get())}\n\n"
 
     def do_GET(self):
-        if self.path.startswith("/sse"):
+        if self.path.startswith(("/sse", "/older")):
             return self.stream()
         if self.path.startswith("/pets/"):
             if self.headers["Authorization"] != "Bearer pets-key":
@@ -107,6 +107,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if said is not None:
                 SESSIONS[self.path.partition("?")[2]].put(said)
             return self.say(202)
+        if self.path == "/older":
+            return self.say(404)
         if self.headers["X-Team"] != "search":
             return self.say(401)
         said = message(body)

@@ -1,7 +1,7 @@
 //! The text that `tidemill dev` prints when everything runs: the address, the keys, and a first request to try.
 
 use serde_json::{Map, Value as Json, json};
-use tidemill_common::nodes::start::InputKind;
+use tidemill_common::nodes::start::{InputField, InputKind};
 
 use crate::data_folder::AppOfFile;
 use crate::output::text::one_line;
@@ -43,24 +43,39 @@ fn curl(target: &Target, workflow: &Workflow, app: &AppOfFile) -> String {
 }
 
 fn example_inputs(workflow: &Workflow) -> Map<String, Json> {
-    let example = |kind: InputKind, options: &[String], name: &str| match kind {
+    let example = |field: &InputField| match field.kind {
         InputKind::Number => json!(1),
         InputKind::Checkbox => json!(true),
         InputKind::JsonObject => json!({}),
-        InputKind::File => file_by_url(),
-        InputKind::FileList => json!([file_by_url()]),
-        InputKind::Select => options.first().map_or_else(|| json!(name), |option| json!(option)),
-        InputKind::TextInput | InputKind::Paragraph | InputKind::ExternalDataTool => json!(name),
+        InputKind::File => file_by_url(field),
+        InputKind::FileList => json!([file_by_url(field)]),
+        InputKind::Select => {
+            field.options.first().map_or_else(|| json!(&*field.variable), |option| json!(option))
+        }
+        InputKind::TextInput | InputKind::Paragraph | InputKind::ExternalDataTool => json!(&*field.variable),
     };
     let fields = workflow.form().iter().filter(|field| field.required);
-    fields
-        .map(|field| (field.variable.to_string(), example(field.kind, &field.options, &field.variable)))
-        .collect()
+    fields.map(|field| (field.variable.to_string(), example(field))).collect()
 }
 
-/// A file as a request names it by its URL.
-fn file_by_url() -> Json {
-    json!({"transfer_method": "remote_url", "url": "https://example.com/file.pdf"})
+/// A file that the field takes, as a request names it by its URL.
+fn file_by_url(field: &InputField) -> Json {
+    let url = format!(
+        "https://example.com/file.{}",
+        extension(&field.allowed_file_types, &field.allowed_file_extensions)
+    );
+    json!({"transfer_method": "remote_url", "url": url})
+}
+
+/// An extension that a field takes. The list of extensions counts for custom files only.
+fn extension(types: &[String], extensions: &[String]) -> String {
+    let takes = |kind: &str| types.is_empty() || types.iter().any(|one| one == kind);
+    if let Some(first) = extensions.first().filter(|_| takes("custom")) {
+        return first.trim_start_matches('.').to_lowercase();
+    }
+    let known = [("document", "pdf"), ("image", "png"), ("audio", "mp3"), ("video", "mp4")];
+    let found = known.iter().find(|(kind, _)| takes(kind));
+    found.map_or("pdf", |(_, extension)| extension).to_owned()
 }
 
 /// Quotes text as one word for a shell.
@@ -113,6 +128,24 @@ Ctrl-C stops it; `tidemill ps` in another terminal lists runs
             printed.contains("curl http://h/api/v1/runs -H 'Authorization: Bearer admin-1'"),
             "{printed}"
         );
+    }
+
+    #[test]
+    fn a_file_has_an_extension_that_the_form_takes() {
+        for (types, extensions, expected) in [
+            (&[][..], &[][..], "pdf"),
+            (&["image"], &[], "png"),
+            (&["video", "audio"], &[], "mp3"),
+            (&["custom"], &[".TXT", ".md"], "txt"),
+            (&[], &["txt"], "txt"),
+            (&["document", "custom"], &[".txt"], "txt"),
+            // The editor keeps a list that no longer counts.
+            (&["image"], &[".txt"], "png"),
+            (&["custom"], &[], "pdf"),
+        ] {
+            let owned = |list: &[&str]| list.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
+            assert_eq!(extension(&owned(types), &owned(extensions)), expected, "{types:?} {extensions:?}");
+        }
     }
 
     #[test]

@@ -121,8 +121,9 @@ fn retry(data: &JsonMap, kind: Option<NodeKind>, problems: &mut Problems) -> (Re
             None => unless_said,
         };
         let interval_ms = fields.integer("retry_interval", 0, 0, problems).unwrap_or(0);
-        // Dify's editor keeps `max_retries` of a node whose retries are switched off.
-        if retries_max > 0 && !wanted && said.is_none() {
+        // Dify's editor keeps `max_retries` of a node whose retries are switched off. Old exports write `enabled`.
+        let is_off = said.is_some() || fields.given("enabled") == Some(&Json::Bool(false));
+        if retries_max > 0 && !wanted && !is_off {
             problems.warning_with_hint(
                 "retry.not_enabled",
                 "`max_retries` has no effect without `retry_enabled: true`",
@@ -236,10 +237,11 @@ mod tests {
 
     #[test]
     fn retries_that_the_file_switches_off_are_no_problem() {
-        let (wrapper, problems) = read_data(
-            json!({"retry_config": {"retry_enabled": false, "max_retries": 3, "retry_interval": 100}}),
-        );
-        assert_eq!((wrapper.retry.enabled, problems), (false, vec![]));
+        for switch in ["retry_enabled", "enabled"] {
+            let (wrapper, problems) =
+                read_data(json!({"retry_config": {switch: false, "max_retries": 3, "retry_interval": 100}}));
+            assert_eq!((wrapper.retry.enabled, problems), (false, vec![]), "{switch}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use tidemill_common::nodes::tool::{APP_NOT_FOUND, APP_NOT_PUBLISHED};
 use tidemill_common::store::{App, Refusal, Runs, StoreError, WaitingCall};
 use tidemill_common::wire::fact::between_runs;
 use tokio::sync::Notify;
@@ -152,7 +153,7 @@ impl SubrunStarter {
     /// Finds an app by its id, or else by its name. The errors have Dify's words.
     async fn app(&self, wanted: &str) -> Result<App, OrderError> {
         let published = |app: App| match app.document.is_empty() {
-            true => Err(OrderError::Permanent("workflow not found or not published".into())),
+            true => Err(OrderError::Permanent(APP_NOT_PUBLISHED.into())),
             false => Ok(app),
         };
         if let Some(app) = self.store.app(wanted).await? {
@@ -164,7 +165,7 @@ impl SubrunStarter {
         }
         match named.len() {
             0 => Err(OrderError::Permanent(format!(
-                "app not found: no app has the id or the name {wanted}; for a UUID of Dify, publish its export with \
+                "{APP_NOT_FOUND}: no app has the id or the name {wanted}; for a UUID of Dify, publish its export with \
                  `tidemill apps add FILE --new-id {wanted}`"
             ))),
             1 => published(named.remove(0)),

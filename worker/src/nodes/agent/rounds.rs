@@ -37,6 +37,7 @@ use crate::nodes::llm::{bill, lost};
 use crate::nodes::model_files::{FileStore, LinkedText, store_files};
 use crate::nodes::tool::files;
 use crate::outside::providers::{Model, ModelReply, Question};
+use crate::outside::tools::workflow::unknown_app;
 use crate::outside::tools::{Tool, ToolCall as Call, ToolError, ToolName};
 
 /// A tool that the model may call.
@@ -349,6 +350,7 @@ impl<'a> Rounds<'a> {
         let the_try = match self.means.journal.begin(&step).await {
             EntryStart::Known(known) => {
                 let answered = Answered::read(&known);
+                self.warn_of(at, &answered);
                 let metadata = self.doubled(&step, JsonMap::new());
                 let log = match &answered.error {
                     None => log.done(answered.data(call), metadata),
@@ -370,6 +372,7 @@ impl<'a> Rounds<'a> {
             self.means.journal.emit(vec![self.event(&log), started]);
         }
         let answered = self.invoke(at, &arguments, &step, &the_try).await;
+        self.warn_of(at, &answered);
         let metadata = self.doubled(&step, self.times(began, clock));
         let (event, log) = match &answered.error {
             None => {
@@ -394,6 +397,17 @@ impl<'a> Rounds<'a> {
         answered.files.iter().for_each(|file| self.collected.keep(file.clone()));
         answered.spent.into_iter().for_each(|(usage, _)| self.spend(usage));
         answered.words
+    }
+
+    /// Warns about a tool that is a workflow without an app: only the model hears of the failure. Recorded answers count
+    /// too, because an attempt that is parked for another workflow loses its warnings.
+    fn warn_of(&self, at: usize, answered: &Answered) {
+        let tool = &self.tools[at].given;
+        if let (ProviderKind::Workflow, Some(error)) = (tool.kind, &answered.error)
+            && let Some(warning) = unknown_app(&tool.provider, error)
+        {
+            self.means.journal.warn(warning);
+        }
     }
 
     /// Asks for approval of a tool call, if the run requires it.

@@ -9,11 +9,14 @@ use serde_json::{Value as Json, json};
 use tidemill_common::dsl::Document;
 use tidemill_common::machine::RunStatus;
 use tidemill_common::nodes::tool::outputs::RESERVED;
-use tidemill_common::nodes::tool::{Declaration, KnownParameters, Message, ParameterType, form};
+use tidemill_common::nodes::tool::{
+    APP_NOT_FOUND, APP_NOT_PUBLISHED, Declaration, KnownParameters, Message, ParameterType, form,
+};
 use tidemill_common::nodes::{Usage, WASTED};
 use tidemill_common::store::Jobs;
 use tidemill_common::value::pyrepr::json_line;
 use tidemill_common::value::{FILE_IDENTITY, FILE_IDENTITY_KEY, JsonMap, Stored};
+use tidemill_common::warning::{TOOL_APP_UNKNOWN, Warning};
 use tidemill_common::wire::codec::value::{MARK, stored_from_json};
 
 use crate::attempt::journal::{CallEnd, Journal};
@@ -25,6 +28,22 @@ const REMEMBERED_MAX: usize = 1000;
 
 /// The declarations of apps, and when each was read.
 type Described = HashMap<String, (Instant, Option<Declaration>)>;
+
+/// The warning about a call that failed because its app is not published here. `None` for any other failure, also for
+/// one of this kind inside the called workflow.
+pub fn unknown_app(app: &str, error: &str) -> Option<Warning> {
+    let is_unknown = error.starts_with(APP_NOT_FOUND) && error.contains(app);
+    if !is_unknown && error != APP_NOT_PUBLISHED {
+        return None;
+    }
+    let hint = if is_unknown {
+        format!("publish the workflow under this id: tidemill apps add FILE --new-id {app}")
+    } else {
+        "publish a version of the workflow".to_owned()
+    };
+    let message = format!("a tool is a workflow that is not published, {app}: its calls fail");
+    Some(Warning::new(TOOL_APP_UNKNOWN, message).about("app", app).hint(hint))
+}
 
 /// Workflows as tools; see the module.
 pub struct Workflows {
@@ -326,6 +345,17 @@ mod tests {
         let own = json!({"files": file, "x": null});
         let known = KnownParameters { parameters: &form, takes_more: true };
         assert_eq!(given(own.as_object().unwrap(), known), json!({"inputs": {"x": null}, "files": [file]}));
+    }
+
+    #[test]
+    fn only_a_call_of_an_app_that_is_not_here_is_warned_about() {
+        let hint = |error: &str| unknown_app("a-1", error).map(|warning| warning.hint);
+        let new_id = "publish the workflow under this id: tidemill apps add FILE --new-id a-1";
+        assert_eq!(hint("app not found: no app has the id or the name a-1; …"), Some(new_id.into()));
+        assert_eq!(hint(APP_NOT_PUBLISHED), Some("publish a version of the workflow".into()));
+        // Of another call, inside the called workflow.
+        assert_eq!(hint("app not found: no app has the id or the name b-2; …"), None);
+        assert_eq!(hint("the sub-workflow run ended as stopped"), None);
     }
 
     #[test]

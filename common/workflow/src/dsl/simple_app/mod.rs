@@ -77,8 +77,8 @@ impl SimpleMode {
     }
 }
 
-/// Converts the app if it is one of these, and reports the conversion, or why there is none. Returns the name of the
-/// rewrite if the file was changed.
+/// Converts the app if it is one of these, and reports what is lost, or why it cannot be converted. Returns the name of
+/// the rewrite if the file was changed.
 pub(super) fn convert(root: &mut JsonMap, problems: &mut Problems) -> Option<&'static str> {
     let mode = mode_of(root)?;
     let config = config_of(root)?;
@@ -98,26 +98,15 @@ pub(super) fn convert(root: &mut JsonMap, problems: &mut Problems) -> Option<&'s
     if let Some(app) = root.get_mut("app").and_then(Json::as_object_mut) {
         app.insert("mode".into(), mode.converted().into());
     }
-    problems.within("app.mode", |problems| report(mode, is_without_pictures, problems));
-    Some(mode.rule())
-}
-
-fn report(mode: SimpleMode, is_without_pictures: bool, problems: &mut Problems) {
-    let message = format!("the app of mode {} is read as one of mode {}", mode.name(), mode.converted());
-    match mode {
-        SimpleMode::Completion => problems.warning_with_hint(
-            "app.converted",
-            message,
-            "clients call /v1/workflows/run in place of /v1/completion-messages; the answer is the output `result`",
-        ),
-        SimpleMode::Chat | SimpleMode::AgentChat => problems.warning("app.converted", message),
-    }
     if is_without_pictures {
-        problems.warning(
-            "app.pictures_left_out",
-            "the app takes files, and an agent node does not send them to its model",
-        );
+        problems.within("app.mode", |problems| {
+            problems.warning(
+                "app.pictures_left_out",
+                "the app takes files, and an agent node does not send them to its model",
+            );
+        });
     }
+    Some(mode.rule())
 }
 
 /// True for an app that [`convert`] has not converted: its problem is reported already.

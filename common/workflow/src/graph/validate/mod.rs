@@ -6,9 +6,10 @@ mod conversation;
 mod error_strategies;
 mod handles;
 mod models;
+mod reach;
 mod triggers;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::containers::Parent;
 use super::cycles;
@@ -60,8 +61,21 @@ pub(super) const RULES: &[Rule] = &[
     Rule { code: conversation::LAST_WRITE_WINS, check: conversation::items_do_not_replace },
     Rule { code: models::NO_VISION, check: models::pictures_can_be_seen },
     Rule { code: models::NOT_CHOSEN, check: models::models_are_chosen },
-    Rule { code: "graph.unreachable_node", check: every_node_can_be_reached },
+    Rule { code: "graph.unreachable_node", check: reach::every_node_can_be_reached },
 ];
+
+/// Most names that one message lists.
+const NAMES_MAX: usize = 5;
+
+/// Names in quotes: the first of them, and the number of the others.
+fn listed(names: &[&str]) -> String {
+    let shown: Vec<String> = names.iter().take(NAMES_MAX).map(|name| format!("{name:?}")).collect();
+    let shown = shown.join(", ");
+    match names.len().saturating_sub(NAMES_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
 
 /// Runs every rule.
 pub(super) fn check(draft: &Draft<'_>, problems: &mut Problems) {
@@ -345,42 +359,6 @@ fn there_is_no_cycle(draft: &Draft<'_>, report: &mut Report<'_>) {
             format!("the edges form a cycle: {way} → {}", names[0]),
             Some(hint.into()),
         );
-    }
-}
-
-/// Warns about nodes that no run reaches. They are legal, but block every node that waits for them.
-fn every_node_can_be_reached(draft: &Draft<'_>, report: &mut Report<'_>) {
-    if report.problems.has_errors() {
-        return; // A node may be unreachable because of an error that is already reported.
-    }
-    let mut open: Vec<usize> = draft.roots();
-    let mut reached: HashSet<usize> = open.iter().copied().collect();
-    while let Some(at) = open.pop() {
-        let inner = match draft.nodes[at].kind.map(|kind| kind.spec().execution) {
-            Some(ExecutionType::Container) => owner(&draft.nodes[at].source.data, "start_node_id"),
-            Some(_) | None => None,
-        };
-        let inner = inner.and_then(|start| draft.index.get(start).copied());
-        let next = draft.outs[at].iter().filter_map(|&edge| draft.edges[edge].to).chain(inner);
-        open.extend(next.filter(|next| reached.insert(*next)));
-    }
-    let waited_for: HashMap<usize, &str> = draft
-        .edges
-        .iter()
-        .filter_map(|edge| Some((edge.from?, edge.source.target.as_str(), edge.to?)))
-        .filter(|(from, _, to)| !reached.contains(from) && reached.contains(to))
-        .map(|(from, target, _)| (from, target))
-        .collect();
-    for at in (0..draft.document.nodes.len()).filter(|at| !reached.contains(at)) {
-        let id = &draft.nodes[at].source.id;
-        let message = match waited_for.get(&at) {
-            Some(target) => {
-                format!("no run reaches node {id:?}, so node {target:?}, which waits for it, never runs")
-            }
-            None => format!("no run reaches node {id:?}"),
-        };
-        let code = report.code;
-        draft.at_node(at, report.problems, |problems| problems.warning(code, message));
     }
 }
 

@@ -34,6 +34,9 @@ pub struct AgentData {
     pub reasoning: ReasoningFormat,
 }
 
+/// How names of strategies begin in plugins with MCP servers; the longest first.
+const MCP_PREFIXES: [&str; 2] = ["mcp_sse_", "mcp_"];
+
 /// The way an agent works with its tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
@@ -56,8 +59,14 @@ impl Strategy {
     /// (`mcp_sse_ReAct`).
     pub fn from_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
-        let own = name.strip_prefix("mcp_sse_").or(name.strip_prefix("mcp_")).unwrap_or(&name);
+        let own = MCP_PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(&name);
         [Self::FunctionCalling, Self::ReAct].into_iter().find(|known| known.name().eq_ignore_ascii_case(own))
+    }
+
+    /// True for a name that only plugins with MCP servers use.
+    fn is_for_mcp(name: &str) -> bool {
+        let name = name.to_ascii_lowercase();
+        MCP_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     }
 }
 

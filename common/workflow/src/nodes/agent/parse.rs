@@ -29,8 +29,13 @@ pub(super) fn parse(data: &JsonMap, problems: &mut Problems) -> Option<AgentData
     let strategy = problems.within("agent_strategy_name", |p| strategy(data, p));
     let is_served = problems.within("agent_strategy_provider_name", |p| is_served(data, strategy, p));
     let parameters = problems.within("agent_parameters", |p| {
-        report_unknown(data.get("agent_parameters"), p);
-        parameters(data.get("agent_parameters"), p)
+        let given = data.get("agent_parameters");
+        let parameters = parameters(given, p)?;
+        // An agent that is refused has its error; its parameters are no second cause.
+        if strategy.is_some() && is_served {
+            report_unknown(given, p);
+        }
+        Some(parameters)
     });
     let memory = problems.within("memory", |p| blocks::memory(blocks::present(data, "memory"), p));
     let reasoning = match data.get("reasoning_format").and_then(Json::as_str) {
@@ -64,20 +69,24 @@ fn strategy(data: &JsonMap, problems: &mut Problems) -> Option<Strategy> {
 }
 
 /// Refuses a strategy that only has the name of one of ours: its plugin may work in another way, and with tools of its
-/// own. Of other plugins only those run whose parameters are ours and MCP servers.
+/// own. Of other plugins only those run whose parameters are ours and MCP servers: they have such a parameter, or a
+/// strategy whose name says so, because an export leaves out a parameter that was not filled in.
 fn is_served(data: &JsonMap, strategy: Option<Strategy>, problems: &mut Problems) -> bool {
     let provider = text(data, "agent_strategy_provider_name");
     let takes_servers = || {
         let parameters = data.get("agent_parameters").and_then(Json::as_object);
         parameters.is_some_and(|given| servers::PARAMETERS.iter().any(|name| given.contains_key(*name)))
     };
-    if OWN_PROVIDERS.contains(&provider.as_str()) || takes_servers() {
+    let name = text(data, "agent_strategy_name");
+    let is_served =
+        OWN_PROVIDERS.contains(&provider.as_str()) || takes_servers() || Strategy::is_for_mcp(&name);
+    if is_served {
         return true;
     }
-    if let Some(strategy) = strategy {
+    if strategy.is_some() {
         problems.error_with_hint(
             INVALID,
-            format!("the agent strategy {} of the plugin {provider:?} does not run here", strategy.name()),
+            format!("the agent strategy {name:?} of the plugin {provider:?} does not run here"),
             "use a strategy of langgenius/agent/agent: function_calling or ReAct. Of other plugins only those with MCP \
              servers run (mcp_server, mcp_servers_config)",
         );

@@ -37,6 +37,17 @@ pub enum ServerTransport {
     StreamableHttp,
 }
 
+impl ServerTransport {
+    /// Finds a transport by one of its names in configurations of MCP clients.
+    fn from_name(name: &str) -> Option<Self> {
+        match name.to_ascii_lowercase().as_str() {
+            "sse" => Some(Self::Sse),
+            "streamable_http" | "streamable-http" | "streamablehttp" | "http" => Some(Self::StreamableHttp),
+            _ => None,
+        }
+    }
+}
+
 impl NamedServer {
     fn at(name: &str, url: &str) -> Self {
         Self {
@@ -152,13 +163,7 @@ fn one(name: &str, map: &JsonMap) -> NamedServer {
     let header = |(name, value): (&String, &Json)| Some((name.clone(), Hidden(value.as_str()?.to_owned())));
     NamedServer {
         headers: headers.filter_map(header).collect(),
-        transport: match text("transport").to_ascii_lowercase().as_str() {
-            "sse" => Some(ServerTransport::Sse),
-            "streamable_http" | "streamable-http" | "streamablehttp" | "http" => {
-                Some(ServerTransport::StreamableHttp)
-            }
-            _ => None,
-        },
+        transport: ["transport", "type"].iter().find_map(|key| ServerTransport::from_name(text(key))),
         timeout_seconds: seconds("timeout"),
         read_seconds: seconds("sse_read_timeout"),
         ..NamedServer::at(name, url)
@@ -211,6 +216,15 @@ mod tests {
                 "m",
                 "http://h/sse",
                 false,
+            ),
+            (json!({"m": {"url": "http://h/x", "type": "sse"}}), "m", "http://h/x", true),
+            (json!({"m": {"url": "http://h/sse", "type": "http"}}), "m", "http://h/sse", false),
+            (json!({"m": {"url": "http://h/sse", "type": "streamable_http"}}), "m", "http://h/sse", false),
+            (
+                json!({"m": {"url": "http://h/x", "type": "http", "transport": "sse"}}),
+                "m",
+                "http://h/x",
+                true,
             ),
             (json!("{\"url\": \"http://h/mcp\"}"), "h", "http://h/mcp", false),
             (json!("[{\"name\": \"n\", \"url\": \"http://h/mcp\"}]"), "n", "http://h/mcp", false),

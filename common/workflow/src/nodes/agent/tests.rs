@@ -122,6 +122,10 @@ fn a_strategy_is_known_by_its_plugin_and_its_name() {
         ("junjiem/mcp_see_agent/mcp_see_agent", "mcp_sse_function_calling", &with_config, calling),
         ("junjiem/mcp_see_agent/mcp_see_agent", "mcp_sse_ReAct", &with_config, react),
         ("someone/mcp_agent/mcp_agent", "react", &with_server, react),
+        // Without servers it is a strategy with an empty list of them.
+        ("junjiem/mcp_see_agent/mcp_see_agent", "mcp_sse_ReAct", &plain, react),
+        ("someone/mcp_agent/mcp_agent", "mcp_function_calling", &plain, calling),
+        ("junjiem/mcp_see_agent/mcp_see_agent", "mcp_sse_TOD", &plain, None),
         // The name alone says nothing: another plugin works in another way.
         ("hjlarry/agent/mcp_agent", "function_calling", &plain, None),
         ("afeaad50-3ca8/agent/agent", "function_calling", &plain, None),
@@ -160,6 +164,21 @@ fn parameters_that_only_another_plugin_knows_are_one_warning() {
         problems.into_vec().into_iter().map(|it| (it.code, it.message)).collect();
     let message = "parameters of the agent that have no effect: mcp_prompts_as_tools, mcp_resources_as_tools";
     assert_eq!(found, [("agent.unknown_parameters", message.to_owned())]);
+}
+
+#[test]
+fn an_agent_that_is_refused_has_one_problem_which_names_its_strategy_as_the_file_does() {
+    let other = json!({"type": "constant", "value": "x"});
+    let data = json!({
+        "agent_strategy_name": "Function_Calling", "agent_strategy_provider_name": "someone/agent/agent",
+        "agent_parameters": {"model": model(), "other": other},
+    });
+    let mut problems = Problems::default();
+    assert!(AgentData::parse(&map(data), &mut problems).is_none());
+    let found: Vec<_> = problems.into_vec().into_iter().map(|it| (it.is_error(), it.message)).collect();
+    let message =
+        r#"the agent strategy "Function_Calling" of the plugin "someone/agent/agent" does not run here"#;
+    assert_eq!(found, [(true, message.to_owned())]);
 }
 
 #[test]

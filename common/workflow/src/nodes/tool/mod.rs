@@ -26,6 +26,11 @@ pub use config::ToolsConfig;
 pub use declared::{Declaration, Form, KnownParameters, Parameter, ParameterType};
 pub use message::Message;
 
+/// How the reason begins when a workflow that is called as a tool has no app here. The words are Dify's.
+pub const APP_NOT_FOUND: &str = "app not found";
+/// The reason when the app of a workflow that is called as a tool has no published version. The words are Dify's.
+pub const APP_NOT_PUBLISHED: &str = "workflow not found or not published";
+
 /// Configuration of `tool`.
 #[derive(Debug, Clone)]
 pub struct ToolData {

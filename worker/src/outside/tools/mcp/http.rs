@@ -35,7 +35,7 @@ const RESUMES_MAX: u32 = 5;
 const RESUME_WAIT: Duration = Duration::from_secs(1);
 
 /// The address of a server, and the common parts of all requests.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Address {
     pub(super) operator_client: OperatorClient,
     pub(super) url: Url,
@@ -187,7 +187,11 @@ impl StreamableHttp {
             }
         }
         let message = format!("the server answered with status {}: {}", status.as_u16(), excerpt(&body));
-        Err(if status.is_server_error() { McpError::Unreachable(message) } else { McpError::Broken(message) })
+        Err(match session {
+            _ if status.is_server_error() => McpError::Unreachable(message),
+            None if status.is_client_error() => McpError::NotSpoken(message),
+            _ => McpError::Broken(message),
+        })
     }
 
     /// Reads the result of a request from any kind of answer.

@@ -1,10 +1,11 @@
 //! Tools of MCP servers.
 //!
 //! [`protocol`] builds and reads messages. [`http`], [`sse`] and [`stdio`] transport them (one URL, two URLs as in the
-//! oldest version, or a program). [`convert`] converts declarations and results. The first call connects to a server,
-//! and again after the server has lost the session.
+//! oldest version, or a program); [`either`] finds out which of the first two a server has. [`convert`] converts
+//! declarations and results. The first call connects to a server, and again after the server has lost the session.
 
 pub mod convert;
+mod either;
 mod http;
 pub mod protocol;
 mod sse;
@@ -16,11 +17,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use tidemill_common::config::HttpConfig;
-use tidemill_common::nodes::agent::servers::NamedServer;
+use tidemill_common::nodes::agent::servers::{NamedServer, ServerTransport};
 use tidemill_common::nodes::tool::Declaration;
 use tidemill_common::nodes::tool::config::McpConfig;
 use tidemill_common::warning::{TOOL_CONTENT_LEFT_OUT, Warning};
 
+use crate::outside::tools::mcp::either::Either;
 use crate::outside::tools::mcp::http::{Address, StreamableHttp};
 use crate::outside::tools::mcp::protocol::McpError;
 use crate::outside::tools::mcp::sse::TwoUrls;
@@ -38,6 +40,19 @@ const PAGES_MAX: usize = 100;
 trait Transport: Send + Sync {
     /// Sends a request and waits for its answer. `silence` is the longest time without any byte.
     async fn request(&self, method: &str, params: Json, silence: Duration) -> Result<Json, McpError>;
+}
+
+/// The transport to a server over HTTP; `None`: it has to be found out.
+fn over_http(
+    transport: Option<ServerTransport>,
+    at: Address,
+    stream_silence: Duration,
+) -> Box<dyn Transport> {
+    match transport {
+        Some(ServerTransport::Sse) => Box::new(TwoUrls::new(at, stream_silence)),
+        Some(ServerTransport::StreamableHttp) => Box::new(StreamableHttp::new(at)),
+        None => Box::new(Either::new(at, stream_silence)),
+    }
 }
 
 /// An MCP server; see the module.
@@ -72,10 +87,9 @@ impl McpServer {
                 let client = client.map_err(|error| ToolSettingError::new("http", error.to_string()))?;
                 let at = Address::new(id, config, client, answer_bytes_max, variable)?;
                 // Dify distinguishes the two transports this way.
-                match at.url.path().trim_end_matches('/').ends_with("/sse") {
-                    true => Box::new(TwoUrls::new(at, Duration::from_secs(config.read_seconds))),
-                    false => Box::new(StreamableHttp::new(at)),
-                }
+                let two_urls = at.url.path().trim_end_matches('/').ends_with("/sse");
+                let transport = if two_urls { Some(ServerTransport::Sse) } else { None };
+                over_http(transport, at, Duration::from_secs(config.read_seconds))
             }
             (true, false) => Box::new(Program::new(id, config, answer_bytes_max, variable)),
             (true, true) => {
@@ -116,14 +130,11 @@ impl McpServer {
         };
         let at = Address::new(&server.name, &config, client, answer_bytes_max, &|_| None).map_err(refused)?;
         let tool_silence = Duration::from_secs(config.read_seconds);
-        let transport: Box<dyn Transport> = match server.has_two_urls() {
-            true => Box::new(TwoUrls::new(at, tool_silence)),
-            false => Box::new(StreamableHttp::new(at)),
-        };
+        let transport = if server.has_two_urls() { Some(ServerTransport::Sse) } else { server.transport };
         Ok(Self {
             id: server.name.clone(),
             place: format!("the agent's server {}", server.name),
-            transport,
+            transport: over_http(transport, at, tool_silence),
             silence: Duration::from_secs(config.timeout_seconds),
             tool_silence,
             believed: Duration::from_secs(config.list_seconds),
@@ -200,7 +211,11 @@ impl ToolRuntime for McpServer {
         let result = result.map_err(|error| {
             let message = match &error {
                 McpError::Unreachable(_) => format!("Failed to connect to MCP server: {error}"),
-                McpError::Broken(_) | McpError::Silent(_) | McpError::Refused { .. } | McpError::Expired => {
+                McpError::Broken(_)
+                | McpError::NotSpoken(_)
+                | McpError::Silent(_)
+                | McpError::Refused { .. }
+                | McpError::Expired => {
                     format!("Failed to invoke tool: {error}")
                 }
             };

@@ -16,6 +16,9 @@ pub enum McpError {
     /// The server sent an invalid message, or the connection broke off.
     #[error("{0}")]
     Broken(String),
+    /// The server answered the first message with a status of 4xx: it may have another version of the transport.
+    #[error("{0}")]
+    NotSpoken(String),
     /// No answer within this number of seconds.
     #[error("no answer within {0} s")]
     Silent(u64),
@@ -32,7 +35,7 @@ impl McpError {
     pub const fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::Expired => true,
-            Self::Broken(_) | Self::Silent(_) | Self::Refused { .. } => false,
+            Self::Broken(_) | Self::NotSpoken(_) | Self::Silent(_) | Self::Refused { .. } => false,
         }
     }
 
@@ -41,6 +44,7 @@ impl McpError {
         match self {
             Self::Unreachable(_) => "unreachable",
             Self::Broken(_) => "broken off",
+            Self::NotSpoken(_) => "another transport",
             Self::Silent(_) => "no answer",
             Self::Refused { .. } => "refused",
             Self::Expired => "expired",
@@ -53,6 +57,7 @@ impl McpError {
         match self {
             Self::Unreachable(text) => Self::Unreachable(change(text)),
             Self::Broken(text) => Self::Broken(change(text)),
+            Self::NotSpoken(text) => Self::NotSpoken(change(text)),
             Self::Refused { code, message } => Self::Refused { code, message: change(message) },
             Self::Silent(_) | Self::Expired => self,
         }

@@ -380,8 +380,8 @@ async fn a_program_that_says_nothing_is_not_waited_for_longer_than_allowed() {
     assert!(error.message.contains("does not start"), "{error}");
 }
 
-/// A server of the first protocol version: `/sse` streams the answers to messages at `/messages`.
-async fn server_with_two_urls() -> McpServer {
+/// A server of the first protocol version: a path such as `/sse` streams the answers to messages at `/messages`.
+async fn server_with_two_urls(path: &str) -> McpServer {
     use axum::body::Body;
     use axum::routing::get;
     let (send, receive) = tokio::sync::mpsc::unbounded_channel::<String>();
@@ -410,19 +410,35 @@ async fn server_with_two_urls() -> McpServer {
         send.send(format!("event: message\ndata: {answer}\n\n")).unwrap();
         StatusCode::ACCEPTED
     };
-    let router = Router::new().route("/sse", get(events)).route("/messages", post(messages));
+    let router = Router::new().route(path, get(events)).route("/messages", post(messages));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/sse", listener.local_addr().unwrap());
+    let url = format!("http://{}{path}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await });
     of(&McpConfig { url: url.into(), ..McpConfig::default() })
 }
 
 #[tokio::test]
 async fn a_server_of_the_first_version_answers_by_its_stream() {
-    let server = server_with_two_urls().await;
-    for _ in 0..2 {
-        assert_eq!(call(&server, "t", json!({})).await, Ok(vec![text("hi")]));
+    // The second address does not say the version: the server answers the first POST with 405.
+    for path in ["/sse", "/tools"] {
+        let server = server_with_two_urls(path).await;
+        for _ in 0..2 {
+            assert_eq!(call(&server, "t", json!({})).await, Ok(vec![text("hi")]), "{path}");
+        }
     }
+}
+
+#[tokio::test]
+async fn a_server_that_has_neither_version_is_described_by_both_answers() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/tools", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, Router::new()).await });
+    let error = of(&McpConfig { url: url.into(), ..McpConfig::default() }).parameters(&tool("t")).await;
+    let error = error.unwrap_err().message;
+    assert!(
+        error.contains("status 404") && error.contains("older transport (SSE): the server answered"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

@@ -1,9 +1,9 @@
 //! The handles by which each node can leave. An edge with any other handle is legal, but a run never takes it, and a
 //! typing error in a handle is easy to make and hard to see.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 
-use super::Report;
+use super::{Report, listed};
 use crate::graph::draft::{Draft, DraftNode};
 use crate::nodes::human_input::{HumanInputData, TIMEOUT_HANDLE};
 use crate::nodes::if_else::ELSE_HANDLE;
@@ -11,16 +11,31 @@ use crate::nodes::node::ErrorStrategy;
 use crate::nodes::pause::as_form::REJECT;
 use crate::nodes::{ExecutionType, FAIL_BRANCH_HANDLE, NodeData, SOURCE_HANDLE};
 
-/// Warns about edges whose handle their node never chooses: once for each handle of a node.
+/// The edges of a node whose handles it never chooses.
+struct Wrong<'d> {
+    /// The first of these edges.
+    first: usize,
+    /// What is wrong with its handle.
+    message: String,
+    /// All these handles, each once.
+    handles: Vec<&'d str>,
+}
+
+/// Warns about edges whose handle their node never chooses: once for each node.
 pub(super) fn can_be_chosen(draft: &Draft<'_>, report: &mut Report<'_>) {
-    let mut reported = HashSet::new();
+    let mut nodes: BTreeMap<usize, Wrong<'_>> = BTreeMap::new();
     for (at, edge) in draft.edges.iter().enumerate() {
         let Some(from) = edge.from else { continue };
-        let (node, handle) = (&draft.nodes[from], &*edge.source.handle);
-        let Some(message) = problem(draft, from, handle).filter(|_| reported.insert((from, handle))) else {
-            continue;
-        };
-        let hint = ways(node).map(|ways| format!("its handles: {}", ways.join(", ")));
+        let handle = &*edge.source.handle;
+        let Some(message) = problem(draft, from, handle) else { continue };
+        let wrong = nodes.entry(from).or_insert_with(|| Wrong { first: at, message, handles: Vec::new() });
+        if !wrong.handles.contains(&handle) {
+            wrong.handles.push(handle);
+        }
+    }
+    for (from, Wrong { first: at, message, handles }) in nodes {
+        let message = if handles.len() > 1 { of_all(draft, from, &handles) } else { message };
+        let hint = ways(&draft.nodes[from]).map(|ways| format!("its handles: {}", ways.join(", ")));
         let code = report.code;
         draft.at_edge(at, report.problems, |problems| {
             problems.within("sourceHandle", |problems| match hint {
@@ -29,6 +44,16 @@ pub(super) fn can_be_chosen(draft: &Draft<'_>, report: &mut Report<'_>) {
             });
         });
     }
+}
+
+/// Describes the mistake when the node never leaves by any of several handles.
+fn of_all(draft: &Draft<'_>, from: usize, handles: &[&str]) -> String {
+    let (id, handles) = (&draft.nodes[from].source.id, listed(handles));
+    let effect = match follows_only_its_result(draft, from) {
+        true => "these edges are never taken",
+        false => "these edges are taken after every answer",
+    };
+    format!("node {id:?} never leaves by {handles}; {effect}")
 }
 
 /// Describes the mistake when the node never leaves by `handle`.

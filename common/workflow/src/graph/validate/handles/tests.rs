@@ -126,3 +126,20 @@ fn a_question_without_edges_of_its_own_is_followed_by_all() {
     let [(_, message, _)] = problems.as_slice() else { panic!("{problems:#?}") };
     assert!(message.contains("taken after every answer"), "{message}");
 }
+
+#[test]
+fn all_wrong_handles_of_a_node_are_one_warning_at_the_first_of_their_edges() {
+    let gate = "type: if-else, cases: [{case_id: a, logical_operator: and, conditions: []}]";
+    let hint = "its handles: a, false".to_owned();
+    let expected = r#"node "n" never leaves by "b", "fail-branch"; these edges are never taken"#;
+    let problems = found(gate, &["a", "b", "fail-branch", "b"]);
+    assert_eq!(problems, [(Some(7), expected.to_owned(), hint.clone())]);
+    let problems = found(gate, &["1", "2", "3", "4", "5", "6", "7"]);
+    let expected =
+        r#"node "n" never leaves by "1", "2", "3", "4", "5" and 2 more; these edges are never taken"#;
+    assert_eq!(problems, [(Some(6), expected.to_owned(), hint)]);
+    let question = "type: user-interaction, interaction_type: ask_for_input, show_message: '?'";
+    let problems = found(question, &["x", "y"]);
+    let [(_, message, _)] = problems.as_slice() else { panic!("{problems:#?}") };
+    assert_eq!(message, r#"node "n" never leaves by "x", "y"; these edges are taken after every answer"#);
+}
