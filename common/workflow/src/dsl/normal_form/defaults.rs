@@ -56,7 +56,12 @@ pub(super) fn tool(data: &mut JsonMap) {
         return;
     }
     let text = |key: &str| data.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
-    let Some(tool) = text("tool_name").map(str::to_owned) else { return };
+    let tool = match text("tool_name") {
+        Some(tool) => tool.to_owned(),
+        // The checks report only the name, from which all the rest follows.
+        None if !is_given(data, "tool_name") => String::new(),
+        None => return,
+    };
     let (id, name) = (text("provider_id").map(str::to_owned), text("provider_name").map(str::to_owned));
     let has_type = is_given(data, "provider_type");
     let is_by_tool = data.get("provider_type").and_then(Json::as_str) == Some(PROVIDER_BY_TOOL);

@@ -107,7 +107,7 @@ fn add(problems: &mut Problems, code: &'static str, part: &str, message: String,
 }
 
 fn there_is_a_node(draft: &Draft<'_>, report: &mut Report<'_>) {
-    if draft.nodes.is_empty() {
+    if draft.nodes.is_empty() && draft.document.refused.is_empty() {
         // The code and the words on the start node are those of Dify's importer, the first words those of its engine.
         let message = "Graph must have at least one node and exactly one start node, but it has no node";
         report.graph(message.into(), "add a start node and the nodes that follow it; notes do not count");
@@ -160,7 +160,8 @@ fn one_node_begins(draft: &Draft<'_>, report: &mut Report<'_>) {
     let roots = draft.roots();
     match roots.as_slice() {
         [_] => {}
-        [] if draft.nodes.is_empty() => {}
+        // One that could not be read may be the start node.
+        [] if draft.nodes.is_empty() || !draft.document.refused.is_empty() => {}
         [] => {
             let hint = "add a node of type start outside of every iteration and loop; a bare graph may also begin at \
                         the only node that no edge leads to";
@@ -185,7 +186,7 @@ fn edges_join_known_nodes(draft: &Draft<'_>, report: &mut Report<'_>) {
         for (found, end, id) in
             [(edge.from, "source", &edge.source.source), (edge.to, "target", &edge.source.target)]
         {
-            if found.is_none() {
+            if found.is_none() && !draft.is_refused(id) {
                 let message = format!("edge_{} has the unknown node {id:?} as its {end}", edge.source.number);
                 // The comparison with every id is slow, so only the first few problems get a hint.
                 let few = report.problems.error_count() < 10;
@@ -215,6 +216,7 @@ fn parents_are_containers(draft: &Draft<'_>, report: &mut Report<'_>) {
             Parent::NotAContainer(parent) => {
                 format!("node {id:?} is in {:?}, which is not a container", draft.nodes[*parent].source.id)
             }
+            Parent::Unknown(parent) if draft.is_refused(parent) => continue,
             Parent::Unknown(parent) => {
                 format!(
                     "nodes with unknown or cyclic containers: {id:?} is in {parent:?}, which does not exist"
@@ -288,6 +290,7 @@ fn containers_have_their_start_node(draft: &Draft<'_>, report: &mut Report<'_>) 
         let Some(start) = owner(&node.source.data, "start_node_id") else { continue };
         let id = &node.source.id;
         let message = match draft.index.get(start) {
+            None if draft.is_refused(start) => continue,
             None => format!("the start node {start:?} of container {id:?} does not exist"),
             Some(&child) if draft.nodes[child].kind != Some(wanted) => {
                 format!("the start node {start:?} of container {id:?} must be of type {}", wanted.wire())
@@ -350,7 +353,7 @@ fn there_is_no_cycle(draft: &Draft<'_>, report: &mut Report<'_>) {
 
 /// Warns about nodes that no run reaches. They are legal, but block every node that waits for them.
 fn every_node_can_be_reached(draft: &Draft<'_>, report: &mut Report<'_>) {
-    if report.problems.has_errors() {
+    if report.problems.has_errors() || !draft.document.refused.is_empty() {
         return; // A node may be unreachable because of an error that is already reported.
     }
     let mut open: Vec<usize> = draft.roots();
