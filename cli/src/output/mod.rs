@@ -94,6 +94,9 @@ impl Report {
                     progress.clear();
                 }
                 console.note(plain::end_line(&view));
+                if let Some(error) = plain::long_error(&view) {
+                    console.note(error);
+                }
                 for warning in &view.warnings {
                     console.note(plain::warning_line(warning).trim_end());
                 }

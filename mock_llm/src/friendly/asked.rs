@@ -98,6 +98,14 @@ pub(super) fn result(body: &Json) -> Option<String> {
     Some(if from_blocks.is_empty() { text_of(found.get("content")) } else { from_blocks })
 }
 
+/// The last answer of a tool in the scratchpad of ReAct, if the conversation ends with one.
+pub(super) fn observed(body: &Json) -> Option<String> {
+    let [.., past, _] = messages(body) else { return None };
+    let text = text_of(past.get("content"));
+    let (_, observed) = text.rsplit_once(REACT_RESULT).filter(|_| past["role"] == "assistant")?;
+    Some(observed.trim().to_owned())
+}
+
 /// Anthropic's results of tools are in messages of the user.
 fn is_result(message: &Json) -> bool {
     let blocks = message["content"].as_array().into_iter().flatten();

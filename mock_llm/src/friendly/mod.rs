@@ -43,7 +43,11 @@ fn reply(asked: &Asked, body: &Json) -> (String, Vec<(String, String)>) {
             let action = json!({"action": tool, "action_input": fitting::object(schema)});
             format!("Thought: I try the first tool.\nAction:\n```\n{}\n```\n", dump(&action))
         }
-        Asked::FinalAnswer => format!("Thought: I know the answer.\nFinalAnswer: {}", sentence(body)),
+        Asked::FinalAnswer => {
+            // The last message is the engine's own after a tool has answered.
+            let answer = asked::observed(body).map_or_else(|| sentence(body), |result| answered(&result));
+            format!("Thought: I know the answer.\nFinalAnswer: {answer}")
+        }
         Asked::WrittenCall { tool, schema, is_xml } => written(tool, &fitting::object(schema), *is_xml),
         Asked::Fitting(schema) => dump(&fitting::value(schema, "value")),
         Asked::AnyObject => dump(&json!({"answer": sentence(body)})),
@@ -59,14 +63,18 @@ fn reply(asked: &Asked, body: &Json) -> (String, Vec<(String, String)>) {
 /// A friendly sentence with the answer of the tool, or with the user's message.
 fn sentence(body: &Json) -> String {
     if let Some(result) = asked::result(body) {
-        let begin: String = result.chars().take(RESULT_CHARS_MAX).collect();
-        return format!("The tool answered: {begin}");
+        return answered(&result);
     }
     let said = matching::last_user(body);
     match said.trim() {
         "" => "Hello! You have not said anything yet.".to_owned(),
         said => format!("You said: {said}"),
     }
+}
+
+fn answered(result: &str) -> String {
+    let begin: String = result.chars().take(RESULT_CHARS_MAX).collect();
+    format!("The tool answered: {begin}")
 }
 
 /// A call as text, in the form of a profile's `tool_mode`.

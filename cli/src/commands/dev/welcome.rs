@@ -25,12 +25,15 @@ pub(super) fn text(target: &Target, workflows: &[Workflow], apps: &[AppOfFile]) 
 /// Returns a shell command that runs the app.
 fn curl(target: &Target, workflow: &Workflow, app: &AppOfFile) -> String {
     let inputs = example_inputs(workflow);
-    let (path, key, body) = if workflow.is_chat() || app.key.is_empty() {
+    let (path, key, body) = if app.key.is_empty() {
         let mut body = json!({"app": app.id, "inputs": inputs, "user": "me"});
         if workflow.is_chat() {
             body["query"] = "Hello".into();
         }
         ("/api/v1/runs", &target.key, body)
+    } else if workflow.is_chat() {
+        let body = json!({"query": "Hello", "inputs": inputs, "response_mode": "streaming", "user": "me"});
+        ("/v1/chat-messages", &app.key, body)
     } else {
         let body = json!({"inputs": inputs, "response_mode": "blocking", "user": "me"});
         ("/v1/workflows/run", &app.key, body)
@@ -111,7 +114,7 @@ Hello  (examples/hello.yml)
 Chat  (examples/chat.yml)
   app  a2
   key  app-2
-  curl http://127.0.0.1:8700/api/v1/runs -H 'Authorization: Bearer admin-1' -H 'Content-Type: application/json' -d '{"app":"a2","inputs":{},"user":"me","query":"Hello"}'
+  curl http://127.0.0.1:8700/v1/chat-messages -H 'Authorization: Bearer app-2' -H 'Content-Type: application/json' -d '{"query":"Hello","inputs":{},"response_mode":"streaming","user":"me"}'
 
 Ctrl-C stops it; `tidemill ps` in another terminal lists runs
 "#;

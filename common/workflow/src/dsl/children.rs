@@ -25,6 +25,20 @@ pub(crate) fn model_of(data: &JsonMap) -> Option<Cow<'_, Json>> {
     model.is_object().then_some(Cow::Borrowed(model))
 }
 
+/// Returns the keys that the `value` of an extraction lacks, in the canonical spelling.
+pub(crate) fn missing_in_extraction(value: Option<&Json>) -> Vec<&'static str> {
+    const KEYS: [(&str, &str); 3] = [
+        ("source_node_id", "sourceNodeId"),
+        ("source_variable", "sourceVariable"),
+        ("extraction_prompt", "extractionPrompt"),
+    ];
+    let given = |(snake, camel): (&str, &str)| {
+        let text = value.and_then(|value| value.get(snake).or_else(|| value.get(camel))?.as_str());
+        text.is_some_and(|text| !text.is_empty())
+    };
+    KEYS.into_iter().filter(|key| !given(*key)).map(|(snake, _)| snake).collect()
+}
+
 /// Converts the model of an agent. Agents write the model's name as `model`, and may leave out the mode.
 fn of_agent(given: &Json) -> Option<Cow<'_, Json>> {
     let given = given.as_object()?;

@@ -113,6 +113,9 @@ pub struct Document {
     pub features: JsonMap,
     /// `workflow.tidemill`: the run options, unchanged.
     pub options: JsonMap,
+    /// The ids of the nodes that could not be read, empty for one without an id: what follows from their absence is not
+    /// reported as well.
+    pub(crate) refused: Vec<String>,
     /// The path to the graph in the file; for messages only.
     pub(crate) graph_path: &'static str,
 }

@@ -12,27 +12,36 @@ use tidemill_base::value::JsonMap;
 /// The canvas type of a note, which is not a node.
 const NOTE: &str = "custom-note";
 
-/// Reads the nodes of a graph, without notes.
-pub(super) fn nodes(graph: &mut JsonMap, problems: &mut Problems) -> Vec<DocumentNode> {
-    let Some(items) = take_list(graph, "nodes", "graph.invalid_nodes", problems) else { return Vec::new() };
+/// Reads the nodes of a graph, without notes. Also returns the ids of those that could not be read; a node without an id
+/// counts with an empty one.
+pub(super) fn nodes(graph: &mut JsonMap, problems: &mut Problems) -> (Vec<DocumentNode>, Vec<String>) {
+    let mut refused = Vec::new();
+    let Some(items) = take_list(graph, "nodes", "graph.invalid_nodes", problems) else {
+        return (Vec::new(), refused);
+    };
     let mut nodes = Vec::with_capacity(items.len());
     for (at, item) in items.into_iter().enumerate() {
         problems.within(format!("nodes[{at}]"), |problems| {
             let Json::Object(item) = item else {
                 problems
                     .error("graph.invalid_node", format!("a node must be a mapping, not {}", kind_of(&item)));
+                refused.push(String::new());
                 return;
             };
-            if item.get("type").and_then(Json::as_str) != Some(NOTE) {
-                nodes.extend(node(item, at, problems));
+            if item.get("type").and_then(Json::as_str) == Some(NOTE) {
+                return;
+            }
+            let id = node_id(item.get("id"), problems);
+            match node(item, id.clone(), at, problems) {
+                Some(node) => nodes.push(node),
+                None => refused.push(id.unwrap_or_default()),
             }
         });
     }
-    nodes
+    (nodes, refused)
 }
 
-fn node(mut item: JsonMap, at: usize, problems: &mut Problems) -> Option<DocumentNode> {
-    let id = node_id(item.get("id"), problems);
+fn node(mut item: JsonMap, id: Option<String>, at: usize, problems: &mut Problems) -> Option<DocumentNode> {
     let parent = match item.remove("parentId") {
         Some(Json::String(parent)) if !parent.is_empty() => Some(parent),
         Some(_) | None => None,

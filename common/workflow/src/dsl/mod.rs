@@ -74,7 +74,10 @@ pub fn explain(text: &[u8], options: &ParseOptions) -> Vec<Rewrite> {
     }
     found.extend(normal_form::retries::explain(&graph, options.retries, app.is_bare));
     for rewrite in &mut found {
-        rewrite.path = format!("{graph_path}.{}", rewrite.path);
+        // The graph of a bare file has no path of its own.
+        if !graph_path.is_empty() {
+            rewrite.path = format!("{graph_path}.{}", rewrite.path);
+        }
         rewrite.line = tree.line_of(&rewrite.path);
     }
     first.into_iter().chain(found).collect()
@@ -165,7 +168,7 @@ fn document(mut root: JsonMap, options: &ParseOptions, problems: &mut Problems) 
         normal_form::apply_bare(&mut graph);
     }
     normal_form::retries::apply(&mut graph, options.retries, app.is_bare);
-    let (nodes, edges) = problems.within(graph_path, |problems| {
+    let ((nodes, refused), edges) = problems.within(graph_path, |problems| {
         (elements::nodes(&mut graph, problems), elements::edges(&mut graph, problems))
     });
     Some(Document {
@@ -174,6 +177,7 @@ fn document(mut root: JsonMap, options: &ParseOptions, problems: &mut Problems) 
         description: app.description,
         mode: app.mode.unwrap_or_else(|| suggested_mode(&nodes)),
         nodes,
+        refused,
         edges,
         environment,
         conversation,

@@ -74,6 +74,7 @@ pub(super) fn read(text: &str, limits: &ParseOptions) -> Result<Document, Diagno
         conversation: list_of(&mut root, "conversation", variable)?,
         features: mapping_of(&mut root, "features")?,
         options: mapping_of(&mut root, "options")?,
+        refused: Vec::new(),
         graph_path: "workflow.graph",
     })
 }

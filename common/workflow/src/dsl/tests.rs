@@ -257,3 +257,20 @@ workflow:
     - {data: {type: end, outputs: [{variable: o, value_selector: [it, output]}]}, id: end}
 ";
 }
+
+#[test]
+fn the_rewrites_of_a_bare_file_have_their_paths_and_lines() {
+    let text = "nodes:\n- {id: s, type: START, name: S}\n- id: e\n  type: END\n  name: E\nedges:\n- {source: s, target: e}\n";
+    let found = explain(text.as_bytes(), &ParseOptions::default());
+    let found: Vec<_> = found.iter().map(|one| (one.rule, one.path.as_str(), one.line)).collect();
+    assert_eq!(
+        found,
+        [
+            ("foreign-node", "nodes[0]", Some(2)),
+            ("foreign-node", "nodes[1]", Some(3)),
+            ("foreign-type", "nodes[1].data", Some(3)),
+            ("node-type", "nodes[0].data.type", Some(2)),
+            ("edge-handle", "edges[0].sourceHandle", Some(7)),
+        ]
+    );
+}

@@ -72,6 +72,11 @@ impl<'d> Draft<'d> {
         Self { document, nodes, edges, index, parents, outs }
     }
 
+    /// True if the file has a node of this id that could not be read. That is reported already.
+    pub(super) fn is_refused(&self, id: &str) -> bool {
+        self.document.refused.iter().any(|refused| refused == id)
+    }
+
     /// Returns the nodes where a run may begin: root types outside every container.
     pub(super) fn roots(&self) -> Vec<usize> {
         let is_root = |at: &usize| {

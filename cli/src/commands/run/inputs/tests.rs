@@ -147,7 +147,8 @@ fn required() -> Workflow {
             {"variable": "name", "label": "name", "type": "text-input", "required": true, "max_length": 3},
             {"variable": "doc", "label": "doc", "type": "file", "required": true, "allowed_file_types": ["document"]},
             {"variable": "docs", "label": "docs", "type": "file-list", "required": true},
-            {"variable": "o", "label": "o", "type": "json_object", "required": true},
+            {"variable": "o", "label": "o", "type": "json_object", "required": true,
+             "json_schema": {"type": "object", "properties": {"k": {"type": "number"}}}},
             {"variable": "more", "label": "more", "type": "text-input"},
         ]),
     )
@@ -193,6 +194,8 @@ async fn at_a_terminal_each_missing_input_is_asked_for_until_the_form_takes_it()
         HERE,
         "",
         "{",
+        "[]",
+        "{\"k\":\"x\"}",
         "{\"k\":1}",
         " ",
         "why?",
@@ -217,6 +220,8 @@ async fn at_a_terminal_each_missing_input_is_asked_for_until_the_form_takes_it()
         "docs 1 (files; path or URL): a file is required",
         "docs 2 (files; path or URL; Enter ends the list): ",
         "this is not JSON",
+        "JSON object for 'o' must be an object",
+        "JSON object for 'o' does not match schema: ",
         "a question is required",
     ] {
         assert!(err.text().contains(said), "{said}: {}", err.text());

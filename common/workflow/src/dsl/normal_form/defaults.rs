@@ -52,11 +52,26 @@ pub(super) fn context(data: &mut JsonMap) {
 /// Fills in the provider, the label and the options of a tool. A provider without a type is found by the name of the
 /// tool when the node runs.
 pub(super) fn tool(data: &mut JsonMap) {
+    let name = data.get("tool_name").and_then(Json::as_str).filter(|name| !name.is_empty());
+    if let Some(name) = name.map(str::to_owned) {
+        of_tool(data, name);
+    }
+}
+
+/// As [`tool`], also without a name: the checks then report only the name, from which all the rest follows.
+pub(super) fn tool_of_bare_graph(data: &mut JsonMap) {
+    if is_given(data, "tool_name") {
+        tool(data);
+    } else {
+        of_tool(data, String::new());
+    }
+}
+
+fn of_tool(data: &mut JsonMap, tool: String) {
     if kind(data) != Some(NodeKind::Tool) {
         return;
     }
     let text = |key: &str| data.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
-    let Some(tool) = text("tool_name").map(str::to_owned) else { return };
     let (id, name) = (text("provider_id").map(str::to_owned), text("provider_name").map(str::to_owned));
     let has_type = is_given(data, "provider_type");
     let is_by_tool = data.get("provider_type").and_then(Json::as_str) == Some(PROVIDER_BY_TOOL);

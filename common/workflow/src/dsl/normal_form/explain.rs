@@ -42,6 +42,8 @@ pub(super) fn of<'f>(graph: &mut JsonMap, forms: impl Iterator<Item = &'f Form>)
         form.apply(graph);
         let mut places = Vec::new();
         of_maps(&before, graph, "", &mut places);
+        let mut places = one_for_each_element(places);
+        places.truncate(PLACES_MAX);
         all.extend(places.into_iter().map(|path| Rewrite { rule: form.name, path, line: None, note: None }));
     }
     all
@@ -57,7 +59,24 @@ fn of_maps(before: &JsonMap, after: &JsonMap, path: &str, places: &mut Vec<Strin
             None => places.push(within(key)),
         }
     }
-    places.truncate(PLACES_MAX);
+}
+
+/// Joins the places in one node or edge to the innermost part that holds them all: one line says what a rule did there.
+fn one_for_each_element(places: Vec<String>) -> Vec<String> {
+    let element = |place: &str| place.split('.').next().unwrap_or_default().to_owned();
+    let mut joined: Vec<String> = Vec::with_capacity(places.len());
+    for place in places {
+        match joined.last_mut().filter(|last| element(last) == element(&place)) {
+            Some(last) => {
+                let (old, new) = (last.split('.'), place.split('.'));
+                let common: Vec<&str> =
+                    old.zip(new).take_while(|(old, new)| old == new).map(|(part, _)| part).collect();
+                *last = common.join(".");
+            }
+            None => joined.push(place),
+        }
+    }
+    joined
 }
 
 fn of_values(before: &Json, after: &Json, path: &str, places: &mut Vec<String>) {
@@ -86,21 +105,24 @@ mod tests {
     fn each_rule_that_changed_something_is_named_with_its_places() {
         let graph = json!({"nodes": [
             {"id": "a", "data": {"type": "LLM"}},
-            {"id": "b", "data": {"type": "tool", "tool_configurations": {"x": null, "y": 1}}},
+            {"id": "b", "data": {"type": "tool", "tool_configurations": {"x": null, "y": 1, "z": null}}},
             {"id": "c", "data": {"type": "iteration", "start_node_id": "d"}},
             {"id": "d", "parentId": "c", "data": {"type": "code"}},
+            {"id": "e", "type": "END", "name": "E", "config": {"outputs": []}},
         ], "edges": [{"source": "a", "target": "b"}]});
         let found = explain(graph.as_object().unwrap(), Migrations::On);
         let found: Vec<(&str, &str)> = found.iter().map(|one| (one.rule, one.path.as_str())).collect();
         assert_eq!(
             found,
             [
+                ("foreign-node", "nodes[4]"),
+                ("foreign-type", "nodes[4].data.type"),
                 ("node-type", "nodes[0].data.type"),
                 ("edge-handle", "edges[0].sourceHandle"),
                 ("container-start", "nodes[2].data.start_node_id"),
-                ("container-start", "nodes[4]"),
+                ("container-start", "nodes[5]"),
                 ("container-start", "edges[1]"),
-                ("tool-options", "nodes[1].data.tool_configurations.x"),
+                ("tool-options", "nodes[1].data.tool_configurations"),
             ]
         );
     }

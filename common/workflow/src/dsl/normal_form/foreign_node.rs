@@ -1,12 +1,12 @@
-//! Rewrites nodes of other programs: `{id, type, name, config}` without `data`, a step with `node` and
-//! `params`, or `type` beside `data`.
+//! Rewrites nodes of other programs: `{id, type, name, config}` without `data`, of which only `id` and `type` must be
+//! there, a step with `node` and `params`, or `type` beside `data`.
 
 use serde_json::Value as Json;
 
-use super::node_type;
-use crate::kinds::{NodeKind, TYPES_ELSEWHERE};
 use tidemill_base::value::JsonMap;
 
+/// How the types of nodes on Dify's canvas begin. They say nothing about what a node does.
+const OF_CANVAS: &str = "custom";
 /// The type of a model call in the spelling of these programs.
 const LLM: &str = "LLM";
 /// Keys that say nothing about the form of a model call.
@@ -23,9 +23,11 @@ pub(super) fn rewrite(graph: &mut JsonMap) {
 
 fn one(node: &mut JsonMap) {
     let is_foreign = !node.contains_key("data")
-        && node.get("type").is_some_and(Json::is_string)
         && node.get("config").is_none_or(|config| config.is_object() || config.is_null())
-        && (node.contains_key("config") || node.contains_key("name"));
+        && match node.get("type").and_then(Json::as_str) {
+            Some(name) => node.contains_key("config") || node.contains_key("name") || says_something(name),
+            None => false,
+        };
     if !is_foreign {
         return;
     }
@@ -47,27 +49,32 @@ fn one(node: &mut JsonMap) {
             }
         }
     }
-    // Such a model call names a profile. Without any configuration its error is that of this form, not of Dify's.
+    mark_empty_model_call(&mut data);
+    node.insert("data".into(), Json::Object(data));
+}
+
+/// A model call in this spelling names a profile. Without any configuration its error is that of this form, not of Dify's.
+fn mark_empty_model_call(data: &mut JsonMap) {
     let is_llm = data.get("type").and_then(Json::as_str) == Some(LLM);
     if is_llm && data.keys().all(|key| NEUTRAL.contains(&key.as_str())) {
         data.insert("profile_id".into(), "".into());
     }
-    node.insert("data".into(), Json::Object(data));
 }
 
-/// Moves a known type from beside `data` into it. On Dify's canvas the outer type is `custom`.
+/// Moves the type from beside `data` into it, also an unknown one, so that the checks name it.
 fn type_beside_data(node: &mut JsonMap) {
-    let Some(name) = node.get("type").and_then(Json::as_str).filter(|name| is_known(name)) else { return };
+    let Some(name) = node.get("type").and_then(Json::as_str).filter(|name| says_something(name)) else {
+        return;
+    };
     let name = name.to_owned();
     let Some(data) = node.get_mut("data").and_then(Json::as_object_mut) else { return };
     if data.get("type").and_then(Json::as_str).is_none_or(str::is_empty) {
         data.insert("type".into(), name.into());
+        mark_empty_model_call(data);
         node.shift_remove("type");
     }
 }
 
-fn is_known(name: &str) -> bool {
-    NodeKind::from_wire(name).is_some()
-        || node_type::canonical(name).is_some()
-        || TYPES_ELSEWHERE.iter().any(|(known, _)| *known == name)
+fn says_something(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with(OF_CANVAS)
 }

@@ -217,6 +217,7 @@ fn ve_12_an_incomplete_extraction_names_the_missing_fields() {
         json!({"type": "extraction", "value": {"source_node_id": "llm1", "source_variable": "context"}});
     let text = wrong(&file(json!({"query": half}), json!({}), &[]));
     assert!(text.contains("ConfigurationValidationError") && text.contains("extraction_prompt"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
 }
 
 #[test]

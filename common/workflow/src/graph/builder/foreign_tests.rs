@@ -144,9 +144,53 @@ fn a_type_may_stand_beside_the_data() {
     ]);
     let both = graph(&nodes, &chain(&["s", "e"]));
     assert_eq!((kind(&both, "s"), kind(&both, "e")), (NodeKind::Start, NodeKind::End));
+    // An unknown type is named, and an empty model call has the error of this spelling.
+    for (node, expected) in [
+        (json!({"type": "FETCH", "data": {"a": 1}}), "node \"n\" is of the unknown type \"FETCH\""),
+        (json!({"type": "FETCH"}), "node \"n\" is of the unknown type \"FETCH\""),
+        (json!({"type": "LLM", "data": {}}), "LLM node must have profileId and prompt"),
+        (json!({"type": "LLM"}), "LLM node must have profileId and prompt"),
+        (json!({"type": "TOOL"}), "`tool_name` is missing; it must be a text"),
+        (json!({"type": "TOOL", "data": {}}), "`tool_name` is missing; it must be a text"),
+    ] {
+        let mut node = node;
+        node["id"] = json!("n");
+        let nodes = json!([{"id": "s", "data": {"type": "start"}}, node]);
+        let found = read(&nodes, &chain(&["s", "n"])).diagnostics;
+        let messages: Vec<_> = found.iter().map(|one| one.message.as_str()).collect();
+        assert_eq!(messages, [expected], "{nodes}");
+    }
     // The outer type of Dify's canvas says nothing.
     let custom = json!([{"id": "s", "type": "custom", "data": {"title": "S"}}]);
     assert_eq!(read(&custom, &json!([])).diagnostics[0].code, "graph.invalid_node_type");
+}
+
+#[test]
+fn a_node_may_have_nothing_but_its_id_and_its_type() {
+    let graph =
+        graph(&json!([{"id": "s", "type": "START"}, {"id": "e", "type": "END"}]), &chain(&["s", "e"]));
+    assert_eq!((kind(&graph, "s"), kind(&graph, "e")), (NodeKind::Start, NodeKind::End));
+}
+
+#[test]
+fn a_node_that_cannot_be_read_has_one_error_and_what_follows_from_it_has_none() {
+    let end = json!({"id": "e", "data": {"type": "end", "outputs": []}});
+    for (nodes, edges) in [
+        (json!([{"id": "s"}, end]), chain(&["s", "e"])),
+        (json!([{"id": "s", "type": "custom"}]), json!([])),
+        (
+            json!([{"id": "s", "data": {"type": "start"}}, {"id": "n", "data": {"title": "N"}}, end]),
+            chain(&["s", "n", "e"]),
+        ),
+    ] {
+        let found = read(&nodes, &edges).diagnostics;
+        let codes: Vec<_> = found.iter().map(|one| one.code).collect();
+        assert!(matches!(codes[..], ["graph.invalid_node_data" | "graph.invalid_node_type"]), "{found:?}");
+    }
+    // Another id that no node has is an error of its own.
+    let found = read(&json!([{"id": "s"}, end]), &chain(&["s", "x"])).diagnostics;
+    let codes: Vec<_> = found.iter().map(|one| one.code).collect();
+    assert_eq!(codes, ["graph.invalid_node_data", "graph.edge_unknown_node"]);
 }
 
 #[test]

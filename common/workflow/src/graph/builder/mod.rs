@@ -96,12 +96,14 @@ fn too_many_children(document: &Document, max: usize) -> Vec<Diagnostic> {
     for node in &document.nodes {
         let count = node.data.get(children::FIELD).and_then(|list| list.as_array()).map_or(0, Vec::len);
         if count > max {
-            let path = format!("{}.nodes[{}].data.{}", document.graph_path, node.place, children::FIELD);
+            let path = format!("nodes[{}].data.{}", node.place, children::FIELD);
             let message = format!(
                 "node {:?} has {count} nodes inside it; the limit children_max allows {max}",
                 node.id
             );
-            problems.within(path, |problems| problems.error("children.too_many", message));
+            problems.within(document.graph_path, |problems| {
+                problems.within(path, |problems| problems.error("children.too_many", message));
+            });
         }
     }
     problems.into_vec()

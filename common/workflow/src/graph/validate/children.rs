@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use super::{Draft, Report};
+use crate::dsl::children::missing_in_extraction;
 use crate::graph::children::{FIELD, parameters};
 use crate::nodes::{ExecutionType, NodeKind, step};
 
@@ -192,12 +193,7 @@ pub(super) fn extractions_are_whole(draft: &Draft<'_>, report: &mut Report<'_>) 
         for (name, value) in
             all.filter(|(_, value)| value.get("type").and_then(Json::as_str) == Some("extraction"))
         {
-            let given = |key: &str| {
-                let text = value.get("value").and_then(|value| value.get(key)?.as_str());
-                text.is_some_and(|text| !text.is_empty())
-            };
-            let keys = ["source_node_id", "source_variable", "extraction_prompt"];
-            let missing: Vec<&str> = keys.into_iter().filter(|key| !given(key)).collect();
+            let missing = missing_in_extraction(value.get("value"));
             if missing.is_empty() {
                 continue; // The input is a duplicate, or its node cannot have extractions: other rules report that.
             }

@@ -121,7 +121,7 @@ fn add(problems: &mut Problems, code: &'static str, part: &str, message: String,
 }
 
 fn there_is_a_node(draft: &Draft<'_>, report: &mut Report<'_>) {
-    if draft.nodes.is_empty() {
+    if draft.nodes.is_empty() && draft.document.refused.is_empty() {
         // The code and the words on the start node are those of Dify's importer, the first words those of its engine.
         let message = "Graph must have at least one node and exactly one start node, but it has no node";
         report.graph(message.into(), "add a start node and the nodes that follow it; notes do not count");
@@ -174,7 +174,8 @@ fn one_node_begins(draft: &Draft<'_>, report: &mut Report<'_>) {
     let roots = draft.roots();
     match roots.as_slice() {
         [_] => {}
-        [] if draft.nodes.is_empty() => {}
+        // One that could not be read may be the start node.
+        [] if draft.nodes.is_empty() || !draft.document.refused.is_empty() => {}
         [] => {
             let hint = "add a node of type start outside of every iteration and loop; a bare graph may also begin at \
                         the only node that no edge leads to";
@@ -199,7 +200,7 @@ fn edges_join_known_nodes(draft: &Draft<'_>, report: &mut Report<'_>) {
         for (found, end, id) in
             [(edge.from, "source", &edge.source.source), (edge.to, "target", &edge.source.target)]
         {
-            if found.is_none() {
+            if found.is_none() && !draft.is_refused(id) {
                 let message = format!("edge_{} has the unknown node {id:?} as its {end}", edge.source.number);
                 // The comparison with every id is slow, so only the first few problems get a hint.
                 let few = report.problems.error_count() < 10;
@@ -229,6 +230,7 @@ fn parents_are_containers(draft: &Draft<'_>, report: &mut Report<'_>) {
             Parent::NotAContainer(parent) => {
                 format!("node {id:?} is in {:?}, which is not a container", draft.nodes[*parent].source.id)
             }
+            Parent::Unknown(parent) if draft.is_refused(parent) => continue,
             Parent::Unknown(parent) => {
                 format!(
                     "nodes with unknown or cyclic containers: {id:?} is in {parent:?}, which does not exist"
@@ -302,6 +304,7 @@ fn containers_have_their_start_node(draft: &Draft<'_>, report: &mut Report<'_>) 
         let Some(start) = owner(&node.source.data, "start_node_id") else { continue };
         let id = &node.source.id;
         let message = match draft.index.get(start) {
+            None if draft.is_refused(start) => continue,
             None => format!("the start node {start:?} of container {id:?} does not exist"),
             Some(&child) if draft.nodes[child].kind != Some(wanted) => {
                 format!("the start node {start:?} of container {id:?} must be of type {}", wanted.wire())

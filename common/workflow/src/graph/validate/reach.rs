@@ -10,7 +10,7 @@ use crate::nodes::ExecutionType;
 
 /// Warns once about all nodes that no run reaches.
 pub(super) fn every_node_can_be_reached(draft: &Draft<'_>, report: &mut Report<'_>) {
-    if report.problems.has_errors() {
+    if report.problems.has_errors() || !draft.document.refused.is_empty() {
         return; // A node may be unreachable because of an error that is already reported.
     }
     let reached = reached(draft);

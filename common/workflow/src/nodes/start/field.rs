@@ -139,6 +139,16 @@ impl InputField {
             json_schema: data.get("json_schema").cloned().unwrap_or_default(),
         })
     }
+
+    /// Returns why the start node would refuse this value of a `json_object` input.
+    pub fn violation(&self, value: &Json) -> Option<String> {
+        let name = &self.variable;
+        if !value.is_object() {
+            return Some(super::not_an_object(name));
+        }
+        let first = super::schema::violation(self.schema.as_deref()?, value)?;
+        Some(format!("JSON object for '{name}' does not match schema: {first}"))
+    }
 }
 
 /// Reads the keys of a field as leniently as Dify: `"48"` is a number and `"true"` a boolean.

@@ -65,13 +65,16 @@ impl StartData {
             if value.is_falsy() {
                 return None;
             }
-            if !value.value.is_object() || value.ty == SegmentType::File {
-                return Some(format!("JSON object for '{name}' must be an object"));
+            if value.ty == SegmentType::File {
+                return Some(not_an_object(name));
             }
-            let first = schema::violation(field.schema.as_deref()?, &value.value)?;
-            Some(format!("JSON object for '{name}' does not match schema: {first}"))
+            field.violation(&value.value)
         })
     }
+}
+
+fn not_an_object(name: &str) -> String {
+    format!("JSON object for '{name}' must be an object")
 }
 
 type Named = Vec<(String, Segment)>;

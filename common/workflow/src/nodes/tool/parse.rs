@@ -4,6 +4,7 @@ use serde_json::Value as Json;
 
 use super::{Configured, Input, Parameter, ProviderKind, ToolData};
 use crate::dsl::Problems;
+use crate::dsl::children::missing_in_extraction;
 use crate::dsl::fields::{BUILD_FAILED, Fields};
 use tidemill_base::value::JsonMap;
 use tidemill_base::value::pyrepr::str_of;
@@ -93,6 +94,10 @@ fn parameters(data: &JsonMap, problems: &mut Problems) -> Option<Vec<(String, In
                 }
                 continue;
             };
+            if is_half_extraction(given) {
+                all = None; // The graph's rules name the keys that it lacks.
+                continue;
+            }
             match input(given) {
                 Ok(input) => all.iter_mut().for_each(|all| all.push((key.clone(), input.clone()))),
                 Err(message) => {
@@ -103,6 +108,12 @@ fn parameters(data: &JsonMap, problems: &mut Problems) -> Option<Vec<(String, In
         }
         all
     })
+}
+
+/// True for an input that is to be extracted from a conversation and does not say how.
+fn is_half_extraction(map: &JsonMap) -> bool {
+    map.get("type").and_then(Json::as_str) == Some("extraction")
+        && !missing_in_extraction(map.get("value")).is_empty()
 }
 
 /// Reads `{type, value}`; the error has Dify's message.

@@ -17,7 +17,7 @@ pub(super) const FORMS: &[Form] = &[
     // `context` of an llm node
     Form { name: "llm-context", rewrite: defaults::context, part: Part::NodeData },
     // the provider of a tool
-    Form { name: "tool-provider", rewrite: defaults::tool, part: Part::NodeData },
+    Form { name: "tool-provider", rewrite: defaults::tool_of_bare_graph, part: Part::NodeData },
     // a graph that begins at the only node without an edge to it
     Form { name: "start-node", rewrite: start_node::rewrite, part: Part::Graph },
 ];

@@ -74,7 +74,7 @@ fn a_node_of_a_bare_graph_gets_what_the_editor_would_have_written() {
         json!({"type": "llm", "user_prompt": "x"}),
         // A type of provider without a provider is a mistake.
         json!({"type": "tool", "tool_name": "find", "provider_type": "api"}),
-        json!({"type": "tool"}),
+        json!({"type": "tool", "tool_name": ""}),
     ] {
         assert_eq!(data(kept.clone(), Origin::Bare), kept);
     }
