@@ -270,7 +270,7 @@ async fn check_names_modules_that_the_settings_do_not_provide() {
 #[tokio::test(flavor = "multi_thread")]
 async fn mistakes_in_the_settings_and_the_lock_are_named_by_install() {
     let (host, cluster) = (Host::new(), Cluster::start(&[], None).await);
-    host.wheel("tide_greeting", "1.0", GREETING);
+    host.wheel("tide_greeting", "1.0", GREETING, &[]);
     host.declare(&["tide-greeting"]);
     let ls = text(&host.tidemill(&cluster, &["code", "ls"]));
     assert!(ls.contains("tidemill: code.python declares packages"), "{ls}");
@@ -294,7 +294,7 @@ async fn mistakes_in_the_settings_and_the_lock_are_named_by_install() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_environment_is_only_ready_where_code_can_read_it() {
     let (host, cluster) = (Host::new(), Cluster::start(&[], None).await);
-    host.wheel("tide_greeting", "1.0", GREETING);
+    host.wheel("tide_greeting", "1.0", GREETING, &[]);
     host.declare(&["tide-greeting"]);
     let mut careful = std::process::Command::new("sh");
     careful.args(["-c", "umask 077; exec \"$@\"", "sh"]);
@@ -321,7 +321,7 @@ async fn an_environment_is_only_ready_where_code_can_read_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_gets_its_code_back_when_the_packages_are_there() {
     let (host, cluster) = (Host::new(), Cluster::start(&[], None).await);
-    host.wheel("tide_greeting", "1.0", GREETING);
+    host.wheel("tide_greeting", "1.0", GREETING, &[]);
     host.declare(&["tide-greeting"]);
     host.write_settings("never.toml", &["tide-greeting"], "elsewhere");
     let scheduler = cluster.scheduler().await;
