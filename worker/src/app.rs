@@ -155,7 +155,7 @@ pub async fn start_with(
         tracing::warn!("{}", code.text);
     }
     for missing in core.setup.about().missing {
-        // A sandbox that refuses all code was told above.
+        // The line above has the reason of a sandbox that refuses all code.
         if matches!(missing.need, tidemill_common::need::Need::Code { .. })
             && !code.text.contains(&missing.reason)
         {
