@@ -2,6 +2,7 @@
 //! [`table`] for lists. Events of a run go to standard error, results to standard output.
 
 mod container_titles;
+mod errors;
 pub(crate) mod json;
 pub(crate) mod plain;
 mod progress;
@@ -94,7 +95,7 @@ impl Report {
                     progress.clear();
                 }
                 console.note(plain::end_line(&view));
-                if let Some(error) = plain::long_error(&view) {
+                if let Some(error) = errors::below_the_end(view.error.as_deref()) {
                     console.note(error);
                 }
                 for warning in &view.warnings {

@@ -3,7 +3,8 @@
 use serde_json::Value as Json;
 use tidemill_common::wire::event::kind;
 
-use super::text::{duration, error_line, one_line, safe, shortened};
+use super::errors;
+use super::text::{duration, one_line, safe, shortened};
 use crate::client::Event;
 use crate::client::view::{PauseView, RunView, WarningView};
 use crate::workflow_file::count;
@@ -100,9 +101,7 @@ pub(super) fn detail(event: &Event) -> String {
         parts.push(format!("will be tried again ({index})"));
     }
     let error = event.text("error");
-    if !error.is_empty() {
-        parts.push(error_line(error));
-    }
+    parts.extend((!error.is_empty()).then(|| errors::on_one_line(error)));
     parts.join("  ")
 }
 
@@ -140,7 +139,7 @@ pub(crate) fn event_line(event: &Event) -> String {
     one_line(&format!("{:>4}  {:<27}  {what}", event.seq, event.kind)).trim_end().into()
 }
 
-/// Returns one line for how a run ended. An error of several lines is not in it: see [`long_error`].
+/// Returns one line for how a run ended. An error of several lines is not in it: see [`errors::below_the_end`].
 pub(crate) fn end_line(run: &RunView) -> String {
     let mut text = format!("run {} {}", run.id, run.status);
     if let Some(seconds) = run.elapsed_time {
@@ -159,20 +158,10 @@ pub(crate) fn end_line(run: &RunView) -> String {
     if !counts.is_empty() {
         text.push_str(&format!(" ({})", counts.join(", ")));
     }
-    match run.error.as_deref().map(str::trim).filter(|error| !error.is_empty()) {
-        Some(error) if error.contains('\n') => text.push(':'),
-        Some(error) => text.push_str(&format!(": {error}")),
-        None => {}
+    if let Some(error) = run.error.as_deref().map(str::trim).filter(|error| !error.is_empty()) {
+        text.push_str(&if error.contains('\n') { ":".to_owned() } else { format!(": {error}") });
     }
     one_line(&text)
-}
-
-/// Returns an error of several lines, such as the traceback of a code node, to be shown below the line for the end.
-pub(crate) fn long_error(run: &RunView) -> Option<String> {
-    let error = run.error.as_deref().map(str::trim).filter(|error| error.contains('\n'))?;
-    let lines: Vec<String> =
-        safe(error).lines().map(|line| format!("  {line}").trim_end().to_owned()).collect();
-    Some(lines.join("\n"))
 }
 
 /// Returns the number of attempts that failed, and how many of them were handled: by the error strategy of their node,
@@ -386,12 +375,10 @@ mod tests {
             let run = json!({"id": "r", "status": status, "exceptions_count": exceptions, "nodes": nodes});
             assert_eq!(end_line(&RunView::read(&run)), format!("run r {status} ({expected})"));
         }
-        let run = json!({"id": "r", "status": "failed", "error": "it\n\n  bro\u{7}ke\n", "outputs": null});
-        let run = RunView::read(&run);
-        assert_eq!(end_line(&run), "run r failed:");
-        assert_eq!(long_error(&run).as_deref(), Some("  it\n\n    broke"), "its indentation is kept");
-        let run = RunView::read(&json!({"id": "r", "status": "failed", "error": "it broke\n"}));
-        assert_eq!((end_line(&run).as_str(), long_error(&run)), ("run r failed: it broke", None));
+        for (error, expected) in [("it broke\n", "run r failed: it broke"), ("it\nbroke", "run r failed:")] {
+            let run = json!({"id": "r", "status": "failed", "error": error, "outputs": null});
+            assert_eq!(end_line(&RunView::read(&run)), expected);
+        }
     }
 
     #[test]

@@ -54,20 +54,6 @@ pub(crate) fn safe(text: &str) -> String {
     text.chars().filter(|c| matches!(c, '\n' | '\t') || !is_steering(*c)).collect()
 }
 
-/// Returns an error on one line. Of a Python traceback only what follows its places in the code is shown: the error itself
-/// and what to do about it.
-pub(crate) fn error_line(error: &str) -> String {
-    let lines: Vec<&str> = error.lines().filter(|line| !line.trim().is_empty()).collect();
-    let is_indented = |line: &&&str| line.starts_with(char::is_whitespace);
-    let is_traceback = lines.iter().any(|line| line.starts_with("  File \""));
-    let after = lines.iter().rev().take_while(|line| !is_indented(line)).count();
-    if is_traceback && after > 0 {
-        one_line(&lines[lines.len() - after..].join(" "))
-    } else {
-        one_line(error)
-    }
-}
-
 fn is_steering(c: char) -> bool {
     // Also the characters that change the direction of writing.
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -113,19 +99,6 @@ mod tests {
     fn sizes_are_formatted_in_a_fitting_unit() {
         for (bytes, expected) in [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (1 << 40, "1.0 TiB")] {
             assert_eq!(size(bytes), expected);
-        }
-    }
-
-    #[test]
-    fn the_line_of_a_traceback_has_its_error_and_what_to_do() {
-        let places = "process exited with code 1\nTraceback (most recent call last):\n  File \"main.py\", line 2\n    x\n";
-        for (error, expected) in [
-            (format!("{places}NameError: name 'x' is not defined\n\n"), "NameError: name 'x' is not defined"),
-            (format!("{places}ModuleNotFoundError: m\nInstall m."), "ModuleNotFoundError: m Install m."),
-            (places.to_owned(), &*one_line(places)),
-            ("too\nmany".into(), "too many"),
-        ] {
-            assert_eq!(error_line(&error), expected);
         }
     }
 
