@@ -125,7 +125,7 @@ fn no_text_of_a_file_is_markup_or_controls_the_terminal() {
     let read = [
         Read { path: attack.into(), imported: Ok(&imported), is_converted: false },
         Read { path: "b".into(), imported: Ok(&broken), is_converted: false },
-        Read { path: attack.into(), imported: Err("<i>\u{1b}[2J") },
+        Read { path: attack.into(), imported: Err("<i>\u{1b}[2J"), is_converted: false },
     ];
     let names = || ("<of>".to_owned(), "<with>".to_owned());
     let report = report(names(), &read, 0, &Installation::of_settings(&Config::default()));
