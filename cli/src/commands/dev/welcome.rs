@@ -53,9 +53,9 @@ fn example_inputs(workflow: &Workflow) -> Map<String, Json> {
         InputKind::File => file_by_url(field),
         InputKind::FileList => json!([file_by_url(field)]),
         InputKind::Select => {
-            field.options.first().map_or_else(|| json!(&*field.variable), |option| json!(option))
+            field.options.first().map_or_else(|| json!(field.variable), |option| json!(option))
         }
-        InputKind::TextInput | InputKind::Paragraph | InputKind::ExternalDataTool => json!(&*field.variable),
+        InputKind::TextInput | InputKind::Paragraph | InputKind::ExternalDataTool => json!(field.variable),
     };
     let fields = workflow.form().iter().filter(|field| field.required);
     fields.map(|field| (field.variable.to_string(), example(field))).collect()
@@ -78,7 +78,7 @@ fn extension(types: &[String], extensions: &[String]) -> String {
     }
     let known = [("document", "pdf"), ("image", "png"), ("audio", "mp3"), ("video", "mp4")];
     let found = known.iter().find(|(kind, _)| takes(kind));
-    found.map_or("pdf", |(_, extension)| extension).to_owned()
+    found.map_or("pdf", |(_, extension)| *extension).to_owned()
 }
 
 /// Quotes text as one word for a shell.
@@ -136,10 +136,10 @@ Ctrl-C stops it; `tidemill ps` in another terminal lists runs
     #[test]
     fn a_file_has_an_extension_that_the_form_takes() {
         for (types, extensions, expected) in [
-            (&[][..], &[][..], "pdf"),
+            (&["custom"][..], &[".TXT", ".md"][..], "txt"),
+            (&[], &[], "pdf"),
             (&["image"], &[], "png"),
             (&["video", "audio"], &[], "mp3"),
-            (&["custom"], &[".TXT", ".md"], "txt"),
             (&[], &["txt"], "txt"),
             (&["document", "custom"], &[".txt"], "txt"),
             // The editor keeps a list that no longer counts.

@@ -1,5 +1,5 @@
-//! An MCP server over HTTP whose version of the transport is not given. As the specification tells
-//! clients: the newer one is tried first, and if the server answers the first message with a status of 4xx, the older one.
+//! An MCP server over HTTP whose version of the transport is not given. As the specification tells clients, the newer one
+//! is tried first, and the older one if the server answers the first message with a status of 4xx.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

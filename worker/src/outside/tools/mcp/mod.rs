@@ -88,7 +88,7 @@ impl McpServer {
                 let at = Address::new(id, config, client, answer_bytes_max, variable)?;
                 // Dify distinguishes the two transports this way.
                 let two_urls = at.url.path().trim_end_matches('/').ends_with("/sse");
-                let transport = if two_urls { Some(ServerTransport::Sse) } else { None };
+                let transport = two_urls.then_some(ServerTransport::Sse);
                 over_http(transport, at, Duration::from_secs(config.read_seconds))
             }
             (true, false) => Box::new(Program::new(id, config, answer_bytes_max, variable)),
