@@ -10,9 +10,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown};
 use tidemill_common::http::Http;
 use tidemill_common::http::proxy::{self, Meter};
+use tidemill_common::limits::CODE_REFUSALS_MAX;
 use tidemill_common::nodes::code::CodeConfig;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::UnixStream;
@@ -76,6 +77,8 @@ pub(crate) struct Gate {
     meter: Arc<Meter>,
     /// The program has got a connection.
     is_used: bool,
+    /// How often it asked for more connections than it may have.
+    refusals: u32,
 }
 
 impl Gate {
@@ -90,6 +93,7 @@ impl Gate {
             bytes_max: network.bytes_max,
             meter: Meter::new(network.bytes_max),
             is_used: false,
+            refusals: 0,
         };
         Ok((theirs, gate))
     }
@@ -110,8 +114,7 @@ impl Gate {
         while self.asking.read(&mut byte).await? == 1 {
             while self.connections.try_join_next().is_some() {}
             if self.connections.len() >= self.connections_max {
-                let most = self.connections_max;
-                tracing::warn!(most, "code asked for more connections than code.network_connections_max");
+                self.refuse()?;
                 self.send(None).await?;
                 continue;
             }
@@ -123,6 +126,20 @@ impl Gate {
             self.send(Some(theirs)).await?;
         }
         Ok(())
+    }
+
+    /// Counts a refused request. It is logged once, and too many end the giving out: each costs the worker a message.
+    fn refuse(&mut self) -> std::io::Result<()> {
+        let most = self.connections_max;
+        self.refusals += 1;
+        if self.refusals == 1 {
+            tracing::warn!(most, "code asked for more connections than code.network_connections_max");
+        }
+        if self.refusals < CODE_REFUSALS_MAX {
+            return Ok(());
+        }
+        rustix::net::shutdown(&self.asking, Shutdown::Both)?;
+        Err(std::io::Error::other("code asked too often for more connections (CODE_REFUSALS_MAX)"))
     }
 
     async fn send(&self, connection: Option<OwnedFd>) -> std::io::Result<()> {
@@ -144,7 +161,14 @@ impl Gate {
         self,
         ran: Result<(Verdict, O, String), Failed>,
     ) -> Result<(Verdict, O, String), Failed> {
-        let note = if self.meter.is_passed() {
+        let note = if self.refusals >= CODE_REFUSALS_MAX {
+            tracing::warn!(refusals = self.refusals, "code got no more connections (CODE_REFUSALS_MAX)");
+            format!(
+                "The worker gave it no more connections: it asked {CODE_REFUSALS_MAX} times (CODE_REFUSALS_MAX) for more than {} at \
+                 once (code.network_connections_max)\n",
+                self.connections_max
+            )
+        } else if self.meter.is_passed() {
             tracing::warn!(bytes_max = self.bytes_max, "code moved more bytes than code.network_bytes_max");
             format!(
                 "The worker ended its connections: more than {} bytes (code.network_bytes_max)\n",

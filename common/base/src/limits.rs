@@ -196,6 +196,16 @@ pub const STEP_INLINE_BYTES_MAX: usize = 1024 * 1024;
 pub const AGENT_SERVERS_MAX: usize = 16;
 /// Longest wait for an MCP server that a file may ask for, in seconds.
 pub const AGENT_SERVER_SECONDS_MAX: u64 = 3600;
+/// Most bytes of the list of tools of one MCP server, all pages together. Real lists have some hundred kilobytes; a file
+/// may name a server, so this bounds what the server can make a worker keep.
+pub const MCP_LIST_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Most requests to resume the stream of one answer of an MCP server. A server could otherwise send a new event id each
+/// time and never answer.
+pub const MCP_RESUMES_MAX: u32 = 100;
+/// Most types of content in a tool's answer that are reported as left out.
+pub const CONTENT_TYPES_NAMED_MAX: usize = 20;
+/// Longest type of content that is reported as left out, in characters.
+pub const CONTENT_TYPE_CHARS_MAX: usize = 64;
 /// Longest text of an agent's log line in events and metadata, in bytes. Longer ones are cut; the node's
 /// output `json` has them whole. As large as an inline value: a line is written with the fact, the state and
 /// the event.
@@ -259,6 +269,17 @@ pub const WRONG_KEY_ADDRESSES_MAX: usize = 8192;
 pub const CATCH_UP_MAX: u64 = 1440;
 /// Most redirects of one request (`redirects_max`). The default of Dify's client.
 pub const HTTP_REDIRECTS_MAX: u32 = 20;
+/// The only port of a code node's tunnels (`http.tunnel_ports`): that of HTTPS. The worker cannot see what a tunnel
+/// carries, so other ports would let code speak to the databases of an allowed host.
+pub const HTTP_TUNNEL_PORT: u16 = 443;
+/// Most log lines about the calls of one execution of code. Code could otherwise fill the worker's log.
+pub const CODE_CALL_NOTES_MAX: u32 = 1000;
+/// Most refused requests for connections of one execution of code; then it gets no more connections. Each costs
+/// the worker a message.
+pub const CODE_REFUSALS_MAX: u32 = 1000;
+/// Longest name and longest media type that come with an upload, in characters. Its record has to stay small, and longer
+/// names are cut in runs anyway.
+pub const UPLOAD_TEXT_CHARS_MAX: usize = 255;
 /// Most characters of a file's name. Databases and file systems that receive the file have this limit (Dify's too); a
 /// longer name is cut before its extension.
 pub const FILE_NAME_CHARS_MAX: usize = 255;

@@ -206,6 +206,12 @@ fn set(table: &mut Table, known: &Table, key: &str, text: &str, origin: &str) ->
             // Dify writes `True`.
             text.trim().to_lowercase().parse().map_err(|_| wrong("it is neither true nor false"))?,
         ),
+        // A list of numbers has one as its default.
+        Some(Value::Array(known)) if known.first().is_some_and(Value::is_integer) => {
+            let numbers = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+            let numbers: Result<_, _> = numbers.map(|part| part.parse().map(Value::Integer)).collect();
+            Value::Array(numbers.map_err(|_| wrong("it is not a list of whole numbers, such as 443,8443"))?)
+        }
         Some(Value::Array(_)) => {
             Value::Array(text.split(',').map(|p| Value::String(p.trim().into())).collect())
         }
@@ -283,6 +289,16 @@ mod tests {
             let error = Config::load(&sources).unwrap_err().to_string();
             assert!(error.contains(says) && !error.contains("hush"), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_list_of_numbers_is_read_from_the_environment() {
+        for (text, ports) in [("443", vec![443]), ("443, 8443", vec![443, 8443]), ("", vec![])] {
+            let config = load(&[("TIDEMILL_HTTP_TUNNEL_PORTS", text)], &[]).unwrap();
+            assert_eq!(config.http.tunnel_ports, ports, "{text}");
+        }
+        let error = load(&[("TIDEMILL_HTTP_TUNNEL_PORTS", "443,https")], &[]).unwrap_err().to_string();
+        assert!(error.contains("http.tunnel_ports") && error.contains("list of whole numbers"), "{error}");
     }
 
     #[test]

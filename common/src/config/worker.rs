@@ -95,6 +95,8 @@ pub struct HttpConfig {
     pub guard: bool,
     /// Exceptions from the guard: hosts, `*.domain`, addresses, networks such as `10.1.0.0/16`.
     pub allow: Vec<String>,
+    /// The ports to which code nodes may open tunnels (CONNECT). Anything may be spoken inside one.
+    pub tunnel_ports: Vec<u16>,
     /// The proxy for all requests; empty: none (Dify: `SSRF_PROXY_ALL_URL`).
     pub proxy: HiddenUrl,
     /// The proxy for `http://`, instead of `proxy` (Dify: `SSRF_PROXY_HTTP_URL`).
@@ -117,6 +119,7 @@ impl Default for HttpConfig {
             ca_file: String::new(),
             guard: true,
             allow: Vec::new(),
+            tunnel_ports: vec![limits::HTTP_TUNNEL_PORT],
             proxy: HiddenUrl::default(),
             proxy_http: HiddenUrl::default(),
             proxy_https: HiddenUrl::default(),

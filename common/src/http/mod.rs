@@ -81,6 +81,8 @@ pub struct Http {
     guard: Arc<Guard>,
     resolver: Checked,
     proxies: Proxies,
+    /// The ports to which [`proxy`] opens tunnels.
+    tunnel_ports: Vec<u16>,
     pub bounds: Bounds,
     /// The file with additional trusted certificates; empty: none.
     pub ca_file: String,
@@ -145,6 +147,7 @@ impl Http {
             guard,
             resolver,
             proxies,
+            tunnel_ports: config.tunnel_ports.clone(),
             bounds,
             ca_file: config.ca_file.clone(),
         })

@@ -42,6 +42,8 @@ pub(super) fn config(allow: &[&str]) -> HttpConfig {
     HttpConfig {
         allow: allow.iter().map(ToString::to_string).collect(),
         redirects_max: 3,
+        // The servers of tests have any port.
+        tunnel_ports: (1..=u16::MAX).collect(),
         ..HttpConfig::default()
     }
 }

@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream};
 use http_body_util::BodyExt;
 use tidemill_common::clock::{Clock, SystemClock};
 use tidemill_common::files::{FilesError, Pieces, Upload, UploadId};
-use tidemill_common::limits::UPLOAD_SECONDS_MAX;
+use tidemill_common::limits::{UPLOAD_SECONDS_MAX, UPLOAD_TEXT_CHARS_MAX};
 use tidemill_common::value::file_name::{FileFacts, Known};
 
 use super::ApiState;
@@ -30,12 +30,10 @@ pub(crate) struct Sent<'a> {
 /// Stores a file whose bytes are the body of the request.
 ///
 /// # Errors
-/// 413 for a file above `scheduler.upload_bytes_max`, 408 for one that takes too long, 400 for one that broke off, 503
+/// 400 for a name, a media type or a user that is too long, 413 for a file above `scheduler.upload_bytes_max`, 408 for one that takes too long, 400 for one that broke off, 503
 /// when the storage does not answer.
 pub(crate) async fn receive(state: &ApiState, sent: Sent<'_>, mut body: Body) -> Result<Upload, ApiError> {
-    if sent.user.chars().count() > USER_CHARS_MAX {
-        return Err(SubmitError::User.into());
-    }
+    check(&sent)?;
     let place = state.submitter.uploads.open().map_err(refused)?;
     let (id, max) = (UploadId::generate(), state.config.scheduler.upload_bytes_max);
     let receiving = place.receive(id, pieces(&mut body), max);
@@ -56,6 +54,20 @@ pub(crate) async fn receive(state: &ApiState, sent: Sent<'_>, mut body: Body) ->
     place.record(&upload).await.map_err(refused)?;
     tracing::info!(upload = %id, app = upload.app.as_deref().unwrap_or(""), size, "file uploaded");
     Ok(upload)
+}
+
+/// Checks the texts that the record of a file keeps. A record that is too large could not be read again.
+fn check(sent: &Sent<'_>) -> Result<(), ApiError> {
+    if sent.user.chars().count() > USER_CHARS_MAX {
+        return Err(SubmitError::User.into());
+    }
+    for (what, text) in [("name", sent.name), ("Content-Type", sent.media_type.unwrap_or_default())] {
+        if text.chars().count() > UPLOAD_TEXT_CHARS_MAX {
+            let message = format!("{what} must have at most {UPLOAD_TEXT_CHARS_MAX} characters");
+            return Err(ApiError::invalid_param(message));
+        }
+    }
+    Ok(())
 }
 
 /// The record of a file, with what its name and type say.
@@ -114,6 +126,23 @@ fn refused(error: FilesError) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_that_make_a_record_too_large_are_refused_by_their_name() {
+        let (most, long) = ("ä".repeat(UPLOAD_TEXT_CHARS_MAX), "ä".repeat(UPLOAD_TEXT_CHARS_MAX + 1));
+        for (name, media_type, refused) in [
+            ("a.pdf", None, None),
+            (most.as_str(), Some(most.as_str()), None),
+            (long.as_str(), None, Some("name must have at most 255 characters")),
+            ("a.pdf", Some(long.as_str()), Some("Content-Type must have at most 255 characters")),
+        ] {
+            let checked = check(&Sent { name, media_type, app: None, user: "u" });
+            let error = checked.err().map(|error| (error.status, error.code, error.message));
+            let wanted =
+                refused.map(|message| (StatusCode::BAD_REQUEST, "invalid_param", message.to_owned()));
+            assert_eq!(error, wanted, "{name} {media_type:?}");
+        }
+    }
 
     #[test]
     fn the_record_says_what_name_and_type_say() {

@@ -13,7 +13,9 @@ use super::*;
 /// A sandbox with the network, whose guard lets these addresses through.
 pub(super) fn networked(config: &CodeConfig, allow: &[&str]) -> BuiltIn {
     let allow = allow.iter().map(ToString::to_string).collect();
-    let http = Http::new(&HttpConfig { allow, ..HttpConfig::default() }).unwrap();
+    // The servers of tests have any port.
+    let tunnel_ports = (1..=u16::MAX).collect();
+    let http = Http::new(&HttpConfig { allow, tunnel_ports, ..HttpConfig::default() }).unwrap();
     let config = CodeConfig { network: true, ..config.clone() };
     let host = Host::at(env!("CARGO_BIN_EXE_tidemill-worker"));
     BuiltIn::with_network(&config, Some(host), Some(Arc::new(http)))
@@ -181,6 +183,20 @@ async fn connections_and_bytes_of_an_execution_are_bounded() {
     // Each execution has its own count.
     let ask = format!("return {{'r': len(urllib.request.urlopen('http://{address}/a').read())}}");
     assert_eq!(python(&sandbox, &body(&ask)).await, Ok(json!({"r": 8})));
+}
+
+#[tokio::test]
+async fn code_that_floods_the_worker_with_requests_for_connections_gets_none_any_more() {
+    let few = CodeConfig { network_connections_max: 1, ..CodeConfig::default() };
+    let sandbox = networked(&few, &["127.0.0.1"]);
+    let flood = "kept = socket.socket()\nrefused = 0\nfor n in range(5000):\n    try: socket.socket()\n\
+                 \x20   except ConnectionAbortedError: raise\n    except OSError: refused += 1\n\
+                 return {'refused': refused}";
+    let error = fails(&sandbox, &body(flood)).await;
+    assert!(error.contains("asked 1000 times (CODE_REFUSALS_MAX) for more than 1 at once"), "{error}");
+    // Fewer are only refused.
+    let some = flood.replace("5000", "999");
+    assert_eq!(python(&sandbox, &body(&some)).await, Ok(json!({"refused": 999})));
 }
 
 #[tokio::test]

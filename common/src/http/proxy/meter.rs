@@ -1,11 +1,12 @@
-//! Counts the bytes of connections that share a limit, and ends them when it is passed.
+//! Counts the bytes of connections that share a limit, and ends them when it is passed. Counts their log lines, too.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
+use tidemill_base::limits::CODE_CALL_NOTES_MAX;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A limit that several connections share.
@@ -13,12 +14,30 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 pub struct Meter {
     left: AtomicU64,
     passed: AtomicBool,
+    notes_left: AtomicU32,
 }
 
 impl Meter {
     /// A meter for this many bytes, in both directions together.
     pub fn new(bytes_max: u64) -> Arc<Self> {
-        Arc::new(Self { left: AtomicU64::new(bytes_max), passed: AtomicBool::new(false) })
+        Arc::new(Self {
+            left: AtomicU64::new(bytes_max),
+            passed: AtomicBool::new(false),
+            notes_left: AtomicU32::new(CODE_CALL_NOTES_MAX),
+        })
+    }
+
+    /// Whether one more line about these connections may be logged. The last one says that it is the last.
+    pub(super) fn may_note(&self) -> bool {
+        let left =
+            self.notes_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if left == Ok(1) {
+            tracing::warn!(
+                most = CODE_CALL_NOTES_MAX,
+                "further calls of this execution of code are not logged (CODE_CALL_NOTES_MAX)"
+            );
+        }
+        left.is_ok()
     }
 
     /// Whether more bytes were to be moved than the limit.

@@ -1,8 +1,9 @@
 //! An HTTP proxy for one client: each request and each tunnel (CONNECT) passes the guard, as calls of nodes do.
 //!
-//! The code of a code node calls servers through it. TLS is end to end, inside tunnels, and nothing else goes through
-//! them: an allowed address must not become a way to databases that trust their network. Redirects go back to the
-//! client, so each hop is a request that is checked again.
+//! The code of a code node calls servers through it. TLS is end to end, inside tunnels, so the proxy cannot see what they
+//! carry. An allowed address must not become a way to databases that trust their network: tunnels go only to the ports of
+//! `http.tunnel_ports`, and only the usual methods are passed on, because the first word of a request may be a command
+//! elsewhere. Redirects go back to the client, so each hop is a request that is checked again.
 
 mod dial;
 mod meter;
@@ -10,6 +11,7 @@ mod meter;
 mod tests;
 
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::{Body, to_bytes};
@@ -42,7 +44,12 @@ const OF_ONE_HOP: [&str; 9] = [
     "upgrade",
 ];
 
-/// The first bytes of a client in TLS: a record of the handshake, in a version that begins with 3.
+/// The methods that are passed on.
+const METHODS: [Method; 7] =
+    [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
+
+/// The first bytes of a client in TLS: a record of the handshake, in a version that begins with 3. Code can send them before
+/// anything else, so they only find mistakes.
 const TLS_BEGIN: [u8; 2] = [0x16, 0x03];
 
 /// The tunnel that a request has opened: the client's side, once it has the answer, and the server.
@@ -53,12 +60,12 @@ pub async fn serve<S>(http: Arc<Http>, client: S, meter: Arc<Meter>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let opened = Opened::default();
+    let (opened, noting) = (Opened::default(), meter.clone());
     let service = hyper::service::service_fn(|request| {
-        let (http, opened) = (http.clone(), opened.clone());
-        async move { Ok::<_, Infallible>(answer(&http, request, &opened).await) }
+        let (http, opened, meter) = (http.clone(), opened.clone(), noting.clone());
+        async move { Ok::<_, Infallible>(answer(&http, request, &opened, &meter).await) }
     });
-    let client = TokioIo::new(Metered::new(client, meter));
+    let client = TokioIo::new(Metered::new(client, meter.clone()));
     let serving =
         hyper::server::conn::http1::Builder::new().serve_connection(client, service).with_upgrades();
     if let Err(error) = serving.await {
@@ -67,32 +74,34 @@ where
     let tunnel = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some((client, server)) = tunnel else { return };
     if let Ok(client) = client.await
-        && let Err(error) = carry(TokioIo::new(client), server).await
+        && let Err(error) = carry(TokioIo::new(client), server, &meter).await
     {
         tracing::debug!(%error, "a tunnel of a code node broke off");
     }
 }
 
 /// Carries a tunnel to its end, if it begins as TLS does.
-async fn carry<S>(mut client: S, mut server: TcpStream) -> std::io::Result<()>
+async fn carry<S>(mut client: S, mut server: TcpStream, meter: &Meter) -> std::io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut begin = [0; TLS_BEGIN.len()];
     client.read_exact(&mut begin).await?;
     if begin != TLS_BEGIN {
-        tracing::warn!("code used a tunnel for something else than TLS");
+        if meter.may_note() {
+            tracing::warn!("code used a tunnel for something else than TLS");
+        }
         return Ok(());
     }
     server.write_all(&begin).await?;
     tokio::io::copy_bidirectional(&mut client, &mut server).await.map(drop)
 }
 
-async fn answer(http: &Http, request: Request<Incoming>, opened: &Opened) -> Response<Body> {
+async fn answer(http: &Http, request: Request<Incoming>, opened: &Opened, meter: &Meter) -> Response<Body> {
     let answered = if request.method() == Method::CONNECT {
-        tunnel(http, request, opened).await
+        tunnel(http, request, opened, meter).await
     } else {
-        forward(http, request).await
+        forward(http, request, meter).await
     };
     answered.unwrap_or_else(|(status, reason)| refusal(status, &reason))
 }
@@ -100,23 +109,48 @@ async fn answer(http: &Http, request: Request<Incoming>, opened: &Opened) -> Res
 /// A status and its reason.
 type Refused = (StatusCode, String);
 
-async fn tunnel(http: &Http, request: Request<Incoming>, opened: &Opened) -> Result<Response<Body>, Refused> {
+async fn tunnel(
+    http: &Http,
+    request: Request<Incoming>,
+    opened: &Opened,
+    meter: &Meter,
+) -> Result<Response<Body>, Refused> {
     let authority = request.uri().authority().filter(|authority| authority.port().is_some());
     let wrong = || (StatusCode::BAD_REQUEST, "CONNECT needs a host and a port".to_owned());
     // As a URL, odd spellings of an address become what they mean before they are checked.
     let url = authority.and_then(|authority| Url::parse(&format!("https://{}/", authority.as_str())).ok());
     let url = url.filter(|url| url.username().is_empty()).ok_or_else(wrong)?;
+    may_tunnel(http, &url).map_err(|reason| {
+        noted(meter, &url, "tunnel", Some(&reason));
+        (StatusCode::FORBIDDEN, reason)
+    })?;
     let server = http.dial(&url).await;
-    noted(&url, "tunnel", server.as_ref().err());
+    noted(meter, &url, "tunnel", server.as_ref().err());
     let server = server.map_err(of_call)?;
     let client = hyper::upgrade::on(request);
     *opened.lock().unwrap_or_else(PoisonError::into_inner) = Some((client, server));
     Ok(Response::new(Body::empty()))
 }
 
-async fn forward(http: &Http, request: Request<Incoming>) -> Result<Response<Body>, Refused> {
+/// Checks the port of a tunnel, before its host is looked up.
+fn may_tunnel(http: &Http, url: &Url) -> Result<(), String> {
+    let port = url.port_or_known_default().unwrap_or_default();
+    if http.tunnel_ports.contains(&port) {
+        return Ok(());
+    }
+    let ports: Vec<String> = http.tunnel_ports.iter().map(u16::to_string).collect();
+    let ports = if ports.is_empty() { "none".to_owned() } else { ports.join(", ") };
+    Err(format!("tunnels go only to the ports of http.tunnel_ports ({ports}), not {port}"))
+}
+
+async fn forward(http: &Http, request: Request<Incoming>, meter: &Meter) -> Result<Response<Body>, Refused> {
     let wrong = |reason: &str| (StatusCode::BAD_REQUEST, reason.to_owned());
     let (head, body) = request.into_parts();
+    if !METHODS.contains(&head.method) {
+        let known = METHODS.each_ref().map(Method::as_str).join(", ");
+        let reason = format!("this proxy passes on {known}, and no other method");
+        return Err((StatusCode::METHOD_NOT_ALLOWED, reason));
+    }
     let url = Url::parse(&head.uri.to_string()).ok().filter(|url| url.scheme() == "http");
     let mut url =
         url.ok_or_else(|| wrong("this proxy takes requests with an http:// address, and CONNECT"))?;
@@ -138,7 +172,7 @@ async fn forward(http: &Http, request: Request<Incoming>) -> Result<Response<Bod
     let body = if body.is_empty() { Vec::new() } else { vec![body] };
     let call = Call { method: head.method, url, headers, body, private: Vec::new(), waits, verify: true };
     let answered = http.send_once(&call).await;
-    noted(&call.url, "request", answered.as_ref().err());
+    noted(meter, &call.url, "request", answered.as_ref().err());
     let answered = answered.map_err(of_call)?;
     let (status, headers) = (answered.response.status(), passed_on(answered.response.headers()));
     let pieces = futures_util::stream::try_unfold(answered, |mut answer| async move {
@@ -170,7 +204,10 @@ fn passed_on(headers: &HeaderMap) -> HeaderMap {
 }
 
 /// Logs what was reached, without path and query: they may contain a secret.
-fn noted(url: &Url, what: &str, error: Option<&CallError>) {
+fn noted<E: Display>(meter: &Meter, url: &Url, what: &str, error: Option<&E>) {
+    if !meter.may_note() {
+        return;
+    }
     let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default());
     match error {
         None => tracing::info!(host, port, what, "code calls a server"),

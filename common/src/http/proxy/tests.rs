@@ -1,14 +1,16 @@
 //! The proxy with a client that speaks to it byte by byte, and real local servers.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::extract::Request as Asked;
 use axum::response::Redirect;
 use axum::routing::any;
+use tidemill_base::limits::CODE_CALL_NOTES_MAX;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::*;
+use crate::config::HttpConfig;
 use crate::http::tests::{config, local, scripted, serve as server};
 
 /// Sends a text to a proxy, and returns everything that comes back until the end.
@@ -108,6 +110,28 @@ async fn a_name_is_looked_up_once_and_connected_to_at_the_checked_address() {
     assert!(answer.contains("403 rebound.example is at 127.0.0.1, a loopback address"), "{answer}");
 }
 
+/// Counts the lines of the proxy that are logged without special settings.
+struct Counted(Arc<AtomicUsize>);
+
+impl tracing::Subscriber for Counted {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        let about = event.metadata();
+        if *about.level() <= tracing::Level::INFO && about.target().starts_with("tidemill_common::http") {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
 /// A server that sends back what it gets.
 async fn returning() -> std::net::SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -139,6 +163,86 @@ async fn a_tunnel_carries_tls_both_ways_and_nothing_else() {
         let carried = client.read_exact(&mut back).await;
         assert_eq!(carried.is_ok() && back == sent.as_bytes(), is_carried, "{sent:?}");
     }
+}
+
+#[tokio::test]
+async fn tunnels_go_only_to_the_ports_of_the_settings() {
+    let address = returning().await;
+    let port = address.port();
+    for (tunnel_ports, wanted) in [
+        (vec![port], "HTTP/1.1 200".to_owned()),
+        (vec![443, port], "HTTP/1.1 200".to_owned()),
+        (
+            HttpConfig::default().tunnel_ports,
+            format!("HTTP/1.1 403 tunnels go only to the ports of http.tunnel_ports (443), not {port}"),
+        ),
+        (
+            vec![],
+            format!("HTTP/1.1 403 tunnels go only to the ports of http.tunnel_ports (none), not {port}"),
+        ),
+    ] {
+        for host in ["127.0.0.1", "2130706433"] {
+            let http =
+                Http::new(&HttpConfig { tunnel_ports: tunnel_ports.clone(), ..config(&["127.0.0.1"]) })
+                    .unwrap();
+            let (mut client, _) = client(http, 1 << 20);
+            let line = format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+            client.write_all(line.as_bytes()).await.unwrap();
+            let mut begin = vec![0; wanted.len()];
+            client.read_exact(&mut begin).await.unwrap();
+            assert_eq!(String::from_utf8_lossy(&begin), wanted, "{tunnel_ports:?} {host}");
+        }
+    }
+    // The name of a refused tunnel is not even looked up.
+    let lookup = scripted(&[&["127.0.0.1"]]);
+    let http = HttpConfig { tunnel_ports: vec![443], ..config(&["127.0.0.1"]) };
+    let http = Http::with_lookup(&http, lookup.clone()).unwrap();
+    let answer =
+        says(http, "CONNECT redis.example:6379 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 403 ") && lookup.1.load(Ordering::SeqCst) == 0, "{answer}");
+}
+
+#[tokio::test]
+async fn only_the_usual_methods_are_passed_on() {
+    let address = server(Router::new().fallback(any(echo))).await;
+    for (method, is_passed) in [
+        ("GET", true),
+        ("POST", true),
+        ("PUT", true),
+        ("PATCH", true),
+        ("DELETE", true),
+        ("OPTIONS", true),
+        ("SET", false),
+        ("EVAL", false),
+        ("TRACE", false),
+        ("get", false),
+    ] {
+        let request = format!("{method} http://{address}/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let answer = says(local(), &request).await;
+        assert_eq!(answer.contains(&format!("{method} /a []")), is_passed, "{method}: {answer}");
+        let is_refused = answer.starts_with("HTTP/1.1 405 this proxy passes on GET, HEAD, POST");
+        assert_eq!(is_refused, !is_passed, "{method}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_calls_writes_a_bounded_number_of_lines() {
+    let lines = Arc::new(AtomicUsize::new(0));
+    let _counted = tracing::subscriber::set_default(Counted(lines.clone()));
+    let (client, meter) = client(Http::new(&config(&[])).unwrap(), 1 << 30);
+    let call = "GET http://10.1.2.3/ HTTP/1.1\r\nHost: x\r\n\r\n";
+    let calls = call.repeat(CODE_CALL_NOTES_MAX as usize + 500);
+    let last = "GET http://10.1.2.3/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let (mut from, mut to) = tokio::io::split(client);
+    let mut answers = String::new();
+    let (wrote, read) = tokio::join!(
+        async { to.write_all((calls + last).as_bytes()).await },
+        from.read_to_string(&mut answers)
+    );
+    wrote.and(read).unwrap();
+    assert_eq!(answers.matches("HTTP/1.1 403").count(), CODE_CALL_NOTES_MAX as usize + 501);
+    let logged = lines.load(Ordering::SeqCst);
+    assert_eq!((logged, meter.may_note()), (CODE_CALL_NOTES_MAX as usize + 1, false));
 }
 
 #[tokio::test]
@@ -179,7 +283,7 @@ async fn tunnels_use_the_proxy_of_the_settings() {
         String::from_utf8(head).unwrap()
     });
     let proxy = format!("http://user:p%40ss@{upstream}");
-    let http = Http::new(&crate::config::HttpConfig { proxy: proxy.into(), ..config(&[]) }).unwrap();
+    let http = Http::new(&HttpConfig { proxy: proxy.into(), ..config(&[]) }).unwrap();
     let answer = says(http, "CONNECT far.example:443 HTTP/1.1\r\nHost: x\r\n\r\n\x16\x03").await;
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("\r\n\r\nthrough"), "{answer}");
     let heard = heard.await.unwrap();

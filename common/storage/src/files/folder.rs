@@ -163,7 +163,8 @@ async fn adopt(from: &Path, to: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Removes files of days before one, and the folders of those days.
+/// Removes files of days before one, and the folders of those days. What is not ours there (a file beside the days, a folder
+/// in one) stays, and does not stop the removal of the rest.
 async fn expire(root: &Path, before: &str, most: usize) -> std::io::Result<bool> {
     let mut days = match tokio::fs::read_dir(root).await {
         Err(error) if is_gone(&error) => return Ok(true),
@@ -174,6 +175,9 @@ async fn expire(root: &Path, before: &str, most: usize) -> std::io::Result<bool>
         if day.file_name().to_str().is_none_or(|day| day >= before) {
             continue;
         }
+        if !is_folder(&day).await? {
+            continue;
+        }
         let mut files = match tokio::fs::read_dir(day.path()).await {
             Err(error) if is_gone(&error) => continue,
             files => files?,
@@ -182,12 +186,26 @@ async fn expire(root: &Path, before: &str, most: usize) -> std::io::Result<bool>
             if left == 0 {
                 return Ok(false);
             }
+            if is_folder(&file).await? {
+                continue;
+            }
             left -= 1;
             tokio::fs::remove_file(file.path()).await.or_else(unless_gone)?;
         }
-        tokio::fs::remove_dir(day.path()).await.or_else(unless_gone)?;
+        match tokio::fs::remove_dir(day.path()).await {
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
+            removed => removed.or_else(unless_gone)?,
+        }
     }
     Ok(true)
+}
+
+/// False for something that has gone meanwhile.
+async fn is_folder(entry: &tokio::fs::DirEntry) -> std::io::Result<bool> {
+    match entry.file_type().await {
+        Err(error) if is_gone(&error) => Ok(false),
+        kind => kind.map(|kind| kind.is_dir()),
+    }
 }
 
 /// Writes a temporary file and renames it, so that readers never see half a file.
@@ -263,6 +281,29 @@ mod tests {
         let left: Vec<_> =
             days.by_ref().flat_map(|day| std::fs::read_dir(day.unwrap().path()).unwrap()).collect();
         assert_eq!(left.len(), 0, "{left:?}");
+    }
+
+    #[tokio::test]
+    async fn strays_beside_the_uploads_do_not_stop_their_removal() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Folder::at(folder.path().to_str().unwrap()).unwrap();
+        let uploads = folder.path().join(UPLOADS);
+        for day in ["1999-01-01", "1999-01-02", "2999-01-01"] {
+            std::fs::create_dir_all(uploads.join(day)).unwrap();
+            std::fs::write(uploads.join(day).join("x"), "1").unwrap();
+        }
+        std::fs::create_dir(uploads.join("1999-01-01/stray")).unwrap();
+        for stray in [".DS_Store", "1998", "README"] {
+            std::fs::write(uploads.join(stray), "1").unwrap();
+        }
+        assert!(files.expire("2000-01-01", 100).await.unwrap());
+        let mut left: Vec<_> = std::fs::read_dir(&uploads)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, [".DS_Store", "1998", "1999-01-01", "2999-01-01", "README"]);
+        assert!(!uploads.join("1999-01-01/x").exists() && uploads.join("2999-01-01/x").exists());
     }
 
     #[tokio::test]

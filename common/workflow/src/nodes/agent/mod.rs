@@ -10,6 +10,7 @@ pub mod parameters;
 mod parse;
 pub mod prompt;
 pub mod react;
+pub mod server_mask;
 pub mod servers;
 pub mod thinking;
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 
+use super::server_mask;
 use super::servers::{self, NamedServer};
 use super::{AgentData, AgentInput};
 use crate::nodes::llm::{ModelConfig, ModelMode};
@@ -83,7 +84,7 @@ pub fn resolve(data: &AgentData, variables: &dyn Variables) -> Result<AgentParam
     };
     let instruction = text("instruction");
     let servers = servers::read(&shown).map_err(|problem| escaped(&problem))?;
-    servers::mask(&mut shown, &servers);
+    server_mask::mask(&mut shown, &servers);
     Ok(AgentParameters {
         model,
         instruction,

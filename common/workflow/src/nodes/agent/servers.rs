@@ -9,8 +9,6 @@ use tidemill_base::value::JsonMap;
 
 /// The parameters with servers.
 pub const PARAMETERS: [&str; 2] = ["mcp_server", "mcp_servers_config"];
-/// Replaces the values of headers in the record of a node.
-const MASK: &str = "***";
 
 /// A server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,30 +82,6 @@ pub fn read(parameters: &JsonMap) -> Result<Vec<NamedServer>, String> {
         return Err(format!("an agent may name at most {AGENT_SERVERS_MAX} MCP servers, not {number}"));
     }
     Ok(servers)
-}
-
-/// Masks the values of headers in the record of the parameters: a file may have a key there.
-pub fn mask(parameters: &mut JsonMap, servers: &[NamedServer]) {
-    let secrets: Vec<&str> =
-        servers.iter().flat_map(|server| &server.headers).map(|(_, value)| &*value.0).collect();
-    for parameter in PARAMETERS {
-        if let Some(value) = parameters.get_mut(parameter) {
-            hide(value, &secrets);
-        }
-    }
-}
-
-fn hide(value: &mut Json, secrets: &[&str]) {
-    match value {
-        Json::String(text) => {
-            for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
-                *text = text.replace(*secret, MASK);
-            }
-        }
-        Json::Array(items) => items.iter_mut().for_each(|item| hide(item, secrets)),
-        Json::Object(map) => map.values_mut().for_each(|item| hide(item, secrets)),
-        Json::Null | Json::Bool(_) | Json::Number(_) => {}
-    }
 }
 
 fn of_value(value: &Json) -> Result<Vec<NamedServer>, String> {
@@ -264,9 +238,9 @@ mod tests {
     }
 
     #[test]
-    fn times_are_bounded_and_headers_are_hidden_in_the_record() {
+    fn times_are_bounded_and_headers_are_read() {
         let text = json!({"m": {"url": "http://h/mcp", "headers": {"Authorization": "Bearer k-1"}, "timeout": 0.5, "sse_read_timeout": 1e9}});
-        let mut parameters =
+        let parameters =
             JsonMap::from_iter([("mcp_servers_config".to_owned(), Json::String(text.to_string()))]);
         let servers = read(&parameters).unwrap();
         assert_eq!(
@@ -274,8 +248,5 @@ mod tests {
             (Some(1), Some(AGENT_SERVER_SECONDS_MAX))
         );
         assert_eq!(servers[0].headers, [("Authorization".to_owned(), Hidden("Bearer k-1".into()))]);
-        mask(&mut parameters, &servers);
-        let shown = parameters["mcp_servers_config"].as_str().unwrap();
-        assert!(shown.contains("\"Authorization\":\"***\"") && shown.contains("http://h/mcp"), "{shown}");
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value as Json;
+use tidemill_common::limits::{CONTENT_TYPE_CHARS_MAX, CONTENT_TYPES_NAMED_MAX};
 use tidemill_common::nodes::llm::usage::reported;
 use tidemill_common::nodes::tool::{Declaration, Form, Message, Parameter, ParameterType};
 use tidemill_common::value::JsonMap;
@@ -140,11 +141,19 @@ fn content(item: &Json, messages: &mut Vec<Message>) -> Result<(), String> {
     Ok(())
 }
 
-/// The types of content in a result that [`messages`] leaves out, each once.
-pub fn unknown_content(result: &Json) -> BTreeSet<&str> {
+/// The types of content in a result that [`messages`] leaves out, each once. Only so many, and only their first characters:
+/// each becomes a line of the log and a warning, and the server chooses them.
+pub fn unknown_content(result: &Json) -> BTreeSet<String> {
     let items = result.get("content").and_then(Json::as_array).into_iter().flatten();
     let types = items.map(|item| item.get("type").and_then(Json::as_str).unwrap_or_default());
-    types.filter(|kind| !KNOWN_CONTENT.contains(kind)).collect()
+    let mut found = BTreeSet::new();
+    for kind in types.filter(|kind| !KNOWN_CONTENT.contains(kind)) {
+        found.insert(kind.chars().take(CONTENT_TYPE_CHARS_MAX).collect());
+        if found.len() == CONTENT_TYPES_NAMED_MAX {
+            break;
+        }
+    }
+    found
 }
 
 /// Adds a text, or its objects if it is JSON.
@@ -258,6 +267,15 @@ mod tests {
             unknown_content(&json!({"content": [item("text")]})).is_empty()
                 && unknown_content(&json!({})).is_empty()
         );
+    }
+
+    #[test]
+    fn only_some_types_of_content_are_named_and_only_in_part() {
+        let long = "y".repeat(CONTENT_TYPE_CHARS_MAX);
+        let items: Vec<Json> = (0..5000).map(|n| json!({"type": format!("x{n}{long}")})).collect();
+        let named = unknown_content(&json!({"content": items}));
+        assert_eq!(named.len(), CONTENT_TYPES_NAMED_MAX);
+        assert!(named.iter().all(|kind| kind.chars().count() == CONTENT_TYPE_CHARS_MAX), "{named:?}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use serde_json::Value as Json;
 use tidemill_common::hidden::Hidden;
+use tidemill_common::limits::MCP_RESUMES_MAX;
 use tidemill_common::mistakes::variable_shown;
 use tidemill_common::nodes::tool::config::McpConfig;
 use tidemill_common::sse::Decoder;
@@ -212,7 +213,7 @@ impl StreamableHttp {
                 None => Err(broken("the server answered another request".into())),
             };
         }
-        let (mut total, mut resumed) = (0, 0);
+        let (mut total, mut resumed, mut all_resumed) = (0, 0, 0);
         let mut last_id: Option<String> = None;
         loop {
             let mut decoder = Decoder::default();
@@ -228,7 +229,11 @@ impl StreamableHttp {
             let Some(last) = last_id.as_deref().filter(|_| resumed < RESUMES_MAX) else {
                 return Err(broken(why));
             };
-            resumed += 1;
+            if all_resumed == MCP_RESUMES_MAX {
+                let message = format!("{why}, and was resumed {MCP_RESUMES_MAX} times (MCP_RESUMES_MAX)");
+                return Err(broken(message));
+            }
+            (resumed, all_resumed) = (resumed + 1, all_resumed + 1);
             let wait = decoder.retry_ms().map_or(RESUME_WAIT, Duration::from_millis).min(silence);
             tracing::debug!(why, last, resumed, "resuming the stream of an MCP server");
             tokio::time::sleep(wait).await;

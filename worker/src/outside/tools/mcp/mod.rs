@@ -17,9 +17,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use tidemill_common::config::HttpConfig;
+use tidemill_common::limits::MCP_LIST_BYTES_MAX;
 use tidemill_common::nodes::agent::servers::{NamedServer, ServerTransport};
 use tidemill_common::nodes::tool::Declaration;
 use tidemill_common::nodes::tool::config::McpConfig;
+use tidemill_common::value::json_size;
 use tidemill_common::warning::{TOOL_CONTENT_LEFT_OUT, Warning};
 
 use crate::outside::tools::mcp::either::Either;
@@ -164,10 +166,17 @@ impl McpServer {
     }
 
     async fn ask(&self) -> Result<Vec<Declaration>, McpError> {
-        let (mut tools, mut cursor) = (Vec::new(), Json::Null);
+        let (mut tools, mut cursor, mut bytes) = (Vec::new(), Json::Null, 0_usize);
         for _ in 0..PAGES_MAX {
             let params = if cursor.is_null() { json!({}) } else { json!({"cursor": cursor}) };
             let page = self.transport.request("tools/list", params, self.silence).await?;
+            bytes = bytes.saturating_add(json_size(&page));
+            if bytes > MCP_LIST_BYTES_MAX {
+                let message = format!(
+                    "the list of tools has more than {MCP_LIST_BYTES_MAX} bytes (MCP_LIST_BYTES_MAX)"
+                );
+                return Err(McpError::Broken(message));
+            }
             let listed = page.get("tools").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
             tools.extend(listed.iter().filter_map(convert::declaration));
             cursor = page.get("nextCursor").cloned().unwrap_or_default();
@@ -223,9 +232,9 @@ impl ToolRuntime for McpServer {
             if error.is_passing() { failed.passing() } else { failed }
         })?;
         for kind in convert::unknown_content(&result) {
-            tracing::warn!(kind, "an MCP server sent content of an unknown type; it is left out");
+            tracing::warn!(%kind, "an MCP server sent content of an unknown type; it is left out");
             if let Some((journal, ..)) = call.step {
-                journal.warn(left_out(tool.tool, kind));
+                journal.warn(left_out(tool.tool, &kind));
             }
         }
         let messages = convert::messages(&result, has_output_schema);

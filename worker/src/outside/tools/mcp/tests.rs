@@ -489,3 +489,28 @@ async fn a_stream_that_cannot_be_taken_up_fails_the_call() {
         assert_eq!(seen.lock().unwrap().all.iter().filter(|(what, ..)| what == "resume").count(), resumes);
     }
 }
+
+#[tokio::test]
+async fn a_stream_with_new_ids_and_no_answer_is_resumed_a_bounded_number_of_times() {
+    let lost = || Play::Events("id: 5\nretry: 1\ndata:\n\n");
+    let most = tidemill_common::limits::MCP_RESUMES_MAX as usize;
+    let script = std::iter::once(one_tool()).chain(std::iter::repeat_with(lost).take(most + 20)).collect();
+    let (server, seen) = server(script).await;
+    let error = call(&server, "t", json!({})).await.unwrap_err().to_string();
+    assert!(error.contains("resumed 100 times (MCP_RESUMES_MAX)"), "{error}");
+    assert_eq!(seen.lock().unwrap().all.iter().filter(|(what, ..)| what == "resume").count(), most);
+}
+
+#[tokio::test]
+async fn a_list_of_tools_is_kept_only_within_its_limit_of_bytes() {
+    // An answer has at most 1 MiB here, so pages must be added up.
+    let page = || {
+        Play::Json(json!({"tools": [{"name": "a", "description": "x".repeat(1_000_000)}], "nextCursor": "n"}))
+    };
+    let (server, seen) = server((0..10).map(|_| page()).collect()).await;
+    let error = server.list("s").await.unwrap_err();
+    let wanted = "the list of tools has more than 4194304 bytes (MCP_LIST_BYTES_MAX)";
+    assert!(error.message.contains(wanted), "{error}");
+    let asked = seen.lock().unwrap().all.iter().filter(|(method, ..)| method == "tools/list").count();
+    assert_eq!(asked, 5);
+}
