@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tidemill_common::dsl::ParseOptions;
 
+use crate::error::Error;
 use crate::workflow_file::WorkflowFile;
 
 /// The endings of workflow files.
@@ -52,6 +53,18 @@ pub(crate) fn read(paths: &[PathBuf]) -> Candidates {
         }
     }
     all
+}
+
+/// Requires that each path exists.
+///
+/// # Errors
+/// A path does not exist, or cannot be reached.
+pub(crate) fn require(paths: &[PathBuf]) -> Result<(), Error> {
+    for path in paths {
+        std::fs::metadata(path)
+            .map_err(|error| Error::Usage(format!("cannot read {}: {error}", path.display())))?;
+    }
+    Ok(())
 }
 
 fn read_one(path: &Path) -> Candidate {
@@ -132,5 +145,8 @@ mod tests {
         let named = read(&[dir.path().join("package.json"), dir.path().join("absent.yml")]);
         assert_eq!((named.files.len(), named.others), (2, 0));
         assert!(named.files[1].read.as_ref().is_err_and(|reason| reason.contains("absent.yml")));
+        let required = require(&[dir.path().to_path_buf(), dir.path().join("absent.yml")]);
+        assert!(required.is_err_and(|error| error.to_string().contains("absent.yml")));
+        assert!(require(&[dir.path().join("b.yml")]).is_ok());
     }
 }

@@ -12,6 +12,7 @@ use tidemill_common::graph::datasets;
 use super::check_code;
 use crate::console::Console;
 use crate::error::{Error, Exit};
+use crate::migrate::remedy::word;
 use crate::output::{json, text};
 use crate::workflow_file::{WorkflowFile, count};
 use crate::workflow_folder::{self, Candidate, Candidates};
@@ -55,6 +56,11 @@ pub(super) fn perform(arguments: &Arguments, console: &mut Console) -> Result<Ex
         }
         if all.files.len() != 1 || arguments.quiet || all.others > 0 {
             console.text(total(&all))?;
+            if arguments.files.iter().any(|path| path.is_dir()) {
+                let paths = arguments.files.iter().map(|path| word(&path.display().to_string()));
+                let paths = paths.collect::<Vec<_>>().join(" ");
+                console.line(format_args!("What they need: tidemill migrate {paths}"))?;
+            }
         }
     }
     let usable = all.files.iter().all(is_usable);
@@ -157,37 +163,51 @@ fn total(all: &Candidates) -> String {
         shown.push_str(&format!("{} passed over: not a workflow\n", count(all.others, "other file")));
     }
     for (is_error, kind) in [(true, "error"), (false, "warning")] {
-        for (files, code, message) in by_code(all, is_error) {
-            shown.push_str(&format!("{files:>6}  {kind}[{code}]: {message}\n"));
+        for (code, Counted { files, message, is_only }) in by_code(all, is_error) {
+            let between = if is_only { ": " } else { ", such as: " };
+            shown.push_str(&format!("{files:>6}  {kind}[{code}]{between}{message}\n"));
         }
     }
     shown
 }
 
-/// The number of files with each code, and the message in the first of them.
-fn by_code(all: &Candidates, is_error: bool) -> Vec<(usize, &'static str, String)> {
-    let mut codes: BTreeMap<&'static str, (usize, String)> = BTreeMap::new();
+/// The files with a code.
+struct Counted {
+    files: usize,
+    /// The message in the first of them.
+    message: String,
+    /// True when all of them have this message.
+    is_only: bool,
+}
+
+/// The number of files with each code, most files first.
+fn by_code(all: &Candidates, is_error: bool) -> Vec<(&'static str, Counted)> {
+    let mut codes: BTreeMap<&'static str, Counted> = BTreeMap::new();
     for file in &all.files {
-        let mut of_file: BTreeMap<&'static str, &str> = BTreeMap::new();
+        let mut of_file: BTreeMap<&'static str, Vec<&str>> = BTreeMap::new();
         match &file.read {
             Ok(file) => {
                 for found in file.diagnostics().iter().filter(|found| found.is_error() == is_error) {
-                    of_file.entry(found.code).or_insert(&found.message);
+                    of_file.entry(found.code).or_default().push(&found.message);
                 }
             }
             Err(reason) if is_error => {
-                of_file.insert("file.unreadable", reason);
+                of_file.insert("file.unreadable", vec![reason]);
             }
             Err(_) => {}
         }
-        for (code, message) in of_file {
-            let first = || (0, text::shortened(&text::one_line(message), MESSAGE_CHARS_MAX));
-            codes.entry(code).or_insert_with(first).0 += 1;
+        for (code, messages) in of_file {
+            let shown = messages.iter().map(|one| text::shortened(&text::one_line(one), MESSAGE_CHARS_MAX));
+            let shown: Vec<String> = shown.collect();
+            let Some(first) = shown.first() else { continue };
+            let first = || Counted { files: 0, message: first.clone(), is_only: true };
+            let counted = codes.entry(code).or_insert_with(first);
+            counted.files += 1;
+            counted.is_only &= shown.iter().all(|one| *one == counted.message);
         }
     }
-    let mut sorted: Vec<_> =
-        codes.into_iter().map(|(code, (files, message))| (files, code, message)).collect();
-    sorted.sort_by_key(|(files, code, _)| (std::cmp::Reverse(*files), *code));
+    let mut sorted: Vec<_> = codes.into_iter().collect();
+    sorted.sort_by_key(|(code, counted)| (std::cmp::Reverse(counted.files), *code));
     sorted
 }
 
@@ -214,6 +234,7 @@ mod tests {
         assert!(shown.contains("1 of 4 files can run\n1 other file passed over"), "{shown}");
         let lines: Vec<&str> = shown.lines().filter(|line| line.contains("error[")).collect();
         assert!(lines[0].starts_with("     2  error[graph."), "{shown}");
+        assert!(lines[0].contains("], such as: "), "the two messages differ: {shown}");
         assert!(lines.iter().any(|line| line.starts_with("     1  error[parse.")), "{shown}");
     }
 }

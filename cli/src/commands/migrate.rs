@@ -1,7 +1,6 @@
 //! `tidemill migrate`: what the workflows of a folder need, compared with an installation; and publishes those that can
 //! run.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -14,9 +13,11 @@ use crate::console::Console;
 use crate::error::{Error, Exit};
 use crate::migrate::apply::{self, Applied, Outcome};
 use crate::migrate::installation::Installation;
+use crate::migrate::publish::{self, Publication, Published};
+use crate::migrate::remedy::word;
 use crate::migrate::report::{Read, Report, report};
 use crate::migrate::{convert, html, look, skeleton, terminal};
-use crate::output::{json, table, text};
+use crate::output::json;
 use crate::target::{FolderArgs, TargetArgs};
 use crate::workflow_file::count;
 use crate::workflow_folder::{self, Candidate, Candidates};
@@ -58,6 +59,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
+    workflow_folder::require(&arguments.paths)?;
     let found = workflow_folder::read(&arguments.paths);
     let client = client(arguments)?;
     let (installation, compared_with) = installation(arguments, client.as_ref()).await?;
@@ -65,32 +67,56 @@ pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Res
     let of = arguments.paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
     let report = report((of, compared_with), &read, found.others, &installation);
     drop(read);
-    write_files(arguments, &report, &found, console)?;
-    let applied = match (&client, arguments.apply) {
+    let all_written = write_files(arguments, &report, &found, console)?;
+    if !arguments.json {
+        console.text(terminal::render(&report, arguments.all))?;
+    }
+    let published = match (&client, arguments.apply) {
         (Some(client), true) => Some(publish_all(arguments, client, &report, &found, console).await?),
         _ => None,
     };
     if arguments.json {
-        json::whole(&as_json(&report, applied.as_deref())?, console)?;
+        let applied = published.as_ref().map(|published| &published.applied[..]);
+        json::whole(&as_json(&report, applied)?, console)?;
     } else {
-        console.text(terminal::render(&report, arguments.all))?;
-        match &applied {
-            Some(applied) => console.text(render_applied(applied))?,
+        match &published {
+            Some(published) => console.text(publish::totals(&published.applied))?,
             None => console.text(next_steps(arguments, &report))?,
         }
     }
-    let refused = applied.iter().flatten().any(|one| one.outcome == Outcome::Refused);
-    Ok(if refused { Exit::Failed } else { Exit::Succeeded })
+    let Some(Published { applied, ended }) = published else {
+        return Ok(if all_written { Exit::Succeeded } else { Exit::Failed });
+    };
+    ended?;
+    let refused = applied.iter().any(|one| one.outcome == Outcome::Refused);
+    Ok(if refused || !all_written { Exit::Failed } else { Exit::Succeeded })
 }
 
-/// The client of the installation. `None` when none is named and nothing is to be published.
+/// The client of the installation. `None` when no address is named and nothing is to be published: a key alone, which
+/// the environment often has, names none.
 fn client(arguments: &Arguments) -> Result<Option<Client>, Error> {
-    let target = match arguments.target.named() {
-        Some(_) => Some(arguments.target.resolve(&arguments.folder)),
-        None if arguments.apply => Some(arguments.target.resolve(&arguments.folder)),
-        None => None,
-    };
+    let is_wanted = named_url(arguments).is_some() || arguments.apply;
+    let target = is_wanted.then(|| arguments.target.resolve(&arguments.folder));
     Ok(target.map(|target| Client::new(&target)).transpose()?)
+}
+
+fn named_url(arguments: &Arguments) -> Option<&str> {
+    arguments.target.url.as_deref().filter(|url| !url.is_empty())
+}
+
+/// The settings in a file. Those that `--settings` has written are refused until they are filled in: else everything
+/// would seem to be there.
+fn settings(path: &Path) -> Result<Config, Error> {
+    let sources = Sources { file: Some(path.to_path_buf()), ..Sources::default() };
+    let config = Config::load(&sources).map_err(|error| Error::Usage(error.to_string()))?;
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    match skeleton::not_filled_in(&text) {
+        Some(name) => {
+            let reason = format!("{name} in {} is not filled in: write its value there", path.display());
+            Err(Error::Usage(reason))
+        }
+        None => Ok(config),
+    }
 }
 
 /// The installation to compare with, and its name.
@@ -101,8 +127,7 @@ async fn installation(
     let settings = match &arguments.config {
         None => None,
         Some(path) => {
-            let sources = Sources { file: Some(path.clone()), ..Sources::default() };
-            let config = Config::load(&sources).map_err(|error| Error::Usage(error.to_string()))?;
+            let config = settings(path)?;
             Some((Installation::of_settings(&config), format!("the settings in {}", path.display())))
         }
     };
@@ -142,13 +167,13 @@ fn shown_path(path: &Path, paths: &[PathBuf]) -> String {
     }
 }
 
-/// Writes the page, the settings and the converted apps.
+/// Writes the page, the settings and the converted apps. Returns false when an app could not be written.
 fn write_files(
     arguments: &Arguments,
     report: &Report,
     found: &Candidates,
     console: &mut Console,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let failed =
         |path: &Path, reason: String| Error::Failed(format!("cannot write {}: {reason}", path.display()));
     if let Some(path) = &arguments.html {
@@ -162,53 +187,51 @@ fn write_files(
         std::fs::write(path, skeleton::render(report)).map_err(|error| failed(path, error.to_string()))?;
         console.note(format_args!("settings to fill in are in {}", path.display()));
     }
-    if let Some(folder) = &arguments.convert {
-        let mut written = 0;
-        for file in found.files.iter() {
-            let Ok(read) = &file.read else { continue };
-            let path = shown_path(&file.path, &arguments.paths);
-            let relative = path.trim_start_matches(['/', '.']);
-            if let Some(converted) = convert::converted(relative, &read.source) {
-                convert::write(folder, &converted)?;
-                written += 1;
-            }
-        }
-        console.note(format_args!("{} written into {}", count(written, "converted app"), folder.display()));
+    match &arguments.convert {
+        Some(folder) => Ok(write_converted(folder, &arguments.paths, found, console)),
+        None => Ok(true),
     }
-    Ok(())
 }
 
-/// Publishes every file that can run. Goes on after a refusal.
+/// Writes the converted apps. Goes on after one that cannot be written, and returns false then.
+fn write_converted(folder: &Path, paths: &[PathBuf], found: &Candidates, console: &mut Console) -> bool {
+    let (mut written, mut failed) = (0, 0);
+    for file in &found.files {
+        let Ok(read) = &file.read else { continue };
+        let path = shown_path(&file.path, paths);
+        let relative = path.trim_start_matches(['/', '.']);
+        let Some(converted) = convert::converted(relative, &read.source) else { continue };
+        match convert::write(folder, &converted) {
+            Ok(_) => written += 1,
+            Err(error) => {
+                failed += 1;
+                console.note(error);
+            }
+        }
+    }
+    console.note(format_args!("{} written into {}", count(written, "converted app"), folder.display()));
+    failed == 0
+}
+
+/// Publishes every file that can run.
 async fn publish_all(
     arguments: &Arguments,
     client: &Client,
     report: &Report,
     found: &Candidates,
     console: &mut Console,
-) -> Result<Vec<Applied>, Error> {
-    let apps = client.apps().await?;
-    let versions: HashMap<&str, &str> = apps["data"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|app| Some((app["id"].as_str()?, app["version"].as_str()?)))
-        .collect();
+) -> Result<Published, Error> {
     let ids = apply::ids(report, &collection(arguments));
-    let mut all = Vec::new();
+    let mut files = Vec::new();
     for file in &found.files {
         let (path, Ok(read)) = (shown_path(&file.path, &arguments.paths), &file.read) else { continue };
         let Some(id) = ids.get(&path) else { continue };
-        let source = String::from_utf8_lossy(&read.source);
-        match apply::publish(client, (&path, &source, id), versions.get(id.as_str()).copied()).await {
-            Ok(applied) => all.push(applied),
-            Err(error) => {
-                // The keys that were sent already are shown nowhere else.
-                console.text(render_applied(&all))?;
-                return Err(error);
-            }
-        }
+        files.push(Publication { path, text: String::from_utf8_lossy(&read.source).into_owned(), id });
     }
-    Ok(all)
+    if !arguments.json {
+        console.text(publish::HEAD)?;
+    }
+    publish::all(client, &files, !arguments.json, console).await
 }
 
 /// The name of these files, from which the ids of their apps are derived.
@@ -229,41 +252,42 @@ fn as_json(report: &Report, applied: Option<&[Applied]>) -> Result<Json, Error> 
     Ok(all)
 }
 
-fn render_applied(applied: &[Applied]) -> String {
-    let row = |one: &Applied| {
-        let outcome = match one.outcome {
-            Outcome::Created => "created",
-            Outcome::Updated => "new version",
-            Outcome::Unchanged => "unchanged",
-            Outcome::Refused => "refused",
-        };
-        let rest = one.error.clone().unwrap_or_else(|| one.webhooks.join(" "));
-        vec![one.path.clone(), outcome.into(), one.id.clone(), one.key.clone().unwrap_or_default(), rest]
-    };
-    let rows: Vec<_> = applied.iter().map(row).collect();
-    let count_of = |outcome| applied.iter().filter(|one| one.outcome == outcome).count();
-    format!(
-        "\nPUBLISHED: {} created, {} with a new version, {} unchanged, {} refused\n\n{}\n\
-         Keys are shown only now; `tidemill keys add APP` makes another one.\n",
-        count_of(Outcome::Created),
-        count_of(Outcome::Updated),
-        count_of(Outcome::Unchanged),
-        count_of(Outcome::Refused),
-        table::render(&["FILE", "OUTCOME", "APP", "KEY", "WEBHOOKS, REASON"], &rows),
-    )
-}
-
 /// The commands that come next, without those that the user has given already.
 fn next_steps(arguments: &Arguments, report: &Report) -> String {
-    let of = text::one_line(&report.summary.of);
+    if report.files.is_empty() {
+        return String::new();
+    }
+    // An address with a part that must not be shown is left to the user.
+    let is_shown = |url: &&str| tidemill_common::config::masked_url(url) == **url;
+    let url = named_url(arguments).filter(is_shown).map(word);
+    let mut command = vec!["tidemill migrate".to_owned()];
+    command.extend(arguments.paths.iter().map(|path| word(&path.display().to_string())));
+    if let Some(config) = &arguments.config {
+        command.push(format!("--config {}", word(&config.display().to_string())));
+    }
+    let command = command.join(" ");
+    let compared = match (named_url(arguments), &url) {
+        (None, _) => String::new(),
+        (Some(_), url) => format!("--url {} ", url.as_deref().unwrap_or("URL")),
+    };
+    let apply = format!("--apply --url {}", url.as_deref().unwrap_or("URL"));
     let steps = [
-        (arguments.settings.is_none(), "--settings FILE", "write these settings to fill in"),
-        (arguments.html.is_none(), "--html FILE", "write a page with each file and what it needs"),
-        (!arguments.all, "--all", "show all of it here"),
-        (true, "--apply --url URL", "publish what can run; safe to repeat"),
+        (
+            arguments.settings.is_none(),
+            format!("{compared}--settings FILE"),
+            "write these settings to fill in",
+        ),
+        (
+            arguments.html.is_none(),
+            format!("{compared}--html FILE"),
+            "write a page with each file and what it needs",
+        ),
+        (!arguments.all, format!("{compared}--all"), "show all of it here"),
+        (true, apply, "publish what can run; safe to repeat"),
     ];
-    let steps = steps.iter().filter(|(is_open, ..)| *is_open);
+    let steps: Vec<_> = steps.iter().filter(|(is_open, ..)| *is_open).collect();
+    let width = steps.iter().map(|(_, flags, _)| flags.chars().count()).max().unwrap_or(0);
     let lines: Vec<String> =
-        steps.map(|(_, flag, what)| format!("  tidemill migrate {of} {flag:<18} {what}\n")).collect();
-    format!("\nNEXT\n{}", lines.concat())
+        steps.iter().map(|(_, flags, what)| format!("  {command} {flags:<width$}  {what}\n")).collect();
+    format!("\n{}\n\nNEXT\n{}", terminal::numbers(&report.summary), lines.concat())
 }

@@ -2,6 +2,7 @@
 //! path of its file, and a version from its content.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -14,6 +15,9 @@ use crate::error::Error;
 
 /// The namespace of the ids.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6f3f_0b1d_5f0a_4c55_9a3e_0f6b_7c1d_20e4);
+
+/// The wait before the second attempt after a broken connection.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// The outcome for a file.
 #[derive(Debug, Clone, Serialize)]
@@ -28,6 +32,9 @@ pub(crate) struct Applied {
     pub(crate) webhooks: Vec<String>,
     /// The reason why it was refused.
     pub(crate) error: Option<String>,
+    /// What to do about a key that was lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<String>,
 }
 
 /// What became of a file.
@@ -91,21 +98,41 @@ pub(crate) async fn publish(
         key: answer["key"].as_str().map(str::to_owned),
         webhooks: webhooks(answer),
         error,
+        note: None,
     };
-    match client.publish_under(text, id, false).await {
+    let mut answer = client.publish_under(text, id, false).await;
+    if matches!(answer, Err(ClientError::Broken { .. } | ClientError::Unreachable { .. })) {
+        // Publishing under an id can be repeated: a version that is there already stays the only one.
+        tokio::time::sleep(AGAIN_AFTER).await;
+        answer = client.publish_under(text, id, false).await;
+    }
+    match answer {
         Ok(answer) => {
-            let outcome = match before {
-                None => Outcome::Created,
-                Some(before) if answer["version"] == before => Outcome::Unchanged,
-                Some(_) => Outcome::Updated,
-            };
-            Ok(applied(outcome, &answer, None))
+            let note = lost_key(before.is_none(), &answer, id);
+            Ok(Applied { note, ..applied(outcome(before, &answer), &answer, None) })
         }
         Err(error) if is_about_the_file(&error) => {
             Ok(applied(Outcome::Refused, &Json::Null, Some(error.to_string())))
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// What became of a file whose app had the version `before`.
+fn outcome(before: Option<&str>, answer: &Json) -> Outcome {
+    match before {
+        None => Outcome::Created,
+        Some(before) if answer["version"] == before => Outcome::Unchanged,
+        Some(_) => Outcome::Updated,
+    }
+}
+
+/// A new app has a key. If the answer lacks it, an attempt whose answer was lost has made the app.
+fn lost_key(is_new: bool, answer: &Json, id: &str) -> Option<String> {
+    let is_lost = is_new && answer["key"].as_str().is_none();
+    is_lost.then(|| {
+        format!("its key was not received, because the connection broke; `tidemill keys add {id}` makes another one")
+    })
 }
 
 /// False when every other file would get the same answer.
@@ -121,6 +148,22 @@ fn webhooks(answer: &Json) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_app_that_a_broken_attempt_made_is_new_and_its_key_is_lost() {
+        let (with, without) = (json!({"version": "2", "key": "k"}), json!({"version": "2"}));
+        for (before, answer, expected, is_lost) in [
+            (None, &with, Outcome::Created, false),
+            (None, &without, Outcome::Created, true),
+            (Some("2"), &without, Outcome::Unchanged, false),
+            (Some("1"), &without, Outcome::Updated, false),
+        ] {
+            assert_eq!(outcome(before, answer), expected);
+            let note = lost_key(before.is_none(), answer, "a");
+            assert_eq!(note.is_some_and(|note| note.contains("tidemill keys add a")), is_lost, "{before:?}");
+        }
+    }
 
     #[test]
     fn a_file_keeps_its_id_as_long_as_its_path() {

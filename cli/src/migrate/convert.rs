@@ -10,8 +10,8 @@ use crate::error::Error;
 /// converted.
 pub(crate) fn converted(relative: &str, source: &[u8]) -> Option<(PathBuf, String)> {
     let file = dsl::converted(source)?;
-    // JSON is YAML as well, so Dify imports the file too.
-    Some((Path::new(relative).with_extension("converted.json"), format!("{file:#}\n")))
+    // The whole name stays, so that a.yml and a.yaml do not meet. JSON is YAML as well, so Dify imports the file too.
+    Some((PathBuf::from(format!("{relative}.converted.json")), format!("{file:#}\n")))
 }
 
 /// Writes a file below a folder. A file that is there already stays, unless it has the same content.

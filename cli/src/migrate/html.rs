@@ -2,7 +2,9 @@
 //! file is escaped.
 
 use super::installation::Has;
+use super::kinds::Kind;
 use super::report::{FileReport, Group, NeedOfFile, Report, Row, Standing};
+use crate::workflow_file::count;
 
 const STYLE: &str = "\
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:75rem;padding:0 1rem;color:#1c2430}\
@@ -35,7 +37,7 @@ pub(crate) fn render(report: &Report) -> String {
         (
             "needs",
             summary.need_a_setting,
-            format!("need a setting, {} of them only models", summary.need_only_models),
+            format!("need something first, {} of them only a provider of models", summary.need_only_models),
         ),
         ("cannot", summary.cannot_run, "cannot run".to_owned()),
     ] {
@@ -46,6 +48,7 @@ pub(crate) fn render(report: &Report) -> String {
         "<p>{} workflow files. {} converted from apps without a workflow, {} other files passed over.</p>\n",
         summary.files, summary.converted, summary.passed_over
     ));
+    page.push_str(&of_standing(report, Standing::CannotRun, "Files that cannot run"));
     let (notes, settings): (Vec<_>, Vec<_>) = report.needs.iter().partition(|group| group.kind.row().is_note);
     page.push_str("<h2>What the workflows need, most files first</h2>\n");
     settings.iter().for_each(|group| page.push_str(&of_group(group)));
@@ -53,37 +56,44 @@ pub(crate) fn render(report: &Report) -> String {
         page.push_str("<h2>Good to know: nothing has to be set</h2>\n");
         notes.iter().for_each(|group| page.push_str(&of_group(group)));
     }
-    for (standing, title) in [
-        (Standing::CannotRun, "Files that cannot run"),
-        (Standing::NeedsSetting, "Files that need a setting"),
-        (Standing::Runs, "Files that run as they are"),
-    ] {
-        let files: Vec<_> = report.files.iter().filter(|file| file.standing == standing).collect();
-        if !files.is_empty() {
-            page.push_str(&format!("<h2>{title} ({})</h2>\n", files.len()));
-            files.iter().for_each(|file| page.push_str(&of_file(file)));
-        }
-    }
+    page.push_str(&of_standing(report, Standing::NeedsSetting, "Files that need something first"));
+    page.push_str(&of_standing(report, Standing::Runs, "Files that run as they are"));
     page.push_str("</body>\n</html>\n");
     page
+}
+
+/// The files of one standing under their heading; empty without any.
+fn of_standing(report: &Report, standing: Standing, title: &str) -> String {
+    let files: Vec<_> = report.files.iter().filter(|file| file.standing == standing).collect();
+    let mut text = String::new();
+    if !files.is_empty() {
+        text.push_str(&format!("<h2>{title} ({})</h2>\n", files.len()));
+        files.iter().for_each(|file| text.push_str(&of_file(file)));
+    }
+    text
 }
 
 fn of_group(group: &Group) -> String {
     let row = group.kind.row();
     let mut text = format!(
-        "<h3>{} <span class=\"quiet\">in {} files</span></h3>\n<p class=\"quiet\">{}</p>\n<table>\n\
+        "<h3>{} <span class=\"quiet\">in {}</span></h3>\n<p class=\"quiet\">{}</p>\n<table>\n\
          <tr><th></th><th>{}</th><th>parts, files</th><th></th><th>what provides it</th></tr>\n",
         escaped(group.title),
-        group.files,
+        count(group.files, "file"),
         escaped(group.provided_by),
         escaped(row.name),
     );
-    group.rows.iter().for_each(|row| text.push_str(&of_row(row, group.kind.row().is_note)));
+    group.rows.iter().for_each(|row| text.push_str(&of_row(row, group.kind)));
     text.push_str("</table>\n");
     text
 }
 
-fn of_row(row: &Row, is_note: bool) -> String {
+fn of_row(row: &Row, kind: Kind) -> String {
+    // One setting provides the tools of all plugins, and the line above the table says so.
+    let remedy = match kind {
+        Kind::PluginTool => String::new(),
+        _ => format!("<pre>{}</pre>", escaped(&row.remedy)),
+    };
     let parts: Vec<String> = row
         .details
         .iter()
@@ -92,13 +102,12 @@ fn of_row(row: &Row, is_note: bool) -> String {
     let files: Vec<String> = row.files.iter().map(|file| escaped(file)).collect();
     format!(
         "<tr><td class=\"n\">{}</td><td>{}</td><td>{}<details><summary class=\"quiet\">files</summary>{}</details></td>\
-         <td>{}</td><td><pre>{}</pre></td></tr>\n",
+         <td>{}</td><td>{remedy}</td></tr>\n",
         row.files.len(),
         escaped(&row.name),
         parts.join(", "),
         files.join("<br>"),
-        tag(row.available, is_note),
-        escaped(&row.remedy),
+        tag(row.available, kind.row().is_note),
     )
 }
 
@@ -115,7 +124,8 @@ fn of_file(file: &FileReport) -> String {
     let name = if file.app.is_empty() { String::new() } else { format!(" · {}", escaped(&file.app)) };
     let mode = if file.is_converted { format!("{}, converted", file.mode) } else { file.mode.to_owned() };
     let mut text = format!(
-        "<details><summary>{}{name} <span class=\"quiet\">{mode}</span></summary>\n<table>\n",
+        "<details{}><summary>{}{name} <span class=\"quiet\">{mode}</span></summary>\n<table>\n",
+        if file.standing == Standing::CannotRun { " open" } else { "" },
         escaped(&file.path)
     );
     for (problems, tag) in [(&file.errors, "bad"), (&file.warnings, "unknown")] {

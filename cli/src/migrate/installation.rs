@@ -11,6 +11,16 @@ use tidemill_common::requirements::Requirement;
 use tidemill_common::wire::worker::AboutWorker;
 use tidemill_worker::{meets, of_settings};
 
+use super::providers::short;
+
+/// The provider that a worker makes from `OPENAI_API_KEY` or `OPENAI_BASE_URL`. It takes the models of all providers that
+/// no other one serves, but has perhaps none of them.
+const DEFAULT_PROVIDER: &str = "default";
+/// The provider whose models the default one has: the variables are those of its clients.
+const OPENAI: &str = "openai";
+/// The feature that a setting of the schedulers leaves out.
+const MODERATION: &str = "sensitive_word_avoidance";
+
 /// Whether an installation has something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -26,6 +36,8 @@ pub(crate) enum Has {
 pub(crate) struct Installation {
     /// The records of its workers, or what its settings promise.
     pub(crate) workers: Vec<AboutWorker>,
+    /// True when the settings name the provider `default`, which then has the models of all others.
+    pub(crate) default_is_meant: bool,
     /// Ids and names of datasets.
     pub(crate) datasets: Vec<String>,
     /// True when `datasets` has all of them: also those of the settings.
@@ -53,6 +65,7 @@ impl Installation {
         let names = datasets.values().map(|dataset| dataset.name.clone()).filter(|name| !name.is_empty());
         Self {
             workers: vec![of_settings(config)],
+            default_is_meant: config.providers.contains_key(DEFAULT_PROVIDER),
             datasets: datasets.keys().cloned().chain(names).collect(),
             knows_all_datasets: true,
             apps: Vec::new(),
@@ -66,6 +79,7 @@ impl Installation {
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             workers: self.workers.into_iter().chain(other.workers).collect(),
+            default_is_meant: self.default_is_meant || other.default_is_meant,
             datasets: self.datasets.into_iter().chain(other.datasets).collect(),
             knows_all_datasets: self.knows_all_datasets || other.knows_all_datasets,
             apps: self.apps.into_iter().chain(other.apps).collect(),
@@ -78,9 +92,7 @@ impl Installation {
     /// Decides whether the installation has what a workflow requires.
     pub(crate) fn has(&self, what: &Requirement) -> Has {
         match what {
-            Requirement::Model { provider, model, .. } => {
-                self.worker_meets(&Need::Provider { provider: provider.clone(), model: model.clone() })
-            }
+            Requirement::Model { provider, model, .. } => self.has_model(provider, model),
             Requirement::Profile { id } => self.worker_meets(&Need::Profile { id: id.clone() }),
             Requirement::Tool { kind, provider, name, .. } => {
                 if kind.name() == "workflow" {
@@ -102,13 +114,28 @@ impl Installation {
                 Some(guard) => yes(lets(guard, host)),
                 None => Has::Unknown,
             },
-            Requirement::Feature { .. } => self.moderation_left_out.map_or(Has::Unknown, yes),
+            Requirement::Feature { name: MODERATION } => self.moderation_left_out.map_or(Has::Unknown, yes),
             Requirement::Dataset { .. } => Has::Unknown,
-            Requirement::Strategy { .. }
+            Requirement::Feature { .. }
+            | Requirement::Strategy { .. }
             | Requirement::McpServer { .. }
             | Requirement::Secret { .. }
             | Requirement::Upload { .. }
             | Requirement::Trigger { .. } => Has::No,
+        }
+    }
+
+    fn has_model(&self, provider: &str, model: &str) -> Has {
+        let need = Need::Provider { provider: provider.into(), model: model.into() };
+        let is_sure = self.default_is_meant || short(provider) == OPENAI;
+        match self.worker_meets(&need) {
+            Has::Yes
+                if is_sure || self.workers.iter().any(|worker| meets(&without_default(worker), &need)) =>
+            {
+                Has::Yes
+            }
+            Has::Yes => Has::Unknown,
+            other => other,
         }
     }
 
@@ -123,6 +150,13 @@ impl Installation {
     fn code(&self, decide: impl Fn(&CodeSettings) -> Has) -> Has {
         self.code.as_ref().map_or(Has::Unknown, decide)
     }
+}
+
+/// The record without a provider that only the environment has made.
+fn without_default(worker: &AboutWorker) -> AboutWorker {
+    let mut worker = worker.clone();
+    worker.providers.retain(|provider| provider.name != DEFAULT_PROVIDER || !provider.serves.is_empty());
+    worker
 }
 
 fn code_settings(config: &Config) -> CodeSettings {
@@ -195,10 +229,39 @@ mod tests {
             (host("10.1.1.1"), [Has::Yes, Has::No, Has::Unknown]),
             (host("192.168.1.1"), [Has::No, Has::No, Has::Unknown]),
             (moderation, [Has::Yes, Has::No, Has::Unknown]),
+            (Requirement::Feature { name: "more_like_this" }, [Has::No, Has::No, Has::No]),
             (Requirement::Profile { id: "p".into() }, [Has::No, Has::No, Has::No]),
         ] {
             let found = [&with, &without, &api].map(|installation| installation.has(&what));
             assert_eq!(found, expected, "{what:?}");
+        }
+    }
+
+    #[test]
+    fn a_provider_that_the_environment_made_has_only_the_models_of_openai_for_certain() {
+        let with = |providers: serde_json::Value| {
+            let config = serde_json::from_value(serde_json::json!({"providers": providers}));
+            Installation::of_settings(&config.expect("these are settings"))
+        };
+        let as_shown = |settings: Installation| Installation { default_is_meant: false, ..settings };
+        let only_default = || with(serde_json::json!({"default": {}}));
+        let serving = serde_json::json!({"default": {"serves": [{"provider": "acme/own/own"}]}});
+        let both = serde_json::json!({"default": {}, "own": {}});
+        for (installation, provider, expected) in [
+            (as_shown(only_default()), "acme/own/own", Has::Unknown),
+            (as_shown(only_default()), "langgenius/openai/openai", Has::Yes),
+            (as_shown(with(serving)), "acme/own/own", Has::Yes),
+            (as_shown(with(both)), "acme/own/own", Has::Yes),
+            (only_default(), "acme/own/own", Has::Yes),
+            (as_shown(only_default()).and(only_default()), "acme/own/own", Has::Yes),
+            (with(serde_json::json!({})), "acme/own/own", Has::No),
+        ] {
+            assert_eq!(
+                installation.has_model(provider, "m"),
+                expected,
+                "{provider}: {:?}",
+                installation.workers
+            );
         }
     }
 }

@@ -55,11 +55,11 @@ kinds! {
     McpServer "MCP servers" "server" false "[tools.mcp.\"ID\"] with the server's address";
     WorkflowTool "Workflows that are called as tools" "workflow" false "publish the called workflow under the id that the caller names";
     Strategy "Agent strategies of other plugins" "strategy" false "no setting: choose function_calling or ReAct of langgenius/agent in the workflow";
-    Dataset "Datasets" "dataset" false "[knowledge.datasets.\"ID\"], or `tidemill knowledge create --id ID`";
+    Dataset "Datasets" "dataset" false "[knowledge.datasets.\"ID\"], or `tidemill knowledge create ID`, then `tidemill knowledge add ID FILES`";
     Secret "Secrets that the export left out" "secret" false "write the value into environment_variables of the file, then publish it";
-    Module "Modules of code nodes" "module" false "[code.python] packages, or a dify-sandbox that has them: code.endpoint";
+    Module "Modules of code nodes" "module" false "[code.python] packages, then `tidemill code install` on each host of a worker; or a dify-sandbox that has them: code.endpoint";
     CodeNetwork "Code that calls servers" "module" false "[code] network, or a dify-sandbox with network: code.endpoint";
-    PrivateHost "Private hosts of http-request nodes" "host" false "http.allow";
+    PrivateHost "Private hosts" "host" false "http.allow";
     Moderation "Moderation" "feature" false "compat.moderation_left_out = true runs these workflows without it";
     AgentServer "MCP servers that agents name" "server" true "called at their addresses; [tools.mcp.\"NAME\"] gives a key or another address";
     Upload "Files that a run takes" "field" true "clients upload them (POST /v1/files/upload), or give their URLs";

@@ -2,7 +2,8 @@
 //!
 //! In the order of the data: [`installation`] is what an installation has, [`remedy`] names the setting that provides a
 //! requirement, [`report`] joins both with the files. [`terminal`], [`html`] and [`skeleton`] render the report; its
-//! JSON form is that of the types. All of these are pure. [`look`] asks an installation, [`apply`] publishes.
+//! JSON form is that of the types. All of these are pure. [`look`] asks an installation, [`apply`] publishes a file, and
+//! [`publish`] all of them, one after another.
 
 pub(crate) mod apply;
 pub(crate) mod convert;
@@ -11,6 +12,7 @@ pub(crate) mod installation;
 pub(crate) mod kinds;
 pub(crate) mod look;
 mod providers;
+pub(crate) mod publish;
 pub(crate) mod remedy;
 pub(crate) mod report;
 pub(crate) mod skeleton;

@@ -38,6 +38,18 @@ pub(super) fn kind_and_address(name: &str) -> (&'static str, &'static str) {
     }
 }
 
+/// What an operator has to know about a provider for which the report knows no address. Empty for the others.
+pub(super) fn advice(name: &str) -> &'static str {
+    match name {
+        // Every model of this provider of Dify's has a server of its own.
+        "openai_api_compatible" => "several servers: one provider each, with `serves` (docs/providers.md)",
+        name if KNOWN.iter().any(|known| known.name == name) => "",
+        _ => {
+            "no kind of its own here: the address of a gateway with an API like OpenAI's (docs/providers.md)"
+        }
+    }
+}
+
 /// The name of a provider in the settings: the last part of its name in workflows.
 pub(super) fn short(provider: &str) -> &str {
     provider.rsplit('/').next().unwrap_or(provider)
@@ -62,6 +74,7 @@ mod tests {
         assert_eq!(kind_and_address("anthropic"), ("anthropic", ""));
         assert_eq!(kind_and_address("deepseek"), ("openai_compatible", "https://api.deepseek.com/v1"));
         assert_eq!(kind_and_address("own").0, "openai_compatible");
+        assert_eq!((advice("openai"), advice("own").is_empty()), ("", false));
         assert_eq!(canonical("openai"), canonical("langgenius/openai/openai"));
         assert!(KNOWN.is_sorted_by(|one, other| one.name < other.name));
     }

@@ -5,7 +5,7 @@ use tidemill_common::nodes::tool::ProviderKind;
 use tidemill_common::requirements::{ModelRole, Required, Requirement};
 
 use super::kinds::Kind;
-use super::providers::{canonical, kind_and_address, short};
+use super::providers::{advice, canonical, kind_and_address, short};
 
 /// A requirement in the words of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,12 +47,14 @@ pub(crate) fn describe(required: &Required, file_named: &dyn Fn(&str) -> Option<
             described(Kind::Strategy, provider, strategy, remedy)
         }
         Requirement::McpServer { name, url } => {
-            let remedy = format!("[tools.mcp.{}]\nurl = {}", key(name), quoted(url));
+            // An address often has a key in its path.
+            let remedy = format!("[tools.mcp.{}]\nurl = \"…\"   # as in the workflow", key(name));
             described(Kind::AgentServer, name, url, remedy)
         }
         Requirement::Dataset { id } => {
             let remedy = format!(
-                "[knowledge.datasets.{}]\nkind = \"external_http\"\nendpoint = \"https://…\"",
+                "[knowledge.datasets.{}]\nkind = \"external_http\"\nendpoint = \"https://…\"\nknowledge_id = \"…\"\n\
+                 api_key_env = \"KNOWLEDGE_KEY\"   # if the service needs a key",
                 key(id)
             );
             described(Kind::Dataset, id, "", remedy)
@@ -63,7 +65,9 @@ pub(crate) fn describe(required: &Required, file_named: &dyn Fn(&str) -> Option<
             described(Kind::Secret, name, "", remedy)
         }
         Requirement::Module { name, package: Some(package) } => {
-            described(Kind::Module, name, "", format!("[code.python]\npackages = [{}]", quoted(package)))
+            let remedy =
+                format!("[code.python]\npackages = [{}]\n# then: tidemill code install", quoted(package));
+            described(Kind::Module, name, "", remedy)
         }
         Requirement::Module { name, package: None } => {
             let remedy = "no setting: JavaScript has no modules and no network here; write the node in Python, or set \
@@ -98,7 +102,9 @@ fn model_detail(model: &str, role: ModelRole, required: &Required) -> String {
 fn provider_settings(provider: &str) -> String {
     let name = short(provider);
     let (kind, address) = kind_and_address(name);
-    let mut settings = format!("[providers.{}]\nkind = {}", key(name), quoted(kind));
+    let advice = advice(name);
+    let advice = if advice.is_empty() { String::new() } else { format!("\n# {advice}") };
+    let mut settings = format!("[providers.{}]{advice}\nkind = {}", key(name), quoted(kind));
     if !address.is_empty() {
         settings.push_str(&format!("\nbase_url = {}", quoted(address)));
     }
@@ -200,7 +206,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// A word of a shell command.
-pub(super) fn word(text: &str) -> String {
+pub(crate) fn word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
     if !text.is_empty() && text.chars().all(is_plain) {
         return text.into();

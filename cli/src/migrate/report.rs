@@ -91,8 +91,10 @@ pub(crate) struct Group {
     pub(crate) kind: Kind,
     pub(crate) title: &'static str,
     pub(crate) provided_by: &'static str,
-    /// The number of files with such a need.
+    /// The number of files with such a need, without those that cannot run.
     pub(crate) files: usize,
+    /// Those of them for which something has to be set or done.
+    pub(crate) open_files: usize,
     /// Most files first.
     pub(crate) rows: Vec<Row>,
 }
@@ -251,14 +253,16 @@ fn problem(found: &Diagnostic) -> Problem {
     }
 }
 
-/// The needs of a kind. `None` when no file has one.
+/// The needs of a kind. `None` when no file that can run has one.
 fn group(kind: Kind, files: &[FileReport]) -> Option<Group> {
     let mut rows: Vec<Row> = Vec::new();
-    let mut with_need = 0;
-    for file in files {
-        let mut is_first = true;
-        for need in file.needs.iter().filter(|need| need.kind == kind) {
-            with_need += usize::from(std::mem::take(&mut is_first));
+    let (mut with_need, mut with_open) = (0, 0);
+    // A setting does not help a file that cannot run.
+    for file in files.iter().filter(|file| file.standing != Standing::CannotRun) {
+        let of_kind = || file.needs.iter().filter(|need| need.kind == kind);
+        with_need += usize::from(of_kind().next().is_some());
+        with_open += usize::from(of_kind().any(|need| need.available != Has::Yes));
+        for need in of_kind() {
             let at = rows.iter().position(|row| row.name == need.name).unwrap_or_else(|| {
                 rows.push(Row {
                     name: need.name.clone(),
@@ -282,6 +286,7 @@ fn group(kind: Kind, files: &[FileReport]) -> Option<Group> {
         title: row.title,
         provided_by: row.provided_by,
         files: with_need,
+        open_files: with_open,
         rows,
     })
 }

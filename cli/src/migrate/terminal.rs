@@ -4,12 +4,15 @@
 use std::collections::BTreeMap;
 
 use super::installation::Has;
-use super::report::{FileReport, Group, Report, Row, Standing};
+use super::kinds::Kind;
+use super::report::{FileReport, Group, Report, Row, Standing, Summary};
 use crate::output::text::{one_line, shortened};
 use crate::workflow_file::count;
 
-/// Most rows of a kind; `--all` shows all.
-const ROWS_MAX: usize = 8;
+/// Most rows of a kind, so that the whole is read in a minute; `--all` shows all.
+const ROWS_MAX: usize = 4;
+/// Most reasons why files cannot run.
+const REASONS_MAX: usize = 10;
 /// Most parts of a row, such as models of a provider.
 const DETAILS_MAX: usize = 4;
 /// Longest name, list of parts and message, in characters.
@@ -18,6 +21,10 @@ const DETAILS_CHARS_MAX: usize = 90;
 const MESSAGE_CHARS_MAX: usize = 130;
 /// Most names of files in a line.
 const FILES_MAX: usize = 3;
+
+/// The line under rows with the mark `?`.
+const UNKNOWN: &str = "\n  ?  the API does not show it; add --config with the workers' settings (which modules a \
+                       dify-sandbox has is never known)\n";
 
 /// Formats the report. With `all` no row is left out, and each file is listed with its needs.
 pub(crate) fn render(report: &Report, all: bool) -> String {
@@ -28,8 +35,11 @@ pub(crate) fn render(report: &Report, all: bool) -> String {
     if !open.is_empty() {
         text.push_str("\nWHAT IS MISSING, most files first\n");
         open.iter().for_each(|group| text.push_str(&of_group(group, all)));
+        if open.iter().any(|group| group.open_rows().any(|row| row.available == Has::Unknown)) {
+            text.push_str(UNKNOWN);
+        }
     }
-    let present: Vec<String> = settings.iter().filter_map(|group| present(group)).collect();
+    let present: Vec<String> = settings.iter().filter_map(|group| present(group, all)).collect();
     if !present.is_empty() {
         text.push_str(&format!("\nTHERE ALREADY\n{}", present.concat()));
     }
@@ -52,8 +62,8 @@ fn head(report: &Report) -> String {
         (
             summary.need_a_setting,
             match summary.need_only_models {
-                0 => "need a setting".to_owned(),
-                only => format!("need a setting ({only} of them only a provider of models)"),
+                0 => "need something first".to_owned(),
+                only => format!("need something first ({only} of them only a provider of models)"),
             },
         ),
         (summary.cannot_run, "cannot run".to_owned()),
@@ -75,95 +85,116 @@ fn head(report: &Report) -> String {
     text
 }
 
+/// The three numbers in one line.
+pub(crate) fn numbers(summary: &Summary) -> String {
+    format!(
+        "{} run as they are, {} need something first, {} cannot run",
+        summary.run_as_they_are, summary.need_a_setting, summary.cannot_run
+    )
+}
+
 /// The files that cannot run, by the first reason.
 fn broken(report: &Report, all: bool) -> String {
-    let mut reasons: BTreeMap<&str, Vec<(&str, String)>> = BTreeMap::new();
+    let mut reasons: BTreeMap<(&str, String), Vec<String>> = BTreeMap::new();
     for file in report.files.iter().filter(|file| file.standing == Standing::CannotRun) {
         let Some(first) = file.errors.first() else { continue };
         let line = first.line.map(|line| format!(":{line}")).unwrap_or_default();
         let hint = first.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
-        let place = format!("{}{line}", one_line(&file.path));
         let message = one_line(&format!("{}{hint}", first.message));
-        reasons.entry(&first.code).or_default().push((&file.path, format!("{place}\n            {message}")));
+        let place = format!("{}{line}", one_line(&file.path));
+        reasons.entry((&first.code, message)).or_default().push(place);
     }
     let mut reasons: Vec<_> = reasons.into_iter().collect();
-    reasons.sort_by_key(|(code, files)| (std::cmp::Reverse(files.len()), *code));
+    reasons.sort_by(|(one, some), (other, more)| more.len().cmp(&some.len()).then_with(|| one.cmp(other)));
     let mut text = String::new();
     if !reasons.is_empty() {
         text.push_str("\nCANNOT RUN, by reason\n");
     }
-    for (code, files) in reasons {
-        text.push_str(&format!("{:>6}  {code}\n", files.len()));
-        let shown = if all { files.len() } else { FILES_MAX };
-        for (_, line) in files.iter().take(shown) {
-            let lines: Vec<String> =
-                line.lines().map(|part| shortened(part, MESSAGE_CHARS_MAX + 12)).collect();
-            text.push_str(&format!("          {}\n", lines.join("\n")));
-        }
-        if files.len() > shown {
-            text.push_str(&format!("          and {} more\n", files.len() - shown));
-        }
+    let shown = if all { reasons.len() } else { REASONS_MAX.min(reasons.len()) };
+    for ((code, message), places) in &reasons[..shown] {
+        let message = cut(message, MESSAGE_CHARS_MAX, all);
+        text.push_str(&format!("{:>6}  {code}: {message}\n", places.len()));
+        text.push_str(&format!("          {}\n", listed(places, FILES_MAX, ", ", all)));
+    }
+    if reasons.len() > shown {
+        let files = reasons[shown..].iter().map(|(_, places)| places.len()).sum();
+        let more = count(reasons.len() - shown, "other reason");
+        text.push_str(&format!("        and {more}, in {}\n", count(files, "file")));
     }
     text
 }
 
+/// The first parts, and the number of the others.
+fn listed(parts: &[String], most: usize, between: &str, all: bool) -> String {
+    let shown = if all { parts.len() } else { most.min(parts.len()) };
+    let text = parts[..shown].join(between);
+    match parts.len() - shown {
+        0 => text,
+        rest => format!("{text}{between}{rest} more"),
+    }
+}
+
+/// The text, shortened unless all is shown.
+fn cut(text: &str, chars_max: usize, all: bool) -> String {
+    if all { text.into() } else { shortened(text, chars_max) }
+}
+
 fn of_group(group: &Group, all: bool) -> String {
-    let rows: Vec<&Row> =
-        if group.kind.row().is_note { group.rows.iter().collect() } else { group.open_rows().collect() };
-    let mut text = format!("\n  {} ({})\n", group.title, count(group.files, "file"));
+    let is_note = group.kind.row().is_note;
+    let rows: Vec<&Row> = if is_note { group.rows.iter().collect() } else { group.open_rows().collect() };
+    let files = if is_note { group.files } else { group.open_files };
+    let mut text = format!("\n  {} ({})\n", group.title, count(files, "file"));
     text.push_str(&format!("  {}\n", group.provided_by));
     let shown = if all { rows.len() } else { ROWS_MAX };
+    let name_of = |row: &Row| name_of(row, group.kind, all);
     let width = rows.iter().take(shown).map(|row| name_of(row).chars().count()).max().unwrap_or(0);
     for row in rows.iter().take(shown) {
         let name = name_of(row);
         let padding = " ".repeat(width - name.chars().count());
         let mark = if row.available == Has::Unknown { "? " } else { "" };
-        let line = format!("{:>6}  {name}{padding}  {mark}{}", row.files.len(), details(row));
+        let line = format!("{:>6}  {name}{padding}  {mark}{}", row.files.len(), details(row, all));
         text.push_str(line.trim_end());
         text.push('\n');
     }
     if rows.len() > shown {
-        let rest: Vec<&Row> = rows[shown..].to_vec();
-        let files = rest.iter().map(|row| row.files.len()).max().unwrap_or(0);
+        let files = rows[shown..].iter().map(|row| row.files.len()).max().unwrap_or(0);
         text.push_str(&format!(
             "        and {} more, each in at most {}\n",
-            rest.len(),
+            rows.len() - shown,
             count(files, "file")
         ));
     }
     text
 }
 
-fn name_of(row: &Row) -> String {
-    shortened(&one_line(&row.name), NAME_CHARS_MAX)
+/// The name of a row. Ids stay whole, because a setting or a command needs them so.
+fn name_of(row: &Row, kind: Kind, all: bool) -> String {
+    let is_id = matches!(kind, Kind::Dataset | Kind::WorkflowTool);
+    cut(&one_line(&row.name), NAME_CHARS_MAX, all || is_id)
 }
 
 /// The parts of a row; where there are none, the files.
-fn details(row: &Row) -> String {
-    let mut parts: Vec<String> =
-        row.details.iter().take(DETAILS_MAX).map(|(detail, _)| one_line(detail)).collect();
-    let mut rest = row.details.len().saturating_sub(DETAILS_MAX);
-    if row.details.is_empty() {
-        parts = row.files.iter().take(FILES_MAX).map(|file| one_line(file)).collect();
-        rest = row.files.len().saturating_sub(FILES_MAX);
-    }
-    if rest > 0 {
-        parts.push(format!("{rest} more"));
-    }
-    shortened(&parts.join(", "), DETAILS_CHARS_MAX)
+fn details(row: &Row, all: bool) -> String {
+    let (parts, most): (Vec<String>, usize) = if row.details.is_empty() {
+        (row.files.iter().map(|file| one_line(file)).collect(), FILES_MAX)
+    } else {
+        (row.details.iter().map(|(detail, _)| one_line(detail)).collect(), DETAILS_MAX)
+    };
+    cut(&listed(&parts, most, ", ", all), DETAILS_CHARS_MAX, all)
 }
 
 /// One line for what the installation has of a kind.
-fn present(group: &Group) -> Option<String> {
-    let rows: Vec<String> = group.rows.iter().filter(|row| row.available == Has::Yes).map(name_of).collect();
-    let names = shortened(&rows.join(", "), DETAILS_CHARS_MAX);
+fn present(group: &Group, all: bool) -> Option<String> {
+    let there = group.rows.iter().filter(|row| row.available == Has::Yes);
+    let rows: Vec<String> = there.map(|row| name_of(row, group.kind, all)).collect();
+    let names = cut(&rows.join(", "), DETAILS_CHARS_MAX, all);
     (!rows.is_empty()).then(|| format!("  {}: {names}\n", group.title))
 }
 
 fn of_file(file: &FileReport) -> String {
     let standing = match file.standing {
         Standing::Runs => "runs",
-        Standing::NeedsSetting => "needs a setting",
+        Standing::NeedsSetting => "needs something first",
         Standing::CannotRun => "cannot run",
     };
     let mut text = format!("  {}: {standing}\n", one_line(&file.path));

@@ -147,7 +147,24 @@ fn the_proposed_settings_are_valid_when_they_are_filled_in() {
     files.push(("hostile.yml", hostile()));
     files.push(("http.yml", flow("H", json!([{"type": "http-request", "title": "H", "url": "http://10.0.0.1/\"", "method": "get",
         "headers": "", "params": "", "authorization": {"type": "no-auth"}, "body": {"type": "none", "data": []}}]))));
+    // A model with two purposes, one of which needs a feature, is one table; a known model is none.
+    let mut sees = ask("acme/own/own", "own-7b");
+    sees["vision"] =
+        json!({"enabled": true, "configs": {"variable_selector": ["sys", "files"], "detail": "high"}});
+    let mut known = ask("acme/own/own", "gpt-4o");
+    known["vision"] = sees["vision"].clone();
+    let search = json!({"type": "knowledge-retrieval", "title": "S", "query_variable_selector": ["start", "q"],
+        "dataset_ids": ["d1"], "retrieval_mode": "multiple", "multiple_retrieval_config": {"top_k": 4,
+        "reranking_enable": true, "reranking_mode": "reranking_model",
+        "reranking_model": {"provider": "acme/own/own", "model": "own-7b"}}});
+    let mut structured = sees.clone();
+    structured["structured_output_enabled"] = true.into();
+    structured["structured_output"] = json!({"schema": {"type": "object", "properties": {}}});
+    files.push(("two.yml", flow("Two", json!([sees, known, search]))));
+    files.push(("other.yml", flow("Other", json!([structured]))));
     let text = skeleton::render(&made(&files, json!({})));
+    assert_eq!(text.matches("[providers.own.models.own-7b]").count(), 1, "{text}");
+    assert!(!text.contains("models.gpt-4o"), "{text}");
     let is_setting = |line: &&str| line.starts_with('[') || line.contains(" = ");
     let filled: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# ")).filter(is_setting).collect();
@@ -158,6 +175,10 @@ fn the_proposed_settings_are_valid_when_they_are_filled_in() {
     let config = Config::load(&sources).unwrap_or_else(|error| panic!("{error}\n{}", filled.join("\n")));
     assert!(config.providers.contains_key("anthropic") && config.tools.api.contains_key("pets"));
     assert_eq!(config.http.allow, ["10.0.0.1"]);
+    assert!(config.knowledge.names().any(|name| name == "d1"), "{text}");
+    assert!(
+        skeleton::not_filled_in(&filled.join("\n")).is_some() && skeleton::not_filled_in(&text).is_none()
+    );
     std::fs::write(&path, &text).expect("writes");
     let mut commented = Config::load(&sources).expect("comments are valid");
     commented.code.python.folder = Config::default().code.python.folder.clone();
@@ -167,7 +188,7 @@ fn the_proposed_settings_are_valid_when_they_are_filled_in() {
 #[test]
 fn the_terminal_shows_the_numbers_first_and_each_missing_setting_once() {
     let shown = terminal::render(&made(&files(), json!({"providers": {"anthropic": {}}})), false);
-    let expected = "6 workflow files in flows\n\n     1  run as they are\n     3  need a setting (1 of them only a provider of models)\n     2  cannot run\n";
+    let expected = "6 workflow files in flows\n\n     1  run as they are\n     3  need something first (1 of them only a provider of models)\n     2  cannot run\n";
     assert!(shown.starts_with(expected), "{shown}");
     assert!(shown.contains("3 other files passed over: not a workflow"), "{shown}");
     assert!(shown.contains("     2  langgenius/openai/openai  gpt-4o, gpt-4o-mini\n"), "{shown}");

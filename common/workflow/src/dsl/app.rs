@@ -52,10 +52,8 @@ fn kind(root: &JsonMap, problems: &mut Problems) -> Kind {
     match root.get("kind") {
         Some(Json::String(kind)) if kind == "app" => Kind::App,
         Some(Json::String(kind)) if kind == "graph" => Kind::Graph,
-        None | Some(Json::Null) if is_app => {
-            problems.warning("kind.missing", "the file has no `kind`; it is read as `kind: app`");
-            Kind::App
-        }
+        // Dify reads it so, too.
+        None | Some(Json::Null) if is_app => Kind::App,
         None | Some(Json::Null) if is_bare => Kind::Graph,
         None | Some(Json::Null) => {
             let hint =

@@ -46,7 +46,7 @@ fn each_problem_of_the_outer_shape_has_its_code_and_line() {
         ),
         ("kind: rag_pipeline\nworkflow: {}\n".to_owned(), vec![("plan.unsupported", Some(1))]),
         (format!("kind: app\n{graph}"), vec![("kind.missing_app", None)]),
-        (format!("app: {{mode: workflow}}\n{graph}"), vec![("kind.missing", None)]),
+        (format!("app: {{mode: workflow}}\n{graph}"), vec![]),
         (APP.to_owned(), vec![("graph.missing_workflow", None)]),
         (format!("{APP}workflow: {{}}\n"), vec![("graph.missing", Some(4))]),
         (format!("kind: app\napp: {{name: x}}\n{graph}"), vec![("plan.unsupported", Some(2))]),

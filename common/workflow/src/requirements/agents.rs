@@ -4,6 +4,7 @@ use super::hosts::host_of;
 use super::{Found, NodeView, Requirement, map_of};
 use crate::kinds::NodeKind;
 use crate::nodes::agent::servers;
+use tidemill_base::hidden::masked_url;
 use tidemill_base::value::JsonMap;
 
 /// The plugin whose strategies are part of this program.
@@ -26,16 +27,40 @@ pub(super) fn find(node: &NodeView<'_>, found: &mut Found) {
         let given: JsonMap = [(name.to_owned(), value.clone())].into_iter().collect();
         // A text with variables may be no JSON before they are filled in.
         for server in servers::read(&given).unwrap_or_default() {
-            let url = without_query(&server.url);
-            if let Some(host) = host_of(&url) {
+            if let Some(host) = host_of(&server.url) {
                 found.add(Requirement::Host { host });
             }
-            found.add(Requirement::McpServer { name: server.name, url });
+            found.add(Requirement::McpServer { name: server.name, url: shown(&server.url) });
         }
     }
 }
 
-/// The address without its query, which often has a key.
-fn without_query(url: &str) -> String {
-    url.split(['?', '#']).next().unwrap_or_default().to_owned()
+/// The scheme, the host and the port of an address. The path and the query often have a key. Empty for a text that is no
+/// address before its variables are filled in.
+fn shown(url: &str) -> String {
+    let masked = masked_url(url);
+    let Some((scheme, rest)) = masked.split_once("://") else { return String::new() };
+    let (host, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let more = if path.trim_matches('/').is_empty() { "" } else { "/…" };
+    format!("{scheme}://{host}{more}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_host_of_an_address_is_shown() {
+        for (url, expected) in [
+            ("https://a.example/mcp/hush", "https://a.example/…"),
+            ("https://a.example:8443?key=hush", "https://a.example:8443/…"),
+            ("https://a.example/", "https://a.example"),
+            ("http://10.0.0.1:80", "http://10.0.0.1:80"),
+            ("{{#env.hush#}}", ""),
+        ] {
+            assert_eq!(shown(url), expected, "{url}");
+        }
+        assert!(!shown("https://me:hush@a.example/x").contains("hush"));
+        assert!(!shown("https://me:hu/sh@a.example/x").contains("sh@"));
+    }
 }

@@ -52,7 +52,7 @@ pub enum Requirement {
     /// name.
     McpServer {
         name: String,
-        /// The address without its query; may be empty.
+        /// Scheme, host and port of the address, and `/…` if there is more; may be empty.
         url: String,
     },
     /// A knowledge base, by its id on Dify.

@@ -149,11 +149,11 @@ fn strategies_of_other_plugins_and_their_servers_are_found() {
     let host = |host: &str| Requirement::Host { host: host.into() };
     let text = |value: &str| json!({"type": "constant", "value": value});
     let own = json!({"mcp_server": text("https://a.example/sse?key=hush")});
-    let expected = [host("a.example"), server("a.example", "https://a.example/sse")];
+    let expected = [host("a.example"), server("a.example", "https://a.example/…")];
     assert_eq!(of_node(agent("h/agent/mcp", own)), expected);
     let config = r#"{"mcpServers": {"one": {"url": "http://b.example/mcp"}}}"#;
     let given = agent("h/agent/mcp", json!({"mcp_servers_config": text(config)}));
-    assert_eq!(of_node(given), [host("b.example"), server("one", "http://b.example/mcp")]);
+    assert_eq!(of_node(given), [host("b.example"), server("one", "http://b.example/…")]);
     let variable = json!({"mcp_server": text("{{#env.server#}}"), "mcp_servers_config": text("no JSON")});
     assert_eq!(of_node(agent("h/agent/mcp", variable)), []);
 }
