@@ -58,7 +58,7 @@ fn not_declared<'a>(
     room: usize,
 ) -> impl Iterator<Item = Warning> + 'a {
     let known: HashSet<&str> = form.iter().copied().chain([QUESTION]).collect();
-    let fields = LazyCell::new(|| match form {
+    let fields = LazyCell::new(move || match form {
         [] => "the form has no fields".to_owned(),
         // A warning is cut later, but a long form should not be copied for each.
         fields => {

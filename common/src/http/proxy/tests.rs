@@ -124,7 +124,9 @@ impl tracing::Subscriber for Counted {
     fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
     fn event(&self, event: &tracing::Event<'_>) {
         let about = event.metadata();
-        if *about.level() <= tracing::Level::INFO && about.target().starts_with("tidemill_common::http") {
+        if *about.level() <= tracing::Level::INFO
+            && about.target().starts_with("tidemill_common::http::proxy")
+        {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
