@@ -52,7 +52,7 @@ fn never_run<'d>(draft: &Draft<'d>, reached: &HashSet<usize>) -> Vec<&'d str> {
     let waiting = draft.edges.iter().filter_map(|edge| {
         let (from, to) = (edge.from?, edge.to?);
         let waits = !reached.contains(&from) && reached.contains(&to) && seen.insert(to);
-        waits.then(|| edge.source.target.as_str())
+        waits.then_some(edge.source.target.as_str())
     });
     waiting.collect()
 }
