@@ -1,7 +1,7 @@
 //! `tidemill migrate`: what the workflows of a folder need, compared with an installation; and publishes those that can
 //! run.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Value as Json, json};
@@ -56,6 +56,9 @@ pub(super) struct Arguments {
     /// folder are the same apps, wherever the folder is
     #[arg(long, value_name = "NAME")]
     collection: Option<String>,
+    /// With --apply: give the app of this id the content of the file that others call by it (repeatable)
+    #[arg(long, value_name = "ID")]
+    replace: Vec<String>,
 }
 
 pub(super) async fn perform(arguments: &Arguments, console: &mut Console) -> Result<Exit, Error> {
@@ -199,8 +202,12 @@ fn write_converted(folder: &Path, paths: &[PathBuf], found: &Candidates, console
     for file in &found.files {
         let Ok(read) = &file.read else { continue };
         let path = shown_path(&file.path, paths);
-        let relative = path.trim_start_matches(['/', '.']);
-        let Some(converted) = convert::converted(relative, &read.source) else { continue };
+        // Without `..`, so that nothing is written outside the folder.
+        let parts = Path::new(&path).components().filter(|part| matches!(part, Component::Normal(_)));
+        let relative: PathBuf = parts.collect();
+        let Some(converted) = convert::converted(&relative.display().to_string(), &read.source) else {
+            continue;
+        };
         match convert::write(folder, &converted) {
             Ok(_) => written += 1,
             Err(error) => {
@@ -221,12 +228,21 @@ async fn publish_all(
     found: &Candidates,
     console: &mut Console,
 ) -> Result<Published, Error> {
-    let ids = apply::ids(report, &collection(arguments));
+    let collection = collection(arguments);
+    let ids = apply::ids(report, &collection);
     let mut files = Vec::new();
     for file in &found.files {
         let (path, Ok(read)) = (shown_path(&file.path, &arguments.paths), &file.read) else { continue };
         let Some(id) = ids.get(&path) else { continue };
-        files.push(Publication { path, text: String::from_utf8_lossy(&read.source).into_owned(), id });
+        let is_named = *id != apply::id_of(&collection, &path);
+        let version = || read.imported.graph.as_ref().map(|graph| graph.hash.to_string()).unwrap_or_default();
+        files.push(Publication {
+            path,
+            text: String::from_utf8_lossy(&read.source).into_owned(),
+            id,
+            named_version: is_named.then(version),
+            may_replace: arguments.replace.contains(id),
+        });
     }
     if !arguments.json {
         console.text(publish::HEAD)?;

@@ -1,7 +1,7 @@
 //! Publishes workflows so that a repetition makes no second app and no second key: the id of an app is derived from the
 //! path of its file, and a version from its content.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -63,12 +63,29 @@ pub(crate) fn ids(report: &Report, collection: &str) -> BTreeMap<String, String>
     for file in report.files.iter().filter(|file| file.standing != Standing::CannotRun) {
         ids.insert(file.path.clone(), id_of(collection, &file.path));
     }
+    let mut taken: BTreeSet<String> = BTreeSet::new();
     for (called, id) in report.files.iter().flat_map(called) {
-        if let Some(known) = ids.get_mut(&called) {
+        // Two files cannot have one id: the first keeps it.
+        if let Some(known) = ids.get_mut(&called)
+            && (*known == id || taken.insert(id.clone()))
+        {
             *known = id;
         }
     }
     ids
+}
+
+/// A file that is not published.
+pub(crate) fn refused(path: &str, id: &str, reason: String) -> Applied {
+    Applied {
+        path: path.into(),
+        outcome: Outcome::Refused,
+        id: id.into(),
+        key: None,
+        webhooks: Vec::new(),
+        error: Some(reason),
+        note: None,
+    }
 }
 
 /// The files that a file calls as tools, with the ids by which it calls them.

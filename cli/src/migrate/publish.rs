@@ -17,6 +17,24 @@ pub(crate) struct Publication<'a> {
     pub(crate) text: String,
     /// The id of its app.
     pub(crate) id: &'a str,
+    /// The version that its content gives, if other files name the id: an app of that id may be somebody else's.
+    pub(crate) named_version: Option<String>,
+    /// The user has allowed to replace the app of this id.
+    pub(crate) may_replace: bool,
+}
+
+impl Publication<'_> {
+    /// The reason why the app with this version must not be replaced.
+    fn keeps(&self, before: Option<&str>) -> Option<String> {
+        let is_other = before.is_some() && self.named_version.as_deref() != before;
+        (self.named_version.is_some() && is_other && !self.may_replace).then(|| {
+            format!(
+                "there is an app {0} with another content, and other files call this one by that id; `--replace {0}` \
+                 gives it this content",
+                self.id
+            )
+        })
+    }
 }
 
 /// What was published, and the reason for which it ended early.
@@ -79,6 +97,9 @@ async fn one(
     interrupt: &mut Option<Signal>,
     console: &mut Console,
 ) -> (Result<Applied, Error>, bool) {
+    if let Some(reason) = file.keeps(before) {
+        return (Ok(apply::refused(&file.path, file.id, reason)), false);
+    }
     let publishing = apply::publish(client, (&file.path, &file.text, file.id), before);
     tokio::pin!(publishing);
     let mut is_last = false;
@@ -170,5 +191,27 @@ mod tests {
         };
         assert_eq!(line(&refused), "refused      id  -  a .yml  no");
         assert!(totals(&[refused]).contains("0 created, 0 with a new version, 0 unchanged, 1 refused"));
+    }
+
+    #[test]
+    fn an_app_that_other_files_only_name_is_replaced_only_when_the_user_says_so() {
+        let file = |named: Option<&str>, may_replace| Publication {
+            path: "sub.yml".into(),
+            text: String::new(),
+            id: "d62a",
+            named_version: named.map(str::to_owned),
+            may_replace,
+        };
+        for (named, may_replace, before, keeps) in [
+            (None, false, Some("other"), false),
+            (Some("own"), false, None, false),
+            (Some("own"), false, Some("own"), false),
+            (Some("own"), false, Some("other"), true),
+            (Some("own"), true, Some("other"), false),
+        ] {
+            let reason = file(named, may_replace).keeps(before);
+            assert_eq!(reason.is_some(), keeps, "{named:?} {may_replace} {before:?}");
+            assert!(reason.is_none_or(|reason| reason.contains("--replace d62a")));
+        }
     }
 }
