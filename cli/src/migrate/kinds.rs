@@ -62,7 +62,7 @@ kinds! {
     PrivateHost "Private hosts" "host" false "http.allow";
     Moderation "Moderation" "feature" false "compat.moderation_left_out = true runs these workflows without it";
     AgentServer "MCP servers that agents name" "server" true "called at their addresses; [tools.mcp.\"NAME\"] gives a key or another address";
-    Upload "Files that a run takes" "field" true "clients upload them (POST /v1/files/upload), or give their URLs";
+    Upload "Files that a run takes" "field" true "clients upload them (POST /api/v1/files) or give their URLs";
     Trigger "Triggers" "trigger" true "new addresses after publishing: `tidemill triggers ls`";
     Feature "Features that are not served" "feature" true "the workflow runs without them";
 }

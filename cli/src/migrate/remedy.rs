@@ -158,13 +158,17 @@ fn tool_of(
 
 fn upload(field: &str, required: bool, by_url: bool) -> Described {
     let name = if field.is_empty() { "files of a message" } else { "fields of the form" };
-    let how = if by_url { "" } else { ", by upload only" };
-    let need = if required { ", required" } else { "" };
-    let detail = format!("{field}{need}{how}");
+    let marks = [(required, "required"), (!by_url, "by upload only")];
+    let marks: Vec<&str> = marks.into_iter().filter(|(is, _)| *is).map(|(_, mark)| mark).collect();
+    let detail = match (field, &marks[..]) {
+        ("", marks) => marks.join(", "),
+        (field, []) => field.to_owned(),
+        (field, marks) => format!("{field} ({})", marks.join(", ")),
+    };
     Described {
         kind: Kind::Upload,
         name: name.into(),
-        detail: detail.trim_start_matches(", ").into(),
+        detail,
         remedy: Kind::Upload.row().provided_by.into(),
         called: None,
     }

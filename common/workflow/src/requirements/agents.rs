@@ -3,7 +3,7 @@
 use super::hosts::host_of;
 use super::{Found, NodeView, Requirement, map_of};
 use crate::kinds::NodeKind;
-use crate::nodes::agent::servers;
+use crate::nodes::agent::{Strategy, servers};
 use tidemill_base::hidden::masked_url;
 use tidemill_base::value::JsonMap;
 
@@ -16,10 +16,11 @@ pub(super) fn find(node: &NodeView<'_>, found: &mut Found) {
     }
     let (provider, strategy) = (node.text("agent_strategy_provider_name"), node.text("agent_strategy_name"));
     let parameters = map_of(node.data, "agent_parameters");
-    // Strategies with MCP servers run, whatever their plugin.
+    // Strategies for MCP servers run, whatever their plugin.
     let has_servers =
         servers::PARAMETERS.iter().any(|name| parameters.is_some_and(|all| all.contains_key(*name)));
-    if !has_servers && provider.contains('/') && !provider.starts_with(OWN) {
+    if !has_servers && !Strategy::is_for_mcp(strategy) && provider.contains('/') && !provider.starts_with(OWN)
+    {
         found.add(Requirement::Strategy { provider: provider.into(), strategy: strategy.into() });
     }
     for name in servers::PARAMETERS {

@@ -65,7 +65,7 @@ impl Strategy {
     }
 
     /// True for a name that only plugins with MCP servers use.
-    fn is_for_mcp(name: &str) -> bool {
+    pub(crate) fn is_for_mcp(name: &str) -> bool {
         let name = name.to_ascii_lowercase();
         MCP_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     }
