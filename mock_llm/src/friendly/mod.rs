@@ -1,6 +1,6 @@
 //! The answers of a mock without rules. It repeats the user's message, so that one sees what was asked; where a request
-//! wants something of a certain form, it gives that, so that a first try of a workflow reaches its end: [`asked`] decides
-//! what is wanted, [`fitting`] makes up values.
+//! wants something of a certain form, it gives that, so that a first try of a workflow reaches its end: `asked.rs` decides
+//! what is wanted, `fitting.rs` makes up values.
 
 mod asked;
 mod fitting;
