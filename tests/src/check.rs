@@ -72,10 +72,11 @@ impl Transcript {
         self.events.extend(other.events);
     }
 
-    /// The text that a client shows: all chunks in order, with replaced texts in place of the withdrawn ones.
+    /// The text that a client shows: all chunks of the answer in order, with replaced texts in place of the withdrawn ones.
     pub fn text(&self) -> String {
         let mut shown: Vec<(String, String)> = Vec::new();
-        for event in &self.events {
+        // The live text of a node inside another is not part of the answer.
+        for event in self.events.iter().filter(|event| event.data["in_answer"] != false) {
             let source = event.data["selector"].to_string();
             let text = |key: &str| event.data[key].as_str().unwrap_or_default().to_string();
             match event.kind.as_str() {

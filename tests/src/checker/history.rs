@@ -193,7 +193,8 @@ pub(super) fn text_is_final(evidence: &Evidence) -> Vec<String> {
     let differing = ended.filter_map(|story| {
         let answer = story.shown["outputs"]["answer"].as_str()?;
         let text = story.transcript.text();
-        let is_streamed = story.transcript.of_kind("node_run_stream_chunk").next().is_some();
+        let mut chunks = story.transcript.of_kind("node_run_stream_chunk");
+        let is_streamed = chunks.any(|chunk| chunk.data["in_answer"] != false);
         (is_streamed && text != answer)
             .then(|| named(story, format!("streamed {text:?}, answered {answer:?}")))
     });
