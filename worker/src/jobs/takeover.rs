@@ -33,7 +33,7 @@ const TAKEN_MAX: usize = 64;
 
 /// Longest time between two checks of a single worker when the last check found no held jobs. With more workers each
 /// checks proportionally less often.
-const LOOK_EVERY: Duration = Duration::from_millis(750);
+const LOOK_EVERY: Duration = Duration::from_millis(1000);
 
 /// The same when jobs are held, possibly by a dead worker.
 const LOOK_EVERY_HELD: Duration = Duration::from_millis(400);
