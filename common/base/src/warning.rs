@@ -45,6 +45,8 @@ codes! {
     TOOL_CONTENT_LEFT_OUT = "tool.content_left_out";
     /// Moderation is switched on, and the settings allow to run without it.
     MODERATION_LEFT_OUT = "features.moderation";
+    /// Another feature of the app is switched on that is not served.
+    FEATURE_NOT_SERVED = "features.not_served";
 }
 
 /// A warning of a run. Two warnings of one node with the same code and the same `about` are the same warning.

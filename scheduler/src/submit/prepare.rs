@@ -59,9 +59,9 @@ impl Submitter {
         }
         let graph = &workflow.graph;
         let root = root(graph, submission.root.as_deref())?;
-        let left_out = self.workflows.leaves_moderation_out(graph);
+        let features = (&graph.features, self.workflows.leaves_moderation_out(graph));
         options.warnings =
-            warnings::of_submission(graph.node(root), submission, left_out, options.warnings_max);
+            warnings::of_submission(graph.node(root), submission, features, options.warnings_max);
         let answers = self.remote_files.ask(inputs::remote_files(graph, root, submission)).await;
         let app = submission.workflow.app_id();
         let owner = Owner { app: app.as_deref(), user: &user };

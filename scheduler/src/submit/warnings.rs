@@ -4,11 +4,11 @@
 use std::cell::LazyCell;
 use std::collections::HashSet;
 
-use tidemill_common::dsl::suggest;
+use tidemill_common::dsl::{features, suggest};
 use tidemill_common::graph::Node;
 use tidemill_common::limits::WARNING_CHARS_MAX;
 use tidemill_common::value::JsonMap;
-use tidemill_common::warning::{self, INPUT_NOT_DECLARED, MODERATION_LEFT_OUT, Warning};
+use tidemill_common::warning::{self, FEATURE_NOT_SERVED, INPUT_NOT_DECLARED, MODERATION_LEFT_OUT, Warning};
 
 use super::{Submission, SystemValues};
 
@@ -23,10 +23,14 @@ const NAME_BYTES_COMPARED_MAX: usize = 256;
 pub(super) fn of_submission(
     root: &Node,
     submission: &Submission,
-    leaves_moderation_out: bool,
+    (features, leaves_moderation_out): (&JsonMap, bool),
     max: usize,
 ) -> Vec<Warning> {
     let mut found = Vec::new();
+    for (name, effect) in features::not_served(features) {
+        let warning = Warning::new(FEATURE_NOT_SERVED, features::message(name, effect));
+        warning::add(&mut found, warning.about("feature", name).hint(features::HINT), max);
+    }
     if leaves_moderation_out {
         let message = "moderation is enabled, but left out (compat.moderation_left_out): nothing checked what the user \
                        wrote and what models answered";

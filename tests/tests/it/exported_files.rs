@@ -209,6 +209,82 @@ async fn agents_of_plugins_with_mcp_servers_call_the_tools_of_these_servers() {
     );
 }
 
+/// A workflow as an editor of 2024 wrote it: a body without its own start node, an option that is left empty, and nodes
+/// of version "2".
+const OLD: &str = r##"
+kind: app
+version: 0.1.2
+app: {mode: workflow, name: Old, icon: x, icon_background: "#fff", description: ""}
+workflow:
+  features: {text_to_speech: {enabled: true}}
+  graph:
+    nodes:
+    - {id: start, data: {type: start, title: Start, variables: []}}
+    - id: list
+      data: {type: code, title: List, code_language: python3, variables: [], outputs: {words: {type: "array[string]", children: null}},
+        code: "def main():\n    return {'words': ['ebb', 'flood']}"}
+    - {id: each, data: {type: iteration, title: Each, start_node_id: loud, iterator_selector: [list, words],
+        output_selector: [loud, output], output_type: "array[string]"}}
+    - {id: loud, parentId: each, data: {type: template-transform, title: Loud, isInIteration: true, iteration_id: each,
+        isIterationStart: true, template: "{{ w | upper }}?", variables: [{variable: w, value_selector: [each, item]}]}}
+    - {id: clock, data: {type: tool, title: Clock, provider_id: time, provider_type: builtin, provider_name: time,
+        tool_name: current_time, tool_label: Now, tool_parameters: {}, tool_configurations: {format: null, timezone: Asia/Tokyo}}}
+    - {id: year, data: {type: tool, title: Year, version: '2', provider_id: time, provider_type: builtin, provider_name: time,
+        tool_name: current_time, tool_label: Now, tool_parameters: {},
+        tool_configurations: {format: {type: mixed, value: "%Y!"}, timezone: {type: constant, value: Asia/Tokyo}}}}
+    - id: agent
+      data:
+        type: agent
+        title: Agent
+        version: '2'
+        agent_strategy_provider_name: langgenius/agent/agent
+        agent_strategy_name: function_calling
+        agent_strategy_label: FunctionCalling
+        agent_parameters:
+          model: {type: constant, value: {provider: openai, model: gpt-4o, mode: chat, completion_params: {}}}
+          tools: {type: constant, value: []}
+          instruction: {type: constant, value: "Be brief."}
+          query: {type: constant, value: "When is high water?"}
+    - {id: end, data: {type: end, title: End, outputs: [{variable: out, value_selector: [each, output]},
+        {variable: now, value_selector: [clock, text]}, {variable: year, value_selector: [year, text]},
+        {variable: said, value_selector: [agent, text]}]}}
+    edges:
+    - {source: start, target: list}
+    - {source: list, target: each}
+    - {source: each, target: clock}
+    - {source: clock, target: year}
+    - {source: year, target: agent}
+    - {source: agent, target: end}
+"##;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_old_editors_run_to_their_values_and_say_which_feature_is_not_served() {
+    let mock = llm::rules(json!([{"match": {}, "reply": "at noon"}])).await;
+    let System { client, .. } = &system(&[], &mock).await;
+    let run = client.submit(&json!({"workflow": OLD, "inputs": {}, "user": "u"})).await;
+    let ended = client.ended(&run).await;
+    assert_eq!(ended["status"], "succeeded", "{ended:#}");
+    let outputs = &ended["outputs"];
+    assert_eq!(
+        (&outputs["out"], &outputs["said"]),
+        (&json!(["EBB?", "FLOOD?"]), &json!("at noon")),
+        "{ended:#}"
+    );
+    // The format that a time has without an option, and a year.
+    let text = |name: &str| outputs[name].as_str().unwrap_or_default().to_owned();
+    assert!(
+        text("now").len() == "2026-01-31 08:00:00 JST".len() && text("now").ends_with(" JST"),
+        "{ended:#}"
+    );
+    assert!(text("year").len() == 5 && text("year").ends_with('!'), "{ended:#}");
+    let warned: Vec<_> = ended["warnings"].as_array().into_iter().flatten().collect();
+    assert_eq!(warned.len(), 1, "{ended:#}");
+    assert_eq!(
+        (&warned[0]["code"], &warned[0]["feature"]),
+        (&json!("features.not_served"), &json!("text_to_speech"))
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_is_not_chosen_fails_its_node_only_when_it_is_reached() {
     let mock = llm::rules(json!([{"match": {}, "reply": "x"}])).await;

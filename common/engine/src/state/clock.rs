@@ -155,7 +155,7 @@ mod tests {
                 100,
             ),
             (
-                "an end that is told after a later one: what only its job worked is not counted",
+                "the end of a job arrives after a later end: the time that only this job worked is not counted",
                 &[Begin(0, 0), Begin(1, 5), End(1, 30), End(0, 20)],
                 99,
                 25,

@@ -4,9 +4,11 @@
 use super::Problems;
 use super::moderation::is_on;
 use tidemill_base::value::JsonMap;
+use tidemill_base::warning::FEATURE_NOT_SERVED;
 
-/// The code of these warnings.
-const CODE: &str = "features.not_served";
+/// What ends these warnings.
+pub const HINT: &str = "disable it in the app, and this warning is gone";
+
 /// Keys of the features, and what does not happen without them.
 const NOT_SERVED: [(&str, &str); 5] = [
     ("annotation_reply", "no question is answered from annotations; the workflow runs for each question"),
@@ -16,22 +18,22 @@ const NOT_SERVED: [(&str, &str); 5] = [
     ("text_to_speech", "answers are not read aloud"),
 ];
 
-/// Returns the keys of the features that are switched on and not served.
-pub fn not_served(features: &JsonMap) -> impl Iterator<Item = &'static str> {
-    let names = NOT_SERVED.into_iter().map(|(name, _)| name);
-    names.filter(move |name| features.get(*name).is_some_and(is_on))
+/// Returns the keys of the features that are switched on and not served, with what does not happen.
+pub fn not_served(features: &JsonMap) -> impl Iterator<Item = (&'static str, &'static str)> {
+    NOT_SERVED.into_iter().filter(move |(name, _)| features.get(*name).is_some_and(is_on))
+}
+
+/// The warning about such a feature.
+pub fn message(name: &str, effect: &str) -> String {
+    format!("the feature `{name}` is enabled, and Tidemill does not serve it: {effect}")
 }
 
 /// Warns of each feature that is switched on and not served. The current path must be that of the features.
 pub(super) fn warn(features: &JsonMap, problems: &mut Problems) {
-    for (name, effect) in NOT_SERVED {
-        if features.get(name).is_some_and(is_on) {
-            let message =
-                format!("the feature `{name}` is enabled, and Tidemill does not serve it: {effect}");
-            problems.within(name, |problems| {
-                problems.warning_with_hint(CODE, message, "disable it in the app, and this warning is gone");
-            });
-        }
+    for (name, effect) in not_served(features) {
+        problems.within(name, |problems| {
+            problems.warning_with_hint(FEATURE_NOT_SERVED, message(name, effect), HINT);
+        });
     }
 }
 
@@ -61,7 +63,9 @@ mod tests {
             let found = problems.into_vec();
             let paths: Vec<&str> = found.iter().map(|one| one.path.as_str()).collect();
             assert_eq!(paths, expected);
-            assert!(found.iter().all(|one| one.severity == Severity::Warning && one.code == CODE));
+            assert!(
+                found.iter().all(|one| one.severity == Severity::Warning && one.code == FEATURE_NOT_SERVED)
+            );
         }
     }
 }

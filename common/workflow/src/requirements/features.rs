@@ -10,7 +10,7 @@ pub(super) fn find(document: &Document, found: &mut Found) {
     if moderation::refused(&document.features).is_some() {
         found.add(Requirement::Feature { name: MODERATION });
     }
-    for name in features::not_served(&document.features) {
+    for (name, _) in features::not_served(&document.features) {
         found.add(Requirement::Feature { name });
     }
 }
