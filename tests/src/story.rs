@@ -44,8 +44,8 @@ pub struct Happened {
     pub from: Instant,
     /// The time when everything had recovered.
     pub to: Instant,
-    /// True when it may make a worker repeat work that was done.
-    pub repeats: bool,
+    /// The most times that it can make workers repeat one call.
+    pub repeats: usize,
     /// True when Redis may have lost acknowledged writes.
     pub loses: bool,
 }

@@ -110,8 +110,7 @@ pub(super) fn calls_are_bounded(evidence: &Evidence) -> Vec<String> {
         // After a loss of writes, all attempts after the last one that Redis still has are made again.
         let again = during.map(|fault| match (fault.loses, fault.repeats) {
             (true, _) => *expected,
-            (false, true) => 1,
-            (false, false) => 0,
+            (false, times) => times,
         });
         let bound = expected + again.sum::<usize>();
         if count > bound {
@@ -132,8 +131,8 @@ pub(super) fn attempts_keep_their_key(evidence: &Evidence) -> Vec<String> {
             wrong.push(named(story, format!("called under these keys: {keys:?}")));
         }
         let during = |from: Instant, to: Instant| from <= story.ended && to >= story.began;
-        let again = evidence.faults.iter().filter(|fault| fault.repeats && during(fault.from, fault.to));
-        let bound = 1 + again.count();
+        let again = evidence.faults.iter().filter(|fault| during(fault.from, fault.to));
+        let bound = 1 + again.map(|fault| fault.repeats).sum::<usize>();
         if of_story.len() > bound {
             wrong.push(named(story, format!("called outside {} times, {bound} at most", of_story.len())));
         }

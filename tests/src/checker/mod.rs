@@ -60,7 +60,7 @@ checks! {
     "no-run-is-lost" unless_lost history::no_run_is_lost, "a run that was acknowledged still exists";
     "outputs-are-right" always history::outputs_are_right, "status and outputs are those of a run without faults";
     "one-end-per-execution" always history::one_end_per_execution, "the result of a node is applied once: each execution that started ends once";
-    "calls-are-bounded" always history::calls_are_bounded, "a call to another server is made once, and once more for each fault that can repeat it";
+    "calls-are-bounded" always history::calls_are_bounded, "a call to another server is made once, and again only as often as faults can repeat it";
     "attempts-keep-their-key" unless_lost history::attempts_keep_their_key, "a repeated call has the same key, and is repeated at most once for each fault";
     "events-are-whole" always history::events_are_whole, "a follower that reconnects by id receives every event once, in order, up to the end";
     "followers-agree" always history::followers_agree, "a client that followed during the faults saw the same events as a client that reads them afterwards";

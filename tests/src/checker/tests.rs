@@ -59,7 +59,7 @@ fn evidence() -> Evidence {
     }
 }
 
-fn fault(repeats: bool, loses: bool) -> Happened {
+fn fault(repeats: usize, loses: bool) -> Happened {
     let now = Instant::now();
     Happened { name: "x", what: String::new(), from: now, to: now, repeats, loses }
 }
@@ -125,20 +125,33 @@ fn faults_excuse_only_what_they_can_cause() {
     let twice = |e: &mut Evidence| e.calls.push("ask r1".into());
     breaks(&[], |e| {
         twice(e);
-        e.faults.push(fault(true, false));
+        e.faults.push(fault(1, false));
         e.stories[0].ended = Instant::now();
     });
     breaks(&["calls-are-bounded"], |e| {
         twice(e);
-        e.faults.push(fault(false, false));
+        e.faults.push(fault(0, false));
     });
     breaks(&[], |e| {
-        e.faults.push(fault(true, true));
+        twice(e);
+        twice(e);
+        // A job was handed back by two workers, one after the other.
+        e.faults.push(fault(2, false));
+        e.stories[0].ended = Instant::now();
+    });
+    breaks(&["calls-are-bounded"], |e| {
+        twice(e);
+        twice(e);
+        e.faults.push(fault(1, false));
+        e.stories[0].ended = Instant::now();
+    });
+    breaks(&[], |e| {
+        e.faults.push(fault(1, true));
         e.stories[0].is_gone = true;
         e.remains.dead.push("a fact".into());
     });
     breaks(&["outputs-are-right"], |e| {
-        e.faults.push(fault(true, true));
+        e.faults.push(fault(1, true));
         e.stories[0].shown["status"] = json!("failed");
     });
 }

@@ -147,7 +147,7 @@ async fn suffer(fleet: &mut Fleet, settings: &Settings, loses: bool, dice: &mut 
             from,
             // The damage may show for one or two leases.
             to: Instant::now() + Duration::from_secs(5),
-            repeats: fault.repeats(),
+            repeats: if fault.repeats() { fault.hits(fleet) } else { 0 },
             loses: fault.loses(),
         });
         tokio::time::sleep(Duration::from_millis(dice.between(PAUSE_MS.0, PAUSE_MS.1))).await;

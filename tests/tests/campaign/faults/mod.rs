@@ -29,6 +29,10 @@ pub(crate) trait Fault: Sync {
     fn what(&self) -> &'static str;
     /// True when it may make a worker repeat work that was done.
     fn repeats(&self) -> bool;
+    /// The most times that it can hit one job. A job moves on to a worker that a rolling restart reaches later.
+    fn hits(&self, _fleet: &Fleet) -> usize {
+        1
+    }
     /// True when Redis loses acknowledged writes.
     fn loses(&self) -> bool {
         false

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidemill_sim::dice::Dice;
-use tidemill_tests::fleet::Fleet;
+use tidemill_tests::fleet::{Fleet, Role};
 
 use super::Fault;
 
@@ -24,6 +24,9 @@ impl Fault for Rolling {
     fn repeats(&self) -> bool {
         // Work that does not end within the grace period is handed back.
         true
+    }
+    fn hits(&self, fleet: &Fleet) -> usize {
+        fleet.members.iter().filter(|member| member.role == Role::Worker).count()
     }
     fn weight(&self) -> usize {
         1
