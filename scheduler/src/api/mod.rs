@@ -19,6 +19,7 @@ pub mod request;
 pub mod sse;
 #[cfg(test)]
 pub(crate) mod tests;
+mod unread;
 mod uploads;
 mod watch;
 pub mod wrong_keys;
@@ -121,6 +122,7 @@ pub fn router(state: ApiState) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(state.clone(), watch::watch))
+        .layer(from_fn(unread::read))
         .with_state(state)
 }
 

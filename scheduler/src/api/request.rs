@@ -18,11 +18,6 @@ use super::error::ApiError;
 /// The longest time for a body to arrive. A slower client only holds a connection.
 const BODY_SECONDS_MAX: u64 = 60;
 
-/// The most bytes of a too large body that are still read.
-const DISCARDED_BYTES_MAX: usize = 256 << 20;
-/// The longest time for that.
-const DISCARDING_MAX: Duration = Duration::from_secs(10);
-
 /// The longest key of a command or an answer, in characters.
 const KEY_CHARS_MAX: usize = 255;
 
@@ -42,18 +37,15 @@ impl FromRequest<ApiState> for Body {
 ///
 /// # Errors
 /// 413 or 408, and 400 for a body that broke off.
-pub async fn read(mut body: axum::body::Body, max: usize, setting: &'static str) -> Result<Bytes, ApiError> {
-    let reading = Limited::new(&mut body, max).collect();
+pub async fn read(body: axum::body::Body, max: usize, setting: &'static str) -> Result<Bytes, ApiError> {
+    let reading = Limited::new(body, max).collect();
     match tokio::time::timeout(Duration::from_secs(BODY_SECONDS_MAX), reading).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
-            discard(body).await;
-            Err(ApiError::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "request_too_large",
-                format!("the request body is larger than {setting} ({max} bytes)"),
-            ))
-        }
+        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "request_too_large",
+            format!("the request body is larger than {setting} ({max} bytes)"),
+        )),
         Ok(Err(_)) => Err(ApiError::bad_request("the request body broke off")),
         Err(_) => Err(ApiError::new(
             StatusCode::REQUEST_TIMEOUT,
@@ -61,23 +53,6 @@ pub async fn read(mut body: axum::body::Body, max: usize, setting: &'static str)
             format!("the request body did not arrive within {BODY_SECONDS_MAX} seconds"),
         )),
     }
-}
-
-/// Reads on for some time and drops the bytes. If the connection were closed while the client still sends, the client
-/// would see a broken connection instead of the answer.
-pub(super) async fn discard(mut body: axum::body::Body) {
-    let reading = async {
-        let mut left = DISCARDED_BYTES_MAX;
-        while let Some(Ok(frame)) = body.frame().await {
-            let bytes = frame.data_ref().map_or(0, Bytes::len);
-            match left.checked_sub(bytes) {
-                Some(rest) => left = rest,
-                None => return,
-            }
-        }
-    };
-    // After this time the client is not waited for.
-    let _ = tokio::time::timeout(DISCARDING_MAX, reading).await;
 }
 
 impl Body {

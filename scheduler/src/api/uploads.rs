@@ -14,7 +14,7 @@ use tidemill_common::value::file_name::{FileFacts, Known};
 
 use super::ApiState;
 use super::error::ApiError;
-use super::request::discard;
+use super::unread::discard;
 use crate::submit::{SubmitError, USER_CHARS_MAX};
 
 /// The file that a client sends.

@@ -33,7 +33,8 @@ pub(crate) fn python(name: &str) -> PathBuf {
     }
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder));
     // dify-sdk asks for a newer Python than some systems have; it runs on 3.11.
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--ignore-requires-python", "-r"];
+    let pip =
+        ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--ignore-requires-python", "-r"];
     run(Command::new(&program).args(pip).arg(&pins));
     note(&folder, &pins);
     program
@@ -88,6 +89,7 @@ fn note(folder: &Path, pins: &Path) {
 }
 
 fn run(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|e| panic!("{command:?} does not start: {e}; is it installed?"));
+    let output =
+        command.output().unwrap_or_else(|e| panic!("{command:?} does not start: {e}; is it installed?"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }

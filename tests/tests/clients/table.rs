@@ -10,8 +10,7 @@ const END: &str = "<!-- clients: end -->";
 
 /// Every method of a client that does not work, with the reason.
 pub(crate) fn details(outcome: &Outcome) -> String {
-    let mut text =
-        format!("{} {}: {} work\n", outcome.name, outcome.version, outcome.count(Verdict::Works));
+    let mut text = format!("{} {}: {} work\n", outcome.name, outcome.version, outcome.count(Verdict::Works));
     for line in outcome.lines.iter().filter(|line| line.result != Verdict::Works) {
         let verdict = if line.result == Verdict::Fails { "FAILS" } else { "fails on Dify, too" };
         let _ = writeln!(text, "  {verdict}: {}: {}", line.method, line.note.replace('\n', " "));
@@ -21,7 +20,8 @@ pub(crate) fn details(outcome: &Outcome) -> String {
 
 /// A row for each client.
 pub(crate) fn markdown(outcomes: &[Outcome]) -> String {
-    let mut text = "| client | calls that work | calls that fail on Dify, too |\n| --- | --- | --- |\n".to_owned();
+    let mut text =
+        "| client | calls that work | calls that fail on Dify, too |\n| --- | --- | --- |\n".to_owned();
     for outcome in outcomes {
         let of_client = outcome.lines.iter().filter(|line| line.result == Verdict::Client);
         let of_client: Vec<String> =

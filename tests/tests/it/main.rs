@@ -64,6 +64,7 @@ mod store_contract;
 mod timers;
 mod tool_servers;
 mod triggers;
+mod unread_bodies;
 mod warnings;
 mod working_time;
 
