@@ -6,7 +6,7 @@ COMPOSE_FILE := deploy/compose.yaml
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build run test programs unit system faults-tests conformance-both campaign-short lint plain-words one-build fix check deep deny pure \
-	conformance faults campaign recovery pressure sim fuzz fuzz-check bench bench-check bench-baseline bench-peers up down
+	conformance faults campaign clients clients-short recovery pressure sim fuzz fuzz-check bench bench-check bench-baseline bench-peers up down
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,8 +32,8 @@ AT_ONCE ?= 6
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 test: setup programs unit system ## Run all tests: units, stores, whole processes, faults, and the conformance cases that must pass
-	@echo '==> fault tests, conformance and a short campaign, in parallel: about two minutes'
-	@$(MAKE) --no-print-directory -j3 $(SYNC) faults-tests conformance-both campaign-short
+	@echo '==> fault tests, conformance, a short campaign and two clients, in parallel: about two minutes'
+	@$(MAKE) --no-print-directory -j4 $(SYNC) faults-tests conformance-both campaign-short clients-short
 
 programs:
 	@echo '==> building programs and tests; the first build compiles about 420 crates and takes some minutes on two cores'
@@ -55,6 +55,10 @@ faults-tests:
 # evaluates otherwise.
 conformance-both:
 	CONFORMANCE_VALUES=both CONFORMANCE_ONLY='$(CURDIR)/tests/conformance/passing.txt' $(CARGO) test --workspace --locked --test conformance
+
+# Two clients that others wrote: one reads streams by lines, the other one by frames. `make clients` runs all.
+clients-short:
+	@CLIENTS='dify-client dify-sdk' $(CARGO) test --quiet --workspace --locked --test clients
 
 # Two short rounds; in one of them the log of Redis is cut. `make faults` runs a longer campaign.
 campaign-short:
@@ -85,6 +89,7 @@ deep: setup pure fuzz-check deny ## Run the slow checks: the pure crates alone, 
 	$(MAKE) --no-print-directory pressure
 	$(MAKE) --no-print-directory campaign
 	$(MAKE) --no-print-directory recovery RECOVERY_KILLS=5
+	$(MAKE) --no-print-directory clients
 	$(CARGO) test --workspace --locked --test sandbox -- --ignored
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-20} $(MAKE) --no-print-directory fuzz
 	$(MAKE) --no-print-directory bench-check
@@ -109,6 +114,10 @@ faults: setup ## Run the fault tests, then a fault campaign: MINUTES=n or KILLS=
 
 campaign: setup ## Run only the fault campaign: real workflows under load, with faults that follow from a seed
 	$(CARGO) test --quiet --workspace --locked --test campaign
+
+clients: ## Run clients of Dify's service API from PyPI and npm, and a browser, against a fleet: CLIENTS="name …" (tests/README.md)
+	@sh scripts/setup.sh clients
+	$(CARGO) test --quiet --workspace --locked --test clients
 
 recovery: setup ## Measure how long a fleet needs to recover after a worker or scheduler dies (RECOVERY_KILLS=n)
 	$(CARGO) test --quiet --workspace --locked --test recovery

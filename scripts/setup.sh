@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the programs, besides Rust, that building, running and testing need, if they are missing. Does not change
 # installed programs: no service is stopped, disabled or configured.
+# `setup.sh clients` also installs what `make clients` needs for clients from npm and for a browser.
 set -eu
 
 # On Debian the programs of PostgreSQL are not in PATH, and on Fedora the server of MariaDB is not.
@@ -9,6 +10,9 @@ has() {
     case "$1" in
         postgres) ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 ;;
         pip3) python3 -m pip --version >/dev/null 2>&1 ;;
+        # A module of Python; Debian has it in a package of its own.
+        venv) python3 -c 'import ensurepip, venv' >/dev/null 2>&1 ;;
+        chromium) command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 ;;
         mariadbd) [ -x /usr/sbin/mariadbd ] || [ -x /usr/libexec/mariadbd ] ;;
         *) false ;;
     esac
@@ -37,10 +41,17 @@ has redis-server || missing="$missing redis-server"
 has python3 || missing="$missing python3"
 # For the tests of packages of code nodes, which install a wheel.
 has pip3 || missing="$missing pip3"
+# For clients from PyPI: each gets an environment of its own.
+has venv || missing="$missing venv"
 has cc || missing="$missing cc"
 # For the tests of `sql` nodes: each starts a private server.
 has postgres || missing="$missing postgres"
 has mariadbd && has my_print_defaults || missing="$missing mariadbd"
+if [ "${1:-}" = clients ]; then
+    has node || missing="$missing node"
+    has npm || missing="$missing npm"
+    has chromium || missing="$missing chromium"
+fi
 [ -n "$missing" ] || exit 0
 say "installing:$missing"
 
@@ -61,6 +72,11 @@ package() {
         *:redis-server) echo redis ;;
         apk:pip3) echo py3-pip ;;
         *:pip3) echo python3-pip ;;
+        apt:venv) echo python3-venv ;;
+        *:venv) echo python3 ;;
+        apt:node | dnf:node | apk:node) echo nodejs ;;
+        dnf:npm) echo nodejs-npm ;;
+        brew:npm) echo node ;;
         *) echo "$2" ;;
     esac
 }
