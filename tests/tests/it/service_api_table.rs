@@ -1,0 +1,41 @@
+//! The table of Dify's service API in docs/compatibility.md: a row for each operation that Dify's description has, and a
+//! route for each row that is not absent.
+
+use reqwest::Method;
+use tidemill_tests::client::Client;
+use tidemill_tests::cluster::Cluster;
+
+/// The number of operations in Dify's description of its service API.
+const OPERATIONS: usize = 82;
+
+/// A row: method, path below `/v1`, and what the second column says.
+fn rows() -> Vec<(Method, String, String)> {
+    let page = tidemill_tests::workspace().join("docs/compatibility.md");
+    let page = std::fs::read_to_string(page).expect("the page can be read");
+    let row = |line: &str| {
+        let (operation, rest) = line.strip_prefix("| `")?.split_once("` | ")?;
+        let (method, path) = operation.split_once(' ')?;
+        let verdict = rest.split(' ').next()?;
+        ["same", "different", "absent"].contains(&verdict).then_some(())?;
+        Some((method.parse().ok()?, path.to_owned(), verdict.to_owned()))
+    };
+    page.lines().filter_map(row).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_operation_of_difys_service_api_has_a_row_and_a_route() {
+    let rows = rows();
+    let mut operations: Vec<String> = rows.iter().map(|(method, path, _)| format!("{method} {path}")).collect();
+    operations.sort();
+    operations.dedup();
+    assert_eq!(operations.len(), OPERATIONS, "{operations:#?}");
+    let cluster = Cluster::start(&[], None).await;
+    let scheduler = cluster.scheduler().await;
+    let client = Client::new(&scheduler.address, Some("app-none"));
+    for (method, path, verdict) in rows {
+        let concrete = path.replace("{action}", "enable").replace('{', "").replace('}', "");
+        let answer = client.send(client.request(method.clone(), &format!("/v1{concrete}"))).await;
+        // A route asks for a key before anything else.
+        assert_eq!(answer.status, 401, "{method} {path} ({verdict}): {}", answer.text);
+    }
+}
