@@ -27,6 +27,14 @@ pub struct FeaturesConfig {
     pub audio_bytes_max: u64,
     /// Longest text that is read aloud, in characters.
     pub speech_chars_max: usize,
+    /// Most annotations of an app.
+    pub annotations_max: u64,
+    /// Longest annotation, question and answer together, in bytes.
+    pub annotation_bytes_max: usize,
+    /// Most uses of one annotation that are kept.
+    pub annotation_hits_max: usize,
+    /// Longest search for an annotation that matches a question, in seconds. Then the workflow runs.
+    pub annotation_seconds_max: u64,
 }
 
 impl Default for FeaturesConfig {
@@ -40,6 +48,10 @@ impl Default for FeaturesConfig {
             speech_seconds_max: limits::SPEECH_SECONDS_MAX,
             audio_bytes_max: limits::AUDIO_BYTES_MAX,
             speech_chars_max: limits::SPEECH_CHARS_MAX,
+            annotations_max: limits::ANNOTATIONS_MAX,
+            annotation_bytes_max: limits::ANNOTATION_BYTES_MAX,
+            annotation_hits_max: limits::ANNOTATION_HITS_MAX,
+            annotation_seconds_max: limits::ANNOTATION_SECONDS_MAX,
         }
     }
 }
@@ -53,6 +65,10 @@ impl Config {
             ("features.speech_seconds_max", features.speech_seconds_max),
             ("features.audio_bytes_max", features.audio_bytes_max),
             ("features.speech_chars_max", features.speech_chars_max as u64),
+            ("features.annotations_max", features.annotations_max),
+            ("features.annotation_bytes_max", features.annotation_bytes_max as u64),
+            ("features.annotation_hits_max", features.annotation_hits_max as u64),
+            ("features.annotation_seconds_max", features.annotation_seconds_max),
         ] {
             // The upper bound is far beyond any use, and prevents overflow in sums.
             if value == 0 || value > u64::from(u32::MAX) {

@@ -13,7 +13,7 @@ mod tests {
             read("an annotation", r#"{"question":"q","answer":"a","more":1}"#).expect("reads");
         assert_eq!((record.question.as_str(), record.key.as_str(), record.created_at), ("q", "", 0));
         let job: JobRecord = read("a job", r#"{"action":"enable"}"#).expect("reads");
-        assert_eq!((job.run, job.error.as_str()), (None, ""));
+        assert_eq!((job.runs.len(), job.error.as_str()), (0, ""));
         assert!(read::<HitRecord>("a hit", "1").is_err());
     }
 

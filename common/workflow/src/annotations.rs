@@ -62,9 +62,9 @@ pub struct HitRecord {
 pub struct JobRecord {
     /// `enable` or `disable`.
     pub action: String,
-    /// The run that makes the vectors; `None` when the job had nothing to wait for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub run: Option<String>,
+    /// The runs that make the vectors; none when the job has nothing to wait for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<String>,
     /// The reason why there are no vectors; empty without an error.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,

@@ -179,6 +179,10 @@ fn native_routes() -> Router<ApiState> {
 /// The routes of Dify's service API, below `/v1`.
 fn dify_routes() -> Router<ApiState> {
     Router::new()
+        .route("/apps/annotations", get(dify::annotations::list).post(dify::annotations::add))
+        .route("/apps/annotations/{id}", put(dify::annotations::change).delete(dify::annotations::remove))
+        .route("/apps/annotation-reply/{action}", post(dify::annotations::reply::switch))
+        .route("/apps/annotation-reply/{action}/status/{job}", get(dify::annotations::reply::status))
         .route("/chat-messages", post(dify::chat::send))
         .route("/chat-messages/{id}/stop", post(dify::chat::stop))
         .route("/messages", get(dify::messages::list))

@@ -1,6 +1,7 @@
 //! Turns a request into a scheduled run, for both surfaces of the API. Start at [`Submitter::submit`]: it prepares
 //! (reads and checks the whole request, [`prepare`]), reserves the idempotency key, and creates the run.
 
+pub(crate) mod annotations;
 pub mod blobs;
 pub(crate) mod chat;
 mod clock;

@@ -49,6 +49,8 @@ pub(super) async fn annotations_are_listed_newest_first_up_to_their_most(s: Subj
     let all = s.store.annotation_page(APP, Page { from: 0, count: 10 }).await?;
     same("the order", ids(&all), vec!["c", "b", "a"])?;
     same("the content", all.last().map(|it| it.record.clone()), Some(record("one", 10)))?;
+    same("by its id", s.store.annotation(APP, "a").await?.map(|it| it.record), Some(record("one", 10)))?;
+    same("an unknown one", s.store.annotation(APP, "d").await?, None)?;
     let page = s.store.annotation_page(APP, Page { from: 1, count: 1 }).await?;
     same("a page", ids(&page), vec!["b"])?;
     same("an empty page", s.store.annotation_page(APP, Page { from: 0, count: 0 }).await?, Vec::new())?;
@@ -103,7 +105,7 @@ pub(super) async fn the_annotation_reply_of_an_app_outlives_a_new_version(s: Sub
     s.store.put_app(&App { name: "2".into(), ..app }, None, &TriggerChanges::default()).await?;
     let found = s.store.app("one").await?.map(|it| (it.name, it.annotation_reply));
     same("the setting", found, Some(("2".into(), Some("{}".into()))))?;
-    let job = JobRecord { action: "enable".into(), run: Some("r".into()), error: String::new() };
+    let job = JobRecord { action: "enable".into(), runs: vec!["r".into()], error: String::new() };
     s.store.put_annotation_job("one", "j", &job).await?;
     same("the job", s.store.annotation_job("one", "j").await?, Some(job))?;
     same("of another app", s.store.annotation_job("two", "j").await?, None)

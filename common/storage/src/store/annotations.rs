@@ -43,6 +43,8 @@ pub trait Annotations: Send + Sync {
     ) -> Result<Option<Annotation>, StoreError>;
     /// Removes an annotation with its hits; `false` when it does not exist.
     async fn drop_annotation(&self, app: &str, id: &str) -> Result<bool, StoreError>;
+    /// An annotation by its id.
+    async fn annotation(&self, app: &str, id: &str) -> Result<Option<Annotation>, StoreError>;
     /// A page of the annotations, newest first.
     async fn annotation_page(&self, app: &str, page: Page) -> Result<Vec<Annotation>, StoreError>;
     /// The number of annotations.

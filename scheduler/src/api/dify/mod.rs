@@ -1,5 +1,6 @@
 //! Dify's service API, `/v1`: one file per resource. A key gives access to one app; runs of other apps are not found.
 
+pub mod annotations;
 mod answer;
 pub mod chat;
 pub mod conversations;

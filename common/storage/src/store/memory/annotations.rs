@@ -104,6 +104,10 @@ impl Annotations for MemoryStore {
         }))
     }
 
+    async fn annotation(&self, app: &str, id: &str) -> Result<Option<Annotation>, StoreError> {
+        Ok(self.of_app(app, |of| of.annotation(id)))
+    }
+
     async fn annotation_page(&self, app: &str, page: Page) -> Result<Vec<Annotation>, StoreError> {
         Ok(self.of_app(app, |of| {
             let mut order: Vec<(i64, &String)> = of.order.iter().map(|(id, at)| (*at, id)).collect();

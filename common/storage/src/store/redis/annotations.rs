@@ -101,6 +101,10 @@ impl Annotations for RedisStore {
         }
     }
 
+    async fn annotation(&self, app: &str, id: &str) -> Result<Option<Annotation>, StoreError> {
+        Ok(self.annotations_of("reading an annotation", app, &[id.to_owned()]).await?.pop().flatten())
+    }
+
     async fn annotation_page(&self, app: &str, page: Page) -> Result<Vec<Annotation>, StoreError> {
         const DOING: &str = "listing annotations";
         let Some((from, last)) = bounds(page) else { return Ok(Vec::new()) };
